@@ -1,0 +1,325 @@
+"""From a topology, paths and a workload to the arrays of one rank.
+
+Everything here is a function of the scenario alone, except which nodes are this rank's: so every rank builds the same
+tables and differs only in what it activates.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from models.congestion import dctcp
+from models.network.port import tx_time_ps
+from models.network.state import (
+    ACK_BYTES,
+    FREE_MESSAGE,
+    FREE_PACKET,
+    HEADER_BYTES,
+    LINK_BITS,
+    MESSAGE,
+    N_CONSTANT,
+    N_COUNTER,
+    N_FREE_MESSAGE,
+    N_FREE_PACKET,
+    N_ROW,
+    NEED_MESSAGES,
+    NEED_PACKETS,
+    NEED_ROWS,
+    PACKET,
+    PAYLOAD_BYTES,
+    PORT,
+    QUEUE_PAIR,
+    SEED,
+    SLOT_PS,
+    Fabric,
+    Nic,
+    Rows,
+)
+from models.topology.graph import Topology
+from models.topology.routing import Paths
+from models.workload.plan import SLOT_PAIR, WorkloadPlan
+from models.workload.program import FLOWS_PER_ITERATION, TASKS_PER_ITERATION, Work
+from pdes.engine.bits import n_word
+from pdes.engine.time_index import NEVER, make_time_index, set_time
+from pdes.errors import ConfigError
+
+PS_PER_S, BITS_PER_BYTE = 10**12, 8
+FIRST_PACKETS = 4096
+
+
+@dataclass(frozen=True)
+class NetworkParameters:
+    """What the network model takes from the config, in plain units."""
+
+    payload_bytes: int = 1000
+    header_bytes: int = 48
+    ack_bytes: int = 60
+    seed: int = 1
+    ecn_min_bytes: np.ndarray | None = None  # int64[n_port], default: DCTCP's step scaled to the rate
+    ecn_max_bytes: np.ndarray | None = None
+    ecn_max_probability: float = 1.0
+    dctcp_gain: float = dctcp.DEFAULT_GAIN
+    dctcp_rate_increase_bps: int | None = None  # default: RATE_INCREASE_SHARE of the fastest NIC
+    dctcp_min_rate_bps: int = dctcp.DEFAULT_MIN_RATE_BPS
+
+
+@dataclass(frozen=True)
+class QueuePairs:
+    """The plan's queue pairs in the order of the network: sorted by sending port, then by plan."""
+
+    row_of_pair: np.ndarray  # int64[n_pair]  plan's number -> row
+    pair_of_row: np.ndarray
+    path_start: (
+        np.ndarray
+    )  # int64[2 * n_pair + 1]  rows of path_port, by plan's number, as Paths.start with one more each
+    path_port: np.ndarray  # int32[]
+    port: np.ndarray  # int64[n_pair]  sending port, by row
+
+
+class NetworkState(NamedTuple):
+    """Everything the kernels of one rank work on."""
+
+    fabric: Fabric
+    nic: Nic
+    work: Work
+    rows: Rows
+
+
+def arrange_pairs(paths: Paths) -> QueuePairs:
+    """Close every path by -1 and sort the pairs by sending port."""
+    n_row = len(paths.start) - 1
+    start = paths.start + np.arange(n_row + 1)
+    path_port = np.full(int(start[-1]), -1, np.int32)
+    lengths = np.diff(paths.start)
+    inside = np.arange(len(paths.port)) + np.repeat(np.arange(n_row), lengths)
+    path_port[inside] = paths.port
+    first_port = path_port[start[:-1:2]].astype(np.int64)
+    pair_of_row = np.argsort(first_port, kind="stable")
+    row_of_pair = np.empty(n_row // 2, np.int64)
+    row_of_pair[pair_of_row] = np.arange(n_row // 2)
+    return QueuePairs(row_of_pair, pair_of_row, start, path_port, first_port[pair_of_row])
+
+
+def make_ports(topology: Topology, parameters: NetworkParameters) -> np.ndarray:
+    """Port records with their constants; nothing queued."""
+    ports = np.zeros(topology.n_port, PORT)
+    for name in ("link_head", "link_tail", "ack_head", "ack_tail", "data_head", "data_tail"):
+        ports[name] = -1
+    ports["delay_ps"] = topology.port_delay_ps
+    bit_s = BITS_PER_BYTE * PS_PER_S
+    whole = bit_s % topology.port_rate_bps == 0
+    ports["ps_per_byte"] = np.where(
+        whole & (bit_s // topology.port_rate_bps < 2**31), bit_s // topology.port_rate_bps, 0
+    )
+    ports["ecn_min_bytes"] = ecn_bytes(topology, parameters.ecn_min_bytes)
+    return ports
+
+
+def ecn_bytes(topology: Topology, given: np.ndarray | None) -> np.ndarray:
+    """A marking threshold per port: as given, else DCTCP's step scaled to the port's rate; int64[n_port]."""
+    if given is not None:
+        return np.minimum(given, 2**31 - 1)
+    scaled = [dctcp.ECN_BYTES_AT_100G * int(rate) // 10**11 for rate in topology.port_rate_bps]
+    return np.minimum(np.array(scaled, np.int64), 2**31 - 1)
+
+
+def smallest_packet_bytes(parameters: NetworkParameters) -> int:
+    """Bytes on the wire of the smallest packet there can be."""
+    return min(parameters.ack_bytes, parameters.header_bytes + 1)
+
+
+def safe_times(
+    topology: Topology, lp_of_node: np.ndarray, used: np.ndarray, parameters: NetworkParameters
+) -> np.ndarray:
+    """How long after the rank's least event nothing from a node's own LP can reach it; int64[n_node], NEVER if never.
+
+    A used link needs its delay and the transmission of the smallest packet. used: bool[n_port], ports on some path.
+    """
+    inside = used & (lp_of_node[topology.port_src] == lp_of_node[topology.port_dst])
+    safe_ps = np.full(topology.n_node, NEVER, np.int64)
+    small = smallest_packet_bytes(parameters)
+    for port in np.flatnonzero(inside):
+        least_ps = int(topology.port_delay_ps[port]) + int(tx_time_ps(small, topology.port_rate_bps[port]))
+        node = topology.port_dst[port]
+        safe_ps[node] = min(safe_ps[node], least_ps)
+    return safe_ps
+
+
+def make_fabric(
+    topology: Topology,
+    pairs: QueuePairs,
+    plan: WorkloadPlan,
+    lp_of_node: np.ndarray,
+    lookahead_ps: int,
+    here: np.ndarray,
+    parameters: NetworkParameters,
+) -> Fabric:
+    """Ports, routes and pools of one rank. here: bool[n_node], the nodes of this rank."""
+    degree = np.diff(topology.in_start)
+    used = np.zeros(topology.n_port, np.bool_)
+    used[pairs.path_port[pairs.path_port >= 0]] = True
+    safe_ps = safe_times(topology, lp_of_node, used, parameters)
+    if len(plan.group_time_ps):
+        nodes = topology.host[plan.streams["gpu"][plan.group_stream]]
+        np.minimum.at(safe_ps, nodes, np.repeat(plan.group_time_ps, np.diff(plan.group_start)))
+    constants = np.zeros(N_CONSTANT, np.int64)
+    constants[PAYLOAD_BYTES], constants[HEADER_BYTES] = parameters.payload_bytes, parameters.header_bytes
+    constants[ACK_BYTES], constants[SEED] = parameters.ack_bytes, parameters.seed
+    constants[SLOT_PS] = min(NEVER, int(safe_ps.min()))
+    constants[LINK_BITS] = max(1, int(degree.max()).bit_length())
+    constants[NEED_PACKETS], constants[NEED_MESSAGES], constants[NEED_ROWS] = 1, plan.burst + 1, plan.burst + 2
+    mask_words = (degree + n_word(1) * 31) // 32
+    mask_start = np.concatenate([[0], np.cumsum(mask_words)]).astype(np.int64)
+    n_leaf = 1 << int(constants[LINK_BITS])
+    fabric = Fabric(
+        ports=make_ports(topology, parameters),
+        packets=np.zeros(0, PACKET),
+        stamp_ps=np.zeros(0, np.int64),
+        label=np.zeros(0, np.int64),
+        path_port=pairs.path_port,
+        port_dst=topology.port_dst.astype(np.int32),
+        port_here=here[topology.port_dst].astype(np.uint8),
+        rate_bps=topology.port_rate_bps,
+        busy_ps=np.zeros(topology.n_port, np.int64),
+        ecn_marks=np.zeros(topology.n_port, np.int64),
+        ecn_draws=np.zeros(topology.n_port, np.int64),
+        ecn_max_bytes=ecn_bytes(topology, parameters.ecn_max_bytes),
+        ecn_max_probability=np.full(topology.n_port, parameters.ecn_max_probability),
+        in_start=topology.in_start,
+        mask_start=mask_start,
+        mask=np.zeros(int(mask_start[-1]) + 1, np.int64),
+        wait_head=np.full(topology.n_node, -1, np.int32),
+        wait_next=np.full(topology.n_port, -2, np.int32),
+        node_time=make_time_index(topology.n_node),
+        safe_ps=safe_ps,
+        departed=np.zeros(topology.n_port, np.int32),
+        is_switch=topology.is_switch.astype(np.uint8),
+        found=np.zeros((3, topology.n_node), np.int64),
+        link_slot=np.zeros(n_leaf, np.int64),
+        link_key=np.zeros(2 * n_leaf + 2, np.int64),
+        counters=np.zeros(N_COUNTER, np.int64),
+        constants=constants,
+    )
+    fabric.counters[FREE_PACKET] = -1
+    return grow_packets(fabric, FIRST_PACKETS)
+
+
+def grow_packets(fabric: Fabric, n_packet: int) -> Fabric:
+    """The same fabric with a pool of n_packet packets, the new ones free."""
+    n_old, counters = len(fabric.packets), fabric.counters
+    packets = np.zeros(n_packet, PACKET)
+    packets[:n_old] = fabric.packets
+    packets["next"][n_old:] = np.arange(n_old + 1, n_packet + 1)
+    packets["next"][n_packet - 1] = counters[FREE_PACKET]
+    counters[FREE_PACKET] = n_old
+    counters[N_FREE_PACKET] += n_packet - n_old
+    stamp_ps, label = np.zeros(n_packet, np.int64), np.zeros(n_packet, np.int64)
+    stamp_ps[:n_old], label[:n_old] = fabric.stamp_ps, fabric.label
+    return fabric._replace(packets=packets, stamp_ps=stamp_ps, label=label)
+
+
+def grow_messages(nic: Nic, counters: np.ndarray, n_message: int) -> Nic:
+    """The same NIC state with a pool of n_message messages, the new ones free."""
+    n_old = len(nic.messages)
+    messages = np.zeros(n_message, MESSAGE)
+    messages[:n_old] = nic.messages
+    messages["next"][n_old:] = np.arange(n_old + 1, n_message + 1)
+    messages["next"][n_message - 1] = counters[FREE_MESSAGE]
+    counters[FREE_MESSAGE] = n_old
+    counters[N_FREE_MESSAGE] += n_message - n_old
+    return nic._replace(messages=messages)
+
+
+def make_nic(
+    topology: Topology,
+    pairs: QueuePairs,
+    plan: WorkloadPlan,
+    max_window_bytes: np.ndarray,
+    parameters: NetworkParameters,
+    counters: np.ndarray,
+) -> Nic:
+    """Queue pairs at line rate with full windows, nothing posted. max_window_bytes: int64[n_pair], plan's order."""
+    n_pair = len(pairs.pair_of_row)
+    table = np.zeros(n_pair, QUEUE_PAIR)
+    order = pairs.pair_of_row
+    line_bps = topology.port_rate_bps[pairs.port]
+    table["rate_bps"] = table["line_rate_bps"] = line_bps
+    table["window_bytes"] = table["max_window_bytes"] = max_window_bytes[order]
+    too_wide = np.flatnonzero(max_window_bytes[order].astype(object) * line_bps.astype(object) >= 2**63)
+    if len(too_wide):
+        raise ConfigError(
+            "[network] window", f"{int(max_window_bytes[order][too_wide[0]])} B", "a window below 2^63 / line rate"
+        )
+    table["first_message"] = table["sending_message"] = table["last_message"] = -1
+    table["port"] = pairs.port
+    table["data_path"] = pairs.path_start[:-1:2][order]
+    table["ack_path"] = pairs.path_start[1::2][order]
+    table["waiting_stream"] = plan.pair_stream[order]
+    n_port = topology.n_port
+    qp_count = np.bincount(pairs.port, minlength=n_port).astype(np.int64)
+    words = (qp_count + 31) // 32
+    out_of_host = np.flatnonzero(~topology.is_switch[topology.port_src])
+    out_of_host = out_of_host[np.argsort(topology.port_src[out_of_host], kind="stable")]
+    fastest = int(topology.port_rate_bps[out_of_host].max()) if len(out_of_host) else 10**11
+    increase = parameters.dctcp_rate_increase_bps
+    if increase is None:
+        increase = int(fastest * dctcp.RATE_INCREASE_SHARE)
+    nic = Nic(
+        queue_pairs=table,
+        control=dctcp.make_control(n_pair),
+        control_constants=np.array(
+            [parameters.dctcp_gain, increase, parameters.dctcp_min_rate_bps, parameters.payload_bytes], np.float64
+        ),
+        messages=np.zeros(0, MESSAGE),
+        ready_first=np.concatenate([[0], np.cumsum(words)[:-1]]).astype(np.int64),
+        qp_first=np.concatenate([[0], np.cumsum(qp_count)[:-1]]).astype(np.int64),
+        qp_count=qp_count,
+        ready=np.zeros(int(words.sum()) + 1, np.int64),
+        last_served=np.full(n_port, -1, np.int64),
+        next_start_ps=np.full(n_port, NEVER, np.int64),
+        out_start=np.searchsorted(topology.port_src[out_of_host], np.arange(topology.n_node + 1)).astype(np.int64),
+        out_port=out_of_host.astype(np.int32),
+    )
+    counters[FREE_MESSAGE] = -1
+    return grow_messages(nic, counters, max(256, plan.burst + 2))
+
+
+def make_work(topology: Topology, pairs: QueuePairs, plan: WorkloadPlan, fabric: Fabric, here: np.ndarray) -> Work:
+    """Streams with their slots resolved; those of this rank's nodes wake at the start."""
+    streams = plan.streams.copy()
+    streams["node"] = topology.host[streams["gpu"]]
+    streams["phase"] = 0
+    streams["waiting_for"] = -1
+    slots = plan.slots.copy()
+    is_pair = plan.slot_kind == SLOT_PAIR
+    slots[is_pair] = pairs.row_of_pair[slots[is_pair]]
+    awake = here[streams["node"]]
+    streams["wake_ps"] = np.where(awake, 0, NEVER)
+    node_wake_ps = np.full(topology.n_node, NEVER, np.int64)
+    node_wake_ps[streams["node"][awake]] = 0
+    for node in np.flatnonzero(node_wake_ps == 0):
+        set_time(fabric.node_time, node, 0)
+    totals = np.zeros(4, np.int64)
+    totals[FLOWS_PER_ITERATION], totals[TASKS_PER_ITERATION] = plan.flows_per_iteration, plan.tasks_per_iteration
+    return Work(
+        operations=plan.operations,
+        streams=streams,
+        slots=slots,
+        stream_start=np.searchsorted(streams["node"], np.arange(topology.n_node + 1)).astype(np.int64),
+        node_wake_ps=node_wake_ps,
+        group_start=plan.group_start,
+        group_stream=plan.group_stream,
+        group_arrived=np.zeros(len(plan.group_start), np.int32),
+        group_latest_ps=np.full(len(plan.group_start), -1, np.int64),
+        gate_count=np.zeros(len(plan.gate_stream) + 1, np.int32),
+        gate_stream=np.append(plan.gate_stream, np.int32(-1)).astype(np.int32),
+        iteration_end_ps=np.full(max(1, plan.n_iteration), -1, np.int64),
+        totals=totals,
+    )
+
+
+def make_rows(burst: int) -> Rows:
+    """Empty row buffers with room for some events' worth."""
+    n_row = max(N_ROW, 4 * burst)
+    return Rows(np.zeros((n_row, 7), np.int64), np.zeros((n_row, 2), np.int64), np.zeros((n_row, 8), np.int64))

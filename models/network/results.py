@@ -1,0 +1,113 @@
+"""From the kernels' rows and counters to the columns of the result tables, and what is unfinished at the end."""
+
+import numpy as np
+
+from models.network.build import NetworkParameters, NetworkState
+from models.topology.closed_form import ideal_fct_ps
+from models.topology.graph import Topology
+from models.topology.routing import Paths
+from models.workload.plan import WorkloadPlan
+from models.workload.program import WAITING_DONE, WAITING_GATE, WAITING_GROUP, WAITING_TIME
+from pdes.engine.jit import kernel
+
+FLOW_SPOOL_COLUMNS = (
+    "src", "dst", "size_bytes", "start_ps", "delivered_ps", "finish_ps", "ideal_fct_ps", "hops", "retransmitted_bytes",
+    "ecn_marks", "tag",
+)  # fmt: skip
+TASK_SPOOL_COLUMNS = ("gpu", "iteration", "kind", "stream", "start_ps", "end_ps", "bytes")
+
+
+@kernel
+def _ideal_rows(pair, size_bytes, path_start, path_port, rate_bps, delay_ps, sizes, out):
+    for i in range(len(pair)):
+        row = 2 * pair[i]
+        data = path_port[path_start[row] : path_start[row + 1]]
+        ack = path_port[path_start[row + 1] : path_start[row + 2]]
+        out[i] = ideal_fct_ps(size_bytes[i], sizes[0], sizes[1], sizes[2], data, ack, rate_bps, delay_ps)
+
+
+class FlowFacts:
+    """What the flows table says about a flow that follows from its queue pair."""
+
+    def __init__(self, topology: Topology, paths: Paths, plan: WorkloadPlan, parameters: NetworkParameters) -> None:
+        self._topology, self._paths = topology, paths
+        self._src, self._dst = topology.host[plan.pair_src], topology.host[plan.pair_dst]
+        self._hops = np.diff(paths.start)[0::2]
+        p = parameters
+        self._sizes = np.array([p.payload_bytes, p.header_bytes, p.ack_bytes], np.int64)
+
+    def columns(self, rows: np.ndarray, pair_of_row: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """(flow ids, columns) of kernel rows `state.FLOW_COLUMNS`; finish_ps -1 where a flow is unfinished."""
+        pair, size_bytes = pair_of_row[rows[:, 1]], rows[:, 2]
+        ideal = np.empty(len(rows), np.int64)
+        t = self._topology
+        _ideal_rows(
+            pair, size_bytes, self._paths.start, self._paths.port, t.port_rate_bps, t.port_delay_ps, self._sizes, ideal
+        )
+        return rows[:, 0], {
+            "src": self._src[pair],
+            "dst": self._dst[pair],
+            "size_bytes": size_bytes,
+            "start_ps": rows[:, 3],
+            "finish_ps": rows[:, 4],
+            "ideal_fct_ps": ideal,
+            "hops": self._hops[pair],
+            "retransmitted_bytes": np.zeros(len(rows), np.int64),
+            "ecn_marks": rows[:, 5],
+            "tag": rows[:, 6],
+        }
+
+
+def unfinished_rows(state: NetworkState, rank_of_node: np.ndarray, rank: int) -> np.ndarray:
+    """Rows of messages that this rank's hosts posted and that are not finished, int64[n, 7]; finish_ps is -1."""
+    nic, rows = state.nic, []
+    for pair in np.flatnonzero(nic.queue_pairs["first_message"] >= 0):
+        place, marks = int(nic.queue_pairs["first_message"][pair]), int(nic.queue_pairs["n_marked"][pair])
+        while place >= 0:
+            message = nic.messages[place]
+            rows.append((message.flow_id, pair, message.size_bytes, message.posted_ps, -1, marks, message.tag))
+            place, marks = int(message.next), 0
+    return np.array(rows, np.int64).reshape(-1, 7)
+
+
+def port_columns(state: NetworkState, topology: Topology, rank_of_node: np.ndarray, rank: int) -> dict[str, np.ndarray]:
+    """Columns of the ports table; zeros for ports that send on other ranks, so that ranks add up."""
+    ports, fabric = state.fabric.ports, state.fabric
+    mine = (rank_of_node[topology.port_src] == rank).astype(np.int64)
+    whole = ports["ps_per_byte"].astype(np.int64)
+    busy_ps = np.where(whole > 0, ports["tx_bytes"] * whole, fabric.busy_ps)
+    nothing = np.zeros(topology.n_port, np.int64)
+    return {
+        "port_id": np.arange(topology.n_port) * mine,
+        "node": topology.port_src * mine,
+        "peer": topology.port_dst * mine,
+        "rate_bps": topology.port_rate_bps * mine,
+        "tx_bytes": ports["tx_bytes"] * mine,
+        "busy_ps": busy_ps * mine,
+        "max_queue_bytes": ports["max_queued_bytes"].astype(np.int64) * mine,
+        "ecn_marks": fabric.ecn_marks * mine,
+        "paused_ps": nothing,
+        "drops": nothing,
+    }
+
+
+def explain_blocked(
+    state: NetworkState, topology: Topology, plan: WorkloadPlan, rank: int, rank_of_node: np.ndarray
+) -> list[str]:
+    """Who waits for whom at the end of a run: one line per stream of this rank that is not done."""
+    lines = []
+    streams = state.work.streams
+    for i in np.flatnonzero((streams["waiting_for"] != WAITING_DONE) & (rank_of_node[streams["node"]] == rank)):
+        stream = streams[i]
+        name = topology.node_name[int(stream.node)]
+        what = {
+            WAITING_TIME: "for a time that did not come",
+            WAITING_GROUP: "for the other members of its group",
+            WAITING_GATE: "for another stream of this GPU",
+        }.get(int(stream.waiting_for))
+        if what is None:
+            sender = state.nic.queue_pairs["port"][int(stream.waiting_for)]
+            what = f"for a message from {topology.node_name[int(topology.port_src[sender])]}"
+        step = int(stream.operation) - int(stream.first_operation)
+        lines.append(f"{name} stream {plan.stream_names[int(stream.name)]!r} waits {what} (operation {step})")
+    return lines

@@ -1,0 +1,187 @@
+"""PHOLD, the standard benchmark of parallel discrete-event engines, as ROSS runs it.
+
+Every LP starts with `population` events. An event draws U; if U <= remote, its successor goes to an LP drawn
+uniformly over all of them (itself included), else to the LP itself, at now + lookahead + Exp(mean - lookahead).
+Events at or past the end are dropped (Fujimoto 1990; ROSS `models/phold`). Deviation: times are integer picoseconds,
+so an exponential draw is rounded down. It runs on the engine's rounds, order and exchange, and knows no network.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from pdes.engine.event_heap import TARGET, TIME, make_heap, pop_event, push_event
+from pdes.engine.exchange import ExchangeState, World, make_exchange
+from pdes.engine.jit import loop_kernel
+from pdes.engine.rng import (
+    PURPOSE_PHOLD_DELAY,
+    PURPOSE_PHOLD_REMOTE,
+    PURPOSE_PHOLD_START,
+    PURPOSE_PHOLD_TARGET,
+    mix64_plain,
+    uniform,
+)
+from pdes.engine.round import HORIZON, ROUND_DONE, ROUND_PAUSE, close_round, make_loop, open_round, run_rounds
+from pdes.engine.time_index import NEVER
+
+# What `counters` holds: events run, a digest of (LP, time) of all of them that does not depend on their order.
+N_EVENT, DIGEST = 0, 1
+WORDS_PER_EVENT = 4
+
+
+@dataclass(frozen=True)
+class PholdConfig:
+    """n_lp LPs in contiguous blocks per rank; times in ps; remote in 0..1."""
+
+    n_lp: int = 1024
+    population: int = 1
+    lookahead_ps: int = 1_000_000
+    mean_ps: int = 2_000_000
+    remote_frac: float = 1.0
+    end_ps: int = 100_000_000
+    seed: int = 1
+
+
+class PholdState(NamedTuple):
+    """One rank's share. LP i of the run is row i - first_lp here."""
+
+    heap: np.ndarray  # int64[capacity, 4]
+    n_heap: np.ndarray  # int64[1]
+    drawn: np.ndarray  # int64[n_local]  events each LP has run: the counter of its random draws
+    counters: np.ndarray  # int64[2]
+    block: np.ndarray  # int64[3]  first LP here, LPs here, LPs in all
+    rank_of_peer: np.ndarray  # int64[n_rank]  row of a rank in the exchange, -1 for this one
+    first_lp: np.ndarray  # int64[n_rank + 1]
+    parameters: np.ndarray  # float64[2]  remote fraction, mean of the exponential in ps
+    times: np.ndarray  # int64[3]  lookahead, end, seed
+
+
+@loop_kernel
+def _rank_of(first_lp, lp_id):
+    low, high = 0, first_lp.size - 1
+    while high - low > 1:
+        middle = (low + high) >> 1
+        if first_lp[middle] <= lp_id:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@loop_kernel
+def _run_events(state: PholdState, ex: ExchangeState, horizon_ps):
+    """Run this rank's events below the horizon."""
+    heap, n_heap, drawn, counters = state.heap, state.n_heap, state.drawn, state.counters
+    first, n_lp = state.block[0], state.block[2]
+    lookahead_ps, end_ps, seed = state.times[0], state.times[1], state.times[2]
+    remote_frac, mean_ps = state.parameters[0], state.parameters[1]
+    n_event, digest, alone = 0, counters[DIGEST], state.first_lp.size == 2
+    while n_heap[0] > 0 and heap[0, TIME] < horizon_ps:
+        pop_event(heap, n_heap)
+        row = heap[np.uint64(n_heap[0])]
+        time_ps, lp_id = row[TIME], row[TARGET]
+        local = np.uint64(lp_id - first)
+        count = drawn[local]
+        drawn[local] = count + 1
+        n_event += 1
+        digest ^= (time_ps * 1_000_003 + lp_id) * 2_654_435_761 + count
+        target = lp_id
+        if uniform(seed, lp_id, PURPOSE_PHOLD_REMOTE, count) <= remote_frac:
+            target = np.int64(uniform(seed, lp_id, PURPOSE_PHOLD_TARGET, count) * n_lp)
+        wait_ps = np.int64(-np.log(1.0 - uniform(seed, lp_id, PURPOSE_PHOLD_DELAY, count)) * mean_ps)
+        new_ps = time_ps + lookahead_ps + wait_ps
+        if new_ps >= end_ps:
+            continue
+        owner = 0 if alone else _rank_of(state.first_lp, target)
+        peer = state.rank_of_peer[owner]
+        if peer < 0:
+            push_event(heap, n_heap, new_ps, lp_id, count, target)
+        else:
+            box, n_out = ex.outbox[peer], ex.n_out[peer]
+            box[n_out + 1], box[n_out + 2], box[n_out + 3], box[n_out + 4] = new_ps, lp_id, count, target
+            ex.n_out[peer] = n_out + WORDS_PER_EVENT
+    counters[N_EVENT] += n_event
+    counters[DIGEST] = digest
+
+
+@loop_kernel
+def _receive_events(state: PholdState, ex: ExchangeState):
+    for i in range(ex.peer.size):
+        box = ex.inbox[i]
+        for j in range(0, ex.n_in[i], WORDS_PER_EVENT):
+            push_event(state.heap, state.n_heap, box[j + 1], box[j + 2], box[j + 3], box[j + 4])
+        ex.n_in[i] = 0
+
+
+@loop_kernel
+def _run_rounds(loop, ex: ExchangeState, state: PholdState):
+    while True:
+        next_ps = state.heap[0, TIME] if state.n_heap[0] > 0 else NEVER
+        if not open_round(loop, ex, next_ps):
+            return ROUND_DONE
+        _run_events(state, ex, loop[HORIZON])
+        pause = close_round(loop, ex)
+        _receive_events(state, ex)
+        if pause:
+            return ROUND_PAUSE
+
+
+def make_phold(config: PholdConfig, world: World) -> PholdState:
+    """State of one rank, with the first events of its LPs: at lookahead + Exp(mean - lookahead) from the start."""
+    first_lp = np.array([config.n_lp * r // world.size for r in range(world.size + 1)], np.int64)
+    first, last = int(first_lp[world.rank]), int(first_lp[world.rank + 1])
+    heap, n_heap = make_heap(config.n_lp * config.population + 1)
+    peers = [r for r in range(world.size) if r != world.rank]
+    rank_of_peer = np.full(world.size, -1, np.int64)
+    rank_of_peer[peers] = np.arange(len(peers))
+    exponential_ps = config.mean_ps - config.lookahead_ps
+    for lp_id in range(first, last):
+        for k in range(config.population):
+            draw = uniform(config.seed, lp_id, PURPOSE_PHOLD_START, k)
+            time_ps = config.lookahead_ps + int(-np.log(1.0 - draw) * exponential_ps)
+            if time_ps < config.end_ps:
+                push_event(heap, n_heap, time_ps, lp_id, -1 - k, lp_id)
+    return PholdState(
+        heap=heap,
+        n_heap=n_heap,
+        drawn=np.zeros(max(1, last - first), np.int64),
+        counters=np.zeros(2, np.int64),
+        block=np.array([first, last - first, config.n_lp], np.int64),
+        rank_of_peer=rank_of_peer,
+        first_lp=first_lp,
+        parameters=np.array([config.remote_frac, exponential_ps], np.float64),
+        times=np.array([config.lookahead_ps, config.end_ps, config.seed], np.int64),
+    )
+
+
+class Phold:
+    """PHOLD on this rank, for `pdes.engine.round.run_rounds`."""
+
+    def __init__(self, config: PholdConfig, world: World) -> None:
+        self.state = make_phold(config, world)
+        peers = [r for r in range(world.size) if r != world.rank]
+        self.exchange = make_exchange(world, peers, config.n_lp * config.population * WORDS_PER_EVENT)
+        self.loop = make_loop(config.lookahead_ps)
+
+    def run_rounds(self, loop: np.ndarray, ex: ExchangeState) -> int:
+        """Compiled rounds until done or time to pause."""
+        return _run_rounds(loop, ex, self.state)
+
+    def relieve(self, code: int) -> None:
+        """PHOLD's buffers hold every event that can exist: nothing is ever short."""
+        raise AssertionError(f"unexpected code {code}")
+
+
+def run_phold(config: PholdConfig, world: World) -> tuple[int, int, np.ndarray]:
+    """Run to the end; (events, digest) over all ranks, and this rank's loop counters.
+
+    The digest combines time, LP and draw count of every event, so equal digests mean equal histories.
+    """
+    model = Phold(config, world)
+    run_rounds(model, model.loop, model.exchange)
+    parts = world.allgather((int(model.state.counters[N_EVENT]), int(model.state.counters[DIGEST])))
+    digest = 0
+    for part in parts:
+        digest ^= part[1]
+    return sum(p[0] for p in parts), mix64_plain(digest & (2**64 - 1)), model.loop

@@ -1,0 +1,119 @@
+"""The graph every model runs on: nodes, and ports (one per direction of a link).
+
+It says what exists and how fast it is. It is not routing (`routing.py`), not a cut into logical processes
+(`partition`) and holds no state of a simulation.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from pdes.errors import ConfigError
+
+Link = tuple[int, int, int, int]
+"""One link, both directions: (node, node, rate_bps, delay_ps)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Topology:
+    """Nodes and ports of a network. Ports are sorted by (dst, src, order of the links in the input).
+
+    Two topologies are equal only if they are the same object. Arrays are not to be written after the build.
+    """
+
+    name: str
+    """What it is, for people: "fat-tree k=8, 128 hosts"."""
+    node_name: tuple[str, ...]
+    """n_node names, unique: "gpu3", "rail2", "edge1"."""
+    is_switch: np.ndarray
+    """bool[n_node]; hosts never forward."""
+    server: np.ndarray
+    """int64[n_node]; server of a GPU or NVSwitch, -1 for switches of the fabric; a host alone is its own server."""
+    host: np.ndarray
+    """int64[n_host]; node ids of the hosts, ascending. "GPU g" of a workload is node host[g]."""
+    port_src: np.ndarray
+    """int64[n_port]; the node that sends."""
+    port_dst: np.ndarray
+    """int64[n_port]; the node that receives."""
+    port_rate_bps: np.ndarray
+    """int64[n_port]; > 0."""
+    port_delay_ps: np.ndarray
+    """int64[n_port]; propagation, >= 0."""
+    port_peer: np.ndarray
+    """int64[n_port]; the opposite direction of the same link."""
+
+    @property
+    def n_node(self) -> int:
+        """Hosts and switches."""
+        return len(self.node_name)
+
+    @property
+    def n_host(self) -> int:
+        """Nodes that send and receive, and never forward."""
+        return len(self.host)
+
+    @property
+    def n_port(self) -> int:
+        """Directions of links: twice the links."""
+        return len(self.port_src)
+
+    @cached_property
+    def in_start(self) -> np.ndarray:
+        """int64[n_node + 1]; the ports towards node v are in_start[v] .. in_start[v + 1] - 1."""
+        return np.searchsorted(self.port_dst, np.arange(self.n_node + 1)).astype(np.int64)
+
+    def in_ports(self, node: int) -> range:
+        """Ids of the ports that send to `node`, ascending."""
+        return range(int(self.in_start[node]), int(self.in_start[node + 1]))
+
+
+def make_topology(
+    name: str, node_name: Sequence[str], is_switch: Sequence[bool], server: Sequence[int], links: Sequence[Link]
+) -> Topology:
+    """Sort the two ports of every link into the canonical order and check that the parts fit together.
+
+    links: (node, node, rate_bps > 0, delay_ps >= 0); parallel links are allowed, a link of a node to itself is not.
+    Raises ConfigError that names the link.
+    """
+    n_node = len(node_name)
+    if not len(is_switch) == len(server) == n_node:
+        raise ConfigError(f"topology {name}", f"{n_node} names, {len(is_switch)} kinds, {len(server)} servers of nodes")
+    columns = np.array(links, dtype=np.int64).reshape(-1, 4)
+    _check_links(name, n_node, columns)
+    end_a, end_b, rate_bps, delay_ps = columns.T
+    n_link = len(columns)
+    src, dst = np.concatenate([end_a, end_b]), np.concatenate([end_b, end_a])
+    link = np.tile(np.arange(n_link), 2)
+    order = np.lexsort((link, src, dst))
+    port_of = np.empty(2 * n_link, np.int64)
+    port_of[order] = np.arange(2 * n_link)
+    is_switch_array = np.array(is_switch, dtype=np.bool_)
+    return Topology(
+        name=name,
+        node_name=tuple(node_name),
+        is_switch=is_switch_array,
+        server=np.array(server, dtype=np.int64),
+        host=np.flatnonzero(~is_switch_array).astype(np.int64),
+        port_src=src[order],
+        port_dst=dst[order],
+        port_rate_bps=rate_bps[link[order]],
+        port_delay_ps=delay_ps[link[order]],
+        port_peer=port_of[(order + n_link) % max(2 * n_link, 1)],
+    )
+
+
+def _check_links(name: str, n_node: int, columns: np.ndarray) -> None:
+    """Refuse the first link that cannot be. columns: int64[n_link, 4]."""
+    end_a, end_b, rate_bps, delay_ps = columns.T
+    faults = (
+        ((columns[:, :2] < 0).any(axis=1) | (columns[:, :2] >= n_node).any(axis=1), f"a node outside 0..{n_node - 1}"),
+        (end_a == end_b, "the same node at both ends"),
+        (rate_bps <= 0, "a rate that is not above 0 bit/s"),
+        (delay_ps < 0, "a delay below 0 ps"),
+    )
+    for is_bad, what in faults:
+        if is_bad.any():
+            i_link = int(np.argmax(is_bad))
+            raise ConfigError(f"topology {name}", f"link {i_link} {tuple(columns[i_link].tolist())} has {what}")

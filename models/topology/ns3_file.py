@@ -1,0 +1,163 @@
+"""Readers of the topology and routing files of the ns-3 RoCE family (HPCC, ConWeave, ASTRA-sim, SimAI).
+
+`topology.txt`: "nodes switches links", the switch ids, then one line "a b rate delay error_rate" per link. SimAI's
+header is "nodes gpus_per_server nv_switches switches links gpu_type", its first nv_switches ids are NVSwitches. Node
+ids are kept: ECMP hashes them. As in ns-3, what follows the promised links is not read; HPCC's own file has such text.
+"""
+
+from pathlib import Path
+
+from models.topology.graph import Link, Topology, make_topology
+from pdes.errors import ConfigError
+from pdes.units import QuantityError, parse_duration_ps, parse_rate_bps
+
+MAX_NODES = 10**7  # a guard against a misread header, not a limit of the simulator
+LINK_WORDS = "a link is 'node node rate delay error_rate', such as '0 128 100Gbps 0.001ms 0'"
+
+Line = tuple[int, list[str]]
+"""A line with text: its number, from 1, and its words."""
+
+
+def read_ns3_topology(path: str | Path, gpus_per_server: int = 1) -> Topology:
+    """Read a topology file; host x (by ascending id) belongs to server x // gpus_per_server.
+
+    SimAI's header brings its own gpus_per_server. Raises ConfigError with the file and the line number; an error
+    rate above zero is refused: random loss is not modelled.
+    """
+    path = Path(path)
+    lines = read_lines(path)
+    if not lines:
+        raise ConfigError(str(path), "an empty file", "Accepted: 'nodes switches links', switch ids, links")
+    n_node, gpus_per_server, n_nvswitch, n_switch, n_link = _header(path, lines[0], gpus_per_server)
+    switches, n_used = _switch_ids(path, lines[1:], n_switch, n_node)
+    links = _links(path, lines[1 + n_used :], n_link, n_node)
+    nvswitches, all_switches = set(switches[:n_nvswitch]), set(switches)
+    host_rank = {node: i for i, node in enumerate(node for node in range(n_node) if node not in all_switches)}
+    if not host_rank:
+        raise ConfigError(f"{path}, line {lines[0][0]}", f"{n_switch} switches among {n_node} nodes: no host is left")
+    server = [host_rank[node] // gpus_per_server if node in host_rank else -1 for node in range(n_node)]
+    _join_nvswitches(server, nvswitches, links)
+    kind = "gpu" if gpus_per_server > 1 else "host"
+    node_name = [
+        f"{kind}{node}" if node in host_rank else f"nvswitch{node}" if node in nvswitches else f"switch{node}"
+        for node in range(n_node)
+    ]
+    is_switch = [node in all_switches for node in range(n_node)]
+    return make_topology(f"{path.name}, {len(host_rank)} {kind}s", node_name, is_switch, server, links)
+
+
+def read_ns3_next_hops(path: str | Path) -> dict[tuple[int, int], list[int]]:
+    """Read `nexthops.txt`, lines "switch destination next_hop ..." in table order, for `route_pairs`.
+
+    Raises ConfigError with the file and the line number.
+    """
+    path = Path(path)
+    table: dict[tuple[int, int], list[int]] = {}
+    for line in read_lines(path):
+        words = _ints(path, line, "a line is 'switch destination next_hop ...', all node ids")
+        if len(words) < 3:
+            raise _bad_line(path, line, "fewer than 3 words", "Accepted: 'switch destination next_hop ...'")
+        table[words[0], words[1]] = words[2:]
+    return table
+
+
+def read_lines(path: Path) -> list[Line]:
+    """The lines of a file that hold text. Raises ConfigError if the file cannot be read."""
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise ConfigError(str(path), f"cannot be read: {error.strerror}", "Give a readable file") from error
+    return [(number, line.split()) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+
+
+def _header(path: Path, line: Line, gpus_per_server: int) -> tuple[int, int, int, int, int]:
+    """(nodes, GPUs per server, NVSwitches, all switches, links); the two forms differ in their number of words."""
+    accepted = "'nodes switches links', or SimAI's 'nodes gpus_per_server nv_switches switches links gpu_type'"
+    words = line[1]
+    if len(words) not in (3, 6):
+        raise _bad_line(path, line, f"a header of {len(words)} words", f"Accepted: {accepted}")
+    counts = _ints(path, (line[0], words[:5]), f"the header is {accepted}")
+    if len(words) == 3:
+        n_node, n_switch, n_link = counts
+        n_nvswitch = 0
+    else:
+        n_node, gpus_per_server, n_nvswitch, n_switch, n_link = counts
+        n_switch += n_nvswitch
+    if not 1 <= n_node <= MAX_NODES or not 0 <= n_switch <= n_node or min(n_link, n_nvswitch) < 0:
+        raise _bad_line(path, line, f"'{' '.join(words)}', counts that do not fit together", f"Accepted: {accepted}")
+    if gpus_per_server < 1:
+        raise _bad_line(path, line, f"{gpus_per_server} GPUs per server", "A whole number from 1 on is accepted")
+    return n_node, gpus_per_server, n_nvswitch, n_switch, n_link
+
+
+def _switch_ids(path: Path, lines: list[Line], n_switch: int, n_node: int) -> tuple[list[int], int]:
+    """The switch ids, which may stand on several lines, and how many lines they took."""
+    ids: list[int] = []
+    for n_used, line in enumerate(lines):
+        if len(ids) == n_switch:
+            return ids, n_used
+        for node in _ints(path, line, f"{n_switch} switch ids stand before the links"):
+            if not 0 <= node < n_node or node in ids:
+                what = "a second time" if node in ids else "as a switch"
+                raise _bad_line(path, line, f"node {node} {what}", f"Accepted: distinct ids in 0..{n_node - 1}")
+            ids.append(node)
+        if len(ids) > n_switch:
+            raise _bad_line(path, line, f"{len(ids)} switch ids", f"The header promises {n_switch}")
+    if len(ids) < n_switch:
+        raise ConfigError(str(path), f"ends after {len(ids)} switch ids", f"The header promises {n_switch}")
+    return ids, len(lines)
+
+
+def _links(path: Path, lines: list[Line], n_link: int, n_node: int) -> list[Link]:
+    links = [_link(path, line, n_node) for line in lines[:n_link]]
+    if len(links) < n_link:
+        raise ConfigError(str(path), f"ends after {len(links)} links", f"The header promises {n_link}")
+    return links
+
+
+def _link(path: Path, line: Line, n_node: int) -> Link:
+    words = line[1]
+    if len(words) != 5:
+        raise _bad_line(path, line, f"{len(words)} words", f"Accepted: {LINK_WORDS}")
+    end_a, end_b = _ints(path, (line[0], words[:2]), LINK_WORDS)
+    if not (0 <= end_a < n_node and 0 <= end_b < n_node and end_a != end_b):
+        raise _bad_line(path, line, f"a link of nodes {end_a} and {end_b}", f"Accepted: two ids in 0..{n_node - 1}")
+    try:
+        rate_bps, delay_ps = parse_rate_bps(words[2]), parse_duration_ps(words[3])
+    except QuantityError as error:
+        raise _bad_line(path, line, error.found, error.accepted) from error
+    if rate_bps == 0:
+        raise _bad_line(path, line, f"the rate {words[2]}", "A rate above zero is accepted")
+    try:
+        error_rate = float(words[4])
+    except ValueError:
+        raise _bad_line(path, line, f"the error rate '{words[4]}'", f"Accepted: {LINK_WORDS}") from None
+    if error_rate != 0:
+        raise _bad_line(path, line, f"the error rate {words[4]}", "Only 0: random loss is not modelled yet")
+    return end_a, end_b, rate_bps, delay_ps
+
+
+def _join_nvswitches(server: list[int], nvswitches: set[int], links: list[Link]) -> None:
+    """Give an NVSwitch the server of its GPUs, if they are all of one. server is written."""
+    near: dict[int, set[int]] = {}
+    for end_a, end_b, _, _ in links:
+        for switch, other in ((end_a, end_b), (end_b, end_a)):
+            if switch in nvswitches:
+                near.setdefault(switch, set()).add(server[other])
+    for switch, servers in sorted(near.items()):
+        if len(servers) == 1:
+            server[switch] = servers.pop()
+
+
+def _ints(path: Path, line: Line, accepted: str) -> list[int]:
+    numbers = []
+    for word in line[1]:
+        try:
+            numbers.append(int(word))
+        except ValueError:
+            raise _bad_line(path, line, f"'{word}', which is no whole number", f"Accepted: {accepted}") from None
+    return numbers
+
+
+def _bad_line(path: Path, line: Line, found: str, accepted: str) -> ConfigError:
+    return ConfigError(f"{path}, line {line[0]}", found, accepted)

@@ -1,0 +1,180 @@
+"""Flow lists: messages with a start time each, from ns-3's `flow.txt` or a CSV file.
+
+A source's flows are one stream that posts them in order of (start, flow id). Flow ids are the order of the file. By
+default every flow has a queue pair of its own, as in ns-3; `per-pair` shares one between two hosts.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+
+from models.workload.plan import WorkloadPlan
+from models.workload.program import OP_SEND, OPERATION, STREAM, WAITING_TIME
+from pdes.errors import ConfigError, SimError
+
+PS_PER_S = 10**12
+MAX_START_PS = 2**62 // 2
+CSV_COLUMNS = ("src", "dst", "size_bytes", "start_ps")
+
+
+@dataclass(frozen=True)
+class FlowList:
+    """Flows in file order. src and dst: host numbers for a CSV, node ids for ns-3 (`node_ids`)."""
+
+    src: np.ndarray
+    dst: np.ndarray
+    size_bytes: np.ndarray
+    start_ps: np.ndarray
+    dport: np.ndarray
+    tag: tuple[str, ...]
+    node_ids: bool = False
+
+
+def _number(text: str, where: str, what: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ConfigError(where, f"{what} {text!r}", "a whole number") from None
+
+
+def _read_lines(path: Path) -> list[str]:
+    try:
+        return path.read_text().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(str(path), f"cannot be read ({error})", "a readable text file with flows") from None
+
+
+def read_ns3_flows(path: Path) -> FlowList:
+    """ns-3's `flow.txt`: a count, then "src dst priority dport bytes start_s" per line. ConfigError names the line."""
+    lines = [(i + 1, line.split()) for i, line in enumerate(_read_lines(path)) if line.strip()]
+    if not lines:
+        raise ConfigError(str(path), "is empty", "a count, then one flow per line")
+    count = _number(lines[0][1][0], f"{path}:{lines[0][0]}", "number of flows")
+    if len(lines) - 1 < count:
+        raise ConfigError(
+            str(path), f"announces {count} flows and holds {len(lines) - 1}", "as many lines as announced"
+        )
+    rows = []
+    for number, words in lines[1 : count + 1]:
+        where = f"{path}:{number}"
+        if len(words) < 6:
+            raise ConfigError(where, f"{len(words)} columns", "6: src dst priority dport bytes start_s")
+        src, dst, _, dport, size = (
+            _number(w, where, n) for w, n in zip(words, ("src", "dst", "priority", "dport", "bytes"), strict=False)
+        )
+        try:
+            start_ps = int(Fraction(words[5]) * PS_PER_S)
+        except (ValueError, ZeroDivisionError):
+            raise ConfigError(where, f"start {words[5]!r}", "seconds, a number") from None
+        rows.append((src, dst, size, start_ps, dport))
+        _check_row(where, src, dst, size, start_ps)
+    table = np.array(rows, np.int64).reshape(-1, 5)
+    return FlowList(*(table[:, k].copy() for k in range(5)), tag=("",) * len(table), node_ids=True)
+
+
+def read_csv_flows(path: Path) -> FlowList:
+    """A CSV file with the header src,dst,size_bytes,start_ps[,tag]; hosts by number. ConfigError names the line."""
+    lines = _read_lines(path)
+    header = [w.strip() for w in lines[0].split(",")] if lines else []
+    missing = [c for c in CSV_COLUMNS if c not in header]
+    if missing:
+        raise ConfigError(
+            f"{path}:1", f"header {','.join(header)!r}", f"columns {', '.join(CSV_COLUMNS)} and optionally tag"
+        )
+    at = [header.index(c) for c in CSV_COLUMNS]
+    tag_at = header.index("tag") if "tag" in header else -1
+    rows, tags = [], []
+    for number, line in enumerate(lines[1:], start=2):
+        if not line.strip():
+            continue
+        words, where = [w.strip() for w in line.split(",")], f"{path}:{number}"
+        if len(words) != len(header):
+            raise ConfigError(where, f"{len(words)} columns", f"{len(header)}, as in the header")
+        values = [_number(words[k], where, name) for k, name in zip(at, CSV_COLUMNS, strict=True)]
+        _check_row(where, *values)
+        rows.append((*values, 100))
+        tags.append(words[tag_at] if tag_at >= 0 else "")
+    table = np.array(rows, np.int64).reshape(-1, 5)
+    return FlowList(*(table[:, k].copy() for k in range(5)), tag=tuple(tags))
+
+
+def _check_row(where: str, src: int, dst: int, size_bytes: int, start_ps: int) -> None:
+    if src == dst:
+        raise ConfigError(where, f"a flow from {src} to itself", "two different hosts")
+    if size_bytes <= 0:
+        raise ConfigError(where, f"size {size_bytes} bytes", "at least 1 byte")
+    if not 0 <= start_ps <= MAX_START_PS:
+        raise ConfigError(where, f"start {start_ps} ps", f"0..{MAX_START_PS} ps")
+
+
+def to_hosts(flows: FlowList, host: np.ndarray, path: str) -> FlowList:
+    """The same flows with hosts by number. Raises ConfigError for one that the topology lacks."""
+    number = {int(node): i for i, node in enumerate(host)} if flows.node_ids else {i: i for i in range(len(host))}
+    for column in (flows.src, flows.dst):
+        for i, node in enumerate(column.tolist()):
+            if node not in number:
+                raise ConfigError(f"{path}: flow {i}", f"host {node}", f"one of the topology's {len(host)} hosts")
+            column[i] = number[node]
+    return flows
+
+
+def plan_flows(flows: FlowList, n_host: int, queue_pairs: str = "per-flow", name: str = "flows") -> WorkloadPlan:
+    """A plan of the flows; src and dst are host numbers (see `to_hosts`)."""
+    n_flow = len(flows.src)
+    if n_flow == 0:
+        raise ConfigError(name, "no flow", "at least one flow")
+    if queue_pairs not in ("per-flow", "per-pair"):
+        raise SimError(f"queue_pairs {queue_pairs}")
+    key = flows.src * n_host + flows.dst
+    shared, pair_of = np.unique(key, return_inverse=True)
+    order = np.lexsort((np.arange(n_flow), flows.start_ps, flows.src))
+    if queue_pairs == "per-flow":
+        by_key = np.argsort(key, kind="stable")
+        first = np.searchsorted(key[by_key], key[by_key])
+        sport = np.empty(n_flow, np.int64)
+        sport[by_key] = 10000 + np.arange(n_flow) - first
+        pair_of, pair_src, pair_dst, pair_dport = np.arange(n_flow), flows.src, flows.dst, flows.dport
+    else:
+        sport, pair_src, pair_dst = np.full(len(shared), 10000, np.int64), shared // n_host, shared % n_host
+        pair_dport = np.full(len(shared), 100, np.int64)
+    pair_bytes = np.zeros(len(pair_src), np.int64)
+    np.add.at(pair_bytes, pair_of, flows.size_bytes)
+    names = tuple(dict.fromkeys(flows.tag))
+    tag_number = {tag: i for i, tag in enumerate(names)}
+    operations = np.zeros(n_flow, OPERATION)
+    operations["kind"], operations["slot"], operations["n_step"] = OP_SEND, np.arange(n_flow), 1
+    operations["size_bytes"], operations["time_ps"] = flows.size_bytes[order], flows.start_ps[order]
+    operations["flow"], operations["task"] = order, -1
+    operations["tag"] = [tag_number[flows.tag[i]] for i in order]
+    sources, first, count = np.unique(flows.src[order], return_index=True, return_counts=True)
+    streams = np.zeros(len(sources), STREAM)
+    streams["gpu"], streams["operation"], streams["first_operation"] = sources, first, first
+    streams["end_operation"], streams["n_iteration"], streams["waiting_for"] = first + count, 1, WAITING_TIME
+    same_start = np.diff(np.flatnonzero(np.r_[True, np.diff(flows.start_ps[order]) != 0, True]))
+    return WorkloadPlan(
+        name=name,
+        pair_src=pair_src,
+        pair_dst=pair_dst,
+        pair_sport=sport,
+        pair_dport=pair_dport,
+        pair_bytes=pair_bytes,
+        pair_stream=np.full(len(pair_src), -1, np.int64),
+        operations=operations,
+        streams=streams,
+        slots=pair_of[order].astype(np.int32),
+        slot_kind=np.zeros(n_flow, np.int8),
+        group_start=np.zeros(1, np.int64),
+        group_stream=np.zeros(0, np.int32),
+        group_time_ps=np.zeros(0, np.int64),
+        gate_stream=np.zeros(0, np.int32),
+        n_iteration=1,
+        flows_per_iteration=n_flow,
+        tasks_per_iteration=0,
+        burst=int(same_start.max()) + 1,
+        tags=names,
+        kinds=(),
+        stream_names=("flows",),
+        facts={"flows": n_flow, "payload_bytes": int(flows.size_bytes.sum())},
+    )

@@ -1,0 +1,260 @@
+"""Building a workload: queue pairs, programs and streams, collected in Python and handed over as arrays.
+
+Every workload (`flows`, `collectives`, `training`) uses `PlanBuilder`; the engine's side only sees `WorkloadPlan`.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from models.workload.program import (
+    OP_COMPUTE,
+    OP_EXCHANGE,
+    OP_GROUP,
+    OP_RECEIVE,
+    OP_RING,
+    OP_SEND,
+    OP_WAIT,
+    OPERATION,
+    STREAM,
+    WAITING_TIME,
+)
+from pdes.errors import ConfigError
+
+SLOT_PAIR, SLOT_GROUP, SLOT_GATE = 0, 1, 2
+Slot = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One operation of a program; the fields are those of `program.OPERATION` that a writer decides."""
+
+    kind: int
+    slot: int = 0
+    slot_in: int = 0
+    n_step: int = 1
+    size_bytes: int = 0
+    time_ps: int = 0
+    task: str = ""
+    task_bytes: int = 0
+    tag: str = ""
+
+    def n_flow(self) -> int:
+        """Messages that it sends."""
+        return self.n_step if self.kind in (OP_RING, OP_EXCHANGE) else int(self.kind == OP_SEND)
+
+
+@dataclass(frozen=True)
+class WorkloadPlan:
+    """A workload as arrays. Hosts are numbered as `Topology.host` lists them; n_flow and n_task are totals."""
+
+    name: str
+    pair_src: np.ndarray  # int64[n_pair]  host numbers
+    pair_dst: np.ndarray
+    pair_sport: np.ndarray
+    pair_dport: np.ndarray
+    pair_bytes: np.ndarray  # int64[n_pair]  payload over the whole run, for balancing and for `plan`
+    pair_stream: np.ndarray  # int64[n_pair]  stream that consumes its messages, -1: none
+    operations: np.ndarray
+    streams: np.ndarray  # STREAM, sorted by gpu; `node` is filled in by the network
+    slots: np.ndarray  # int32
+    slot_kind: np.ndarray  # int8
+    group_start: np.ndarray
+    group_stream: np.ndarray
+    group_time_ps: np.ndarray  # int64[n_group]  the least duration that any of its operations has
+    gate_stream: np.ndarray
+    n_iteration: int
+    flows_per_iteration: int
+    tasks_per_iteration: int
+    burst: int  # messages, and rows, that one event can cause at most
+    tags: tuple[str, ...]
+    kinds: tuple[str, ...]
+    stream_names: tuple[str, ...]
+    facts: dict = field(default_factory=dict)  # what the summary says about the workload
+
+    @property
+    def n_flow(self) -> int:
+        """Messages of the whole run."""
+        return self.flows_per_iteration * self.n_iteration
+
+    @property
+    def n_task(self) -> int:
+        """Task rows of the whole run."""
+        return self.tasks_per_iteration * self.n_iteration
+
+
+class Names:
+    """Strings numbered in order of first use."""
+
+    def __init__(self) -> None:
+        self._index: dict[str, int] = {}
+
+    def __call__(self, name: str) -> int:
+        return self._index.setdefault(name, len(self._index))
+
+    def all(self) -> tuple[str, ...]:
+        """Every name, by number."""
+        return tuple(self._index)
+
+
+def burst_of(operations: list[Operation]) -> int:
+    """Most messages and rows that one event can cause in a program: the longest run between waits for time, cyclic."""
+    longest = current = 0
+    last_send_ps = -1
+    for operation in operations * 2:
+        timed = operation.kind in (OP_COMPUTE, OP_GROUP, OP_WAIT) and operation.time_ps > 0
+        if timed or (operation.kind == OP_SEND and operation.time_ps > last_send_ps >= 0):
+            longest, current = max(longest, current), 0
+        if operation.kind == OP_SEND:
+            last_send_ps = operation.time_ps
+        current += operation.n_flow() + 1
+    return max(longest, current)
+
+
+class PlanBuilder:
+    """Collects pairs, groups, gates and streams; `finish` turns them into a WorkloadPlan."""
+
+    def __init__(self, name: str, n_host: int, n_iteration: int = 1) -> None:
+        self.name, self.n_host, self.n_iteration = name, n_host, n_iteration
+        self._pairs: list[tuple[int, int, int]] = []
+        self._pair_bytes: list[int] = []
+        self._pair_stream: list[int] = []
+        self._sport: dict[tuple[int, int], int] = {}
+        self._programs: dict[tuple[Operation, ...], tuple[int, int, int, int]] = {}
+        self._operations: list[tuple] = []
+        self._streams: list[tuple] = []
+        self._slots: list[Slot] = []
+        self._groups: list[list[int]] = []
+        self._group_time_ps: list[int] = []
+        self._gates: list[int] = []
+        self._tags, self._kinds, self._names = Names(), Names(), Names()
+        self._burst = 1
+
+    def pair(self, src: int, dst: int) -> int:
+        """A new queue pair between two hosts; source ports count from 10000 per pair of hosts, as ns-3 does."""
+        if src == dst:
+            raise ConfigError("workload", f"a queue pair from host {src} to itself", "two different hosts")
+        number = self._sport.get((src, dst), 0)
+        self._sport[src, dst] = number + 1
+        self._pairs.append((src, dst, 10000 + number))
+        self._pair_bytes.append(0)
+        self._pair_stream.append(-1)
+        return len(self._pairs) - 1
+
+    def group(self) -> int:
+        """A new group for timed collectives; streams join it by using it in a slot."""
+        self._groups.append([])
+        self._group_time_ps.append(2**62)
+        return len(self._groups) - 1
+
+    def gate(self) -> int:
+        """A new gate; the stream that passes it is the one behind it."""
+        self._gates.append(-1)
+        return len(self._gates) - 1
+
+    def stream(
+        self, gpu: int, name: str, program: list[Operation], slots: list[Slot], passes: tuple[int, ...] = ()
+    ) -> int:
+        """A stream of a GPU that runs `program` each iteration. passes: gates that it waits behind."""
+        first, end, n_flow, n_task = self._program(tuple(program))
+        i_stream = len(self._streams)
+        self._streams.append((gpu, self._names(name), first, end, len(self._slots), n_flow, n_task))
+        self._slots.extend(slots)
+        for gate in passes:
+            self._gates[gate] = i_stream
+        for operation in program:
+            self._note_use(i_stream, operation, slots)
+        return i_stream
+
+    def _note_use(self, i_stream: int, operation: Operation, slots: list[Slot]) -> None:
+        """Book what an operation sends and whose messages it consumes."""
+        if operation.kind == OP_GROUP:
+            group = slots[operation.slot][1]
+            if i_stream not in self._groups[group][-1:]:
+                self._groups[group].append(i_stream)
+            self._group_time_ps[group] = min(self._group_time_ps[group], operation.time_ps)
+            return
+        sends, receives = _slots_used(operation)
+        for slot, n_message in sends:
+            self._pair_bytes[slots[slot][1]] += n_message * operation.size_bytes * self.n_iteration
+        for slot in receives:
+            self._pair_stream[slots[slot][1]] = i_stream
+
+    def _program(self, program: tuple[Operation, ...]) -> tuple[int, int, int, int]:
+        """Rows of a program in the operation table, stored once; and its flows and tasks per iteration."""
+        if not program:
+            raise ConfigError(f"workload {self.name}", "an empty program", "at least one operation per stream")
+        known = self._programs.get(program)
+        if known is not None:
+            return known
+        first, flow, task = len(self._operations), 0, 0
+        for op in program:
+            task_id, task_kind = (task, self._kinds(op.task)) if op.task else (-1, 0)
+            self._operations.append(
+                (op.kind, op.slot, op.slot_in, op.n_step, op.size_bytes, op.time_ps, flow, task_id, op.task_bytes,
+                 task_kind, self._tags(op.tag))
+            )  # fmt: skip
+            flow += op.n_flow()
+            task += bool(op.task)
+        self._burst = max(self._burst, burst_of(list(program)))
+        self._programs[program] = first, len(self._operations), flow, task
+        return self._programs[program]
+
+    def finish(self, facts: dict | None = None) -> WorkloadPlan:
+        """The plan. Streams are sorted by GPU, and flow and task ids follow that order."""
+        order = sorted(range(len(self._streams)), key=lambda i: (self._streams[i][0], i))
+        rank_of = np.empty(len(order) + 1, np.int64)
+        rank_of[order] = np.arange(len(order))
+        rank_of[-1] = -1
+        streams = np.zeros(len(order), STREAM)
+        flow = task = 0
+        for row, i in enumerate(order):
+            gpu, name, first, end, first_slot, n_flow, n_task = self._streams[i]
+            record = streams[row]
+            record["gpu"], record["name"], record["first_slot"] = gpu, name, first_slot
+            record["operation"] = record["first_operation"] = first
+            record["end_operation"], record["n_iteration"] = end, self.n_iteration
+            record["waiting_for"], record["first_flow"], record["first_task"] = WAITING_TIME, flow, task
+            flow, task = flow + n_flow, task + n_task
+        pairs = np.array(self._pairs, np.int64).reshape(-1, 3)
+        slots = np.array(self._slots, np.int64).reshape(-1, 2)
+        lengths = np.cumsum([0] + [len(g) for g in self._groups])
+        members = [i for g in self._groups for i in g]
+        return WorkloadPlan(
+            name=self.name,
+            pair_src=pairs[:, 0].copy(),
+            pair_dst=pairs[:, 1].copy(),
+            pair_sport=pairs[:, 2].copy(),
+            pair_dport=np.full(len(pairs), 100, np.int64),
+            pair_bytes=np.array(self._pair_bytes, np.int64),
+            pair_stream=rank_of[np.array(self._pair_stream, np.int64)],
+            operations=np.array(self._operations, OPERATION),
+            streams=streams,
+            slots=slots[:, 1].astype(np.int32),
+            slot_kind=slots[:, 0].astype(np.int8),
+            group_start=lengths.astype(np.int64),
+            group_stream=rank_of[np.array(members, np.int64)].astype(np.int32),
+            group_time_ps=np.array(self._group_time_ps, np.int64),
+            gate_stream=rank_of[np.array(self._gates, np.int64)].astype(np.int32),
+            n_iteration=self.n_iteration,
+            flows_per_iteration=flow,
+            tasks_per_iteration=task,
+            burst=self._burst,
+            tags=self._tags.all(),
+            kinds=self._kinds.all(),
+            stream_names=self._names.all(),
+            facts=facts or {},
+        )
+
+
+def _slots_used(op: Operation) -> tuple[list[tuple[int, int]], list[int]]:
+    """(slot, messages) that an operation sends on, and slots whose messages it consumes."""
+    if op.kind == OP_SEND:
+        return [(op.slot, 1)], []
+    if op.kind == OP_RECEIVE:
+        return [], [op.slot]
+    if op.kind == OP_RING:
+        return [(op.slot, op.n_step)], [op.slot_in]
+    if op.kind == OP_EXCHANGE:
+        return [(op.slot + k, 1) for k in range(op.n_step)], [op.slot_in + k for k in range(op.n_step)]
+    return [], []

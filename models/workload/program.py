@@ -1,0 +1,84 @@
+"""What GPUs do, as data: every stream of a GPU runs a short program of operations in order, again each iteration.
+
+A program is stored once for all streams that do the same; queue pairs, groups and gates are named by slots that each
+stream resolves for itself. Collectives are one operation and are expanded message by message while they run, so memory
+follows what is active. Not here: how programs run (`stream`), and who writes them (`flows`, `collectives`, `training`).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pdes.engine.jit import record
+
+# Kinds of operation.
+(
+    OP_COMPUTE,  # busy for time_ps
+    OP_GROUP,  # timed collective of a group inside one LP: starts with its last member, lasts time_ps
+    OP_SEND,  # at time_ps or later, post size_bytes on queue pair `slot`, and go on
+    OP_RECEIVE,  # wait for the next message of queue pair `slot`
+    OP_RING,  # n_step times: post size_bytes on `slot`, wait for a message of `slot_in`
+    OP_EXCHANGE,  # post size_bytes on each of n_step queue pairs from `slot`, wait for one of each from `slot_in`
+    OP_OPEN,  # let the stream behind gate `slot` pass once more
+    OP_PASS,  # wait until gate `slot` is open, close it by one
+    OP_WAIT,  # wait until time_ps
+) = range(9)
+
+OPERATION = record(
+    [
+        ("kind", np.int32),
+        ("slot", np.int32),
+        ("slot_in", np.int32),
+        ("n_step", np.int32),
+        ("size_bytes", np.int64),  # of each message
+        ("time_ps", np.int64),
+        ("flow", np.int64),  # id of its first flow, relative to the stream's and the iteration's first
+        ("task", np.int64),  # the same for its task row; -1: none
+        ("task_bytes", np.int64),  # what the task row says
+        ("task_kind", np.int32),
+        ("tag", np.int32),
+    ]
+)
+
+STREAM = record(
+    [
+        ("operation", np.int32),  # the one that runs
+        ("first_operation", np.int32),
+        ("end_operation", np.int32),
+        ("step", np.int32),  # progress inside the operation
+        ("iteration", np.int32),
+        ("n_iteration", np.int32),
+        ("waiting_for", np.int32),  # queue pair whose message it waits for, or WAITING_*
+        ("node", np.int32),
+        ("gpu", np.int32),
+        ("name", np.int32),
+        ("first_slot", np.int32),  # its part of `slots`
+        ("phase", np.int32),  # 0: the operation has not begun
+        ("wake_ps", np.int64),
+        ("begun_ps", np.int64),
+        ("first_flow", np.int64),
+        ("first_task", np.int64),
+    ]
+)
+WAITING_NOT, WAITING_TIME, WAITING_GROUP, WAITING_GATE, WAITING_DONE = -1, -2, -3, -4, -5
+
+# What `totals` (int64[4]) holds.
+FLOWS_PER_ITERATION, TASKS_PER_ITERATION, N_STREAM_DONE = range(3)
+
+
+class Work(NamedTuple):
+    """Streams and their programs. Slots hold global ids of queue pairs, groups or gates."""
+
+    operations: np.ndarray  # OPERATION[n_operation]
+    streams: np.ndarray  # STREAM[n_stream], sorted by node
+    slots: np.ndarray  # int32[]
+    stream_start: np.ndarray  # int64[n_node + 1]  streams of a node
+    node_wake_ps: np.ndarray  # int64[n_node]  least wake_ps of its streams
+    group_start: np.ndarray  # int64[n_group + 1]
+    group_stream: np.ndarray  # int32[]  member streams
+    group_arrived: np.ndarray  # int32[n_group]
+    group_latest_ps: np.ndarray  # int64[n_group]
+    gate_count: np.ndarray  # int32[n_gate]
+    gate_stream: np.ndarray  # int32[n_gate]  the stream behind it
+    iteration_end_ps: np.ndarray  # int64[n_iteration]  last task end so far, -1 if none
+    totals: np.ndarray  # int64[4]

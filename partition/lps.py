@@ -1,0 +1,58 @@
+"""Cut a network into logical processes by propagation delay (Arcadia, NSDI'26, section 6.4).
+
+Nodes joined by a link with less delay than the threshold are one LP, and so are the nodes of one server. What is left
+between LPs has at least the threshold as delay: the lookahead. The cut knows nothing of ranks.
+"""
+
+import numpy as np
+
+NO_LOOKAHEAD_PS = 2**62
+"""Lookahead of a cut that joins nothing: larger than any time of a simulation."""
+
+
+def cut_by_delay(
+    n_node: int,
+    port_src: np.ndarray,
+    port_dst: np.ndarray,
+    port_delay_ps: np.ndarray,
+    server: np.ndarray,
+    threshold_ps: int,
+) -> np.ndarray:
+    """LP of every node, int64[n_node]; LPs are numbered by their least node.
+
+    port_src, port_dst, port_delay_ps: int64[n_port]. server: int64[n_node], nodes of the same server >= 0 stay
+    together. Raises ValueError for a threshold that is not above zero: a link without delay cannot be cut.
+    """
+    if threshold_ps <= 0:
+        raise ValueError(f"a delay threshold of {threshold_ps} ps cannot cut: it is to be above 0 ps")
+    near = port_delay_ps < threshold_ps
+    of_server = np.flatnonzero(server >= 0)
+    _, first, i_server = np.unique(server[of_server], return_index=True, return_inverse=True)
+    end_a = np.concatenate([port_src[near], of_server])
+    end_b = np.concatenate([port_dst[near], of_server[first[i_server.reshape(-1)]]])
+    _, lp_of_node = np.unique(_union(n_node, end_a, end_b), return_inverse=True)
+    return lp_of_node.reshape(-1).astype(np.int64)
+
+
+def lookahead_ps(port_src: np.ndarray, port_dst: np.ndarray, port_delay_ps: np.ndarray, lp_of_node: np.ndarray) -> int:
+    """The least delay of a link that joins two LPs; NO_LOOKAHEAD_PS if none does."""
+    between = lp_of_node[port_src] != lp_of_node[port_dst]
+    return int(port_delay_ps[between].min()) if between.any() else NO_LOOKAHEAD_PS
+
+
+def _union(n_node: int, end_a: np.ndarray, end_b: np.ndarray) -> np.ndarray:
+    """The least node of each node's set, int64[n_node], when the two ends of each pair are in one set.
+
+    Union-find on whole arrays (Shiloach and Vishkin 1982): every root hooks onto the least root that a pair joins it
+    to, then all paths are halved until they are flat; again until no pair joins two roots.
+    """
+    root = np.arange(n_node)
+    while True:
+        root_a, root_b = root[end_a], root[end_b]
+        if np.array_equal(root_a, root_b):
+            return root
+        least = np.minimum(root_a, root_b)
+        np.minimum.at(root, root_a, least)
+        np.minimum.at(root, root_b, least)
+        while not np.array_equal(root, root[root]):
+            root = root[root]

@@ -1,0 +1,219 @@
+"""The command line: `pdes-sim config.toml`, and plan, report, convert. Imports what it needs only when it needs it.
+
+Rank 0 reads and checks everything before the others hear of it; bad input ends all ranks with one message and status 2.
+An exception that nobody expects ends all ranks with its traceback.
+"""
+
+import argparse
+import contextlib
+import os
+import sys
+import traceback
+from typing import TYPE_CHECKING, Any
+
+from pdes.errors import ConfigError, SimError
+from pdes.launcher import LauncherError, check_launch, read_launch
+
+if TYPE_CHECKING:
+    from pdes.config import Config
+    from pdes.engine.exchange import World
+
+EPILOG = """\
+commands:
+  pdes-sim config.toml                            simulate; under mpirun -n N on N ranks, with the same results
+  pdes-sim plan config.toml                       print what a run would be, and run nothing
+  pdes-sim report DIR                             print the summary of a result folder again
+  pdes-sim convert ns3 FOLDER -o case.toml        make a config of an ns-3 (HPCC) case
+
+Exit status: 0 done, 2 bad input, 1 anything else."""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command; return the exit status. argv: without the program's name; None: the process's own."""
+    launch = read_launch()
+    try:
+        arguments = _parse(sys.argv[1:] if argv is None else argv, is_silent=launch.rank > 0)
+    except SystemExit as stop:  # argparse has said why
+        return int(stop.code or 0)
+    if arguments.command is _run:
+        return _run(arguments)
+    if launch.rank > 0:  # only a simulation needs more than one process
+        return 0
+    try:
+        return arguments.command(arguments)
+    except SimError as error:
+        _complain(error)
+        return error.exit_status
+
+
+def _parse(argv: list[str], is_silent: bool) -> argparse.Namespace:
+    makers = {"plan": _plan_parser, "report": _report_parser, "convert": _convert_parser}
+    is_command = bool(argv) and argv[0] in makers
+    parser = makers[argv[0]]() if is_command else _run_parser()
+    with open(os.devnull, "w") as nowhere, contextlib.ExitStack() as stack:
+        if is_silent:  # n ranks would say the same n times
+            stack.enter_context(contextlib.redirect_stdout(nowhere))
+            stack.enter_context(contextlib.redirect_stderr(nowhere))
+        if not argv:
+            parser.print_help(sys.stderr)
+            parser.exit(2)
+        return parser.parse_args(argv[1:] if is_command else argv)
+
+
+def _new_parser(name: str, description: str, command: Any, **kwargs: Any) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog=name, description=description, allow_abbrev=False, **kwargs)
+    parser.set_defaults(command=command)
+    return parser
+
+
+def _run_parser() -> argparse.ArgumentParser:
+    text = "Simulate a GPU training cluster packet by packet, on one rank or many."
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = _new_parser("pdes-sim", text, _run, epilog=EPILOG, formatter_class=raw)
+    _add_config(parser)
+    parser.add_argument("--out", metavar="DIR", help="result folder, instead of the config's [output] dir")
+    parser.add_argument("--quiet", action="store_true", help="no progress and no summary")
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
+    return parser
+
+
+def _add_config(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("config", metavar="config.toml", help="what to simulate")
+    text = "override one key of the config; may be repeated"
+    parser.add_argument("--set", metavar="TABLE.KEY=VALUE", dest="overrides", action="append", default=[], help=text)
+
+
+def _plan_parser() -> argparse.ArgumentParser:
+    parser = _new_parser("pdes-sim plan", "Print what a run would be, and run nothing.", _plan)
+    _add_config(parser)
+    return parser
+
+
+def _report_parser() -> argparse.ArgumentParser:
+    parser = _new_parser("pdes-sim report", "Print the summary of a result folder.", _report)
+    parser.add_argument("directory", metavar="DIR", help="a result folder")
+    return parser
+
+
+def _convert_parser() -> argparse.ArgumentParser:
+    parser = _new_parser("pdes-sim convert", "Make a config of another simulator's input.", _convert)
+    parser.add_argument("format", choices=["ns3"], help="ns3: a folder with topology.txt, flow.txt, config.txt")
+    parser.add_argument("input", metavar="FOLDER", help="the other simulator's input")
+    parser.add_argument("-o", "--output", metavar="FILE", required=True, help="the config to write, such as case.toml")
+    return parser
+
+
+class _Version(argparse.Action):
+    """--version; asks the installed package only when it is used."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            number = version("pdes-sim")
+        except PackageNotFoundError:
+            number = "(not installed)"
+        print(f"pdes-sim {number}")
+        parser.exit()
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    """Simulate on all ranks. No exception leaves: each ends every rank."""
+    try:
+        comm = _start_mpi()
+    except SimError as error:
+        if read_launch().rank == 0:
+            _complain(error)
+        return error.exit_status
+    try:
+        return _run_on(comm, arguments)
+    except SimError as error:
+        status = error.exit_status
+        _complain(error, comm)
+    except KeyboardInterrupt:
+        status = 130
+        print(f"pdes-sim: interrupted{_on_rank(comm)}", file=sys.stderr)
+    except BaseException:
+        status = 1
+        print(f"pdes-sim: internal error{_on_rank(comm)}", file=sys.stderr)
+        traceback.print_exc()
+    comm.abort(status)  # ends the process if there are other ranks
+    return status
+
+
+def _run_on(comm: "World", arguments: argparse.Namespace) -> int:
+    from pdes import simulation
+
+    prepared = None
+    if comm.rank == 0:
+        try:
+            prepared = (0, simulation.prepare(_load(arguments)))
+        except SimError as error:
+            _complain(error)
+            prepared = (error.exit_status, None)
+    status, scenario = comm.bcast(prepared)
+    if status == 0:
+        simulation.run(scenario, comm, arguments.quiet)
+    return status
+
+
+def _start_mpi() -> "World":
+    """The ranks. LauncherError: MPI is missing, or does not belong to the launcher."""
+    launch = read_launch()
+    try:
+        from pdes.engine.exchange import world
+
+        comm = world()
+    except (ImportError, RuntimeError) as error:  # mpi4py without a library
+        text = f"{launch.launcher or 'the launcher'}: no usable MPI library was found ({error}). "
+        raise LauncherError(text + "Install one, for example with pip install 'pdes-sim[mpich]'") from error
+    check_launch(launch, comm.size, comm.library())
+    return comm
+
+
+def _load(arguments: argparse.Namespace) -> "Config":
+    from pdes.config import load_config
+
+    overrides = list(arguments.overrides)
+    if getattr(arguments, "out", None) is not None:
+        overrides.append(f"output.dir={_quoted(arguments.out)}")
+    return load_config(arguments.config, overrides)
+
+
+def _quoted(text: str) -> str:
+    import json
+
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _plan(arguments: argparse.Namespace) -> int:
+    config = _load(arguments)
+    from pdes import simulation
+
+    simulation.plan(config)
+    return 0
+
+
+def _report(arguments: argparse.Namespace) -> int:
+    if not os.path.isdir(arguments.directory):
+        raise ConfigError(arguments.directory, "is not a folder", "Accepted: a result folder, as --out names it")
+    from pdes.results.summary import print_report
+
+    print_report(arguments.directory)
+    return 0
+
+
+def _convert(arguments: argparse.Namespace) -> int:
+    from pdes.convert.ns3 import convert
+
+    for warning in convert(arguments.input, arguments.output):
+        print(f"pdes-sim: warning: {warning}", file=sys.stderr)
+    return 0
+
+
+def _complain(error: SimError, comm: "World | None" = None) -> None:
+    print(f"pdes-sim: error{_on_rank(comm)}: {error}", file=sys.stderr)
+
+
+def _on_rank(comm: "World | None") -> str:
+    return f" on rank {comm.rank} of {comm.size}" if comm is not None and comm.size > 1 else ""

@@ -1,0 +1,123 @@
+"""What the tables must satisfy together or beyond one value, as far as no topology has to be built for it."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from pdes.config.fields import Fault, Table
+from pdes.config.sections import NetworkConfig
+from pdes.config.topology import FatTreeConfig, RoftConfig, TopologyFileConfig, exact
+from pdes.config.workload import CollectiveConfig, CollectivesConfig, FlowsConfig, TrainingConfig
+from pdes.units import MAX_PACKET_BYTES, shown
+
+
+def cross_faults(tables: Mapping[str, Table], folder: Path) -> list[Fault]:
+    """All faults that single values do not show. tables: those that are valid by themselves, by name."""
+    topology, network, workload = (tables.get(name) for name in ("topology", "network", "workload"))
+    faults = [*_topology_faults(topology), *_network_faults(network)]
+    n_host = None if faults or topology is None else getattr(topology, "n_host", None)
+    if isinstance(workload, CollectivesConfig):
+        faults += _collectives_faults(workload, n_host)
+    if isinstance(workload, TrainingConfig):
+        faults += _training_faults(workload, n_host)
+    return faults + list(_file_faults(tables, folder))
+
+
+def _topology_faults(topology: Table | None) -> Iterator[Fault]:
+    if isinstance(topology, FatTreeConfig):
+        if topology.k % 2:
+            yield Fault(("topology", "k"), f"found {topology.k}", "Accepted: an even number")
+        hosts_per_edge = exact(topology.oversubscription) * (topology.k // 2)
+        if hosts_per_edge.denominator != 1:
+            found = f"{topology.oversubscription:g} gives {float(hosts_per_edge):g} hosts per edge switch"
+            yield Fault(("topology", "oversubscription"), found, "Accepted: a ratio whose k/2-fold is a whole number")
+    if isinstance(topology, RoftConfig) and topology.gpus % topology.gpus_per_server:
+        accepted = f"Accepted: a multiple of gpus_per_server = {topology.gpus_per_server}"
+        yield Fault(("topology", "gpus"), f"found {topology.gpus}", accepted)
+
+
+def _network_faults(network: Table | None) -> Iterator[Fault]:
+    if not isinstance(network, NetworkConfig):
+        return
+    kmin, kmax = network.ecn_kmin_bytes, network.ecn_kmax_bytes
+    if (kmin is None) != (kmax is None):
+        given, other = ("ecn_kmax", "ecn_kmin") if kmin is None else ("ecn_kmin", "ecn_kmax")
+        yield Fault(("network", given), f'is a size, but {other} is "auto"', 'Accepted: both sizes, or both "auto"')
+    if kmin is not None and kmax is not None and kmin > kmax:
+        accepted = f"Accepted: at most ecn_kmax = {kmax} bytes"
+        yield Fault(("network", "ecn_kmin"), f"found {kmin} bytes", accepted)
+    for key, size_bytes in (("payload", network.payload_bytes + network.header_bytes), ("ack", network.ack_bytes)):
+        if size_bytes > MAX_PACKET_BYTES:
+            found = f"makes packets of {size_bytes} bytes with their header"
+            yield Fault(("network", key), found, f"Accepted: packets of at most {MAX_PACKET_BYTES} bytes")
+
+
+def _collectives_faults(workload: CollectivesConfig, n_host: int | None) -> Iterator[Fault]:
+    row_of: dict[str, int] = {}
+    for i_row, collective in enumerate(workload.collective):
+        path = ("workload", "collective", i_row)
+        if collective.name in row_of:
+            yield Fault((*path, "name"), f"{shown(collective.name)} is there twice", "Accepted: a name of its own")
+        row_of.setdefault(collective.name, i_row)
+        yield from _members_faults(collective, path, n_host)
+    yield from _order_faults(workload.collective, set(row_of))
+
+
+def _members_faults(collective: CollectiveConfig, path: tuple, n_host: int | None) -> Iterator[Fault]:
+    n_gpu = n_host if collective.gpus == "all" else len(collective.gpus)
+    if n_host is not None and collective.gpus != "all" and max(collective.gpus) >= n_host:
+        accepted = f"Accepted: 0 to {n_host - 1}, the hosts of [topology]"
+        yield Fault((*path, "gpus"), f"names GPU {max(collective.gpus)}", accepted)
+    if n_gpu is None:
+        return
+    if collective.operation == "point-to-point" and n_gpu != 2:
+        yield Fault((*path, "gpus"), f"names {n_gpu} GPUs", "Accepted: two for a point-to-point, the sender first")
+    elif n_gpu < 2:
+        yield Fault((*path, "gpus"), f"names {n_gpu} GPU", f"Accepted: at least two for {collective.operation}")
+
+
+def _order_faults(collectives: list[CollectiveConfig], names: set[str]) -> Iterator[Fault]:
+    """Unknown names in `after`, and collectives that wait for themselves."""
+    for i_row, collective in enumerate(collectives):
+        for name in collective.after:
+            if name not in names:
+                accepted = f"Accepted: names of collectives ({', '.join(sorted(names))})"
+                yield Fault(("workload", "collective", i_row, "after"), f"found {shown(name)}", accepted)
+    waiting = {collective.name: set(collective.after) & names for collective in collectives}
+    while ready := {name for name, before in waiting.items() if not before}:
+        waiting = {name: before - ready for name, before in waiting.items() if name not in ready}
+    for i_row, collective in enumerate(collectives):
+        if collective.name in waiting:
+            found = f"{shown(collective.name)} waits, directly or not, for collectives that wait in a circle"
+            yield Fault(("workload", "collective", i_row, "after"), found, "Accepted: an order without circles")
+
+
+def _training_faults(workload: TrainingConfig, n_host: int | None) -> Iterator[Fault]:
+    parallel, model = workload.parallel, workload.model
+    if (workload.preset is None) == (model is None):
+        found = "is missing, and so is [workload.model]" if model is None else "is there, and so is [workload.model]"
+        yield Fault(("workload", "preset"), found, "Accepted: one of the two")
+    if n_host is not None and n_host % parallel.n_gpu:
+        found = f"tp * dp * pp = {parallel.n_gpu} does not divide the {n_host} GPUs of [topology]"
+        yield Fault(("workload", "parallel"), found, f"Accepted: sizes whose product divides {n_host}")
+    if model is not None and model.layers % parallel.pp:
+        accepted = f"Accepted: a multiple of pp = {parallel.pp}"
+        yield Fault(("workload", "model", "layers"), f"found {model.layers}", accepted)
+    for key in ("hidden", "heads"):
+        size = None if model is None else getattr(model, key)
+        if size is not None and size % parallel.tp:
+            accepted = f"Accepted: a multiple of tp = {parallel.tp}"
+            yield Fault(("workload", "model", key), f"found {size}", accepted)
+
+
+def _file_faults(tables: Mapping[str, Table], folder: Path) -> Iterator[Fault]:
+    topology, network, workload = (tables.get(name) for name in ("topology", "network", "workload"))
+    named = []
+    if isinstance(topology, TopologyFileConfig):
+        named.append((("topology", "file"), topology.file))
+    if isinstance(network, NetworkConfig):
+        named += [(("network", key), getattr(network, key)) for key in ("next_hops_file", "paths_file")]
+    if isinstance(workload, FlowsConfig):
+        named.append((("workload", "file"), workload.file))
+    for path, name in named:
+        if name is not None and not (folder / name).is_file():
+            yield Fault(path, f"there is no file {folder / name}", "Accepted: a file, relative to the config's folder")

@@ -1,0 +1,102 @@
+"""Building blocks of the schema: field types that turn text with a unit into an int, and the base of every table.
+
+A field's Python name carries its unit (`link_rate_bps`), its key in the file does not (`link_rate`): the alias.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from pdes.units import parse_duration_ps, parse_flops, parse_rate_bps, parse_size_bytes, shown
+
+
+class FieldError(ValueError):
+    """A value that a field refuses: what was found and what is accepted. Becomes a `Fault` of the report."""
+
+    def __init__(self, found: str, accepted: str) -> None:
+        self.found, self.accepted = found, accepted
+        super().__init__(f"{found}. {accepted}")
+
+
+class Fault(NamedTuple):
+    """One thing wrong with a config. path: table and keys; found: what is there; accepted: what would be right."""
+
+    path: tuple[str | int, ...]
+    found: str
+    accepted: str = ""
+
+
+class Table(BaseModel):
+    """Base of all tables: immutable, no unknown keys, values of exactly the type asked for."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, validate_default=True, validate_by_name=False, allow_inf_nan=False
+    )
+
+
+def quantity(default: str | None, alias: str) -> Any:
+    """A field with the key `alias` in the file and a default written as there; None: no value unless given."""
+    return Field(default=default, alias=alias)
+
+
+def same_as(other: str, alias: str) -> Any:
+    """A field whose default is the parsed value of the field `other`, declared above it."""
+    return Field(default_factory=lambda data: data.get(other, 0), validate_default=False, alias=alias)
+
+
+def _positive(parse: Callable[[object], int], text: object) -> int:
+    value = parse(text)
+    if value == 0:
+        raise FieldError(f"found {shown(text)}", "Accepted: a value above zero")
+    return value
+
+
+def _word_or(words: tuple[str, ...], parse: Callable[[object], int], text: object) -> object:
+    """One of `words` as it is, else a positive quantity; the error names both possibilities."""
+    if isinstance(text, str) and text in words:
+        return text
+    try:
+        return _positive(parse, text)
+    except (FieldError, ValueError) as error:
+        accepted = getattr(error, "accepted", str(error)).removeprefix("Accepted: ")
+        choice = " or ".join(shown(word) for word in words)
+        raise FieldError(getattr(error, "found", ""), f"Accepted: {choice}, or {accepted}") from error
+
+
+def _auto_or(parse: Callable[[object], int], text: object) -> int | None:
+    """None for "auto" (and for an absent key), else a positive quantity."""
+    if text is None:
+        return None
+    value = _word_or(("auto",), parse, text)
+    return value if isinstance(value, int) else None
+
+
+def _one_of(available: tuple[str, ...], value: object) -> str:
+    if isinstance(value, str) and value in available:
+        return value
+    choice = ", ".join(shown(word) for word in available)
+    raise FieldError(f"{shown(value)} is not available in this version", f"Accepted: {choice}")
+
+
+def only(*available: str) -> BeforeValidator:
+    """Accept only what this version has; the text says so, as others are planned."""
+    return BeforeValidator(partial(_one_of, available))
+
+
+def _optional(parse: Callable[[object], int], text: object) -> int | None:
+    return None if text is None else _positive(parse, text)
+
+
+Duration = Annotated[int, BeforeValidator(parse_duration_ps)]
+PositiveDuration = Annotated[int, BeforeValidator(partial(_positive, parse_duration_ps))]
+OptionalDuration = Annotated[int | None, BeforeValidator(partial(_optional, parse_duration_ps))]
+AutoDuration = Annotated[int | None, BeforeValidator(partial(_auto_or, parse_duration_ps))]
+Size = Annotated[int, BeforeValidator(partial(_positive, parse_size_bytes))]
+AutoSize = Annotated[int | None, BeforeValidator(partial(_auto_or, parse_size_bytes))]
+WindowSize = Annotated[str | int, BeforeValidator(partial(_word_or, ("max-bdp", "pair-bdp"), parse_size_bytes))]
+Rate = Annotated[int, BeforeValidator(partial(_positive, parse_rate_bps))]
+AutoRate = Annotated[int | None, BeforeValidator(partial(_auto_or, parse_rate_bps))]
+Flops = Annotated[int, BeforeValidator(partial(_positive, parse_flops))]
+Count = Annotated[int, Field(ge=1)]

@@ -1,0 +1,113 @@
+"""The forms of [workload], chosen by `kind`. Keys only: what a preset's sizes are is the workload model's knowledge."""
+
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field
+
+from pdes.config.fields import Count, Duration, FieldError, Flops, PositiveDuration, Rate, Size, Table, quantity
+from pdes.units import shown
+
+Operation = Literal["all-reduce", "reduce-scatter", "all-gather", "all-to-all", "point-to-point"]
+Preset = Literal["gpt-7b", "gpt-13b", "gpt-22b", "gpt-175b"]
+
+
+def _gpu_list(value: object) -> object:
+    """ "all", or a list of distinct GPU numbers as a tuple."""
+    if value == "all":
+        return value
+    gpus = value if isinstance(value, list) else []
+    if not gpus or any(type(gpu) is not int or gpu < 0 for gpu in gpus):
+        raise FieldError(f"found {shown(value)}", 'Accepted: "all" or a list of GPU numbers from 0, such as [0, 1]')
+    if len(set(gpus)) < len(gpus):
+        raise FieldError(f"found {shown(value)}", "Accepted: each GPU once")
+    return tuple(gpus)
+
+
+class FlowsConfig(Table):
+    """kind = "flows": messages from a file, relative to the config's folder."""
+
+    kind: Literal["flows"]
+    file: str = Field(min_length=1)
+    format: Literal["auto", "ns3", "csv"] = "auto"
+    queue_pairs: Literal["per-flow", "per-pair"] = "per-flow"
+
+
+class CollectiveConfig(Table):
+    """One [[workload.collective]]; it starts at start_ps and not before all of `after` have ended."""
+
+    name: str = Field(min_length=1)
+    operation: Operation
+    size_bytes: Size = Field(alias="size")
+    gpus: Annotated[Literal["all"] | tuple[int, ...], BeforeValidator(_gpu_list)] = "all"
+    start_ps: Duration = quantity("0s", "start")
+    after: list[str] = []
+
+
+class CollectivesConfig(Table):
+    """kind = "collectives"."""
+
+    kind: Literal["collectives"]
+    collective: list[CollectiveConfig] = Field(min_length=1)
+
+
+class ModelConfig(Table):
+    """[workload.model]: a dense GPT by its sizes. heads None: not given."""
+
+    layers: Count
+    hidden: Count
+    heads: Count | None = None
+    vocabulary: Count = 51200
+    sequence: Count = 2048
+
+
+class ParallelConfig(Table):
+    """[workload.parallel]: sizes of tensor, data and pipeline parallelism."""
+
+    tp: Count
+    dp: Count
+    pp: Count
+
+    @property
+    def n_gpu(self) -> int:
+        return self.tp * self.dp * self.pp
+
+
+class ComputeConfig(Table):
+    """[workload.compute]: time of a kernel = its operations / (peak_flops * efficiency)."""
+
+    peak_flops: Flops = quantity("312Tflops", "peak_flops")
+    efficiency: float = Field(default=0.5, gt=0, le=1)
+
+
+class TpModelConfig(Table):
+    """[workload.tp_model]: tensor-parallel traffic inside a server, alpha per step plus bytes over bandwidth."""
+
+    alpha_ps: PositiveDuration = quantity("10us", "alpha")
+    bandwidth_bps: Rate = quantity("230GBps", "bandwidth")
+
+
+class TrainingConfig(Table):
+    """kind = "training": iterations of one dense GPT; exactly one of preset and model is given."""
+
+    kind: Literal["training"]
+    preset: Preset | None = None
+    model: ModelConfig | None = None
+    parallel: ParallelConfig
+    microbatch: Count = 1
+    microbatches: Count | None = None
+    tp: Literal["alpha-beta", "packets"] = "alpha-beta"
+    compute: ComputeConfig = ComputeConfig()
+    tp_model: TpModelConfig = TpModelConfig()
+
+    @property
+    def n_microbatch(self) -> int:
+        """Microbatches per replica and iteration: as given, else as many as pipeline stages."""
+        return self.parallel.pp if self.microbatches is None else self.microbatches
+
+
+WorkloadConfig = FlowsConfig | CollectivesConfig | TrainingConfig
+WORKLOAD_KINDS: dict[str, type[Table]] = {
+    "flows": FlowsConfig,
+    "collectives": CollectivesConfig,
+    "training": TrainingConfig,
+}

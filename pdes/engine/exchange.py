@@ -1,0 +1,154 @@
+"""The ranks of a run: one reduction and one exchange with the neighbours per round. Alone in importing mpi4py.
+
+MPI starts only when a launcher started this process (`world`); a run on one rank needs no MPI library. Compiled loops
+call MPI by address (`pdes.engine.foreign`), so that a round costs no trip through Python.
+"""
+
+import ctypes
+import os
+import sys
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pdes.engine.foreign import call3, call6, call7, clock_address
+from pdes.engine.jit import loop_kernel
+
+LAUNCHER_VARIABLES = ("PMI_SIZE", "PMIX_RANK", "OMPI_COMM_WORLD_SIZE", "MPI_LOCALNRANKS", "PMI_RANK", "PALS_RANKID")
+ROUND_TAG = 7
+# Where ExchangeState.mpi holds what.
+ALLREDUCE, ISEND, IRECV, WAITALL, COMM, INT64, MIN, REQUEST_BYTES = range(8)
+
+
+class World:
+    """The ranks of this run. Without MPI: one rank, and every collective call is the identity."""
+
+    def __init__(self, mpi: Any = None) -> None:
+        self._mpi = mpi
+        self._comm = mpi.COMM_WORLD if mpi else None
+        self.rank: int = self._comm.Get_rank() if self._comm else 0
+        self.size: int = self._comm.Get_size() if self._comm else 1
+
+    def bcast(self, value: Any) -> Any:
+        """Rank 0's value, on every rank."""
+        received = self._comm.bcast(value) if self._comm else value
+        return value if self.rank == 0 else received
+
+    def gather(self, value: Any) -> list[Any] | None:
+        """Every rank's value in rank order on rank 0, None elsewhere."""
+        return self._comm.gather(value) if self._comm else [value]
+
+    def allgather(self, value: Any) -> list[Any]:
+        """Every rank's value in rank order."""
+        return self._comm.allgather(value) if self._comm else [value]
+
+    def barrier(self) -> None:
+        """Wait until every rank is here."""
+        if self._comm:
+            self._comm.Barrier()
+
+    def abort(self, status: int) -> None:
+        """End all ranks at once."""
+        sys.stdout.flush()
+        sys.stderr.flush()
+        if self._comm and self.size > 1:
+            self._comm.Abort(status)
+
+    def library(self) -> str:
+        """Name and version of the MPI library, for messages and `run.json`."""
+        return self._mpi.Get_library_version().splitlines()[0].strip("\0 ") if self._mpi else "none"
+
+    def addresses(self) -> np.ndarray:
+        """int64[8]: functions and handles that compiled code needs (ALLREDUCE .. REQUEST_BYTES); zeros without MPI."""
+        out = np.zeros(8, np.int64)
+        if not self._mpi or self.size == 1:
+            return out
+        library = ctypes.CDLL(self._mpi.__file__)
+        names = ("MPI_Allreduce", "MPI_Isend", "MPI_Irecv", "MPI_Waitall")
+        for i, name in enumerate(names):
+            out[i] = ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
+        for i, handle in ((COMM, self._comm), (INT64, self._mpi.INT64_T), (MIN, self._mpi.MIN)):
+            width = self._mpi._sizeof(type(handle))  # an int in MPICH, a pointer in Open MPI
+            kind = ctypes.c_int32 if width == 4 else ctypes.c_int64
+            out[i] = kind.from_address(self._mpi._addressof(handle)).value
+        out[REQUEST_BYTES] = self._mpi._sizeof(self._mpi.Request)
+        return out
+
+
+def world() -> World:
+    """The world that the launcher made: MPI if one started this process, else a single rank."""
+    if not any(name in os.environ for name in LAUNCHER_VARIABLES):
+        return World()
+    from mpi4py import MPI
+
+    return World(MPI)
+
+
+class ExchangeState(NamedTuple):
+    """Buffers of one rank's rounds. A model writes records into outbox and n_out, and reads inbox and n_in.
+
+    Row i belongs to neighbour peer[i]. Word 0 of a message is its length in words, itself included.
+    """
+
+    n_rank: np.ndarray  # int64[1]
+    peer: np.ndarray  # int64[n_peer]  neighbour ranks, ascending
+    outbox: np.ndarray  # int64[n_peer, n_word]
+    inbox: np.ndarray  # int64[n_peer, n_word]
+    n_out: np.ndarray  # int64[n_peer]  words written behind word 0
+    n_in: np.ndarray  # int64[n_peer]  words received behind word 0
+    reduced: np.ndarray  # int64[2, 1]  what goes into the reduction, what comes out
+    mpi: np.ndarray  # int64[8]
+    requests: np.ndarray  # int64[2 * n_peer], big enough for either library's handles
+    statuses: np.ndarray  # int64[2 * n_peer, 8]
+    clock: np.ndarray  # int64[3]  address of clock_gettime, and its buffer
+
+
+def make_exchange(world: World, peers: list[int], n_word: int) -> ExchangeState:
+    """Buffers for messages of at most n_word int64 to each neighbour in a round."""
+    n_peer = len(peers) if world.size > 1 else 0
+    return ExchangeState(
+        n_rank=np.array([world.size], np.int64),
+        peer=np.array(sorted(peers)[:n_peer], np.int64),
+        outbox=np.zeros((n_peer, n_word + 1), np.int64),
+        inbox=np.zeros((n_peer, n_word + 1), np.int64),
+        n_out=np.zeros(n_peer, np.int64),
+        n_in=np.zeros(n_peer, np.int64),
+        reduced=np.zeros((2, 1), np.int64),
+        mpi=world.addresses(),
+        requests=np.zeros(2 * n_peer, np.int64),
+        statuses=np.zeros((2 * n_peer, 8), np.int64),
+        clock=np.array([clock_address(), 0, 0], np.int64),
+    )
+
+
+@loop_kernel
+def reduce_min(ex: ExchangeState, value):
+    """The least value over all ranks (int64)."""
+    if ex.n_rank[0] == 1:
+        return value
+    ex.reduced[0, 0] = value
+    address = ex.reduced.ctypes.data
+    mpi = ex.mpi
+    call6(mpi[ALLREDUCE], address, address + 8, 1, mpi[INT64], mpi[MIN], mpi[COMM])
+    return ex.reduced[1, 0]
+
+
+@loop_kernel
+def swap(ex: ExchangeState):
+    """Send every outbox to its neighbour and receive every inbox; outboxes are empty afterwards."""
+    n_peer, mpi = ex.peer.size, ex.mpi
+    n_word = ex.outbox.shape[1] if n_peer else 0
+    request_bytes = mpi[REQUEST_BYTES]
+    requests = ex.requests.ctypes.data
+    for i in range(n_peer):
+        target = ex.inbox.ctypes.data + 8 * i * n_word
+        call7(mpi[IRECV], target, n_word, mpi[INT64], ex.peer[i], ROUND_TAG, mpi[COMM], requests + i * request_bytes)
+    for i in range(n_peer):
+        ex.outbox[i, 0] = ex.n_out[i] + 1
+        source, request = ex.outbox.ctypes.data + 8 * i * n_word, requests + (n_peer + i) * request_bytes
+        call7(mpi[ISEND], source, ex.outbox[i, 0], mpi[INT64], ex.peer[i], ROUND_TAG, mpi[COMM], request)
+    if n_peer:
+        call3(mpi[WAITALL], 2 * n_peer, requests, ex.statuses.ctypes.data)
+    for i in range(n_peer):
+        ex.n_in[i] = ex.inbox[i, 0] - 1
+        ex.n_out[i] = 0

@@ -1,0 +1,65 @@
+"""The decorator of every compiled kernel, and where compiled code is kept between runs.
+
+Numba keys its disk cache by the content of a kernel's own file only, so an edit to an imported kernel would go
+unseen. The cache folder is therefore named by a hash of all kernel sources (`pdes/engine`, `pdes/wormhole`, `models`).
+"""
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+from numba import njit
+
+JIT_DISABLED = bool(numba.config.DISABLE_JIT)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def source_digest() -> str:
+    """Hash of every source file that can hold a kernel, 16 hex digits; names the cache folder."""
+    root = Path(__file__).resolve().parents[2]
+    digest = hashlib.sha256(numba.__version__.encode())
+    for folder in ("pdes/engine", "pdes/wormhole", "models"):
+        for path in sorted((root / folder).rglob("*.py")):
+            digest.update(path.relative_to(root).as_posix().encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def cache_folder() -> Path:
+    """Folder of compiled code: $PDES_CACHE_DIR, else the user's cache folder, else a temporary one."""
+    base = os.environ.get("PDES_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    for root in (Path(base) / "pdes-sim", Path(tempfile.gettempdir()) / f"pdes-sim-{os.getuid()}"):
+        folder = root / source_digest()
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError:
+            continue
+        if os.access(folder, os.W_OK):
+            return folder
+    return Path(tempfile.mkdtemp(prefix="pdes-sim-"))
+
+
+if not os.environ.get("NUMBA_CACHE_DIR"):
+    numba.config.CACHE_DIR = str(cache_folder())  # pyright: ignore[reportAttributeAccessIssue]
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+_njit: Any = njit
+
+kernel: Decorator = _njit(cache=True)
+"""Compile a function over arrays and scalars; compiled code is cached on disk."""
+
+loop_kernel: Decorator = _njit(cache=True, _nrt=False)
+"""The same for the event loop: it cannot allocate, and arrays that it passes on are not reference-counted, which costs
+10 times the loop itself otherwise."""
+
+inlined: Decorator = _njit(inline="always", _nrt=False)
+"""Paste a function into its callers: for steps of the event loop that have one call site and touch many arrays."""
+
+
+def record(fields: list[tuple[str, Any]]) -> np.dtype:
+    """Structured dtype whose rows have named attributes, compiled or not."""
+    return np.dtype((np.record, fields))

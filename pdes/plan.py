@@ -1,0 +1,72 @@
+"""What `pdes-sim plan` prints: the run that a config would be, without running it."""
+
+import numpy as np
+
+from models.network.state import MESSAGE, PACKET, PORT, QUEUE_PAIR
+from partition.placement import balance, place
+from pdes.scenario import Scenario
+from pdes.units import format_count, format_duration, format_size
+
+RANK_COUNTS = (1, 2, 4, 8, 16, 32)
+RATE_GUESS = 30e6  # packet-hops per second and core, see bench/packet_hops.py
+
+
+def memory_bytes(scenario: Scenario) -> int:
+    """Expected memory of one rank's simulation state: tables by size, and a window of packets per queue pair."""
+    t, plan = scenario.topology, scenario.plan
+    table = t.n_port * (PORT.itemsize + 80) + t.n_node * 200 + len(scenario.paths.port) * 8
+    pairs = len(plan.pair_src) * (QUEUE_PAIR.itemsize + 150)
+    payload = scenario.parameters.payload_bytes
+    packets = int(np.sum(np.minimum(scenario.max_window_bytes, plan.pair_bytes) // payload + 1)) * (
+        PACKET.itemsize + 16
+    )
+    program = plan.operations.nbytes + plan.streams.nbytes + len(plan.streams) * MESSAGE.itemsize
+    return table + pairs + packets + program
+
+
+def print_plan(scenario: Scenario) -> None:
+    """Print nodes, LPs, lookahead, placement balance, memory and expected work."""
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(markup=False, highlight=False, emoji=False)
+    t, plan = scenario.topology, scenario.plan
+    hops = int(scenario.port_hops.sum())
+    facts = [
+        ("topology", f"{t.name}: {t.n_host} hosts, {t.n_node - t.n_host} switches, {t.n_port // 2} links"),
+        ("workload", ", ".join(f"{key} {_shown(key, value)}" for key, value in plan.facts.items())),
+        ("queue pairs", format_count(len(plan.pair_src))),
+        ("flows, tasks", f"{format_count(plan.n_flow)}, {format_count(plan.n_task)}"),
+        ("payload", format_size(int(plan.pair_bytes.sum()))),
+        ("base round-trip time", format_duration(scenario.base_rtt_ps)),
+        ("logical processes", f"{scenario.n_lp}, lookahead {format_duration(scenario.lookahead_ps)}"),
+        ("delay threshold", f"{format_duration(scenario.threshold_ps)} ({scenario.threshold_reason})"),
+        ("expected packet-hops", format_count(hops)),
+        (
+            "expected loop time",
+            f"{hops / RATE_GUESS:.3g} s on one core at {format_count(int(RATE_GUESS))} packet-hops/s",
+        ),
+        ("memory per rank", format_size(memory_bytes(scenario))),
+    ]
+    width = max(len(name) for name, _ in facts)
+    for name, text in facts:
+        console.print(f"{name:<{width}}  {text}", soft_wrap=True)
+    table = Table(title=f"placement: {scenario.config.partition.placement}", title_justify="left", box=None)
+    for heading in ("ranks", "ranks with work", "heaviest / mean", "packet-hops between ranks"):
+        table.add_column(heading, justify="right")
+    load, edges = scenario.lp_load(), scenario.lp_edges()
+    for n_rank in (n for n in RANK_COUNTS if n == 1 or n <= scenario.n_lp):
+        rank_of_lp = place(load, edges, n_rank, scenario.config.partition.placement)
+        cut = int(edges[2][rank_of_lp[edges[0]] != rank_of_lp[edges[1]]].sum())
+        used = len(np.unique(rank_of_lp))
+        table.add_row(str(n_rank), str(used), f"{balance(load, rank_of_lp, n_rank):.3f}", format_count(cut))
+    console.print()
+    console.print(table)
+
+
+def _shown(key: str, value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(_shown(key, v) for v in value)
+    if isinstance(value, int):
+        return format_size(value) if "bytes" in key else format_count(value)
+    return str(value)

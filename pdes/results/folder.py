@@ -1,0 +1,186 @@
+"""The folder of a run's results: nothing appears under a final name before everything is complete (design R11).
+
+Files are made in a hidden work folder inside it. `commit` puts them in place in an order in which `result.json` exists
+only while the set around it is complete: old `result.json` goes first, the new one comes last. A plan of the renames,
+written before the first of them, lets the next run (or report) finish a commit that was killed half way.
+"""
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from pdes.errors import ConfigError, SimError
+
+RESULT_FILES = ("flows.parquet", "ports.parquet", "tasks.parquet", "run.json", "result.json")
+"""All names a run may leave; those that a run does not make go when it commits. The last marks completeness."""
+
+MARKER = RESULT_FILES[-1]
+_WORK_PREFIX = ".pdes-work-"
+_PLAN = "commit-plan.json"
+
+
+class ResultFolder:
+    """One run's access to its result folder.
+
+    Rank 0 calls `check`, then at the end `commit` or `abandon`; other ranks only ask for `work_path`, after being given
+    rank 0's `token`, which names the work folder. As a context manager: `check` on entry, `abandon` on exit.
+    """
+
+    def __init__(self, directory: str | Path, token: str | None = None) -> None:
+        self.directory = Path(directory)
+        self.token = token or f"{os.getpid()}-{secrets.token_hex(4)}"
+        self._lock: int | None = None
+        self._made_directory = False
+
+    def __enter__(self) -> Self:
+        self.check()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self.abandon()
+
+    @property
+    def work(self) -> Path:
+        """The hidden work folder; exists from `check` to `commit` or `abandon`."""
+        return self.directory / f"{_WORK_PREFIX}{self.token}"
+
+    def work_path(self, name: str) -> Path:
+        """Where to make the file `name`, whether it is a result or scratch."""
+        return self.work / name
+
+    def check(self) -> None:
+        """Make the folder and the work folder, and prove that a file can be written, before anything runs.
+
+        Holds the folder until `commit` or `abandon`, finishes an interrupted commit of an earlier run and removes what
+        killed runs left. ConfigError: the folder cannot be used, or another run is using it.
+        """
+        try:
+            self._made_directory = not self.directory.exists()
+            self.directory.mkdir(parents=True, exist_ok=True)
+            if self._take_lock():
+                recover(self.directory)
+                for stale in self.directory.glob(f"{_WORK_PREFIX}*"):
+                    shutil.rmtree(stale, ignore_errors=True)
+            self.work.mkdir()
+            probe = self.work_path("probe")
+            probe.write_bytes(b"pdes-sim can write here")
+            probe.unlink()
+        except OSError as error:
+            self.abandon()
+            reason = error.strerror or str(error)
+            found = f'cannot write results to "{self.directory}": {reason}'
+            raise ConfigError("[output] dir", found, "Name a folder that can be written, or use --out DIR") from error
+
+    def commit(self, names: Sequence[str]) -> None:
+        """Put the finished files `names` of the work folder in place; result.json must be one of them.
+
+        Older results give way only here. Killed before the plan is written, it leaves the older set untouched; killed
+        later, it leaves the old set or a folder without result.json, and `recover` completes the new set.
+        SimError: the file system refuses.
+        """
+        assert MARKER in names, "a result set without result.json would never count as complete"
+        assert set(names) <= set(RESULT_FILES)
+        try:
+            for name in names:
+                _sync(self.work_path(name))
+            self._write_plan(names)
+            _put_in_place(self.directory, self.work, names)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise SimError(f'cannot put the results in place in "{self.directory}": {reason}') from error
+        self._release()
+
+    def abandon(self) -> None:
+        """Remove the work folder, and the result folder if `check` made it and it is empty; harmless after `commit`."""
+        if not os.path.exists(self.work_path(_PLAN)):  # else a commit failed half way: leave it to `recover`
+            shutil.rmtree(self.work, ignore_errors=True)
+            if self._made_directory:
+                with contextlib.suppress(OSError):  # not empty, or never made
+                    self.directory.rmdir()
+        self._release()
+
+    def _write_plan(self, names: Sequence[str]) -> None:
+        plan = self.work_path(_PLAN)
+        unfinished = plan.with_suffix(".new")
+        unfinished.write_text(json.dumps(sorted(names)))
+        _sync(unfinished)
+        unfinished.rename(plan)
+        _sync(self.work)
+
+    def finish_interrupted_commit(self) -> None:
+        """`recover`, unless a run holds the folder or the folder cannot be written."""
+        with contextlib.suppress(OSError, ConfigError):
+            if self._take_lock():
+                recover(self.directory)
+        self._release()
+
+    def _take_lock(self) -> bool:
+        """Lock the folder against other runs; False where the file system has no locks. ConfigError: it is taken."""
+        self._lock = os.open(self.directory, os.O_RDONLY)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self._release()
+            if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+                found = f'another run is writing its results to "{self.directory}"'
+                accepted = "Wait for it, or give this run its own with --out DIR"
+                raise ConfigError("[output] dir", found, accepted) from None
+            return False
+        return True
+
+    def _release(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
+def is_complete(directory: Path) -> bool:
+    """Whether the folder holds a whole set of results."""
+    return (directory / MARKER).is_file()
+
+
+def recover(directory: Path) -> bool:
+    """Finish a commit that was killed after its plan was written; return whether there was one. OSError as it comes.
+
+    Only while no run holds the folder.
+    """
+    plans = sorted(directory.glob(f"{_WORK_PREFIX}*/{_PLAN}"))
+    for plan in plans:
+        _put_in_place(directory, plan.parent, json.loads(plan.read_text()))
+    return bool(plans)
+
+
+def _put_in_place(directory: Path, work: Path, names: Sequence[str]) -> None:
+    """Rename results from the work folder to their final names and remove it. Repeatable after a kill at any point."""
+    if (work / MARKER).exists():  # otherwise a killed commit got as far as its last rename
+        (directory / MARKER).unlink(missing_ok=True)
+        _sync(directory)
+        for name in RESULT_FILES[:-1]:
+            if name not in names:
+                (directory / name).unlink(missing_ok=True)
+            elif (work / name).exists():
+                (work / name).rename(directory / name)
+        _sync(directory)
+        (work / MARKER).rename(directory / MARKER)
+        _sync(directory)
+    shutil.rmtree(work, ignore_errors=True)
+
+
+def _sync(path: Path) -> None:
+    """Have a file or the names in a folder on the disk before going on."""
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # a file system that cannot do this for folders
+            raise
+    finally:
+        os.close(file)

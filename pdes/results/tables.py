@@ -1,0 +1,128 @@
+"""The Parquet tables of a result folder: columns, order and bytes.
+
+Bytes depend on content only: fixed row groups, compression and encodings, no metadata about the writer but the version
+that pyarrow puts there. It does not compute results; it knows names and types.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pdes.errors import SimError
+
+ROW_GROUP = 1 << 16
+UNWRITTEN = -1
+"""In an int64 column: no value yet, null in the table. No column holds negative values."""
+
+COLUMNS: dict[str, tuple[str, ...]] = {
+    "flows": (
+        *("flow_id", "src", "dst", "size_bytes", "start_ps", "delivered_ps", "finish_ps", "fct_ps", "ideal_fct_ps"),
+        *("hops", "retransmitted_bytes", "ecn_marks", "tag"),
+    ),
+    "ports": (
+        *("port_id", "node", "peer", "rate_bps", "tx_bytes", "busy_ps", "max_queue_bytes", "ecn_marks", "paused_ps"),
+        "drops",
+    ),
+    "tasks": ("task_id", "gpu", "iteration", "kind", "stream", "start_ps", "end_ps", "bytes"),
+}
+"""Columns of each table, in order; the first is the row's id."""
+
+STRING_COLUMNS = frozenset({"tag", "node", "peer", "kind", "stream"})
+
+Columns = Mapping[str, np.ndarray]
+
+
+def write_table(
+    path: Path, schema_name: str, groups: Iterable[Columns], names: Mapping[str, Sequence[str]] | None = None
+) -> int:
+    """Write a table as Parquet, row group by row group; return its number of rows.
+
+    schema_name: "flows", "ports" or "tasks" (COLUMNS). groups: any split of the rows, in id order, each {column:
+    int64[n]}; the id column may be left out (then it counts from 0), and so may fct_ps (finish_ps - start_ps).
+    names: for each string column the list that its int64 column indexes. UNWRITTEN becomes null, in every column.
+    SimError: a value below UNWRITTEN, which only an overflow can make, or an index beyond its list.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    columns = COLUMNS[schema_name]
+    strings = [column for column in columns if column in STRING_COLUMNS]
+    schema = pa.schema([_field(pa, column, column != columns[0]) for column in columns])
+    lists = {column: pa.array((names or {}).get(column, ()), pa.string()) for column in strings}
+    settings: dict[str, Any] = {
+        "version": "2.6",
+        "compression": "zstd",
+        "compression_level": 3,
+        "use_dictionary": strings,
+        "column_encoding": {c: "DELTA_BINARY_PACKED" for c in columns if c not in STRING_COLUMNS},
+        "store_schema": False,
+    }
+    n_row = 0
+    with pq.ParquetWriter(path, schema, **settings) as writer:
+        for group in _regroup(groups, columns):
+            arrays = [_arrow_column(pa, schema_name, c, group[c], lists.get(c)) for c in columns]
+            writer.write_table(pa.Table.from_arrays(arrays, schema=schema), ROW_GROUP)
+            n_row += len(group[columns[0]])
+    return n_row
+
+
+def read_table(path: Path, columns: Sequence[str]) -> Iterator[dict[str, np.ndarray]]:
+    """Yield columns of a table row group by row group: int64 with UNWRITTEN for null, or an object array of str."""
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path) as file:
+        for i_group in range(file.num_row_groups):
+            table = file.read_row_group(i_group, columns=list(columns))
+            yield {column: _numpy_column(table.column(column), column) for column in columns}
+
+
+def _field(pa: Any, column: str, nullable: bool) -> Any:
+    return pa.field(column, pa.string() if column in STRING_COLUMNS else pa.int64(), nullable)
+
+
+def _regroup(groups: Iterable[Columns], columns: Sequence[str]) -> Iterator[dict[str, np.ndarray]]:
+    """Complete each group and cut the rows into groups of exactly ROW_GROUP; the last one may be shorter."""
+    pending: dict[str, np.ndarray] = {column: np.empty(0, np.int64) for column in columns}
+    n_done = 0
+    for group in groups:
+        n_pending = len(pending[columns[0]])
+        whole = _complete(group, columns, n_done + n_pending)
+        pending = {column: np.concatenate([pending[column], whole[column]]) for column in columns}
+        n_full = len(pending[columns[0]]) // ROW_GROUP * ROW_GROUP
+        for start in range(0, n_full, ROW_GROUP):
+            yield {column: pending[column][start : start + ROW_GROUP] for column in columns}
+        pending = {column: pending[column][n_full:] for column in columns}
+        n_done += n_full
+    if len(pending[columns[0]]):
+        yield pending
+
+
+def _complete(group: Columns, columns: Sequence[str], first_id: int) -> dict[str, np.ndarray]:
+    """The group with its derived columns. first_id: id of its first row, used when it has no id column."""
+    whole = dict(group)
+    n = len(next(iter(whole.values())))
+    whole.setdefault(columns[0], np.arange(first_id, first_id + n, dtype=np.int64))
+    if "fct_ps" in columns and "fct_ps" not in whole:
+        finish_ps = whole["finish_ps"]
+        whole["fct_ps"] = np.where(finish_ps == UNWRITTEN, UNWRITTEN, finish_ps - whole["start_ps"])
+    missing = [column for column in columns if column not in whole]
+    assert not missing, f"columns {missing} are missing"
+    return {column: np.asarray(whole[column], np.int64) for column in columns}
+
+
+def _arrow_column(pa: Any, schema_name: str, column: str, value: np.ndarray, name_list: Any) -> Any:
+    """One column of one row group. name_list: the strings that `value` indexes, or None for a number."""
+    n_name = 2**63 if name_list is None else len(name_list)
+    if len(value) and not (UNWRITTEN <= int(value.min()) and int(value.max()) < n_name):
+        bad = int(value.min()) if int(value.min()) < UNWRITTEN else int(value.max())
+        raise SimError(f"table {schema_name}, column {column}: {bad} is outside -1..{n_name - 1}, an internal error")
+    array = pa.array(value, pa.int64(), mask=value == UNWRITTEN)
+    return array if name_list is None else name_list.take(array)
+
+
+def _numpy_column(column: Any, name: str) -> np.ndarray:
+    if name in STRING_COLUMNS:
+        return column.to_numpy()
+    return column.fill_null(UNWRITTEN).to_numpy()

@@ -1,0 +1,21 @@
+# Sourced by run and test: makes the virtual environment in $venv and installs the package with the extras in $extras.
+# PDES_VENV names another place than .venv, PYTHON another interpreter than python3. Not for use by itself.
+
+venv=${PDES_VENV:-$PWD/.venv}
+python=${PYTHON:-python3}
+
+if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
+    echo "$0: $python is missing or older than Python 3.11; name another one with PYTHON=..." >&2
+    exit 2
+fi
+[ -x "$venv/bin/pip" ] || "$python" -m venv "$venv"
+
+# One stamp per set of extras: installing again is only needed when what is to be installed has changed.
+stamp=$venv/.pdes-sim-$(echo "$extras" | tr ',' '-')
+wanted=$(cksum < pyproject.toml)
+if [ "$(cat "$stamp" 2>/dev/null || true)" != "$wanted $PWD" ]; then
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --editable ".[$extras]"
+    echo "$wanted $PWD" > "$stamp"
+fi
+PATH=$venv/bin:$PATH
+export PATH

@@ -1,0 +1,117 @@
+"""Claims about the house: imports point one way, one module knows MPI, files stay small and are named for an idea."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = ("pdes", "partition", "models")
+LEAVES = ("pdes.errors", "pdes.units")
+ONLY_IMPORTS = {  # what modules below the key may import of ours, besides each other
+    "models": (*LEAVES, "pdes.engine", "pdes.wormhole"),
+    "pdes.engine": LEAVES,
+    "pdes.wormhole": (*LEAVES, "pdes.engine"),
+    "pdes.results": LEAVES,
+    "pdes.config": LEAVES,
+    "pdes.convert": LEAVES,
+    "partition": (),
+}
+TOP = (
+    "pdes.cli",
+    "pdes.simulation",
+    "pdes.scenario",
+    "pdes.plan",
+)  # the only ones that know models, partition and results
+MAX_LINES = 500
+VAGUE_NAMES = {"utils.py", "util.py", "common.py", "helpers.py", "misc.py"}
+
+
+def source_files(*folders: str) -> list[Path]:
+    return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports_of(source: str, module: str, is_package: bool) -> Iterator[str]:
+    """Full names that a module imports, wherever in it; `from a import b` counts as a.b, relative names resolved."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        if isinstance(node, ast.ImportFrom):
+            n_up = node.level - is_package
+            base = ".".join(module.split(".")[: len(module.split(".")) - n_up]) if node.level else ""
+            prefix = ".".join(part for part in (base, node.module) if part)
+            yield from (f"{prefix}.{alias.name}" for alias in node.names)
+
+
+def is_below(name: str, *packages: str) -> bool:
+    return any(name == package or name.startswith(package + ".") for package in packages)
+
+
+def all_imports() -> list[tuple[str, str]]:
+    """(module, imported name) for every import of the installed packages."""
+    return [
+        (module_name(path), name)
+        for path in source_files(*PACKAGES)
+        for name in imports_of(path.read_text(), module_name(path), path.name == "__init__.py")
+    ]
+
+
+def test_the_reader_of_imports_sees_every_form() -> None:
+    source = "import a.b\nfrom c import d\ndef f():\n    from . import e\n    from ..g import h\n    from .i import j\n"
+    assert list(imports_of(source, "pdes.x.y", False)) == ["a.b", "c.d", "pdes.x.e", "pdes.g.h", "pdes.x.i.j"]
+    assert list(imports_of("from . import e", "pdes.x", True)) == ["pdes.x.e"]
+
+
+@pytest.mark.parametrize("package", ONLY_IMPORTS)
+def test_imports_point_one_way(package: str) -> None:
+    allowed = (package, *ONLY_IMPORTS[package])
+    ours = [(module, name) for module, name in all_imports() if is_below(module, package) and is_below(name, *PACKAGES)]
+    assert [f"{module} imports {name}" for module, name in ours if not is_below(name, *allowed)] == []
+
+
+def test_only_the_top_knows_models_partition_and_results() -> None:
+    wrong = [
+        f"{module} imports {name}"
+        for module, name in all_imports()
+        if is_below(name, "models", "partition", "pdes.results")
+        and not is_below(module, *TOP, "models", "partition", "pdes.results")
+    ]
+    assert wrong == []
+
+
+def test_only_the_exchange_imports_mpi4py() -> None:
+    users = {module for module, name in all_imports() if is_below(name, "mpi4py")}
+    assert users <= {"pdes.engine.exchange"}
+
+
+def test_the_leaves_import_nothing_of_ours_but_each_other() -> None:
+    wrong = [
+        (module, name)
+        for module, name in all_imports()
+        if module in LEAVES and is_below(name, *PACKAGES) and not is_below(name, *LEAVES)
+    ]
+    assert wrong == []
+
+
+def test_no_file_is_too_long() -> None:
+    n_line = {path: len(path.read_text().splitlines()) for path in source_files(*PACKAGES, "tests", "bench")}
+    assert {str(path): n for path, n in n_line.items() if n > MAX_LINES} == {}
+
+
+def test_files_are_named_for_an_idea() -> None:
+    assert [str(path) for path in source_files(*PACKAGES, "tests", "bench") if path.name in VAGUE_NAMES] == []
+
+
+def test_every_module_says_what_it_is() -> None:
+    silent = [
+        path
+        for path in source_files(*PACKAGES)
+        if path.read_text() and not ast.get_docstring(ast.parse(path.read_text()))
+    ]
+    assert [str(path) for path in silent] == []
