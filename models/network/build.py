@@ -151,7 +151,6 @@ def make_fabric(
     pairs: QueuePairs,
     plan: WorkloadPlan,
     lp_of_node: np.ndarray,
-    lookahead_ps: int,
     here: np.ndarray,
     parameters: NetworkParameters,
 ) -> Fabric:

@@ -52,7 +52,7 @@ class NetworkModel:
         self.rank_of_node = rank_of_lp[lp_of_node]
         here = self.rank_of_node == world.rank
         self.pairs: QueuePairs = arrange_pairs(paths)
-        fabric = make_fabric(topology, self.pairs, plan, lp_of_node, lookahead_ps, here, parameters)
+        fabric = make_fabric(topology, self.pairs, plan, lp_of_node, here, parameters)
         nic = make_nic(topology, self.pairs, plan, max_window_bytes, parameters, fabric.counters)
         work = make_work(topology, self.pairs, plan, fabric, here)
         self.state = NetworkState(fabric, nic, work, make_rows(plan.burst))

@@ -87,10 +87,16 @@ def close_round(loop, ex: ExchangeState):
     return end_ns > loop[RETURN_NS]
 
 
-def run_rounds(model: RoundModel, loop: np.ndarray, ex: ExchangeState, tick: Callable[[], None] | None = None) -> None:
-    """Run a model to its end on this rank. tick is called some times a second, for progress."""
+def run_rounds(
+    model: RoundModel,
+    loop: np.ndarray,
+    ex: ExchangeState,
+    tick: Callable[[], None] | None = None,
+    pause_every_s: float = PAUSE_EVERY_S,
+) -> None:
+    """Run a model to its end on this rank. tick is called every so often, for progress; 0: after every round."""
     while True:
-        loop[RETURN_NS] = clock_ns(ex.clock[0], ex.clock[1:]) + int(PAUSE_EVERY_S * 1e9)
+        loop[RETURN_NS] = clock_ns(ex.clock[0], ex.clock[1:]) + int(pause_every_s * 1e9)
         code = model.run_rounds(loop, ex)
         if code == ROUND_DONE:
             return
