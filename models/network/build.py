@@ -26,9 +26,13 @@ from models.network.state import (
     NEED_MESSAGES,
     NEED_PACKETS,
     NEED_ROWS,
+    NIC_PORT,
+    NODE,
+    NOT_CHAINED,
     PACKET,
     PAYLOAD_BYTES,
     PORT,
+    PORT_INFO,
     QUEUE_PAIR,
     SEED,
     SLOT_PS,
@@ -39,8 +43,8 @@ from models.network.state import (
 from models.topology.graph import Topology
 from models.topology.routing import Paths
 from models.workload.plan import SLOT_PAIR, WorkloadPlan
-from models.workload.program import FLOWS_PER_ITERATION, TASKS_PER_ITERATION, Work
-from pdes.engine.bits import n_word
+from models.workload.program import FLOWS_PER_ITERATION, GATE, GROUP, TASKS_PER_ITERATION, Work
+from pdes.engine.bits import WORD_BITS, n_word
 from pdes.engine.time_index import NEVER, make_time_index, set_time
 from pdes.errors import ConfigError
 
@@ -116,6 +120,37 @@ def make_ports(topology: Topology, parameters: NetworkParameters) -> np.ndarray:
     return ports
 
 
+def make_port_info(topology: Topology, parameters: NetworkParameters, here: np.ndarray) -> np.ndarray:
+    """The less used facts of every port. here: bool[n_node], the nodes of this rank."""
+    info = np.zeros(topology.n_port, PORT_INFO)
+    info["rate_bps"] = topology.port_rate_bps
+    info["ecn_max_bytes"] = ecn_bytes(topology, parameters.ecn_max_bytes)
+    info["ecn_max_probability"] = parameters.ecn_max_probability
+    info["receiver"] = topology.port_dst
+    info["is_here"] = here[topology.port_dst]
+    info["wait_next"] = NOT_CHAINED
+    return info
+
+
+def make_nodes(topology: Topology, plan: WorkloadPlan, safe_ps: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
+    """NODE records, the NIC ports of all hosts in order, and how many mask words there are."""
+    nodes = np.zeros(topology.n_node, NODE)
+    nodes["first_in"], nodes["end_in"] = topology.in_start[:-1], topology.in_start[1:]
+    words = np.array([n_word(int(d)) for d in np.diff(topology.in_start)], np.int64)
+    nodes["first_mask"] = np.cumsum(words) - words
+    nodes["safe_ps"], nodes["wake_ps"], nodes["wait_head"] = safe_ps, NEVER, -1
+    nodes["is_switch"] = topology.is_switch
+    ids = np.arange(topology.n_node)
+    out_port = np.flatnonzero(~topology.is_switch[topology.port_src])
+    out_port = out_port[np.argsort(topology.port_src[out_port], kind="stable")]
+    for first, end, owner in (
+        ("first_out", "end_out", topology.port_src[out_port]),
+        ("first_stream", "end_stream", topology.host[plan.streams["gpu"]]),
+    ):
+        nodes[first], nodes[end] = np.searchsorted(owner, ids), np.searchsorted(owner, ids, side="right")
+    return nodes, out_port.astype(np.int32), int(words.sum())
+
+
 def ecn_bytes(topology: Topology, given: np.ndarray | None) -> np.ndarray:
     """A marking threshold per port: as given, else DCTCP's step scaled to the port's rate; int64[n_port]."""
     if given is not None:
@@ -160,40 +195,27 @@ def make_fabric(
     used[pairs.path_port[pairs.path_port >= 0]] = True
     safe_ps = safe_times(topology, lp_of_node, used, parameters)
     if len(plan.group_time_ps):
-        nodes = topology.host[plan.streams["gpu"][plan.group_stream]]
-        np.minimum.at(safe_ps, nodes, np.repeat(plan.group_time_ps, np.diff(plan.group_start)))
+        members = topology.host[plan.streams["gpu"][plan.group_stream]]
+        np.minimum.at(safe_ps, members, np.repeat(plan.group_time_ps, np.diff(plan.group_start)))
+    nodes, _, n_mask = make_nodes(topology, plan, safe_ps)
     constants = np.zeros(N_CONSTANT, np.int64)
     constants[PAYLOAD_BYTES], constants[HEADER_BYTES] = parameters.payload_bytes, parameters.header_bytes
     constants[ACK_BYTES], constants[SEED] = parameters.ack_bytes, parameters.seed
     constants[SLOT_PS] = min(NEVER, int(safe_ps.min()))
     constants[LINK_BITS] = max(1, int(degree.max()).bit_length())
     constants[NEED_PACKETS], constants[NEED_MESSAGES], constants[NEED_ROWS] = 1, plan.burst + 1, plan.burst + 2
-    mask_words = (degree + n_word(1) * 31) // 32
-    mask_start = np.concatenate([[0], np.cumsum(mask_words)]).astype(np.int64)
     n_leaf = 1 << int(constants[LINK_BITS])
     fabric = Fabric(
         ports=make_ports(topology, parameters),
+        port_info=make_port_info(topology, parameters, here),
+        nodes=nodes,
         packets=np.zeros(0, PACKET),
         stamp_ps=np.zeros(0, np.int64),
         label=np.zeros(0, np.int64),
         path_port=pairs.path_port,
-        port_dst=topology.port_dst.astype(np.int32),
-        port_here=here[topology.port_dst].astype(np.uint8),
-        rate_bps=topology.port_rate_bps,
-        busy_ps=np.zeros(topology.n_port, np.int64),
-        ecn_marks=np.zeros(topology.n_port, np.int64),
-        ecn_draws=np.zeros(topology.n_port, np.int64),
-        ecn_max_bytes=ecn_bytes(topology, parameters.ecn_max_bytes),
-        ecn_max_probability=np.full(topology.n_port, parameters.ecn_max_probability),
-        in_start=topology.in_start,
-        mask_start=mask_start,
-        mask=np.zeros(int(mask_start[-1]) + 1, np.int64),
-        wait_head=np.full(topology.n_node, -1, np.int32),
-        wait_next=np.full(topology.n_port, -2, np.int32),
+        mask=np.zeros(n_mask + 1, np.int64),
         node_time=make_time_index(topology.n_node),
-        safe_ps=safe_ps,
         departed=np.zeros(topology.n_port, np.int32),
-        is_switch=topology.is_switch.astype(np.uint8),
         found=np.zeros((3, topology.n_node), np.int64),
         link_slot=np.zeros(n_leaf, np.int64),
         link_key=np.zeros(2 * n_leaf + 2, np.int64),
@@ -255,30 +277,26 @@ def make_nic(
     table["data_path"] = pairs.path_start[:-1:2][order]
     table["ack_path"] = pairs.path_start[1::2][order]
     table["waiting_stream"] = plan.pair_stream[order]
-    n_port = topology.n_port
-    qp_count = np.bincount(pairs.port, minlength=n_port).astype(np.int64)
-    words = (qp_count + 31) // 32
-    out_of_host = np.flatnonzero(~topology.is_switch[topology.port_src])
-    out_of_host = out_of_host[np.argsort(topology.port_src[out_of_host], kind="stable")]
-    fastest = int(topology.port_rate_bps[out_of_host].max()) if len(out_of_host) else 10**11
+    nic_ports = np.zeros(topology.n_port, NIC_PORT)
+    nic_ports["next_start_ps"], nic_ports["last_served"] = NEVER, -1
+    nic_ports["n_pair"] = np.bincount(pairs.port, minlength=topology.n_port)
+    nic_ports["first_pair"] = np.cumsum(nic_ports["n_pair"]) - nic_ports["n_pair"]
+    words = -(-nic_ports["n_pair"] // WORD_BITS)
+    nic_ports["first_ready"] = np.cumsum(words) - words
+    out_port = make_nodes(topology, plan, np.zeros(topology.n_node, np.int64))[1]
     increase = parameters.dctcp_rate_increase_bps
     if increase is None:
-        increase = int(fastest * dctcp.RATE_INCREASE_SHARE)
+        increase = int(int(topology.port_rate_bps[out_port].max()) * dctcp.RATE_INCREASE_SHARE)
     nic = Nic(
         queue_pairs=table,
+        nic_ports=nic_ports,
+        ready=np.zeros(int(words.sum()) + 1, np.int64),
+        out_port=out_port,
+        messages=np.zeros(0, MESSAGE),
         control=dctcp.make_control(n_pair),
         control_constants=np.array(
             [parameters.dctcp_gain, increase, parameters.dctcp_min_rate_bps, parameters.payload_bytes], np.float64
         ),
-        messages=np.zeros(0, MESSAGE),
-        ready_first=np.concatenate([[0], np.cumsum(words)[:-1]]).astype(np.int64),
-        qp_first=np.concatenate([[0], np.cumsum(qp_count)[:-1]]).astype(np.int64),
-        qp_count=qp_count,
-        ready=np.zeros(int(words.sum()) + 1, np.int64),
-        last_served=np.full(n_port, -1, np.int64),
-        next_start_ps=np.full(n_port, NEVER, np.int64),
-        out_start=np.searchsorted(topology.port_src[out_of_host], np.arange(topology.n_node + 1)).astype(np.int64),
-        out_port=out_of_host.astype(np.int32),
     )
     counters[FREE_MESSAGE] = -1
     return grow_messages(nic, counters, max(256, plan.burst + 2))
@@ -295,24 +313,23 @@ def make_work(topology: Topology, pairs: QueuePairs, plan: WorkloadPlan, fabric:
     slots[is_pair] = pairs.row_of_pair[slots[is_pair]]
     awake = here[streams["node"]]
     streams["wake_ps"] = np.where(awake, 0, NEVER)
-    node_wake_ps = np.full(topology.n_node, NEVER, np.int64)
-    node_wake_ps[streams["node"][awake]] = 0
-    for node in np.flatnonzero(node_wake_ps == 0):
-        set_time(fabric.node_time, node, 0)
+    fabric.nodes["wake_ps"][streams["node"][awake]] = 0
+    for node in np.flatnonzero(fabric.nodes["wake_ps"] == 0):
+        set_time(fabric.node_time, int(node), 0)
     totals = np.zeros(4, np.int64)
     totals[FLOWS_PER_ITERATION], totals[TASKS_PER_ITERATION] = plan.flows_per_iteration, plan.tasks_per_iteration
+    groups = np.zeros(len(plan.group_start) - 1, GROUP)
+    groups["first_member"], groups["end_member"] = plan.group_start[:-1], plan.group_start[1:]
+    groups["latest_ps"] = -1
+    gates = np.zeros(len(plan.gate_stream), GATE)
+    gates["stream"] = plan.gate_stream
     return Work(
         operations=plan.operations,
         streams=streams,
         slots=slots,
-        stream_start=np.searchsorted(streams["node"], np.arange(topology.n_node + 1)).astype(np.int64),
-        node_wake_ps=node_wake_ps,
-        group_start=plan.group_start,
+        groups=groups,
         group_stream=plan.group_stream,
-        group_arrived=np.zeros(len(plan.group_start), np.int32),
-        group_latest_ps=np.full(len(plan.group_start), -1, np.int64),
-        gate_count=np.zeros(len(plan.gate_stream) + 1, np.int32),
-        gate_stream=np.append(plan.gate_stream, np.int32(-1)).astype(np.int32),
+        gates=gates,
         iteration_end_ps=np.full(max(1, plan.n_iteration), -1, np.int64),
         totals=totals,
     )

@@ -36,17 +36,18 @@ _WORD_SHIFT, _BIT_MASK = WORD_BITS.bit_length() - 1, WORD_BITS - 1
 
 
 @loop_kernel
-def next_start(ports, queue_pairs, ready, first_word, first_pair, n_pair, port):
+def next_start(ports, nic_ports, queue_pairs, ready, port):
     """When a NIC port next starts a packet if nothing else happens, NEVER if nothing waits."""
     record = ports[np.uint64(port)]
     free_ps = record.free_at_ps
     if record.ack_head >= 0:
         return free_ps
+    nic_port = nic_ports[np.uint64(port)]
     best_ps = NEVER
-    for w in range((n_pair + WORD_BITS - 1) >> _WORD_SHIFT):
-        word = ready[np.uint64(first_word + w)]
+    for w in range((nic_port.n_pair + WORD_BITS - 1) >> _WORD_SHIFT):
+        word = ready[np.uint64(nic_port.first_ready + w)]
         while word != 0:
-            pair = first_pair + w * WORD_BITS + lowest_bit(word)
+            pair = nic_port.first_pair + w * WORD_BITS + lowest_bit(word)
             word &= word - 1
             send_ps = queue_pairs[np.uint64(pair)].next_send_ps
             if send_ps <= free_ps:
@@ -56,24 +57,28 @@ def next_start(ports, queue_pairs, ready, first_word, first_pair, n_pair, port):
 
 
 @loop_kernel
-def choose_pair(queue_pairs, ready, first_word, first_pair, n_pair, last, now_ps):
-    """Round robin: the first ready queue pair after `last` (local index) whose send time has come; -1 if none."""
-    for k in range(n_pair):
-        i = last + 1 + k
+def choose_pair(nic_port, queue_pairs, ready, now_ps):
+    """Round robin: the first ready queue pair behind the last one served whose send time has come; there is one."""
+    n_pair = nic_port.n_pair
+    for k in range(1, n_pair + 1):
+        i = nic_port.last_served + k
         if i >= n_pair:
             i -= n_pair
-        word = ready[np.uint64(first_word + (i >> _WORD_SHIFT))]
-        if (word >> (i & _BIT_MASK)) & 1 and queue_pairs[np.uint64(first_pair + i)].next_send_ps <= now_ps:
-            return i
-    return -1
+        word = ready[np.uint64(nic_port.first_ready + (i >> _WORD_SHIFT))]
+        if (word >> (i & _BIT_MASK)) & 1:
+            if queue_pairs[np.uint64(nic_port.first_pair + i)].next_send_ps <= now_ps:
+                nic_port.last_served = i
+                break
+    return nic_port.first_pair + nic_port.last_served
 
 
 @loop_kernel
-def set_ready(queue_pairs, ready, first_word, first_pair, pair):
+def set_ready(nic_ports, queue_pairs, ready, pair):
     """Set or clear a queue pair's ready bit by what it has to send and by its window."""
     record = queue_pairs[np.uint64(pair)]
-    i = pair - first_pair
-    word = np.uint64(first_word + (i >> _WORD_SHIFT))
+    nic_port = nic_ports[np.uint64(record.port)]
+    i = pair - nic_port.first_pair
+    word = np.uint64(nic_port.first_ready + (i >> _WORD_SHIFT))
     bit = np.int64(1) << (i & _BIT_MASK)
     if record.next_byte < record.posted_end and record.next_byte - record.acked_byte < record.window_bytes:
         ready[word] |= bit
@@ -135,21 +140,9 @@ def receive_data(packets, label, queue_pairs, arrival_rows, counters, constants,
 
 
 @loop_kernel
-def receive_ack(
-    packets,
-    queue_pairs,
-    control,
-    control_constants,
-    messages,
-    ready,
-    ready_first,
-    qp_first,
-    flow_rows,
-    counters,
-    packet,
-    now_ps,
-):
+def receive_ack(packets, nic: Nic, flow_rows, counters, packet, now_ps):
     """Take an acknowledgement: free its packet, move the window, tell the congestion control, finish messages."""
+    queue_pairs, messages = nic.queue_pairs, nic.messages
     item = packets[np.uint64(packet)]
     pair = np.int64(item.queue_pair)
     record = queue_pairs[np.uint64(pair)]
@@ -161,14 +154,15 @@ def receive_ack(
     record.n_marked += marked
     record.acked_byte = max(record.acked_byte, acked_byte)
     rate_bps = on_ack(
-        control, control_constants, pair, acked_byte, record.next_byte, marked, record.rate_bps, record.line_rate_bps
-    )
+        nic.control, nic.control_constants, pair, acked_byte, record.next_byte, marked, record.rate_bps,
+        record.line_rate_bps,
+    )  # fmt: skip
     if rate_bps != record.rate_bps:
         record.rate_bps = rate_bps
         record.window_bytes = max(1, record.max_window_bytes * rate_bps // record.line_rate_bps)
     while record.first_message >= 0 and messages[np.uint64(record.first_message)].end_byte <= record.acked_byte:
         finish_message(record, messages, flow_rows, counters, pair, now_ps)
-    set_ready(queue_pairs, ready, ready_first[np.uint64(record.port)], qp_first[np.uint64(record.port)], pair)
+    set_ready(nic.nic_ports, queue_pairs, nic.ready, pair)
 
 
 @loop_kernel
@@ -211,9 +205,6 @@ def post_message(fabric: Fabric, nic: Nic, pair, size_bytes, flow_id, tag, now_p
         record.sending_message = place
         record.message_end = record.posted_end
     port = np.int64(record.port)
-    first_word, first_pair = nic.ready_first[np.uint64(port)], nic.qp_first[np.uint64(port)]
-    set_ready(nic.queue_pairs, nic.ready, first_word, first_pair, pair)
-    start_ps = next_start(
-        fabric.ports, nic.queue_pairs, nic.ready, first_word, first_pair, nic.qp_count[np.uint64(port)], port
-    )
-    nic.next_start_ps[np.uint64(port)] = max(start_ps, now_ps)
+    set_ready(nic.nic_ports, nic.queue_pairs, nic.ready, pair)
+    start_ps = next_start(fabric.ports, nic.nic_ports, nic.queue_pairs, nic.ready, port)
+    nic.nic_ports[np.uint64(port)].next_start_ps = max(start_ps, now_ps)

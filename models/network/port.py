@@ -25,13 +25,14 @@ def tx_time_ps(size_bytes, rate_bps):
 
 
 @loop_kernel
-def wire_time_ps(ports, rate_bps, busy_ps, port, size_bytes):
+def wire_time_ps(ports, port_info, port, size_bytes):
     """Serialisation time of a packet on a port, counted as busy where tx_bytes alone would not tell."""
     per_byte = np.int64(ports[np.uint64(port)].ps_per_byte)
     if per_byte > 0:
         return size_bytes * per_byte
-    time_ps = tx_time_ps(size_bytes, rate_bps[np.uint64(port)])
-    busy_ps[np.uint64(port)] += time_ps
+    info = port_info[np.uint64(port)]
+    time_ps = tx_time_ps(size_bytes, info.rate_bps)
+    info.busy_ps += time_ps
     return time_ps
 
 
@@ -52,31 +53,44 @@ def put_on_wire(ports, packets, port, packet, arrival_ps):
 
 
 @loop_kernel
-def link_filled(port, arrival_ps, port_dst, port_here, in_start, mask_start, mask, node_time, departed, counters):
+def link_filled(port, arrival_ps, port_info, nodes, mask, node_time, departed, counters):
     """A link that was empty carries a packet: wake its receiver, or note it for the exchange with another rank."""
-    if port_here[np.uint64(port)] == 0:
+    info = port_info[np.uint64(port)]
+    if info.is_here == 0:
         n_departed = counters[N_DEPARTED]
         departed[np.uint64(n_departed)] = port
         counters[N_DEPARTED] = n_departed + 1
         return
-    node = np.int64(port_dst[np.uint64(port)])
-    bit = port - in_start[np.uint64(node)]
-    word = np.uint64(mask_start[np.uint64(node)] + (bit >> _WORD_SHIFT))
-    mask[word] |= np.int64(1) << (bit & _BIT_MASK)
-    if arrival_ps < node_time[np.uint64((node_time.size >> 1) + node)]:
-        set_time(node_time, node, arrival_ps)
+    receiver = np.int64(info.receiver)
+    node = nodes[np.uint64(receiver)]
+    bit = port - node.first_in
+    mask[np.uint64(node.first_mask + (bit >> _WORD_SHIFT))] |= np.int64(1) << (bit & _BIT_MASK)
+    if arrival_ps < node_time[np.uint64((node_time.size >> 1) + receiver)]:
+        set_time(node_time, receiver, arrival_ps)
 
 
 @loop_kernel
-def take_from_wire(ports, packets, port, in_start, mask_start, mask, node):
-    """Remove the first packet of a link; return the next one's index, -1 if the link is empty now."""
+def send_now(ports, port_info, packets, nodes, mask, node_time, departed, counters, port, packet, start_ps):
+    """Start a packet on an idle port at start_ps: occupy the port, put it on the wire."""
     record = ports[np.uint64(port)]
-    following = packets[np.uint64(record.link_head)].next
+    size_bytes = np.int64(packets[np.uint64(packet)].size_bytes)
+    free_ps = start_ps + wire_time_ps(ports, port_info, port, size_bytes)
+    record.free_at_ps = free_ps
+    record.tx_bytes += size_bytes
+    arrival_ps = free_ps + record.delay_ps
+    if put_on_wire(ports, packets, port, packet, arrival_ps):
+        link_filled(port, arrival_ps, port_info, nodes, mask, node_time, departed, counters)
+
+
+@loop_kernel
+def take_from_wire(ports, packets, port, node, mask):
+    """Remove the first packet of a link into a node (its NODE record); the next one's index, -1 if none is left."""
+    record = ports[np.uint64(port)]
+    following = np.int64(packets[np.uint64(record.link_head)].next)
     record.link_head = following
     if following < 0:
-        bit = port - in_start[np.uint64(node)]
-        word = np.uint64(mask_start[np.uint64(node)] + (bit >> _WORD_SHIFT))
-        mask[word] &= ~(np.int64(1) << (bit & _BIT_MASK))
+        bit = port - node.first_in
+        mask[np.uint64(node.first_mask + (bit >> _WORD_SHIFT))] &= ~(np.int64(1) << (bit & _BIT_MASK))
     return following
 
 
@@ -87,27 +101,27 @@ def queue_behind(packets, head, tail, packet):
     if head < 0:
         return packet
     packets[np.uint64(tail)].next = packet
-    return head
+    return np.int64(head)
 
 
 @loop_kernel
-def is_marked(port, queued_bytes, record, ecn_max_bytes, ecn_max_probability, ecn_draws, seed):
+def is_marked(info, port, queued_bytes, low_bytes, seed):
     """RED at dequeue on what stays behind: none up to the minimum, all above the maximum, linear between.
 
     Floyd and Jacobson 1993 without averaging, as RoCE switches do; draws are counted per port (design R3).
+    info: PORT_INFO of the port. queued_bytes > low_bytes.
     """
-    high = ecn_max_bytes[np.uint64(port)]
-    if queued_bytes > high:
+    high_bytes = info.ecn_max_bytes
+    if queued_bytes > high_bytes:
         return True
-    low = np.int64(record.ecn_min_bytes)
-    probability = ecn_max_probability[np.uint64(port)] * (queued_bytes - low) / (high - low)
-    draw = ecn_draws[np.uint64(port)]
-    ecn_draws[np.uint64(port)] = draw + 1
+    probability = info.ecn_max_probability * (queued_bytes - low_bytes) / (high_bytes - low_bytes)
+    draw = info.ecn_draws
+    info.ecn_draws = draw + 1
     return uniform(seed, port, PURPOSE_ECN, draw) < probability
 
 
 @loop_kernel
-def next_waiting(ports, packets, port, ecn_max_bytes, ecn_max_probability, ecn_draws, ecn_marks, constants):
+def next_waiting(ports, port_info, packets, constants, port):
     """Take the packet that a switch's port sends next, ACKs first, marked if it must be; -1 if none waits."""
     record = ports[np.uint64(port)]
     packet = np.int64(record.ack_head)
@@ -119,13 +133,14 @@ def next_waiting(ports, packets, port, ecn_max_bytes, ecn_max_probability, ecn_d
         return packet
     item = packets[np.uint64(packet)]
     record.data_head = item.next
-    queued = np.int64(record.queued_bytes) - np.int64(item.size_bytes)
-    record.queued_bytes = queued
-    if queued > record.ecn_min_bytes and is_marked(
-        port, queued, record, ecn_max_bytes, ecn_max_probability, ecn_draws, constants[SEED]
-    ):
-        item.flags = item.flags | FLAG_MARKED
-        ecn_marks[np.uint64(port)] += 1
+    queued_bytes = np.int64(record.queued_bytes) - np.int64(item.size_bytes)
+    record.queued_bytes = queued_bytes
+    low_bytes = np.int64(record.ecn_min_bytes)
+    if queued_bytes > low_bytes:
+        info = port_info[np.uint64(port)]
+        if is_marked(info, port, queued_bytes, low_bytes, constants[SEED]):
+            item.flags = item.flags | FLAG_MARKED
+            info.ecn_marks += 1
     return packet
 
 
@@ -136,13 +151,13 @@ def add_waiting(ports, packets, port, packet):
     item = packets[np.uint64(packet)]
     nothing = record.ack_head < 0 and record.data_head < 0
     if item.flags & FLAG_ACK:
-        record.ack_head = queue_behind(packets, record.ack_head, record.ack_tail, packet)
+        record.ack_head = queue_behind(packets, np.int64(record.ack_head), np.int64(record.ack_tail), packet)
         record.ack_tail = packet
         return nothing
-    record.data_head = queue_behind(packets, record.data_head, record.data_tail, packet)
+    record.data_head = queue_behind(packets, np.int64(record.data_head), np.int64(record.data_tail), packet)
     record.data_tail = packet
-    queued = np.int64(record.queued_bytes) + np.int64(item.size_bytes)
-    record.queued_bytes = queued
-    if queued > record.max_queued_bytes:
-        record.max_queued_bytes = queued
+    queued_bytes = np.int64(record.queued_bytes) + np.int64(item.size_bytes)
+    record.queued_bytes = queued_bytes
+    if queued_bytes > record.max_queued_bytes:
+        record.max_queued_bytes = queued_bytes
     return nothing

@@ -75,7 +75,7 @@ def port_columns(state: NetworkState, topology: Topology, rank_of_node: np.ndarr
     ports, fabric = state.fabric.ports, state.fabric
     mine = (rank_of_node[topology.port_src] == rank).astype(np.int64)
     whole = ports["ps_per_byte"].astype(np.int64)
-    busy_ps = np.where(whole > 0, ports["tx_bytes"] * whole, fabric.busy_ps)
+    busy_ps = np.where(whole > 0, ports["tx_bytes"] * whole, fabric.port_info["busy_ps"])
     nothing = np.zeros(topology.n_port, np.int64)
     return {
         "port_id": np.arange(topology.n_port) * mine,
@@ -85,7 +85,7 @@ def port_columns(state: NetworkState, topology: Topology, rank_of_node: np.ndarr
         "tx_bytes": ports["tx_bytes"] * mine,
         "busy_ps": busy_ps * mine,
         "max_queue_bytes": ports["max_queued_bytes"].astype(np.int64) * mine,
-        "ecn_marks": fabric.ecn_marks * mine,
+        "ecn_marks": fabric.port_info["ecn_marks"] * mine,
         "paused_ps": nothing,
         "drops": nothing,
     }

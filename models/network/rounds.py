@@ -33,28 +33,29 @@ WORDS_PER_PACKET = 6
 @loop_kernel
 def advance(fabric: Fabric, nic: Nic, work: Work, rows: Rows, horizon_ps):
     """Run this rank's events below horizon_ps; 0, or what ran short (then call again with the same horizon)."""
-    found, node_time, is_switch = fabric.found, fabric.node_time, fabric.is_switch
+    found, node_time, nodes = fabric.found, fabric.node_time, fabric.nodes
+    switches, hosts = found[1], found[2]
     slot_ps = fabric.constants[SLOT_PS]
     while True:
         begin_ps = node_time[1]
         if begin_ps >= horizon_ps:
             return 0
         n_found = collect_before(node_time, min(horizon_ps, begin_ps + slot_ps), found[0])
-        n_switch, n_host = 0, 0
+        n_switch, n_host = np.int64(0), np.int64(0)
         for i in range(n_found):
             node = found[0, i]
-            if is_switch[node]:
-                found[1, n_switch] = node
+            if nodes[np.uint64(node)].is_switch:
+                switches[n_switch] = node
                 n_switch += 1
             else:
-                found[2, n_host] = node
+                hosts[n_host] = node
                 n_host += 1
         if n_host > 0:
-            short = run_hosts(fabric, nic, work, rows, found[2], n_host, begin_ps, horizon_ps)
+            short = run_hosts(fabric, nic, work, rows, hosts, n_host, begin_ps, horizon_ps)
             if short:
                 return short
         if n_switch > 0:
-            run_switches(fabric, found[1], n_switch, begin_ps, horizon_ps)
+            run_switches(fabric, switches, n_switch, begin_ps, horizon_ps)
         if fabric.counters[FAULT]:
             return STOPPED_BY_FAULT
 
@@ -116,10 +117,8 @@ def unpack_arrivals(fabric: Fabric, ex: ExchangeState):
                 link_filled(
                     port,
                     box[at],
-                    fabric.port_dst,
-                    fabric.port_here,
-                    fabric.in_start,
-                    fabric.mask_start,
+                    fabric.port_info,
+                    fabric.nodes,
                     fabric.mask,
                     fabric.node_time,
                     fabric.departed,

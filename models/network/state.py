@@ -29,6 +29,50 @@ PORT = record(
         ("ecn_min_bytes", np.int32),  # nothing is marked at or below
     ]
 )
+
+# What a port needs less often.
+PORT_INFO = record(
+    [
+        ("rate_bps", np.int64),
+        ("busy_ps", np.int64),  # kept only where ps_per_byte is 0
+        ("ecn_marks", np.int64),
+        ("ecn_draws", np.int64),
+        ("ecn_max_bytes", np.int64),
+        ("ecn_max_probability", np.float64),
+        ("receiver", np.int32),  # node at the other end
+        ("is_here", np.int32),  # 1 if that node is on this rank
+        ("wait_next", np.int32),  # chain of ports of a switch with packets waiting; NOT_CHAINED: not in it
+        ("spare", np.int32),
+    ]
+)
+NOT_CHAINED = -2
+
+NODE = record(
+    [
+        ("first_in", np.int64),  # its in-links are the ports first_in .. end_in - 1
+        ("end_in", np.int64),
+        ("first_mask", np.int64),  # its words of `mask`: bit i says that in-link i carries packets
+        ("safe_ps", np.int64),  # least delay of a used link into it from its own LP, else NEVER
+        ("wake_ps", np.int64),  # least wake_ps of its streams
+        ("wait_head", np.int32),  # first port with packets waiting
+        ("first_out", np.int32),  # a host's NIC ports are out_port[first_out .. end_out - 1]
+        ("end_out", np.int32),
+        ("first_stream", np.int32),
+        ("end_stream", np.int32),
+        ("is_switch", np.int32),
+    ]
+)
+
+# A host's port: its queue pairs are first_pair .. first_pair + n_pair - 1.
+NIC_PORT = record(
+    [
+        ("next_start_ps", np.int64),  # when it next starts a packet, NEVER if nothing waits
+        ("first_pair", np.int64),
+        ("n_pair", np.int64),
+        ("first_ready", np.int64),  # its words of `ready`
+        ("last_served", np.int64),  # round robin: local index of the queue pair served last
+    ]
+)
 MAX_QUEUE_BYTES = 2**31 - 2**17  # a queue beyond this stops the run
 
 PACKET = record(
@@ -124,27 +168,15 @@ class Fabric(NamedTuple):
     """Ports, packets and routes. Written by `models.network` kernels."""
 
     ports: np.ndarray  # PORT[n_port], sorted by (receiving node, sending node)
+    port_info: np.ndarray  # PORT_INFO[n_port]
+    nodes: np.ndarray  # NODE[n_node]
     packets: np.ndarray  # PACKET[n_packet]
     stamp_ps: np.ndarray  # int64[n_packet]  when the NIC sent the data packet; an ACK echoes it
     label: np.ndarray  # int64[n_packet]  flow id, in packets that end a message
     path_port: np.ndarray  # int32[]  ports of every path in order, each path closed by -1
-    port_dst: np.ndarray  # int32[n_port]
-    port_here: np.ndarray  # uint8[n_port]  1 if the receiving node is on this rank
-    rate_bps: np.ndarray  # int64[n_port]
-    busy_ps: np.ndarray  # int64[n_port]  kept only where ps_per_byte is 0
-    ecn_marks: np.ndarray  # int64[n_port]
-    ecn_draws: np.ndarray  # int64[n_port]
-    ecn_max_bytes: np.ndarray  # int64[n_port]
-    ecn_max_probability: np.ndarray  # float64[n_port]
-    in_start: np.ndarray  # int64[n_node + 1]  in-links of node v are ports in_start[v] .. in_start[v + 1] - 1
-    mask_start: np.ndarray  # int64[n_node + 1]  words of `mask` of node v
-    mask: np.ndarray  # int64[]  bit i of node v: its in-link i carries packets
-    wait_head: np.ndarray  # int32[n_node]  chain of ports of a switch with packets waiting
-    wait_next: np.ndarray  # int32[n_port]  -2: not in the chain
+    mask: np.ndarray  # int64[]  see NODE.first_mask
     node_time: np.ndarray  # int64[2 * size]  min-tree of next event times
-    safe_ps: np.ndarray  # int64[n_node]  least delay of a used link into this node from its own LP, else NEVER
     departed: np.ndarray  # int32[n_port]  ports to other ranks that carry packets since the round began
-    is_switch: np.ndarray  # uint8[n_node]
     found: np.ndarray  # int64[3, n_node]  scratch: nodes to run; switches, hosts among them
     link_slot: np.ndarray  # int64[max in-degree]  scratch of the switch kernel
     link_key: np.ndarray  # int64[4 * max in-degree]  scratch: winner tree over in-links
@@ -153,20 +185,15 @@ class Fabric(NamedTuple):
 
 
 class Nic(NamedTuple):
-    """Queue pairs and messages. Queue pairs are sorted by sending port: those of port p are qp_first[p] ..."""
+    """Queue pairs and messages. Queue pairs are sorted by sending port."""
 
     queue_pairs: np.ndarray  # QUEUE_PAIR[n_qp]
+    nic_ports: np.ndarray  # NIC_PORT[n_port]
+    ready: np.ndarray  # int64[]  bit: the queue pair has bytes to send and room in its window
+    out_port: np.ndarray  # int32[]  see NODE.first_out
+    messages: np.ndarray  # MESSAGE[n_message]
     control: np.ndarray  # congestion control's own record per queue pair
     control_constants: np.ndarray  # float64[]
-    messages: np.ndarray  # MESSAGE[n_message]
-    ready_first: np.ndarray  # int64[n_port]  first word in `ready` of a NIC port
-    qp_first: np.ndarray  # int64[n_port]
-    qp_count: np.ndarray  # int64[n_port]
-    ready: np.ndarray  # int64[]  bit: the queue pair has bytes to send and room in its window
-    last_served: np.ndarray  # int64[n_port]  round robin: local index of the queue pair served last
-    next_start_ps: np.ndarray  # int64[n_port]  when the NIC port next starts a packet, NEVER if nothing waits
-    out_start: np.ndarray  # int64[n_node + 1]
-    out_port: np.ndarray  # int32[]  NIC ports of a host
 
 
 class Rows(NamedTuple):

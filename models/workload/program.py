@@ -62,6 +62,18 @@ STREAM = record(
 )
 WAITING_NOT, WAITING_TIME, WAITING_GROUP, WAITING_GATE, WAITING_DONE = -1, -2, -3, -4, -5
 
+GROUP = record(
+    [
+        ("first_member", np.int32),  # its streams are group_stream[first_member .. end_member - 1]
+        ("end_member", np.int32),
+        ("n_arrived", np.int32),
+        ("spare", np.int32),
+        ("latest_ps", np.int64),  # arrival of the latest member so far
+    ]
+)
+
+GATE = record([("n_open", np.int32), ("stream", np.int32)])  # stream: the one behind it
+
 # What `totals` (int64[4]) holds.
 FLOWS_PER_ITERATION, TASKS_PER_ITERATION, N_STREAM_DONE = range(3)
 
@@ -70,15 +82,10 @@ class Work(NamedTuple):
     """Streams and their programs. Slots hold global ids of queue pairs, groups or gates."""
 
     operations: np.ndarray  # OPERATION[n_operation]
-    streams: np.ndarray  # STREAM[n_stream], sorted by node
+    streams: np.ndarray  # STREAM[n_stream], sorted by node: see NODE.first_stream
     slots: np.ndarray  # int32[]
-    stream_start: np.ndarray  # int64[n_node + 1]  streams of a node
-    node_wake_ps: np.ndarray  # int64[n_node]  least wake_ps of its streams
-    group_start: np.ndarray  # int64[n_group + 1]
-    group_stream: np.ndarray  # int32[]  member streams
-    group_arrived: np.ndarray  # int32[n_group]
-    group_latest_ps: np.ndarray  # int64[n_group]
-    gate_count: np.ndarray  # int32[n_gate]
-    gate_stream: np.ndarray  # int32[n_gate]  the stream behind it
+    groups: np.ndarray  # GROUP[n_group]
+    group_stream: np.ndarray  # int32[]
+    gates: np.ndarray  # GATE[n_gate]
     iteration_end_ps: np.ndarray  # int64[n_iteration]  last task end so far, -1 if none
     totals: np.ndarray  # int64[4]

@@ -16,6 +16,7 @@ from models.workload.program import (
     OP_EXCHANGE,
     OP_GROUP,
     OP_OPEN,
+    OP_PASS,
     OP_RECEIVE,
     OP_RING,
     OP_SEND,
@@ -28,37 +29,40 @@ from models.workload.program import (
     WAITING_TIME,
     Work,
 )
-from pdes.engine.jit import loop_kernel
+from pdes.engine.jit import inlined, loop_kernel
 from pdes.engine.time_index import NEVER, set_time
 
 
 @loop_kernel
-def set_wake(work: Work, node_time, i_stream, wake_ps):
+def set_wake(streams, nodes, node_time, i_stream, wake_ps):
     """Let a stream go on at wake_ps (NEVER: not by time)."""
-    stream = work.streams[i_stream]
+    stream = streams[np.uint64(i_stream)]
     stream.wake_ps = wake_ps
-    node = np.int64(stream.node)
+    node_id = np.int64(stream.node)
+    node = nodes[np.uint64(node_id)]
     least_ps = NEVER
-    for k in range(work.stream_start[node], work.stream_start[node + 1]):
-        least_ps = min(least_ps, work.streams[k].wake_ps)
-    work.node_wake_ps[node] = least_ps
-    if wake_ps < node_time[(node_time.size >> 1) + node]:
-        set_time(node_time, node, wake_ps)
+    for k in range(node.first_stream, node.end_stream):
+        least_ps = min(least_ps, streams[np.uint64(k)].wake_ps)
+    node.wake_ps = least_ps
+    if wake_ps < node_time[np.uint64((node_time.size >> 1) + node_id)]:
+        set_time(node_time, node_id, wake_ps)
 
 
-@loop_kernel
-def _send(fabric: Fabric, nic: Nic, work: Work, stream, operation, slot, step, now_ps):
-    pair = work.slots[stream.first_slot + slot]
+@inlined
+def _send(fabric, nic, work, stream, operation, slot, step, now_ps):
+    """Post one message of an operation: on a slot's queue pair, as its step-th flow."""
+    pair = np.int64(work.slots[np.uint64(stream.first_slot + slot)])
     flow_id = stream.first_flow + stream.iteration * work.totals[FLOWS_PER_ITERATION] + operation.flow + step
-    post_message(fabric, nic, pair, operation.size_bytes, flow_id, operation.tag, now_ps)
+    post_message(fabric, nic, pair, operation.size_bytes, flow_id, np.int64(operation.tag), now_ps)
 
 
 @loop_kernel
-def _consume(nic: Nic, work: Work, stream, slot):
-    """Take one arrived message of a queue pair; False, and wait for it, if none is there."""
-    pair = work.slots[stream.first_slot + slot]
-    if nic.queue_pairs[pair].n_arrived > 0:
-        nic.queue_pairs[pair].n_arrived -= 1
+def _consume(queue_pairs, slots, stream, slot):
+    """Take one arrived message of a slot's queue pair; False, and wait for it, if none is there."""
+    pair = np.int64(slots[np.uint64(stream.first_slot + slot)])
+    record = queue_pairs[np.uint64(pair)]
+    if record.n_arrived > 0:
+        record.n_arrived -= 1
         stream.waiting_for = WAITING_NOT
         return True
     stream.waiting_for = pair
@@ -66,101 +70,123 @@ def _consume(nic: Nic, work: Work, stream, slot):
 
 
 @loop_kernel
-def _join_group(fabric: Fabric, work: Work, stream, operation, now_ps):
-    """A member arrived; the last one lets all go on, the group's duration later."""
-    group = work.slots[stream.first_slot + operation.slot]
-    work.group_arrived[group] += 1
-    work.group_latest_ps[group] = max(work.group_latest_ps[group], now_ps)
-    stream.waiting_for = WAITING_GROUP
-    first, last = work.group_start[group], work.group_start[group + 1]
-    if work.group_arrived[group] < last - first:
+def _join_group(work: Work, nodes, node_time, group_id, time_ps, now_ps):
+    """A member arrived; the last one lets all go on, time_ps after the latest arrival."""
+    group = work.groups[group_id]
+    group.n_arrived += 1
+    group.latest_ps = max(group.latest_ps, now_ps)
+    if group.n_arrived < group.end_member - group.first_member:
         return
-    end_ps = work.group_latest_ps[group] + operation.time_ps
-    work.group_arrived[group] = 0
-    work.group_latest_ps[group] = -1
-    for k in range(first, last):
-        set_wake(work, fabric.node_time, work.group_stream[k], end_ps)
+    end_ps = group.latest_ps + time_ps
+    group.n_arrived = 0
+    group.latest_ps = -1
+    for k in range(group.first_member, group.end_member):
+        set_wake(work.streams, nodes, node_time, np.int64(work.group_stream[k]), end_ps)
 
 
 @loop_kernel
-def _advance_operation(fabric: Fabric, nic: Nic, work: Work, i_stream, operation, now_ps):
-    """Carry the current operation on; True if it is complete. stream.phase 0: it begins now."""
-    stream = work.streams[i_stream]
-    kind = operation.kind
-    begins = stream.phase == 0
-    stream.phase = 1
-    if kind == OP_COMPUTE or kind == OP_WAIT or kind == OP_SEND:
-        end_ps = max(now_ps, operation.time_ps) if kind != OP_COMPUTE else now_ps + operation.time_ps
-        if begins and end_ps > now_ps:
-            stream.waiting_for = WAITING_TIME
-            set_wake(work, fabric.node_time, i_stream, end_ps)
-            return False
-        if kind == OP_SEND:
-            _send(fabric, nic, work, stream, operation, operation.slot, 0, now_ps)
-        return True
-    if kind == OP_GROUP:
-        if begins:
-            _join_group(fabric, work, stream, operation, now_ps)
-        return not begins
-    if kind == OP_RECEIVE:
-        return _consume(nic, work, stream, operation.slot)
-    if kind == OP_RING:
-        if begins:
-            _send(fabric, nic, work, stream, operation, operation.slot, 0, now_ps)
-        while _consume(nic, work, stream, operation.slot_in):
-            stream.step += 1
-            if stream.step == operation.n_step:
-                return True
-            _send(fabric, nic, work, stream, operation, operation.slot, stream.step, now_ps)
-        return False
-    if kind == OP_EXCHANGE:
-        if begins:
-            for k in range(operation.n_step):
-                _send(fabric, nic, work, stream, operation, operation.slot + k, k, now_ps)
-        while _consume(nic, work, stream, operation.slot_in + stream.step):
-            stream.step += 1
-            if stream.step == operation.n_step:
-                return True
-        return False
-    gate = work.slots[stream.first_slot + operation.slot]
-    if kind == OP_OPEN:
-        work.gate_count[gate] += 1
-        other = work.gate_stream[gate]
+def _pass_gate(work: Work, nodes, node_time, gate_id, opens, now_ps):
+    """Open a gate for the stream behind it, or go through it: True if the operation is complete."""
+    gate = work.gates[gate_id]
+    if opens:
+        gate.n_open += 1
+        other = np.int64(gate.stream)
         if work.streams[other].waiting_for == WAITING_GATE:
-            set_wake(work, fabric.node_time, other, now_ps)
+            set_wake(work.streams, nodes, node_time, other, now_ps)
         return True
-    if work.gate_count[gate] > 0:  # OP_PASS
-        work.gate_count[gate] -= 1
+    if gate.n_open > 0:
+        gate.n_open -= 1
         return True
-    stream.waiting_for = WAITING_GATE
     return False
 
 
-@loop_kernel
-def _write_task(work: Work, task_rows, counters, stream, operation, now_ps):
+@inlined
+def _advance_operation(fabric, nic, work, stream, i_stream, operation, now_ps):
+    """Carry the current operation on; True if it is complete. stream.phase 0: it begins now."""
+    kind = operation.kind
+    begins = stream.phase == 0
+    stream.phase = 1
+    done = False
+    if kind == OP_COMPUTE or kind == OP_WAIT or kind == OP_SEND:
+        end_ps = max(now_ps, operation.time_ps) if kind != OP_COMPUTE else now_ps + operation.time_ps
+        done = not (begins and end_ps > now_ps)
+        if not done:
+            stream.waiting_for = WAITING_TIME
+            set_wake(work.streams, fabric.nodes, fabric.node_time, i_stream, end_ps)
+    elif kind == OP_GROUP:
+        done = not begins
+        if begins:
+            stream.waiting_for = WAITING_GROUP
+            group_id = np.int64(work.slots[np.uint64(stream.first_slot + operation.slot)])
+            _join_group(work, fabric.nodes, fabric.node_time, group_id, operation.time_ps, now_ps)
+    elif kind == OP_RECEIVE:
+        done = _consume(nic.queue_pairs, work.slots, stream, np.int64(operation.slot))
+    elif kind == OP_OPEN or kind == OP_PASS:
+        gate_id = np.int64(work.slots[np.uint64(stream.first_slot + operation.slot)])
+        done = _pass_gate(work, fabric.nodes, fabric.node_time, gate_id, kind == OP_OPEN, now_ps)
+        if not done:
+            stream.waiting_for = WAITING_GATE
+    return done
+
+
+@inlined
+def _sends_now(stream, operation, begins, done):
+    """How many messages an operation posts before it waits: all of an exchange, the first of a ring, one of a send."""
+    n_send = 0
+    if operation.kind == OP_SEND and done:
+        n_send = 1
+    elif begins and operation.kind == OP_RING:
+        n_send = 1
+    elif begins and operation.kind == OP_EXCHANGE:
+        n_send = np.int64(operation.n_step)
+    return n_send
+
+
+@inlined
+def _write_task(work, task_rows, counters, stream, operation, now_ps):
     row = counters[N_TASK_ROW]
     counters[N_TASK_ROW] = row + 1
-    out = task_rows[row]
+    out = task_rows[np.uint64(row)]
     out[0] = stream.first_task + stream.iteration * work.totals[TASKS_PER_ITERATION] + operation.task
     out[1], out[2], out[3], out[4] = stream.gpu, stream.iteration, operation.task_kind, stream.name
     out[5], out[6], out[7] = stream.begun_ps, now_ps, operation.task_bytes
-    if now_ps > work.iteration_end_ps[stream.iteration]:
-        work.iteration_end_ps[stream.iteration] = now_ps
+    if now_ps > work.iteration_end_ps[np.uint64(stream.iteration)]:
+        work.iteration_end_ps[np.uint64(stream.iteration)] = now_ps
 
 
 @loop_kernel
 def run_stream(fabric: Fabric, nic: Nic, work: Work, rows: Rows, i_stream, now_ps):
     """Carry a stream on at now_ps until it waits or ends."""
-    stream = work.streams[i_stream]
+    stream = work.streams[np.uint64(i_stream)]
     stream.waiting_for = WAITING_NOT
     if stream.wake_ps < NEVER:
-        set_wake(work, fabric.node_time, i_stream, NEVER)
+        set_wake(work.streams, fabric.nodes, fabric.node_time, i_stream, NEVER)
     while stream.iteration < stream.n_iteration:
-        operation = work.operations[stream.operation]
-        if stream.phase == 0:
+        operation = work.operations[np.uint64(stream.operation)]
+        begins = stream.phase == 0
+        if begins:
             stream.begun_ps = now_ps
             stream.step = 0
-        if not _advance_operation(fabric, nic, work, i_stream, operation, now_ps):
+        done = _advance_operation(fabric, nic, work, stream, i_stream, operation, now_ps)
+        n_send, n_sent = _sends_now(stream, operation, begins, done), 0
+        is_ring = operation.kind == OP_RING
+        waits = is_ring or operation.kind == OP_EXCHANGE
+        while n_sent < n_send or waits:
+            if n_sent < n_send:
+                # A ring's next chunk goes out on the same queue pair; an exchange's messages on one each.
+                slot = operation.slot + (0 if is_ring else n_sent)
+                _send(fabric, nic, work, stream, operation, slot, stream.step if is_ring else n_sent, now_ps)
+                n_sent += 1
+                continue
+            slot_in = np.int64(operation.slot_in) + (0 if is_ring else np.int64(stream.step))
+            if not _consume(nic.queue_pairs, work.slots, stream, slot_in):
+                break
+            stream.step += 1
+            done = stream.step == operation.n_step
+            waits = not done
+            if is_ring and waits:
+                n_send += 1
+        if not done:
             return
         if operation.task >= 0:
             _write_task(work, rows.task, fabric.counters, stream, operation, now_ps)
