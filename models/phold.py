@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pdes.engine.event_heap import TARGET, TIME, make_heap, pop_event, push_event
+from pdes.engine.event_queue import EventQueue, make_event_queue, peek_time, pop_event, push_event
 from pdes.engine.exchange import ExchangeState, World, make_exchange
 from pdes.engine.jit import loop_kernel
 from pdes.engine.rng import (
@@ -23,7 +23,6 @@ from pdes.engine.rng import (
     uniform,
 )
 from pdes.engine.round import HORIZON, ROUND_DONE, ROUND_PAUSE, close_round, make_loop, open_round, run_rounds
-from pdes.engine.time_index import NEVER
 
 # What `counters` holds: events run, a digest of (LP, time) of all of them that does not depend on their order.
 N_EVENT, DIGEST = 0, 1
@@ -46,8 +45,7 @@ class PholdConfig:
 class PholdState(NamedTuple):
     """One rank's share. LP i of the run is row i - first_lp here."""
 
-    heap: np.ndarray  # int64[capacity, 4]
-    n_heap: np.ndarray  # int64[1]
+    queue: EventQueue
     drawn: np.ndarray  # int64[n_local]  events each LP has run: the counter of its random draws
     counters: np.ndarray  # int64[2]
     block: np.ndarray  # int64[3]  first LP here, LPs here, LPs in all
@@ -72,15 +70,16 @@ def _rank_of(first_lp, lp_id):
 @loop_kernel
 def _run_events(state: PholdState, ex: ExchangeState, horizon_ps):
     """Run this rank's events below the horizon."""
-    heap, n_heap, drawn, counters = state.heap, state.n_heap, state.drawn, state.counters
+    queue, drawn, counters = state.queue, state.drawn, state.counters
     first, n_lp = state.block[0], state.block[2]
     lookahead_ps, end_ps, seed = state.times[0], state.times[1], state.times[2]
     remote_frac, mean_ps = state.parameters[0], state.parameters[1]
     n_event, digest, alone = 0, counters[DIGEST], state.first_lp.size == 2
-    while n_heap[0] > 0 and heap[0, TIME] < horizon_ps:
-        pop_event(heap, n_heap)
-        row = heap[np.uint64(n_heap[0])]
-        time_ps, lp_id = row[TIME], row[TARGET]
+    while True:
+        time_ps = peek_time(queue)
+        if time_ps >= horizon_ps:
+            break
+        lp_id = np.int64(queue.events[np.uint64(pop_event(queue))].target)
         local = np.uint64(lp_id - first)
         count = drawn[local]
         drawn[local] = count + 1
@@ -96,7 +95,7 @@ def _run_events(state: PholdState, ex: ExchangeState, horizon_ps):
         owner = 0 if alone else _rank_of(state.first_lp, target)
         peer = state.rank_of_peer[owner]
         if peer < 0:
-            push_event(heap, n_heap, new_ps, lp_id, count, target)
+            push_event(queue, new_ps, lp_id, count, target)
         else:
             box, n_out = ex.outbox[peer], ex.n_out[peer]
             box[n_out + 1], box[n_out + 2], box[n_out + 3], box[n_out + 4] = new_ps, lp_id, count, target
@@ -110,15 +109,14 @@ def _receive_events(state: PholdState, ex: ExchangeState):
     for i in range(ex.peer.size):
         box = ex.inbox[i]
         for j in range(0, ex.n_in[i], WORDS_PER_EVENT):
-            push_event(state.heap, state.n_heap, box[j + 1], box[j + 2], box[j + 3], box[j + 4])
+            push_event(state.queue, box[j + 1], box[j + 2], box[j + 3], box[j + 4])
         ex.n_in[i] = 0
 
 
 @loop_kernel
 def _run_rounds(loop, ex: ExchangeState, state: PholdState):
     while True:
-        next_ps = state.heap[0, TIME] if state.n_heap[0] > 0 else NEVER
-        if not open_round(loop, ex, next_ps):
+        if not open_round(loop, ex, peek_time(state.queue)):
             return ROUND_DONE
         _run_events(state, ex, loop[HORIZON])
         pause = close_round(loop, ex)
@@ -131,7 +129,7 @@ def make_phold(config: PholdConfig, world: World) -> PholdState:
     """State of one rank, with the first events of its LPs: at lookahead + Exp(mean - lookahead) from the start."""
     first_lp = np.array([config.n_lp * r // world.size for r in range(world.size + 1)], np.int64)
     first, last = int(first_lp[world.rank]), int(first_lp[world.rank + 1])
-    heap, n_heap = make_heap(config.n_lp * config.population + 1)
+    queue = make_event_queue(config.n_lp * config.population + 1, 8 * config.mean_ps)
     peers = [r for r in range(world.size) if r != world.rank]
     rank_of_peer = np.full(world.size, -1, np.int64)
     rank_of_peer[peers] = np.arange(len(peers))
@@ -141,10 +139,9 @@ def make_phold(config: PholdConfig, world: World) -> PholdState:
             draw = uniform(config.seed, lp_id, PURPOSE_PHOLD_START, k)
             time_ps = config.lookahead_ps + int(-np.log(1.0 - draw) * exponential_ps)
             if time_ps < config.end_ps:
-                push_event(heap, n_heap, time_ps, lp_id, -1 - k, lp_id)
+                push_event(queue, time_ps, lp_id, -1 - k, lp_id)
     return PholdState(
-        heap=heap,
-        n_heap=n_heap,
+        queue=queue,
         drawn=np.zeros(max(1, last - first), np.int64),
         counters=np.zeros(2, np.int64),
         block=np.array([first, last - first, config.n_lp], np.int64),
