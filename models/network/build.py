@@ -210,7 +210,7 @@ def make_fabric(
         port_info=make_port_info(topology, parameters, here),
         nodes=nodes,
         packets=np.zeros(0, PACKET),
-        stamp_ps=np.zeros(0, np.int64),
+        packet_words=np.zeros((0, 4), np.int64),
         label=np.zeros(0, np.int64),
         path_port=pairs.path_port,
         mask=np.zeros(n_mask + 1, np.int64),
@@ -235,9 +235,10 @@ def grow_packets(fabric: Fabric, n_packet: int) -> Fabric:
     packets["next"][n_packet - 1] = counters[FREE_PACKET]
     counters[FREE_PACKET] = n_old
     counters[N_FREE_PACKET] += n_packet - n_old
-    stamp_ps, label = np.zeros(n_packet, np.int64), np.zeros(n_packet, np.int64)
-    stamp_ps[:n_old], label[:n_old] = fabric.stamp_ps, fabric.label
-    return fabric._replace(packets=packets, stamp_ps=stamp_ps, label=label)
+    label = np.zeros(n_packet, np.int64)
+    label[:n_old] = fabric.label
+    words = packets.view(np.ndarray).view(np.int64).reshape(-1, 4)
+    return fabric._replace(packets=packets, packet_words=words, label=label)
 
 
 def grow_messages(nic: Nic, counters: np.ndarray, n_message: int) -> Nic:

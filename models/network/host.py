@@ -77,9 +77,7 @@ def _next_packet(fabric, nic, ports, packets, nic_ports, queue_pairs, ready, cou
         record.ack_head = packets[np.uint64(packet)].next
     else:
         pair = choose_pair(nic_ports[np.uint64(port)], queue_pairs, ready, now_ps)
-        packet = make_data_packet(
-            packets, fabric.stamp_ps, fabric.label, queue_pairs, nic.messages, counters, constants, pair, now_ps
-        )
+        packet = make_data_packet(packets, fabric.label, queue_pairs, nic.messages, counters, constants, pair, now_ps)
         set_ready(nic_ports, queue_pairs, ready, pair)
     return packet
 

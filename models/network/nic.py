@@ -87,7 +87,7 @@ def set_ready(nic_ports, queue_pairs, ready, pair):
 
 
 @loop_kernel
-def make_data_packet(packets, stamp_ps, label, queue_pairs, messages, counters, constants, pair, now_ps):
+def make_data_packet(packets, label, queue_pairs, messages, counters, constants, pair, now_ps):
     """Take a packet from the pool and fill it with the queue pair's next bytes, paced at its rate."""
     record = queue_pairs[np.uint64(pair)]
     packet = counters[FREE_PACKET]
@@ -101,7 +101,6 @@ def make_data_packet(packets, stamp_ps, label, queue_pairs, messages, counters, 
     item.queue_pair = pair
     item.path = record.data_path + 1
     item.size_bytes = size_bytes
-    stamp_ps[np.uint64(packet)] = now_ps
     first_byte += payload
     record.next_byte = first_byte
     record.next_send_ps = now_ps + tx_time_ps(size_bytes, record.rate_bps)

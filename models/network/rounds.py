@@ -8,9 +8,10 @@ arrive at a node before its bound: scheme P of per-node windows, without slots.
 import numpy as np
 
 from models.network.host import run_hosts
-from models.network.port import link_filled, put_on_wire
+from models.network.port import link_filled
 from models.network.state import (
     FAULT,
+    FLAG_LAST,
     FREE_PACKET,
     N_DEPARTED,
     N_FREE_PACKET,
@@ -27,7 +28,8 @@ from pdes.engine.round import HORIZON, ROUND_DONE, ROUND_PAUSE, close_round, lea
 from pdes.engine.time_index import collect_before
 
 SHORT_OF_ARRIVING_PACKETS, STOPPED_BY_FAULT = 5, 6
-WORDS_PER_PACKET = 6
+PACKET_WORDS = 4
+WORDS_PER_PACKET = PACKET_WORDS + 2  # at most: its link's head and its label
 
 
 @loop_kernel
@@ -62,68 +64,82 @@ def advance(fabric: Fabric, nic: Nic, work: Work, rows: Rows, horizon_ps):
 
 @loop_kernel
 def pack_departures(fabric: Fabric, port_peer_row, ex: ExchangeState):
-    """Move the packets on links to other ranks into the outboxes, link by link in order, and free them here."""
-    ports, packets, counters = fabric.ports, fabric.packets, fabric.counters
+    """Move the packets on links to other ranks into the outboxes and free them here.
+
+    For each link: a word (port << 32 | packets), then the packets in order, 4 words each as they lie in memory, and
+    one more, the label, behind a packet that ends a message.
+    """
+    ports, packets, words, counters = fabric.ports, fabric.packets, fabric.packet_words, fabric.counters
     for i in range(counters[N_DEPARTED]):
-        port = np.int64(fabric.departed[i])
-        peer = port_peer_row[port]
-        box, at = ex.outbox[peer], ex.n_out[peer] + 1
-        packet = np.int64(ports[port].link_head)
-        ports[port].link_head = -1
+        port = np.int64(fabric.departed[np.uint64(i)])
+        peer = port_peer_row[np.uint64(port)]
+        box, head_at = ex.outbox[np.uint64(peer)], ex.n_out[np.uint64(peer)] + 1
+        at, n_packet = head_at + 1, 0
+        packet = np.int64(ports[np.uint64(port)].link_head)
+        ports[np.uint64(port)].link_head = -1
         while packet >= 0:
-            item = packets[packet]
-            box[at] = item.arrival_ps
-            box[at + 1] = item.sequence
-            box[at + 2] = (np.int64(item.queue_pair) << 32) | np.int64(item.path)
-            box[at + 3] = (port << 32) | (np.int64(item.size_bytes) << 8) | np.int64(item.flags)
-            box[at + 4] = fabric.stamp_ps[packet]
-            box[at + 5] = fabric.label[packet]
-            at += WORDS_PER_PACKET
+            for k in range(PACKET_WORDS):
+                box[np.uint64(at + k)] = words[np.uint64(packet), np.uint64(k)]
+            at += PACKET_WORDS
+            item = packets[np.uint64(packet)]
+            if item.flags & FLAG_LAST:
+                box[np.uint64(at)] = fabric.label[np.uint64(packet)]
+                at += 1
+            n_packet += 1
             following = np.int64(item.next)
             item.next = counters[FREE_PACKET]
             counters[FREE_PACKET] = packet
-            counters[N_FREE_PACKET] += 1
             packet = following
-        ex.n_out[peer] = at - 1
+        counters[N_FREE_PACKET] += n_packet
+        box[np.uint64(head_at)] = (port << 32) | n_packet
+        ex.n_out[np.uint64(peer)] = at - 1
     counters[N_DEPARTED] = 0
+
+
+@loop_kernel
+def _unpack_link(fabric: Fabric, box, at, port, n_packet):
+    """Append n_packet packets, packed from box[at] on, to a link; where the next link begins."""
+    packets, words, counters = fabric.packets, fabric.packet_words, fabric.counters
+    record = fabric.ports[np.uint64(port)]
+    empty, arrival_ps = record.link_head < 0, box[np.uint64(at)]
+    for _ in range(n_packet):
+        packet = counters[FREE_PACKET]
+        item = packets[np.uint64(packet)]
+        counters[FREE_PACKET] = item.next
+        for k in range(PACKET_WORDS):
+            words[np.uint64(packet), np.uint64(k)] = box[np.uint64(at + k)]
+        at += PACKET_WORDS
+        item.next = -1
+        if item.flags & FLAG_LAST:
+            fabric.label[np.uint64(packet)] = box[np.uint64(at)]
+            at += 1
+        if record.link_head < 0:
+            record.link_head = packet
+        else:
+            packets[np.uint64(record.link_tail)].next = packet
+        record.link_tail = packet
+    counters[N_FREE_PACKET] -= n_packet
+    if empty:
+        link_filled(
+            port, arrival_ps, fabric.port_info, fabric.nodes, fabric.mask, fabric.node_time, fabric.departed, counters
+        )
+    return at
 
 
 @loop_kernel
 def unpack_arrivals(fabric: Fabric, ex: ExchangeState):
     """Put received packets on their links; False if the pool is short (then grow it and call again)."""
-    packets, counters = fabric.packets, fabric.counters
     n_word = 0
     for i in range(ex.n_in.size):
         n_word += ex.n_in[i]
-    if counters[N_FREE_PACKET] * WORDS_PER_PACKET < n_word:
+    if fabric.counters[N_FREE_PACKET] * PACKET_WORDS < n_word:
         return False
     low = (np.int64(1) << 32) - 1
     for i in range(ex.n_in.size):
-        box = ex.inbox[i]
-        for at in range(1, ex.n_in[i] + 1, WORDS_PER_PACKET):
-            packet = counters[FREE_PACKET]
-            item = packets[packet]
-            counters[FREE_PACKET] = item.next
-            counters[N_FREE_PACKET] -= 1
-            item.sequence = box[at + 1]
-            item.queue_pair = box[at + 2] >> 32
-            item.path = box[at + 2] & low
-            port = box[at + 3] >> 32
-            item.size_bytes = (box[at + 3] >> 8) & 0xFFFF
-            item.flags = box[at + 3] & 0xFF
-            fabric.stamp_ps[packet] = box[at + 4]
-            fabric.label[packet] = box[at + 5]
-            if put_on_wire(fabric.ports, packets, port, packet, box[at]):
-                link_filled(
-                    port,
-                    box[at],
-                    fabric.port_info,
-                    fabric.nodes,
-                    fabric.mask,
-                    fabric.node_time,
-                    fabric.departed,
-                    counters,
-                )
+        box, at = ex.inbox[i], np.int64(1)
+        while at <= ex.n_in[i]:
+            head = box[at]
+            at = _unpack_link(fabric, box, at + 1, head >> 32, head & low)
         ex.n_in[i] = 0
     return True
 

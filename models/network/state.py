@@ -171,7 +171,7 @@ class Fabric(NamedTuple):
     port_info: np.ndarray  # PORT_INFO[n_port]
     nodes: np.ndarray  # NODE[n_node]
     packets: np.ndarray  # PACKET[n_packet]
-    stamp_ps: np.ndarray  # int64[n_packet]  when the NIC sent the data packet; an ACK echoes it
+    packet_words: np.ndarray  # int64[n_packet, 4]  the same memory, for moving packets between ranks
     label: np.ndarray  # int64[n_packet]  flow id, in packets that end a message
     path_port: np.ndarray  # int32[]  ports of every path in order, each path closed by -1
     mask: np.ndarray  # int64[]  see NODE.first_mask
