@@ -25,6 +25,7 @@ from models.network.state import EVENTS, LAST_EVENT_PS, PACKET_HOPS
 from partition.placement import balance, place
 from pdes.config import Config
 from pdes.engine.exchange import World
+from pdes.engine.jit import is_compiled
 from pdes.engine.round import COMPUTE_NS, EXCHANGE_NS, N_ROUND, NOW, WAIT_NS, make_loop, run_rounds
 from pdes.engine.time_index import NEVER
 from pdes.errors import SimError
@@ -79,12 +80,31 @@ class Run:
         self.balance = balance(lp_load, self.rank_of_lp, world.size)
         self.flows = self._spool("flows", s.plan.n_flow, FLOW_SPOOL_COLUMNS)
         self.tasks = self._spool("tasks", s.plan.n_task, TASK_SPOOL_COLUMNS)
+        self.n_flow_done = 0
+        self.n_task_done = np.zeros(s.plan.n_iteration, np.int64)
         self.facts = FlowFacts(s.topology, s.paths, s.plan, s.parameters)
         self.model = NetworkModel(
             s.topology, s.paths, s.plan, s.max_window_bytes, s.lp_of_node, self.rank_of_lp, s.lookahead_ps, world,
             s.parameters, self._take_rows,
         )  # fmt: skip
         self.loop = make_loop(s.lookahead_ps, NEVER - 1 if s.stop_ps is None else s.stop_ps)
+
+    def compile(self, quiet: bool) -> float:
+        """Compile the kernels before anything runs, rank 0 first so that the others find them; seconds that it took."""
+        begin_s = time.monotonic()
+        if self.world.rank == 0:
+            if not quiet and not is_compiled():
+                print("pdes-sim: compiling for this machine, once per version: some 15 s", file=sys.stderr, flush=True)
+            self._compile()
+        self.world.barrier()
+        if self.world.rank > 0:
+            self._compile()
+        self.world.barrier()
+        return time.monotonic() - begin_s
+
+    def _compile(self) -> None:
+        self.model.compile()
+        self.facts.compile()
 
     def _spool(self, name: str, n_row: int, columns: tuple[str, ...]) -> RowSpool:
         return RowSpool(self.folder.work, name, n_row, columns, rank=self.world.rank, n_rank=self.world.size)
@@ -94,10 +114,12 @@ class Run:
         if len(flow):
             ids, columns = self.facts.columns(flow, self.model.pairs.pair_of_row)
             self.flows.scatter(ids, columns)
+            self.n_flow_done += int((columns["finish_ps"] >= 0).sum())
         if len(arrival):
             self.flows.scatter(arrival[:, 0], {"delivered_ps": arrival[:, 1]})
         if len(task):
             self.tasks.scatter(task[:, 0], {name: task[:, 1 + i] for i, name in enumerate(TASK_SPOOL_COLUMNS)})
+            np.add.at(self.n_task_done, task[:, 1 + TASK_SPOOL_COLUMNS.index("iteration")], 1)
 
     def simulate(self, quiet: bool) -> float:
         """Run the rounds; seconds of wall time that they took."""
@@ -131,6 +153,8 @@ class Run:
             "events": int(counters[EVENTS]),
             "last_ps": int(counters[LAST_EVENT_PS]),
             "iteration_end_ps": work.iteration_end_ps,
+            "n_flow_done": self.n_flow_done,
+            "n_task_done": self.n_task_done,
             "ports": port_columns(self.model.state, self.scenario.topology, self.model.rank_of_node, self.world.rank),
             "seconds": [float(self.loop[i]) / NS_PER_S for i in (COMPUTE_NS, WAIT_NS, EXCHANGE_NS)],
             "blocked": explain_blocked(self.model.state, self.scenario.topology, self.scenario.plan, self.world.rank,
@@ -143,6 +167,8 @@ class Run:
             "events": sum(p["events"] for p in parts),
             "last_ps": max(p["last_ps"] for p in parts),
             "iteration_end_ps": ends,
+            "n_flow_done": sum(p["n_flow_done"] for p in parts),
+            "n_task_done": np.sum([p["n_task_done"] for p in parts], axis=0),
             "ports": {name: np.sum([p["ports"][name] for p in parts], axis=0) for name in parts[0]["ports"]},
             "seconds": [p["seconds"] for p in parts],
             "blocked": [line for p in parts for line in p["blocked"]],
@@ -153,7 +179,8 @@ def run(prepared: Prepared, world: World, quiet: bool = False) -> None:
     """Simulate a prepared scenario on all ranks and write its results. Raises SimError."""
     job = Run(prepared, world)
     try:
-        _warn(job, quiet)
+        _warn(job)
+        compile_s = job.compile(quiet)
         loop_s = job.simulate(quiet)
         totals = job.gather()
         if totals["blocked"] and job.scenario.stop_ps is None:
@@ -162,7 +189,7 @@ def run(prepared: Prepared, world: World, quiet: bool = False) -> None:
             )
         job.world.barrier()
         if world.rank == 0:
-            _write(job, totals, loop_s, quiet)
+            _write(job, totals, (compile_s, loop_s), quiet)
     finally:
         job.flows.close()
         job.tasks.close()
@@ -170,18 +197,25 @@ def run(prepared: Prepared, world: World, quiet: bool = False) -> None:
             job.folder.abandon()
 
 
-def _warn(job: Run, quiet: bool) -> None:
+def _warn(job: Run) -> None:
     s, world = job.scenario, job.world
-    if world.rank == 0 and world.size > s.n_lp and not quiet:
-        text = f"{world.size} ranks for {s.n_lp} LPs: {world.size - s.n_lp} ranks have nothing to do"
+    n_idle = world.size - s.n_lp
+    if world.rank == 0 and n_idle > 0:
+        text = f"{_counted(world.size, 'rank')} for {_counted(s.n_lp, 'LP')}: {_counted(n_idle, 'rank')} "
+        text += f"{'has' if n_idle == 1 else 'have'} nothing to do"
         print(f"pdes-sim: warning: {text}. A lower [partition] delay_threshold may give more LPs", file=sys.stderr)
+
+
+def _counted(n: int, what: str) -> str:
+    return f"{n} {what}{'' if n == 1 else 's'}"
 
 
 def _result(job: Run, totals: dict[str, Any]) -> dict[str, Any]:
     """`result.json`: what the config determines."""
     s = job.scenario
-    ends = [int(t) for t in totals["iteration_end_ps"]]
-    times = np.diff([0, *ends]).tolist() if s.plan.n_task and min(ends) >= 0 else []
+    # A stop time can leave the last iterations unfinished: they have no time.
+    n_whole = int((np.cumprod(totals["n_task_done"] == s.plan.tasks_per_iteration)).sum())
+    times = np.diff(totals["iteration_end_ps"][:n_whole], prepend=0).tolist()
     return {
         "config": s.identity(),
         "topology": s.topology.name,
@@ -196,11 +230,12 @@ def _result(job: Run, totals: dict[str, Any]) -> dict[str, Any]:
         "skipped_packet_hops": 0,
         "events": totals["events"],
         "flows": s.plan.n_flow,
+        "flows_finished": totals["n_flow_done"],
         "tasks": s.plan.n_task,
     }
 
 
-def _run_facts(job: Run, totals: dict[str, Any], loop_s: float) -> dict[str, Any]:
+def _run_facts(job: Run, totals: dict[str, Any], compile_s: float, loop_s: float) -> dict[str, Any]:
     """`run.json`: how it was run."""
     names = ("pdes-sim", "numpy", "numba", "mpi4py", "pyarrow", "pymetis")
     compute, wait, exchange = zip(*totals["seconds"], strict=True)
@@ -213,6 +248,7 @@ def _run_facts(job: Run, totals: dict[str, Any], loop_s: float) -> dict[str, Any
         "threshold_choice": job.scenario.threshold_reason,
         "output": str(job.folder.directory),
         "wall_seconds": time.monotonic() - job.begin_s,
+        "compile_seconds": compile_s,
         "loop_seconds": loop_s,
         "packet_hops_per_second": totals["hops"] / max(loop_s, 1e-9),
         "events_per_second": totals["events"] / max(loop_s, 1e-9),
@@ -232,7 +268,7 @@ def _version(name: str) -> str:
         return "not installed"
 
 
-def _write(job: Run, totals: dict[str, Any], loop_s: float, quiet: bool) -> None:
+def _write(job: Run, totals: dict[str, Any], seconds: tuple[float, float], quiet: bool) -> None:
     """Tables, JSON files and the summary; under final names only when all are complete."""
     s, folder = job.scenario, job.folder
     write_table(folder.work_path("flows.parquet"), "flows", job.flows.read_groups(), {"tag": list(s.plan.tags) or [""]})
@@ -240,7 +276,7 @@ def _write(job: Run, totals: dict[str, Any], loop_s: float, quiet: bool) -> None
     write_table(folder.work_path("tasks.parquet"), "tasks", job.tasks.read_groups(), task_names)
     node_names = {"node": list(s.topology.node_name), "peer": list(s.topology.node_name)}
     write_table(folder.work_path("ports.parquet"), "ports", [totals["ports"]], node_names)
-    result, facts = _result(job, totals), _run_facts(job, totals, loop_s)
+    result, facts = _result(job, totals), _run_facts(job, totals, *seconds)
     write_json(folder.work_path("result.json"), result)
     write_json(folder.work_path("run.json"), facts)
     breakdown = {} if quiet else read_breakdown(folder.work, result)

@@ -27,13 +27,13 @@ from models.network.state import (
 )
 from models.workload.program import Work
 from models.workload.stream import run_stream
-from pdes.engine.jit import inlined, loop_kernel
+from pdes.engine.jit import inlined, step_kernel
 from pdes.engine.time_index import NEVER, set_time
 
 SHORT_OF_PACKETS, SHORT_OF_MESSAGES, SHORT_OF_ROWS = 2, 3, 4
 
 
-@loop_kernel
+@step_kernel
 def _shortage(counters, constants, n_row):
     """What an event could run out of, 0 if nothing: checked between events, so that a run goes on where it stopped."""
     if counters[N_FREE_PACKET] < constants[NEED_PACKETS]:
@@ -45,7 +45,7 @@ def _shortage(counters, constants, n_row):
     return 0
 
 
-@loop_kernel
+@step_kernel
 def _first_start(node, nic_ports, out_port):
     """(time, port) of the NIC port that starts a packet first; (NEVER, -1) if none does."""
     start_ps, start_port = NEVER, np.int64(-1)
@@ -57,7 +57,7 @@ def _first_start(node, nic_ports, out_port):
     return start_ps, start_port
 
 
-@loop_kernel
+@step_kernel
 def _first_arrival(node, ports, packets):
     """(time, port) of the in-link whose packet arrives first, the lowest port among equals; (NEVER, -1) if none."""
     arrival_ps, in_port = NEVER, np.int64(-1)
@@ -104,7 +104,7 @@ def _receive(fabric, nic, work, rows, ports, packets, queue_pairs, counters, con
     return port, resumed
 
 
-@loop_kernel
+@step_kernel
 def _first_awake(work: Work, node, now_ps):
     """The first stream of a node that wakes now; there is one."""
     i_stream = np.int64(node.first_stream)
@@ -113,7 +113,7 @@ def _first_awake(work: Work, node, now_ps):
     return i_stream
 
 
-@loop_kernel
+@step_kernel
 def run_hosts(fabric: Fabric, nic: Nic, work: Work, rows: Rows, todo, n_run, begin_ps, horizon_ps):
     """Run hosts todo[:n_run] from begin_ps to their bounds; return 0, or what ran short (then call again)."""
     ports, port_info, packets, nodes = fabric.ports, fabric.port_info, fabric.packets, fabric.nodes

@@ -26,6 +26,7 @@ from models.topology.graph import Topology
 from models.topology.routing import Paths
 from models.workload.plan import WorkloadPlan
 from pdes.engine.exchange import ExchangeState, World, make_exchange
+from pdes.engine.round import make_loop
 from pdes.errors import CapacityError, CausalityError, SimError
 
 RowSink = Callable[[np.ndarray, np.ndarray, np.ndarray], None]
@@ -82,6 +83,11 @@ class NetworkModel:
     def run_rounds(self, loop: np.ndarray, ex: ExchangeState) -> int:
         """Compiled rounds, see `models.network.rounds`."""
         return run_rounds(loop, ex, *self.state, self.port_peer_row)
+
+    def compile(self) -> None:
+        """Compile the kernels, or load them from the cache, without running anything or talking to other ranks."""
+        loop = make_loop(1, stop_ps=-1)  # no event lies at or before the stop
+        run_rounds(loop, make_exchange(World(), [], 1), *self.state, self.port_peer_row)
 
     def relieve(self, code: int) -> None:
         """Grow what ran short, or write out rows; raise on a fault."""

@@ -28,14 +28,14 @@ from models.network.state import (
     Nic,
 )
 from pdes.engine.bits import WORD_BITS, lowest_bit
-from pdes.engine.jit import loop_kernel
+from pdes.engine.jit import step_kernel
 from pdes.engine.time_index import NEVER
 
 FAULT_OUT_OF_ORDER = 2
 _WORD_SHIFT, _BIT_MASK = WORD_BITS.bit_length() - 1, WORD_BITS - 1
 
 
-@loop_kernel
+@step_kernel
 def next_start(ports, nic_ports, queue_pairs, ready, port):
     """When a NIC port next starts a packet if nothing else happens, NEVER if nothing waits."""
     record = ports[np.uint64(port)]
@@ -56,7 +56,7 @@ def next_start(ports, nic_ports, queue_pairs, ready, port):
     return best_ps
 
 
-@loop_kernel
+@step_kernel
 def choose_pair(nic_port, queue_pairs, ready, now_ps):
     """Round robin: the first ready queue pair behind the last one served whose send time has come; there is one."""
     n_pair = nic_port.n_pair
@@ -72,7 +72,7 @@ def choose_pair(nic_port, queue_pairs, ready, now_ps):
     return nic_port.first_pair + nic_port.last_served
 
 
-@loop_kernel
+@step_kernel
 def set_ready(nic_ports, queue_pairs, ready, pair):
     """Set or clear a queue pair's ready bit by what it has to send and by its window."""
     record = queue_pairs[np.uint64(pair)]
@@ -86,7 +86,7 @@ def set_ready(nic_ports, queue_pairs, ready, pair):
         ready[word] &= ~bit
 
 
-@loop_kernel
+@step_kernel
 def make_data_packet(packets, label, queue_pairs, messages, counters, constants, pair, now_ps):
     """Take a packet from the pool and fill it with the queue pair's next bytes, paced at its rate."""
     record = queue_pairs[np.uint64(pair)]
@@ -116,7 +116,7 @@ def make_data_packet(packets, label, queue_pairs, messages, counters, constants,
     return packet
 
 
-@loop_kernel
+@step_kernel
 def receive_data(packets, label, queue_pairs, arrival_rows, counters, constants, packet, node, now_ps):
     """Accept a data packet and turn it into its acknowledgement; True if it ended a message."""
     item = packets[np.uint64(packet)]
@@ -138,7 +138,7 @@ def receive_data(packets, label, queue_pairs, arrival_rows, counters, constants,
     return is_last
 
 
-@loop_kernel
+@step_kernel
 def receive_ack(packets, nic: Nic, flow_rows, counters, packet, now_ps):
     """Take an acknowledgement: free its packet, move the window, tell the congestion control, finish messages."""
     queue_pairs, messages = nic.queue_pairs, nic.messages
@@ -164,7 +164,7 @@ def receive_ack(packets, nic: Nic, flow_rows, counters, packet, now_ps):
     set_ready(nic.nic_ports, queue_pairs, nic.ready, pair)
 
 
-@loop_kernel
+@step_kernel
 def finish_message(record, messages, flow_rows, counters, pair, now_ps):
     """The queue pair's oldest message is fully acknowledged: write its row, free its place."""
     place = np.int64(record.first_message)
@@ -183,7 +183,7 @@ def finish_message(record, messages, flow_rows, counters, pair, now_ps):
     counters[N_FREE_MESSAGE] += 1
 
 
-@loop_kernel
+@step_kernel
 def post_message(fabric: Fabric, nic: Nic, pair, size_bytes, flow_id, tag, now_ps):
     """Append a message to a queue pair's stream; its NIC may start at once. size_bytes > 0."""
     counters = fabric.counters

@@ -9,7 +9,7 @@ import numpy as np
 
 from models.network.state import FLAG_ACK, FLAG_MARKED, N_DEPARTED, SEED
 from pdes.engine.bits import WORD_BITS
-from pdes.engine.jit import loop_kernel
+from pdes.engine.jit import loop_kernel, step_kernel
 from pdes.engine.rng import PURPOSE_ECN, uniform
 from pdes.engine.time_index import set_time
 
@@ -24,7 +24,7 @@ def tx_time_ps(size_bytes, rate_bps):
     return -((-size_bytes * BITS_PER_BYTE * PS_PER_S) // rate_bps)
 
 
-@loop_kernel
+@step_kernel
 def wire_time_ps(ports, port_info, port, size_bytes):
     """Serialisation time of a packet on a port, counted as busy where tx_bytes alone would not tell."""
     per_byte = np.int64(ports[np.uint64(port)].ps_per_byte)
@@ -36,7 +36,7 @@ def wire_time_ps(ports, port_info, port, size_bytes):
     return time_ps
 
 
-@loop_kernel
+@step_kernel
 def put_on_wire(ports, packets, port, packet, arrival_ps):
     """Append a packet to a port's link; True if the link was empty."""
     record = ports[np.uint64(port)]
@@ -52,7 +52,7 @@ def put_on_wire(ports, packets, port, packet, arrival_ps):
     return empty
 
 
-@loop_kernel
+@step_kernel
 def link_filled(port, arrival_ps, port_info, nodes, mask, node_time, departed, counters):
     """A link that was empty carries a packet: wake its receiver, or note it for the exchange with another rank."""
     info = port_info[np.uint64(port)]
@@ -69,7 +69,7 @@ def link_filled(port, arrival_ps, port_info, nodes, mask, node_time, departed, c
         set_time(node_time, receiver, arrival_ps)
 
 
-@loop_kernel
+@step_kernel
 def send_now(ports, port_info, packets, nodes, mask, node_time, departed, counters, port, packet, start_ps):
     """Start a packet on an idle port at start_ps: occupy the port, put it on the wire."""
     record = ports[np.uint64(port)]
@@ -82,7 +82,7 @@ def send_now(ports, port_info, packets, nodes, mask, node_time, departed, counte
         link_filled(port, arrival_ps, port_info, nodes, mask, node_time, departed, counters)
 
 
-@loop_kernel
+@step_kernel
 def take_from_wire(ports, packets, port, node, mask):
     """Remove the first packet of a link into a node (its NODE record); the next one's index, -1 if none is left."""
     record = ports[np.uint64(port)]
@@ -94,7 +94,7 @@ def take_from_wire(ports, packets, port, node, mask):
     return following
 
 
-@loop_kernel
+@step_kernel
 def queue_behind(packets, head, tail, packet):
     """Append a packet to a waiting chain; return its new head. The new tail is the packet."""
     packets[np.uint64(packet)].next = -1
@@ -104,7 +104,7 @@ def queue_behind(packets, head, tail, packet):
     return np.int64(head)
 
 
-@loop_kernel
+@step_kernel
 def is_marked(info, port, queued_bytes, low_bytes, seed):
     """RED at dequeue on what stays behind: none up to the minimum, all above the maximum, linear between.
 
@@ -120,7 +120,7 @@ def is_marked(info, port, queued_bytes, low_bytes, seed):
     return uniform(seed, port, PURPOSE_ECN, draw) < probability
 
 
-@loop_kernel
+@step_kernel
 def next_waiting(ports, port_info, packets, constants, port):
     """Take the packet that a switch's port sends next, ACKs first, marked if it must be; -1 if none waits."""
     record = ports[np.uint64(port)]
@@ -144,7 +144,7 @@ def next_waiting(ports, port_info, packets, constants, port):
     return packet
 
 
-@loop_kernel
+@step_kernel
 def add_waiting(ports, packets, port, packet):
     """Queue a packet at a switch's port; True if nothing waited there before."""
     record = ports[np.uint64(port)]

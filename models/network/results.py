@@ -36,9 +36,13 @@ class FlowFacts:
         p = parameters
         self._sizes = np.array([p.payload_bytes, p.header_bytes, p.ack_bytes], np.int64)
 
+    def compile(self) -> None:
+        """Compile what `columns` needs, or load it from the cache."""
+        self.columns(np.zeros((0, 7), np.int64), np.zeros(0, np.int64))
+
     def columns(self, rows: np.ndarray, pair_of_row: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """(flow ids, columns) of kernel rows `state.FLOW_COLUMNS`; finish_ps -1 where a flow is unfinished."""
-        pair, size_bytes = pair_of_row[rows[:, 1]], rows[:, 2]
+        pair, size_bytes = pair_of_row[rows[:, 1]], np.ascontiguousarray(rows[:, 2])
         ideal = np.empty(len(rows), np.int64)
         t = self._topology
         _ideal_rows(

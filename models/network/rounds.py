@@ -23,7 +23,7 @@ from models.network.state import (
 from models.network.switch import run_switches
 from models.workload.program import Work
 from pdes.engine.exchange import ExchangeState
-from pdes.engine.jit import loop_kernel
+from pdes.engine.jit import loop_kernel, step_kernel
 from pdes.engine.round import HORIZON, ROUND_DONE, ROUND_PAUSE, close_round, leave_round, open_round
 from pdes.engine.time_index import collect_before
 
@@ -32,7 +32,7 @@ PACKET_WORDS = 4
 WORDS_PER_PACKET = PACKET_WORDS + 2  # at most: its link's head and its label
 
 
-@loop_kernel
+@step_kernel
 def advance(fabric: Fabric, nic: Nic, work: Work, rows: Rows, horizon_ps):
     """Run this rank's events below horizon_ps; 0, or what ran short (then call again with the same horizon)."""
     found, node_time, nodes = fabric.found, fabric.node_time, fabric.nodes
@@ -62,7 +62,7 @@ def advance(fabric: Fabric, nic: Nic, work: Work, rows: Rows, horizon_ps):
             return STOPPED_BY_FAULT
 
 
-@loop_kernel
+@step_kernel
 def pack_departures(fabric: Fabric, port_peer_row, ex: ExchangeState):
     """Move the packets on links to other ranks into the outboxes and free them here.
 
@@ -96,7 +96,7 @@ def pack_departures(fabric: Fabric, port_peer_row, ex: ExchangeState):
     counters[N_DEPARTED] = 0
 
 
-@loop_kernel
+@step_kernel
 def _unpack_link(fabric: Fabric, box, at, port, n_packet):
     """Append n_packet packets, packed from box[at] on, to a link; where the next link begins."""
     packets, words, counters = fabric.packets, fabric.packet_words, fabric.counters
@@ -126,7 +126,7 @@ def _unpack_link(fabric: Fabric, box, at, port, n_packet):
     return at
 
 
-@loop_kernel
+@step_kernel
 def unpack_arrivals(fabric: Fabric, ex: ExchangeState):
     """Put received packets on their links; False if the pool is short (then grow it and call again)."""
     n_word = 0

@@ -19,13 +19,13 @@ from models.network.state import (
     Fabric,
 )
 from pdes.engine.bits import WORD_BITS, lowest_bit
-from pdes.engine.jit import inlined, loop_kernel
+from pdes.engine.jit import inlined, step_kernel
 from pdes.engine.time_index import NEVER, set_time
 
 FAULT_QUEUE_OVERFLOW = 1
 
 
-@loop_kernel
+@step_kernel
 def _gather_links(node, begin_ps, ports, packets, mask, link_slot, link_key, shift):
     """Fill the winner tree with the heads of this switch's in-links that carry packets; return its leaf count."""
     n_active = 0
@@ -51,7 +51,7 @@ def _gather_links(node, begin_ps, ports, packets, mask, link_slot, link_key, shi
     return n_leaf
 
 
-@loop_kernel
+@step_kernel
 def _replace_key(link_key, leaf, key):
     i = np.uint64(leaf)
     link_key[i] = key
@@ -76,7 +76,7 @@ def _serve_until(port, limit_ps, ports, port_info, packets, nodes, mask, node_ti
     return n_started
 
 
-@loop_kernel
+@step_kernel
 def run_switches(fabric: Fabric, todo, n_run, begin_ps, horizon_ps):
     """Run switches todo[:n_run] from begin_ps to their bounds, at most horizon_ps.
 

@@ -163,17 +163,19 @@ def to_class(graph, table, classes, to, cost_ps, i_rate, rest_ps, rest_rate):
         port = port_peer[class_port[i_port]]
         near = table.local[port_dst[class_port[i_port]]]
         rest_ps[near], rest_rate[near] = cost_ps[port], i_rate[port]
-    for row in np.argsort(table.hops[base : base + high - low]):
-        node, n_link = table.component_node[low + row], table.hops[base + row]
-        if n_link == 1:
-            continue
-        for i_out in range(table.out_start[node], table.out_start[node + 1]):
-            port = table.out_port[i_out]
-            near = table.local[port_dst[port]]
-            if near >= 0 and table.hops[base + near] == n_link - 1:
-                rest_ps[row] = cost_ps[port] + rest_ps[near]
-                rest_rate[row] = min(i_rate[port], rest_rate[near])
-                break
+    farthest = table.hops[base : base + high - low].max()
+    for n_link in range(2, farthest + 1):  # a few levels: cheaper to compile than a sort
+        for row in range(high - low):
+            if table.hops[base + row] != n_link:
+                continue
+            node = table.component_node[low + row]
+            for i_out in range(table.out_start[node], table.out_start[node + 1]):
+                port = table.out_port[i_out]
+                near = table.local[port_dst[port]]
+                if near >= 0 and table.hops[base + near] == n_link - 1:
+                    rest_ps[row] = cost_ps[port] + rest_ps[near]
+                    rest_rate[row] = min(i_rate[port], rest_rate[near])
+                    break
     return base
 
 

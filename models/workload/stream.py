@@ -29,11 +29,11 @@ from models.workload.program import (
     WAITING_TIME,
     Work,
 )
-from pdes.engine.jit import inlined, loop_kernel
+from pdes.engine.jit import inlined, step_kernel
 from pdes.engine.time_index import NEVER, set_time
 
 
-@loop_kernel
+@step_kernel
 def set_wake(streams, nodes, node_time, i_stream, wake_ps):
     """Let a stream go on at wake_ps (NEVER: not by time)."""
     stream = streams[np.uint64(i_stream)]
@@ -56,7 +56,7 @@ def _send(fabric, nic, work, stream, operation, slot, step, now_ps):
     post_message(fabric, nic, pair, operation.size_bytes, flow_id, np.int64(operation.tag), now_ps)
 
 
-@loop_kernel
+@step_kernel
 def _consume(queue_pairs, slots, stream, slot):
     """Take one arrived message of a slot's queue pair; False, and wait for it, if none is there."""
     pair = np.int64(slots[np.uint64(stream.first_slot + slot)])
@@ -69,7 +69,7 @@ def _consume(queue_pairs, slots, stream, slot):
     return False
 
 
-@loop_kernel
+@step_kernel
 def _join_group(work: Work, nodes, node_time, group_id, time_ps, now_ps):
     """A member arrived; the last one lets all go on, time_ps after the latest arrival."""
     group = work.groups[group_id]
@@ -84,7 +84,7 @@ def _join_group(work: Work, nodes, node_time, group_id, time_ps, now_ps):
         set_wake(work.streams, nodes, node_time, np.int64(work.group_stream[k]), end_ps)
 
 
-@loop_kernel
+@step_kernel
 def _pass_gate(work: Work, nodes, node_time, gate_id, opens, now_ps):
     """Open a gate for the stream behind it, or go through it: True if the operation is complete."""
     gate = work.gates[gate_id]
@@ -154,7 +154,7 @@ def _write_task(work, task_rows, counters, stream, operation, now_ps):
         work.iteration_end_ps[np.uint64(stream.iteration)] = now_ps
 
 
-@loop_kernel
+@step_kernel
 def run_stream(fabric: Fabric, nic: Nic, work: Work, rows: Rows, i_stream, now_ps):
     """Carry a stream on at now_ps until it waits or ends."""
     stream = work.streams[np.uint64(i_stream)]

@@ -17,7 +17,7 @@ import numpy as np
 
 from pdes.engine.exchange import ExchangeState, reduce_min, swap
 from pdes.engine.foreign import clock_ns
-from pdes.engine.jit import loop_kernel
+from pdes.engine.jit import step_kernel
 from pdes.engine.time_index import NEVER
 
 # What `loop`, int64[N_LOOP], holds.
@@ -48,7 +48,7 @@ def make_loop(lookahead_ps: int, stop_ps: int = NEVER - 1) -> np.ndarray:
     return loop
 
 
-@loop_kernel
+@step_kernel
 def open_round(loop, ex: ExchangeState, next_event_ps):
     """Agree on the next horizon; False if no rank has an event up to the stop. Nothing to do inside a round."""
     if loop[IN_ROUND]:
@@ -66,13 +66,13 @@ def open_round(loop, ex: ExchangeState, next_event_ps):
     return True
 
 
-@loop_kernel
+@step_kernel
 def leave_round(loop, ex: ExchangeState):
     """Stop the clock of a round that goes on after a shortage is mended."""
     loop[COMPUTE_NS] += clock_ns(ex.clock[0], ex.clock[1:]) - loop[MARK_NS]
 
 
-@loop_kernel
+@step_kernel
 def close_round(loop, ex: ExchangeState):
     """Exchange with the neighbours; True if it is time to go back to Python for a moment."""
     begin_ns = clock_ns(ex.clock[0], ex.clock[1:])

@@ -1,0 +1,90 @@
+"""The cases that the benchmarks share, as configs and flow files that a user could have written."""
+
+import json
+import statistics
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from models.network.model import NetworkModel
+from partition.placement import place
+from pdes.config import config_from_dict
+from pdes.engine.exchange import World
+from pdes.engine.round import make_loop
+from pdes.scenario import Scenario, build_scenario
+
+HERE = Path(__file__).resolve().parent
+CASE_H_DESTINATIONS = HERE / "case_h_destinations.txt"
+
+
+def write_flows(path: Path, src: Sequence[int], dst: Sequence[int], size_bytes: Sequence[int]) -> None:
+    """A CSV flow list, all flows starting at 0."""
+    rows = [f"{a},{b},{c},0" for a, b, c in zip(src, dst, size_bytes, strict=True)]
+    path.write_text("\n".join(["src,dst,size_bytes,start_ps", *rows]) + "\n")
+
+
+def derangement(n: int, seed: int) -> np.ndarray:
+    """A random permutation of n hosts in which nobody sends to itself."""
+    rng = np.random.default_rng(seed)
+    while True:
+        order = rng.permutation(n)
+        if not (order == np.arange(n)).any():
+            return order
+
+
+def scenario_of(topology: dict[str, Any], src: Any, dst: Any, size_bytes: Any, **tables: Any) -> Scenario:
+    """A scenario of a flow list on a topology."""
+    with tempfile.TemporaryDirectory() as folder:
+        write_flows(Path(folder) / "flows.csv", src, dst, size_bytes)
+        workload = {"kind": "flows", "file": "flows.csv"}
+        config = config_from_dict({"topology": topology, "workload": workload, **tables}, Path(folder) / "bench.toml")
+        return build_scenario(config)
+
+
+def fat_tree_permutation(k: int, size_bytes: int, n_flow: int | None = None) -> Scenario:
+    """Every host of a fat-tree, 100 Gbps and 1 us links, sends to another; k = 8: the flows of ns-3's case h."""
+    n_host = k**3 // 4
+    dst = np.loadtxt(CASE_H_DESTINATIONS, dtype=int) if k == 8 else derangement(n_host, 1)
+    src = np.arange(n_host)
+    if n_flow is not None:
+        src = np.sort(np.random.default_rng(2).permutation(n_host)[:n_flow])
+    return scenario_of({"kind": "fat-tree", "k": k}, src, dst[src], [size_bytes] * len(src))
+
+
+def mixed_delays(size_bytes: int, n_server: int = 16) -> Scenario:
+    """ROFT of 8 GPUs per server: each GPU sends over NVLink to the next GPU of its server, and to another server.
+
+    NVLink as packets at 25 ns, rails 500 ns, spines 1.5 us.
+    """
+    n_gpu, rng = 8 * n_server, np.random.default_rng(1)
+    gpu = np.arange(n_gpu)
+    shift, rail = rng.integers(1, n_server, 8), rng.permutation(8)
+    inside = gpu // 8 * 8 + (gpu + 1) % 8
+    outside = (gpu // 8 + shift[gpu % 8]) % n_server * 8 + rail[gpu % 8]
+    topology = {"kind": "roft", "gpus": n_gpu, "nvlink": "packets", "nvlink_rate": "1.6Tbps", "spine_rate": "400Gbps"}
+    src, dst = np.concatenate([gpu, gpu]), np.concatenate([inside, outside])
+    return scenario_of(topology, src, dst, [size_bytes] * len(src))
+
+
+def make_model(scenario: Scenario, world: World, placement: Any = "metis") -> tuple[NetworkModel, np.ndarray]:
+    """(this rank's model, its round loop), without result tables."""
+    s = scenario
+    rank_of_lp = place(s.lp_load(), s.lp_edges(), world.size, placement)
+    model = NetworkModel(
+        s.topology, s.paths, s.plan, s.max_window_bytes, s.lp_of_node, rank_of_lp, s.lookahead_ps, world, s.parameters,
+        lambda *_: None,
+    )  # fmt: skip
+    return model, make_loop(s.lookahead_ps)
+
+
+def spread(values: Sequence[float]) -> str:
+    """Median with the least and the largest."""
+    return f"{statistics.median(values):.3g} ({min(values):.3g} .. {max(values):.3g})"
+
+
+def print_last(figures: dict[str, Any]) -> None:
+    """The line of JSON that every benchmark ends with."""
+    print(json.dumps(figures, sort_keys=True))
