@@ -17,7 +17,6 @@ import time
 from pathlib import Path
 
 from cases import print_last, spread
-
 from models.phold import N_EVENT, Phold, PholdConfig, run_phold
 from pdes.engine.exchange import World, world
 from pdes.engine.round import run_rounds
@@ -65,8 +64,8 @@ def run_here(quick: bool) -> None:
         rates, n_event = measure(config, ranks, 2 if quick else 5)
         if ranks.rank == 0:
             name = f"{n_lp:>9,} LPs, remote {remote_frac}"
-            print(f"{ranks.size} rank{'s' * (ranks.size > 1)} {name:<26} {spread([r / 1e6 for r in rates]):>22} M events/s"
-                  f" {n_event:>11,} events", flush=True)  # fmt: skip
+            rate = spread([r / 1e6 for r in rates])
+            print(f"{ranks.size} rank(s) {name:<26} {rate:>22} M events/s {n_event:>11,} events", flush=True)
             figures[f"events_per_second_{n_lp}_{remote_frac}"] = statistics.median(rates)
     if ranks.rank == 0:
         print_last({"events_per_second": figures["events_per_second_65536_1.0"], **figures})

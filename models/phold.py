@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pdes.engine.event_queue import EventQueue, make_event_queue, peek_time, pop_event, push_event
-from pdes.engine.exchange import ExchangeState, World, make_exchange
+from pdes.engine.exchange import HEADER_WORDS, ExchangeState, World, make_exchange
 from pdes.engine.jit import loop_kernel
 from pdes.engine.rng import (
     PURPOSE_PHOLD_DELAY,
@@ -23,6 +23,7 @@ from pdes.engine.rng import (
     uniform,
 )
 from pdes.engine.round import HORIZON, ROUND_DONE, ROUND_PAUSE, close_round, make_loop, open_round, run_rounds
+from pdes.engine.time_index import NEVER
 
 # What `counters` holds: events run, a digest of (LP, time) of all of them that does not depend on their order.
 N_EVENT, DIGEST = 0, 1
@@ -69,12 +70,12 @@ def _rank_of(first_lp, lp_id):
 
 @loop_kernel
 def _run_events(state: PholdState, ex: ExchangeState, horizon_ps):
-    """Run this rank's events below the horizon."""
+    """Run this rank's events below the horizon; the least time of what is pending afterwards, here or sent."""
     queue, drawn, counters = state.queue, state.drawn, state.counters
     first, n_lp = state.block[0], state.block[2]
     lookahead_ps, end_ps, seed = state.times[0], state.times[1], state.times[2]
     remote_frac, mean_ps = state.parameters[0], state.parameters[1]
-    n_event, digest, alone = 0, counters[DIGEST], state.first_lp.size == 2
+    n_event, digest, alone, least_sent_ps = 0, counters[DIGEST], state.first_lp.size == 2, NEVER
     while True:
         time_ps = peek_time(queue)
         if time_ps >= horizon_ps:
@@ -97,19 +98,21 @@ def _run_events(state: PholdState, ex: ExchangeState, horizon_ps):
         if peer < 0:
             push_event(queue, new_ps, lp_id, count, target)
         else:
-            box, n_out = ex.outbox[peer], ex.n_out[peer]
-            box[n_out + 1], box[n_out + 2], box[n_out + 3], box[n_out + 4] = new_ps, lp_id, count, target
-            ex.n_out[peer] = n_out + WORDS_PER_EVENT
+            box, at = ex.outbox[peer], ex.n_out[peer] + HEADER_WORDS
+            box[at], box[at + 1], box[at + 2], box[at + 3] = new_ps, lp_id, count, target
+            ex.n_out[peer] += WORDS_PER_EVENT
+            least_sent_ps = min(least_sent_ps, new_ps)
     counters[N_EVENT] += n_event
     counters[DIGEST] = digest
+    return min(least_sent_ps, peek_time(queue))
 
 
 @loop_kernel
 def _receive_events(state: PholdState, ex: ExchangeState):
     for i in range(ex.peer.size):
         box = ex.inbox[i]
-        for j in range(0, ex.n_in[i], WORDS_PER_EVENT):
-            push_event(state.queue, box[j + 1], box[j + 2], box[j + 3], box[j + 4])
+        for at in range(HEADER_WORDS, HEADER_WORDS + ex.n_in[i], WORDS_PER_EVENT):
+            push_event(state.queue, box[at], box[at + 1], box[at + 2], box[at + 3])
         ex.n_in[i] = 0
 
 
@@ -118,8 +121,8 @@ def _run_rounds(loop, ex: ExchangeState, state: PholdState):
     while True:
         if not open_round(loop, ex, peek_time(state.queue)):
             return ROUND_DONE
-        _run_events(state, ex, loop[HORIZON])
-        pause = close_round(loop, ex)
+        least_ps = _run_events(state, ex, loop[HORIZON])
+        pause = close_round(loop, ex, least_ps)
         _receive_events(state, ex)
         if pause:
             return ROUND_PAUSE

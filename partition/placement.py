@@ -12,6 +12,9 @@ Method = Literal["metis", "block", "round-robin"]
 METHODS: tuple[Method, ...] = ("metis", "block", "round-robin")
 MAX_TOTAL_WEIGHT = 2**30  # METIS adds weights up in 32-bit integers
 METIS_SEED = 1
+METIS_CUTS = 20  # tries; on the k=8 permutation the cut falls from 13.8 to 12.3 % of the packet-hops
+METIS_IMBALANCE = 10  # per mille over the mean that a rank may have
+MAX_BISECTED_RANKS = 8  # recursive bisection cuts less than k-way for few parts (METIS manual, section 4.1)
 BALANCE_TOLERANCE = 1.03  # heaviest rank over mean up to which METIS's own answer stands
 
 LpEdges = tuple[Sequence[int] | np.ndarray, Sequence[int] | np.ndarray, Sequence[float] | np.ndarray]
@@ -67,7 +70,8 @@ def _metis(load: np.ndarray, graph: Graph, n_rank: int) -> np.ndarray:
         pymetis.CSRAdjacency(start.tolist(), near.tolist()),
         vweights=_int_weights(load).tolist(),
         eweights=_int_weights(weight).tolist(),
-        options=pymetis.Options(seed=METIS_SEED),
+        options=pymetis.Options(seed=METIS_SEED, ncuts=METIS_CUTS, ufactor=METIS_IMBALANCE),
+        recursive=n_rank <= MAX_BISECTED_RANKS,
     )
     return np.array(rank, dtype=np.int64)
 

@@ -22,10 +22,10 @@ from models.network.state import (
 )
 from models.network.switch import run_switches
 from models.workload.program import Work
-from pdes.engine.exchange import ExchangeState
+from pdes.engine.exchange import HEADER_WORDS, ExchangeState
 from pdes.engine.jit import loop_kernel, step_kernel
 from pdes.engine.round import HORIZON, ROUND_DONE, ROUND_PAUSE, close_round, leave_round, open_round
-from pdes.engine.time_index import collect_before
+from pdes.engine.time_index import NEVER, collect_before
 
 SHORT_OF_ARRIVING_PACKETS, STOPPED_BY_FAULT = 5, 6
 PACKET_WORDS = 4
@@ -64,19 +64,21 @@ def advance(fabric: Fabric, nic: Nic, work: Work, rows: Rows, horizon_ps):
 
 @step_kernel
 def pack_departures(fabric: Fabric, port_peer_row, ex: ExchangeState):
-    """Move the packets on links to other ranks into the outboxes and free them here.
+    """Move the packets on links to other ranks into the outboxes and free them here; their least arrival time.
 
     For each link: a word (port << 32 | packets), then the packets in order, 4 words each as they lie in memory, and
     one more, the label, behind a packet that ends a message.
     """
     ports, packets, words, counters = fabric.ports, fabric.packets, fabric.packet_words, fabric.counters
+    least_ps = NEVER
     for i in range(counters[N_DEPARTED]):
         port = np.int64(fabric.departed[np.uint64(i)])
         peer = port_peer_row[np.uint64(port)]
-        box, head_at = ex.outbox[np.uint64(peer)], ex.n_out[np.uint64(peer)] + 1
+        box, head_at = ex.outbox[np.uint64(peer)], ex.n_out[np.uint64(peer)] + HEADER_WORDS
         at, n_packet = head_at + 1, 0
         packet = np.int64(ports[np.uint64(port)].link_head)
         ports[np.uint64(port)].link_head = -1
+        least_ps = min(least_ps, packets[np.uint64(packet)].arrival_ps)
         while packet >= 0:
             for k in range(PACKET_WORDS):
                 box[np.uint64(at + k)] = words[np.uint64(packet), np.uint64(k)]
@@ -92,8 +94,9 @@ def pack_departures(fabric: Fabric, port_peer_row, ex: ExchangeState):
             packet = following
         counters[N_FREE_PACKET] += n_packet
         box[np.uint64(head_at)] = (port << 32) | n_packet
-        ex.n_out[np.uint64(peer)] = at - 1
+        ex.n_out[np.uint64(peer)] = at - HEADER_WORDS
     counters[N_DEPARTED] = 0
+    return least_ps
 
 
 @step_kernel
@@ -136,8 +139,8 @@ def unpack_arrivals(fabric: Fabric, ex: ExchangeState):
         return False
     low = (np.int64(1) << 32) - 1
     for i in range(ex.n_in.size):
-        box, at = ex.inbox[i], np.int64(1)
-        while at <= ex.n_in[i]:
+        box, at = ex.inbox[i], np.int64(HEADER_WORDS)
+        while at < ex.n_in[i] + HEADER_WORDS:
             head = box[at]
             at = _unpack_link(fabric, box, at + 1, head >> 32, head & low)
         ex.n_in[i] = 0
@@ -156,7 +159,8 @@ def run_rounds(loop, ex: ExchangeState, fabric: Fabric, nic: Nic, work: Work, ro
         if short:
             leave_round(loop, ex)
             return short
+        least_ps = fabric.node_time[1]
         if ex.n_rank[0] > 1:
-            pack_departures(fabric, port_peer_row, ex)
-        if close_round(loop, ex):
+            least_ps = min(least_ps, pack_departures(fabric, port_peer_row, ex))
+        if close_round(loop, ex, least_ps):
             return ROUND_PAUSE

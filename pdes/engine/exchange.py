@@ -16,6 +16,7 @@ from pdes.engine.jit import loop_kernel
 
 LAUNCHER_VARIABLES = ("PMI_SIZE", "PMIX_RANK", "OMPI_COMM_WORLD_SIZE", "MPI_LOCALNRANKS", "PMI_RANK", "PALS_RANKID")
 ROUND_TAG = 7
+HEADER_WORDS = 2  # of a message: its length in words, itself included; the sender's least pending time
 # Where ExchangeState.mpi holds what.
 ALLREDUCE, ISEND, IRECV, WAITALL, COMM, INT64, MIN, REQUEST_BYTES = range(8)
 
@@ -87,15 +88,16 @@ def world() -> World:
 class ExchangeState(NamedTuple):
     """Buffers of one rank's rounds. A model writes records into outbox and n_out, and reads inbox and n_in.
 
-    Row i belongs to neighbour peer[i]. Word 0 of a message is its length in words, itself included.
+    Row i belongs to neighbour peer[i]; records begin behind HEADER_WORDS.
     """
 
     n_rank: np.ndarray  # int64[1]
+    is_complete: np.ndarray  # int64[1]  1 if all ranks are neighbours of each other
     peer: np.ndarray  # int64[n_peer]  neighbour ranks, ascending
     outbox: np.ndarray  # int64[n_peer, n_word]
     inbox: np.ndarray  # int64[n_peer, n_word]
-    n_out: np.ndarray  # int64[n_peer]  words written behind word 0
-    n_in: np.ndarray  # int64[n_peer]  words received behind word 0
+    n_out: np.ndarray  # int64[n_peer]  words written behind the header
+    n_in: np.ndarray  # int64[n_peer]  words received behind the header
     reduced: np.ndarray  # int64[2, 1]  what goes into the reduction, what comes out
     mpi: np.ndarray  # int64[8]
     requests: np.ndarray  # int64[2 * n_peer], big enough for either library's handles
@@ -104,13 +106,15 @@ class ExchangeState(NamedTuple):
 
 
 def make_exchange(world: World, peers: list[int], n_word: int) -> ExchangeState:
-    """Buffers for messages of at most n_word int64 to each neighbour in a round."""
+    """Buffers for messages of at most n_word int64 to each neighbour in a round; every rank must call it."""
     n_peer = len(peers) if world.size > 1 else 0
+    is_complete = min(world.allgather(n_peer)) == world.size - 1
     return ExchangeState(
         n_rank=np.array([world.size], np.int64),
+        is_complete=np.array([is_complete], np.int64),
         peer=np.array(sorted(peers)[:n_peer], np.int64),
-        outbox=np.zeros((n_peer, n_word + 1), np.int64),
-        inbox=np.zeros((n_peer, n_word + 1), np.int64),
+        outbox=np.zeros((n_peer, n_word + HEADER_WORDS), np.int64),
+        inbox=np.zeros((n_peer, n_word + HEADER_WORDS), np.int64),
         n_out=np.zeros(n_peer, np.int64),
         n_in=np.zeros(n_peer, np.int64),
         reduced=np.zeros((2, 1), np.int64),
@@ -134,8 +138,12 @@ def reduce_min(ex: ExchangeState, value):
 
 
 @loop_kernel
-def swap(ex: ExchangeState):
-    """Send every outbox to its neighbour and receive every inbox; outboxes are empty afterwards."""
+def swap(ex: ExchangeState, least_ps):
+    """Send every outbox to its neighbour and receive every inbox; outboxes are empty afterwards.
+
+    least_ps: least time of what is pending here or in the outboxes. Returns the least one of this rank and its
+    neighbours: of all ranks, if they are all neighbours of each other.
+    """
     n_peer, mpi = ex.peer.size, ex.mpi
     n_word = ex.outbox.shape[1] if n_peer else 0
     request_bytes = mpi[REQUEST_BYTES]
@@ -144,11 +152,13 @@ def swap(ex: ExchangeState):
         target = ex.inbox.ctypes.data + 8 * i * n_word
         call7(mpi[IRECV], target, n_word, mpi[INT64], ex.peer[i], ROUND_TAG, mpi[COMM], requests + i * request_bytes)
     for i in range(n_peer):
-        ex.outbox[i, 0] = ex.n_out[i] + 1
+        ex.outbox[i, 0], ex.outbox[i, 1] = ex.n_out[i] + HEADER_WORDS, least_ps
         source, request = ex.outbox.ctypes.data + 8 * i * n_word, requests + (n_peer + i) * request_bytes
         call7(mpi[ISEND], source, ex.outbox[i, 0], mpi[INT64], ex.peer[i], ROUND_TAG, mpi[COMM], request)
     if n_peer:
         call3(mpi[WAITALL], 2 * n_peer, requests, ex.statuses.ctypes.data)
     for i in range(n_peer):
-        ex.n_in[i] = ex.inbox[i, 0] - 1
+        ex.n_in[i] = ex.inbox[i, 0] - HEADER_WORDS
         ex.n_out[i] = 0
+        least_ps = min(least_ps, ex.inbox[i, 1])
+    return least_ps

@@ -70,5 +70,6 @@ def record(fields: list[tuple[str, Any]]) -> np.dtype:
     """Structured dtype whose rows have named attributes, compiled or not."""
     return np.dtype((np.record, fields))
 
+
 step_kernel: Decorator = _njit(cache=True, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 """A loop kernel that only other kernels call: it compiles faster, having no way in from Python."""

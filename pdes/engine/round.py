@@ -5,7 +5,7 @@ A model has a compiled function `run_rounds(loop, ex, ...) -> code` that repeats
 
     if not open_round(loop, ex, next_event_ps): return ROUND_DONE
     ... run every LP's events below loop[HORIZON]; on a shortage return a code > 0, and go on here when called again ...
-    close_round(loop, ex)
+    close_round(loop, ex, least time pending or sent)
 
 so that rounds cost no trip through Python; `run_rounds` below calls it until the run is over.
 """
@@ -21,7 +21,9 @@ from pdes.engine.jit import step_kernel
 from pdes.engine.time_index import NEVER
 
 # What `loop`, int64[N_LOOP], holds.
-LOOKAHEAD, STOP, HORIZON, IN_ROUND, N_ROUND, NOW, COMPUTE_NS, WAIT_NS, EXCHANGE_NS, MARK_NS, RETURN_NS = range(11)
+LOOKAHEAD, STOP, HORIZON, IN_ROUND, N_ROUND, NOW, COMPUTE_NS, WAIT_NS, EXCHANGE_NS, MARK_NS, RETURN_NS, LEAST = range(
+    12
+)
 N_LOOP = 16
 
 # What a compiled loop returns; a model adds its own codes above PAUSE.
@@ -44,7 +46,7 @@ class RoundModel(Protocol):
 def make_loop(lookahead_ps: int, stop_ps: int = NEVER - 1) -> np.ndarray:
     """State of the round loop. No event later than stop_ps runs."""
     loop = np.zeros(N_LOOP, np.int64)
-    loop[LOOKAHEAD], loop[STOP] = lookahead_ps, stop_ps
+    loop[LOOKAHEAD], loop[STOP], loop[LEAST] = lookahead_ps, stop_ps, -1
     return loop
 
 
@@ -55,7 +57,9 @@ def open_round(loop, ex: ExchangeState, next_event_ps):
         loop[MARK_NS] = clock_ns(ex.clock[0], ex.clock[1:])
         return True
     begin_ns = clock_ns(ex.clock[0], ex.clock[1:])
-    least_ps = reduce_min(ex, next_event_ps)
+    least_ps = loop[LEAST]  # known from the last exchange if all ranks are neighbours: then no reduction is due
+    if least_ps < 0:
+        least_ps = reduce_min(ex, next_event_ps)
     loop[MARK_NS] = clock_ns(ex.clock[0], ex.clock[1:])
     loop[WAIT_NS] += loop[MARK_NS] - begin_ns
     if least_ps > loop[STOP]:
@@ -73,13 +77,18 @@ def leave_round(loop, ex: ExchangeState):
 
 
 @step_kernel
-def close_round(loop, ex: ExchangeState):
-    """Exchange with the neighbours; True if it is time to go back to Python for a moment."""
+def close_round(loop, ex: ExchangeState, least_ps):
+    """Exchange with the neighbours; True if it is time to go back to Python for a moment.
+
+    least_ps: least time of what is pending on this rank or leaves it now.
+    """
     begin_ns = clock_ns(ex.clock[0], ex.clock[1:])
     loop[COMPUTE_NS] += begin_ns - loop[MARK_NS]
     end_ns = begin_ns
     if ex.n_rank[0] > 1:
-        swap(ex)
+        least_ps = swap(ex, least_ps)
+        if ex.is_complete[0]:
+            loop[LEAST] = least_ps
         end_ns = clock_ns(ex.clock[0], ex.clock[1:])
         loop[EXCHANGE_NS] += end_ns - begin_ns
     loop[IN_ROUND] = 0
