@@ -106,8 +106,8 @@ def verify_packets(fabric: Fabric, topology: Topology, here: np.ndarray) -> list
                 on = int(fabric.path_port[columns["path"][i] - 1])
                 expect(on == port, f"packet {i} is in {name} {kind} and its path has it at port {on}")
         _verify_port(name, record, lists, columns, fabric, bool(here[src[port]]), bool(here[dst[port]]))
-        bit = port - int(fabric.in_start[dst[port]])
-        word = int(fabric.mask[int(fabric.mask_start[dst[port]]) + bit // WORD_BITS])
+        bit = port - int(fabric.nodes["first_in"][dst[port]])
+        word = int(fabric.mask[int(fabric.nodes["first_mask"][dst[port]]) + bit // WORD_BITS])
         is_set = bool(word >> (bit % WORD_BITS) & 1)
         expect(is_set == bool(lists["link"]), f"{name}: mask bit {is_set}, {len(lists['link'])} packets on the wire")
     n_bit = sum(int(word).bit_count() for word in fabric.mask)
@@ -163,12 +163,12 @@ def verify_node_times(state: NetworkState, topology: Topology, here: np.ndarray)
     waits = waits[topology.is_switch[topology.port_src[waits]]]
     np.minimum.at(least, topology.port_src[waits], fabric.ports["free_at_ps"][waits])
     of_nic = np.flatnonzero(~topology.is_switch[topology.port_src])
-    np.minimum.at(least, topology.port_src[of_nic], nic.next_start_ps[of_nic])
+    np.minimum.at(least, topology.port_src[of_nic], nic.nic_ports["next_start_ps"][of_nic])
     wake_ps = np.full(topology.n_node, NEVER, np.int64)
     np.minimum.at(wake_ps, work.streams["node"], work.streams["wake_ps"])
     for node in range(topology.n_node):
         name = topology.node_name[node]
-        stored = int(work.node_wake_ps[node])
+        stored = int(fabric.nodes["wake_ps"][node])
         expect(stored == wake_ps[node], f"{name}: node_wake_ps {stored}, its streams' least {wake_ps[node]}")
         least_ps = min(int(least[node]), stored) if here[node] else NEVER
         leaf_ps = int(tree[size + node])
@@ -180,7 +180,12 @@ def verify_ports(state: NetworkState, topology: Topology, here: np.ndarray) -> N
     """Chains of waiting ports, ready bits and next starts."""
     fabric, nic, in_chain = state.fabric, state.nic, {}
     for node in np.flatnonzero(topology.is_switch):
-        chain(int(fabric.wait_head[node]), fabric.wait_next.tolist(), in_chain, f"{topology.node_name[node]}'s waiters")
+        chain(
+            int(fabric.nodes["wait_head"][node]),
+            fabric.port_info["wait_next"].tolist(),
+            in_chain,
+            f"{topology.node_name[node]}'s waiters",
+        )
     for port in range(topology.n_port):
         record, node, name = fabric.ports[port], int(topology.port_src[port]), f"port {port}"
         waits = bool(record["ack_head"] >= 0 or record["data_head"] >= 0)
@@ -188,8 +193,8 @@ def verify_ports(state: NetworkState, topology: Topology, here: np.ndarray) -> N
             chained = in_chain.get(port) == f"{topology.node_name[node]}'s waiters"
             expect(waits == chained, f"{name}: packets wait: {waits}; in its switch's chain: {chained}")
         expect(
-            (fabric.wait_next[port] == -2) == (port not in in_chain),
-            f"{name}: wait_next is {fabric.wait_next[port]}, in a chain: {port in in_chain}",
+            (fabric.port_info["wait_next"][port] == -2) == (port not in in_chain),
+            f"{name}: wait_next is {fabric.port_info['wait_next'][port]}, in a chain: {port in in_chain}",
         )
         if topology.is_switch[node] or not here[node]:
             continue
@@ -201,14 +206,14 @@ def verify_ports(state: NetworkState, topology: Topology, here: np.ndarray) -> N
             expect(bool(may) == is_ready, f"queue pair {pair}: may send: {may}; ready bit: {is_ready}")
             if may:
                 start_ps = min(start_ps, max(int(record["free_at_ps"]), int(qp["next_send_ps"])))
-        stored_ps = int(nic.next_start_ps[port])
+        stored_ps = int(nic.nic_ports["next_start_ps"][port])
         expect(stored_ps == start_ps, f"{name}: next_start_ps {stored_ps}, and it can start at {start_ps}")
 
 
 def _ready_pairs(nic: Nic, port: int) -> Iterator[tuple[int, bool]]:
-    for i in range(int(nic.qp_count[port])):
-        word = int(nic.ready[int(nic.ready_first[port]) + i // WORD_BITS])
-        yield int(nic.qp_first[port]) + i, bool(word >> (i % WORD_BITS) & 1)
+    for i in range(int(nic.nic_ports["n_pair"][port])):
+        word = int(nic.ready[int(nic.nic_ports["first_ready"][port]) + i // WORD_BITS])
+        yield int(nic.nic_ports["first_pair"][port]) + i, bool(word >> (i % WORD_BITS) & 1)
 
 
 def _unfinished(nic: Nic, pair: int) -> list[tuple[int, int, int]]:
