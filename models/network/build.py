@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 
 from models.congestion import dctcp
-from models.network.port import tx_time_ps
 from models.network.state import (
     ACK_BYTES,
     FREE_MESSAGE,
@@ -40,6 +39,7 @@ from models.network.state import (
     Nic,
     Rows,
 )
+from models.topology.closed_form import tx_ps
 from models.topology.graph import Topology
 from models.topology.routing import Paths
 from models.workload.plan import SLOT_PAIR, WorkloadPlan
@@ -175,7 +175,7 @@ def safe_times(
     safe_ps = np.full(topology.n_node, NEVER, np.int64)
     small = smallest_packet_bytes(parameters)
     for port in np.flatnonzero(inside):
-        least_ps = int(topology.port_delay_ps[port]) + int(tx_time_ps(small, topology.port_rate_bps[port]))
+        least_ps = int(topology.port_delay_ps[port]) + int(tx_ps(small, topology.port_rate_bps[port]))
         node = topology.port_dst[port]
         safe_ps[node] = min(safe_ps[node], least_ps)
     return safe_ps

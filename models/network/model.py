@@ -18,10 +18,10 @@ from models.network.build import (
     smallest_packet_bytes,
 )
 from models.network.host import SHORT_OF_MESSAGES, SHORT_OF_PACKETS, SHORT_OF_ROWS
-from models.network.port import tx_time_ps
 from models.network.rounds import SHORT_OF_ARRIVING_PACKETS, STOPPED_BY_FAULT, WORDS_PER_PACKET, run_rounds
 from models.network.state import FAULT, FAULT_NODE, N_ARRIVAL_ROW, N_FLOW_ROW, N_TASK_ROW
 from models.network.switch import FAULT_QUEUE_OVERFLOW
+from models.topology.closed_form import tx_ps
 from models.topology.graph import Topology
 from models.topology.routing import Paths
 from models.workload.plan import WorkloadPlan
@@ -77,7 +77,7 @@ class NetworkModel:
             back = self.topology.port_peer[ports]
             for direction in (ports, back):
                 rates = self.topology.port_rate_bps[direction]
-                most = max(most, sum(lookahead_ps // int(tx_time_ps(small, int(r))) + 2 for r in rates))
+                most = max(most, sum(lookahead_ps // int(tx_ps(small, int(r))) + 2 for r in rates))
         return int(most) * WORDS_PER_PACKET + WORDS_PER_PACKET
 
     def run_rounds(self, loop: np.ndarray, ex: ExchangeState) -> int:

@@ -8,7 +8,6 @@ version, so a packet out of order is an error of the simulator.
 import numpy as np
 
 from models.congestion.dctcp import on_ack
-from models.network.port import tx_time_ps
 from models.network.state import (
     ACK_BYTES,
     FAULT,
@@ -27,6 +26,7 @@ from models.network.state import (
     Fabric,
     Nic,
 )
+from models.topology.closed_form import tx_ps
 from pdes.engine.bits import WORD_BITS, lowest_bit
 from pdes.engine.jit import step_kernel
 from pdes.engine.time_index import NEVER
@@ -103,7 +103,7 @@ def make_data_packet(packets, label, queue_pairs, messages, counters, constants,
     item.size_bytes = size_bytes
     first_byte += payload
     record.next_byte = first_byte
-    record.next_send_ps = now_ps + tx_time_ps(size_bytes, record.rate_bps)
+    record.next_send_ps = now_ps + tx_ps(size_bytes, record.rate_bps)
     if first_byte == record.message_end:
         item.flags = FLAG_LAST
         message = messages[np.uint64(record.sending_message)]

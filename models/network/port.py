@@ -8,20 +8,13 @@ because kind 0 (start of a queued packet) precedes arrivals of the same instant 
 import numpy as np
 
 from models.network.state import FLAG_ACK, FLAG_MARKED, N_DEPARTED, SEED
+from models.topology.closed_form import tx_ps
 from pdes.engine.bits import WORD_BITS
-from pdes.engine.jit import loop_kernel, step_kernel
+from pdes.engine.jit import step_kernel
 from pdes.engine.rng import PURPOSE_ECN, uniform
 from pdes.engine.time_index import set_time
 
-PS_PER_S, BITS_PER_BYTE = 10**12, 8
-MAX_PACKET_BYTES = (2**63 - 1) // (PS_PER_S * BITS_PER_BYTE)  # longer ones overflow int64
 _WORD_SHIFT, _BIT_MASK = WORD_BITS.bit_length() - 1, WORD_BITS - 1
-
-
-@loop_kernel
-def tx_time_ps(size_bytes, rate_bps):
-    """Serialisation time, rounded up. size_bytes 1..MAX_PACKET_BYTES, rate_bps > 0; both int64."""
-    return -((-size_bytes * BITS_PER_BYTE * PS_PER_S) // rate_bps)
 
 
 @step_kernel
@@ -31,7 +24,7 @@ def wire_time_ps(ports, port_info, port, size_bytes):
     if per_byte > 0:
         return size_bytes * per_byte
     info = port_info[np.uint64(port)]
-    time_ps = tx_time_ps(size_bytes, info.rate_bps)
+    time_ps = tx_ps(size_bytes, info.rate_bps)
     info.busy_ps += time_ps
     return time_ps
 

@@ -25,7 +25,7 @@ PORT = record(
         ("delay_ps", np.int64),
         ("queued_bytes", np.int32),  # data waiting, without the packet in transmission
         ("max_queued_bytes", np.int32),
-        ("ps_per_byte", np.int32),  # 0 if not a whole number: then see tx_time_ps
+        ("ps_per_byte", np.int32),  # 0 if not a whole number: then see wire_time_ps
         ("ecn_min_bytes", np.int32),  # nothing is marked at or below
     ]
 )

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from models.network.build import NetworkState
-from models.network.rounds import WORDS_PER_PACKET
+from models.network.rounds import PACKET_WORDS
 from models.network.state import (
     ACK_BYTES,
     FLAG_ACK,
@@ -22,13 +22,15 @@ from models.network.state import (
     N_DEPARTED,
     N_FREE_MESSAGE,
     N_FREE_PACKET,
+    NOT_CHAINED,
+    PACKET,
     PAYLOAD_BYTES,
     Fabric,
     Nic,
 )
 from models.topology.graph import Topology
 from pdes.engine.bits import WORD_BITS
-from pdes.engine.exchange import ExchangeState
+from pdes.engine.exchange import HEADER_WORDS, ExchangeState
 from pdes.engine.time_index import NEVER
 
 
@@ -65,8 +67,8 @@ def verify_ranks(
         verify_node_times(state, topology, here)
         verify_ports(state, topology, here)
         verify_messages(state.nic, state.fabric.counters)
-    for ex, state in zip(exchanges, states, strict=False):
-        held += in_inboxes(ex, state.fabric)
+    for ex in exchanges:
+        held += in_inboxes(ex)
     verify_conservation(states, topology, rank_of_node, held)
 
 
@@ -151,7 +153,7 @@ def _verify_port(
 
 def verify_node_times(state: NetworkState, topology: Topology, here: np.ndarray) -> None:
     """Every leaf of the time index is the least of what its node has, and every inner node the least of its two."""
-    fabric, nic, work = state.fabric, state.nic, state.work
+    fabric, nic, streams = state.fabric, state.nic, state.work.streams
     tree, heads = fabric.node_time, fabric.ports["link_head"]
     size = len(tree) // 2
     inner = np.minimum(tree[2::2], tree[3::2])
@@ -165,11 +167,11 @@ def verify_node_times(state: NetworkState, topology: Topology, here: np.ndarray)
     of_nic = np.flatnonzero(~topology.is_switch[topology.port_src])
     np.minimum.at(least, topology.port_src[of_nic], nic.nic_ports["next_start_ps"][of_nic])
     wake_ps = np.full(topology.n_node, NEVER, np.int64)
-    np.minimum.at(wake_ps, work.streams["node"], work.streams["wake_ps"])
+    np.minimum.at(wake_ps, streams["node"], streams["wake_ps"])
     for node in range(topology.n_node):
         name = topology.node_name[node]
         stored = int(fabric.nodes["wake_ps"][node])
-        expect(stored == wake_ps[node], f"{name}: node_wake_ps {stored}, its streams' least {wake_ps[node]}")
+        expect(stored == wake_ps[node], f"{name}: wake_ps {stored}, its streams' least {wake_ps[node]}")
         least_ps = min(int(least[node]), stored) if here[node] else NEVER
         leaf_ps = int(tree[size + node])
         expect(leaf_ps == least_ps, f"{name}: next event {leaf_ps} ps in the time index, {least_ps} ps in its state")
@@ -179,13 +181,9 @@ def verify_node_times(state: NetworkState, topology: Topology, here: np.ndarray)
 def verify_ports(state: NetworkState, topology: Topology, here: np.ndarray) -> None:
     """Chains of waiting ports, ready bits and next starts."""
     fabric, nic, in_chain = state.fabric, state.nic, {}
+    wait_next = fabric.port_info["wait_next"].tolist()
     for node in np.flatnonzero(topology.is_switch):
-        chain(
-            int(fabric.nodes["wait_head"][node]),
-            fabric.port_info["wait_next"].tolist(),
-            in_chain,
-            f"{topology.node_name[node]}'s waiters",
-        )
+        chain(int(fabric.nodes["wait_head"][node]), wait_next, in_chain, f"{topology.node_name[node]}'s waiters")
     for port in range(topology.n_port):
         record, node, name = fabric.ports[port], int(topology.port_src[port]), f"port {port}"
         waits = bool(record["ack_head"] >= 0 or record["data_head"] >= 0)
@@ -193,8 +191,8 @@ def verify_ports(state: NetworkState, topology: Topology, here: np.ndarray) -> N
             chained = in_chain.get(port) == f"{topology.node_name[node]}'s waiters"
             expect(waits == chained, f"{name}: packets wait: {waits}; in its switch's chain: {chained}")
         expect(
-            (fabric.port_info["wait_next"][port] == -2) == (port not in in_chain),
-            f"{name}: wait_next is {fabric.port_info['wait_next'][port]}, in a chain: {port in in_chain}",
+            (wait_next[port] == NOT_CHAINED) == (port not in in_chain),
+            f"{name}: wait_next is {wait_next[port]}, in a chain: {port in in_chain}",
         )
         if topology.is_switch[node] or not here[node]:
             continue
@@ -211,9 +209,10 @@ def verify_ports(state: NetworkState, topology: Topology, here: np.ndarray) -> N
 
 
 def _ready_pairs(nic: Nic, port: int) -> Iterator[tuple[int, bool]]:
-    for i in range(int(nic.nic_ports["n_pair"][port])):
-        word = int(nic.ready[int(nic.nic_ports["first_ready"][port]) + i // WORD_BITS])
-        yield int(nic.nic_ports["first_pair"][port]) + i, bool(word >> (i % WORD_BITS) & 1)
+    first_pair, n_pair, first_ready = (int(nic.nic_ports[n][port]) for n in ("first_pair", "n_pair", "first_ready"))
+    for i in range(n_pair):
+        word = int(nic.ready[first_ready + i // WORD_BITS])
+        yield first_pair + i, bool(word >> (i % WORD_BITS) & 1)
 
 
 def _unfinished(nic: Nic, pair: int) -> list[tuple[int, int, int]]:
@@ -249,14 +248,22 @@ def verify_messages(nic: Nic, counters: np.ndarray) -> None:
     expect(len(seen) == len(following), f"{len(seen)} messages free or in use, {len(following)} in the pool")
 
 
-def in_inboxes(ex: ExchangeState, fabric: Fabric) -> list[Held]:
+def in_inboxes(ex: ExchangeState) -> list[Held]:
     """Packets that were received from other ranks and are not on their links yet (layout: `rounds.pack_departures`)."""
     held = []
     for box, n_in in zip(ex.inbox, ex.n_in.tolist(), strict=True):
-        for at in range(1, n_in + 1, WORDS_PER_PACKET):
-            sequence, pair, rest, label = (int(box[at + k]) for k in (1, 2, 3, 5))
-            size_bytes, flags = rest >> 8 & 0xFFFF, rest & 0xFF
-            held.append(Held(pair >> 32, bool(flags & FLAG_ACK), sequence, size_bytes, bool(flags & FLAG_LAST), label))
+        at = HEADER_WORDS
+        while at < HEADER_WORDS + n_in:
+            n_packet = int(box[at]) & 0xFFFFFFFF
+            at += 1
+            for _ in range(n_packet):
+                item = box[at : at + PACKET_WORDS].view(PACKET)[0]
+                at += PACKET_WORDS
+                is_last = bool(item["flags"] & FLAG_LAST)
+                label = int(box[at]) if is_last else 0
+                at += is_last
+                pair, sequence, size_bytes = (int(item[name]) for name in ("queue_pair", "sequence", "size_bytes"))
+                held.append(Held(pair, bool(item["flags"] & FLAG_ACK), sequence, size_bytes, is_last, label))
     return held
 
 

@@ -4,21 +4,15 @@ One data packet forth and one ACK back, serialised at every hop. `max_base_rtt` 
 listing them: hosts that hang on the same switches by like links are one class, and one table per class will do.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from models.topology.closed_form import tx_ps
 from models.topology.distance import Distances, distances, group_in, hops_over
 from models.topology.graph import Topology
+from models.topology.paths import Paths
 from pdes.engine.jit import kernel
 from pdes.errors import ConfigError
 from pdes.units import BITS_PER_BYTE, MAX_PACKET_BYTES, PS_PER_S
-
-if TYPE_CHECKING:  # routing re-exports this module's functions
-    from models.topology.routing import Paths
 
 
 def max_base_rtt(topology: Topology, data_bytes: int, ack_bytes: int) -> tuple[int, int]:

@@ -5,11 +5,11 @@ same for all packets but the last, shorter one. The last packet's departure is a
 Congestion control, windows and other traffic are not in it: it is the bound that they are measured against.
 """
 
-from pdes.engine.jit import kernel
+from pdes.engine.jit import kernel, loop_kernel
 from pdes.units import BITS_PER_BYTE, PS_PER_S
 
 
-@kernel
+@loop_kernel
 def tx_ps(size_bytes, rate_bps):
     """Serialisation time, rounded up. size_bytes 1..units.MAX_PACKET_BYTES, rate_bps > 0; int64."""
     return -((-size_bytes * BITS_PER_BYTE * PS_PER_S) // rate_bps)

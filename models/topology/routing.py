@@ -6,7 +6,6 @@ Paths are static: nothing here reacts to load or to a link that fails.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from models.topology.base_rtt import max_base_rtt, path_base_rtt
 from models.topology.distance import Distances, distances, hops_over
 from models.topology.ecmp import ecmp_index
 from models.topology.graph import Topology
+from models.topology.paths import Paths
 from pdes.engine.jit import kernel
 from pdes.errors import ConfigError
 
@@ -21,20 +21,6 @@ __all__ = ["NextHops", "Paths", "max_base_rtt", "path_base_rtt", "route_pairs"]
 
 NextHops = Mapping[tuple[int, int], Sequence[int]]
 """{(switch, destination host): next hops in table order}, to be used in place of the rule's order."""
-
-
-@dataclass(frozen=True, eq=False)
-class Paths:
-    """The ports of n_pair routes: row 2 * i is the data path of pair i, row 2 * i + 1 the path of its ACKs."""
-
-    start: np.ndarray
-    """int64[2 * n_pair + 1]; row r is port[start[r] : start[r + 1]]."""
-    port: np.ndarray
-    """int32[start[-1]]; port ids in order of travel."""
-
-    def row(self, i_row: int) -> np.ndarray:
-        """Ports of one row, int32."""
-        return self.port[self.start[i_row] : self.start[i_row + 1]]
 
 
 def route_pairs(

@@ -16,6 +16,7 @@ from pdes.errors import ConfigError, SimError
 
 PS_PER_S = 10**12
 MAX_START_PS = 2**62 // 2
+MAX_NUMBER = 2**61
 CSV_COLUMNS = ("src", "dst", "size_bytes", "start_ps")
 
 
@@ -34,9 +35,12 @@ class FlowList:
 
 def _number(text: str, where: str, what: str) -> int:
     try:
-        return int(text)
+        number = int(text)
     except ValueError:
         raise ConfigError(where, f"{what} {text!r}", "a whole number") from None
+    if not 0 <= number <= MAX_NUMBER:
+        raise ConfigError(where, f"{what} {number}", f"a whole number from 0 to {MAX_NUMBER}")
+    return number
 
 
 def _read_lines(path: Path) -> list[str]:

@@ -14,14 +14,13 @@ from models.workload.program import (
     OP_RECEIVE,
     OP_RING,
     OP_SEND,
-    OP_WAIT,
     OPERATION,
     STREAM,
     WAITING_TIME,
 )
 from pdes.errors import ConfigError
 
-SLOT_PAIR, SLOT_GROUP, SLOT_GATE = 0, 1, 2
+SLOT_PAIR, SLOT_GROUP, SLOT_GATE, SLOT_UNUSED = range(4)
 Slot = tuple[int, int]
 
 
@@ -97,18 +96,19 @@ class Names:
         return tuple(self._index)
 
 
-def burst_of(operations: list[Operation]) -> int:
-    """Most messages and rows that one event can cause in a program: the longest run between waits for time, cyclic."""
+def burst_of(operations: list[Operation], n_iteration: int = 1) -> int:
+    """Most messages and rows that one event can cause in a program: the longest run between operations that take time.
+
+    Waits for an instant do not count, as they hold once at most; without an operation that takes time in each
+    iteration, all iterations can follow each other at once.
+    """
     longest = current = 0
-    last_send_ps = -1
     for operation in operations * 2:
-        timed = operation.kind in (OP_COMPUTE, OP_GROUP, OP_WAIT) and operation.time_ps > 0
-        if timed or (operation.kind == OP_SEND and operation.time_ps > last_send_ps >= 0):
+        if operation.kind in (OP_COMPUTE, OP_GROUP) and operation.time_ps > 0:
             longest, current = max(longest, current), 0
-        if operation.kind == OP_SEND:
-            last_send_ps = operation.time_ps
         current += operation.n_flow() + 1
-    return max(longest, current)
+    takes_time = longest > 0
+    return max(longest, current) if takes_time else current // 2 * max(2, n_iteration)
 
 
 class PlanBuilder:
@@ -196,7 +196,7 @@ class PlanBuilder:
             )  # fmt: skip
             flow += op.n_flow()
             task += bool(op.task)
-        self._burst = max(self._burst, burst_of(list(program)))
+        self._burst = max(self._burst, burst_of(list(program), self.n_iteration))
         self._programs[program] = first, len(self._operations), flow, task
         return self._programs[program]
 

@@ -16,7 +16,7 @@ from fractions import Fraction
 import numpy as np
 
 from models.workload.collectives import ring_operation, ring_pairs
-from models.workload.plan import SLOT_GROUP, SLOT_PAIR, Operation, PlanBuilder, Slot, WorkloadPlan
+from models.workload.plan import SLOT_GROUP, SLOT_PAIR, SLOT_UNUSED, Operation, PlanBuilder, Slot, WorkloadPlan
 from models.workload.program import OP_COMPUTE, OP_GROUP, OP_RECEIVE, OP_SEND
 from pdes.errors import ConfigError
 
@@ -176,8 +176,8 @@ def stage_program(job: TrainingJob, stage: int) -> list[Operation]:
 
 
 def _all_slots(builder: PlanBuilder, job: TrainingJob) -> dict[int, list[Slot]]:
-    """Slots of every GPU, in the order of the slot constants; (SLOT_PAIR, 0) where a GPU has no use for one."""
-    slots: dict[int, list[Slot]] = {g: [(SLOT_PAIR, 0)] * 9 for g in range(job.tp * job.dp * job.pp)}
+    """Slots of every GPU, in the order of the slot constants; SLOT_UNUSED where a GPU has no use for one."""
+    slots: dict[int, list[Slot]] = {g: [(SLOT_UNUSED, 0)] * 9 for g in range(job.tp * job.dp * job.pp)}
     for pp in range(job.pp):
         for dp in range(job.dp):
             group = [job.gpu(t, dp, pp) for t in range(job.tp)]
