@@ -28,6 +28,7 @@ from pdes.engine.time_index import NEVER
 # What `counters` holds: events run, a digest of (LP, time) of all of them that does not depend on their order.
 N_EVENT, DIGEST = 0, 1
 WORDS_PER_EVENT = 4
+_LOW31 = 2**31 - 1  # keeps the digest's products below 2**63
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ def _run_events(state: PholdState, ex: ExchangeState, horizon_ps):
         count = drawn[local]
         drawn[local] = count + 1
         n_event += 1
-        digest ^= (time_ps * 1_000_003 + lp_id) * 2_654_435_761 + count
+        digest ^= (((time_ps & _LOW31) * 1_000_003 + lp_id) & _LOW31) * 2_654_435_761 + count
         target = lp_id
         if uniform(seed, lp_id, PURPOSE_PHOLD_REMOTE, count) <= remote_frac:
             target = np.int64(uniform(seed, lp_id, PURPOSE_PHOLD_TARGET, count) * n_lp)

@@ -89,7 +89,7 @@ def _receive(fabric, nic, work, rows, ports, packets, queue_pairs, counters, con
     pair = np.int64(item.queue_pair)
     record = queue_pairs[np.uint64(pair)]
     resumed = np.int64(-1)
-    if item.flags & FLAG_ACK:
+    if item.bits & FLAG_ACK:
         receive_ack(packets, nic, rows.flow, counters, packet, now_ps)
         port = np.int64(record.port)
     else:

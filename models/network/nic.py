@@ -105,14 +105,14 @@ def make_data_packet(packets, label, queue_pairs, messages, counters, constants,
     record.next_byte = first_byte
     record.next_send_ps = now_ps + tx_ps(size_bytes, record.rate_bps)
     if first_byte == record.message_end:
-        item.flags = FLAG_LAST
+        item.bits = FLAG_LAST
         message = messages[np.uint64(record.sending_message)]
         label[np.uint64(packet)] = message.flow_id
         record.sending_message = message.next
         if message.next >= 0:
             record.message_end = messages[np.uint64(message.next)].end_byte
     else:
-        item.flags = 0
+        item.bits = 0
     return packet
 
 
@@ -124,7 +124,7 @@ def receive_data(packets, label, queue_pairs, arrival_rows, counters, constants,
     if item.sequence != record.expected_byte:
         counters[FAULT], counters[FAULT_NODE] = FAULT_OUT_OF_ORDER, node
     record.expected_byte = item.sequence + np.int64(item.size_bytes) - constants[HEADER_BYTES]
-    is_last = (item.flags & FLAG_LAST) != 0
+    is_last = (item.bits & FLAG_LAST) != 0
     if is_last:
         row = counters[N_ARRIVAL_ROW]
         counters[N_ARRIVAL_ROW] = row + 1
@@ -132,7 +132,7 @@ def receive_data(packets, label, queue_pairs, arrival_rows, counters, constants,
         arrival_rows[np.uint64(row), 1] = now_ps
         record.n_arrived += 1
     item.sequence = record.expected_byte
-    item.flags = FLAG_ACK | (item.flags & FLAG_MARKED)
+    item.bits = FLAG_ACK | (item.bits & FLAG_MARKED)
     item.size_bytes = constants[ACK_BYTES]
     item.path = record.ack_path + 1
     return is_last
@@ -145,7 +145,7 @@ def receive_ack(packets, nic: Nic, flow_rows, counters, packet, now_ps):
     item = packets[np.uint64(packet)]
     pair = np.int64(item.queue_pair)
     record = queue_pairs[np.uint64(pair)]
-    marked = np.int64((item.flags & FLAG_MARKED) != 0)
+    marked = np.int64((item.bits & FLAG_MARKED) != 0)
     acked_byte = item.sequence
     item.next = counters[FREE_PACKET]
     counters[FREE_PACKET] = packet

@@ -132,7 +132,7 @@ def next_waiting(ports, port_info, packets, constants, port):
     if queued_bytes > low_bytes:
         info = port_info[np.uint64(port)]
         if is_marked(info, port, queued_bytes, low_bytes, constants[SEED]):
-            item.flags = item.flags | FLAG_MARKED
+            item.bits = item.bits | FLAG_MARKED
             info.ecn_marks += 1
     return packet
 
@@ -143,7 +143,7 @@ def add_waiting(ports, packets, port, packet):
     record = ports[np.uint64(port)]
     item = packets[np.uint64(packet)]
     nothing = record.ack_head < 0 and record.data_head < 0
-    if item.flags & FLAG_ACK:
+    if item.bits & FLAG_ACK:
         record.ack_head = queue_behind(packets, np.int64(record.ack_head), np.int64(record.ack_tail), packet)
         record.ack_tail = packet
         return nothing

@@ -84,7 +84,7 @@ def pack_departures(fabric: Fabric, port_peer_row, ex: ExchangeState):
                 box[np.uint64(at + k)] = words[np.uint64(packet), np.uint64(k)]
             at += PACKET_WORDS
             item = packets[np.uint64(packet)]
-            if item.flags & FLAG_LAST:
+            if item.bits & FLAG_LAST:
                 box[np.uint64(at)] = fabric.label[np.uint64(packet)]
                 at += 1
             n_packet += 1
@@ -113,7 +113,7 @@ def _unpack_link(fabric: Fabric, box, at, port, n_packet):
             words[np.uint64(packet), np.uint64(k)] = box[np.uint64(at + k)]
         at += PACKET_WORDS
         item.next = -1
-        if item.flags & FLAG_LAST:
+        if item.bits & FLAG_LAST:
             fabric.label[np.uint64(packet)] = box[np.uint64(at)]
             at += 1
         if record.link_head < 0:

@@ -83,7 +83,7 @@ PACKET = record(
         ("next", np.int32),
         ("path", np.int32),  # row of path_port with the next port to take
         ("size_bytes", np.uint16),  # on the wire
-        ("flags", np.uint8),
+        ("bits", np.uint8),
         ("spare", np.uint8),
     ]
 )

@@ -98,7 +98,7 @@ def verify_packets(fabric: Fabric, topology: Topology, here: np.ndarray) -> list
             expect(not items or items[-1] == tail, f"{name}: {kind}_tail is {tail}, the chain ends at {items[-1:]}")
             lists[kind] = items
             for i in items:
-                flags = columns["flags"][i]
+                flags = columns["bits"][i]
                 held.append(
                     Held(
                         columns["queue_pair"][i], bool(flags & FLAG_ACK), columns["sequence"][i],
@@ -137,7 +137,7 @@ def _verify_port(
         last_ps = int(record["free_at_ps"] + record["delay_ps"])
         expect(arrivals[-1] == last_ps, f"{name}: last arrival at {arrivals[-1]} ps, last sent for {last_ps} ps")
     for kind, wanted in (("ack", True), ("data", False)):
-        wrong = [i for i in lists[kind] if bool(columns["flags"][i] & FLAG_ACK) != wanted]
+        wrong = [i for i in lists[kind] if bool(columns["bits"][i] & FLAG_ACK) != wanted]
         expect(not wrong, f"{name}: packets {wrong} in the wrong class, {kind}")
     queued = sum(columns["size_bytes"][i] for i in lists["data"])
     expect(queued == record["queued_bytes"], f"{name}: {queued} B wait, queued_bytes is {record['queued_bytes']}")
@@ -146,7 +146,7 @@ def _verify_port(
     for items in lists.values():
         newest: dict[tuple[int, int], int] = {}
         for i in items:
-            key, sequence = (columns["queue_pair"][i], columns["flags"][i] & FLAG_ACK), columns["sequence"][i]
+            key, sequence = (columns["queue_pair"][i], columns["bits"][i] & FLAG_ACK), columns["sequence"][i]
             expect(sequence > newest.get(key, -1), f"{name}: queue pair {key[0]} overtook itself at byte {sequence}")
             newest[key] = sequence
 
@@ -259,11 +259,11 @@ def in_inboxes(ex: ExchangeState) -> list[Held]:
             for _ in range(n_packet):
                 item = box[at : at + PACKET_WORDS].view(PACKET)[0]
                 at += PACKET_WORDS
-                is_last = bool(item["flags"] & FLAG_LAST)
+                is_last = bool(item["bits"] & FLAG_LAST)
                 label = int(box[at]) if is_last else 0
                 at += is_last
                 pair, sequence, size_bytes = (int(item[name]) for name in ("queue_pair", "sequence", "size_bytes"))
-                held.append(Held(pair, bool(item["flags"] & FLAG_ACK), sequence, size_bytes, is_last, label))
+                held.append(Held(pair, bool(item["bits"] & FLAG_ACK), sequence, size_bytes, is_last, label))
     return held
 
 

@@ -71,6 +71,12 @@ def _insert_sorted(queue: EventQueue, event):
     """Put an event into the sorted bucket, behind what is gone already."""
     events, order, cursor = queue.events, queue.sorted_events, queue.cursor
     item = events[np.uint64(event)]
+    if cursor[N_SORTED] == order.size:  # full of events that are gone
+        gone = cursor[N_GONE]
+        for k in range(gone, order.size):
+            order[np.uint64(k - gone)] = order[np.uint64(k)]
+        cursor[N_SORTED] -= gone
+        cursor[N_GONE] = 0
     i = cursor[N_SORTED]
     cursor[N_SORTED] = i + 1
     while i > cursor[N_GONE] and is_before(item, events[np.uint64(order[np.uint64(i - 1)])]):
