@@ -77,12 +77,13 @@ def main() -> None:
         for n_rank in counts:
             turns[n_rank].append(start(n_rank, arguments.k, size_bytes))
     best = {n: min(found, key=lambda run: run["seconds"]) for n, found in turns.items()}
-    print(f"k={arguments.k}, {n_core} cores  ranks  seconds  M packet-hops/s  speedup   compute      wait  exchange")
+    print(f"k={arguments.k}, {n_core} cores")
+    print("ranks  seconds  M packet-hops/s  speedup    compute       wait   exchange  (seconds of the slowest rank)")
     for n_rank, run in best.items():
         speedup = best[counts[0]]["seconds"] * counts[0] / run["seconds"]
-        parts = [max(part[i] for part in run["parts"]) for i in range(3)]
-        print(f"{n_rank:>{len(f'k={arguments.k}, {n_core} cores') + 7}} {run['seconds']:>8.3f} {run['hops'] / run['seconds'] / 1e6:>16.1f} "
-              f"{speedup:>8.2f} " + " ".join(f"{p:>8.3f} s" for p in parts))  # fmt: skip
+        parts = " ".join(f"{max(part[i] for part in run['parts']):>10.3f}" for i in range(3))
+        rate = run["hops"] / run["seconds"] / 1e6
+        print(f"{n_rank:>5} {run['seconds']:>8.3f} {rate:>16.1f} {speedup:>8.2f} {parts}")
     last = best[counts[-1]]
     speedup = best[counts[0]]["seconds"] * counts[0] / last["seconds"]
     print_last({"speedup": speedup, "ranks": counts[-1], "rounds": last["rounds"], "parts": last["parts"]})

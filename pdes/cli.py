@@ -9,6 +9,7 @@ import contextlib
 import os
 import sys
 import traceback
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from pdes.errors import ConfigError, SimError
@@ -57,6 +58,8 @@ def _parse(argv: list[str], is_silent: bool) -> argparse.Namespace:
         if not argv:
             parser.print_help(sys.stderr)
             parser.exit(2)
+        if not is_command and len(argv) > 1 and argv[0].isidentifier() and argv[1].endswith(".toml"):
+            parser.error(f"{argv[0]} is no command. Commands: {', '.join(makers)}; to simulate, give the config alone")
         return parser.parse_args(argv[1:] if is_command else argv)
 
 
@@ -163,7 +166,9 @@ def _start_mpi() -> "World":
     try:
         from pdes.engine.exchange import world
 
-        comm = world()
+        with warnings.catch_warnings():  # of mpi4py, on every rank: check_launch says it once and says what to do
+            warnings.filterwarnings("ignore", "suspicious MPI execution environment")
+            comm = world()
     except (ImportError, RuntimeError) as error:  # mpi4py without a library
         text = f"{launch.launcher or 'the launcher'}: no usable MPI library was found ({error}). "
         raise LauncherError(text + "Install one, for example with pip install 'pdes-sim[mpich]'") from error

@@ -22,6 +22,8 @@ class ConfigError(SimError):
     def __init__(self, where: str, found: str, accepted: str = "") -> None:
         self.where, self.found, self.accepted = where, found, accepted
         text = f"{where}: {found}"
+        if accepted and not accepted[0].isupper():
+            accepted = f"Accepted: {accepted}"
         super().__init__(f"{text}. {accepted}" if accepted else text)
 
 

@@ -33,20 +33,17 @@ def print_plan(scenario: Scenario) -> None:
     t, plan = scenario.topology, scenario.plan
     hops = int(scenario.port_hops.sum())
     facts = [
-        ("topology", f"{t.name}: {t.n_host} hosts, {t.n_node - t.n_host} switches, {t.n_port // 2} links"),
-        ("workload", ", ".join(f"{key} {_shown(key, value)}" for key, value in plan.facts.items())),
+        ("topology", f"{t.name}: {t.n_node - t.n_host} switches, {t.n_port // 2} links"),
+        ("workload", ", ".join(_fact(key, value) for key, value in plan.facts.items())),
         ("queue pairs", format_count(len(plan.pair_src))),
         ("flows, tasks", f"{format_count(plan.n_flow)}, {format_count(plan.n_task)}"),
         ("payload", format_size(int(plan.pair_bytes.sum()))),
         ("base round-trip time", format_duration(scenario.base_rtt_ps)),
         ("logical processes", f"{scenario.n_lp}, lookahead {format_duration(scenario.lookahead_ps)}"),
-        ("delay threshold", f"{format_duration(scenario.threshold_ps)} ({scenario.threshold_reason})"),
+        ("delay threshold", _threshold(scenario)),
         ("expected packet-hops", format_count(hops)),
-        (
-            "expected loop time",
-            f"{hops / RATE_GUESS:.3g} s on one core at {format_count(int(RATE_GUESS))} packet-hops/s",
-        ),
-        ("memory per rank", format_size(memory_bytes(scenario))),
+        ("expected loop time", f"{_seconds(hops / RATE_GUESS)} on a core at {format_count(RATE_GUESS)} packet-hops/s"),
+        ("memory per rank", f"{format_size(memory_bytes(scenario))} of simulation state"),
     ]
     width = max(len(name) for name, _ in facts)
     for name, text in facts:
@@ -64,9 +61,22 @@ def print_plan(scenario: Scenario) -> None:
     console.print(table)
 
 
-def _shown(key: str, value: object) -> str:
+def _threshold(scenario: Scenario) -> str:
+    if scenario.config.partition.delay_threshold_ps is not None:
+        return f"{format_duration(scenario.threshold_ps)}, as given"
+    return f"auto, {scenario.threshold_reason.removeprefix('threshold ')}"
+
+
+def _seconds(seconds: float) -> str:
+    return format_duration(round(seconds * 1e12))
+
+
+def _fact(key: str, value: object) -> str:
+    """A fact of the workload plan for people: "gradient bytes per gpu 858 MB to 860 MB"."""
+    show = format_size if "bytes" in key else format_count
     if isinstance(value, list):
-        return ", ".join(_shown(key, v) for v in value)
-    if isinstance(value, int):
-        return format_size(value) if "bytes" in key else format_count(value)
-    return str(value)
+        ends = dict.fromkeys((show(min(value)), show(max(value))))
+        text = " to ".join(ends)
+    else:
+        text = show(value) if isinstance(value, int) else str(value)
+    return f"{key.replace('_', ' ')} {text}"

@@ -109,10 +109,22 @@ def build_workload(config: Config, topology: Topology) -> WorkloadPlan:
                 c.name, c.operation, c.size_bytes, tuple(range(n_host)) if c.gpus == "all" else tuple(c.gpus),
                 c.start_ps, tuple(c.after),
             )
-            for c in w.collective
+            for c in _after_what_they_wait_for(w.collective)
         ]  # fmt: skip
         return plan_collectives(jobs, n_host, n_iteration)
     return plan_training(training_job(w), n_host, topology.server[topology.host], n_iteration)
+
+
+def _after_what_they_wait_for(collectives: list[Any]) -> list[Any]:
+    """The collectives in file order, but each behind all that its `after` names; the config has ruled out circles."""
+    ordered: list[Any] = []
+    waiting = list(collectives)
+    while waiting:
+        done = {c.name for c in ordered}
+        ready = next(c for c in waiting if done.issuperset(c.after))
+        ordered.append(ready)
+        waiting.remove(ready)
+    return ordered
 
 
 def training_job(w: Any) -> TrainingJob:
@@ -205,6 +217,15 @@ def _cut(config: Config, topology: Topology, port_hops: np.ndarray) -> tuple[np.
 
 def build_scenario(config: Config) -> Scenario:
     """Everything a run needs, checked. Raises ConfigError."""
+    try:
+        return _build(config)
+    except ConfigError as error:
+        if not error.where.startswith("["):  # a file that the config names
+            raise
+        raise ConfigError(f"{config.source}: {error.where}", error.found, error.accepted) from error
+
+
+def _build(config: Config) -> Scenario:
     topology = build_topology(config)
     plan = build_workload(config, topology)
     paths = build_paths(config, topology, plan)

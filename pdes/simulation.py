@@ -42,6 +42,7 @@ from pdes.results.summary import (
 )
 from pdes.results.tables import read_table, write_table
 from pdes.scenario import Scenario, build_scenario
+from pdes.units import format_duration
 
 NS_PER_S = 10**9
 
@@ -183,10 +184,8 @@ def run(prepared: Prepared, world: World, quiet: bool = False) -> None:
         compile_s = job.compile(quiet)
         loop_s = job.simulate(quiet)
         totals = job.gather()
-        if totals["blocked"] and job.scenario.stop_ps is None:
-            raise SimError(
-                "the run cannot go on: nothing is left to happen, and\n  " + "\n  ".join(totals["blocked"][:20])
-            )
+        if world.rank == 0:  # alone, so that what it says is said once; the others wait below and end with it
+            _check_end(job, totals)
         job.world.barrier()
         if world.rank == 0:
             _write(job, totals, (compile_s, loop_s), quiet)
@@ -195,6 +194,18 @@ def run(prepared: Prepared, world: World, quiet: bool = False) -> None:
         job.tasks.close()
         if world.rank == 0:
             job.folder.abandon()
+
+
+def _check_end(job: Run, totals: dict[str, Any]) -> None:
+    """Raise SimError if a run without a stop time ended before its workload."""
+    n_left = job.scenario.plan.n_flow - totals["n_flow_done"]
+    if job.scenario.stop_ps is not None or not (totals["blocked"] or n_left):
+        return
+    if totals["last_ps"] > NEVER // 8:
+        text = f"the run would pass {format_duration(NEVER)} of simulated time, the most that there is, with "
+        raise SimError(f"{text}{n_left} flows unfinished. Check the rates, delays and sizes of the config")
+    lines = [f"{n_left} flows are unfinished", *totals["blocked"][:20]]
+    raise SimError("the run cannot go on: nothing is left to happen, but\n  " + "\n  ".join(lines))
 
 
 def _warn(job: Run) -> None:

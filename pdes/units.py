@@ -145,7 +145,8 @@ def format_duration(duration_ps: int, digits: int = 3) -> str:
     """A duration for people, such as "12.4 ms": `digits` significant digits, minutes and hours as such."""
     if abs(duration_ps) >= 600 * PS_PER_S:
         seconds = duration_ps // PS_PER_S
-        return f"{seconds // 3600} h {seconds % 3600 // 60:02d} min"
+        minutes = seconds // 60
+        return f"{minutes // 60} h {minutes % 60:02d} min" if minutes >= 60 else f"{minutes} min"
     return _scaled(duration_ps, {"ps": 1, "ns": PS_PER_NS, "us": PS_PER_US, "ms": PS_PER_MS, "s": PS_PER_S}, digits)
 
 

@@ -56,7 +56,8 @@ def on_ack(control, constants, i_pair, acked_byte, next_byte, marked, rate_bps, 
     if state.is_cut and acked_byte > state.cut_until:
         state.is_cut = 0
     if marked and not state.is_cut:
-        rate_bps = max(np.int64(constants[MIN_RATE_BPS]), np.int64(rate_bps * (1.0 - state.alpha / 2.0)))
+        least_bps = min(np.int64(constants[MIN_RATE_BPS]), line_rate_bps)
+        rate_bps = max(least_bps, np.int64(rate_bps * (1.0 - state.alpha / 2.0)))
         state.is_cut = 1
         state.cut_until = next_byte
     if new_window and not state.is_cut:

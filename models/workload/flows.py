@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from models.workload.plan import WorkloadPlan
-from models.workload.program import OP_SEND, OPERATION, STREAM, WAITING_TIME
+from models.workload.program import OP_START, OPERATION, STREAM, WAITING_TIME
 from pdes.errors import ConfigError, SimError
 
 PS_PER_S = 10**12
@@ -45,7 +45,7 @@ def _number(text: str, where: str, what: str) -> int:
 
 def _read_lines(path: Path) -> list[str]:
     try:
-        return path.read_text().splitlines()
+        return path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(str(path), f"cannot be read ({error})", "a readable text file with flows") from None
 
@@ -55,14 +55,14 @@ def read_ns3_flows(path: Path) -> FlowList:
     lines = [(i + 1, line.split()) for i, line in enumerate(_read_lines(path)) if line.strip()]
     if not lines:
         raise ConfigError(str(path), "is empty", "a count, then one flow per line")
-    count = _number(lines[0][1][0], f"{path}:{lines[0][0]}", "number of flows")
+    count = _number(lines[0][1][0], f"{path}, line {lines[0][0]}", "number of flows")
     if len(lines) - 1 < count:
         raise ConfigError(
             str(path), f"announces {count} flows and holds {len(lines) - 1}", "as many lines as announced"
         )
     rows = []
     for number, words in lines[1 : count + 1]:
-        where = f"{path}:{number}"
+        where = f"{path}, line {number}"
         if len(words) < 6:
             raise ConfigError(where, f"{len(words)} columns", "6: src dst priority dport bytes start_s")
         src, dst, _, dport, size = (
@@ -85,7 +85,7 @@ def read_csv_flows(path: Path) -> FlowList:
     missing = [c for c in CSV_COLUMNS if c not in header]
     if missing:
         raise ConfigError(
-            f"{path}:1", f"header {','.join(header)!r}", f"columns {', '.join(CSV_COLUMNS)} and optionally tag"
+            f"{path}, line 1", f"header {','.join(header)!r}", f"columns {', '.join(CSV_COLUMNS)} and optionally tag"
         )
     at = [header.index(c) for c in CSV_COLUMNS]
     tag_at = header.index("tag") if "tag" in header else -1
@@ -93,7 +93,7 @@ def read_csv_flows(path: Path) -> FlowList:
     for number, line in enumerate(lines[1:], start=2):
         if not line.strip():
             continue
-        words, where = [w.strip() for w in line.split(",")], f"{path}:{number}"
+        words, where = [w.strip() for w in line.split(",")], f"{path}, line {number}"
         if len(words) != len(header):
             raise ConfigError(where, f"{len(words)} columns", f"{len(header)}, as in the header")
         values = [_number(words[k], where, name) for k, name in zip(at, CSV_COLUMNS, strict=True)]
@@ -148,7 +148,7 @@ def plan_flows(flows: FlowList, n_host: int, queue_pairs: str = "per-flow", name
     names = tuple(dict.fromkeys(flows.tag))
     tag_number = {tag: i for i, tag in enumerate(names)}
     operations = np.zeros(n_flow, OPERATION)
-    operations["kind"], operations["slot"], operations["n_step"] = OP_SEND, np.arange(n_flow), 1
+    operations["kind"], operations["slot"], operations["n_step"] = OP_START, np.arange(n_flow), 1
     operations["size_bytes"], operations["time_ps"] = flows.size_bytes[order], flows.start_ps[order]
     operations["flow"], operations["task"] = order, -1
     operations["tag"] = [tag_number[flows.tag[i]] for i in order]
@@ -156,7 +156,6 @@ def plan_flows(flows: FlowList, n_host: int, queue_pairs: str = "per-flow", name
     streams = np.zeros(len(sources), STREAM)
     streams["gpu"], streams["operation"], streams["first_operation"] = sources, first, first
     streams["end_operation"], streams["n_iteration"], streams["waiting_for"] = first + count, 1, WAITING_TIME
-    same_start = np.diff(np.flatnonzero(np.r_[True, np.diff(flows.start_ps[order]) != 0, True]))
     return WorkloadPlan(
         name=name,
         pair_src=pair_src,
@@ -176,7 +175,7 @@ def plan_flows(flows: FlowList, n_host: int, queue_pairs: str = "per-flow", name
         n_iteration=1,
         flows_per_iteration=n_flow,
         tasks_per_iteration=0,
-        burst=int(same_start.max()) + 1,
+        burst=1,  # every start is an event of its own
         tags=names,
         kinds=(),
         stream_names=("flows",),

@@ -22,7 +22,8 @@ from pdes.engine.jit import record
     OP_OPEN,  # let the stream behind gate `slot` pass once more
     OP_PASS,  # wait until gate `slot` is open, close it by one
     OP_WAIT,  # wait until time_ps
-) = range(9)
+    OP_START,  # a flow of a list: post size_bytes on queue pair `slot` at time_ps, as an event of its own (design R2)
+) = range(10)
 
 OPERATION = record(
     [

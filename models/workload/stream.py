@@ -20,6 +20,7 @@ from models.workload.program import (
     OP_RECEIVE,
     OP_RING,
     OP_SEND,
+    OP_START,
     OP_WAIT,
     TASKS_PER_ITERATION,
     WAITING_DONE,
@@ -107,9 +108,9 @@ def _advance_operation(fabric, nic, work, stream, i_stream, operation, now_ps):
     begins = stream.phase == 0
     stream.phase = 1
     done = False
-    if kind == OP_COMPUTE or kind == OP_WAIT or kind == OP_SEND:
+    if kind == OP_COMPUTE or kind == OP_WAIT or kind == OP_SEND or kind == OP_START:
         end_ps = max(now_ps, operation.time_ps) if kind != OP_COMPUTE else now_ps + operation.time_ps
-        done = not (begins and end_ps > now_ps)
+        done = not (begins and (end_ps > now_ps or kind == OP_START))
         if not done:
             stream.waiting_for = WAITING_TIME
             set_wake(work.streams, fabric.nodes, fabric.node_time, i_stream, end_ps)
@@ -133,7 +134,7 @@ def _advance_operation(fabric, nic, work, stream, i_stream, operation, now_ps):
 def _sends_now(stream, operation, begins, done):
     """How many messages an operation posts before it waits: all of an exchange, the first of a ring, one of a send."""
     n_send = 0
-    if operation.kind == OP_SEND and done:
+    if done and (operation.kind == OP_SEND or operation.kind == OP_START):
         n_send = 1
     elif begins and operation.kind == OP_RING:
         n_send = 1

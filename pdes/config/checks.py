@@ -5,9 +5,13 @@ from pathlib import Path
 
 from pdes.config.fields import Fault, Table
 from pdes.config.sections import NetworkConfig
-from pdes.config.topology import FatTreeConfig, RoftConfig, TopologyFileConfig, exact
+from pdes.config.topology import FatTreeConfig, LeafSpineConfig, RoftConfig, TopologyFileConfig, exact
 from pdes.config.workload import CollectiveConfig, CollectivesConfig, FlowsConfig, TrainingConfig
 from pdes.units import MAX_PACKET_BYTES, shown
+
+MAX_HOSTS, MAX_SPINE_LINKS = 2**20, 2**23  # far above any cluster; guards against a slip that would fill the memory
+
+MAX_COLLECTIVE_BYTES = 10**15  # sums over steps and iterations stay below 2**63
 
 
 def cross_faults(tables: Mapping[str, Table], folder: Path) -> list[Fault]:
@@ -23,6 +27,16 @@ def cross_faults(tables: Mapping[str, Table], folder: Path) -> list[Fault]:
 
 
 def _topology_faults(topology: Table | None) -> Iterator[Fault]:
+    n_host = getattr(topology, "n_host", None)
+    if n_host is not None and n_host > MAX_HOSTS:
+        key = {FatTreeConfig: "k", RoftConfig: "gpus"}.get(type(topology), "leaves")
+        yield Fault(("topology", key), f"makes {n_host:,} hosts", f"Accepted: at most {MAX_HOSTS:,} hosts")
+    if isinstance(topology, RoftConfig) and topology.n_spine_link > MAX_SPINE_LINKS:
+        found = f"makes {topology.n_spine_link:,} links between rail switches and spines"
+        yield Fault(("topology", "spine_rate"), found, f"Accepted: at most {MAX_SPINE_LINKS:,} such links")
+    if isinstance(topology, LeafSpineConfig) and topology.leaves * topology.spines > MAX_SPINE_LINKS:
+        found = f"makes {topology.leaves * topology.spines:,} links between leaves and spines"
+        yield Fault(("topology", "spines"), found, f"Accepted: at most {MAX_SPINE_LINKS:,} such links")
     if isinstance(topology, FatTreeConfig):
         if topology.k % 2:
             yield Fault(("topology", "k"), f"found {topology.k}", "Accepted: an even number")
@@ -58,6 +72,9 @@ def _collectives_faults(workload: CollectivesConfig, n_host: int | None) -> Iter
         if collective.name in row_of:
             yield Fault((*path, "name"), f"{shown(collective.name)} is there twice", "Accepted: a name of its own")
         row_of.setdefault(collective.name, i_row)
+        if collective.size_bytes > MAX_COLLECTIVE_BYTES:
+            accepted = f"Accepted: at most {MAX_COLLECTIVE_BYTES} bytes"
+            yield Fault((*path, "size"), f"found {collective.size_bytes} bytes", accepted)
         yield from _members_faults(collective, path, n_host)
     yield from _order_faults(workload.collective, set(row_of))
 
@@ -96,9 +113,10 @@ def _training_faults(workload: TrainingConfig, n_host: int | None) -> Iterator[F
     if (workload.preset is None) == (model is None):
         found = "is missing, and so is [workload.model]" if model is None else "is there, and so is [workload.model]"
         yield Fault(("workload", "preset"), found, "Accepted: one of the two")
-    if n_host is not None and n_host % parallel.n_gpu:
-        found = f"tp * dp * pp = {parallel.n_gpu} does not divide the {n_host} GPUs of [topology]"
-        yield Fault(("workload", "parallel"), found, f"Accepted: sizes whose product divides {n_host}")
+    if n_host is not None and n_host != parallel.n_gpu:
+        sizes = f"tp * dp * pp = {parallel.tp} * {parallel.dp} * {parallel.pp} = {parallel.n_gpu}"
+        found = f"{sizes}, but [topology] has {n_host} GPUs"
+        yield Fault(("workload", "parallel"), found, f"Accepted: sizes whose product is {n_host}")
     if model is not None and model.layers % parallel.pp:
         accepted = f"Accepted: a multiple of pp = {parallel.pp}"
         yield Fault(("workload", "model", "layers"), f"found {model.layers}", accepted)

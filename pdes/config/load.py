@@ -57,7 +57,7 @@ def config_from_dict(
 
 def _read_toml(source: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(source.read_text(encoding="utf-8"))
+        return tomllib.loads(source.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise ConfigError(str(source), f"cannot be read: {error.strerror}", "Accepted: a TOML file") from error
     except UnicodeDecodeError as error:
@@ -76,7 +76,8 @@ def _override(data: dict[str, Any], text: str) -> tuple[str, ...]:
     name, equals, value = text.partition("=")
     keys = tuple(key.strip() for key in name.split("."))
     if not equals or len(keys) < 2 or not all(keys):
-        raise ConfigError(f"--set {text}", "is not an assignment", "Accepted: table.key=value")
+        found = "names no table" if equals and len(keys) == 1 else "is not an assignment"
+        raise ConfigError(f"--set {text}", found, "Accepted: table.key=value, such as simulation.seed=7")
     place: Any = data
     for key in keys[:-1]:
         place = _step(place, key, text)

@@ -69,6 +69,14 @@ class RoftConfig(Table):
     def n_host(self) -> int:
         return self.gpus
 
+    @property
+    def n_spine_link(self) -> int:
+        """Links between rail switches and spines, or a little more; for bounds."""
+        n_server = -(-self.gpus // self.gpus_per_server)
+        n_unit = -(-n_server // self.servers_per_rail_switch)
+        per_switch = min(n_server, self.servers_per_rail_switch) * self.nic_rate_bps // self.spine_rate_bps + 1
+        return n_unit * self.gpus_per_server * per_switch
+
 
 class TopologyFileConfig(Table):
     """kind = "file": an ns-3/HPCC topology file; its name is relative to the config's folder."""

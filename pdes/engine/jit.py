@@ -68,6 +68,8 @@ inlined: Decorator = _njit(inline="always", _nrt=False)
 
 def record(fields: list[tuple[str, Any]]) -> np.dtype:
     """Structured dtype whose rows have named attributes, compiled or not."""
+    taken = [name for name, _ in fields if hasattr(np.record, name)]
+    assert not taken, f"{taken} mean something else on a row of a NumPy array"
     return np.dtype((np.record, fields))
 
 

@@ -254,9 +254,10 @@ def _port_table(ports: Sequence[Mapping[str, Any]]) -> "Table | None":
 
 
 def _print_totals(console: "Console", result: Mapping[str, Any], run: Mapping[str, Any]) -> None:
-    skipped = result.get("skipped_packet_hops", 0)
+    skipped, n_done = result.get("skipped_packet_hops", 0), result.get("flows_finished", result["flows"])
+    flows = f"{result['flows']:,} flows" if n_done == result["flows"] else f"{n_done:,} of {result['flows']:,} flows"
     console.print(
-        f"Simulated {format_duration(result['simulated_time_ps'], 4)}: {result['flows']:,} flows, "
+        f"Simulated {format_duration(result['simulated_time_ps'], 4)}: {flows}, "
         f"{format_count(result['packet_hops'])} packet-hops, {format_count(result['events'])} events"
         + (f", {format_count(skipped)} packet-hops skipped" if skipped else ""),
         soft_wrap=True,
@@ -296,12 +297,14 @@ def read_breakdown(folder: Path, result: Mapping[str, Any]) -> dict[str, int]:
     """The breakdown of the last iteration from tasks.parquet in `folder`; {} without training."""
     iterations = result.get("iteration_time_ps") or []
     last = len(iterations) - 1
+    if last < 0:
+        return {}
     groups = []
     for group in _groups(folder / "tasks.parquet", ("gpu", "iteration", "kind", "start_ps", "end_ps")):
-        kept = group["iteration"] >= last - 1
-        numbers = group | {"kind": _kind_codes(group["kind"])}
-        groups.append({column: value[kept] for column, value in numbers.items()})
-    if last < 0 or not groups:
+        kept = (group["iteration"] >= last - 1) & (group["end_ps"] != UNWRITTEN)  # the rest has no kind either
+        group = {column: value[kept] for column, value in group.items()}
+        groups.append(group | {"kind": _kind_codes(group["kind"])})
+    if not groups:
         return {}
     columns = {column: np.concatenate([group[column] for group in groups]) for column in groups[0]}
     return breakdown_of_tasks(columns, int(columns["gpu"].max()) + 1, last, *pipeline_shape(result))

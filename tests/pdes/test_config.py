@@ -12,6 +12,7 @@ from pdes.errors import ConfigError
 
 FAT_TREE = '[topology]\nkind = "fat-tree"\nk = 4\n'
 ROFT = '[topology]\nkind = "roft"\ngpus = 64\n'
+LEAF_SPINE = '[topology]\nkind = "leaf-spine"\nleaves = 100000\nspines = 100000\nhosts_per_leaf = 1\n'
 TRAINING = '[workload]\nkind = "training"\npreset = "gpt-7b"\nparallel = { tp = 8, dp = 4, pp = 2 }\n'
 RING = (
     '[workload]\nkind = "collectives"\n[[workload.collective]]\nname = "ring"\noperation = "all-reduce"\nsize = "4MB"\n'
@@ -130,7 +131,7 @@ def test_all_faults_are_in_one_report_each_with_its_key() -> None:
         (FAT_TREE + RING + 'after = ["tree"]\n', 'after: found "tree". Accepted: names of collectives (ring)'),
         (FAT_TREE + RING.replace("all-reduce", "point-to-point"), "names 16 GPUs. Accepted: two"),
         (FAT_TREE + RING + RING.partition("\n[[")[1] + RING.partition("\n[[")[2], '"ring" is there twice'),
-        (FAT_TREE + TRAINING, "tp * dp * pp = 64 does not divide the 16 GPUs of [topology]"),
+        (FAT_TREE + TRAINING, "= 64, but [topology] has 16 GPUs. Accepted: sizes whose product is 16"),
         (
             ROFT + TRAINING.replace('preset = "gpt-7b"\n', ""),
             "[workload] preset: is missing, and so is [workload.model]",
@@ -140,6 +141,14 @@ def test_all_faults_are_in_one_report_each_with_its_key() -> None:
         (ROFT + TRAINING + "[workload.model]\nlayers = 3\nhidden = 12\n", "[workload.model] hidden: found 12"),
         (ROFT + TRAINING.replace("gpt-7b", "gpt-8b"), 'preset: found "gpt-8b". Accepted: "gpt-7b", "gpt-13b"'),
         (ROFT + TRAINING.replace(", pp = 2", ""), "[workload.parallel] pp: missing"),
+        (
+            FAT_TREE.replace("k = 4", "k = 512") + RING,
+            "[topology] k: makes 33,554,432 hosts. Accepted: at most 1,048,576",
+        ),
+        (ROFT.replace("gpus = 64", "gpus = 100000000") + RING, "[topology] gpus: makes 100,000,000 hosts"),
+        (ROFT + 'spine_rate = "1bps"\n' + RING, "[topology] spine_rate: makes 6,400,000,000,008 links between rail"),
+        (FAT_TREE + RING.replace("4MB", "2000TB"), "size: found 2000000000000000 bytes. Accepted: at most 10000"),
+        (LEAF_SPINE + RING, "[topology] spines: makes 10,000,000,000 links between leaves and spines"),
         (FAT_TREE + '[workload]\nkind = "flows"\nfile = "no.csv"\n', "[workload] file: there is no file no.csv"),
     ],
 )
@@ -206,8 +215,8 @@ def test_overrides_replace_and_add_single_keys(ring_file: Path) -> None:
 @pytest.mark.parametrize(
     ("override", "expected"),
     [
-        ("topology.k", "--set topology.k: is not an assignment. Accepted: table.key=value"),
-        ("k=3", "is not an assignment"),
+        ("topology.k", "--set topology.k: is not an assignment. Accepted: table.key=value, such as"),
+        ("k=3", "names no table"),
         ("topology..k=3", "is not an assignment"),
         ("topology.k.x=3", '"k" is a value, not a table'),
         ("workload.collective.7.size=1MB", '"7" is no position. Accepted: 0 to 0'),

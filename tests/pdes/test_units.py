@@ -121,6 +121,7 @@ def test_text_for_people_is_within_its_last_digit(value: int) -> None:
         (units.format_duration(999_999), "1 us"),
         (units.format_duration(1_234_567, 4), "1.235 us"),
         (units.format_duration(7_384 * 10**12), "2 h 03 min"),
+        (units.format_duration(1_430 * 10**12), "23 min"),
         (units.format_size(1_000), "1 kB"),
         (units.format_size(4_194_304), "4.19 MB"),
         (units.format_rate(10**11), "100 Gbps"),

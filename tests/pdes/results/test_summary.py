@@ -212,6 +212,18 @@ def test_a_report_works_without_training(tmp_path, capsys):
     assert "Iteration" not in capsys.readouterr().out
 
 
+def test_a_run_that_stopped_early_has_a_report(tmp_path, capsys):
+    """Rows of tasks that never ended hold nothing but their id."""
+    write_results(tmp_path, RESULT | {"flows_finished": 1})
+    table = tasks(PIPELINE) | {"stream": np.zeros(8, np.int64), "bytes": np.zeros(8, np.int64)}
+    table["kind"] = np.array([TASK_KINDS.index(kind) for kind in table["kind"]])
+    table = {name: np.append(column, -1) for name, column in table.items()}
+    write_table(tmp_path / "tasks.parquet", "tasks", [table], {"kind": TASK_KINDS, "stream": ["compute"]})
+    print_report(tmp_path)
+    report = capsys.readouterr().out
+    assert "pipeline bubble" in report and "1 of 2 flows" in report
+
+
 def test_a_folder_without_a_complete_result_is_refused_by_name(tmp_path):
     with pytest.raises(ConfigError, match="nowhere: no complete result"):
         print_report(tmp_path / "nowhere")

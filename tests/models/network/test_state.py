@@ -1,0 +1,34 @@
+"""Records of the state: names that mean the same compiled and not, and sizes that the design promises."""
+
+import numpy as np
+import pytest
+
+from models.congestion import dctcp
+from models.network import state
+from models.workload import program
+from pdes.engine import event_queue
+
+RECORDS = {
+    f"{module.__name__}.{name}": value
+    for module in (state, program, dctcp, event_queue)
+    for name, value in vars(module).items()
+    if isinstance(value, np.dtype)
+}
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_no_field_hides_behind_an_attribute_that_every_row_has(name):
+    """Without compilation `row.flags` is NumPy's own flags, whatever the fields are called."""
+    own = set(dir(np.zeros(1, np.dtype((np.record, [("x", np.int64)])))[0])) - {"x"}
+    assert not own & set(RECORDS[name].names)
+
+
+def test_a_port_is_a_cache_line_and_a_packet_half_of_one():
+    assert (state.PORT.itemsize, state.PACKET.itemsize) == (64, 32)
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_fields_are_aligned(name):
+    for field, offset in RECORDS[name].fields.values():
+        assert offset % field.itemsize == 0
+    assert RECORDS[name].itemsize % 8 == 0

@@ -1,0 +1,242 @@
+"""The number of ranks, the placement and the compiler never change a byte of the results (design R1 to R6)."""
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow.parquet as pq
+import pytest
+
+TABLES = ("flows.parquet", "tasks.parquet", "ports.parquet")
+FILES = ("result.json", *TABLES)
+SHARES = [(n_rank, placement) for n_rank in (2, 3, 4) for placement in ("metis", "round-robin")]
+
+
+class Case(NamedTuple):
+    """A config, its results on one rank, and a delay threshold that cuts it in another way than its own."""
+
+    name: str
+    config: Path
+    alone: Path
+    other_threshold: str
+
+
+def write_flows(path: Path, rows: list[tuple[int, int, int, int]]) -> None:
+    """A flow list; rows: (src, dst, size_bytes, start_ps)."""
+    lines = ["src,dst,size_bytes,start_ps,tag", *(f"{a},{b},{n},{t},burst{t % 3}" for a, b, n, t in rows)]
+    path.write_text("\n".join(lines) + "\n")
+
+
+def random_flows(folder: Path) -> str:
+    """64 random flows on a fat-tree; a third start together, so that ties must be broken, and ECN draws numbers."""
+    draw = random.Random(20)
+    rows = []
+    for i in range(64):
+        src, dst = draw.sample(range(16), 2)
+        rows.append((src, dst, draw.randrange(1, 40_000), 0 if i % 3 == 0 else draw.randrange(8_000_000)))
+    write_flows(folder / "flows.csv", rows)
+    return """
+        [simulation]
+        seed = 7
+        [topology]
+        kind = "fat-tree"
+        k = 4
+        host_delay = "500ns"
+        [network]
+        ecn_kmin = "5kB"
+        ecn_kmax = "40kB"
+        ecn_pmax = 0.5
+        [workload]
+        kind = "flows"
+        file = "flows.csv"
+        [partition]
+        delay_threshold = "500ns"
+    """
+
+
+def incast(folder: Path) -> str:
+    """15 hosts send to one over a leaf-spine, two messages each, on shared queue pairs."""
+    write_flows(folder / "flows.csv", [(src, 0, 30_000 + src, t) for src in range(1, 16) for t in (0, 2_000_000)])
+    return """
+        [topology]
+        kind = "leaf-spine"
+        leaves = 4
+        spines = 2
+        hosts_per_leaf = 4
+        spine_rate = "40Gbps"
+        host_delay = "600ns"
+        spine_delay = "1us"
+        [network]
+        ecn_kmin = "20kB"
+        ecn_kmax = "20kB"
+        [workload]
+        kind = "flows"
+        file = "flows.csv"
+        queue_pairs = "per-pair"
+        [partition]
+        delay_threshold = "600ns"
+    """
+
+
+def gpt(folder: Path) -> str:
+    """Two iterations of a GPT on 16 GPUs, tensor parallelism as packets inside the servers."""
+    return """
+        [simulation]
+        iterations = 2
+        [topology]
+        kind = "roft"
+        gpus = 16
+        nvlink = "packets"
+        [workload]
+        kind = "training"
+        tp = "packets"
+        [workload.model]
+        layers = 2
+        hidden = 64
+        vocabulary = 256
+        sequence = 64
+        [workload.parallel]
+        tp = 4
+        dp = 2
+        pp = 2
+        [partition]
+        delay_threshold = "500ns"
+    """
+
+
+def collectives(folder: Path) -> str:
+    """Every collective on a fat-tree, some behind others."""
+    kinds = ("all-reduce", "all-to-all", "all-gather", "reduce-scatter")
+    rows = [
+        f'[[workload.collective]]\nname = "c{i}"\noperation = "{kind}"\nsize = "64kB"\ngpus = [{i}, 5, 9, 14]\n'
+        f'start = "{i}us"\nafter = {["c0"] if i == 2 else []}\n'
+        for i, kind in enumerate(kinds)
+    ]
+    head = '[topology]\nkind = "fat-tree"\nk = 4\nhost_delay = "500ns"\n[partition]\ndelay_threshold = "500ns"\n'
+    return head + '[workload]\nkind = "collectives"\n' + "".join(rows)
+
+
+MAKERS: dict[str, tuple[Callable[[Path], str], str]] = {
+    "fat-tree": (random_flows, "1us"),
+    "incast": (incast, "700ns"),
+    "gpt": (gpt, "1.5us"),
+    "collectives": (collectives, "1us"),
+}
+
+
+@pytest.fixture(scope="module", params=MAKERS)
+def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, simulate: Callable) -> Case:
+    make, other_threshold = MAKERS[request.param]
+    folder = tmp_path_factory.mktemp(request.param)
+    config = folder / "config.toml"
+    config.write_text("\n".join(line.strip() for line in make(folder).splitlines()))
+    simulate(1, config, folder / "alone")
+    return Case(request.param, config, folder / "alone", other_threshold)
+
+
+def different(one: Path, other: Path, names: tuple[str, ...] = FILES) -> list[str]:
+    """Names of the files that are not the same bytes in both folders."""
+    return [name for name in names if (one / name).read_bytes() != (other / name).read_bytes()]
+
+
+def test_the_cases_are_worth_comparing(case: Case) -> None:
+    result = json.loads((case.alone / "result.json").read_text())
+    flows = pq.read_table(case.alone / "flows.parquet")
+    assert result["packet_hops"] > 2_000 and result["logical_processes"] >= 10
+    assert flows.num_rows == result["flows"] and flows["finish_ps"].null_count == 0
+    if case.name in ("fat-tree", "incast"):
+        assert sum(flows["ecn_marks"].to_pylist()) > 10
+    if case.name == "gpt":
+        assert len(result["iteration_time_ps"]) == 2 and pq.read_table(case.alone / "tasks.parquet").num_rows > 100
+
+
+@pytest.mark.parametrize(("n_rank", "placement"), SHARES)
+def test_ranks_and_placement_never_change_a_byte(
+    case: Case, n_rank: int, placement: str, tmp_path: Path, simulate: Callable
+) -> None:
+    simulate(n_rank, case.config, tmp_path, f"partition.placement={placement}")
+    run = json.loads((tmp_path / "run.json").read_text())
+    assert run["ranks"] == n_rank and set(run["rank_of_lp"]) == set(range(n_rank))
+    assert different(case.alone, tmp_path) == []
+
+
+def test_the_same_run_twice_is_the_same_bytes(case: Case, tmp_path: Path, simulate: Callable) -> None:
+    simulate(1, case.config, tmp_path)
+    assert different(case.alone, tmp_path) == []
+
+
+@pytest.mark.parametrize("n_rank", [1, 2])
+def test_another_threshold_changes_the_cut_and_no_table(
+    case: Case, n_rank: int, tmp_path: Path, simulate: Callable
+) -> None:
+    simulate(n_rank, case.config, tmp_path, f"partition.delay_threshold={case.other_threshold}")
+    n_lp = [json.loads((d / "result.json").read_text())["logical_processes"] for d in (case.alone, tmp_path)]
+    assert n_lp[0] > n_lp[1]
+    assert different(case.alone, tmp_path, TABLES) == []
+
+
+def test_another_seed_changes_what_is_drawn_and_nothing_else(case: Case, tmp_path: Path, simulate: Callable) -> None:
+    """Only the fat-tree case marks with a probability below 1, and so draws."""
+    simulate(1, case.config, tmp_path, "simulation.seed=8")
+    changed = {"flows.parquet", "ports.parquet"} if case.name == "fat-tree" else set()
+    assert set(different(case.alone, tmp_path, TABLES)) == changed
+
+
+TINY = """\
+[topology]
+kind = "leaf-spine"
+leaves = 2
+spines = 1
+hosts_per_leaf = 2
+host_delay = "500ns"
+[network]
+ecn_kmin = "1kB"
+ecn_kmax = "4kB"
+ecn_pmax = 0.5
+[workload]
+kind = "flows"
+file = "flows.csv"
+"""
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Path:
+    write_flows(tmp_path / "flows.csv", [(0, 2, 9_000, 0), (1, 2, 9_000, 0), (3, 1, 4_000, 500_000), (0, 3, 1, 0)])
+    config = tmp_path / "tiny.toml"
+    config.write_text(TINY)
+    return config
+
+
+def test_compiled_or_not_is_the_same_bytes(tiny: Path, tmp_path: Path, simulate: Callable) -> None:
+    simulate(1, tiny, tmp_path / "compiled")
+    for n_rank in (1, 2):
+        simulate(n_rank, tiny, tmp_path / f"plain{n_rank}", NUMBA_DISABLE_JIT="1")
+        assert different(tmp_path / "compiled", tmp_path / f"plain{n_rank}") == []
+
+
+def test_ranks_without_work_are_a_warning_and_the_same_bytes(tiny: Path, tmp_path: Path, simulate: Callable) -> None:
+    """A threshold above every delay leaves one LP: three ranks idle."""
+    one_lp = "partition.delay_threshold=2us"
+    simulate(1, tiny, tmp_path / "one", one_lp)
+    done = simulate(4, tiny, tmp_path / "four", one_lp)
+    assert done.stderr.count("warning") == 1 and "4 ranks for 1 LP: 3 ranks have nothing to do" in done.stderr
+    assert different(tmp_path / "one", tmp_path / "four") == []
+
+
+def test_a_run_that_stops_early_counts_what_is_whole_and_nothing_else(tmp_path: Path, simulate: Callable) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text(gpt(tmp_path))
+    simulate(1, config, tmp_path / "whole")
+    whole = json.loads((tmp_path / "whole" / "result.json").read_text())
+    first_ps, second_ps = whole["iteration_time_ps"]
+    for name, stop_ps, times in (("early", first_ps // 2, []), ("late", first_ps + second_ps // 2, [first_ps])):
+        stop = f"simulation.stop_time={stop_ps}ps"
+        simulate(1, config, tmp_path / name, stop)
+        simulate(2, config, tmp_path / f"{name}2", stop)
+        assert different(tmp_path / name, tmp_path / f"{name}2") == []
+        result = json.loads((tmp_path / name / "result.json").read_text())
+        flows = pq.read_table(tmp_path / name / "flows.parquet")
+        assert result["iteration_time_ps"] == times and result["simulated_time_ps"] <= stop_ps
+        assert 0 < result["flows_finished"] == result["flows"] - flows["finish_ps"].null_count < result["flows"]

@@ -1,0 +1,73 @@
+"""Claims about the way from a config to a run: what is built, what only then can be refused, what identifies it."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pdes.config import load_config
+from pdes.errors import ConfigError
+from pdes.plan import print_plan
+from pdes.scenario import Scenario, build_scenario
+
+FAT_TREE = '[topology]\nkind = "fat-tree"\nk = 4\nhost_delay = "500ns"\n'
+
+
+def scenario(folder: Path, text: str) -> Scenario:
+    (folder / "config.toml").write_text(text)
+    return build_scenario(load_config(folder / "config.toml"))
+
+
+def collective(name: str, *after: str) -> str:
+    return (
+        f'[[workload.collective]]\nname = "{name}"\noperation = "all-gather"\nsize = "1MB"\n'
+        f"gpus = [0, 1]\nafter = {list(after)}\n"
+    )
+
+
+def test_collectives_may_stand_before_those_they_wait_for(tmp_path: Path) -> None:
+    jobs = [collective("last", "first", "middle"), collective("middle", "first"), collective("first")]
+    text = FAT_TREE + '[workload]\nkind = "collectives"\n'
+    mixed, sorted_ = (scenario(tmp_path, text + "".join(order)).plan for order in (jobs, jobs[::-1]))
+    assert np.array_equal(mixed.operations, sorted_.operations) and np.array_equal(mixed.slots, sorted_.slots)
+
+
+def test_what_only_the_build_can_refuse_names_the_config_and_the_key(tmp_path: Path) -> None:
+    links = "".join(f"{gpu} 16 100Gbps 1us 0\n" for gpu in range(16))
+    (tmp_path / "star.txt").write_text("17 1 16\n16\n" + links)
+    text = '[topology]\nkind = "file"\nfile = "star.txt"\n[workload]\nkind = "training"\npreset = "gpt-7b"\n'
+    with pytest.raises(ConfigError) as caught:
+        scenario(tmp_path, text + "parallel = { tp = 8, dp = 4, pp = 2 }\n")
+    assert str(caught.value).startswith(f"{tmp_path / 'config.toml'}: [workload.parallel]")
+    assert "64" in caught.value.found and "16" in caught.value.found
+
+
+RING = '[workload]\nkind = "collectives"\n' + collective("ring")
+
+
+@pytest.mark.parametrize(
+    ("threshold", "n_lp", "lookahead_ps"), [("500ns", 36, 500_000), ("501ns", 20, 10**6), ("2us", 1, 10**12)]
+)
+def test_the_threshold_cuts_and_is_part_of_the_identity(
+    tmp_path: Path, threshold: str, n_lp: int, lookahead_ps: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    built = scenario(tmp_path, FAT_TREE + RING + f'[partition]\ndelay_threshold = "{threshold}"\n')
+    assert (built.n_lp, built.lookahead_ps) == (n_lp, lookahead_ps)
+    assert built.identity()["partition"]["delay_threshold_ps"] == built.threshold_ps > 0
+    assert "placement" not in built.identity()["partition"]
+    print_plan(built)
+    assert ", as given" in capsys.readouterr().out
+
+
+def test_auto_resolves_to_a_threshold_and_the_plan_says_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    built = scenario(tmp_path, FAT_TREE + RING)
+    assert built.threshold_ps in (500_000, 10**6) and built.n_lp > 1
+    print_plan(built)
+    assert "auto, " in capsys.readouterr().out
+
+
+def test_expected_packet_hops_count_data_and_acks_on_every_link(tmp_path: Path) -> None:
+    """1 MB in two chunks of 500 packets: each of the two GPUs sends one, over 2 links of the same edge switch."""
+    built = scenario(tmp_path, FAT_TREE + RING)
+    assert built.port_hops.sum() == 2 * 500 * 2 * 2
+    assert np.array_equal(np.sort(built.port_hops)[-4:], [1000] * 4)
