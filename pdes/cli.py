@@ -150,10 +150,12 @@ def _run_on(comm: "World", arguments: argparse.Namespace) -> int:
     prepared = None
     if comm.rank == 0:
         try:
-            prepared = (0, simulation.prepare(_load(arguments)))
+            prepared = (0, simulation.prepare(_load(arguments), arguments.quiet))
         except SimError as error:
             _complain(error)
             prepared = (error.exit_status, None)
+    elif comm.rank == 1:
+        simulation.compile_ahead()
     status, scenario = comm.bcast(prepared)
     if status == 0:
         simulation.run(scenario, comm, arguments.quiet)

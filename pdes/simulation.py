@@ -57,12 +57,22 @@ class Prepared:
         return {"scenario": self.scenario, "folder": None, "begin_s": 0.0, "token": self.folder.token}
 
 
-def prepare(config: Config) -> Prepared:
+def prepare(config: Config, quiet: bool = False) -> Prepared:
     """Check everything and open the result folder. Raises SimError; on rank 0 only."""
+    if not quiet and not is_compiled():
+        print("pdes-sim: compiling for this machine, once per version: 10 to 15 s", file=sys.stderr, flush=True)
     scenario = build_scenario(config)
     folder = ResultFolder(config.output.dir)
     folder.check()
     return Prepared(scenario, folder)
+
+
+def compile_ahead() -> None:
+    """Compile the network's kernels on a rank that waits for `prepare`, if no earlier run has left them."""
+    if not is_compiled():
+        from models.network import warm_up
+
+        warm_up.compile_ahead()
 
 
 class Run:
@@ -90,12 +100,10 @@ class Run:
         )  # fmt: skip
         self.loop = make_loop(s.lookahead_ps, NEVER - 1 if s.stop_ps is None else s.stop_ps)
 
-    def compile(self, quiet: bool) -> float:
+    def compile(self) -> float:
         """Compile the kernels before anything runs, rank 0 first so that the others find them; seconds that it took."""
         begin_s = time.monotonic()
         if self.world.rank == 0:
-            if not quiet and not is_compiled():
-                print("pdes-sim: compiling for this machine, once per version: some 15 s", file=sys.stderr, flush=True)
             self._compile()
         self.world.barrier()
         if self.world.rank > 0:
@@ -181,7 +189,7 @@ def run(prepared: Prepared, world: World, quiet: bool = False) -> None:
     job = Run(prepared, world)
     try:
         _warn(job)
-        compile_s = job.compile(quiet)
+        compile_s = job.compile()
         loop_s = job.simulate(quiet)
         totals = job.gather()
         if world.rank == 0:  # alone, so that what it says is said once; the others wait below and end with it
