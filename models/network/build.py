@@ -44,7 +44,7 @@ from models.topology.graph import Topology
 from models.topology.routing import Paths
 from models.workload.plan import SLOT_PAIR, WorkloadPlan
 from models.workload.program import FLOWS_PER_ITERATION, GATE, GROUP, TASKS_PER_ITERATION, Work
-from pdes.engine.bits import WORD_BITS, n_word
+from pdes.engine.bits import n_set_word, n_word
 from pdes.engine.time_index import NEVER, make_time_index, set_time
 from pdes.errors import ConfigError
 
@@ -282,7 +282,7 @@ def make_nic(
     nic_ports["next_start_ps"], nic_ports["last_served"] = NEVER, -1
     nic_ports["n_pair"] = np.bincount(pairs.port, minlength=topology.n_port)
     nic_ports["first_pair"] = np.cumsum(nic_ports["n_pair"]) - nic_ports["n_pair"]
-    words = -(-nic_ports["n_pair"] // WORD_BITS)
+    words = np.array([max(1, n_set_word(int(n))) for n in nic_ports["n_pair"]], np.int64)  # one is always read
     nic_ports["first_ready"] = np.cumsum(words) - words
     out_port = make_nodes(topology, plan, np.zeros(topology.n_node, np.int64))[1]
     increase = parameters.dctcp_rate_increase_bps

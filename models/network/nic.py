@@ -27,12 +27,11 @@ from models.network.state import (
     Nic,
 )
 from models.topology.closed_form import tx_ps
-from pdes.engine.bits import WORD_BITS, lowest_bit
+from pdes.engine.bits import WORD_BITS, drop_from_set, lowest_bit, next_in_set, put_in_set
 from pdes.engine.jit import step_kernel
 from pdes.engine.time_index import NEVER
 
 FAULT_OUT_OF_ORDER = 2
-_WORD_SHIFT, _BIT_MASK = WORD_BITS.bit_length() - 1, WORD_BITS - 1
 
 
 @step_kernel
@@ -43,47 +42,76 @@ def next_start(ports, nic_ports, queue_pairs, ready, port):
     if record.ack_head >= 0:
         return free_ps
     nic_port = nic_ports[np.uint64(port)]
+    if nic_port.n_pair > WORD_BITS:  # apart, so that the common case is small enough to be inlined: 10 % of the loop
+        return _next_start_of_many(nic_port, queue_pairs, ready, free_ps)
     best_ps = NEVER
-    for w in range((nic_port.n_pair + WORD_BITS - 1) >> _WORD_SHIFT):
-        word = ready[np.uint64(nic_port.first_ready + w)]
-        while word != 0:
-            pair = nic_port.first_pair + w * WORD_BITS + lowest_bit(word)
-            word &= word - 1
-            send_ps = queue_pairs[np.uint64(pair)].next_send_ps
-            if send_ps <= free_ps:
-                return free_ps
-            best_ps = min(best_ps, send_ps)
+    word = ready[np.uint64(nic_port.first_ready)]
+    while word != 0:
+        send_ps = queue_pairs[np.uint64(nic_port.first_pair + lowest_bit(word))].next_send_ps
+        word &= word - 1
+        if send_ps <= free_ps:
+            return free_ps
+        best_ps = min(best_ps, send_ps)
+    return best_ps
+
+
+@step_kernel
+def _next_start_of_many(nic_port, queue_pairs, ready, free_ps):
+    best_ps = NEVER
+    i = next_in_set(ready, nic_port.first_ready, nic_port.n_pair, 0)
+    while i >= 0:
+        send_ps = queue_pairs[np.uint64(nic_port.first_pair + i)].next_send_ps
+        if send_ps <= free_ps:
+            return free_ps
+        best_ps = min(best_ps, send_ps)
+        i = next_in_set(ready, nic_port.first_ready, nic_port.n_pair, i + 1)
     return best_ps
 
 
 @step_kernel
 def choose_pair(nic_port, queue_pairs, ready, now_ps):
     """Round robin: the first ready queue pair behind the last one served whose send time has come; there is one."""
-    n_pair = nic_port.n_pair
-    for k in range(1, n_pair + 1):
-        i = nic_port.last_served + k
-        if i >= n_pair:
-            i -= n_pair
-        word = ready[np.uint64(nic_port.first_ready + (i >> _WORD_SHIFT))]
-        if (word >> (i & _BIT_MASK)) & 1:
-            if queue_pairs[np.uint64(nic_port.first_pair + i)].next_send_ps <= now_ps:
-                nic_port.last_served = i
-                break
-    return nic_port.first_pair + nic_port.last_served
+    if nic_port.n_pair > WORD_BITS:
+        return _choose_of_many(nic_port, queue_pairs, ready, now_ps)
+    word, i = ready[np.uint64(nic_port.first_ready)], nic_port.last_served
+    for _ in range(nic_port.n_pair):
+        i = i + 1 if i + 1 < nic_port.n_pair else 0
+        if (word >> i) & 1 and queue_pairs[np.uint64(nic_port.first_pair + i)].next_send_ps <= now_ps:
+            break
+    nic_port.last_served = i
+    return nic_port.first_pair + i
+
+
+@step_kernel
+def _choose_of_many(nic_port, queue_pairs, ready, now_ps):
+    i = next_in_set(ready, nic_port.first_ready, nic_port.n_pair, nic_port.last_served + 1)
+    while i < 0 or queue_pairs[np.uint64(nic_port.first_pair + i)].next_send_ps > now_ps:
+        i = next_in_set(ready, nic_port.first_ready, nic_port.n_pair, i + 1)
+    nic_port.last_served = i
+    return nic_port.first_pair + i
 
 
 @step_kernel
 def set_ready(nic_ports, queue_pairs, ready, pair):
-    """Set or clear a queue pair's ready bit by what it has to send and by its window."""
+    """Enter a queue pair among the ready ones or take it out, by what it has to send and by its window."""
     record = queue_pairs[np.uint64(pair)]
     nic_port = nic_ports[np.uint64(record.port)]
     i = pair - nic_port.first_pair
-    word = np.uint64(nic_port.first_ready + (i >> _WORD_SHIFT))
-    bit = np.int64(1) << (i & _BIT_MASK)
-    if record.next_byte < record.posted_end and record.next_byte - record.acked_byte < record.window_bytes:
-        ready[word] |= bit
+    may = record.next_byte < record.posted_end and record.next_byte - record.acked_byte < record.window_bytes
+    if nic_port.n_pair > WORD_BITS:
+        _set_ready_of_many(nic_port, ready, i, may)
+    elif may:
+        ready[np.uint64(nic_port.first_ready)] |= np.int64(1) << i
     else:
-        ready[word] &= ~bit
+        ready[np.uint64(nic_port.first_ready)] &= ~(np.int64(1) << i)
+
+
+@step_kernel
+def _set_ready_of_many(nic_port, ready, i, may):
+    if may:
+        put_in_set(ready, nic_port.first_ready, nic_port.n_pair, i)
+    else:
+        drop_from_set(ready, nic_port.first_ready, nic_port.n_pair, i)
 
 
 @step_kernel

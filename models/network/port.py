@@ -9,12 +9,10 @@ import numpy as np
 
 from models.network.state import FLAG_ACK, FLAG_MARKED, N_DEPARTED, SEED
 from models.topology.closed_form import tx_ps
-from pdes.engine.bits import WORD_BITS
+from pdes.engine.bits import BIT_MASK, WORD_SHIFT
 from pdes.engine.jit import step_kernel
 from pdes.engine.rng import PURPOSE_ECN, uniform
 from pdes.engine.time_index import set_time
-
-_WORD_SHIFT, _BIT_MASK = WORD_BITS.bit_length() - 1, WORD_BITS - 1
 
 
 @step_kernel
@@ -57,7 +55,7 @@ def link_filled(port, arrival_ps, port_info, nodes, mask, node_time, departed, c
     receiver = np.int64(info.receiver)
     node = nodes[np.uint64(receiver)]
     bit = port - node.first_in
-    mask[np.uint64(node.first_mask + (bit >> _WORD_SHIFT))] |= np.int64(1) << (bit & _BIT_MASK)
+    mask[np.uint64(node.first_mask + (bit >> WORD_SHIFT))] |= np.int64(1) << (bit & BIT_MASK)
     if arrival_ps < node_time[np.uint64((node_time.size >> 1) + receiver)]:
         set_time(node_time, receiver, arrival_ps)
 
@@ -83,7 +81,7 @@ def take_from_wire(ports, packets, port, node, mask):
     record.link_head = following
     if following < 0:
         bit = port - node.first_in
-        mask[np.uint64(node.first_mask + (bit >> _WORD_SHIFT))] &= ~(np.int64(1) << (bit & _BIT_MASK))
+        mask[np.uint64(node.first_mask + (bit >> WORD_SHIFT))] &= ~(np.int64(1) << (bit & BIT_MASK))
     return following
 
 

@@ -69,7 +69,7 @@ NIC_PORT = record(
         ("next_start_ps", np.int64),  # when it next starts a packet, NEVER if nothing waits
         ("first_pair", np.int64),
         ("n_pair", np.int64),
-        ("first_ready", np.int64),  # its words of `ready`
+        ("first_ready", np.int64),  # where its set in `ready` begins
         ("last_served", np.int64),  # round robin: local index of the queue pair served last
     ]
 )
@@ -189,7 +189,7 @@ class Nic(NamedTuple):
 
     queue_pairs: np.ndarray  # QUEUE_PAIR[n_qp]
     nic_ports: np.ndarray  # NIC_PORT[n_port]
-    ready: np.ndarray  # int64[]  bit: the queue pair has bytes to send and room in its window
+    ready: np.ndarray  # int64[]  sets (bits.py) of queue pairs with bytes to send and room in their windows
     out_port: np.ndarray  # int32[]  see NODE.first_out
     messages: np.ndarray  # MESSAGE[n_message]
     control: np.ndarray  # congestion control's own record per queue pair

@@ -29,7 +29,7 @@ from models.network.state import (
     Nic,
 )
 from models.topology.graph import Topology
-from pdes.engine.bits import WORD_BITS
+from pdes.engine.bits import WORD_BITS, n_word
 from pdes.engine.exchange import HEADER_WORDS, ExchangeState
 from pdes.engine.time_index import NEVER
 
@@ -210,6 +210,11 @@ def verify_ports(state: NetworkState, topology: Topology, here: np.ndarray) -> N
 
 def _ready_pairs(nic: Nic, port: int) -> Iterator[tuple[int, bool]]:
     first_pair, n_pair, first_ready = (int(nic.nic_ports[n][port]) for n in ("first_pair", "n_pair", "first_ready"))
+    if n_pair > WORD_BITS:
+        low = nic.ready[first_ready : first_ready + n_word(n_pair)] != 0
+        for i, filled in enumerate(low):
+            word = int(nic.ready[first_ready + len(low) + i // WORD_BITS])
+            expect(bool(word >> (i % WORD_BITS) & 1) == filled, f"port {port}: upper level of its ready set, word {i}")
     for i in range(n_pair):
         word = int(nic.ready[first_ready + i // WORD_BITS])
         yield first_pair + i, bool(word >> (i % WORD_BITS) & 1)

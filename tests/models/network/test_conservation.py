@@ -132,7 +132,7 @@ def _first(values: np.ndarray) -> int:
 DAMAGE = {
     "a packet that vanished from a wire": lambda f, n: _drop_from_wire(f),
     "a byte too many in a queue": lambda f, n: _add(f.ports, "queued_bytes", _first(f.ports["queued_bytes"])),
-    "a wrong ready bit": lambda f, n: _flip(n.ready, 0),
+    "a wrong ready bit": lambda f, n: _flip(n.ready, int(n.nic_ports["first_ready"][_first(n.nic_ports["n_pair"])])),
     "a stale mask bit": lambda f, n: _flip(f.mask, _first(f.mask == 0)),
     "a node asleep": lambda f, n: _add(f.node_time, ..., _first(f.node_time[len(f.node_time) // 2 :] < 2**60)),
     "a byte received too early": lambda f, n: _add(n.queue_pairs, "expected_byte", 0),
