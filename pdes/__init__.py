@@ -1,0 +1,31 @@
+"""pdes-sim: a parallel packet-level simulator of GPU training clusters.
+
+From Python:
+
+    import pdes
+    config = pdes.load_config("config.toml", ["topology.gpus=32"])
+    pdes.simulate(config)          # writes the result folder that the config names
+
+Nothing heavy is imported before it is used, so that the command line starts at once.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from pdes.errors import CapacityError, CausalityError, ConfigError, SimError
+
+if TYPE_CHECKING:
+    from pdes.config import Config, load_config
+    from pdes.simulation import simulate
+
+__all__ = ["CapacityError", "CausalityError", "Config", "ConfigError", "SimError", "load_config", "simulate"]
+
+_HOMES = {"Config": "pdes.config", "load_config": "pdes.config", "simulate": "pdes.simulation"}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name from its home when it is first asked for."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'pdes' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES[name]), name)

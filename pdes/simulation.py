@@ -307,6 +307,11 @@ def _write(job: Run, totals: dict[str, Any], seconds: tuple[float, float], quiet
         print(f"results in {folder.directory}")
 
 
+def simulate(config: Config, quiet: bool = True) -> None:
+    """Simulate a config on one rank, from Python, and write its result folder. Raises SimError."""
+    run(prepare(config, quiet), World(), quiet)
+
+
 def plan(config: Config) -> None:
     """Print what a run would be; runs nothing and writes nothing."""
     from pdes.plan import print_plan

@@ -58,7 +58,7 @@ def test_engine_equals_twin_in_an_incast_that_marks():
 
 @pytest.mark.parametrize("n_pair", [31, 32, 33, 70, 1100])
 def test_engine_equals_twin_with_many_queue_pairs_on_one_nic(n_pair):
-    """Round robin over sets of one word, of several, and of more than one upper word; windows of one packet close often."""
+    """Round robin over sets of one word, of several, of more than one upper word; windows of one packet close often."""
     topology = leaf_spine(2, 1, 4, 100 * GBPS, 100 * GBPS, 1000 * NS, 1000 * NS)
     flows = [(i % 2, 2 + i % 6, 1 + 701 * (i % 7), (i % 3) * 500 * NS) for i in range(n_pair * 2)]
     case = make_flow_case(topology, flows, make_parameters(topology, (5_000, 20_000)), window_bytes=1000)
