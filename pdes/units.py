@@ -12,6 +12,7 @@ from pdes.errors import SimError
 PS_PER_NS, PS_PER_US, PS_PER_MS, PS_PER_S = 10**3, 10**6, 10**9, 10**12
 BITS_PER_BYTE = 8
 MAX_INT64 = 2**63 - 1
+MAX_WIRE_BYTES = 2**16 - 1  # of a simulated packet with its header: 16 bits, as IP's total length
 MAX_PACKET_BYTES = MAX_INT64 // (PS_PER_S * BITS_PER_BYTE)  # bytes * 8 * 10**12 must fit int64
 
 DURATION_UNITS = {

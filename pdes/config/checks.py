@@ -7,7 +7,7 @@ from pdes.config.fields import Fault, Table
 from pdes.config.sections import NetworkConfig
 from pdes.config.topology import FatTreeConfig, LeafSpineConfig, RoftConfig, TopologyFileConfig, exact
 from pdes.config.workload import CollectiveConfig, CollectivesConfig, FlowsConfig, TrainingConfig
-from pdes.units import MAX_PACKET_BYTES, shown
+from pdes.units import MAX_WIRE_BYTES, shown
 
 MAX_HOSTS, MAX_SPINE_LINKS = 2**20, 2**23  # far above any cluster; guards against a slip that would fill the memory
 
@@ -60,9 +60,9 @@ def _network_faults(network: Table | None) -> Iterator[Fault]:
         accepted = f"Accepted: at most ecn_kmax = {kmax} bytes"
         yield Fault(("network", "ecn_kmin"), f"found {kmin} bytes", accepted)
     for key, size_bytes in (("payload", network.payload_bytes + network.header_bytes), ("ack", network.ack_bytes)):
-        if size_bytes > MAX_PACKET_BYTES:
+        if size_bytes > MAX_WIRE_BYTES:
             found = f"makes packets of {size_bytes} bytes with their header"
-            yield Fault(("network", key), found, f"Accepted: packets of at most {MAX_PACKET_BYTES} bytes")
+            yield Fault(("network", key), found, f"Accepted: packets of at most {MAX_WIRE_BYTES} bytes")
 
 
 def _collectives_faults(workload: CollectivesConfig, n_host: int | None) -> Iterator[Fault]:

@@ -262,6 +262,14 @@ def _print_totals(console: "Console", result: Mapping[str, Any], run: Mapping[st
         + (f", {format_count(skipped)} packet-hops skipped" if skipped else ""),
         soft_wrap=True,
     )
+    if "logical_processes" in result:
+        threshold = format_duration(result["config"]["partition"]["delay_threshold_ps"])
+        how = "given" if run.get("threshold_choice") == "given" else "chosen"
+        console.print(
+            f"Cut into {result['logical_processes']:,} logical processes at a delay threshold of {threshold} ({how}), "
+            f"lookahead {format_duration(result['lookahead_ps'])}",
+            soft_wrap=True,
+        )
     loop_s = run.get("loop_seconds", 0.0)
     ranks = f"{run['ranks']} rank{'s' if run['ranks'] != 1 else ''}"
     text = f"Run {_seconds(run['wall_seconds'])} on {ranks}, {_seconds(loop_s)} in the event loop"

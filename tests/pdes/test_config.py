@@ -120,7 +120,7 @@ def test_all_faults_are_in_one_report_each_with_its_key() -> None:
         (FAT_TREE + RING + '[partition]\ndelay_threshold = "fast"\n', 'Accepted: "auto", or a duration'),
         (FAT_TREE + RING + '[network]\necn_kmin = "1MB"\n', 'ecn_kmin: is a size, but ecn_kmax is "auto"'),
         (FAT_TREE + RING + '[network]\necn_kmin = "2MB"\necn_kmax = "1MB"\n', "at most ecn_kmax = 1000000 bytes"),
-        (FAT_TREE + RING + '[network]\npayload = "2MB"\n', "packets of at most 1152921 bytes"),
+        (FAT_TREE + RING + '[network]\npayload = "2MB"\n', "packets of at most 65535 bytes"),
         (FAT_TREE + RING + "[network]\ndctcp = 3\n", "[network] dctcp: found 3. Accepted: a table"),
         (FAT_TREE + RING + '[network]\nwindow = "wide"\n', 'Accepted: "max-bdp" or "pair-bdp", or a size'),
         (FAT_TREE + RING + "gpus = [0, 16]\n", "[[workload.collective]] 1: gpus: names GPU 16. Accepted: 0 to 15"),

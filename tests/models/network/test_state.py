@@ -5,8 +5,10 @@ import pytest
 
 from models.congestion import dctcp
 from models.network import state
+from models.network.state import PACKET
 from models.workload import program
 from pdes.engine import event_queue
+from pdes.units import MAX_WIRE_BYTES
 
 RECORDS = {
     f"{module.__name__}.{name}": value
@@ -32,3 +34,7 @@ def test_fields_are_aligned(name):
     for field, offset in RECORDS[name].fields.values():
         assert offset % field.itemsize == 0
     assert RECORDS[name].itemsize % 8 == 0
+
+
+def test_a_packets_size_field_holds_the_largest_packet_that_a_config_may_ask_for():
+    assert np.iinfo(PACKET["size_bytes"]).max == MAX_WIRE_BYTES
