@@ -36,5 +36,16 @@ def test_fields_are_aligned(name):
     assert RECORDS[name].itemsize % 8 == 0
 
 
+@pytest.mark.parametrize("name", RECORDS)
+def test_no_float_holds_a_time_or_a_byte_count(name):
+    """Design R1: times are int64 picoseconds, bytes are integers."""
+    for field in RECORDS[name].names or ():
+        kind = RECORDS[name][field]
+        if field.endswith("_ps"):
+            assert kind == np.int64, field
+        if "byte" in field and field != "ps_per_byte":
+            assert np.issubdtype(kind, np.integer), field
+
+
 def test_a_packets_size_field_holds_the_largest_packet_that_a_config_may_ask_for():
     assert np.iinfo(PACKET["size_bytes"]).max == MAX_WIRE_BYTES

@@ -1,0 +1,138 @@
+"""Random configs of every kind, each on 1, 2 and 3 ranks and under two placements: the tables must be the same bytes.
+
+    python bench/rank_identity.py [--quick] [--runs N] [--seed S]
+
+Topologies with mixed rates and delays, flow lists, collectives and training jobs, stop times. A config that differs is
+kept and named. tests/mpi/ does the same for a few fixed cases.
+"""
+
+import argparse
+import filecmp
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from cases import print_last
+
+N_HOST = 16
+RATES = ("100Gbps", "40Gbps", "7Gbps", "400Gbps", "33.3Gbps")
+DELAYS = ("1us", "500ns", "30ns", "2.5us", "1ns")
+OPERATIONS = ("all-reduce", "all-to-all", "reduce-scatter", "all-gather")
+LAYOUTS = ((4, 2, 2), (2, 4, 2), (4, 4, 1), (2, 2, 4))
+VARIANTS = ((1, "metis"), (2, "metis"), (2, "round-robin"), (3, "round-robin"))
+FILES = ("flows.parquet", "tasks.parquet", "ports.parquet", "result.json")
+
+
+def random_topology(rng: random.Random, kind: str) -> str:
+    """A [topology] table of 16 hosts."""
+    keys = {
+        "fat-tree": ("link_rate", "host_rate", "link_delay", "host_delay"),
+        "leaf-spine": ("host_rate", "spine_rate", "host_delay", "spine_delay"),
+        "roft": ("nic_rate", "spine_rate", "nic_delay", "spine_delay"),
+    }[kind]
+    nvlink = f'nvlink = "packets"\nnvlink_delay = "{rng.choice(("25ns", "700ns"))}"\n'
+    fixed = {
+        "fat-tree": "k = 4\n",
+        "leaf-spine": f"leaves = 4\nspines = {rng.choice((1, 2, 3))}\nhosts_per_leaf = 4\n",
+        "roft": f"gpus = 16\ngpus_per_server = 4\n{nvlink}",
+    }[kind]
+    drawn = "".join(f'{key} = "{rng.choice(RATES if key.endswith("rate") else DELAYS)}"\n' for key in keys)
+    return f'[topology]\nkind = "{kind}"\n{fixed}{drawn}'
+
+
+def random_flows(rng: random.Random, folder: Path) -> str:
+    """A [workload] table of a flow list, and its file."""
+    rows = ["src,dst,size_bytes,start_ps"]
+    for _ in range(rng.choice((5, 40, 300))):
+        src, dst = rng.sample(range(N_HOST), 2)
+        size_bytes = rng.choice((1, 999, 1000, 50_000, rng.randrange(1, 200_000)))
+        rows.append(f"{src},{dst},{size_bytes},{rng.choice((0, 0, 10**6, rng.randrange(10**8)))}")
+    (folder / "flows.csv").write_text("\n".join(rows) + "\n")
+    pairs = rng.choice(("per-flow", "per-pair"))
+    return f'[workload]\nkind = "flows"\nfile = "flows.csv"\nqueue_pairs = "{pairs}"\n'
+
+
+def random_collectives(rng: random.Random) -> str:
+    """A [workload] table of three collectives, some of them after another."""
+    text = '[workload]\nkind = "collectives"\n'
+    for i in range(3):
+        gpus = rng.sample(range(N_HOST), rng.choice((2, 5, 16)))
+        text += f'[[workload.collective]]\nname = "c{i}"\noperation = "{rng.choice(OPERATIONS)}"\n'
+        text += f'size = "{rng.choice((100, 16_000, 400_000))}B"\ngpus = {gpus}\n'
+        text += f'after = ["c{i - 1}"]\n' if i and rng.random() < 0.6 else ""
+    return text
+
+
+def random_training(rng: random.Random) -> str:
+    """A [workload] table of a small training job."""
+    tp, dp, pp = rng.choice(LAYOUTS)
+    return (
+        f'[workload]\nkind = "training"\ntp = "{rng.choice(("packets", "alpha-beta"))}"\n'
+        "[workload.model]\nlayers = 4\nhidden = 256\nvocabulary = 1000\nsequence = 128\n"
+        f"[workload.parallel]\ntp = {tp}\ndp = {dp}\npp = {pp}\n"
+    )
+
+
+def write_config(rng: random.Random, seed: int, folder: Path) -> Path:
+    """A random config in a folder of its own."""
+    what = rng.choice(("flows", "collectives", "training"))
+    kind = "roft" if what == "training" else rng.choice(("fat-tree", "leaf-spine", "roft"))
+    workload = {"collectives": random_collectives, "training": random_training}.get(what)
+    n_iteration = 1 if workload is None else rng.choice((1, 2))
+    stop = f'stop_time = "{rng.choice(("50us", "300us"))}"\n' if rng.random() < 0.25 else ""
+    network = (
+        f'[network]\nwindow = "{rng.choice(("max-bdp", "pair-bdp", "5kB"))}"\n'
+        f'ecn_kmin = "{rng.choice(("5kB", "20kB"))}"\necn_kmax = "{rng.choice(("20kB", "80kB"))}"\necn_pmax = 0.3\n'
+        f'payload = "{rng.choice((1000, 4000, 333))}B"\n'
+    )
+    simulation = f"[simulation]\nseed = {seed}\niterations = {n_iteration}\n{stop}"
+    parts = [simulation, random_topology(rng, kind), network, workload(rng) if workload else random_flows(rng, folder)]
+    path = folder / "config.toml"
+    path.write_text("\n".join(parts))
+    return path
+
+
+def run_variant(config: Path, n_rank: int, placement: str) -> tuple[Path, str]:
+    """(result folder, what went wrong) of one run."""
+    out = config.parent / f"ranks-{n_rank}-{placement}"
+    command = [sys.executable, "-m", "pdes", str(config), "--quiet", "--out", str(out)]
+    command += ["--set", f"partition.placement={placement}"]
+    if n_rank > 1:
+        command = [str(Path(sys.executable).parent / "mpirun"), "-n", str(n_rank), *command]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    return out, done.stderr.strip() if done.returncode else ""
+
+
+def main() -> None:
+    """Run the configs and say which differ."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="5 configs")
+    parser.add_argument("--runs", type=int, default=50, help="configs (default 50)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the configs (default 1)")
+    arguments = parser.parse_args()
+    n_config = 5 if arguments.quick else arguments.runs
+    rng, n_same = random.Random(arguments.seed), 0
+    root = Path(tempfile.mkdtemp(prefix="rank-identity-"))
+    for i_config in range(n_config):
+        folder = root / str(i_config)
+        folder.mkdir()
+        config = write_config(rng, i_config, folder)
+        runs = [run_variant(config, *variant) for variant in VARIANTS]
+        faults = [f"{out.name}: {fault}" for out, fault in runs if fault]
+        faults += [f"{out.name}/{f} differs" for out, fault in runs[1:] if not fault and not runs[0][1]
+                   for f in FILES if not filecmp.cmp(runs[0][0] / f, out / f, shallow=False)]  # fmt: skip
+        n_same += not faults
+        for fault in faults:
+            print(f"{config}: {fault}")
+        if not faults:
+            shutil.rmtree(folder)
+    print(f"{n_same} of {n_config} configs gave the same bytes in all of {len(VARIANTS)} runs")
+    print_last({"configs": n_config, "identical": n_same, "seed": arguments.seed})
+    sys.exit(n_same < n_config)
+
+
+if __name__ == "__main__":
+    main()
