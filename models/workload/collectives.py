@@ -118,4 +118,4 @@ def plan_collectives(jobs: list[Collective], n_host: int, n_iteration: int = 1) 
             builder.stream(
                 gpu, job.name, program, slots + [(SLOT_GATE, g) for g in before + behind], passes=tuple(before)
             )
-    return builder.finish({"collectives": len(jobs), "payload_bytes": sum(builder._pair_bytes)})
+    return builder.finish({"collectives": len(jobs), "payload_bytes": builder.payload_bytes()})

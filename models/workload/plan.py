@@ -141,6 +141,10 @@ class PlanBuilder:
         self._pair_stream.append(-1)
         return len(self._pairs) - 1
 
+    def payload_bytes(self) -> int:
+        """Bytes that the streams so far send over all iterations."""
+        return sum(self._pair_bytes)
+
     def group(self) -> int:
         """A new group for timed collectives; streams join it by using it in a slot."""
         self._groups.append([])
