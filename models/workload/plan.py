@@ -99,16 +99,20 @@ class Names:
 def burst_of(operations: list[Operation], n_iteration: int = 1) -> int:
     """Most messages and rows that one event can cause in a program: the longest run between operations that take time.
 
-    Waits for an instant do not count, as they hold once at most; without an operation that takes time in each
-    iteration, all iterations can follow each other at once.
+    Waits for an instant do not count, as they hold once at most. Without an operation that takes time, a ring or an
+    exchange holds a stream back: nobody completes it in an iteration that another member has not begun, so one event
+    ends at most an iteration under way, all of the next one, and begins a third. Without these, all iterations can
+    follow each other at once.
     """
     longest = current = 0
     for operation in operations * 2:
         if operation.kind in (OP_COMPUTE, OP_GROUP) and operation.time_ps > 0:
             longest, current = max(longest, current), 0
         current += operation.n_flow() + 1
-    takes_time = longest > 0
-    return max(longest, current) if takes_time else current // 2 * max(2, n_iteration)
+    if longest > 0:
+        return max(longest, current)
+    is_held = any(operation.kind in (OP_RING, OP_EXCHANGE) for operation in operations)
+    return current // 2 * (3 if is_held else max(3, n_iteration))
 
 
 class PlanBuilder:

@@ -74,4 +74,4 @@ def record(fields: list[tuple[str, Any]]) -> np.dtype:
 
 
 step_kernel: Decorator = _njit(cache=True, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
-"""A loop kernel that only other kernels call: it compiles faster, having no way in from Python."""
+"""A loop kernel that only other kernels call: it compiles faster, having no way in from Python, which crashes on it."""

@@ -89,11 +89,19 @@ def test_collectives_that_do_not_wait_run_side_by_side():
     [
         (Collective("x", "broadcast", 1, (0, 1)), r'x: operation = "broadcast"\. Accepted: all-reduce'),
         (Collective("x", "all-reduce", 1, (0,)), r"x: gpus = \[0\]\. Accepted: at least two GPUs"),
-        (Collective("x", "all-reduce", 1, (0, 1, 0)), r"x: gpus = \[0, 1, 0\]\. Accepted: at least two GPUs, none"),
+        (
+            Collective("x", "all-reduce", 1, (0, 1, 0)),
+            r"x: gpus = \[0, 1, 0\]\. Accepted: at least two GPUs, none of them twice",
+        ),
         (Collective("x", "point-to-point", 1, (0, 1, 2)), r"x: 3 GPUs\. Accepted: a point-to-point has two"),
         (Collective("x", "all-reduce", 1, (0, 4)), r"x: GPU 4\. Accepted: the topology has GPUs 0\.\.3"),
-        (Collective("x", "all-reduce", 1, (0, 1), after=("y",)), r'x: after = "y"\. Accepted: the name of a'),
-        (Collective("x", "all-reduce", 1, (0, 1), after=("x",)), r'x: after = "x"\. Accepted: the name of a'),
+        *(
+            (
+                Collective("x", "all-reduce", 1, (0, 1), after=(name,)),
+                rf'x: after = "{name}"\. Accepted: the name of a collective above',
+            )
+            for name in "xy"
+        ),
     ],
 )
 def test_what_cannot_be_is_refused_by_name(job, text):

@@ -141,9 +141,15 @@ def test_no_flow_is_refused():
 
 
 def test_flows_of_one_instant_start_one_by_one():
-    """Each start is an event of its own (design R2), so one event posts one message however many start together."""
-    plan = plan_flows(make(*[(0, 1, 1, 0)] * 700, *[(0, 1, 1, 9)] * 3), 2)
-    assert plan.burst == 1
+    """Each start is an event of its own (design R2): the NIC sends for the first flow before the second one starts.
+
+    The second one's queue pair is the NIC's first, so it would get the first turn if both were posted before.
+    """
+    topology = leaf_spine(1, 0, 4, 10**11, 10**11, 10**6, 10**6)
+    case = make_flow_case(topology, [(0, 3, 1000, 0), (0, 1, 1000, 0)], queue_pairs="per-pair")
+    assert case.plan.pair_dst.tolist() == [1, 3]
+    flows = case.run().flows
+    assert flows[1][1] - flows[0][1] == 1048 * 80
 
 
 @pytest.mark.parametrize("queue_pairs", ["per-flow", "per-pair"])

@@ -73,6 +73,11 @@ def test_a_burst_counts_every_message_of_a_collective():
     assert burst_of([Operation(OP_RING, 0, 1, n_step=6)]) >= 12
 
 
+def test_memory_for_a_burst_of_a_collective_does_not_grow_with_iterations():
+    for operation in (Operation(OP_EXCHANGE, 0, 7, n_step=7), Operation(OP_RING, 0, 1, n_step=6)):
+        assert burst_of([operation], 10**6) == burst_of([operation], 3)
+
+
 def test_pairs_between_two_hosts_have_source_ports_of_their_own():
     builder = PlanBuilder("test", 3)
     pairs = [builder.pair(0, 1), builder.pair(0, 1), builder.pair(1, 0), builder.pair(0, 2), builder.pair(0, 1)]
