@@ -20,10 +20,20 @@ HERE = Path(__file__).resolve().parent
 CASE_H_DESTINATIONS = HERE / "case_h_destinations.txt"
 
 
-def write_flows(path: Path, src: Sequence[int], dst: Sequence[int], size_bytes: Sequence[int]) -> None:
-    """A CSV flow list, all flows starting at 0."""
-    rows = [f"{a},{b},{c},0" for a, b, c in zip(src, dst, size_bytes, strict=True)]
-    path.write_text("\n".join(["src,dst,size_bytes,start_ps", *rows]) + "\n")
+def write_flows(
+    path: Path,
+    src: Sequence[int],
+    dst: Sequence[int],
+    size_bytes: Sequence[int],
+    start_ps: Sequence[int] | None = None,
+    priority: Sequence[int] | None = None,
+) -> None:
+    """A CSV flow list; by default all flows start at 0."""
+    columns = {"src": src, "dst": dst, "size_bytes": size_bytes, "start_ps": start_ps or [0] * len(src)}
+    if priority is not None:
+        columns["priority"] = priority
+    rows = [",".join(map(str, row)) for row in zip(*columns.values(), strict=True)]
+    path.write_text("\n".join([",".join(columns), *rows]) + "\n")
 
 
 def derangement(n: int, seed: int) -> np.ndarray:
@@ -35,23 +45,32 @@ def derangement(n: int, seed: int) -> np.ndarray:
             return order
 
 
-def scenario_of(topology: dict[str, Any], src: Any, dst: Any, size_bytes: Any, **tables: Any) -> Scenario:
-    """A scenario of a flow list on a topology."""
+def scenario_of(
+    topology: dict[str, Any], src: Any, dst: Any, size_bytes: Any, start_ps: Any = None, priority: Any = None,
+    **tables: Any,
+) -> Scenario:  # fmt: skip
+    """A scenario of a flow list on a topology. tables: of the config, by name."""
     with tempfile.TemporaryDirectory() as folder:
-        write_flows(Path(folder) / "flows.csv", src, dst, size_bytes)
+        write_flows(Path(folder) / "flows.csv", src, dst, size_bytes, start_ps, priority)
         workload = {"kind": "flows", "file": "flows.csv"}
         config = config_from_dict({"topology": topology, "workload": workload, **tables}, Path(folder) / "bench.toml")
         return build_scenario(config)
 
 
-def fat_tree_permutation(k: int, size_bytes: int, n_flow: int | None = None) -> Scenario:
-    """Every host of a fat-tree, 100 Gbps and 1 us links, sends to another; k = 8: the flows of ns-3's case h."""
+def fat_tree_permutation(
+    k: int, size_bytes: int, n_flow: int | None = None, n_priority: int = 1, **tables: Any
+) -> Scenario:
+    """Every host of a fat-tree, 100 Gbps and 1 us links, sends to another; k = 8: the flows of ns-3's case h.
+
+    n_priority: classes over which the flows are spread. tables: of the config, by name.
+    """
     n_host = k**3 // 4
     dst = np.loadtxt(CASE_H_DESTINATIONS, dtype=int) if k == 8 else derangement(n_host, 1)
     src = np.arange(n_host)
     if n_flow is not None:
         src = np.sort(np.random.default_rng(2).permutation(n_host)[:n_flow])
-    return scenario_of({"kind": "fat-tree", "k": k}, src, dst[src], [size_bytes] * len(src))
+    priority = (src % n_priority).tolist() if n_priority > 1 else None
+    return scenario_of({"kind": "fat-tree", "k": k}, src, dst[src], [size_bytes] * len(src), None, priority, **tables)
 
 
 def mixed_delays(size_bytes: int, n_server: int = 16) -> Scenario:

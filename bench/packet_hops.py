@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 from cases import fat_tree_permutation, make_model, mixed_delays, print_last, spread
-from models.congestion.dctcp import CONTROL
+from models.congestion.law import find_law
 from models.network.build import NetworkState
 from models.network.state import MESSAGE, PACKET, PACKET_HOPS, PORT, PORT_INFO, QUEUE_PAIR
 from pdes.engine.exchange import World
@@ -86,7 +86,7 @@ def main() -> None:
             f"{name:<24} {spread([r / 1e6 for r in found]):>22} {1e9 / rates[name]:>7.1f} {hops:>12,} {rounds:>7,} "
             f"{scenario.n_lp:>6,} {per_host:>10,}"
         )
-    per_pair = QUEUE_PAIR.itemsize + CONTROL.itemsize
+    per_pair = QUEUE_PAIR.itemsize + find_law("dctcp").flow_dtype.itemsize
     print(f"bytes: {PACKET.itemsize + 8} a queued packet, {PORT.itemsize + PORT_INFO.itemsize} a port,", end=" ")
     print(
         f"{per_pair} a queue pair, {MESSAGE.itemsize} a message; no allocation in the event loop (kernels without NRT)"

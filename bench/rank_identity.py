@@ -2,8 +2,8 @@
 
     python bench/rank_identity.py [--quick] [--runs N] [--seed S]
 
-Topologies with mixed rates and delays, flow lists, collectives and training jobs, stop times. A config that differs is
-kept and named. tests/mpi/ does the same for a few fixed cases.
+Topologies with mixed rates and delays, flow lists, random traffic, collectives and training jobs, stop times. A config
+that differs is kept and named. tests/mpi/ does the same for a few fixed cases.
 """
 
 import argparse
@@ -30,12 +30,14 @@ def random_topology(rng: random.Random, kind: str) -> str:
     """A [topology] table of 16 hosts."""
     keys = {
         "fat-tree": ("link_rate", "host_rate", "link_delay", "host_delay"),
+        "three-tier": ("link_rate", "host_rate", "link_delay", "host_delay"),
         "leaf-spine": ("host_rate", "spine_rate", "host_delay", "spine_delay"),
         "roft": ("nic_rate", "spine_rate", "nic_delay", "spine_delay"),
     }[kind]
     nvlink = f'nvlink = "packets"\nnvlink_delay = "{rng.choice(("25ns", "700ns"))}"\n'
     fixed = {
         "fat-tree": "k = 4\n",
+        "three-tier": "pods = 2\nedges_per_pod = 2\naggregations_per_pod = 2\ncores = 4\nhosts_per_edge = 4\n",
         "leaf-spine": f"leaves = 4\nspines = {rng.choice((1, 2, 3))}\nhosts_per_leaf = 4\n",
         "roft": f"gpus = 16\ngpus_per_server = 4\n{nvlink}",
     }[kind]
@@ -53,6 +55,14 @@ def random_flows(rng: random.Random, folder: Path) -> str:
     (folder / "flows.csv").write_text("\n".join(rows) + "\n")
     pairs = rng.choice(("per-flow", "per-pair"))
     return f'[workload]\nkind = "flows"\nfile = "flows.csv"\nqueue_pairs = "{pairs}"\n'
+
+
+def random_traffic(rng: random.Random) -> str:
+    """A [workload] table of random traffic, sometimes with incasts."""
+    text = f'[workload]\nkind = "poisson"\nsizes = "fb-hadoop"\nload = {rng.choice((0.1, 0.7))}\n'
+    text += f"flows = {rng.choice((5, 40, 100))}\n"
+    incast = f'[workload.incast]\nfan_in = {rng.choice((2, 15))}\nsize = "3kB"\nload = 0.1\n'
+    return text + (incast if rng.random() < 0.5 else "")
 
 
 def random_collectives(rng: random.Random) -> str:
@@ -78,10 +88,10 @@ def random_training(rng: random.Random) -> str:
 
 def write_config(rng: random.Random, seed: int, folder: Path) -> Path:
     """A random config in a folder of its own."""
-    what = rng.choice(("flows", "collectives", "training"))
-    kind = "roft" if what == "training" else rng.choice(("fat-tree", "leaf-spine", "roft"))
-    workload = {"collectives": random_collectives, "training": random_training}.get(what)
-    n_iteration = 1 if workload is None else rng.choice((1, 2))
+    what = rng.choice(("flows", "traffic", "collectives", "training"))
+    kind = "roft" if what == "training" else rng.choice(("fat-tree", "three-tier", "leaf-spine", "roft"))
+    workload = {"traffic": random_traffic, "collectives": random_collectives, "training": random_training}.get(what)
+    n_iteration = rng.choice((1, 2)) if what in ("collectives", "training") else 1
     stop = f'stop_time = "{rng.choice(("50us", "300us"))}"\n' if rng.random() < 0.25 else ""
     network = (
         f'[network]\nwindow = "{rng.choice(("max-bdp", "pair-bdp", "5kB"))}"\n'

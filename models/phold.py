@@ -22,7 +22,7 @@ from pdes.engine.rng import (
     mix64_plain,
     uniform,
 )
-from pdes.engine.round import HORIZON, ROUND_DONE, ROUND_PAUSE, close_round, make_loop, open_round, run_rounds
+from pdes.engine.round import HORIZON, ROUND_DONE, close_round, make_loop, open_round, run_rounds
 from pdes.engine.time_index import NEVER
 
 # What `counters` holds: events run, a digest of (LP, time) of all of them that does not depend on their order.
@@ -123,10 +123,10 @@ def _run_rounds(loop, ex: ExchangeState, state: PholdState):
         if not open_round(loop, ex, peek_time(state.queue)):
             return ROUND_DONE
         least_ps = _run_events(state, ex, loop[HORIZON])
-        pause = close_round(loop, ex, least_ps)
+        code = close_round(loop, ex, least_ps)
         _receive_events(state, ex)
-        if pause:
-            return ROUND_PAUSE
+        if code != 0:
+            return code
 
 
 def make_phold(config: PholdConfig, world: World) -> PholdState:

@@ -17,9 +17,30 @@ if TYPE_CHECKING:
     from pdes.config import Config, load_config
     from pdes.simulation import simulate
 
-__all__ = ["CapacityError", "CausalityError", "Config", "ConfigError", "SimError", "load_config", "simulate"]
+    NEVER: int
 
-_HOMES = {"Config": "pdes.config", "load_config": "pdes.config", "simulate": "pdes.simulation"}
+    def scaled(at_100g: int | float | str) -> Any: ...
+
+
+__all__ = [
+    "NEVER",
+    "CapacityError",
+    "CausalityError",
+    "Config",
+    "ConfigError",
+    "SimError",
+    "load_config",
+    "scaled",
+    "simulate",
+]
+
+_HOMES = {
+    "Config": "pdes.config",
+    "load_config": "pdes.config",
+    "simulate": "pdes.simulation",
+    "scaled": "models.congestion.interface",  # these two are for congestion controls of one's own
+    "NEVER": "models.congestion.interface",
+}
 
 
 def __getattr__(name: str) -> Any:

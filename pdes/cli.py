@@ -103,6 +103,10 @@ def _convert_parser() -> argparse.ArgumentParser:
     parser.add_argument("format", choices=["ns3"], help="ns3: a folder with topology.txt, flow.txt, config.txt")
     parser.add_argument("input", metavar="FOLDER", help="the other simulator's input")
     parser.add_argument("-o", "--output", metavar="FILE", required=True, help="the config to write, such as case.toml")
+    text = "by which rules the config is to run; default: ns-3's own"
+    parser.add_argument("--compatibility", choices=["ns3-hpcc", "none"], default="ns3-hpcc", help=text)
+    text = 'by our own rules: the same as "--compatibility none"'
+    parser.add_argument("--native", action="store_const", dest="compatibility", const="none", help=text)
     return parser
 
 
@@ -138,8 +142,8 @@ def _run(arguments: argparse.Namespace) -> int:
         print(f"pdes-sim: interrupted{_on_rank(comm)}", file=sys.stderr)
     except BaseException:
         status = 1
-        print(f"pdes-sim: internal error{_on_rank(comm)}", file=sys.stderr)
-        traceback.print_exc()
+        # One write: what follows ends the process, and MPI passes on what has come by then.
+        print(f"pdes-sim: internal error{_on_rank(comm)}\n{traceback.format_exc()}", file=sys.stderr, flush=True)
     comm.abort(status)  # ends the process if there are other ranks
     return status
 
@@ -213,7 +217,7 @@ def _report(arguments: argparse.Namespace) -> int:
 def _convert(arguments: argparse.Namespace) -> int:
     from pdes.convert.ns3 import convert
 
-    for warning in convert(arguments.input, arguments.output):
+    for warning in convert(arguments.input, arguments.output, is_native=arguments.compatibility == "none"):
         print(f"pdes-sim: warning: {warning}", file=sys.stderr)
     return 0
 

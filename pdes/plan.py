@@ -17,9 +17,8 @@ def memory_bytes(scenario: Scenario) -> int:
     table = t.n_port * (PORT.itemsize + 80) + t.n_node * 200 + len(scenario.paths.port) * 8
     pairs = len(plan.pair_src) * (QUEUE_PAIR.itemsize + 150)
     payload = scenario.parameters.payload_bytes
-    packets = int(np.sum(np.minimum(scenario.max_window_bytes, plan.pair_bytes) // payload + 1)) * (
-        PACKET.itemsize + 16
-    )
+    window_bytes = np.where(scenario.max_window_bytes > 0, scenario.max_window_bytes, plan.pair_bytes)
+    packets = int(np.sum(np.minimum(window_bytes, plan.pair_bytes) // payload + 1)) * (PACKET.itemsize + 16)
     program = plan.operations.nbytes + plan.streams.nbytes + len(plan.streams) * MESSAGE.itemsize
     return table + pairs + packets + program
 

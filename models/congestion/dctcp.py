@@ -1,65 +1,66 @@
-"""DCTCP as ns-3's RoCE model has it: rate based, with a window that follows the rate.
+"""DCTCP: once a window the share of marked ACKs is folded in, and the first mark of a window cuts the rate by it.
 
-Source: the HPCC lineage of ns-3's RoCE model, CC_MODE 8, after Alizadeh et al. 2010, sections 3.1-3.3. Once per window
-of data alpha takes in the share of marked ACKs; the first mark of a window cuts the rate by alpha / 2; a window
-without a cut adds a constant. The constants are those of the HPCC repository's run.py, scaled to the line rate.
+Rate based, with a window that follows the rate, as in ns-3's RoCE model. The constants are those of the HPCC
+repository's run.py, scaled to the line rate.
 """
 
-import numpy as np
+from numba.extending import register_jitable
 
-from pdes.engine.jit import loop_kernel, record
-
-CONTROL = record(
-    [
-        ("alpha", np.float64),  # smoothed share of marked packets
-        ("last_update", np.int64),  # an ACK beyond this byte ends a window
-        ("cut_until", np.int64),  # no second cut before this byte is acknowledged
-        ("batch", np.int64),  # packets in the window
-        ("n_marked", np.int64),
-        ("is_cut", np.int64),
-    ]
-)
-GAIN, RATE_INCREASE_BPS, MIN_RATE_BPS, PAYLOAD = range(4)  # what the constants hold, float64[4]
-
-DEFAULT_GAIN = 0.0625
-RATE_INCREASE_SHARE = 6.15e-3  # of the line rate: 615 Mbit/s at 100 Gbit/s
-DEFAULT_MIN_RATE_BPS = 10**9
-ECN_BYTES_AT_100G = 300_000  # step marking; scaled to each port's rate
+from models.congestion.interface import scaled
 
 
-def make_control(n_queue_pair: int) -> np.ndarray:
-    """State of every queue pair before its first ACK."""
-    control = np.zeros(n_queue_pair, CONTROL)
-    control["alpha"] = 1.0
-    return control
+class Dctcp:
+    """DCTCP. Source: Alizadeh et al. 2010, section 3, in the form of the HPCC repository's CC_MODE 8."""
+
+    window = "max-bdp"
+    ecn_at_100g = (300_000, 300_000, 1.0)
+    parameters = {"gain": 0.0625, "rate_increase_bps": scaled("615Mbps"), "min_rate_bps": "1Gbps"}
+    limits = {"gain": (0.0, 1.0)}
+    papers = {"paper": {"gain": 0.0625}}  # section 3.4: g = 1/16
+    state = {
+        "alpha": 1.0,  # smoothed share of marked packets
+        "last_update": 0,  # an ACK beyond this byte ends a window
+        "cut_until": 0,  # no second cut before this byte is acknowledged
+        "batch": 0,  # packets in the window, an unsigned 32-bit number in ns-3
+        "n_marked": 0,
+        "is_cut": 0,
+    }
+
+    @staticmethod
+    def on_ack(flow, event, p):
+        """Once a window: alpha and a step up. At the first mark of a window: a cut by alpha / 2."""
+        flow.n_marked += event.is_marked
+        new_window = event.acked_byte > flow.last_update
+        if new_window:
+            if flow.last_update == 0:
+                flow.batch = (event.next_byte // flow.payload_bytes + 1) & 0xFFFFFFFF
+            else:
+                share = min(1.0, flow.n_marked / flow.batch)
+                flow.alpha = (1.0 - p.gain) * flow.alpha + p.gain * share
+                flow.n_marked = 0
+                flow.batch = packets_between(event.acked_byte, event.next_byte, flow.payload_bytes)
+            flow.last_update = event.next_byte
+        if flow.is_cut and event.acked_byte > flow.cut_until:
+            flow.is_cut = 0
+        if event.is_marked and not flow.is_cut:
+            least_bps = min(p.min_rate_bps, flow.line_rate_bps)
+            flow.rate_bps = max(least_bps, int(flow.rate_bps * (1.0 - flow.alpha / 2.0)))
+            flow.is_cut = 1
+            flow.cut_until = event.next_byte
+        if new_window and not flow.is_cut:
+            flow.rate_bps = min(flow.line_rate_bps, flow.rate_bps + p.rate_increase_bps)
 
 
-@loop_kernel
-def on_ack(control, constants, i_pair, acked_byte, next_byte, marked, rate_bps, line_rate_bps):
-    """Fold one ACK into a queue pair; return its new rate, bit/s.
+@register_jitable
+def packets_between(acked_byte, next_byte, payload_bytes):
+    """Packets in flight and one, in ns-3's arithmetic: 64 unsigned bits, then 32.
 
-    acked_byte: the ACK's cumulative sequence; next_byte: first byte not sent; marked: the ACK echoes a mark (0 or 1).
+    After a NACK an old ACK may lie beyond the first byte not sent; the difference then wraps, and the share of marks
+    of that window is nearly 0. payload_bytes: at least 2.
     """
-    state = control[np.uint64(i_pair)]
-    state.n_marked += marked
-    new_window = acked_byte > state.last_update
-    if new_window:
-        payload = np.int64(constants[PAYLOAD])
-        if state.last_update == 0:
-            state.batch = next_byte // payload + 1
-        else:
-            share = min(1.0, state.n_marked / state.batch)
-            state.alpha = (1.0 - constants[GAIN]) * state.alpha + constants[GAIN] * share
-            state.n_marked = 0
-            state.batch = (next_byte - acked_byte) // payload + 1
-        state.last_update = next_byte
-    if state.is_cut and acked_byte > state.cut_until:
-        state.is_cut = 0
-    if marked and not state.is_cut:
-        least_bps = min(np.int64(constants[MIN_RATE_BPS]), line_rate_bps)
-        rate_bps = max(least_bps, np.int64(rate_bps * (1.0 - state.alpha / 2.0)))
-        state.is_cut = 1
-        state.cut_until = next_byte
-    if new_window and not state.is_cut:
-        rate_bps = min(line_rate_bps, rate_bps + np.int64(constants[RATE_INCREASE_BPS]))
-    return rate_bps
+    bytes_between = next_byte - acked_byte
+    if bytes_between >= 0:
+        return (bytes_between // payload_bytes + 1) & 0xFFFFFFFF
+    half = (bytes_between >> 1) + (2**63 - 1) + 1  # 2**64 + bytes_between is 2 * half and a bit: halves fit int64
+    rest = 2 * (half % payload_bytes) + (bytes_between & 1)
+    return (2 * (half // payload_bytes) + rest // payload_bytes + 1) & 0xFFFFFFFF

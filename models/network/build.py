@@ -9,63 +9,42 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.congestion import dctcp
+from models.network.constants import make_constants
+from models.network.link_changes import changing_ports
+from models.network.parameters import NO_MARKING, NetworkParameters
 from models.network.state import (
-    ACK_BYTES,
+    FIRST_ROUTE,
     FREE_MESSAGE,
     FREE_PACKET,
-    HEADER_BYTES,
     LINK_BITS,
     MESSAGE,
-    N_CONSTANT,
     N_COUNTER,
+    N_EXTRA,
     N_FREE_MESSAGE,
     N_FREE_PACKET,
     N_ROW,
-    NEED_MESSAGES,
-    NEED_PACKETS,
-    NEED_ROWS,
-    NIC_PORT,
     NODE,
     NOT_CHAINED,
     PACKET,
-    PAYLOAD_BYTES,
     PORT,
     PORT_INFO,
-    QUEUE_PAIR,
-    SEED,
     SLOT_PS,
+    Buffers,
     Fabric,
     Nic,
+    Routing,
     Rows,
 )
-from models.topology.closed_form import tx_ps
+from models.network.wire_time import transmission_ps
 from models.topology.graph import Topology
 from models.topology.routing import Paths
 from models.workload.plan import SLOT_PAIR, WorkloadPlan
 from models.workload.program import FLOWS_PER_ITERATION, GATE, GROUP, TASKS_PER_ITERATION, Work
-from pdes.engine.bits import n_set_word, n_word
+from pdes.engine.bits import n_word
 from pdes.engine.time_index import NEVER, make_time_index, set_time
-from pdes.errors import ConfigError
 
 PS_PER_S, BITS_PER_BYTE = 10**12, 8
 FIRST_PACKETS = 4096
-
-
-@dataclass(frozen=True)
-class NetworkParameters:
-    """What the network model takes from the config, in plain units."""
-
-    payload_bytes: int = 1000
-    header_bytes: int = 48
-    ack_bytes: int = 60
-    seed: int = 1
-    ecn_min_bytes: np.ndarray | None = None  # int64[n_port], default: DCTCP's step scaled to the rate
-    ecn_max_bytes: np.ndarray | None = None
-    ecn_max_probability: float = 1.0
-    dctcp_gain: float = dctcp.DEFAULT_GAIN
-    dctcp_rate_increase_bps: int | None = None  # default: RATE_INCREASE_SHARE of the fastest NIC
-    dctcp_min_rate_bps: int = dctcp.DEFAULT_MIN_RATE_BPS
 
 
 @dataclass(frozen=True)
@@ -85,19 +64,27 @@ class NetworkState(NamedTuple):
     """Everything the kernels of one rank work on."""
 
     fabric: Fabric
+    buffers: Buffers
+    routing: Routing
     nic: Nic
     work: Work
     rows: Rows
 
 
-def arrange_pairs(paths: Paths) -> QueuePairs:
-    """Close every path by -1 and sort the pairs by sending port."""
+def arrange_pairs(paths: Paths, is_routed: np.ndarray | None = None) -> QueuePairs:
+    """Close every path by -1 and sort the pairs by sending port.
+
+    is_routed: bool[n_pair], pairs whose packets take routes (state.FIRST_ROUTE) from their first switch on.
+    """
     n_row = len(paths.start) - 1
     start = paths.start + np.arange(n_row + 1)
     path_port = np.full(int(start[-1]), -1, np.int32)
     lengths = np.diff(paths.start)
     inside = np.arange(len(paths.port)) + np.repeat(np.arange(n_row), lengths)
     path_port[inside] = paths.port
+    if is_routed is not None:
+        rows = np.flatnonzero(np.repeat(is_routed, 2))
+        path_port[start[rows] + 1] = np.where(lengths[rows] > 1, FIRST_ROUTE - rows, -1)
     first_port = path_port[start[:-1:2]].astype(np.int64)
     pair_of_row = np.argsort(first_port, kind="stable")
     row_of_pair = np.empty(n_row // 2, np.int64)
@@ -113,10 +100,10 @@ def make_ports(topology: Topology, parameters: NetworkParameters) -> np.ndarray:
     ports["delay_ps"] = topology.port_delay_ps
     bit_s = BITS_PER_BYTE * PS_PER_S
     whole = bit_s % topology.port_rate_bps == 0
-    ports["ps_per_byte"] = np.where(
-        whole & (bit_s // topology.port_rate_bps < 2**31), bit_s // topology.port_rate_bps, 0
-    )
-    ports["ecn_min_bytes"] = ecn_bytes(topology, parameters.ecn_min_bytes)
+    whole &= (bit_s // topology.port_rate_bps < 2**31) & (parameters.ns3 is None)
+    ports["ps_per_byte"] = np.where(whole, bit_s // topology.port_rate_bps, 0)
+    ports["ps_per_byte"][changing_ports(topology, parameters.link_changes)] = 0  # their rate is looked up
+    ports["ecn_min_bytes"] = ecn_bytes(topology, parameters, 0)
     return ports
 
 
@@ -124,8 +111,11 @@ def make_port_info(topology: Topology, parameters: NetworkParameters, here: np.n
     """The less used facts of every port. here: bool[n_node], the nodes of this rank."""
     info = np.zeros(topology.n_port, PORT_INFO)
     info["rate_bps"] = topology.port_rate_bps
-    info["ecn_max_bytes"] = ecn_bytes(topology, parameters.ecn_max_bytes)
-    info["ecn_max_probability"] = parameters.ecn_max_probability
+    info["ecn_max_bytes"] = ecn_bytes(topology, parameters, 1)
+    marking = parameters.law.ecn_at_100g or (0, 0, 0.0)
+    given = parameters.ecn_max_probability
+    info["ecn_max_probability"] = marking[2] if given is None else given
+    info["is_ns3"] = parameters.ns3 is not None
     info["receiver"] = topology.port_dst
     info["is_here"] = here[topology.port_dst]
     info["wait_next"] = NOT_CHAINED
@@ -151,17 +141,36 @@ def make_nodes(topology: Topology, plan: WorkloadPlan, safe_ps: np.ndarray) -> t
     return nodes, out_port.astype(np.int32), int(words.sum())
 
 
-def ecn_bytes(topology: Topology, given: np.ndarray | None) -> np.ndarray:
-    """A marking threshold per port: as given, else DCTCP's step scaled to the port's rate; int64[n_port]."""
+def ecn_bytes(topology: Topology, parameters: NetworkParameters, which: int) -> np.ndarray:
+    """A marking threshold per port, int64[n_port]: as given, else the law's at a port's rate. which: 0 min, 1 max."""
+    given = (parameters.ecn_min_bytes, parameters.ecn_max_bytes)[which]
     if given is not None:
-        return np.minimum(given, 2**31 - 1)
-    scaled = [dctcp.ECN_BYTES_AT_100G * int(rate) // 10**11 for rate in topology.port_rate_bps]
-    return np.minimum(np.array(scaled, np.int64), 2**31 - 1)
+        return np.minimum(given, NO_MARKING)
+    if parameters.law.ecn_at_100g is None:
+        return np.full(topology.n_port, NO_MARKING, np.int64)
+    at_100g = parameters.law.ecn_at_100g[which]
+    scaled = [at_100g * int(rate) // 10**11 for rate in topology.port_rate_bps]
+    return np.minimum(np.array(scaled, np.int64), NO_MARKING)
 
 
 def smallest_packet_bytes(parameters: NetworkParameters) -> int:
     """Bytes on the wire of the smallest packet there can be."""
-    return min(parameters.ack_bytes, parameters.header_bytes + 1)
+    smallest = min(parameters.ack_bytes, parameters.header_bytes + 1)
+    buffer = parameters.buffer
+    return smallest if buffer is None or not buffer.pfc else min(smallest, buffer.pfc_bytes)
+
+
+def has_pfc(parameters: NetworkParameters) -> bool:
+    """Whether switches send PFC frames."""
+    return parameters.buffer is not None and parameters.buffer.pfc
+
+
+def is_managed(parameters: NetworkParameters) -> bool:
+    """Whether the run needs `managed_switch`; without it, `switch` does the same in less time."""
+    lossy = parameters.loss_probability is not None and bool((parameters.loss_probability > 0).any())
+    extra = {"int", "pint"} & set(parameters.law.needs)
+    moves = parameters.routing or parameters.link_changes
+    return bool(parameters.buffer or parameters.ns3 or lossy or extra or moves or parameters.n_queue > 2)
 
 
 def safe_times(
@@ -171,11 +180,14 @@ def safe_times(
 
     A used link needs its delay and the transmission of the smallest packet. used: bool[n_port], ports on some path.
     """
+    if has_pfc(parameters):
+        used = used | used[topology.port_peer]
     inside = used & (lp_of_node[topology.port_src] == lp_of_node[topology.port_dst])
     safe_ps = np.full(topology.n_node, NEVER, np.int64)
     small = smallest_packet_bytes(parameters)
     for port in np.flatnonzero(inside):
-        least_ps = int(topology.port_delay_ps[port]) + int(tx_ps(small, topology.port_rate_bps[port]))
+        time_ps = transmission_ps(small, int(topology.port_rate_bps[port]), parameters.ns3 is not None)
+        least_ps = int(topology.port_delay_ps[port]) + int(time_ps)
         node = topology.port_dst[port]
         safe_ps[node] = min(safe_ps[node], least_ps)
     return safe_ps
@@ -193,17 +205,17 @@ def make_fabric(
     degree = np.diff(topology.in_start)
     used = np.zeros(topology.n_port, np.bool_)
     used[pairs.path_port[pairs.path_port >= 0]] = True
+    used |= parameters.routing is not None
     safe_ps = safe_times(topology, lp_of_node, used, parameters)
     if len(plan.group_time_ps):
         members = topology.host[plan.streams["gpu"][plan.group_stream]]
         np.minimum.at(safe_ps, members, np.repeat(plan.group_time_ps, np.diff(plan.group_start)))
     nodes, _, n_mask = make_nodes(topology, plan, safe_ps)
-    constants = np.zeros(N_CONSTANT, np.int64)
-    constants[PAYLOAD_BYTES], constants[HEADER_BYTES] = parameters.payload_bytes, parameters.header_bytes
-    constants[ACK_BYTES], constants[SEED] = parameters.ack_bytes, parameters.seed
+    if parameters.loss_probability is not None:
+        nodes["is_lossy"][topology.port_dst[parameters.loss_probability > 0]] = 1
+    constants = make_constants(topology, pairs, plan, parameters)
     constants[SLOT_PS] = min(NEVER, int(safe_ps.min()))
     constants[LINK_BITS] = max(1, int(degree.max()).bit_length())
-    constants[NEED_PACKETS], constants[NEED_MESSAGES], constants[NEED_ROWS] = 1, plan.burst + 1, plan.burst + 2
     n_leaf = 1 << int(constants[LINK_BITS])
     fabric = Fabric(
         ports=make_ports(topology, parameters),
@@ -212,6 +224,9 @@ def make_fabric(
         packets=np.zeros(0, PACKET),
         packet_words=np.zeros((0, 4), np.int64),
         label=np.zeros(0, np.int64),
+        extra=np.zeros((0, int(constants[N_EXTRA])), np.int64),
+        pint=np.array([parameters.law_values.get("log_base", 1.05)], np.float64),
+        dropped=np.zeros((len(pairs.pair_of_row), 2), np.int64),
         path_port=pairs.path_port,
         mask=np.zeros(n_mask + 1, np.int64),
         node_time=make_time_index(topology.n_node),
@@ -238,7 +253,9 @@ def grow_packets(fabric: Fabric, n_packet: int) -> Fabric:
     label = np.zeros(n_packet, np.int64)
     label[:n_old] = fabric.label
     words = packets.view(np.ndarray).view(np.int64).reshape(-1, 4)
-    return fabric._replace(packets=packets, packet_words=words, label=label)
+    extra = np.zeros((n_packet, fabric.extra.shape[1]), np.int64)
+    extra[:n_old] = fabric.extra
+    return fabric._replace(packets=packets, packet_words=words, label=label, extra=extra)
 
 
 def grow_messages(nic: Nic, counters: np.ndarray, n_message: int) -> Nic:
@@ -251,56 +268,6 @@ def grow_messages(nic: Nic, counters: np.ndarray, n_message: int) -> Nic:
     counters[FREE_MESSAGE] = n_old
     counters[N_FREE_MESSAGE] += n_message - n_old
     return nic._replace(messages=messages)
-
-
-def make_nic(
-    topology: Topology,
-    pairs: QueuePairs,
-    plan: WorkloadPlan,
-    max_window_bytes: np.ndarray,
-    parameters: NetworkParameters,
-    counters: np.ndarray,
-) -> Nic:
-    """Queue pairs at line rate with full windows, nothing posted. max_window_bytes: int64[n_pair], plan's order."""
-    n_pair = len(pairs.pair_of_row)
-    table = np.zeros(n_pair, QUEUE_PAIR)
-    order = pairs.pair_of_row
-    line_bps = topology.port_rate_bps[pairs.port]
-    table["rate_bps"] = table["line_rate_bps"] = line_bps
-    table["window_bytes"] = table["max_window_bytes"] = max_window_bytes[order]
-    too_wide = np.flatnonzero(max_window_bytes[order].astype(object) * line_bps.astype(object) >= 2**63)
-    if len(too_wide):
-        raise ConfigError(
-            "[network] window", f"{int(max_window_bytes[order][too_wide[0]])} B", "a window below 2^63 / line rate"
-        )
-    table["first_message"] = table["sending_message"] = table["last_message"] = -1
-    table["port"] = pairs.port
-    table["data_path"] = pairs.path_start[:-1:2][order]
-    table["ack_path"] = pairs.path_start[1::2][order]
-    table["waiting_stream"] = plan.pair_stream[order]
-    nic_ports = np.zeros(topology.n_port, NIC_PORT)
-    nic_ports["next_start_ps"], nic_ports["last_served"] = NEVER, -1
-    nic_ports["n_pair"] = np.bincount(pairs.port, minlength=topology.n_port)
-    nic_ports["first_pair"] = np.cumsum(nic_ports["n_pair"]) - nic_ports["n_pair"]
-    words = np.array([max(1, n_set_word(int(n))) for n in nic_ports["n_pair"]], np.int64)  # one is always read
-    nic_ports["first_ready"] = np.cumsum(words) - words
-    out_port = make_nodes(topology, plan, np.zeros(topology.n_node, np.int64))[1]
-    increase = parameters.dctcp_rate_increase_bps
-    if increase is None:
-        increase = int(int(topology.port_rate_bps[out_port].max()) * dctcp.RATE_INCREASE_SHARE)
-    nic = Nic(
-        queue_pairs=table,
-        nic_ports=nic_ports,
-        ready=np.zeros(int(words.sum()) + 1, np.int64),
-        out_port=out_port,
-        messages=np.zeros(0, MESSAGE),
-        control=dctcp.make_control(n_pair),
-        control_constants=np.array(
-            [parameters.dctcp_gain, increase, parameters.dctcp_min_rate_bps, parameters.payload_bytes], np.float64
-        ),
-    )
-    counters[FREE_MESSAGE] = -1
-    return grow_messages(nic, counters, max(256, plan.burst + 2))
 
 
 def make_work(topology: Topology, pairs: QueuePairs, plan: WorkloadPlan, fabric: Fabric, here: np.ndarray) -> Work:
@@ -339,4 +306,4 @@ def make_work(topology: Topology, pairs: QueuePairs, plan: WorkloadPlan, fabric:
 def make_rows(burst: int) -> Rows:
     """Empty row buffers with room for some events' worth."""
     n_row = max(N_ROW, 4 * burst)
-    return Rows(np.zeros((n_row, 7), np.int64), np.zeros((n_row, 2), np.int64), np.zeros((n_row, 8), np.int64))
+    return Rows(np.zeros((n_row, 8), np.int64), np.zeros((n_row, 2), np.int64), np.zeros((n_row, 8), np.int64))

@@ -1,36 +1,58 @@
-"""Hosts: packets that arrive, NIC ports that start packets, streams that go on, in the order of design R2.
+"""Hosts: packets that arrive, NIC ports that start packets, timers, streams that go on, in the order of design R2.
 
 One call runs a list of hosts, each up to its own bound. A host's next event is the earliest of: a NIC port's start
-(kind 0), the head of an in-link (kind 1), a stream's wake-up (kind 3).
+(kind 0), the head of an in-link (kind 1), a timer of a queue pair (kind 2), a stream's wake-up (kind 3).
 """
 
 import numpy as np
 
-from models.network.nic import choose_pair, make_data_packet, next_start, receive_ack, receive_data, set_ready
+from models.network.link_changes import apply_changes_at_host
+from models.network.loss import NOT_LOST, drop_packet, why_lost
+from models.network.nic import (
+    choose_pair,
+    free_packet,
+    make_data_packet,
+    make_resend,
+    next_start,
+    set_ready,
+    watch_for_loss,
+)
+from models.network.ns3_nic import NOTHING, SEND_ACK, look, next_look, poke
 from models.network.port import queue_behind, send_now, take_from_wire
+from models.network.receiver import ANSWERS, ENDS_MESSAGE, receive_data
+from models.network.selective import RANGES_PER_EVENT
+from models.network.sender import fire_timer, receive_ack
 from models.network.state import (
     EVENTS,
     FLAG_ACK,
+    FLAG_FRAME,
+    IS_NS3,
+    IS_SELECTIVE,
     LAST_EVENT_PS,
     N_ARRIVAL_ROW,
     N_FLOW_ROW,
     N_FREE_MESSAGE,
     N_FREE_PACKET,
+    N_FREE_RANGE,
     N_TASK_ROW,
     NEED_MESSAGES,
     NEED_PACKETS,
     NEED_ROWS,
+    NS3_IGNORES_PFC,
     PACKET_HOPS,
+    TIMEOUT_PS,
+    Buffers,
     Fabric,
     Nic,
     Rows,
 )
+from models.network.timers import first_timer_leaf, first_timer_ps, set_timers
 from models.workload.program import Work
 from models.workload.stream import run_stream
 from pdes.engine.jit import inlined, step_kernel
 from pdes.engine.time_index import NEVER, set_time
 
-SHORT_OF_PACKETS, SHORT_OF_MESSAGES, SHORT_OF_ROWS = 2, 3, 4
+SHORT_OF_PACKETS, SHORT_OF_MESSAGES, SHORT_OF_ROWS, SHORT_OF_RANGES = 2, 3, 4, 7
 
 
 @step_kernel
@@ -38,6 +60,8 @@ def _shortage(counters, constants, n_row):
     """What an event could run out of, 0 if nothing: checked between events, so that a run goes on where it stopped."""
     if counters[N_FREE_PACKET] < constants[NEED_PACKETS]:
         return SHORT_OF_PACKETS
+    if constants[IS_SELECTIVE] and counters[N_FREE_RANGE] < RANGES_PER_EVENT:
+        return SHORT_OF_RANGES
     if counters[N_FREE_MESSAGE] < constants[NEED_MESSAGES]:
         return SHORT_OF_MESSAGES
     if max(counters[N_FLOW_ROW], counters[N_ARRIVAL_ROW], counters[N_TASK_ROW]) + constants[NEED_ROWS] > n_row:
@@ -68,39 +92,85 @@ def _first_arrival(node, ports, packets):
     return arrival_ps, in_port
 
 
-@inlined
-def _next_packet(fabric, nic, ports, packets, nic_ports, queue_pairs, ready, counters, constants, port, now_ps):
-    """The packet that a NIC port starts now: an ACK if one waits, else data of the pair whose turn it is."""
-    record = ports[np.uint64(port)]
+@step_kernel
+def _take_ack(packets, record):
+    """The ACK that waits longest at a NIC port."""
     packet = np.int64(record.ack_head)
-    if packet >= 0:
-        record.ack_head = packets[np.uint64(packet)].next
-    else:
-        pair = choose_pair(nic_ports[np.uint64(port)], queue_pairs, ready, now_ps)
-        packet = make_data_packet(packets, fabric.label, queue_pairs, nic.messages, counters, constants, pair, now_ps)
-        set_ready(nic_ports, queue_pairs, ready, pair)
+    record.ack_head = packets[np.uint64(packet)].next
     return packet
 
 
 @inlined
-def _receive(fabric, nic, work, rows, ports, packets, queue_pairs, counters, constants, packet, node_id, now_ps):
-    """Take a packet at its destination; (port that may start a packet now, stream that goes on or -1)."""
-    item = packets[np.uint64(packet)]
-    pair = np.int64(item.queue_pair)
-    record = queue_pairs[np.uint64(pair)]
-    resumed = np.int64(-1)
-    if item.bits & FLAG_ACK:
-        receive_ack(packets, nic, rows.flow, counters, packet, now_ps)
-        port = np.int64(record.port)
+def _make_data(fabric, nic, packets, nic_ports, queue_pairs, ready, counters, constants, node, pair, now_ps):
+    """The next data packet of a queue pair whose turn it is."""
+    sender = queue_pairs[np.uint64(pair)]
+    if sender.resend_byte < sender.lost_byte:
+        packet = make_resend(
+            packets, fabric.label, fabric.extra, nic.messages, nic.ranges, counters, constants, pair, sender, now_ps
+        )
     else:
-        if receive_data(packets, fabric.label, queue_pairs, rows.arrival, counters, constants, packet, node_id, now_ps):
+        packet = make_data_packet(
+            packets, fabric.label, fabric.extra, queue_pairs, nic.messages, counters, constants, pair, now_ps
+        )
+    if constants[TIMEOUT_PS] > 0 and watch_for_loss(sender, constants, now_ps):
+        set_timers(nic.timers, node, nic.control, sender, pair)
+    set_ready(nic_ports, queue_pairs, ready, pair)
+    return packet
+
+
+@step_kernel
+def _take_frame(packets, buffers: Buffers, nic: Nic, constants, packet, in_port, now_ps):
+    """Obey a PFC frame; the NIC port that it is for, -1 if it is ignored."""
+    item = packets[np.uint64(packet)]
+    port = np.int64(buffers.inlets[np.uint64(in_port)].peer)
+    buffers.egress[np.uint64(port)].n_pause += item.sequence
+    if constants[NS3_IGNORES_PFC]:
+        return np.int64(-1)
+    nic_port = nic.nic_ports[np.uint64(port)]
+    bit = np.int64(1) << np.int64(item.queue)
+    if item.sequence:
+        if nic_port.paused == 0:
+            nic_port.paused_since_ps = now_ps
+        nic_port.paused |= bit
+        return port if constants[IS_NS3] == 0 else np.int64(-1)
+    if nic_port.paused == bit:
+        nic_port.paused_ps += now_ps - nic_port.paused_since_ps
+    nic_port.paused &= ~bit
+    return port
+
+
+@inlined
+def _receive(fabric, buffers, nic, work, rows, ports, packets, queue_pairs, counters, constants, node, packet, in_port,
+             now_ps):  # fmt: skip
+    """Take a packet at its destination; (port that may start a packet now or -1, stream that goes on or -1)."""
+    item = packets[np.uint64(packet)]
+    resumed, port = np.int64(-1), np.int64(-1)
+    if item.bits & FLAG_FRAME:
+        port = _take_frame(packets, buffers, nic, constants, packet, in_port, now_ps)
+        free_packet(packets, counters, packet)
+    elif item.bits & FLAG_ACK:
+        pair = np.int64(item.queue_pair)
+        if receive_ack(packets, fabric.extra, nic, queue_pairs, node, rows.flow, counters, constants, packet, now_ps):
+            port = np.int64(queue_pairs[np.uint64(pair)].port)
+            set_ready(nic.nic_ports, queue_pairs, nic.ready, pair)
+        free_packet(packets, counters, packet)
+    else:
+        pair = np.int64(item.queue_pair)
+        record = queue_pairs[np.uint64(pair)]
+        result = receive_data(
+            packets, fabric.label, fabric.extra, record, nic.ranges, rows.arrival, counters, constants, packet, now_ps
+        )
+        if result & ENDS_MESSAGE:
             stream = np.int64(record.waiting_stream)
-            if stream >= 0 and work.streams[np.uint64(stream)].waiting_for == pair:
+            if stream >= 0 and work.streams[np.uint64(stream)].waiting_for == record.first_part:
                 resumed = stream
-        port = np.int64(fabric.path_port[np.uint64(record.ack_path)])
-        nic_port = ports[np.uint64(port)]
-        nic_port.ack_head = queue_behind(packets, np.int64(nic_port.ack_head), np.int64(nic_port.ack_tail), packet)
-        nic_port.ack_tail = packet
+        if result & ANSWERS:
+            port = np.int64(fabric.path_port[np.uint64(record.ack_path)])
+            nic_port = ports[np.uint64(port)]
+            nic_port.ack_head = queue_behind(packets, np.int64(nic_port.ack_head), np.int64(nic_port.ack_tail), packet)
+            nic_port.ack_tail = packet
+        else:
+            free_packet(packets, counters, packet)
     return port, resumed
 
 
@@ -114,7 +184,40 @@ def _first_awake(work: Work, node, now_ps):
 
 
 @step_kernel
-def run_hosts(fabric: Fabric, nic: Nic, work: Work, rows: Rows, todo, n_run, begin_ps, horizon_ps):
+def _start_of_ns3(fabric: Fabric, nic: Nic, node, port, now_ps):
+    """A port in ns-3 mode looks for something to send, and sends it; packets started, 0 or 1."""
+    ports, counters, constants = fabric.ports, fabric.counters, fabric.constants
+    what, pair = look(ports, nic, constants, port, now_ps)
+    if what != NOTHING:
+        if what == SEND_ACK:
+            packet = _take_ack(fabric.packets, ports[np.uint64(port)])
+        else:
+            packet = _make_data(
+                fabric, nic, fabric.packets, nic.nic_ports, nic.queue_pairs, nic.ready, counters, constants, node, pair,
+                now_ps,
+            )  # fmt: skip
+        send_now(
+            ports, fabric.port_info, fabric.packets, fabric.nodes, fabric.mask, fabric.node_time, fabric.departed,
+            counters, port, packet, now_ps,
+        )  # fmt: skip
+        nic.ns3_ports[np.uint64(port)].complete_ps = ports[np.uint64(port)].free_at_ps
+    next_look(nic, port)
+    return np.int64(what != NOTHING)
+
+
+@step_kernel
+def _look_again(ports, nic: Nic, constants, port, now_ps):
+    """Something changed at a NIC port: enter when it next starts a packet."""
+    nic_port = nic.nic_ports[np.uint64(port)]
+    if constants[IS_NS3]:
+        poke(nic.ns3_ports, nic_port, port, now_ps)
+    else:
+        start_ps = next_start(ports, nic.nic_ports, nic.queue_pairs, nic.ready, port)
+        nic_port.next_start_ps = max(now_ps, start_ps)
+
+
+@step_kernel
+def run_hosts(fabric: Fabric, buffers: Buffers, nic: Nic, work: Work, rows: Rows, todo, n_run, begin_ps, horizon_ps):
     """Run hosts todo[:n_run] from begin_ps to their bounds; return 0, or what ran short (then call again)."""
     ports, port_info, packets, nodes = fabric.ports, fabric.port_info, fabric.packets, fabric.nodes
     mask, node_time, departed = fabric.mask, fabric.node_time, fabric.departed
@@ -129,17 +232,27 @@ def run_hosts(fabric: Fabric, nic: Nic, work: Work, rows: Rows, todo, n_run, beg
         while True:
             start_ps, start_port = _first_start(node, nic_ports, out_port)
             arrival_ps, in_port = _first_arrival(node, ports, packets)
-            now_ps = min(start_ps, arrival_ps, node.wake_ps)
+            timer_ps = first_timer_ps(nic.timers, node)
+            now_ps = min(start_ps, arrival_ps, timer_ps, node.wake_ps)
             if now_ps < bound_ps:
                 short = _shortage(counters, constants, n_row)
             if now_ps >= bound_ps or short > 0:
                 set_time(node_time, node_id, now_ps)
                 break
+            if node.next_change < node.end_change:
+                apply_changes_at_host(buffers, port_info, node, now_ps)
             if start_ps == now_ps:
+                if constants[IS_NS3]:
+                    n_hop += _start_of_ns3(fabric, nic, node, start_port, now_ps)
+                    continue
                 n_hop += 1
-                packet = _next_packet(
-                    fabric, nic, ports, packets, nic_ports, queue_pairs, ready, counters, constants, start_port, now_ps
-                )
+                if ports[np.uint64(start_port)].ack_head >= 0:
+                    packet = _take_ack(packets, ports[np.uint64(start_port)])
+                else:
+                    pair = choose_pair(nic_ports[np.uint64(start_port)], queue_pairs, ready, now_ps)
+                    packet = _make_data(
+                        fabric, nic, packets, nic_ports, queue_pairs, ready, counters, constants, node, pair, now_ps
+                    )
                 send_now(
                     ports, port_info, packets, nodes, mask, node_time, departed, counters, start_port, packet, now_ps
                 )
@@ -147,18 +260,35 @@ def run_hosts(fabric: Fabric, nic: Nic, work: Work, rows: Rows, todo, n_run, beg
                     ports, nic_ports, queue_pairs, ready, start_port
                 )
                 continue
-            n_event += 1
-            last_ps = max(last_ps, now_ps)
+            is_event, port, resumed = True, np.int64(-1), np.int64(-1)
             if arrival_ps == now_ps:
                 packet = np.int64(ports[np.uint64(in_port)].link_head)
                 take_from_wire(ports, packets, in_port, node, mask)
-                port, resumed = _receive(
-                    fabric, nic, work, rows, ports, packets, queue_pairs, counters, constants, packet, node_id, now_ps
-                )
-                start_ps = next_start(ports, nic_ports, queue_pairs, ready, port)
-                nic_ports[np.uint64(port)].next_start_ps = max(now_ps, start_ps)
+                cause = NOT_LOST
+                if node.is_lossy:
+                    cause = why_lost(packets, ports, buffers.inlets, constants, packet, in_port)
+                if cause != NOT_LOST:
+                    drop_packet(packets, fabric.dropped, buffers.drops, counters, constants, packet, in_port, cause)
+                else:
+                    port, resumed = _receive(
+                        fabric, buffers, nic, work, rows, ports, packets, queue_pairs, counters, constants, node,
+                        packet, in_port, now_ps,
+                    )  # fmt: skip
+            elif timer_ps == now_ps:
+                leaf = first_timer_leaf(nic.timers, node)
+                pair = np.int64(nic.timer_pair[np.uint64(node.first_timer + leaf)])
+                is_event = fire_timer(nic, node, counters, constants, pair, now_ps)
+                port = np.int64(queue_pairs[np.uint64(pair)].port)
+                set_ready(nic_ports, queue_pairs, ready, pair)
+                if constants[IS_NS3]:
+                    port = -1
             else:
                 resumed = _first_awake(work, node, now_ps)
+            if is_event:
+                n_event += 1
+                last_ps = max(last_ps, now_ps)
+            if port >= 0:
+                _look_again(ports, nic, constants, port, now_ps)
             if resumed >= 0:
                 run_stream(fabric, nic, work, rows, resumed, now_ps)
         if short > 0:

@@ -4,30 +4,54 @@ from collections.abc import Callable
 
 import numpy as np
 
+from models.congestion.interface import EVENT
 from models.network.build import (
-    NetworkParameters,
     NetworkState,
     QueuePairs,
     arrange_pairs,
     grow_messages,
     grow_packets,
+    is_managed,
     make_fabric,
-    make_nic,
     make_rows,
     make_work,
     smallest_packet_bytes,
 )
-from models.network.host import SHORT_OF_MESSAGES, SHORT_OF_PACKETS, SHORT_OF_ROWS
+from models.network.build_buffers import make_buffers
+from models.network.build_nic import grow_ranges, make_nic
+from models.network.build_routing import make_routing
+from models.network.host import SHORT_OF_MESSAGES, SHORT_OF_PACKETS, SHORT_OF_RANGES, SHORT_OF_ROWS
+from models.network.managed_rounds import run_managed_rounds
+from models.network.observers import Observer, look_at
+from models.network.parameters import NetworkParameters
 from models.network.rounds import SHORT_OF_ARRIVING_PACKETS, STOPPED_BY_FAULT, WORDS_PER_PACKET, run_rounds
-from models.network.state import FAULT, FAULT_NODE, N_ARRIVAL_ROW, N_FLOW_ROW, N_TASK_ROW
+from models.network.selective import FAULT_TOO_MANY_ROWS
+from models.network.sender import FAULT_LAW_RAISED
+from models.network.state import (
+    FAULT,
+    FAULT_NODE,
+    LAW_ON_ACK,
+    LAW_ON_CNP,
+    LAW_ON_TIMEOUT,
+    LAW_ON_TIMER,
+    N_ARRIVAL_ROW,
+    N_EXTRA,
+    N_FLOW_ROW,
+    N_TASK_ROW,
+)
 from models.network.switch import FAULT_QUEUE_OVERFLOW
-from models.topology.closed_form import tx_ps
+from models.network.wire_time import transmission_ps
 from models.topology.graph import Topology
 from models.topology.routing import Paths
 from models.workload.plan import WorkloadPlan
 from pdes.engine.exchange import ExchangeState, World, make_exchange
 from pdes.engine.round import make_loop
-from pdes.errors import CapacityError, CausalityError, SimError
+from pdes.errors import CapacityError, SimError
+
+SHORTEST_PS = 500  # ns-3's truncated times can be 0; more than one packet in that time would not leave
+HANDLER_NAMES = {
+    LAW_ON_ACK: "on_ack", LAW_ON_CNP: "on_cnp", LAW_ON_TIMER: "on_timer", LAW_ON_TIMEOUT: "on_timeout",
+}  # fmt: skip
 
 RowSink = Callable[[np.ndarray, np.ndarray, np.ndarray], None]
 """Takes (flow rows, arrival rows, task rows), int64[n, columns of `state`]; the arrays are reused afterwards."""
@@ -52,11 +76,18 @@ class NetworkModel:
         self.topology, self.plan, self.sink = topology, plan, sink
         self.rank_of_node = rank_of_lp[lp_of_node]
         here = self.rank_of_node == world.rank
-        self.pairs: QueuePairs = arrange_pairs(paths)
+        routing, is_routed = parameters.routing, None
+        if routing is not None:
+            is_routed = np.ones(len(plan.pair_src), np.bool_) if routing.fixed_pair is None else ~routing.fixed_pair
+        self.pairs: QueuePairs = arrange_pairs(paths, is_routed)
         fabric = make_fabric(topology, self.pairs, plan, lp_of_node, here, parameters)
-        nic = make_nic(topology, self.pairs, plan, max_window_bytes, parameters, fabric.counters)
+        nic, self.control = make_nic(topology, self.pairs, plan, max_window_bytes, parameters, fabric)
         work = make_work(topology, self.pairs, plan, fabric, here)
-        self.state = NetworkState(fabric, nic, work, make_rows(plan.burst))
+        buffers = make_buffers(topology, parameters, fabric.ports, fabric.nodes)
+        routing = make_routing(topology, parameters)
+        self.state = NetworkState(fabric, buffers, routing, nic, work, make_rows(plan.burst))
+        self.observers: list[Observer] = []  # whoever runs the model puts them here before it starts
+        self._run_rounds = run_managed_rounds if is_managed(parameters) else run_rounds
         peers, self.port_peer_row = self._neighbours(world.rank)
         self.exchange = make_exchange(world, peers, self._exchange_words(lookahead_ps, peers, parameters))
 
@@ -70,24 +101,29 @@ class NetworkModel:
 
     def _exchange_words(self, lookahead_ps: int, peers: list[int], parameters: NetworkParameters) -> int:
         """Room for every packet that can start on the links to one neighbour within a round."""
-        small = smallest_packet_bytes(parameters)
+        small, is_ns3 = smallest_packet_bytes(parameters), parameters.ns3 is not None
         most = 0
         for i in range(len(peers)):
             ports = np.flatnonzero(self.port_peer_row == i)
             back = self.topology.port_peer[ports]
             for direction in (ports, back):
                 rates = self.topology.port_rate_bps[direction]
-                most = max(most, sum(lookahead_ps // int(tx_ps(small, int(r))) + 2 for r in rates))
-        return int(most) * WORDS_PER_PACKET + WORDS_PER_PACKET
+                times = [max(SHORTEST_PS, int(transmission_ps(small, int(r), is_ns3))) for r in rates]
+                most = max(most, sum(lookahead_ps // time_ps + 2 for time_ps in times))
+        return (int(most) + 1) * (WORDS_PER_PACKET + int(self.state.fabric.constants[N_EXTRA]))
 
     def run_rounds(self, loop: np.ndarray, ex: ExchangeState) -> int:
         """Compiled rounds, see `models.network.rounds`."""
-        return run_rounds(loop, ex, *self.state, self.port_peer_row)
+        return self._run_rounds(loop, ex, *self.state, self.port_peer_row)
+
+    def look(self, horizon_ps: int) -> int:
+        """Let the observers look, see `models.network.observers`."""
+        return look_at(self.observers, self.state, horizon_ps)
 
     def compile(self) -> None:
         """Compile the kernels, or load them from the cache, without running anything or talking to other ranks."""
         loop = make_loop(1, stop_ps=-1)  # no event lies at or before the stop
-        run_rounds(loop, make_exchange(World(), [], 1), *self.state, self.port_peer_row)
+        self._run_rounds(loop, make_exchange(World(), [], 1), *self.state, self.port_peer_row)
 
     def relieve(self, code: int) -> None:
         """Grow what ran short, or write out rows; raise on a fault."""
@@ -99,6 +135,9 @@ class NetworkModel:
         elif code == SHORT_OF_MESSAGES:
             nic = grow_messages(state.nic, state.fabric.counters, 2 * len(state.nic.messages))
             self.state = state._replace(nic=nic)
+        elif code == SHORT_OF_RANGES:
+            nic = grow_ranges(state.nic, state.fabric.counters, 2 * len(state.nic.ranges))
+            self.state = state._replace(nic=nic)
         elif code == STOPPED_BY_FAULT:
             raise self._fault()
         else:
@@ -106,14 +145,20 @@ class NetworkModel:
 
     def _fault(self) -> SimError:
         counters = self.state.fabric.counters
-        name = self.topology.node_name[int(counters[FAULT_NODE])]
-        if counters[FAULT] == FAULT_QUEUE_OVERFLOW:
+        fault, entity = int(counters[FAULT]), int(counters[FAULT_NODE])
+        if fault == FAULT_QUEUE_OVERFLOW:
             return CapacityError(
-                f"a queue of {name} passed 2 GiB. Lower [network] window or the number of flows into one port"
+                f"a queue of {self.topology.node_name[entity]} passed 2 GiB. Lower [network] window, or give "
+                "[network.buffer] a size"
             )
-        return CausalityError(
-            f"a packet arrived out of order at {name}: an error of the simulator, please report the config"
-        )
+        if fault == FAULT_TOO_MANY_ROWS:
+            return CapacityError(f"more than {len(self.state.rows.arrival)} messages of one queue pair ended at once")
+        handler = HANDLER_NAMES[(fault - FAULT_LAW_RAISED) // 16]
+        control, table = self.control, self.state.nic.queue_pairs
+        p = control.parameters[int(table["law_row"][entity])]
+        event = np.zeros(1, EVENT)
+        event.view(np.int64)[:] = control.event
+        return SimError(control.law.explain(handler, control.flows[entity], event[0], p, int(control.scratch[1])))
 
     def flush(self) -> None:
         """Hand the finished rows to the sink and empty the buffers."""

@@ -8,7 +8,7 @@ because kind 0 (start of a queued packet) precedes arrivals of the same instant 
 import numpy as np
 
 from models.network.state import FLAG_ACK, FLAG_MARKED, N_DEPARTED, SEED
-from models.topology.closed_form import tx_ps
+from models.network.wire_time import transmission_ps
 from pdes.engine.bits import BIT_MASK, WORD_SHIFT
 from pdes.engine.jit import step_kernel
 from pdes.engine.rng import PURPOSE_ECN, uniform
@@ -22,7 +22,7 @@ def wire_time_ps(ports, port_info, port, size_bytes):
     if per_byte > 0:
         return size_bytes * per_byte
     info = port_info[np.uint64(port)]
-    time_ps = tx_ps(size_bytes, info.rate_bps)
+    time_ps = transmission_ps(size_bytes, info.rate_bps, info.is_ns3)
     info.busy_ps += time_ps
     return time_ps
 

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from models.network.build import NetworkParameters, NetworkState
+from models.network.build import NetworkState
+from models.network.parameters import NetworkParameters
 from models.topology.closed_form import ideal_fct_ps
 from models.topology.graph import Topology
 from models.topology.routing import Paths
@@ -38,7 +39,7 @@ class FlowFacts:
 
     def compile(self) -> None:
         """Compile what `columns` needs, or load it from the cache."""
-        self.columns(np.zeros((0, 7), np.int64), np.zeros(0, np.int64))
+        self.columns(np.zeros((0, 8), np.int64), np.zeros(0, np.int64))
 
     def columns(self, rows: np.ndarray, pair_of_row: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """(flow ids, columns) of kernel rows `state.FLOW_COLUMNS`; finish_ps -1 where a flow is unfinished."""
@@ -56,31 +57,45 @@ class FlowFacts:
             "finish_ps": rows[:, 4],
             "ideal_fct_ps": ideal,
             "hops": self._hops[pair],
-            "retransmitted_bytes": np.zeros(len(rows), np.int64),
+            "retransmitted_bytes": rows[:, 7],
             "ecn_marks": rows[:, 5],
             "tag": rows[:, 6],
         }
 
 
 def unfinished_rows(state: NetworkState, rank_of_node: np.ndarray, rank: int) -> np.ndarray:
-    """Rows of messages that this rank's hosts posted and that are not finished, int64[n, 7]; finish_ps is -1."""
+    """Rows of messages that this rank's hosts posted and that are not finished, int64[n, 8]; finish_ps is -1."""
     nic, rows = state.nic, []
     for pair in np.flatnonzero(nic.queue_pairs["first_message"] >= 0):
         place, marks = int(nic.queue_pairs["first_message"][pair]), int(nic.queue_pairs["n_marked"][pair])
         while place >= 0:
             message = nic.messages[place]
-            rows.append((message.flow_id, pair, message.size_bytes, message.posted_ps, -1, marks, message.tag))
+            resent = (
+                int(nic.queue_pairs["resent_bytes"][pair]) if place == nic.queue_pairs["first_message"][pair] else 0
+            )
+            rows.append((message.flow_id, pair, message.size_bytes, message.posted_ps, -1, marks, message.tag, resent))
             place, marks = int(message.next), 0
-    return np.array(rows, np.int64).reshape(-1, 7)
+    return np.array(rows, np.int64).reshape(-1, 8)
 
 
-def port_columns(state: NetworkState, topology: Topology, rank_of_node: np.ndarray, rank: int) -> dict[str, np.ndarray]:
-    """Columns of the ports table; zeros for ports that send on other ranks, so that ranks add up."""
+def port_columns(
+    state: NetworkState, topology: Topology, rank_of_node: np.ndarray, rank: int, end_ps: int = 0
+) -> dict[str, np.ndarray]:
+    """Columns of the ports table; zeros for ports that send on other ranks, so that ranks add up.
+
+    end_ps: of the run: pauses that have not ended by then last up to it.
+    """
     ports, fabric = state.fabric.ports, state.fabric
     mine = (rank_of_node[topology.port_src] == rank).astype(np.int64)
     whole = ports["ps_per_byte"].astype(np.int64)
     busy_ps = np.where(whole > 0, ports["tx_bytes"] * whole, fabric.port_info["busy_ps"])
-    nothing = np.zeros(topology.n_port, np.int64)
+    at_switch, egress, nic_ports = topology.is_switch[topology.port_src], state.buffers.egress, state.nic.nic_ports
+    paused_ps = np.where(at_switch, egress["paused_ps"], nic_ports["paused_ps"])
+    since_ps = np.where(at_switch, egress["paused_since_ps"], nic_ports["paused_since_ps"])
+    is_managed = len(state.buffers.queues) > 1  # else a switch's port has other things in the place of `paused`
+    is_paused = np.where(at_switch, is_managed & (state.buffers.managed["paused"] != 0), nic_ports["paused"] != 0)
+    paused_ps = paused_ps + np.where(is_paused, np.maximum(end_ps - since_ps, 0), 0)
+    drops = state.buffers.drops  # counted where they happen: a lost packet at the rank of the receiver
     return {
         "port_id": np.arange(topology.n_port) * mine,
         "node": topology.port_src * mine,
@@ -90,8 +105,12 @@ def port_columns(state: NetworkState, topology: Topology, rank_of_node: np.ndarr
         "busy_ps": busy_ps * mine,
         "max_queue_bytes": ports["max_queued_bytes"].astype(np.int64) * mine,
         "ecn_marks": fabric.port_info["ecn_marks"] * mine,
-        "paused_ps": nothing,
-        "drops": nothing,
+        "paused_ps": paused_ps * mine,
+        "pause_frames": state.buffers.egress["n_pause"] * mine,
+        "drops": drops.sum(axis=1),
+        "drops_buffer": drops[:, 0].copy(),
+        "drops_loss": drops[:, 1].copy(),
+        "drops_link": drops[:, 2].copy(),
     }
 
 

@@ -14,46 +14,55 @@ from models.network.state import (
     FLAG_LAST,
     FREE_PACKET,
     N_DEPARTED,
+    N_EXTRA,
     N_FREE_PACKET,
     SLOT_PS,
+    Buffers,
     Fabric,
     Nic,
+    Routing,
     Rows,
 )
 from models.network.switch import run_switches
 from models.workload.program import Work
 from pdes.engine.exchange import HEADER_WORDS, ExchangeState
 from pdes.engine.jit import loop_kernel, step_kernel
-from pdes.engine.round import HORIZON, ROUND_DONE, ROUND_PAUSE, close_round, leave_round, open_round
+from pdes.engine.round import HORIZON, ROUND_DONE, close_round, leave_round, open_round
 from pdes.engine.time_index import NEVER, collect_before
 
 SHORT_OF_ARRIVING_PACKETS, STOPPED_BY_FAULT = 5, 6
 PACKET_WORDS = 4
-WORDS_PER_PACKET = PACKET_WORDS + 2  # at most: its link's head and its label
+WORDS_PER_PACKET = PACKET_WORDS + 2  # at most, without what it carries beyond: its link's head and its label
 
 
 @step_kernel
-def advance(fabric: Fabric, nic: Nic, work: Work, rows: Rows, horizon_ps):
+def collect_nodes(fabric: Fabric, begin_ps, horizon_ps):
+    """Nodes with work from begin_ps on: (switches in found[1], hosts in found[2])."""
+    found, nodes = fabric.found, fabric.nodes
+    n_found = collect_before(fabric.node_time, min(horizon_ps, begin_ps + fabric.constants[SLOT_PS]), found[0])
+    n_switch, n_host = np.int64(0), np.int64(0)
+    for i in range(n_found):
+        node = found[0, i]
+        if nodes[np.uint64(node)].is_switch:
+            found[1, n_switch] = node
+            n_switch += 1
+        else:
+            found[2, n_host] = node
+            n_host += 1
+    return n_switch, n_host
+
+
+@step_kernel
+def advance(fabric: Fabric, buffers: Buffers, nic: Nic, work: Work, rows: Rows, horizon_ps):
     """Run this rank's events below horizon_ps; 0, or what ran short (then call again with the same horizon)."""
-    found, node_time, nodes = fabric.found, fabric.node_time, fabric.nodes
-    switches, hosts = found[1], found[2]
-    slot_ps = fabric.constants[SLOT_PS]
+    switches, hosts = fabric.found[1], fabric.found[2]
     while True:
-        begin_ps = node_time[1]
+        begin_ps = fabric.node_time[1]
         if begin_ps >= horizon_ps:
             return 0
-        n_found = collect_before(node_time, min(horizon_ps, begin_ps + slot_ps), found[0])
-        n_switch, n_host = np.int64(0), np.int64(0)
-        for i in range(n_found):
-            node = found[0, i]
-            if nodes[np.uint64(node)].is_switch:
-                switches[n_switch] = node
-                n_switch += 1
-            else:
-                hosts[n_host] = node
-                n_host += 1
+        n_switch, n_host = collect_nodes(fabric, begin_ps, horizon_ps)
         if n_host > 0:
-            short = run_hosts(fabric, nic, work, rows, hosts, n_host, begin_ps, horizon_ps)
+            short = run_hosts(fabric, buffers, nic, work, rows, hosts, n_host, begin_ps, horizon_ps)
             if short:
                 return short
         if n_switch > 0:
@@ -66,9 +75,10 @@ def advance(fabric: Fabric, nic: Nic, work: Work, rows: Rows, horizon_ps):
 def pack_departures(fabric: Fabric, port_peer_row, ex: ExchangeState):
     """Move the packets on links to other ranks into the outboxes and free them here; their least arrival time.
 
-    For each link: a word (port << 32 | packets), then the packets in order, 4 words each as they lie in memory, and
-    one more, the label, behind a packet that ends a message.
+    For each link: a word (port << 32 | packets), then the packets in order, 4 words each as they lie in memory, the
+    words that a packet carries beyond, and one more, the label, behind a packet that ends a message.
     """
+    n_extra = fabric.constants[N_EXTRA]
     ports, packets, words, counters = fabric.ports, fabric.packets, fabric.packet_words, fabric.counters
     least_ps = NEVER
     for i in range(counters[N_DEPARTED]):
@@ -83,6 +93,9 @@ def pack_departures(fabric: Fabric, port_peer_row, ex: ExchangeState):
             for k in range(PACKET_WORDS):
                 box[np.uint64(at + k)] = words[np.uint64(packet), np.uint64(k)]
             at += PACKET_WORDS
+            for k in range(n_extra):
+                box[np.uint64(at + k)] = fabric.extra[np.uint64(packet), np.uint64(k)]
+            at += n_extra
             item = packets[np.uint64(packet)]
             if item.bits & FLAG_LAST:
                 box[np.uint64(at)] = fabric.label[np.uint64(packet)]
@@ -103,7 +116,7 @@ def pack_departures(fabric: Fabric, port_peer_row, ex: ExchangeState):
 def _unpack_link(fabric: Fabric, box, at, port, n_packet):
     """Append n_packet packets, packed from box[at] on, to a link; where the next link begins."""
     packets, words, counters = fabric.packets, fabric.packet_words, fabric.counters
-    record = fabric.ports[np.uint64(port)]
+    record, n_extra = fabric.ports[np.uint64(port)], fabric.constants[N_EXTRA]
     empty, arrival_ps = record.link_head < 0, box[np.uint64(at)]
     for _ in range(n_packet):
         packet = counters[FREE_PACKET]
@@ -112,6 +125,9 @@ def _unpack_link(fabric: Fabric, box, at, port, n_packet):
         for k in range(PACKET_WORDS):
             words[np.uint64(packet), np.uint64(k)] = box[np.uint64(at + k)]
         at += PACKET_WORDS
+        for k in range(n_extra):
+            fabric.extra[np.uint64(packet), np.uint64(k)] = box[np.uint64(at + k)]
+        at += n_extra
         item.next = -1
         if item.bits & FLAG_LAST:
             fabric.label[np.uint64(packet)] = box[np.uint64(at)]
@@ -148,19 +164,30 @@ def unpack_arrivals(fabric: Fabric, ex: ExchangeState):
 
 
 @loop_kernel
-def run_rounds(loop, ex: ExchangeState, fabric: Fabric, nic: Nic, work: Work, rows: Rows, port_peer_row):
+def run_rounds(
+    loop,
+    ex: ExchangeState,
+    fabric: Fabric,
+    buffers: Buffers,
+    routing: Routing,
+    nic: Nic,
+    work: Work,
+    rows: Rows,
+    port_peer_row,
+):
     """Rounds until the run is over, until it is time to pause, or until something is short."""
     while True:
         if not unpack_arrivals(fabric, ex):
             return SHORT_OF_ARRIVING_PACKETS
         if not open_round(loop, ex, fabric.node_time[1]):
             return ROUND_DONE
-        short = advance(fabric, nic, work, rows, loop[HORIZON])
+        short = advance(fabric, buffers, nic, work, rows, loop[HORIZON])
         if short:
             leave_round(loop, ex)
             return short
         least_ps = fabric.node_time[1]
         if ex.n_rank[0] > 1:
             least_ps = min(least_ps, pack_departures(fabric, port_peer_row, ex))
-        if close_round(loop, ex, least_ps):
-            return ROUND_PAUSE
+        code = close_round(loop, ex, least_ps)
+        if code != 0:
+            return code

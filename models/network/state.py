@@ -30,6 +30,25 @@ PORT = record(
     ]
 )
 
+# A port of a managed switch: the same bytes, with queues of its own (QUEUE) instead of the two chains.
+MANAGED_PORT = record(
+    [
+        ("link_head", np.int32),
+        ("link_tail", np.int32),
+        ("frame_head", np.int32),  # PFC frames that wait, before everything else
+        ("frame_tail", np.int32),
+        ("waiting", np.int32),  # bit q: packets wait in queue q
+        ("paused", np.int32),  # bit q: the receiver has paused queue q
+        ("free_at_ps", np.int64),  # from here on as in PORT
+        ("tx_bytes", np.int64),
+        ("delay_ps", np.int64),
+        ("queued_bytes", np.int32),
+        ("max_queued_bytes", np.int32),
+        ("ps_per_byte", np.int32),
+        ("ecn_min_bytes", np.int32),
+    ]
+)
+
 # What a port needs less often.
 PORT_INFO = record(
     [
@@ -42,7 +61,7 @@ PORT_INFO = record(
         ("receiver", np.int32),  # node at the other end
         ("is_here", np.int32),  # 1 if that node is on this rank
         ("wait_next", np.int32),  # chain of ports of a switch with packets waiting; NOT_CHAINED: not in it
-        ("spare", np.int32),
+        ("is_ns3", np.int32),  # 1: times as ns-3 truncates them
     ]
 )
 NOT_CHAINED = -2
@@ -54,6 +73,11 @@ NODE = record(
         ("first_mask", np.int64),  # its words of `mask`: bit i says that in-link i carries packets
         ("safe_ps", np.int64),  # least delay of a used link into it from its own LP, else NEVER
         ("wake_ps", np.int64),  # least wake_ps of its streams
+        ("first_timer", np.int64),  # a host's min-tree in Nic.timers
+        ("n_timer", np.int32),  # its leaves, 0: no timers
+        ("is_lossy", np.int32),  # 1: packets can be lost on a link into it
+        ("next_change", np.int32),  # its links' changes that are ahead: changes[next_change .. end_change - 1]
+        ("end_change", np.int32),
         ("wait_head", np.int32),  # first port with packets waiting
         ("first_out", np.int32),  # a host's NIC ports are out_port[first_out .. end_out - 1]
         ("end_out", np.int32),
@@ -71,6 +95,17 @@ NIC_PORT = record(
         ("n_pair", np.int64),
         ("first_ready", np.int64),  # where its set in `ready` begins
         ("last_served", np.int64),  # round robin: local index of the queue pair served last
+        ("paused", np.int64),  # bit q: the switch has paused queue q
+        ("paused_since_ps", np.int64),
+        ("paused_ps", np.int64),
+    ]
+)
+NS3_PORT = record(  # a host's port in ns-3 mode: see ns3_nic
+    [
+        ("poke_ps", np.int64),  # something changed: look at once
+        ("complete_ps", np.int64),  # the transmission ends, NEVER: idle
+        ("timer_ps", np.int64),  # wake-up for a pacing time
+        ("n_listed", np.int64),
     ]
 )
 MAX_QUEUE_BYTES = 2**31 - 2**17  # a queue beyond this stops the run
@@ -84,35 +119,70 @@ PACKET = record(
         ("path", np.int32),  # row of path_port with the next port to take
         ("size_bytes", np.uint16),  # on the wire
         ("bits", np.uint8),
-        ("spare", np.uint8),
+        ("queue", np.uint8),  # of the ports on its way; of a PFC frame: the queue that it is about
     ]
 )
-FLAG_ACK, FLAG_MARKED, FLAG_LAST = 1, 2, 4  # marked: CE on data, its echo on an ACK; last: ends a message
+# marked: CE on data, its echo on an ACK; last: ends a message; frame: PFC, pause if `sequence` is 1, resume if 0
+FLAG_ACK, FLAG_MARKED, FLAG_LAST, FLAG_NACK, FLAG_CNP, FLAG_FRAME = 1, 2, 4, 8, 16, 32
 
+# What a packet carries beyond, one row of int64 in Fabric.extra: as many columns as the run needs.
+EXTRA_SENT_PS = 0  # when the NIC started it
+EXTRA_N_HOP = 1  # INT: path id << PATH_ID_SHIFT | hops stamped so far; PINT: the code of the largest utilisation
+PATH_ID_SHIFT, N_HOP_MASK = 8, 255
+EXTRA_HOPS = 2  # INT: per hop its time, the bytes its port had sent, the bytes that waited, the port's rate
+WORDS_PER_HOP = 4
+
+# Four cache lines: what every packet needs of the sender, what else the sender has, and the receiver's.
 QUEUE_PAIR = record(
     [
-        ("next_byte", np.int64),  # sender: first byte not sent yet
-        ("acked_byte", np.int64),  # sender: first byte not acknowledged
-        ("message_end", np.int64),  # sender: end of the message being sent
-        ("posted_end", np.int64),  # sender: end of the last message posted
+        ("next_byte", np.int64),  # first byte to send next
+        ("acked_byte", np.int64),  # first byte not acknowledged
+        ("message_end", np.int64),  # end of the message being sent
+        ("posted_end", np.int64),  # end of the last message posted
         ("next_send_ps", np.int64),  # pacing: no data packet earlier
         ("rate_bps", np.int64),
-        ("window_bytes", np.int64),  # current window
-        ("expected_byte", np.int64),  # receiver
-        ("max_window_bytes", np.int64),
-        ("line_rate_bps", np.int64),
+        ("window_bytes", np.int64),  # current window, NO_WINDOW: none
+        ("high_byte", np.int64),  # first byte never sent
+        ("resend_byte", np.int64),  # selective repeat: from here to lost_byte, what is not held is sent again
+        ("lost_byte", np.int64),
+        ("sent_bytes", np.int64),  # payload that left, resends included
         ("first_message", np.int32),  # oldest message that is not fully acknowledged
         ("sending_message", np.int32),
-        ("last_message", np.int32),
         ("n_marked", np.int32),  # marked packets of the oldest message
         ("port", np.int32),  # the sender's port
         ("data_path", np.int32),  # first row of path_port
+        ("law_row", np.int32),  # parameters of the congestion control
+        ("is_done", np.int32),  # ns-3 mode: its only message is acknowledged, and it is gone
+        ("last_size_bytes", np.uint16),  # of the packet sent last
+        ("queue", np.uint8),
+        ("n_backoff", np.uint8),  # timeouts since anything was acknowledged
+        ("resent_bytes", np.int64),  # of the oldest message
+        ("line_rate_bps", np.int64),
+        ("max_window_bytes", np.int64),  # 0: none
+        ("deadline_ps", np.int64),  # retransmission timeout, NEVER: nothing in flight
+        ("check_ps", np.int64),  # when the timeout is looked at next, at most deadline_ps
+        ("recover_byte", np.int64),  # the recovery lasts until this is acknowledged, 0: there is none
+        ("last_message", np.int32),
+        ("timer_leaf", np.int32),  # in its host's tree
+        ("node", np.int32),  # the sender's host
+        ("sacked_range", np.int32),  # selective repeat: what the receiver holds out of order, chain of RANGE
+        ("expected_byte", np.int64),  # receiver from here on: the next byte in order
+        ("received_bytes", np.int64),  # payload that arrived, of any kind
+        ("nack_byte", np.int64),  # what the last NACK asked for
+        ("nack_after_ps", np.int64),  # and until when it is not repeated
+        ("cnp_after_ps", np.int64),  # no CNP before
         ("ack_path", np.int32),
-        ("waiting_stream", np.int32),  # receiver: stream that consumes its messages, -1 if none
-        ("n_arrived", np.int32),  # receiver: messages that arrived and were not consumed
+        ("waiting_stream", np.int32),  # stream that consumes its messages, -1 if none
+        ("n_arrived", np.int32),  # messages that arrived and were not consumed
+        ("n_unacked", np.int32),  # packets since the last ACK
+        ("held_range", np.int32),  # selective repeat: what came before its turn, chain of RANGE
+        ("early_end", np.int32),  # messages that end there, chain of RANGE (end, flow id)
+        ("first_part", np.int32),  # the first of the queue pairs that share its messages: itself if it has them alone
         ("spare", np.int32),
     ]
 )
+NO_WINDOW = 2**62
+RANGE = record([("first_byte", np.int64), ("end_byte", np.int64), ("next", np.int64)])
 
 MESSAGE = record(
     [
@@ -124,6 +194,45 @@ MESSAGE = record(
         ("tag", np.int32),
     ]
 )
+
+# Managed switches (`managed_switch`). A port's egress side beyond MANAGED_PORT:
+EGRESS = record(
+    [
+        ("turn", np.int64),  # the data queue served last
+        ("paused_since_ps", np.int64),  # of any queue
+        ("paused_ps", np.int64),  # total time with any queue paused
+        ("n_pause", np.int64),  # pause frames received
+        ("n_frame", np.int64),  # PFC frames sent
+    ]
+)
+QUEUE = record([("head", np.int32), ("tail", np.int32), ("queued_bytes", np.int32), ("deficit_bytes", np.int32)])
+
+# A port as its receiving switch sees it: an ingress port.
+INLET = record(
+    [
+        ("headroom_bytes", np.int64),  # per queue
+        ("alpha_1024", np.int32),
+        ("peer", np.int32),  # the port back
+        ("loss_probability", np.float64),
+        ("n_loss_draw", np.int64),
+        ("up_since_ps", np.int64),  # NEVER: the link is down
+    ]
+)
+INGRESS = record(  # per ingress port and queue: what the switch holds of it
+    [
+        ("held_bytes", np.int64),  # in the reserve and the shared pool
+        ("headroom_bytes", np.int32),  # in the headroom
+        ("is_pausing", np.int32),  # 1: the sender has been told to pause
+    ]
+)
+SWITCH = record(
+    [
+        ("pool_bytes", np.int64),  # buffer without reserves and headrooms; 2**62: unlimited
+        ("shared_bytes", np.int64),  # in use of it
+        ("n_pausing", np.int64),  # ingress queues that pause their senders
+    ]
+)
+DROP_BUFFER, DROP_LOSS, DROP_LINK = range(3)  # columns of Buffers.drops
 
 # Scalars that change, in `counters` (int64[N_COUNTER]).
 (
@@ -140,8 +249,11 @@ MESSAGE = record(
     FAULT,
     FAULT_NODE,
     LAST_EVENT_PS,  # time of the last event at a host; every run ends with one
-) = range(13)
-N_COUNTER = 16
+    N_TIMEOUT,
+    FREE_RANGE,
+    N_FREE_RANGE,
+) = range(16)
+N_COUNTER = 20
 
 # Scalars that do not, in `constants` (int64[N_CONSTANT]).
 (
@@ -154,11 +266,59 @@ N_COUNTER = 16
     NEED_PACKETS,
     NEED_MESSAGES,
     NEED_ROWS,
-) = range(9)
-N_CONSTANT = 16
+    N_EXTRA,  # columns of Fabric.extra
+    TELEMETRY,  # TELEMETRY_*
+    IS_NS3,  # 1: ns-3's packets, times and NIC (models.network.ns3_nic)
+    INT_MULTI,
+    WINDOW_MODE,  # parameters.WINDOW_*; WINDOW_BY_LAW
+    TIMEOUT_PS,  # 0: nothing is ever lost
+    MAX_TIMEOUT_PS,
+    NACK_INTERVAL_PS,
+    ACK_EVERY,
+    CNP_INTERVAL_PS,
+    N_QUEUE,
+    SCHEDULER,
+    RESERVE_BYTES,
+    RESUME_OFFSET_BYTES,
+    FRAME_BYTES,
+    HAS_PFC,
+    HAS_BUFFER,
+    NS3_CHUNK_BYTES,
+    NS3_ACK_INTERVAL_BYTES,
+    NS3_BACK_TO_ZERO,
+    NS3_ACK_QUEUE_MASK,  # queues that stop a host's ACKs while they are paused
+    NS3_IGNORES_PFC,
+    NS3_RATE_BOUND,
+    PINT_RTT_PS,
+    IS_LOSSY,  # 1: packets may be lost or come out of order
+    IS_SELECTIVE,  # 1: selective repeat
+    REORDER_BYTES,
+    N_PART,  # queue pairs that share each message
+    SACK_COLUMN,  # of Fabric.extra: first byte and end of the range that an acknowledgement names
+) = range(38)
+N_CONSTANT = 40
+TELEMETRY_NONE, TELEMETRY_INT, TELEMETRY_PINT = range(3)
+WINDOW_BY_LAW = 2
+
+# What `law`, int64[N_LAW], holds: addresses, valid in this process only, and sizes.
+(
+    LAW_FLOWS,
+    LAW_FLOW_BYTES,
+    LAW_EVENT,
+    LAW_PARAMETERS,
+    LAW_PARAMETER_BYTES,
+    LAW_SCRATCH,
+    LAW_ON_ACK,
+    LAW_ON_CNP,
+    LAW_ON_TIMER,
+    LAW_ON_TIMEOUT,
+) = range(10)
+N_LAW = 16
 
 # Columns of the row buffers.
-FLOW_COLUMNS = ("flow_id", "queue_pair", "size_bytes", "start_ps", "finish_ps", "ecn_marks", "tag")
+FLOW_COLUMNS = (
+    "flow_id", "queue_pair", "size_bytes", "start_ps", "finish_ps", "ecn_marks", "tag", "retransmitted_bytes",
+)  # fmt: skip
 ARRIVAL_COLUMNS = ("flow_id", "delivered_ps")
 TASK_COLUMNS = ("task_id", "gpu", "iteration", "kind", "stream", "start_ps", "end_ps", "bytes")
 N_ROW = 2**15
@@ -173,6 +333,9 @@ class Fabric(NamedTuple):
     packets: np.ndarray  # PACKET[n_packet]
     packet_words: np.ndarray  # int64[n_packet, 4]  the same memory, for moving packets between ranks
     label: np.ndarray  # int64[n_packet]  flow id, in packets that end a message
+    extra: np.ndarray  # int64[n_packet, n_extra]  see EXTRA_*
+    pint: np.ndarray  # float64[1]  base of the logarithm in which utilisations are carried
+    dropped: np.ndarray  # int64[n_qp, 2]  payload bytes and ACKs of each queue pair that were dropped or lost
     path_port: np.ndarray  # int32[]  ports of every path in order, each path closed by -1
     mask: np.ndarray  # int64[]  see NODE.first_mask
     node_time: np.ndarray  # int64[2 * size]  min-tree of next event times
@@ -192,13 +355,85 @@ class Nic(NamedTuple):
     ready: np.ndarray  # int64[]  sets (bits.py) of queue pairs with bytes to send and room in their windows
     out_port: np.ndarray  # int32[]  see NODE.first_out
     messages: np.ndarray  # MESSAGE[n_message]
-    control: np.ndarray  # congestion control's own record per queue pair
-    control_constants: np.ndarray  # float64[]
+    control: np.ndarray  # int64[n_qp, n_word]  the congestion control's FLOW records as words
+    event: np.ndarray  # int64[]  the EVENT record as words: what a handler is told
+    law: np.ndarray  # int64[N_LAW]  its handlers, see LAW_*
+    ranges: np.ndarray  # RANGE[]  pool
+    parts: np.ndarray  # int32[n_qp, n_part]  queue pairs that share the messages of the first one; not used if alone
+    timers: np.ndarray  # int64[]  min-trees of hosts' timers, see NODE.first_timer
+    timer_pair: np.ndarray  # int32[]  queue pair of a leaf, at the tree's first place + leaf
+    ns3_ports: np.ndarray  # NS3_PORT[n_port], or of one row without ns-3 mode
+    ns3_listed: np.ndarray  # int32[n_qp]  ns-3's list of queue pairs of each port, from NIC_PORT.first_pair on
+
+
+class Buffers(NamedTuple):
+    """What managed switches have beyond Fabric: queues, shared buffers, PFC. Rows exist for every port and node."""
+
+    managed: np.ndarray  # MANAGED_PORT[n_port]  the memory of Fabric.ports
+    egress: np.ndarray  # EGRESS[n_port]
+    queues: np.ndarray  # QUEUE[n_port * n_queue]
+    inlets: np.ndarray  # INLET[n_port]
+    ingress: np.ndarray  # INGRESS[n_port * n_queue]
+    switches: np.ndarray  # SWITCH[n_node]
+    drops: np.ndarray  # int64[n_port, 3]  packets, see DROP_*
+    weight_bytes: np.ndarray  # int64[n_queue]  a weighted queue's share of a turn
+    changes: np.ndarray  # LINK_CHANGE[], see NODE.next_change
+    utilisation: np.ndarray  # float64[n_port, 3]  PINT: utilisation, time and size of the packet sent last
+
+
+# How a packet without a fixed path finds its next port: `forwarding`.
+ROUTE = record(
+    [
+        ("dst", np.int64),
+        ("header_0", np.int64),  # what ECMP hashes: addresses and ports
+        ("header_1", np.int64),
+        ("header_2", np.int64),
+        ("policy", np.int64),  # parameters.ECMP ..
+    ]
+)
+FIRST_ROUTE = -2  # path_port holds FIRST_ROUTE - i instead of a port where packets take route i from here on
+
+# What `settings`, int64[N_ROUTING_SETTING], holds.
+ECMP_SEED, FLOWLET_GAP_PS = range(2)
+N_ROUTING_SETTING = 4
+
+
+class Routing(NamedTuple):
+    """Next hops by destination, one set of tables per epoch: from epoch_ps[e] on, until the next one begins."""
+
+    routes: np.ndarray  # ROUTE[n_route]
+    epoch_ps: np.ndarray  # int64[n_epoch]
+    component: np.ndarray  # int32[n_epoch, n_node]  component of a switch among the links that are up, -1 for hosts
+    local: np.ndarray  # int32[n_epoch, n_node]  row of a switch within its component
+    attach_start: np.ndarray  # int64[n_epoch, n_node + 1]  a host's groups are attach_group[start .. next start - 1]
+    attach_group: np.ndarray  # int64[]
+    group_component: np.ndarray  # int32[n_group]  groups of all epochs
+    group_first: np.ndarray  # int64[n_group]  candidates of the component's first switch: row of way_start
+    way_start: np.ndarray  # int64[]
+    way_port: np.ndarray  # int32[]
+    is_up: np.ndarray  # uint8[n_epoch, n_port]
+    port_src: np.ndarray  # int64[n_port]
+    in_start: np.ndarray  # int64[n_node + 1]  the ports into a node are in_start[node] .. in_start[node + 1] - 1
+    flowlets: np.ndarray  # int64[n_node, n_flowlet, 2]  a switch's flowlet table: port, time of the last packet
+    settings: np.ndarray
+
+
+# A link that changes: rows of one node, in order of time.
+LINK_CHANGE = record(
+    [
+        ("time_ps", np.int64),
+        ("rate_bps", np.int64),
+        ("loss_probability", np.float64),
+        ("port", np.int32),
+        ("is_up", np.int32),
+        ("is_sender", np.int64),  # 1: of the node that sends on the port; 0: of the one at its other end
+    ]
+)
 
 
 class Rows(NamedTuple):
     """Finished rows on their way to the result tables; Python empties them."""
 
-    flow: np.ndarray  # int64[N_ROW, 7]
+    flow: np.ndarray  # int64[N_ROW, 8]
     arrival: np.ndarray  # int64[N_ROW, 2]
     task: np.ndarray  # int64[N_ROW, 8]

@@ -26,7 +26,7 @@ FAULT_QUEUE_OVERFLOW = 1
 
 
 @step_kernel
-def _gather_links(node, begin_ps, ports, packets, mask, link_slot, link_key, shift):
+def gather_links(node, begin_ps, ports, packets, mask, link_slot, link_key, shift):
     """Fill the winner tree with the heads of this switch's in-links that carry packets; return its leaf count."""
     n_active = 0
     first_word, first_port = node.first_mask, node.first_in
@@ -52,7 +52,7 @@ def _gather_links(node, begin_ps, ports, packets, mask, link_slot, link_key, shi
 
 
 @step_kernel
-def _replace_key(link_key, leaf, key):
+def replace_key(link_key, leaf, key):
     i = np.uint64(leaf)
     link_key[i] = key
     while i > np.uint64(1):
@@ -92,7 +92,7 @@ def run_switches(fabric: Fabric, todo, n_run, begin_ps, horizon_ps):
         node_id = todo[np.uint64(i_node)]
         node = nodes[np.uint64(node_id)]
         bound_ps = min(horizon_ps, begin_ps + node.safe_ps)
-        n_leaf = _gather_links(node, begin_ps, ports, packets, mask, link_slot, link_key, shift)
+        n_leaf = gather_links(node, begin_ps, ports, packets, mask, link_slot, link_key, shift)
         while True:
             key = link_key[np.uint64(1)]
             now_ps = begin_ps + (key >> shift)
@@ -105,7 +105,7 @@ def run_switches(fabric: Fabric, todo, n_run, begin_ps, horizon_ps):
             key = NEVER
             if following >= 0:
                 key = ((packets[np.uint64(following)].arrival_ps - begin_ps) << shift) | slot
-            _replace_key(link_key, n_leaf + slot, key)
+            replace_key(link_key, n_leaf + slot, key)
             n_event += 1
             item = packets[np.uint64(packet)]
             port = np.int64(path_port[np.uint64(item.path)])

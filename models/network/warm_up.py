@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from models.network.build import NetworkParameters
 from models.network.model import NetworkModel
+from models.network.parameters import NetworkParameters
 from models.topology.graph import make_topology
 from models.topology.paths import Paths
 from models.workload.flows import FlowList, plan_flows

@@ -7,6 +7,7 @@ from models.topology.leaf_spine import leaf_spine
 from models.topology.ns3_file import read_ns3_next_hops, read_ns3_topology
 from models.topology.rail_optimised import rail_optimised
 from models.topology.routing import Paths, max_base_rtt, path_base_rtt, route_pairs
+from models.topology.three_tier import three_tier
 
 __all__ = [
     "Paths",
@@ -22,5 +23,6 @@ __all__ = [
     "read_ns3_next_hops",
     "read_ns3_topology",
     "route_pairs",
+    "three_tier",
     "tx_ps",
 ]

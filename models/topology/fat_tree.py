@@ -5,7 +5,8 @@ Wired as the reference case h_ft8_perm of ns-3: the same node ids, so the same E
 
 from fractions import Fraction
 
-from models.topology.graph import Link, Topology, make_topology
+from models.topology.graph import Topology
+from models.topology.three_tier import three_tier
 from pdes.errors import ConfigError
 
 
@@ -27,26 +28,10 @@ def fat_tree(
         raise ConfigError("topology.k", f"{k} pods", "An even number from 2 on is accepted")
     half = k // 2
     hosts_per_edge = _hosts_per_edge(half, oversubscription)
-    n_edge = k * half
-    n_host = n_edge * hosts_per_edge
-    agg_0, core_0 = n_host + n_edge, n_host + 2 * n_edge
-    links: list[Link] = [(x, n_host + x // hosts_per_edge, host_rate_bps, host_delay_ps) for x in range(n_host)]
-    links += [
-        (n_host + edge, agg_0 + edge // half * half + j, fabric_rate_bps, fabric_delay_ps)
-        for edge in range(n_edge)
-        for j in range(half)
-    ]
-    links += [
-        (agg_0 + agg, core_0 + agg % half * half + i, fabric_rate_bps, fabric_delay_ps)
-        for agg in range(n_edge)
-        for i in range(half)
-    ]
-    node_name = [f"host{x}" for x in range(n_host)] + [f"edge{x}" for x in range(n_edge)]
-    node_name += [f"agg{x}" for x in range(n_edge)] + [f"core{x}" for x in range(half * half)]
-    n_switch = len(node_name) - n_host
-    server = [*range(n_host), *[-1] * n_switch]
-    name = f"fat-tree k={k}, {n_host} hosts" + (f", {oversubscription:g}:1" if hosts_per_edge != half else "")
-    return make_topology(name, node_name, [False] * n_host + [True] * n_switch, server, links)
+    name = f"fat-tree k={k}, {k * half * hosts_per_edge} hosts"
+    name += f", {oversubscription:g}:1" if hosts_per_edge != half else ""
+    sizes = (k, half, half, half * half, hosts_per_edge)
+    return three_tier(*sizes, host_rate_bps, fabric_rate_bps, host_delay_ps, fabric_delay_ps, name)
 
 
 def _hosts_per_edge(half: int, oversubscription: float) -> int:

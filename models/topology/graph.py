@@ -43,6 +43,8 @@ class Topology:
     """int64[n_port]; propagation, >= 0."""
     port_peer: np.ndarray
     """int64[n_port]; the opposite direction of the same link."""
+    port_loss: np.ndarray
+    """float64[n_port]; the probability that a packet sent by the port is lost at random on its way, 0 by default."""
 
     @property
     def n_node(self) -> int:
@@ -64,17 +66,31 @@ class Topology:
         """int64[n_node + 1]; the ports towards node v are in_start[v] .. in_start[v + 1] - 1."""
         return np.searchsorted(self.port_dst, np.arange(self.n_node + 1)).astype(np.int64)
 
+    @cached_property
+    def nic_rate_bps(self) -> np.ndarray:
+        """int64[n_host]; a host's slowest port: its NIC, even if it has faster links inside its server. 0: no port."""
+        most = np.iinfo(np.int64).max
+        slowest = np.full(self.n_node, most)
+        np.minimum.at(slowest, self.port_src, self.port_rate_bps)
+        return np.where(slowest < most, slowest, 0)[self.host]
+
     def in_ports(self, node: int) -> range:
         """Ids of the ports that send to `node`, ascending."""
         return range(int(self.in_start[node]), int(self.in_start[node + 1]))
 
 
 def make_topology(
-    name: str, node_name: Sequence[str], is_switch: Sequence[bool], server: Sequence[int], links: Sequence[Link]
+    name: str,
+    node_name: Sequence[str],
+    is_switch: Sequence[bool],
+    server: Sequence[int],
+    links: Sequence[Link],
+    link_loss: Sequence[float] | None = None,
 ) -> Topology:
     """Sort the two ports of every link into the canonical order and check that the parts fit together.
 
     links: (node, node, rate_bps > 0, delay_ps >= 0); parallel links are allowed, a link of a node to itself is not.
+    link_loss: for each link, the probability that a packet is lost at random, in either direction; None: 0.
     Raises ConfigError that names the link.
     """
     n_node = len(node_name)
@@ -89,6 +105,9 @@ def make_topology(
     order = np.lexsort((link, src, dst))
     port_of = np.empty(2 * n_link, np.int64)
     port_of[order] = np.arange(2 * n_link)
+    loss = np.zeros(n_link) if link_loss is None else np.array(link_loss, np.float64)
+    if len(loss) != n_link or not ((loss >= 0) & (loss <= 1)).all():
+        raise ConfigError(f"topology {name}", "loss that is not one probability per link", "Accepted: 0 to 1 each")
     is_switch_array = np.array(is_switch, dtype=np.bool_)
     return Topology(
         name=name,
@@ -101,6 +120,7 @@ def make_topology(
         port_rate_bps=rate_bps[link[order]],
         port_delay_ps=delay_ps[link[order]],
         port_peer=port_of[(order + n_link) % max(2 * n_link, 1)],
+        port_loss=loss[link[order]],
     )
 
 

@@ -8,6 +8,7 @@ ids are kept: ECMP hashes them. As in ns-3, what follows the promised links is n
 from pathlib import Path
 
 from models.topology.graph import Link, Topology, make_topology
+from models.topology.ns3_time import ns3_delay_ps, ns3_rate_bps
 from pdes.errors import ConfigError
 from pdes.units import QuantityError, parse_duration_ps, parse_rate_bps
 
@@ -18,11 +19,11 @@ Line = tuple[int, list[str]]
 """A line with text: its number, from 1, and its words."""
 
 
-def read_ns3_topology(path: str | Path, gpus_per_server: int = 1) -> Topology:
+def read_ns3_topology(path: str | Path, gpus_per_server: int = 1, is_ns3: bool = False) -> Topology:
     """Read a topology file; host x (by ascending id) belongs to server x // gpus_per_server.
 
-    SimAI's header brings its own gpus_per_server. Raises ConfigError with the file and the line number; an error
-    rate above zero is refused: random loss is not modelled.
+    SimAI's header brings its own gpus_per_server. A link's error rate becomes its random loss. is_ns3: rates and delays
+    are cut off as ns-3 does, to whole bit/s and ns; else they are exact. Raises ConfigError with the file and the line.
     """
     path = Path(path)
     lines = read_lines(path)
@@ -30,7 +31,7 @@ def read_ns3_topology(path: str | Path, gpus_per_server: int = 1) -> Topology:
         raise ConfigError(str(path), "an empty file", "Accepted: 'nodes switches links', switch ids, links")
     n_node, gpus_per_server, n_nvswitch, n_switch, n_link = _header(path, lines[0], gpus_per_server)
     switches, n_used = _switch_ids(path, lines[1:], n_switch, n_node)
-    links = _links(path, lines[1 + n_used :], n_link, n_node)
+    links, loss = _links(path, lines[1 + n_used :], n_link, n_node, is_ns3)
     nvswitches, all_switches = set(switches[:n_nvswitch]), set(switches)
     host_rank = {node: i for i, node in enumerate(node for node in range(n_node) if node not in all_switches)}
     if not host_rank:
@@ -43,7 +44,7 @@ def read_ns3_topology(path: str | Path, gpus_per_server: int = 1) -> Topology:
         for node in range(n_node)
     ]
     is_switch = [node in all_switches for node in range(n_node)]
-    return make_topology(f"{path.name}, {len(host_rank)} {kind}s", node_name, is_switch, server, links)
+    return make_topology(f"{path.name}, {len(host_rank)} {kind}s", node_name, is_switch, server, links, loss)
 
 
 def read_ns3_next_hops(path: str | Path) -> dict[tuple[int, int], list[int]]:
@@ -108,14 +109,15 @@ def _switch_ids(path: Path, lines: list[Line], n_switch: int, n_node: int) -> tu
     return ids, len(lines)
 
 
-def _links(path: Path, lines: list[Line], n_link: int, n_node: int) -> list[Link]:
-    links = [_link(path, line, n_node) for line in lines[:n_link]]
+def _links(path: Path, lines: list[Line], n_link: int, n_node: int, is_ns3: bool) -> tuple[list[Link], list[float]]:
+    """The promised links, and the probability of loss of each."""
+    links = [_link(path, line, n_node, is_ns3) for line in lines[:n_link]]
     if len(links) < n_link:
         raise ConfigError(str(path), f"ends after {len(links)} links", f"The header promises {n_link}")
-    return links
+    return [link for link, _ in links], [loss for _, loss in links]
 
 
-def _link(path: Path, line: Line, n_node: int) -> Link:
+def _link(path: Path, line: Line, n_node: int, is_ns3: bool) -> tuple[Link, float]:
     words = line[1]
     if len(words) != 5:
         raise _bad_line(path, line, f"{len(words)} words", f"Accepted: {LINK_WORDS}")
@@ -123,7 +125,7 @@ def _link(path: Path, line: Line, n_node: int) -> Link:
     if not (0 <= end_a < n_node and 0 <= end_b < n_node and end_a != end_b):
         raise _bad_line(path, line, f"a link of nodes {end_a} and {end_b}", f"Accepted: two ids in 0..{n_node - 1}")
     try:
-        rate_bps, delay_ps = parse_rate_bps(words[2]), parse_duration_ps(words[3])
+        rate_bps, delay_ps = _speed(words[2], words[3], is_ns3)
     except QuantityError as error:
         raise _bad_line(path, line, error.found, error.accepted) from error
     if rate_bps == 0:
@@ -132,9 +134,22 @@ def _link(path: Path, line: Line, n_node: int) -> Link:
         error_rate = float(words[4])
     except ValueError:
         raise _bad_line(path, line, f"the error rate '{words[4]}'", f"Accepted: {LINK_WORDS}") from None
-    if error_rate != 0:
-        raise _bad_line(path, line, f"the error rate {words[4]}", "Only 0: random loss is not modelled yet")
-    return end_a, end_b, rate_bps, delay_ps
+    if not 0 <= error_rate <= 1:
+        raise _bad_line(path, line, f"the error rate {words[4]}", "A probability is accepted, 0 to 1")
+    return (end_a, end_b, rate_bps, delay_ps), error_rate
+
+
+def _speed(rate: str, delay: str, is_ns3: bool) -> tuple[int, int]:
+    """(rate_bps, delay_ps); what ns-3 does not read gets the message of the exact reader. Raises QuantityError."""
+    if is_ns3:
+        rate_bps, delay_ps = ns3_rate_bps(rate), ns3_delay_ps(delay)
+        if rate_bps is not None and delay_ps is not None:
+            return rate_bps, delay_ps
+        parse_rate_bps(rate)
+        if delay_ps is None:
+            parse_duration_ps(delay)
+        raise QuantityError(f"'{rate} {delay}', which ns-3 does not read", f"Accepted: {LINK_WORDS}")
+    return parse_rate_bps(rate), parse_duration_ps(delay)
 
 
 def _join_nvswitches(server: list[int], nvswitches: set[int], links: list[Link]) -> None:

@@ -1,7 +1,7 @@
 """Flow lists: messages with a start time each, from ns-3's `flow.txt` or a CSV file.
 
 A source's flows are one stream that posts them in order of (start, flow id). Flow ids are the order of the file. By
-default every flow has a queue pair of its own, as in ns-3; `per-pair` shares one between two hosts.
+default every flow has a queue pair of its own, as in ns-3; `per-pair` shares one between two hosts and priority.
 """
 
 from dataclasses import dataclass
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from models.topology.ns3_time import ns3_start_ps
 from models.workload.plan import WorkloadPlan
 from models.workload.program import OP_START, OPERATION, STREAM, WAITING_TIME
 from pdes.errors import ConfigError, SimError
@@ -17,12 +18,17 @@ from pdes.errors import ConfigError, SimError
 PS_PER_S = 10**12
 MAX_START_PS = 2**62 // 2
 MAX_NUMBER = 2**61
+N_PRIORITY = 8
+NO_PRIORITY = -1  # the config's
 CSV_COLUMNS = ("src", "dst", "size_bytes", "start_ps")
 
 
 @dataclass(frozen=True)
 class FlowList:
-    """Flows in file order. src and dst: host numbers for a CSV, node ids for ns-3 (`node_ids`)."""
+    """Flows in file order. src and dst: host numbers for a CSV, node ids for ns-3 (`node_ids`).
+
+    priority: int64[n_flow] 0..7, or NO_PRIORITY; None: of no flow.
+    """
 
     src: np.ndarray
     dst: np.ndarray
@@ -31,6 +37,7 @@ class FlowList:
     dport: np.ndarray
     tag: tuple[str, ...]
     node_ids: bool = False
+    priority: np.ndarray | None = None
 
 
 def _number(text: str, where: str, what: str) -> int:
@@ -50,8 +57,11 @@ def _read_lines(path: Path) -> list[str]:
         raise ConfigError(str(path), f"cannot be read ({error})", "a readable text file with flows") from None
 
 
-def read_ns3_flows(path: Path) -> FlowList:
-    """ns-3's `flow.txt`: a count, then "src dst priority dport bytes start_s" per line. ConfigError names the line."""
+def read_ns3_flows(path: Path, is_ns3: bool = False) -> FlowList:
+    """ns-3's `flow.txt`: a count, then "src dst priority dport bytes start_s" per line. ConfigError names the line.
+
+    is_ns3: starts are cut off to whole ns as ns-3 does; else to whole ps.
+    """
     lines = [(i + 1, line.split()) for i, line in enumerate(_read_lines(path)) if line.strip()]
     if not lines:
         raise ConfigError(str(path), "is empty", "a count, then one flow per line")
@@ -65,30 +75,50 @@ def read_ns3_flows(path: Path) -> FlowList:
         where = f"{path}, line {number}"
         if len(words) < 6:
             raise ConfigError(where, f"{len(words)} columns", "6: src dst priority dport bytes start_s")
-        src, dst, _, dport, size = (
+        src, dst, priority, dport, size = (
             _number(w, where, n) for w, n in zip(words, ("src", "dst", "priority", "dport", "bytes"), strict=False)
         )
-        try:
-            start_ps = int(Fraction(words[5]) * PS_PER_S)
-        except (ValueError, ZeroDivisionError):
-            raise ConfigError(where, f"start {words[5]!r}", "seconds, a number") from None
-        rows.append((src, dst, size, start_ps, dport))
+        start_ps = _start_ps(words[5], where, is_ns3)
+        rows.append((src, dst, size, start_ps, dport, _priority(priority, where)))
         _check_row(where, src, dst, size, start_ps)
-    table = np.array(rows, np.int64).reshape(-1, 5)
-    return FlowList(*(table[:, k].copy() for k in range(5)), tag=("",) * len(table), node_ids=True)
+    table = np.array(rows, np.int64).reshape(-1, 6)
+    columns = [table[:, k].copy() for k in range(6)]
+    return FlowList(*columns[:5], tag=("",) * len(table), node_ids=True, priority=columns[5])
+
+
+def _start_ps(text: str, where: str, is_ns3: bool) -> int:
+    try:
+        start_ps = ns3_start_ps(text) if is_ns3 else int(Fraction(text) * PS_PER_S)
+    except (ValueError, ZeroDivisionError):
+        start_ps = None
+    if start_ps is None:
+        raise ConfigError(where, f"start {text!r}", "seconds, a number")
+    return start_ps
+
+
+def _priority(number: int, where: str) -> int:
+    if not 0 <= number < N_PRIORITY:
+        raise ConfigError(where, f"priority {number}", f"0..{N_PRIORITY - 1}")
+    return number
 
 
 def read_csv_flows(path: Path) -> FlowList:
-    """A CSV file with the header src,dst,size_bytes,start_ps[,tag]; hosts by number. ConfigError names the line."""
+    """A CSV file with the header src,dst,size_bytes,start_ps[,priority][,tag]; hosts by number.
+
+    ConfigError names the line.
+    """
     lines = _read_lines(path)
     header = [w.strip() for w in lines[0].split(",")] if lines else []
     missing = [c for c in CSV_COLUMNS if c not in header]
     if missing:
         raise ConfigError(
-            f"{path}, line 1", f"header {','.join(header)!r}", f"columns {', '.join(CSV_COLUMNS)} and optionally tag"
+            f"{path}, line 1",
+            f"header {','.join(header)!r}",
+            f"columns {', '.join(CSV_COLUMNS)} and optionally priority, tag",
         )
     at = [header.index(c) for c in CSV_COLUMNS]
     tag_at = header.index("tag") if "tag" in header else -1
+    priority_at = header.index("priority") if "priority" in header else -1
     rows, tags = [], []
     for number, line in enumerate(lines[1:], start=2):
         if not line.strip():
@@ -98,10 +128,14 @@ def read_csv_flows(path: Path) -> FlowList:
             raise ConfigError(where, f"{len(words)} columns", f"{len(header)}, as in the header")
         values = [_number(words[k], where, name) for k, name in zip(at, CSV_COLUMNS, strict=True)]
         _check_row(where, *values)
-        rows.append((*values, 100))
+        priority = NO_PRIORITY
+        if priority_at >= 0:
+            priority = _priority(_number(words[priority_at], where, "priority"), where)
+        rows.append((*values, 100, priority))
         tags.append(words[tag_at] if tag_at >= 0 else "")
-    table = np.array(rows, np.int64).reshape(-1, 5)
-    return FlowList(*(table[:, k].copy() for k in range(5)), tag=tuple(tags))
+    table = np.array(rows, np.int64).reshape(-1, 6)
+    columns = [table[:, k].copy() for k in range(6)]
+    return FlowList(*columns[:5], tag=tuple(tags), priority=columns[5])
 
 
 def _check_row(where: str, src: int, dst: int, size_bytes: int, start_ps: int) -> None:
@@ -132,7 +166,7 @@ def plan_flows(flows: FlowList, n_host: int, queue_pairs: str = "per-flow", name
     if queue_pairs not in ("per-flow", "per-pair"):
         raise SimError(f"queue_pairs {queue_pairs}")
     key = flows.src * n_host + flows.dst
-    shared, pair_of = np.unique(key, return_inverse=True)
+    priority = np.full(n_flow, NO_PRIORITY, np.int64) if flows.priority is None else flows.priority
     order = np.lexsort((np.arange(n_flow), flows.start_ps, flows.src))
     if queue_pairs == "per-flow":
         by_key = np.argsort(key, kind="stable")
@@ -141,7 +175,10 @@ def plan_flows(flows: FlowList, n_host: int, queue_pairs: str = "per-flow", name
         sport[by_key] = 10000 + np.arange(n_flow) - first
         pair_of, pair_src, pair_dst, pair_dport = np.arange(n_flow), flows.src, flows.dst, flows.dport
     else:
-        sport, pair_src, pair_dst = np.full(len(shared), 10000, np.int64), shared // n_host, shared % n_host
+        shared, pair_of = np.unique(np.stack([key, priority], axis=1), axis=0, return_inverse=True)
+        pair_of, (shared_key, priority) = pair_of.reshape(-1), shared.T.copy()
+        sport = 10000 + np.arange(len(shared)) - np.searchsorted(shared_key, shared_key)
+        pair_src, pair_dst = shared_key // n_host, shared_key % n_host
         pair_dport = np.full(len(shared), 100, np.int64)
     pair_bytes = np.zeros(len(pair_src), np.int64)
     np.add.at(pair_bytes, pair_of, flows.size_bytes)
@@ -180,4 +217,5 @@ def plan_flows(flows: FlowList, n_host: int, queue_pairs: str = "per-flow", name
         kinds=(),
         stream_names=("flows",),
         facts={"flows": n_flow, "payload_bytes": int(flows.size_bytes.sum())},
+        pair_priority=priority,
     )

@@ -70,6 +70,8 @@ class WorkloadPlan:
     kinds: tuple[str, ...]
     stream_names: tuple[str, ...]
     facts: dict = field(default_factory=dict)  # what the summary says about the workload
+    n_part: int = 1  # queue pairs that share each message: pairs i * n_part .. i * n_part + n_part - 1
+    pair_priority: np.ndarray | None = None  # int64[n_pair]  0..7, 7 the highest; -1, or None for all: the config's
 
     @property
     def n_flow(self) -> int:

@@ -7,8 +7,8 @@ arrives.
 
 import numpy as np
 
-from models.network.nic import post_message
-from models.network.state import N_TASK_ROW, Fabric, Nic, Rows
+from models.network.messages import post_message, post_parts, take_parts
+from models.network.state import N_PART, N_TASK_ROW, Fabric, Nic, Rows
 from models.workload.program import (
     FLOWS_PER_ITERATION,
     N_STREAM_DONE,
@@ -54,15 +54,22 @@ def _send(fabric, nic, work, stream, operation, slot, step, now_ps):
     """Post one message of an operation: on a slot's queue pair, as its step-th flow."""
     pair = np.int64(work.slots[np.uint64(stream.first_slot + slot)])
     flow_id = stream.first_flow + stream.iteration * work.totals[FLOWS_PER_ITERATION] + operation.flow + step
-    post_message(fabric, nic, pair, operation.size_bytes, flow_id, np.int64(operation.tag), now_ps)
+    if fabric.constants[N_PART] == 1:
+        post_message(fabric, nic, pair, operation.size_bytes, flow_id, np.int64(operation.tag), now_ps)
+    else:
+        post_parts(fabric, nic, pair, operation.size_bytes, flow_id, np.int64(operation.tag), now_ps)
 
 
 @step_kernel
-def _consume(queue_pairs, slots, stream, slot):
+def _consume(nic: Nic, constants, slots, stream, slot):
     """Take one arrived message of a slot's queue pair; False, and wait for it, if none is there."""
     pair = np.int64(slots[np.uint64(stream.first_slot + slot)])
-    record = queue_pairs[np.uint64(pair)]
-    if record.n_arrived > 0:
+    record = nic.queue_pairs[np.uint64(pair)]
+    if constants[N_PART] > 1:
+        if take_parts(nic, constants, pair):
+            stream.waiting_for = WAITING_NOT
+            return True
+    elif record.n_arrived > 0:
         record.n_arrived -= 1
         stream.waiting_for = WAITING_NOT
         return True
@@ -121,7 +128,7 @@ def _advance_operation(fabric, nic, work, stream, i_stream, operation, now_ps):
             group_id = np.int64(work.slots[np.uint64(stream.first_slot + operation.slot)])
             _join_group(work, fabric.nodes, fabric.node_time, group_id, operation.time_ps, now_ps)
     elif kind == OP_RECEIVE:
-        done = _consume(nic.queue_pairs, work.slots, stream, np.int64(operation.slot))
+        done = _consume(nic, fabric.constants, work.slots, stream, np.int64(operation.slot))
     elif kind == OP_OPEN or kind == OP_PASS:
         gate_id = np.int64(work.slots[np.uint64(stream.first_slot + operation.slot)])
         done = _pass_gate(work, fabric.nodes, fabric.node_time, gate_id, kind == OP_OPEN, now_ps)
@@ -180,7 +187,7 @@ def run_stream(fabric: Fabric, nic: Nic, work: Work, rows: Rows, i_stream, now_p
                 n_sent += 1
                 continue
             slot_in = np.int64(operation.slot_in) + (0 if is_ring else np.int64(stream.step))
-            if not _consume(nic.queue_pairs, work.slots, stream, slot_in):
+            if not _consume(nic, fabric.constants, work.slots, stream, slot_in):
                 break
             stream.step += 1
             done = stream.step == operation.n_step

@@ -4,26 +4,40 @@ Quantities are text with a unit in the file and ints in ps, bytes or bit/s here;
 """
 
 from pdes.config.load import config_from_dict, load_config
+from pdes.config.network import (
+    ECN_REFERENCE_RATE_BPS,
+    LAW_TABLES,
+    BufferConfig,
+    NetworkConfig,
+    Ns3Config,
+    SchedulerConfig,
+    TransportConfig,
+)
 from pdes.config.root import Config
-from pdes.config.sections import DctcpConfig, NetworkConfig, PartitionConfig, SimulationConfig
+from pdes.config.sections import PartitionConfig, SimulationConfig
 from pdes.config.topology import FatTreeConfig, LeafSpineConfig, RoftConfig, TopologyConfig, TopologyFileConfig
 from pdes.config.workload import CollectiveConfig, CollectivesConfig, FlowsConfig, TrainingConfig, WorkloadConfig
 
 __all__ = [
+    "ECN_REFERENCE_RATE_BPS",
+    "LAW_TABLES",
+    "BufferConfig",
     "CollectiveConfig",
     "CollectivesConfig",
     "Config",
-    "DctcpConfig",
     "FatTreeConfig",
     "FlowsConfig",
     "LeafSpineConfig",
     "NetworkConfig",
+    "Ns3Config",
     "PartitionConfig",
     "RoftConfig",
+    "SchedulerConfig",
     "SimulationConfig",
     "TopologyConfig",
     "TopologyFileConfig",
     "TrainingConfig",
+    "TransportConfig",
     "WorkloadConfig",
     "config_from_dict",
     "load_config",

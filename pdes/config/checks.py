@@ -4,32 +4,51 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from pdes.config.fields import Fault, Table
-from pdes.config.sections import NetworkConfig
-from pdes.config.topology import FatTreeConfig, LeafSpineConfig, RoftConfig, TopologyFileConfig, exact
-from pdes.config.workload import CollectiveConfig, CollectivesConfig, FlowsConfig, TrainingConfig
-from pdes.units import MAX_WIRE_BYTES, shown
+from pdes.config.network import NetworkConfig
+from pdes.config.network_checks import network_faults
+from pdes.config.sections import OutputConfig
+from pdes.config.topology import (
+    FatTreeConfig,
+    LeafSpineConfig,
+    RoftConfig,
+    ThreeTierConfig,
+    TopologyFileConfig,
+    exact,
+)
+from pdes.config.workload import (
+    NAMED_SIZES,
+    CollectiveConfig,
+    CollectivesConfig,
+    FlowsConfig,
+    PoissonConfig,
+    TrainingConfig,
+)
+from pdes.units import exact_size, shown
 
 MAX_HOSTS, MAX_SPINE_LINKS = 2**20, 2**23  # far above any cluster; guards against a slip that would fill the memory
 
+MIN_SAMPLE_BYTES = 10**6
 MAX_COLLECTIVE_BYTES = 10**15  # sums over steps and iterations stay below 2**63
 
 
 def cross_faults(tables: Mapping[str, Table], folder: Path) -> list[Fault]:
     """All faults that single values do not show. tables: those that are valid by themselves, by name."""
     topology, network, workload = (tables.get(name) for name in ("topology", "network", "workload"))
-    faults = [*_topology_faults(topology), *_network_faults(network)]
+    faults = [*_topology_faults(topology), *network_faults(network)]
     n_host = None if faults or topology is None else getattr(topology, "n_host", None)
     if isinstance(workload, CollectivesConfig):
         faults += _collectives_faults(workload, n_host)
+    if isinstance(workload, PoissonConfig):
+        faults += _poisson_faults(workload, n_host)
     if isinstance(workload, TrainingConfig):
         faults += _training_faults(workload, n_host)
-    return faults + list(_file_faults(tables, folder))
+    return faults + list(_file_faults(tables, folder)) + list(_output_faults(tables.get("output")))
 
 
 def _topology_faults(topology: Table | None) -> Iterator[Fault]:
     n_host = getattr(topology, "n_host", None)
     if n_host is not None and n_host > MAX_HOSTS:
-        key = {FatTreeConfig: "k", RoftConfig: "gpus"}.get(type(topology), "leaves")
+        key = {FatTreeConfig: "k", RoftConfig: "gpus", ThreeTierConfig: "pods"}.get(type(topology), "leaves")
         yield Fault(("topology", key), f"makes {n_host:,} hosts", f"Accepted: at most {MAX_HOSTS:,} hosts")
     if isinstance(topology, RoftConfig) and topology.n_spine_link > MAX_SPINE_LINKS:
         found = f"makes {topology.n_spine_link:,} links between rail switches and spines"
@@ -37,6 +56,8 @@ def _topology_faults(topology: Table | None) -> Iterator[Fault]:
     if isinstance(topology, LeafSpineConfig) and topology.leaves * topology.spines > MAX_SPINE_LINKS:
         found = f"makes {topology.leaves * topology.spines:,} links between leaves and spines"
         yield Fault(("topology", "spines"), found, f"Accepted: at most {MAX_SPINE_LINKS:,} such links")
+    if isinstance(topology, ThreeTierConfig):
+        yield from _three_tier_faults(topology)
     if isinstance(topology, FatTreeConfig):
         if topology.k % 2:
             yield Fault(("topology", "k"), f"found {topology.k}", "Accepted: an even number")
@@ -49,20 +70,13 @@ def _topology_faults(topology: Table | None) -> Iterator[Fault]:
         yield Fault(("topology", "gpus"), f"found {topology.gpus}", accepted)
 
 
-def _network_faults(network: Table | None) -> Iterator[Fault]:
-    if not isinstance(network, NetworkConfig):
-        return
-    kmin, kmax = network.ecn_kmin_bytes, network.ecn_kmax_bytes
-    if (kmin is None) != (kmax is None):
-        given, other = ("ecn_kmax", "ecn_kmin") if kmin is None else ("ecn_kmin", "ecn_kmax")
-        yield Fault(("network", given), f'is a size, but {other} is "auto"', 'Accepted: both sizes, or both "auto"')
-    if kmin is not None and kmax is not None and kmin > kmax:
-        accepted = f"Accepted: at most ecn_kmax = {kmax} bytes"
-        yield Fault(("network", "ecn_kmin"), f"found {kmin} bytes", accepted)
-    for key, size_bytes in (("payload", network.payload_bytes + network.header_bytes), ("ack", network.ack_bytes)):
-        if size_bytes > MAX_WIRE_BYTES:
-            found = f"makes packets of {size_bytes} bytes with their header"
-            yield Fault(("network", key), found, f"Accepted: packets of at most {MAX_WIRE_BYTES} bytes")
+def _three_tier_faults(topology: ThreeTierConfig) -> Iterator[Fault]:
+    if topology.n_fabric_link > MAX_SPINE_LINKS:
+        found = f"makes {topology.n_fabric_link:,} links between switches"
+        yield Fault(("topology", "pods"), found, f"Accepted: at most {MAX_SPINE_LINKS:,} such links")
+    if topology.cores % topology.aggregations_per_pod:
+        accepted = f"Accepted: a multiple of aggregations_per_pod = {topology.aggregations_per_pod}"
+        yield Fault(("topology", "cores"), f"found {topology.cores}", accepted)
 
 
 def _collectives_faults(workload: CollectivesConfig, n_host: int | None) -> Iterator[Fault]:
@@ -108,6 +122,19 @@ def _order_faults(collectives: list[CollectiveConfig], names: set[str]) -> Itera
             yield Fault(("workload", "collective", i_row, "after"), found, "Accepted: an order without circles")
 
 
+def _poisson_faults(workload: PoissonConfig, n_host: int | None) -> Iterator[Fault]:
+    if (workload.duration_ps is None) == (workload.flows is None):
+        found = "is missing, and so is flows" if workload.flows is None else "is there, and so is flows"
+        yield Fault(("workload", "duration"), found, "Accepted: one of the two")
+    if n_host is None:
+        return
+    if n_host < 2:
+        yield Fault(("workload",), "messages need two hosts, and [topology] has 1", "Accepted: at least two hosts")
+    elif workload.incast is not None and workload.incast.fan_in >= n_host:
+        accepted = f"Accepted: 1 to {n_host - 1}, the hosts besides the receiver"
+        yield Fault(("workload", "incast", "fan_in"), f"found {workload.incast.fan_in}", accepted)
+
+
 def _training_faults(workload: TrainingConfig, n_host: int | None) -> Iterator[Fault]:
     parallel, model = workload.parallel, workload.model
     if (workload.preset is None) == (model is None):
@@ -127,6 +154,18 @@ def _training_faults(workload: TrainingConfig, n_host: int | None) -> Iterator[F
             yield Fault(("workload", "model", key), f"found {size}", accepted)
 
 
+def _output_faults(output: Table | None) -> Iterator[Fault]:
+    if not isinstance(output, OutputConfig):
+        return
+    given = {"sample": "sample", "sample_limit_bytes": "sample_limit"}
+    for attribute, key in given.items():
+        if output.sample_interval_ps is None and attribute in output.model_fields_set:
+            yield Fault(("output", key), "is there, but sample_interval is not", "Accepted: with sample_interval")
+    if output.sample_limit_bytes < MIN_SAMPLE_BYTES:
+        accepted = f"Accepted: at least {exact_size(MIN_SAMPLE_BYTES)}"
+        yield Fault(("output", "sample_limit"), f"found {exact_size(output.sample_limit_bytes)}", accepted)
+
+
 def _file_faults(tables: Mapping[str, Table], folder: Path) -> Iterator[Fault]:
     topology, network, workload = (tables.get(name) for name in ("topology", "network", "workload"))
     named = []
@@ -136,6 +175,11 @@ def _file_faults(tables: Mapping[str, Table], folder: Path) -> Iterator[Fault]:
         named += [(("network", key), getattr(network, key)) for key in ("next_hops_file", "paths_file")]
     if isinstance(workload, FlowsConfig):
         named.append((("workload", "file"), workload.file))
+    if isinstance(workload, PoissonConfig) and workload.sizes not in NAMED_SIZES:
+        names = ", ".join(map(shown, NAMED_SIZES))
+        if not (folder / workload.sizes).is_file():
+            found = f"there is no file {folder / workload.sizes}"
+            yield Fault(("workload", "sizes"), found, f"Accepted: {names}, or a file, relative to the config's folder")
     for path, name in named:
         if name is not None and not (folder / name).is_file():
             yield Fault(path, f"there is no file {folder / name}", "Accepted: a file, relative to the config's folder")

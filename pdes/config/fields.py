@@ -65,6 +65,36 @@ def _word_or(words: tuple[str, ...], parse: Callable[[object], int], text: objec
         raise FieldError(getattr(error, "found", ""), f"Accepted: {choice}, or {accepted}") from error
 
 
+def _auto_or_any(parse: Callable[[object], int], text: object) -> int | None:
+    """As `_auto_or`, but zero is a quantity too."""
+    return 0 if text is not None and _is_zero(parse, text) else _auto_or(parse, text)
+
+
+def _is_zero(parse: Callable[[object], int], text: object) -> bool:
+    try:
+        return parse(text) == 0
+    except ValueError:
+        return False
+
+
+def _auto_or_number(most: float, value: object) -> float | None:
+    """None for "auto" (and for an absent key), else a number above 0 and up to `most`."""
+    if value is None or value == "auto":
+        return None
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= most:
+        return float(value)
+    raise FieldError(f"found {shown(value)}", f'Accepted: "auto", or a number above 0, at most {most:g}')
+
+
+def _auto_or_bool(value: object) -> bool | None:
+    """None for "auto" (and for an absent key), else true or false."""
+    if value is None or value == "auto":
+        return None
+    if isinstance(value, bool):
+        return value
+    raise FieldError(f"found {shown(value)}", 'Accepted: "auto", true or false')
+
+
 def _auto_or(parse: Callable[[object], int], text: object) -> int | None:
     """None for "auto" (and for an absent key), else a positive quantity."""
     if text is None:
@@ -95,8 +125,15 @@ OptionalDuration = Annotated[int | None, BeforeValidator(partial(_optional, pars
 AutoDuration = Annotated[int | None, BeforeValidator(partial(_auto_or, parse_duration_ps))]
 Size = Annotated[int, BeforeValidator(partial(_positive, parse_size_bytes))]
 AutoSize = Annotated[int | None, BeforeValidator(partial(_auto_or, parse_size_bytes))]
-WindowSize = Annotated[str | int, BeforeValidator(partial(_word_or, ("max-bdp", "pair-bdp"), parse_size_bytes))]
+SizeFromZero = Annotated[int, BeforeValidator(parse_size_bytes)]
+AutoSizeFromZero = Annotated[int | None, BeforeValidator(partial(_auto_or_any, parse_size_bytes))]
+WINDOW_RULES = ("auto", "max-bdp", "pair-bdp", "none")
+WindowSize = Annotated[str | int, BeforeValidator(partial(_word_or, WINDOW_RULES, parse_size_bytes))]
+CheckInterval = Annotated[str | int, BeforeValidator(partial(_word_or, ("auto", "off"), parse_duration_ps))]
+BufferSize = Annotated[str | int, BeforeValidator(partial(_word_or, ("unlimited", "auto"), parse_size_bytes))]
+AutoProbability = Annotated[float | None, BeforeValidator(partial(_auto_or_number, 1))]
+AutoBool = Annotated[bool | None, BeforeValidator(_auto_or_bool)]
 Rate = Annotated[int, BeforeValidator(partial(_positive, parse_rate_bps))]
-AutoRate = Annotated[int | None, BeforeValidator(partial(_auto_or, parse_rate_bps))]
+AutoShare = Annotated[float | None, BeforeValidator(partial(_auto_or_number, 1024))]
 Flops = Annotated[int, BeforeValidator(partial(_positive, parse_flops))]
 Count = Annotated[int, Field(ge=1)]

@@ -10,8 +10,9 @@ from pydantic import ValidationError
 from pdes.config.checks import cross_faults
 from pdes.config.faults import faults_of, nearest, report
 from pdes.config.fields import Fault, Table
+from pdes.config.network import NetworkConfig
 from pdes.config.root import Config
-from pdes.config.sections import NetworkConfig, OutputConfig, PartitionConfig, SimulationConfig, WormholeConfig
+from pdes.config.sections import OutputConfig, PartitionConfig, SimulationConfig, WormholeConfig
 from pdes.config.topology import TOPOLOGY_KINDS
 from pdes.config.workload import WORKLOAD_KINDS
 from pdes.errors import ConfigError

@@ -6,7 +6,8 @@ from typing import Any
 from pydantic import PrivateAttr
 
 from pdes.config.fields import Table
-from pdes.config.sections import NetworkConfig, OutputConfig, PartitionConfig, SimulationConfig, WormholeConfig
+from pdes.config.network import NetworkConfig
+from pdes.config.sections import OutputConfig, PartitionConfig, SimulationConfig, WormholeConfig
 from pdes.config.topology import TopologyConfig
 from pdes.config.workload import WorkloadConfig
 

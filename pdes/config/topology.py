@@ -32,6 +32,30 @@ class FatTreeConfig(Table):
         return int(Fraction(self.k // 2) * exact(self.oversubscription)) * self.k // 2 * self.k
 
 
+class ThreeTierConfig(Table):
+    """kind = "three-tier": pods of edge and aggregation switches below cores; host links may differ from the others."""
+
+    kind: Literal["three-tier"]
+    pods: Count
+    edges_per_pod: Count
+    aggregations_per_pod: Count
+    cores: Count
+    hosts_per_edge: Count
+    link_rate_bps: Rate = quantity("100Gbps", "link_rate")
+    link_delay_ps: PositiveDuration = quantity("1us", "link_delay")
+    host_rate_bps: Rate = same_as("link_rate_bps", "host_rate")
+    host_delay_ps: PositiveDuration = same_as("link_delay_ps", "host_delay")
+
+    @property
+    def n_host(self) -> int:
+        return self.pods * self.edges_per_pod * self.hosts_per_edge
+
+    @property
+    def n_fabric_link(self) -> int:
+        """Links between switches."""
+        return self.pods * (self.edges_per_pod * self.aggregations_per_pod + self.cores)
+
+
 class LeafSpineConfig(Table):
     """kind = "leaf-spine": every leaf has one link to every spine."""
 
@@ -91,9 +115,10 @@ class TopologyFileConfig(Table):
         return None
 
 
-TopologyConfig = FatTreeConfig | LeafSpineConfig | RoftConfig | TopologyFileConfig
+TopologyConfig = FatTreeConfig | ThreeTierConfig | LeafSpineConfig | RoftConfig | TopologyFileConfig
 TOPOLOGY_KINDS: dict[str, type[Table]] = {
     "fat-tree": FatTreeConfig,
+    "three-tier": ThreeTierConfig,
     "leaf-spine": LeafSpineConfig,
     "roft": RoftConfig,
     "file": TopologyFileConfig,

@@ -4,10 +4,23 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from pdes.config.fields import Count, Duration, FieldError, Flops, PositiveDuration, Rate, Size, Table, quantity
+from pdes.config.fields import (
+    Count,
+    Duration,
+    FieldError,
+    Flops,
+    OptionalDuration,
+    PositiveDuration,
+    Rate,
+    Size,
+    Table,
+    quantity,
+)
 from pdes.units import shown
 
 Operation = Literal["all-reduce", "reduce-scatter", "all-gather", "all-to-all", "point-to-point"]
+Load = Annotated[float, Field(gt=0, le=1)]  # payload over the rate of the hosts' links
+NAMED_SIZES = ("web-search", "fb-hadoop")
 Preset = Literal["gpt-7b", "gpt-13b", "gpt-22b", "gpt-175b"]
 
 
@@ -30,6 +43,26 @@ class FlowsConfig(Table):
     file: str = Field(min_length=1)
     format: Literal["auto", "ns3", "csv"] = "auto"
     queue_pairs: Literal["per-flow", "per-pair"] = "per-flow"
+
+
+class IncastConfig(Table):
+    """[workload.incast]: at random times `fan_in` hosts send `size` each to another host."""
+
+    fan_in: Count
+    size_bytes: Size = Field(alias="size")
+    load: Load
+
+
+class PoissonConfig(Table):
+    """kind = "poisson": messages at random times between random hosts. Exactly one of duration and flows is given."""
+
+    kind: Literal["poisson"]
+    sizes: str = Field(min_length=1)
+    load: Load
+    duration_ps: OptionalDuration = quantity(None, "duration")
+    flows: Count | None = None
+    queue_pairs: Literal["per-flow", "per-pair"] = "per-flow"
+    incast: IncastConfig | None = None
 
 
 class CollectiveConfig(Table):
@@ -105,9 +138,10 @@ class TrainingConfig(Table):
         return self.parallel.pp if self.microbatches is None else self.microbatches
 
 
-WorkloadConfig = FlowsConfig | CollectivesConfig | TrainingConfig
+WorkloadConfig = FlowsConfig | PoissonConfig | CollectivesConfig | TrainingConfig
 WORKLOAD_KINDS: dict[str, type[Table]] = {
     "flows": FlowsConfig,
+    "poisson": PoissonConfig,
     "collectives": CollectivesConfig,
     "training": TrainingConfig,
 }

@@ -1,29 +1,35 @@
 """`pdes-sim convert ns3 FOLDER -o case.toml`: a config of an ns-3 (HPCC) case. It refers to the case's files.
 
-Times stay ns-3's (flows start at 2 s and later), so that tables compare line by line. What this version does not model
-comes back as warnings. The case's file formats are read by the models, not here.
+The config asks for ns-3's rules, `compatibility = "ns3-hpcc"`, unless the native ones are wanted. Times stay ns-3's
+(flows start at 2 s and later), so that tables compare line by line. What is not modelled comes back as warnings. The
+case's file formats are read by the models, not here.
 """
 
-import json
 import os
-from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
-from pdes.convert.ns3_config import Entry, check_congestion_control, read_entries, unmodelled
+from pdes.convert.ns3_config import Ns3Keys, unmodelled
+from pdes.convert.ns3_laws import law_of, mode_of
+from pdes.convert.toml_text import Tables, toml_text, write_whole
 from pdes.errors import ConfigError
-from pdes.units import QuantityError, exact_duration, exact_rate, exact_size, parse_duration_ps, parse_rate_bps
+from pdes.units import QuantityError, exact_duration, exact_rate, parse_duration_ps, parse_rate_bps
 
 INPUT_FILES = ("topology.txt", "flow.txt", "config.txt")
-REFERENCE_RATE_BPS = 100 * 10**9  # thresholds of a config hold at this rate and scale with it
 ECN_UNIT_BYTES = 1000
-HEADER, ACK = "48B", "60B"  # HPCC's packets without INT: PPP 14, IPv4 20, UDP 8, sequence 6; ACKs padded to 60
+HEADER, ACK = "48B", "60B"  # HPCC's packets without telemetry: PPP 14, IPv4 20, UDP 8, sequence 6; ACKs padded to 60
+DEFAULT_BUFFER_MIB = 16
+DEFAULT_STOP_S = Fraction("3.01")
+LARGEST_STOP_S = 9 * 10**6
+MAX_FLOW_BYTES = 2**32 - 1  # ns-3 reads a flow's size into 32 bits
+HEAD = "Made by `pdes-sim convert ns3`. Times are ns-3's: its flows start at 2 s and later."
 
 
-def convert(folder: str | Path, output: str | Path) -> list[str]:
+def convert(folder: str | Path, output: str | Path, is_native: bool = False) -> list[str]:
     """Write `output` for the case in `folder`; return warnings for people.
 
-    ConfigError: a file is missing or malformed, or the case needs what this version does not have.
+    is_native: the same case by our own rules, for networks as they are, instead of ns-3's. ConfigError: a file is
+    missing or malformed.
     """
     case, target = Path(folder), Path(output)
     for name in INPUT_FILES:
@@ -31,21 +37,34 @@ def convert(folder: str | Path, output: str | Path) -> list[str]:
             raise ConfigError(
                 str(case / name), "there is no such file", f"Accepted: a folder with {_listed(INPUT_FILES)}"
             )
-    entries = read_entries(case / "config.txt")
-    check_congestion_control(case / "config.txt", entries)
+    keys = Ns3Keys(case / "config.txt")
+    mode = mode_of(keys)
+    law = law_of(keys, mode, is_native)
     routes, warnings = _routes(case)
-    tables = {
-        "simulation": _simulation(entries),
-        "topology": {"kind": "file", "file": _reference(case / "topology.txt", target)},
-        "network": _network(entries, _rates_of(case / "topology.txt")),
-        "network.dctcp": _dctcp(entries),
-        "workload": {"kind": "flows", "file": _reference(case / "flow.txt", target), "format": "ns3"}
-        | {"queue_pairs": "per-flow"},
-    }
+    marks, mark_warnings = _marking(keys, _rates_of(case / "topology.txt"))
+    network: dict[str, object] = {"congestion_control": law.name, "compatibility": "none" if is_native else "ns3-hpcc"}
+    network |= _packets(keys) | _window(keys) | {"ecn": keys.flag("ENABLE_QCN", True)}
     if routes is not None:
-        tables["network"][routes[0]] = _reference(routes[1], target)
-    _write(target, _toml(tables))
-    return warnings + unmodelled(entries)
+        network[routes[0]] = _reference(routes[1], target)
+    loss = float(min(keys.number("ERROR_RATE_PER_LINK"), Fraction(1)))
+    tables: Tables = {
+        "simulation": _simulation(keys),
+        "topology": {"kind": "file", "file": _reference(case / "topology.txt", target)},
+        "workload": {
+            "kind": "flows",
+            "file": _reference(case / "flow.txt", target),
+            "format": "ns3",
+            "queue_pairs": "per-flow",
+        },
+        "network": network,
+        f"network.{law.name}": law.table,
+        "network.ecn_rate": marks,
+        "network.buffer": {"size": f"{keys.whole('BUFFER_SIZE', DEFAULT_BUFFER_MIB, least=1)}MiB"},
+        "network.loss": {"probability": loss} if loss else {},
+    }
+    tables |= _native(keys) if is_native else {"network.ns3": _quirks(keys)}
+    write_whole(target, toml_text(HEAD, tables))
+    return [*warnings, *law.warnings, *mark_warnings, *unmodelled(keys, mode), *_size_warnings(case / "flow.txt")]
 
 
 def _listed(names: tuple[str, ...]) -> str:
@@ -61,93 +80,73 @@ def _routes(case: Path) -> tuple[tuple[str, Path] | None, list[str]]:
     return None, [f"{case}: {text}"]
 
 
-def _simulation(entries: dict[str, Entry]) -> dict[str, object]:
+def _simulation(keys: Ns3Keys) -> dict[str, object]:
     """The stop time in ns-3's own clock; left out where it is beyond the largest time."""
-    entry = entries.get("X_STOP_S", entries.get("SIMULATOR_STOP_TIME"))
-    if entry is None:
+    key = "X_STOP_S" if keys.number("X_STOP_S") else "SIMULATOR_STOP_TIME"
+    stop_s = keys.number(key, DEFAULT_STOP_S)
+    if stop_s > LARGEST_STOP_S:
         return {}
-    if _number(entry) > 9 * 10**6:
-        return {}
-    return {"stop_time": exact_duration(_quantity(entry, parse_duration_ps, "s"))}
-
-
-def _network(entries: dict[str, Entry], rates_bps: set[int]) -> dict[str, object]:
-    table: dict[str, object] = {"congestion_control": "dctcp", "header": HEADER, "ack": ACK}
-    if "PACKET_PAYLOAD_SIZE" in entries:
-        payload_bytes = _number(entries["PACKET_PAYLOAD_SIZE"])
-        if payload_bytes.denominator != 1 or payload_bytes < 1:
-            raise ConfigError(entries["PACKET_PAYLOAD_SIZE"].where, f"found {payload_bytes}", "Accepted: whole bytes")
-        table["payload"] = f"{payload_bytes}B"
-    table["window"] = _window(entries)
-    for key, name in (("ecn_kmin", "KMIN_MAP"), ("ecn_kmax", "KMAX_MAP")):
-        if name in entries:
-            table[key] = exact_size(_threshold_bytes(entries[name], rates_bps))
-    if "PMAX_MAP" in entries:
-        table["ecn_pmax"] = float(_only(entries["PMAX_MAP"], _used(entries["PMAX_MAP"], rates_bps), "one probability"))
-    return table
-
-
-def _window(entries: dict[str, Entry]) -> str:
-    if "HAS_WIN" in entries and _number(entries["HAS_WIN"]) == 0:
-        raise ConfigError(
-            entries["HAS_WIN"].where, "senders without a window are not available in this version", "Accepted: 1"
-        )
-    return "pair-bdp" if "GLOBAL_T" in entries and _number(entries["GLOBAL_T"]) == 0 else "max-bdp"
-
-
-def _dctcp(entries: dict[str, Entry]) -> dict[str, object]:
-    table: dict[str, object] = {}
-    if "EWMA_GAIN" in entries:
-        table["gain"] = float(_number(entries["EWMA_GAIN"]))
-    for key, name in (("rate_increase", "DCTCP_RATE_AI"), ("min_rate", "MIN_RATE")):
-        if name in entries:
-            table[key] = exact_rate(_quantity(entries[name], parse_rate_bps))
-    return table
-
-
-def _quantity(entry: Entry, parse: Callable[[object], int], unit: str = "") -> int:
     try:
-        return parse(entry.words[0] + unit)
+        text = keys.entries[key].words[0] if key in keys else str(float(DEFAULT_STOP_S))
+        return {"stop_time": exact_duration(parse_duration_ps(text + "s"))}
     except QuantityError as error:
-        raise ConfigError(entry.where, error.found, error.accepted) from error
+        raise ConfigError(keys.entries[key].where, error.found, error.accepted) from error
 
 
-def _number(entry: Entry, i_word: int = 0) -> Fraction:
-    try:
-        number = float(entry.words[i_word])  # rules out a large exponent, which a fraction would spell out
-        return Fraction(entry.words[i_word]) if abs(number) < 1e30 else Fraction(10**30)
-    except (ValueError, IndexError, OverflowError) as error:
-        found = f'found "{" ".join(entry.words)}"'
-        raise ConfigError(entry.where, found, "Accepted: a number" + (" for each rate" if i_word else "")) from error
+def _packets(keys: Ns3Keys) -> dict[str, object]:
+    payload_bytes = keys.number("PACKET_PAYLOAD_SIZE", 1000)
+    if payload_bytes.denominator != 1 or payload_bytes < 1:
+        raise keys.fault("PACKET_PAYLOAD_SIZE", "Accepted: whole bytes")
+    return {"payload": f"{payload_bytes}B", "header": HEADER, "ack": ACK}
 
 
-def _used(entry: Entry, rates_bps: set[int]) -> dict[int, Fraction]:
-    """The pairs (rate, value) of a map such as `2 25000000000 100 100000000000 400` that the topology's links use."""
-    pairs = {}
-    for i_pair in range(int(_number(entry))):
-        rate_bps = int(_number(entry, 1 + 2 * i_pair))
-        if rate_bps <= 0:
-            raise ConfigError(entry.where, f"found the rate {rate_bps}", "Accepted: bit/s above zero")
-        pairs[rate_bps] = _number(entry, 2 + 2 * i_pair)
-    return {rate: value for rate, value in pairs.items() if rate in rates_bps} or pairs
-
-
-def _threshold_bytes(entry: Entry, rates_bps: set[int]) -> int:
-    """The threshold of a 100 Gbps port, of which the file's thresholds must be in proportion to the rate."""
-    scaled = {
-        rate: value * ECN_UNIT_BYTES * REFERENCE_RATE_BPS / rate for rate, value in _used(entry, rates_bps).items()
+def _window(keys: Ns3Keys) -> dict[str, object]:
+    is_global = keys.number("GLOBAL_T", 1) == 1
+    rule = "none" if not keys.flag("HAS_WIN", True) else "max-bdp" if is_global else "pair-bdp"
+    return {
+        "window": rule,
+        "window_follows_rate": keys.flag("VAR_WIN", False),
+        "base_rtt": "max" if is_global else "pair",
     }
-    size_bytes = _only(entry, scaled, "thresholds in proportion to the link rate")
-    if size_bytes.denominator != 1 or size_bytes < 1:
-        raise ConfigError(entry.where, f"is {float(size_bytes):g} bytes at 100 Gbps", "Accepted: whole bytes from 1")
-    return int(size_bytes)
 
 
-def _only(entry: Entry, values: dict[int, Fraction], accepted: str) -> Fraction:
-    if len(set(values.values())) == 1:
-        return next(iter(values.values()))
-    found = f'found "{" ".join(entry.words)}"'
-    raise ConfigError(entry.where, found, f"Accepted in this version: {accepted}, over the topology's links")
+def _marking(keys: Ns3Keys, rates_bps: set[int]) -> tuple[list[dict[str, object]], list[str]]:
+    """A row of [[network.ecn_rate]] for every rate of the topology, and warnings."""
+    low, high, probability = keys.by_rate("KMIN_MAP"), keys.by_rate("KMAX_MAP"), keys.by_rate("PMAX_MAP")
+    if not keys.flag("ENABLE_QCN", True):
+        return [], []
+    rows, warnings = [], []
+    for rate_bps in sorted(rates_bps):
+        if rate_bps not in low.keys() & high.keys() & probability.keys():
+            text = f"no KMIN_MAP, KMAX_MAP or PMAX_MAP for {exact_rate(rate_bps)}: thresholds of 0, as ns-3 takes them"
+            warnings.append(f"{keys.path}: {text}")
+        kmin, kmax = (int(values.get(rate_bps, 0)) * ECN_UNIT_BYTES for values in (low, high))
+        pmax = float(min(probability.get(rate_bps, Fraction(0)), Fraction(1)))
+        # Above kmax ns-3 marks without looking at kmin.
+        thresholds = {"kmin": f"{min(kmin, kmax)}B", "kmax": f"{kmax}B", "pmax": pmax}
+        rows.append({"rate": exact_rate(rate_bps)} | thresholds)
+    return rows, warnings
+
+
+def _quirks(keys: Ns3Keys) -> dict[str, object]:
+    """[network.ns3]."""
+    chunk_bytes = keys.whole("L2_CHUNK_SIZE")
+    return {
+        "ack_high_priority": keys.flag("ACK_HIGH_PRIO", False),
+        **({"chunk": f"{chunk_bytes}B"} if chunk_bytes else {}),
+        "ack_interval": f"{keys.whole('L2_ACK_INTERVAL')}B",
+        "back_to_zero": keys.flag("L2_BACK_TO_ZERO", False),
+        "ignore_pfc": not keys.flag("X_QBB_ENABLED", True),
+        "int_multi": keys.whole("INT_MULTI", 1, least=1),
+        "rate_bound": keys.flag("RATE_BOUND", True),
+    }
+
+
+def _native(keys: Ns3Keys) -> Tables:
+    """What ns-3 has without saying so, where our own rules have a choice."""
+    pfc: dict[str, object] = {} if keys.flag("X_QBB_ENABLED", True) else {"enabled": False}
+    scheduler: dict[str, object] = {"kind": "round-robin"}
+    return {"network.pfc": pfc, "network.scheduler": scheduler}
 
 
 def _rates_of(path: Path) -> set[int]:
@@ -160,33 +159,18 @@ def _rates_of(path: Path) -> set[int]:
                 rates_bps.add(parse_rate_bps(words[2]))
             except QuantityError:
                 continue
-    return rates_bps
+    return rates_bps - {0}
+
+
+def _size_warnings(path: Path) -> list[str]:
+    """A warning for the first flow that ns-3 itself could not hold."""
+    for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), start=1):
+        words = line.split()
+        if len(words) >= 6 and words[4].isdecimal() and int(words[4]) > MAX_FLOW_BYTES:
+            return [f"{path}: line {number}: {words[4]} bytes; ns-3 keeps sizes in 32 bits, here they are whole"]
+    return []
 
 
 def _reference(path: Path, target: Path) -> str:
     """`path` as the config at `target` names it."""
     return Path(os.path.relpath(path.resolve(), target.resolve().parent)).as_posix()
-
-
-def _toml(tables: dict[str, dict[str, object]]) -> str:
-    lines = ["# Made by `pdes-sim convert ns3`. Times are ns-3's: its flows start at 2 s and later."]
-    for name, table in tables.items():
-        if table:
-            lines += [
-                "",
-                f"[{name}]",
-                *(f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in table.items()),
-            ]
-    return "\n".join(lines) + "\n"
-
-
-def _write(target: Path, text: str) -> None:
-    """Write the whole file or nothing."""
-    unfinished = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        unfinished.write_text(text, encoding="utf-8")
-        unfinished.replace(target)
-    except OSError as error:
-        unfinished.unlink(missing_ok=True)
-        accepted = "Accepted: a file name in a folder that can be written"
-        raise ConfigError(str(target), f"cannot be written: {error.strerror}", accepted) from error

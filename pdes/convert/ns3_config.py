@@ -1,33 +1,26 @@
-"""An ns-3 (HPCC) config.txt: its lines, the keys that exist, and what this version does not model of them."""
+"""An ns-3 (HPCC) config.txt: its lines, its keys with ns-3's own defaults, and what of them is not modelled."""
 
+from fractions import Fraction
 from pathlib import Path
 from typing import NamedTuple
 
 from pdes.errors import ConfigError
-from pdes.units import shown
+from pdes.units import QuantityError, parse_rate_bps, shown
 
-CONGESTION_CONTROLS = {"1": "dcqcn", "3": "hpcc", "7": "timely", "8": "dctcp", "10": "hpcc-pint"}
-AVAILABLE_CC_MODE = "8"
+LARGEST = 10**30
 
 USED_KEYS = frozenset(
-    "CC_MODE PACKET_PAYLOAD_SIZE SIMULATOR_STOP_TIME EWMA_GAIN MIN_RATE DCTCP_RATE_AI HAS_WIN GLOBAL_T VAR_WIN "
-    "KMIN_MAP KMAX_MAP PMAX_MAP BUFFER_SIZE X_QBB_ENABLED X_STOP_S".split()
+    "ACK_HIGH_PRIO ALPHA_RESUME_INTERVAL BUFFER_SIZE CC_MODE CLAMP_TARGET_RATE DCTCP_RATE_AI ENABLE_QCN "
+    "ERROR_RATE_PER_LINK EWMA_GAIN FAST_REACT FAST_RECOVERY_TIMES GLOBAL_T HAS_WIN INT_MULTI KMAX_MAP KMIN_MAP "
+    "L2_ACK_INTERVAL L2_BACK_TO_ZERO L2_CHUNK_SIZE MIN_RATE MI_THRESH PACKET_PAYLOAD_SIZE PINT_LOG_BASE PINT_PROB "
+    "PMAX_MAP RATE_AI RATE_BOUND RATE_DECREASE_INTERVAL RATE_HAI RP_TIMER SIMULATOR_STOP_TIME U_TARGET VAR_WIN "
+    "X_QBB_ENABLED X_STOP_S".split()
 )
-ONE_VALUE_KEYS = {  # what this version does, whatever the file says
-    "ACK_HIGH_PRIO": ("1",),
-    "ENABLE_QCN": ("1",),
-    "ERROR_RATE_PER_LINK": ("0",),
-    "L2_ACK_INTERVAL": ("1",),
-    "LINK_DOWN": ("0", "0", "0"),
-    "RATE_BOUND": ("1",),
-    "VAR_WIN": ("1",),
-}
-OTHER_KEYS = frozenset(  # outputs, parameters of other controls, and what only matters where packets are lost or paused
-    "USE_DYNAMIC_PFC_THRESHOLD TOPOLOGY_FILE FLOW_FILE TRACE_FILE TRACE_OUTPUT_FILE FCT_OUTPUT_FILE PFC_OUTPUT_FILE "
-    "ALPHA_RESUME_INTERVAL RATE_DECREASE_INTERVAL CLAMP_TARGET_RATE RP_TIMER FAST_RECOVERY_TIMES RATE_AI RATE_HAI "
-    "L2_CHUNK_SIZE L2_BACK_TO_ZERO FAST_REACT U_TARGET MI_THRESH INT_MULTI MULTI_RATE SAMPLE_FEEDBACK PINT_LOG_BASE "
-    "PINT_PROB ENABLE_TRACE QLEN_MON_FILE QLEN_MON_START QLEN_MON_END PAUSE_TIME".split()
+OTHER_KEYS = frozenset(  # outputs, and what has no effect in ns-3's code
+    "DATA_RATE ENABLE_TRACE FCT_OUTPUT_FILE FLOW_FILE LINK_DELAY PAUSE_TIME PFC_OUTPUT_FILE QLEN_MON_END QLEN_MON_FILE "
+    "QLEN_MON_START TOPOLOGY_FILE TRACE_FILE TRACE_OUTPUT_FILE USE_DYNAMIC_PFC_THRESHOLD".split()
 )
+TELEMETRY_MODES = ("3", "10")  # the CC_MODEs for which MULTI_RATE and SAMPLE_FEEDBACK matter
 
 
 class Entry(NamedTuple):
@@ -35,6 +28,63 @@ class Entry(NamedTuple):
 
     where: str
     words: tuple[str, ...]
+
+
+class Ns3Keys:
+    """The keys of a config.txt. Each reader takes ns-3's default (third.cc) for a key that is not there."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.entries = read_entries(path)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.entries
+
+    def number(self, key: str, default: int | Fraction = 0) -> Fraction:
+        """A number from 0 on; one beyond any use is cut to LARGEST."""
+        if key not in self.entries:
+            return Fraction(default)
+        number = number_of(self.entries[key])
+        if number < 0:
+            raise self.fault(key, "Accepted: a number from 0 on")
+        return number
+
+    def whole(self, key: str, default: int = 0, least: int = 0) -> int:
+        """A whole number; what stands behind the point is cut off, as ns-3 does."""
+        number = int(self.number(key, default))
+        if not least <= number < 2**62:
+            raise self.fault(key, f"Accepted: a whole number from {least} on")
+        return number
+
+    def flag(self, key: str, default: bool) -> bool:
+        """A switch: any number but 0 is on."""
+        return self.number(key, int(default)) != 0
+
+    def rate_bps(self, key: str) -> int | None:
+        """A rate; None: not there."""
+        if key not in self.entries:
+            return None
+        try:
+            return parse_rate_bps(self.entries[key].words[0])
+        except QuantityError as error:
+            raise ConfigError(self.entries[key].where, error.found, error.accepted) from error
+
+    def by_rate(self, key: str) -> dict[int, Fraction]:
+        """A map such as `2 25000000000 100 100000000000 400`: {rate: value}."""
+        if key not in self.entries:
+            return {}
+        entry, pairs = self.entries[key], {}
+        for i_pair in range(int(min(number_of(entry), len(entry.words)))):
+            rate_bps, value = int(number_of(entry, 1 + 2 * i_pair)), number_of(entry, 2 + 2 * i_pair)
+            if rate_bps <= 0 or value < 0:
+                raise self.fault(key, "Accepted: a number of pairs, then rates above 0 bit/s, each with a value from 0")
+            pairs[rate_bps] = value
+        return pairs
+
+    def fault(self, key: str, accepted: str) -> ConfigError:
+        """An error about a key's value."""
+        entry = self.entries[key]
+        return ConfigError(entry.where, f'found "{" ".join(entry.words)}"', accepted)
 
 
 def read_entries(path: Path) -> dict[str, Entry]:
@@ -58,36 +108,33 @@ def read_entries(path: Path) -> dict[str, Entry]:
     return entries
 
 
-def check_congestion_control(path: Path, entries: dict[str, Entry]) -> None:
-    """Raise ConfigError unless this version has the file's congestion control."""
-    accepted = f"Accepted: CC_MODE {AVAILABLE_CC_MODE} ({CONGESTION_CONTROLS[AVAILABLE_CC_MODE]})"
-    if "CC_MODE" not in entries:
-        raise ConfigError(str(path), "CC_MODE is missing", accepted)
-    where, (mode, *_) = entries["CC_MODE"]
-    if mode != AVAILABLE_CC_MODE:
-        name = CONGESTION_CONTROLS.get(mode, "unknown")
-        raise ConfigError(where, f"{mode} ({name}) is not available in this version", accepted)
-
-
-def unmodelled(entries: dict[str, Entry]) -> list[str]:
-    """Warnings: unknown keys, values that this version replaces by its own, and what it leaves out."""
-    warnings = []
-    for key, (where, words) in entries.items():
-        text = " ".join(words)
-        if key not in USED_KEYS | OTHER_KEYS | ONE_VALUE_KEYS.keys():
-            warnings.append(f"{where}: unknown key, ignored")
-        elif key in ONE_VALUE_KEYS and not _same(words, ONE_VALUE_KEYS[key]):
-            warnings.append(f"{where}: {text} is not modelled in this version, {' '.join(ONE_VALUE_KEYS[key])} is used")
-    left_out = [f"{key} {' '.join(entries[key].words)}" for key in ("BUFFER_SIZE", "X_QBB_ENABLED") if key in entries]
-    if left_out:
-        warnings.append(
-            f"switch buffers are unlimited in this version, without pauses and drops: {', '.join(left_out)}"
-        )
-    return warnings
-
-
-def _same(words: tuple[str, ...], expected: tuple[str, ...]) -> bool:
+def number_of(entry: Entry, i_word: int = 0) -> Fraction:
+    """One of an entry's values. ConfigError: it is no number."""
     try:
-        return tuple(map(float, words)) == tuple(map(float, expected))
-    except ValueError:
-        return False
+        number = float(entry.words[i_word])  # rules out a large exponent, which a fraction would spell out
+        return Fraction(entry.words[i_word]) if abs(number) < LARGEST else Fraction(LARGEST)
+    except (ValueError, IndexError, OverflowError) as error:
+        found = f'found "{" ".join(entry.words)}"'
+        raise ConfigError(entry.where, found, "Accepted: a number" + (" for each rate" if i_word else "")) from error
+
+
+def unmodelled(keys: Ns3Keys, mode: str) -> list[str]:
+    """Warnings: unknown keys, and what of the file's model is left out."""
+    warnings = [
+        f"{entry.where}: unknown key, ignored"
+        for key, entry in keys.entries.items()
+        if key not in USED_KEYS | OTHER_KEYS | {"LINK_DOWN", "MULTI_RATE", "SAMPLE_FEEDBACK"}
+    ]
+    missing: dict[str, tuple[bool, str]] = {
+        "LINK_DOWN": (keys.number("LINK_DOWN") != 0, "the link stays up"),
+        "MULTI_RATE": (mode == "3" and keys.flag("MULTI_RATE", True), "one rate for all hops is used"),
+        "SAMPLE_FEEDBACK": (mode in TELEMETRY_MODES and keys.flag("SAMPLE_FEEDBACK", False), "every ACK has telemetry"),
+        "PINT_PROB": (mode == "10" and keys.number("PINT_PROB", 1) < 1, "every packet carries its code"),
+    }
+    for key, (is_on, instead) in missing.items():
+        if is_on and key in keys:
+            entry = keys.entries[key]
+            warnings.append(f"{entry.where}: {' '.join(entry.words)} is not modelled, {instead}")
+        elif is_on:
+            warnings.append(f"{keys.path}: without {key} ns-3 has it on, which is not modelled, {instead}")
+    return warnings

@@ -43,10 +43,10 @@ def _make_call(n_argument: int) -> Any:
     return call
 
 
-_call2, _call3, _call6, _call7 = _make_call(2), _make_call(3), _make_call(6), _make_call(7)
+_call2, _call3, _call5, _call6, _call7 = (_make_call(n) for n in (2, 3, 5, 6, 7))
 
 if JIT_DISABLED:
-    call2, call3, call6, call7 = _call2, _call3, _call6, _call7
+    call2, call3, call5, call6, call7 = _call2, _call3, _call5, _call6, _call7
 else:
 
     @loop_kernel
@@ -58,6 +58,11 @@ else:
     def call3(address, a, b, c):
         """Call int f(a, b, c) at an address."""
         return _call3(address, (np.int64(a), np.int64(b), np.int64(c)))
+
+    @loop_kernel
+    def call5(address, a, b, c, d, e):
+        """Call int f(a, ..., e) at an address."""
+        return _call5(address, (np.int64(a), np.int64(b), np.int64(c), np.int64(d), np.int64(e)))
 
     @loop_kernel
     def call6(address, a, b, c, d, e, f):

@@ -66,9 +66,9 @@ inlined: Decorator = _njit(inline="always", _nrt=False)
 """Paste a function into its callers: for steps of the event loop that have one call site and touch many arrays."""
 
 
-def record(fields: list[tuple[str, Any]]) -> np.dtype:
-    """Structured dtype whose rows have named attributes, compiled or not."""
-    taken = [name for name, _ in fields if hasattr(np.record, name)]
+def record(fields: list[tuple[Any, ...]]) -> np.dtype:
+    """Structured dtype whose rows have named attributes, compiled or not. fields: (name, type), (name, type, shape)."""
+    taken = [field[0] for field in fields if hasattr(np.record, field[0])]
     assert not taken, f"{taken} mean something else on a row of a NumPy array"
     return np.dtype((np.record, fields))
 

@@ -5,13 +5,14 @@ A model has a compiled function `run_rounds(loop, ex, ...) -> code` that repeats
 
     if not open_round(loop, ex, next_event_ps): return ROUND_DONE
     ... run every LP's events below loop[HORIZON]; on a shortage return a code > 0, and go on here when called again ...
-    close_round(loop, ex, least time pending or sent)
+    code = close_round(loop, ex, least time pending or sent); if code is not 0, return it
 
-so that rounds cost no trip through Python; `run_rounds` below calls it until the run is over.
+so that rounds cost no trip through Python; `run_rounds` below calls it until the run is over. What looks at nodes of
+all ranks (design R6) does so between two rounds, at the first round end whose horizon has reached loop[NEXT_LOOK].
 """
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, cast
 
 import numpy as np
 
@@ -21,13 +22,26 @@ from pdes.engine.jit import step_kernel
 from pdes.engine.time_index import NEVER
 
 # What `loop`, int64[N_LOOP], holds.
-LOOKAHEAD, STOP, HORIZON, IN_ROUND, N_ROUND, NOW, COMPUTE_NS, WAIT_NS, EXCHANGE_NS, MARK_NS, RETURN_NS, LEAST = range(
-    12
-)
+(
+    LOOKAHEAD,
+    STOP,
+    HORIZON,
+    IN_ROUND,
+    N_ROUND,
+    NOW,
+    COMPUTE_NS,
+    WAIT_NS,
+    EXCHANGE_NS,
+    MARK_NS,
+    RETURN_NS,
+    LEAST,
+    NEXT_LOOK,  # NEVER: none
+) = range(13)
 N_LOOP = 16
 
 # What a compiled loop returns; a model adds its own codes above PAUSE.
-ROUND_DONE, ROUND_PAUSE = 0, 1
+ROUND_DONE, ROUND_PAUSE, ROUND_LOOK = 0, 1, -1
+END_RUN = -1  # what a model's look returns to end the run
 PAUSE_EVERY_S = 0.2
 
 
@@ -43,10 +57,22 @@ class RoundModel(Protocol):
         ...
 
 
-def make_loop(lookahead_ps: int, stop_ps: int = NEVER - 1) -> np.ndarray:
-    """State of the round loop. No event later than stop_ps runs."""
+class LookModel(RoundModel, Protocol):
+    """A model that looks at its nodes now and then; needed only where a loop has a NEXT_LOOK."""
+
+    def look(self, horizon_ps: int) -> int:
+        """Look at a round's end, when every event below horizon_ps has run on every rank, and none from there on.
+
+        Every rank is called at the same instants, and may talk to the others. Returns the instant of the next look,
+        above horizon_ps, NEVER for none; or END_RUN, on all ranks.
+        """
+        ...
+
+
+def make_loop(lookahead_ps: int, stop_ps: int = NEVER - 1, next_look_ps: int = NEVER) -> np.ndarray:
+    """State of the round loop. No event later than stop_ps runs. next_look_ps: of a `LookModel`, its first."""
     loop = np.zeros(N_LOOP, np.int64)
-    loop[LOOKAHEAD], loop[STOP], loop[LEAST] = lookahead_ps, stop_ps, -1
+    loop[LOOKAHEAD], loop[STOP], loop[LEAST], loop[NEXT_LOOK] = lookahead_ps, stop_ps, -1, next_look_ps
     return loop
 
 
@@ -78,7 +104,7 @@ def leave_round(loop, ex: ExchangeState):
 
 @step_kernel
 def close_round(loop, ex: ExchangeState, least_ps):
-    """Exchange with the neighbours; True if it is time to go back to Python for a moment.
+    """Exchange with the neighbours; 0, or what to go back to Python for: ROUND_LOOK or ROUND_PAUSE.
 
     least_ps: least time of what is pending on this rank or leaves it now.
     """
@@ -93,7 +119,9 @@ def close_round(loop, ex: ExchangeState, least_ps):
         loop[EXCHANGE_NS] += end_ns - begin_ns
     loop[IN_ROUND] = 0
     loop[N_ROUND] += 1
-    return end_ns > loop[RETURN_NS]
+    if loop[HORIZON] >= loop[NEXT_LOOK]:
+        return ROUND_LOOK
+    return ROUND_PAUSE if end_ns > loop[RETURN_NS] else 0
 
 
 def run_rounds(
@@ -104,13 +132,26 @@ def run_rounds(
     pause_every_s: float = PAUSE_EVERY_S,
 ) -> None:
     """Run a model to its end on this rank. tick is called every so often, for progress; 0: after every round."""
+    pause_ns, is_due = int(pause_every_s * 1e9), True
     while True:
-        loop[RETURN_NS] = clock_ns(ex.clock[0], ex.clock[1:]) + int(pause_every_s * 1e9)
+        if is_due:
+            loop[RETURN_NS] = clock_ns(ex.clock[0], ex.clock[1:]) + pause_ns
         code = model.run_rounds(loop, ex)
         if code == ROUND_DONE:
             return
-        if code == ROUND_PAUSE:
-            if tick is not None:
-                tick()
-        else:
+        if code > ROUND_PAUSE:
             model.relieve(code)
+            continue
+        if code == ROUND_LOOK and not _look(cast(LookModel, model), loop):
+            return
+        is_due = code == ROUND_PAUSE or clock_ns(ex.clock[0], ex.clock[1:]) > loop[RETURN_NS]
+        if is_due and tick is not None:
+            tick()
+
+
+def _look(model: LookModel, loop: np.ndarray) -> bool:
+    """Let the model look at its nodes; False if the run is to end."""
+    horizon_ps = int(loop[HORIZON])
+    loop[NEXT_LOOK] = model.look(horizon_ps)
+    assert loop[NEXT_LOOK] == END_RUN or loop[NEXT_LOOK] > horizon_ps
+    return bool(loop[NEXT_LOOK] != END_RUN)

@@ -19,7 +19,15 @@ from typing import Self
 
 from pdes.errors import ConfigError, SimError
 
-RESULT_FILES = ("flows.parquet", "ports.parquet", "tasks.parquet", "run.json", "result.json")
+RESULT_FILES = (
+    "flows.parquet",
+    "ports.parquet",
+    "tasks.parquet",
+    "samples_ports.parquet",
+    "samples_flows.parquet",
+    "run.json",
+    "result.json",
+)
 """All names a run may leave; those that a run does not make go when it commits. The last marks completeness."""
 
 MARKER = RESULT_FILES[-1]

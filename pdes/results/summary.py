@@ -13,6 +13,7 @@ import numpy as np
 
 from pdes.errors import ConfigError, SimError
 from pdes.results.folder import ResultFolder, is_complete
+from pdes.results.pauses import pause_warnings
 from pdes.results.tables import UNWRITTEN, Columns, read_table
 from pdes.units import format_count, format_duration, format_rate, format_size
 
@@ -270,6 +271,8 @@ def _print_totals(console: "Console", result: Mapping[str, Any], run: Mapping[st
             f"lookahead {format_duration(result['lookahead_ps'])}",
             soft_wrap=True,
         )
+    for line in pause_warnings(result):
+        console.print(line, soft_wrap=True)
     loop_s = run.get("loop_seconds", 0.0)
     ranks = f"{run['ranks']} rank{'s' if run['ranks'] != 1 else ''}"
     text = f"Run {_seconds(run['wall_seconds'])} on {ranks}, {_seconds(loop_s)} in the event loop"

@@ -23,11 +23,13 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     ),
     "ports": (
         *("port_id", "node", "peer", "rate_bps", "tx_bytes", "busy_ps", "max_queue_bytes", "ecn_marks", "paused_ps"),
-        "drops",
+        *("pause_frames", "drops", "drops_buffer", "drops_loss", "drops_link"),
     ),
     "tasks": ("task_id", "gpu", "iteration", "kind", "stream", "start_ps", "end_ps", "bytes"),
+    "samples_ports": ("time_ps", "port_id", "queue_bytes", "paused", "tx_bytes"),
+    "samples_flows": ("time_ps", "flow_id", "rate_bps", "window_bytes", "in_flight_bytes", "acked_bytes"),
 }
-"""Columns of each table, in order; the first is the row's id."""
+"""Columns of each table, in order; the first is the row's id, of samples (time, id)."""
 
 STRING_COLUMNS = frozenset({"tag", "node", "peer", "kind", "stream"})
 
@@ -39,7 +41,7 @@ def write_table(
 ) -> int:
     """Write a table as Parquet, row group by row group; return its number of rows.
 
-    schema_name: "flows", "ports" or "tasks" (COLUMNS). groups: any split of the rows, in id order, each {column:
+    schema_name: a key of COLUMNS. groups: any split of the rows, in id order, each {column:
     int64[n]}; the id column may be left out (then it counts from 0), and so may fct_ps (finish_ps - start_ps).
     names: for each string column the list that its int64 column indexes. UNWRITTEN becomes null, in every column.
     SimError: a value below UNWRITTEN, which only an overflow can make, or an index beyond its list.

@@ -164,6 +164,10 @@ def test_convert_prints_its_warnings_and_writes_the_config(tmp_path: Path, capsy
     assert main(["convert", "ns3", str(tmp_path), "-o", str(tmp_path / "case.toml")]) == 0
     assert "pdes-sim: warning: " in capsys.readouterr().err
     assert (tmp_path / "case.toml").is_file()
+    assert 'compatibility = "ns3-hpcc"' in (tmp_path / "case.toml").read_text()
+    for option in (["--native"], ["--compatibility", "none"]):
+        assert main(["convert", "ns3", str(tmp_path), "-o", str(tmp_path / "native.toml"), *option]) == 0
+        assert 'compatibility = "none"' in (tmp_path / "native.toml").read_text()
     assert main(["convert", "ns3", str(tmp_path / "none"), "-o", str(tmp_path / "case.toml")]) == 2
 
 

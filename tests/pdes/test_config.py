@@ -34,11 +34,9 @@ def test_defaults_are_those_of_the_papers() -> None:
     config = parse(ROFT + TRAINING)
     network = config.network
     assert (network.payload_bytes, network.header_bytes, network.ack_bytes) == (1000, 48, 60)
-    assert (network.congestion_control, network.compatibility, network.window) == ("dctcp", "none", "max-bdp")
-    assert network.ecn_thresholds_bytes(10**11) == (300_000, 300_000)
-    assert network.ecn_thresholds_bytes(4 * 10**11) == (1_200_000, 1_200_000)
-    assert network.dctcp.rate_increase_at(10**11) == 615 * 10**6
-    assert network.dctcp.min_rate_bps == 10**9
+    assert (network.congestion_control, network.compatibility, network.window) == ("dctcp", "none", "auto")
+    assert (network.buffer.size, network.has_pfc, network.transport, network.ns3) == ("unlimited", False, None, None)
+    assert network.law_parameters() == {"dctcp": {}}
     assert (config.simulation.seed, config.simulation.iterations, config.simulation.stop_time_ps) == (1, 1, None)
     assert (config.wormhole.mode, config.output.dir) == ("off", "results")
     assert (config.partition.delay_threshold_ps, config.partition.placement) == (None, "metis")
@@ -69,19 +67,10 @@ def test_hosts_of_a_fat_tree_follow_from_its_oversubscription(oversubscription: 
     assert topology.n_host == n_host
 
 
-@pytest.mark.parametrize(
-    ("text", "kind", "size_bytes"),
-    [('"max-bdp"', "max-bdp", 0), ('"pair-bdp"', "pair-bdp", 0), ('"100kB"', "fixed", 100_000)],
-)
-def test_a_window_is_a_rule_or_a_size(text: str, kind: str, size_bytes: int) -> None:
-    network = parse(FAT_TREE + RING + f"[network]\nwindow = {text}\n").network
-    assert (network.window_kind, network.window_bytes) == (kind, size_bytes)
-
-
 def test_all_faults_are_in_one_report_each_with_its_key() -> None:
     text = message(
         '[simulation]\nsed = 3\niterations = 0\n[topology]\nkind = "fat-tree"\nk = 8\nlink_rte = "10Gbps"\n'
-        'link_delay = "10Gbps"\n[network]\ncongestion_control = "hpcc"\n[network.dctcp]\ngian = 0.1\n'
+        'link_delay = "10Gbps"\n[network]\nack_class = "data"\n[network.buffer]\nsiez = "1MB"\n'
         '[workload]\nkind = "flow"\n[wormhole]\nmode = "full"\n[partion]\nplacement = "metis"\n'
     )
     assert "10 faults" not in text and "9 faults" in text
@@ -90,9 +79,9 @@ def test_all_faults_are_in_one_report_each_with_its_key() -> None:
         "config.toml: [simulation] iterations: found 0. Accepted: at least 1",
         'config.toml: [topology] link_rte: unknown key. Did you mean "link_rate"?',
         'config.toml: [topology] link_delay: found "10Gbps", which has the unit "Gbps". Accepted: a duration',
-        'config.toml: [network] congestion_control: "hpcc" is not available in this version. Accepted: "dctcp"',
-        'config.toml: [network.dctcp] gian: unknown key. Did you mean "gain"?',
-        'config.toml: [workload] kind: found "flow". Accepted: kind = "flows", "collectives", "training"',
+        'config.toml: [network] ack_class: "data" is not available in this version. Accepted: "own"',
+        'config.toml: [network.buffer] siez: unknown key. Did you mean "size"?',
+        'config.toml: [workload] kind: found "flow". Accepted: kind = "flows", "poisson", "collectives", "training"',
         'config.toml: [wormhole] mode: "full" is not available in this version. Accepted: "off"',
         'config.toml: [partion]: unknown table. Did you mean "partition"?',
     ):
@@ -118,11 +107,6 @@ def test_all_faults_are_in_one_report_each_with_its_key() -> None:
         (RING + '[topology]\nkind = "roft"\ngpus = 12\n', "a multiple of gpus_per_server = 8"),
         (FAT_TREE + RING + '[partition]\ndelay_threshold = "0ns"\n', '[partition] delay_threshold: found "0ns"'),
         (FAT_TREE + RING + '[partition]\ndelay_threshold = "fast"\n', 'Accepted: "auto", or a duration'),
-        (FAT_TREE + RING + '[network]\necn_kmin = "1MB"\n', 'ecn_kmin: is a size, but ecn_kmax is "auto"'),
-        (FAT_TREE + RING + '[network]\necn_kmin = "2MB"\necn_kmax = "1MB"\n', "at most ecn_kmax = 1000000 bytes"),
-        (FAT_TREE + RING + '[network]\npayload = "2MB"\n', "packets of at most 65535 bytes"),
-        (FAT_TREE + RING + "[network]\ndctcp = 3\n", "[network] dctcp: found 3. Accepted: a table"),
-        (FAT_TREE + RING + '[network]\nwindow = "wide"\n', 'Accepted: "max-bdp" or "pair-bdp", or a size'),
         (FAT_TREE + RING + "gpus = [0, 16]\n", "[[workload.collective]] 1: gpus: names GPU 16. Accepted: 0 to 15"),
         (FAT_TREE + RING + "gpus = [0, 0]\n", "Accepted: each GPU once"),
         (FAT_TREE + RING + "gpus = [0, true]\n", 'Accepted: "all" or a list of GPU numbers'),
@@ -207,7 +191,7 @@ def test_overrides_replace_and_add_single_keys(ring_file: Path) -> None:
     config = load_config(ring_file, [*overrides, "workload.collective.0.size=1MB", "simulation.stop_time=10ms"])
     topology = config.topology
     assert isinstance(topology, FatTreeConfig) and (topology.k, topology.link_rate_bps) == (8, 4 * 10**11)
-    assert (config.output.dir, config.network.dctcp.gain) == ("a b", 0.5)
+    assert (config.output.dir, config.network.dctcp) == ("a b", {"gain": 0.5})
     assert config.workload.collective[0].size_bytes == 10**6  # pyright: ignore
     assert config.simulation.stop_time_ps == 10**10
 

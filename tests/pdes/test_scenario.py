@@ -46,7 +46,7 @@ RING = '[workload]\nkind = "collectives"\n' + collective("ring")
 
 
 @pytest.mark.parametrize(
-    ("threshold", "n_lp", "lookahead_ps"), [("500ns", 36, 500_000), ("501ns", 20, 10**6), ("2us", 1, 10**12)]
+    ("threshold", "n_lp", "lookahead_ps"), [("500ns", 36, 500_000), ("501ns", 20, 10**6), ("2us", 1, 10**7)]
 )
 def test_the_threshold_cuts_and_is_part_of_the_identity(
     tmp_path: Path, threshold: str, n_lp: int, lookahead_ps: int, capsys: pytest.CaptureFixture[str]

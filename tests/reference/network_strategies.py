@@ -9,7 +9,7 @@ from models.topology.fat_tree import fat_tree
 from models.topology.graph import Topology, make_topology
 from models.topology.leaf_spine import leaf_spine
 from models.topology.rail_optimised import rail_optimised
-from reference.network_case import NetworkCase, make_flow_case, make_parameters
+from reference.network_case import Flow, NetworkCase, make_flow_case, make_parameters
 
 GBPS, NS = 10**9, 1000
 # The last three do not divide 8e12, so that a packet's time is no multiple of its bytes.
@@ -61,20 +61,40 @@ def rails(draw: st.DrawFn) -> Topology:
 
 
 @st.composite
-def cases(draw: st.DrawFn, topologies: st.SearchStrategy[Topology]) -> NetworkCase:
-    topology = draw(topologies)
-    payload = draw(st.sampled_from([1000, 1000, 1500, 64, 4096]))
+def chains(draw: st.DrawFn) -> Topology:
+    """Two hosts at each end of a line of switches: paths of more hops than telemetry has room for."""
+    n_switch = draw(st.integers(1, 11))
+    links = [(i, 4 + (i >= 2) * (n_switch - 1), *draw(LINK)) for i in range(4)]
+    rate_bps, delay_ps = draw(LINK)
+    links += [(4 + i, 5 + i, rate_bps, delay_ps) for i in range(n_switch - 1)]
+    return switched(4, links, n_switch, [0, 1, 2, 3])
+
+
+SOON = st.one_of(st.just(0), st.sampled_from([83_840, 1_000_000, 1_083_840]), st.integers(0, 3_000_000))
+SOON_OR_LATER = st.one_of(SOON, SOON, st.integers(0, 600_000_000))  # later: after pauses in which timers fire
+
+
+@st.composite
+def flow_lists(draw: st.DrawFn, topology: Topology, payload: int, starts: st.SearchStrategy[int] = SOON) -> list[Flow]:
+    """Up to 16 flows, most of them to one or two hosts, where they meet."""
     sizes = st.one_of(
         st.sampled_from([1, payload - 1, payload, payload + 1, 2 * payload, 10 * payload]), st.integers(1, 30 * payload)
     )
-    starts = st.one_of(st.just(0), st.sampled_from([83_840, 1_000_000, 1_083_840]), st.integers(0, 3_000_000))
     hosts = st.integers(0, topology.n_host - 1)
-    few = st.lists(hosts, min_size=1, max_size=2)  # flows to few hosts meet
-    to = draw(few)
+    to = draw(st.lists(hosts, min_size=1, max_size=2))
     flows = []
     for _ in range(draw(st.integers(1, 16))):
         src, dst = draw(hosts), draw(st.one_of(st.sampled_from(to), hosts))
         flows.append((src, dst if dst != src else (src + 1) % topology.n_host, draw(sizes), draw(starts)))
+    return flows
+
+
+@st.composite
+def cases(draw: st.DrawFn, topologies: st.SearchStrategy[Topology]) -> NetworkCase:
+    """Networks without loss: DCTCP, one data queue, unlimited buffers."""
+    topology = draw(topologies)
+    payload = draw(st.sampled_from([1000, 1000, 1500, 64, 4096]))
+    flows = draw(flow_lists(topology, payload))
     parameters = make_parameters(
         topology,
         draw(st.sampled_from([(0, 0), (0, 3_000), (2_000, 2_000), (1_000, 20_000), (300_000, 300_000)])),

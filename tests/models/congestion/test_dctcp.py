@@ -5,28 +5,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.congestion.dctcp import DEFAULT_GAIN, make_control, on_ack
-from pdes.engine.jit import loop_kernel
+from reference.control_driver import Driver
 
-LINE_BPS, MIN_BPS, STEP_BPS, PAYLOAD = 100 * 10**9, 10**9, 615_000_000, 1000
-
-
-@loop_kernel
-def _run(control, constants, marks, in_flight_bytes, line_bps, rates):
-    """ACKs of whole packets one after another; the rate after each."""
-    rate_bps = line_bps
-    for i in range(marks.size):
-        acked = (i + 1) * 1000
-        rate_bps = on_ack(control, constants, 0, acked, acked + in_flight_bytes, marks[i], rate_bps, line_bps)
-        rates[i] = rate_bps
+LINE_BPS, MIN_BPS, STEP_BPS, PAYLOAD, DEFAULT_GAIN = 100 * 10**9, 10**9, 615_000_000, 1000, 0.0625
 
 
-def run(marks: list[int], in_flight_pkts: int, line_bps: int = LINE_BPS, gain: float = DEFAULT_GAIN):
-    """(rates after each ACK, alpha at the end)."""
-    control, rates = make_control(1), np.zeros(len(marks), np.int64)
-    constants = np.array([gain, STEP_BPS, MIN_BPS, PAYLOAD], np.float64)
-    _run(control, constants, np.array(marks, np.int64), in_flight_pkts * PAYLOAD, line_bps, rates)
-    return rates.tolist(), float(control["alpha"][0])
+def run(marks: list[int], in_flight_pkts: int, line_bps: int = LINE_BPS):
+    """(rates after each ACK of a whole packet, alpha at the end)."""
+    driver = Driver("dctcp", line_rate_bps=line_bps)
+    rates = []
+    for i, is_marked in enumerate(marks):
+        acked_byte = (i + 1) * PAYLOAD
+        driver.ack(acked_byte, acked_byte + in_flight_pkts * PAYLOAD, is_marked=is_marked)
+        rates.append(int(driver.flow.rate_bps))
+    return rates, float(driver.flow.alpha)
 
 
 @given(st.lists(st.integers(0, 1), min_size=1, max_size=100), st.integers(0, 20))

@@ -11,7 +11,9 @@ from models.topology.leaf_spine import leaf_spine
 from models.topology.rail_optimised import rail_optimised
 from models.workload.collectives import Collective, plan_collectives
 from models.workload.training import GptModel, TrainingJob, plan_training
-from reference.network_case import NetworkCase, make_flow_case, make_parameters, make_plan_case
+from pdes.engine.time_index import NEVER
+from reference.network_case import NetworkCase, make_flow_case, make_parameters, make_plan_case, squeezed
+from reference.network_managed_strategies import managed_cases
 from reference.network_strategies import cases, dumbbells, rails, stars
 
 GBPS, NS = 10**9, 1000
@@ -48,12 +50,19 @@ def training(tp_packets: bool) -> NetworkCase:
     return make_plan_case(topology, plan_training(job, 16, topology.server[topology.host], 2))
 
 
+def all_at_once() -> NetworkCase:
+    """Pauses, drops by loss, resends, three priorities, telemetry."""
+    return squeezed("hpcc", 30, pfc=True, loss=0.01)
+
+
 CASES = {
     "incast": incast,
     "permutation": permutation,
     "collectives": collectives,
     "training": lambda: training(False),
     "training with TP as packets": lambda: training(True),
+    "pauses and loss": all_at_once,
+    "drops": lambda: squeezed("none", 12, pfc=False),
 }
 
 
@@ -84,14 +93,24 @@ def test_every_state_of_any_small_network_is_consistent(case):
         assert_all_is_over(case, outcome.model)
 
 
+@given(managed_cases(stars() | dumbbells() | rails()))
+@settings(max_examples=15)
+def test_every_state_of_a_network_that_drops_pauses_and_resends_is_consistent(case):
+    for threshold_ps in case.thresholds_ps()[:2]:
+        outcome = case.run(threshold_ps, lambda model: verify_network(model.state, case.topology))
+        assert_all_is_over(case, outcome.model)
+
+
 def assert_all_is_over(case: NetworkCase, model: NetworkModel) -> None:
     """Every byte was delivered and acknowledged, every packet and message is free, every NIC sent what it had to."""
     state, pairs = model.state, model.pairs
     qp = state.nic.queue_pairs
     sent = np.array([int(case.plan.pair_bytes[pair]) for pair in pairs.pair_of_row])
-    for name in ("posted_end", "next_byte", "expected_byte", "acked_byte"):
+    for name in ("posted_end", "next_byte", "high_byte", "expected_byte", "acked_byte"):
         np.testing.assert_array_equal(qp[name], sent, name)
     assert (state.fabric.ports["queued_bytes"] == 0).all()
+    assert not any(state.buffers.ingress[name].any() for name in ("held_bytes", "headroom_bytes", "is_pausing"))
+    assert not state.buffers.switches["shared_bytes"].any() and not state.nic.nic_ports["paused"].any()
     assert int(state.fabric.counters[3]) == len(state.fabric.packets)
     assert int(state.fabric.counters[5]) == len(state.nic.messages)
     assert (qp["n_arrived"][qp["waiting_stream"] >= 0] == 0).all()
@@ -117,12 +136,13 @@ def test_a_run_that_stops_early_is_consistent_where_it_stops():
     assert outcome.flows == done
 
 
-# Damage that a check must see: name -> what to break in the state of a running incast.
+# Damage that a check must see: name -> what to break in the state of a running incast, or of all at once.
 
 
-def _stop_in_mid_run() -> tuple[NetworkCase, NetworkModel]:
-    case = incast()
-    return case, case.run(stop_ps=9_000_000).model
+def _stop_in_mid_run(case: NetworkCase, stop_ps: int) -> NetworkModel:
+    model = case.run(stop_ps=stop_ps).model
+    assert model is not None
+    return model
 
 
 def _first(values: np.ndarray) -> int:
@@ -130,22 +150,51 @@ def _first(values: np.ndarray) -> int:
 
 
 DAMAGE = {
-    "a packet that vanished from a wire": lambda f, n: _drop_from_wire(f),
-    "a byte too many in a queue": lambda f, n: _add(f.ports, "queued_bytes", _first(f.ports["queued_bytes"])),
-    "a wrong ready bit": lambda f, n: _flip(n.ready, int(n.nic_ports["first_ready"][_first(n.nic_ports["n_pair"])])),
-    "a stale mask bit": lambda f, n: _flip(f.mask, _first(f.mask == 0)),
-    "a node asleep": lambda f, n: _add(f.node_time, ..., _first(f.node_time[len(f.node_time) // 2 :] < 2**60)),
-    "a byte received too early": lambda f, n: _add(n.queue_pairs, "expected_byte", 0),
-    "a byte acknowledged twice": lambda f, n: _add(n.queue_pairs, "acked_byte", 0),
-    "a port out of its switch's chain": lambda f, n: f.nodes["wait_head"].fill(-1),
-    "a packet that overtakes": lambda f, n: _swap_arrivals(f),
-    "a message that ends too late": lambda f, n: _add(n.messages, "end_byte", int(n.queue_pairs["last_message"][0])),
-    "a window too wide": lambda f, n: _add(n.queue_pairs, "window_bytes", 0),
+    "a packet that vanished from a wire": lambda s: _drop_from_wire(s.fabric),
+    "a byte too many in a queue": lambda s: _add(
+        s.fabric.ports, "queued_bytes", _first(s.fabric.ports["queued_bytes"])
+    ),
+    "a wrong ready bit": lambda s: _flip(
+        s.nic.ready, int(s.nic.nic_ports["first_ready"][_first(s.nic.nic_ports["n_pair"])])
+    ),
+    "a stale mask bit": lambda s: _flip(s.fabric.mask, _first(s.fabric.mask == 0)),
+    "a node asleep": lambda s: _add(
+        s.fabric.node_time, ..., _first(s.fabric.node_time[len(s.fabric.node_time) // 2 :] < 2**60)
+    ),
+    "a byte received too early": lambda s: _add(s.nic.queue_pairs, "expected_byte", 0),
+    "a byte acknowledged twice": lambda s: _add(s.nic.queue_pairs, "acked_byte", 0),
+    "a byte received twice": lambda s: _add(s.nic.queue_pairs, "received_bytes", 0),
+    "a byte sent and not counted": lambda s: _add(s.nic.queue_pairs, "sent_bytes", 0),
+    "a byte dropped twice": lambda s: _add(s.fabric.dropped[:, 0], (), 0),
+    "a port out of its switch's chain": lambda s: s.fabric.nodes["wait_head"].fill(-1),
+    "a packet that overtakes": lambda s: _swap_arrivals(s.fabric),
+    "a message that ends too late": lambda s: _add(
+        s.nic.messages,
+        "end_byte",
+        int(s.nic.queue_pairs["last_message"][_first(s.nic.queue_pairs["last_message"] >= 0)]),
+    ),
+    "a window too wide": lambda s: _add(s.nic.queue_pairs, "window_bytes", 0),
+}
+MANAGED_DAMAGE = {
+    "a byte too many in one of the queues": lambda s: _add(
+        s.buffers.queues, "queued_bytes", _first(s.buffers.queues["queued_bytes"])
+    ),
+    "a byte held of nothing": lambda s: _add(s.buffers.ingress, "held_bytes", _first(s.buffers.ingress["held_bytes"])),
+    "a byte of headroom in use": lambda s: _add(
+        s.buffers.ingress, "headroom_bytes", _first(s.buffers.ingress["held_bytes"])
+    ),
+    "a byte shared by nobody": lambda s: _add(s.buffers.switches, "shared_bytes", 7),
+    "a pause that nobody counts": lambda s: _add(s.buffers.switches, "n_pausing", 7),
+    "a sender that is paused unasked": lambda s: _flip(s.nic.nic_ports["paused"], _first(s.nic.nic_ports["n_pair"])),
+    "a queue that waits and is not served": lambda s: _flip(
+        s.buffers.managed["waiting"], _first(s.buffers.managed["waiting"] > 0)
+    ),
+    "a timer that is forgotten": lambda s: s.nic.timers.fill(NEVER),
 }
 
 
 def _add(array: np.ndarray, name, row: int) -> None:
-    column = array[len(array) // 2 :] if name is ... else array[name]
+    column = array[len(array) // 2 :] if name is ... else array[name] if name else array
     column[row] += 1
 
 
@@ -154,7 +203,7 @@ def _flip(words: np.ndarray, i: int) -> None:
 
 
 def _drop_from_wire(fabric) -> None:
-    port = _first(fabric.ports["link_head"] != fabric.ports["link_tail"])
+    port = _first((fabric.ports["link_head"] != fabric.ports["link_tail"]) & (fabric.ports["link_head"] >= 0))
     fabric.ports["link_head"][port] = fabric.packets["next"][fabric.ports["link_head"][port]]
 
 
@@ -164,10 +213,21 @@ def _swap_arrivals(fabric) -> None:
     fabric.packets["arrival_ps"][head] = fabric.packets["arrival_ps"][fabric.packets["next"][head]] + 1
 
 
-@pytest.mark.parametrize("name", DAMAGE)
-def test_the_check_sees(name):
-    case, model = _stop_in_mid_run()
+def assert_sees(case: NetworkCase, model: NetworkModel, damage) -> None:
+    """The check passes before the damage and fails after it."""
     verify_network(model.state, case.topology)
-    DAMAGE[name](model.state.fabric, model.state.nic)
+    damage(model.state)
     with pytest.raises(AssertionError):
         verify_network(model.state, case.topology)
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_the_check_sees(name):
+    case = incast()
+    assert_sees(case, _stop_in_mid_run(case, 9_000_000), DAMAGE[name])
+
+
+@pytest.mark.parametrize("name", DAMAGE | MANAGED_DAMAGE)
+def test_the_check_sees_in_a_network_that_drops_and_pauses(name):
+    case = all_at_once()
+    assert_sees(case, _stop_in_mid_run(case, 14_000_000), (DAMAGE | MANAGED_DAMAGE)[name])

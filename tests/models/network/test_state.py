@@ -3,16 +3,15 @@
 import numpy as np
 import pytest
 
-from models.congestion import dctcp
 from models.network import state
-from models.network.state import PACKET
+from models.network.state import MANAGED_PORT, PACKET, PORT
 from models.workload import program
 from pdes.engine import event_queue
 from pdes.units import MAX_WIRE_BYTES
 
 RECORDS = {
     f"{module.__name__}.{name}": value
-    for module in (state, program, dctcp, event_queue)
+    for module in (state, program, event_queue)
     for name, value in vars(module).items()
     if isinstance(value, np.dtype)
 }
@@ -49,3 +48,9 @@ def test_no_float_holds_a_time_or_a_byte_count(name):
 
 def test_a_packets_size_field_holds_the_largest_packet_that_a_config_may_ask_for():
     assert np.iinfo(PACKET["size_bytes"]).max == MAX_WIRE_BYTES
+
+
+def test_a_managed_port_is_a_port_with_other_queues():
+    for name in ("link_head", "link_tail", *PORT.names[6:]):
+        assert MANAGED_PORT.fields[name] == PORT.fields[name]
+    assert MANAGED_PORT.itemsize == PORT.itemsize == 64

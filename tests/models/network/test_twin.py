@@ -6,21 +6,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from models.congestion.law import BUILT_IN, find_law
+from models.network import build, build_buffers, model
+from models.network.build_nic import MAX_WINDOW_BYTES
+from models.network.parameters import ROUND_ROBIN, STRICT, WEIGHTED
 from models.topology.fat_tree import fat_tree
 from models.topology.leaf_spine import leaf_spine
 from pdes.errors import ConfigError
-from reference.network_case import NetworkCase, Outcome, make_flow_case, make_parameters
-from reference.network_strategies import cases, dumbbells, fat_trees, leaf_spines, rails, stars
+from reference.network_case import NetworkCase, assert_equal, make_flow_case, make_parameters, squeezed
+from reference.network_managed_strategies import managed_cases
+from reference.network_strategies import cases, chains, dumbbells, fat_trees, leaf_spines, rails, stars
 
 GBPS, NS = 10**9, 1000
-
-
-def assert_equal(engine: Outcome, twin: Outcome) -> None:
-    """The same flows to the picosecond, the same ports to the byte."""
-    assert engine.flows == twin.flows
-    differ = {i: (e, t) for i, (e, t) in enumerate(zip(engine.ports, twin.ports, strict=True)) if e != t}
-    assert not differ, f"ports (engine, twin) as (tx_bytes, max_queue_bytes, marks): {differ}"
-    assert engine.n_hop == twin.n_hop
 
 
 @given(cases(stars() | dumbbells()))
@@ -41,6 +38,70 @@ def test_no_cut_into_lps_changes_anything(case):
     twin = case.run_twin()
     for threshold_ps in case.thresholds_ps():
         assert_equal(case.run(threshold_ps), twin)
+
+
+@given(managed_cases(stars() | dumbbells()))
+@settings(max_examples=120)
+def test_engine_equals_twin_with_drops_pauses_loss_and_every_control(case):
+    assert_equal(case.run(), case.run_twin())
+
+
+@given(managed_cases(leaf_spines() | fat_trees() | rails() | chains()))
+@settings(max_examples=80)
+def test_engine_equals_twin_on_fabrics_with_everything(case):
+    assert_equal(case.run(), case.run_twin())
+
+
+@given(managed_cases(stars() | dumbbells() | rails() | chains()))
+@settings(max_examples=30)
+def test_no_cut_into_lps_changes_anything_with_everything(case):
+    twin = case.run_twin()
+    for threshold_ps in case.thresholds_ps():
+        assert_equal(case.run(threshold_ps), twin)
+
+
+@given(cases(stars() | dumbbells() | leaf_spines()))
+@settings(max_examples=40)
+def test_managed_switches_do_the_same_where_plain_ones_would_do(case):
+    twin = case.run_twin()
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (build, build_buffers, model):
+            patch.setattr(module, "is_managed", lambda parameters: True)
+        assert_equal(case.run(), twin)
+
+
+@pytest.mark.parametrize("law", BUILT_IN)
+def test_every_control_equals_twin_through_pauses_loss_and_idle_time(law):
+    case = squeezed(law, 30, pfc=True, loss=0.01)
+    engine = case.run()
+    assert sum(row[3] for row in engine.losses) > 0, "pauses"
+    assert sum(engine.resent_bytes.values()) > 0
+    assert_equal(engine, case.run_twin())
+
+
+@pytest.mark.parametrize("scheduler", [STRICT, ROUND_ROBIN, WEIGHTED])
+def test_engine_equals_twin_when_a_small_buffer_drops(scheduler):
+    case = squeezed("none", 12, pfc=False, scheduler=scheduler)
+    engine = case.run()
+    assert sum(row[0] for row in engine.losses) > 20, "drops"
+    assert_equal(engine, case.run_twin())
+
+
+def test_pfc_with_headroom_drops_nothing():
+    engine = squeezed("none", 12, pfc=True).run()
+    assert sum(row[0] for row in engine.losses) == 0
+    assert sum(row[3] for row in engine.losses) > 10
+    assert sum(engine.resent_bytes.values()) == 0
+
+
+def test_timers_of_idle_queue_pairs_neither_last_nor_matter_later():
+    """DCQCN's timers go on for a millisecond after the first messages; the run ends with the last acknowledgement."""
+    values = find_law("dcqcn").parameter_values({}) | {"increase_interval_ps": 20_000 * NS, "fast_recovery_times": 5}
+    case = squeezed("dcqcn", 200, pfc=True, law_values=values, ecn_min_bytes=np.zeros(16, np.int64))
+    case = replace(case, parameters=replace(case.parameters, ecn_max_bytes=np.full(16, 1000)))
+    engine = case.run()
+    assert engine.last_event_ps == max(finish_ps for _, _, finish_ps, _ in engine.flows.values())
+    assert_equal(engine, case.run_twin())
 
 
 def incast(n_sender: int, size_bytes: int) -> NetworkCase:
@@ -101,6 +162,6 @@ def test_more_packets_than_the_first_pool_holds():
 
 def test_a_window_that_would_overflow_is_refused():
     case = incast(1, 1000)
-    wide = replace(case, window_bytes=np.array([2**63 // (100 * GBPS) + 1]))
-    with pytest.raises(ConfigError, match=r"\[network\] window: 92233721 B. Accepted: a window below"):
+    wide = replace(case, window_bytes=np.array([MAX_WINDOW_BYTES]))
+    with pytest.raises(ConfigError, match=rf"\[network\] window: {MAX_WINDOW_BYTES} B. Accepted: below"):
         wide.run()

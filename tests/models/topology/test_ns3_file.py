@@ -38,6 +38,21 @@ def test_rates_delays_and_ids_are_read_exactly(write):
     assert topology.port_delay_ps[into_switch].tolist() == [10**6, 500_000, 10**6]
 
 
+def test_an_error_rate_is_the_loss_of_both_directions_of_its_link(write):
+    topology = read_ns3_topology(write(GOOD.replace("0.000000", "0.001")))
+    lossy = (topology.port_src == 1) | (topology.port_dst == 1)
+    assert topology.port_loss.tolist() == [0.001 if is_lossy else 0.0 for is_lossy in lossy]
+
+
+def test_ns3_s_own_reading_cuts_delays_off_to_ns(write):
+    text = GOOD.replace("0.001ms", "0.0007ms")
+    assert read_ns3_topology(write(text), is_ns3=True).port_delay_ps.max() == 10**6
+    assert sorted(set(read_ns3_topology(write(text), is_ns3=True).port_delay_ps.tolist()))[1] == 699_000
+    assert sorted(set(read_ns3_topology(write(text)).port_delay_ps.tolist()))[1] == 700_000
+    with pytest.raises(ConfigError, match='line 4: found "500n", which has the unit "n"'):
+        read_ns3_topology(write(GOOD.replace("500ns", "500n")), is_ns3=True)
+
+
 def test_carriage_returns_blank_lines_split_switch_ids_and_trailing_text_do_not_matter(write):
     links = ["0 3 100Gbps 0.001ms 0", "1 4 100Gbps 0.001ms 0", "3 4 100Gbps 0.001ms 0"]
     lines = ["5 2 3", "3", "", "4", *links, "", "0 4 1Gbps 1us 0", "nodes, ids"]
@@ -77,7 +92,8 @@ def test_simai_headers_bring_servers_and_nvswitches(write):
         ("25Gbps", "0Gbps", "line 4: the rate 0Gbps"),
         ("500ns", "500", 'line 4: found "500", which has no unit'),
         ("500ns", "-5ns", "line 4: found .* below zero"),
-        ("0.000000", "0.001", "line 4: the error rate 0.001. Only 0: random loss is not modelled"),
+        ("0.000000", "1.5", "line 4: the error rate 1.5. A probability is accepted"),
+        ("0.000000", "nan", "line 4: the error rate nan. A probability is accepted"),
         ("0.000000", "none", "line 4: the error rate 'none'"),
         (" 0.000000", "", "line 4: 4 words"),
     ],

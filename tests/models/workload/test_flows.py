@@ -1,10 +1,12 @@
 """Flow lists: files as they are, and what is said about a line that cannot be."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from models.topology.leaf_spine import leaf_spine
-from models.workload.flows import FlowList, plan_flows, read_csv_flows, read_ns3_flows, to_hosts
+from models.workload.flows import NO_PRIORITY, FlowList, plan_flows, read_csv_flows, read_ns3_flows, to_hosts
 from pdes.errors import ConfigError
 from reference.network_case import make_flow_case
 
@@ -36,6 +38,19 @@ def test_csv_flows_are_read_exactly(tmp_path):
     assert not flows.node_ids
 
 
+def test_priorities_are_read(tmp_path):
+    assert read_ns3_flows(write(tmp_path, NS3.replace("0 3 200", "0 7 200"))).priority.tolist() == [3, 7]
+    assert read_csv_flows(write(tmp_path, CSV)).priority.tolist() == [NO_PRIORITY] * 2
+    text = "src,priority,dst,size_bytes,start_ps\n0,5,1,1,0\n0,0,1,1,0\n"
+    assert read_csv_flows(write(tmp_path, text)).priority.tolist() == [5, 0]
+
+
+def test_starts_can_be_cut_off_to_ns_as_ns3_does(tmp_path):
+    text = "1\n0 1 3 100 1 0.0007000005\n"
+    assert read_ns3_flows(write(tmp_path, text)).start_ps.tolist() == [700_000_500]
+    assert read_ns3_flows(write(tmp_path, text), is_ns3=True).start_ps.tolist() == [700_000_000]
+
+
 def test_columns_of_a_csv_may_stand_in_any_order(tmp_path):
     flows = read_csv_flows(write(tmp_path, "start_ps,size_bytes,dst,src\n1,2,3,4\n"))
     assert rows(flows) == [(4, 3, 2, 1)]
@@ -61,6 +76,7 @@ BIG = str(2**63)
         ("1\n0 1 3 100 5 1e10\n", r"flows\.txt, line 2: start.* 10000000000000000000000"),
         ("1\n0 1 3 100 0 0\n", r"flows\.txt, line 2: size.* 0.*\. Accepted: at least 1 byte"),
         ("1\n1 1 3 100 5 0\n", r"flows\.txt, line 2: a flow from 1 to itself"),
+        ("1\n0 1 8 100 5 0\n", r"flows\.txt, line 2: priority 8\. Accepted: 0\.\.7"),
         (f"1\n0 1 3 100 {BIG} 0\n", r"flows\.txt, line 2: .*9223372036854775808"),
         (f"1\n{BIG} 1 3 100 5 0\n", r"flows\.txt, line 2: .*9223372036854775808"),
     ],
@@ -84,6 +100,7 @@ HEADER = "src,dst,size_bytes,start_ps\n"
         (HEADER + "0,1,-5,0\n", r"flows\.txt, line 2: size.* -5"),
         (HEADER + "0,1,5,-1\n", r"flows\.txt, line 2: start.* -1"),
         (HEADER + "2,2,5,0\n", r"flows\.txt, line 2: a flow from 2 to itself"),
+        ("priority," + HEADER + "9,0,1,5,0\n", r"flows\.txt, line 2: priority 9\. Accepted: 0\.\.7"),
         (HEADER + f"0,1,{BIG},0\n", r"flows\.txt, line 2: .*9223372036854775808"),
     ],
 )
@@ -133,6 +150,15 @@ def test_flows_between_two_hosts_may_share_a_queue_pair():
     plan = plan_flows(make((0, 1, 9, 5), (1, 0, 8, 0), (0, 1, 7, 0)), 2, "per-pair")
     assert (plan.pair_src.tolist(), plan.pair_dst.tolist()) == ([0, 1], [1, 0])
     assert plan.pair_bytes.tolist() == [16, 8]
+
+
+def test_flows_of_different_priority_share_no_queue_pair():
+    flows = replace(make((0, 1, 9, 5), (0, 1, 8, 0), (0, 1, 7, 0)), priority=np.array([3, 1, 3]))
+    plan = plan_flows(flows, 2, "per-pair")
+    assert plan.pair_priority is not None and plan.pair_priority.tolist() == [1, 3]
+    assert (plan.pair_bytes.tolist(), plan.pair_sport.tolist()) == ([8, 16], [10000, 10001])
+    plan = plan_flows(flows, 2)
+    assert plan.pair_priority is not None and plan.pair_priority.tolist() == [3, 1, 3]
 
 
 def test_no_flow_is_refused():

@@ -5,11 +5,11 @@ import numpy as np
 from pdes.engine.exchange import ExchangeState, World, make_exchange, reduce_min, swap
 from pdes.engine.jit import loop_kernel
 from pdes.engine.round import (
+    END_RUN,
     HORIZON,
     N_ROUND,
     NOW,
     ROUND_DONE,
-    ROUND_PAUSE,
     close_round,
     leave_round,
     make_loop,
@@ -34,8 +34,9 @@ def _run_rounds(loop, ex: ExchangeState, times_ps, is_short, at, rounds):
             at[0] += 1
         rounds[at[1], 0], rounds[at[1], 1] = loop[NOW], loop[HORIZON]
         at[1] += 1
-        if close_round(loop, ex, times_ps[at[0]]):
-            return ROUND_PAUSE
+        code = close_round(loop, ex, times_ps[at[0]])
+        if code != 0:
+            return code
 
 
 class Counter:
@@ -64,9 +65,22 @@ class Counter:
         self.n_relieved += 1
 
 
+class Looker(Counter):
+    """The same with looks: every look_every_ps, until it ends the run at end_ps."""
+
+    def __init__(self, times_ps: list[int], look_every_ps: int, end_ps: int = NEVER, **keys) -> None:
+        super().__init__(times_ps, **keys)
+        self.look_every_ps, self.end_ps = look_every_ps, end_ps
+        self.looks: list[tuple[int, list[int]]] = []
+
+    def look(self, horizon_ps: int) -> int:
+        self.looks.append((horizon_ps, self.done))
+        return END_RUN if horizon_ps >= self.end_ps else horizon_ps + self.look_every_ps
+
+
 def run(model: Counter, lookahead_ps: int, **keys) -> np.ndarray:
     stop = {"stop_ps": keys.pop("stop_ps")} if "stop_ps" in keys else {}
-    loop = make_loop(lookahead_ps, **stop)
+    loop = make_loop(lookahead_ps, **stop, next_look_ps=getattr(model, "look_every_ps", NEVER))
     run_rounds(model, loop, make_exchange(World(), [], 1), **keys)
     return loop
 
@@ -99,6 +113,32 @@ def test_a_pause_comes_after_every_round_if_asked():
     ticks, model = [], Counter([3, 5, 12, 13, 1000])
     run(model, 10, tick=lambda: ticks.append(len(model.rounds)), pause_every_s=0)
     assert ticks == [1, 2, 3]
+
+
+def test_a_look_comes_at_the_first_round_end_that_reaches_it():
+    model = Looker([3, 5, 12, 13, 40, 1000], 20)
+    run(model, 10)
+    assert model.rounds == [(3, 13), (13, 23), (40, 50), (1000, 1010)]
+    assert model.looks == [(23, [3, 5, 12, 13]), (50, [3, 5, 12, 13, 40]), (1010, model.done)]
+
+
+def test_looks_change_neither_rounds_nor_pauses():
+    ticks, model, blind = [], Looker([3, 5, 12, 13, 40], 1, short_before=(12,)), Counter([3, 5, 12, 13, 40])
+    run(model, 10, tick=lambda: ticks.append(len(model.rounds)), pause_every_s=0)
+    run(blind, 10)
+    assert model.rounds == blind.rounds and ticks == [1, 2, 3] and len(model.looks) == 3
+
+
+def test_a_look_does_not_put_a_pause_off():
+    ticks, model = [], Looker(list(range(0, 2000, 10)), 1)
+    run(model, 10, tick=lambda: ticks.append(1), pause_every_s=1e-6)
+    assert len(ticks) > 10
+
+
+def test_a_look_may_end_the_run():
+    model = Looker([3, 5, 12, 13, 40, 1000], 20, end_ps=50)
+    run(model, 10)
+    assert model.done == [3, 5, 12, 13, 40]
 
 
 def test_one_rank_reduces_and_swaps_nothing():

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pdes.errors import ConfigError, SimError
-from pdes.results.folder import RESULT_FILES, ResultFolder
+from pdes.results.folder import ResultFolder
 from pdes.results.summary import (
     PART_NAMES,
     TASK_KINDS,
@@ -19,9 +19,10 @@ from pdes.results.summary import (
     terminal_summary,
     write_json,
 )
-from pdes.results.tables import write_table
+from pdes.results.tables import COLUMNS, write_table
 
 MS = 10**9
+WRITTEN = ("flows.parquet", "ports.parquet", "tasks.parquet", "run.json", "result.json")
 RUN = {"wall_seconds": 12.34, "loop_seconds": 10.0, "ranks": 2, "packet_hops_per_second": 3.12e7, "rounds": 99}
 RESULT = {
     "iteration_time_ps": [100 * MS],
@@ -186,7 +187,8 @@ def test_a_run_without_training_or_flows_prints_its_totals_only(capsys):
 
 def write_results(folder, result: dict, with_tasks: bool = True) -> None:
     write_table(folder / "flows.parquet", "flows", [flow_columns(20)], {"tag": ["all-reduce"]})
-    ports = port_columns() | {c: np.zeros(4, np.int64) for c in ("tx_bytes", "paused_ps", "drops")}
+    unused = set(COLUMNS["ports"]) - set(port_columns())
+    ports = port_columns() | {name: np.zeros(4, np.int64) for name in unused}
     write_table(folder / "ports.parquet", "ports", [ports], NODES)
     if with_tasks:
         table = tasks(PIPELINE)
@@ -251,7 +253,7 @@ def test_a_report_finishes_a_commit_that_was_killed(tmp_path, capsys, monkeypatc
     write_results(results.work, RESULT)
     with monkeypatch.context() as patch:
         patch.setattr("pdes.results.folder._put_in_place", lambda *_: None)
-        results.commit(RESULT_FILES)
+        results.commit(WRITTEN)
     with pytest.raises(ConfigError, match="no complete result here"):
         hold = ResultFolder(tmp_path)
         assert hold._take_lock()  # as long as a run holds the folder, a report keeps off
@@ -261,4 +263,4 @@ def test_a_report_finishes_a_commit_that_was_killed(tmp_path, capsys, monkeypatc
             hold._release()
     print_report(tmp_path)
     assert "Iteration time 100 ms" in capsys.readouterr().out
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(RESULT_FILES)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(WRITTEN)

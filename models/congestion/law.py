@@ -1,0 +1,212 @@
+"""Congestion controls by name: ours, a user's "file.py:Class", or an installed package's entry point.
+
+A law is a control's class with what the engine asks of it. Its form is in `interface.py` and in the README; it holds
+only text, so ranks get it by pickle and compile it themselves, from the disk cache.
+"""
+
+import importlib.util
+import linecache
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from models.congestion import compiled, parameters
+from models.congestion.check import check_class
+from models.congestion.compile_error import compile_error
+from models.congestion.compiled import Handlers, run_plain
+from models.congestion.interface import FLOW_FIELDS, HANDLERS, NEVER
+from models.congestion.parameters import nearest
+from models.congestion.source import Source, division_lines, handler_of, line_in, load_class
+from pdes.engine.jit import record
+from pdes.errors import ConfigError
+from pdes.units import shown
+
+BUILT_IN = {
+    "dctcp": "Dctcp",
+    "dcqcn": "Dcqcn",
+    "hpcc": "Hpcc",
+    "hpcc-pint": "HpccPint",
+    "timely": "Timely",
+    "swift": "Swift",
+    "nscc": "Nscc",
+    "fixed-window": "FixedWindow",
+    "none": "LineRate",
+}
+ENTRY_POINT_GROUP = "pdes_sim.congestion_control"
+_KEY = "[network] congestion_control"
+
+
+@dataclass(frozen=True)
+class Law:
+    """A congestion control as the engine uses it. name: also of its table [network.<name>]."""
+
+    name: str
+    source: Source
+
+    @property
+    def control(self) -> type:
+        """The class itself."""
+        return load_class(self.source)
+
+    @property
+    def digest(self) -> str:
+        """sha256 of the file if it is not ours, else "": part of what determines a result."""
+        return self.source.digest
+
+    @property
+    def header_bytes(self) -> int:
+        """What the control adds to every data packet."""
+        return getattr(self.control, "header_bytes", 0)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Of "rtt", "int" and "pint": what packets have to carry."""
+        return getattr(self.control, "needs", ())
+
+    @property
+    def window(self) -> str:
+        """Default of [network] window."""
+        return getattr(self.control, "window", "none")
+
+    @property
+    def controls_window(self) -> bool:
+        """True: handlers set flow.window_bytes; False: the engine derives it from the rate."""
+        return getattr(self.control, "controls_window", False)
+
+    @property
+    def ecn_at_100g(self) -> tuple[int, int, float] | None:
+        """(kmin bytes, kmax bytes, pmax) of a 100 Gbit/s port; None: the control takes no notice of marks."""
+        return getattr(self.control, "ecn_at_100g", None)
+
+    @property
+    def flow_dtype(self) -> np.dtype:
+        """A row per queue pair: the fixed words, then the control's state."""
+        return record(FLOW_FIELDS + [_state_field(name, value) for name, value in _state(self.control).items()])
+
+    @property
+    def parameter_dtype(self) -> np.dtype:
+        """One record of make_parameters."""
+        return parameters.parameter_dtype(self.control)
+
+    def parameter_values(self, given: dict[str, Any], constants: str = "default") -> dict[str, Any]:
+        """All parameters, from the table [network.<name>] (without `constants`) over a named set of constants.
+
+        A quantity's key has no unit suffix (`min_rate = "1Gbps"`), though the full name is accepted too.
+        Raises ConfigError.
+        """
+        return parameters.parameter_values(self.control, f"network.{self.name}", given, constants)
+
+    def make_parameters(self, values: dict[str, Any], line_rates_bps: Any) -> np.ndarray:
+        """One parameter record per line rate, from parameter_values' result."""
+        return parameters.make_parameters(self.control, values, line_rates_bps)
+
+    def make_flows(self, n_flow: int) -> np.ndarray:
+        """Queue pairs with the control's initial state, timers off, all else zero."""
+        flows = np.zeros(n_flow, self.flow_dtype)
+        flows["timer_ps"] = NEVER
+        for name, value in _state(self.control).items():
+            flows[name] = value
+        return flows
+
+    def compile(self) -> Handlers:
+        """Addresses of the handlers on this rank; compiled, or loaded, at the first call. Raises ConfigError."""
+        return _handlers(self)
+
+    def explain(self, handler: str, flow: Any, event: Any, p: Any, exception: int = 0) -> str:
+        """Where and how a handler has raised. exception: the second word of the call's scratch.
+
+        Without it, or if it cannot be read, the handler runs again as plain Python, on copies of the records; that
+        may not get as far as the line in question, because the first run has changed them.
+        """
+        function = handler_of(self.control, handler)
+        text, line = compiled.raised(exception) or ("an exception", None)
+        if line is None:
+            error = getattr(self.compile().alive[HANDLERS.index(handler)], "error", None)
+            error = error or _error_again(function, flow, event, p)
+            if error is None:
+                lines = division_lines(function) if "division" in text else []
+                at = f", at one of the lines {', '.join(map(str, lines))}" if lines else ""
+                return f"{self.source.where()}: {handler} raised {text}{at}"
+            text = f"{type(error).__name__}: {error}"
+            line = line_in(error, Path(function.__code__.co_filename)) or function.__code__.co_firstlineno
+        code = linecache.getline(function.__code__.co_filename, line).strip()
+        return f"{self.source.where(line)}: {handler} raised {text}, at: {code}"
+
+
+def _error_again(function: Any, flow: Any, event: Any, p: Any) -> Exception | None:
+    rows = [np.asarray(row).reshape(-1)[:1].copy() for row in (flow, event, p)]
+    try:
+        run_plain(function, *(row.view(np.dtype((np.record, row.dtype)))[0] for row in rows))
+    except Exception as error:
+        return error
+    return None
+
+
+def find_law(name_or_path: str, base_folder: str | Path = ".") -> Law:
+    """The law of a name, of "file.py:Class" (relative to base_folder), or of an entry point.
+
+    A control that is not ours is checked and compiled at once. Raises ConfigError, with file and line.
+    """
+    if name_or_path in BUILT_IN:
+        module = f"models.congestion.{name_or_path.replace('-', '_')}"
+        return Law(name_or_path, Source(BUILT_IN[name_or_path], module=module))
+    if ".py" in name_or_path:
+        law = _users(name_or_path, Path(base_folder))
+    else:
+        law = _entry_point(name_or_path)
+    check_class(law.control, law.source)
+    law.compile()
+    return law
+
+
+def _users(text: str, base_folder: Path) -> Law:
+    file, _, class_name = text.rpartition(":")
+    if not file or not class_name.isidentifier():
+        raise ConfigError(_KEY, f"found {shown(text)}", 'A file and a class in it, such as "my_cc.py:MyControl"')
+    path = base_folder / file
+    try:
+        content = path.read_bytes().decode()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not UTF-8 text"
+        raise ConfigError(_KEY, f"cannot read {path}: {reason}") from None
+    return Law(path.stem, Source(class_name, path=str(path), text=content))
+
+
+def _entry_point(name: str) -> Law:
+    found = list(entry_points(group=ENTRY_POINT_GROUP, name=name))
+    if not found:
+        known = [*BUILT_IN, *(point.name for point in entry_points(group=ENTRY_POINT_GROUP))]
+        advice = nearest(name, known)
+        advice += "" if advice.endswith("?") else "."
+        raise ConfigError(_KEY, f"found {shown(name)}", f'{advice} A file of yours is written "file.py:Class"')
+    spec = importlib.util.find_spec(found[0].module)
+    if spec is None or not spec.origin:
+        raise ConfigError(_KEY, f'entry point "{name}": no module {found[0].module}')
+    text = Path(spec.origin).read_bytes().decode()
+    return Law(name, Source(found[0].attr, path=spec.origin, text=text, package=spec.parent or ""))
+
+
+def _state(control: type) -> dict[str, Any]:
+    return getattr(control, "state", {})
+
+
+def _state_field(name: str, value: Any) -> tuple[Any, ...]:
+    elements = value if isinstance(value, tuple) else (value,)
+    kind = np.float64 if any(isinstance(element, (float, np.floating)) for element in elements) else np.int64
+    return (name, kind, (len(value),)) if isinstance(value, tuple) else (name, kind)
+
+
+@cache
+def _handlers(law: Law) -> Handlers:
+    try:
+        return compiled.compile_handlers(law.control, law.flow_dtype, law.parameter_dtype)
+    except ConfigError:
+        raise
+    except Exception as error:
+        if not law.source.path:
+            raise
+        raise compile_error(error, law.source, law.flow_dtype, law.parameter_dtype) from error

@@ -1,0 +1,59 @@
+"""Queues, shared buffers and PFC state of the switches, before anything has happened."""
+
+import numpy as np
+
+from models.network.build import is_managed
+from models.network.link_changes import make_changes
+from models.network.parameters import NetworkParameters
+from models.network.state import EGRESS, INGRESS, INLET, MANAGED_PORT, QUEUE, SWITCH, Buffers
+from models.topology.graph import Topology
+
+UNLIMITED_BYTES = 2**62
+
+
+def make_buffers(topology: Topology, parameters: NetworkParameters, ports: np.ndarray, nodes: np.ndarray) -> Buffers:
+    """Everything empty. ports, nodes: of Fabric, written. Without managed switches only what hosts need has rows."""
+    n_port, n_queue = topology.n_port, parameters.n_queue
+    n_row = n_port * n_queue if is_managed(parameters) else 1
+    egress, queues = np.zeros(n_port, EGRESS), np.zeros(n_row, QUEUE)
+    queues["head"] = queues["tail"] = -1
+    managed = ports.view(MANAGED_PORT)
+    if is_managed(parameters):
+        at_switch = topology.is_switch[topology.port_src]
+        for name in ("waiting", "paused"):
+            managed[name][at_switch] = 0
+    inlets = np.zeros(n_port, INLET)
+    inlets["peer"] = topology.port_peer
+    if parameters.loss_probability is not None:
+        inlets["loss_probability"] = parameters.loss_probability
+    switches = np.zeros(topology.n_node, SWITCH)
+    switches["pool_bytes"] = UNLIMITED_BYTES
+    if parameters.buffer is not None:
+        inlets["headroom_bytes"], inlets["alpha_1024"] = parameters.buffer.headroom_bytes, parameters.buffer.alpha_1024
+        switches["pool_bytes"] = pool_bytes(topology, parameters)
+    largest = parameters.payload_bytes + parameters.header_bytes
+    weights = parameters.queue_weight or (1,) * n_queue
+    return Buffers(
+        managed=managed,
+        egress=egress,
+        queues=queues,
+        inlets=inlets,
+        ingress=np.zeros(n_row, INGRESS),
+        switches=switches,
+        drops=np.zeros((n_port, 3), np.int64),
+        weight_bytes=np.array(weights, np.int64) * largest,
+        changes=make_changes(topology, parameters.link_changes, nodes),
+        utilisation=np.zeros((n_port, 3), np.float64),
+    )
+
+
+def pool_bytes(topology: Topology, parameters: NetworkParameters) -> np.ndarray:
+    """What is left of each buffer for the shared pool, int64[n_node].
+
+    A reserve and a headroom are set aside for every ingress port and data queue; ns-3 sets them aside once per port.
+    """
+    buffer = parameters.buffer
+    assert buffer is not None
+    n_share = 1 if parameters.ns3 else parameters.n_queue - 1
+    aside = (buffer.headroom_bytes + buffer.reserve_bytes) * n_share
+    return buffer.size_bytes - np.bincount(topology.port_dst, weights=aside, minlength=topology.n_node).astype(np.int64)

@@ -1,0 +1,70 @@
+"""Rounds of a network whose switches are managed: `rounds` with `managed_switch` for `switch`.
+
+Apart, so that only the kernels that a run needs are compiled.
+"""
+
+from models.network.host import SHORT_OF_PACKETS, run_hosts
+from models.network.managed_switch import run_managed_switches
+from models.network.rounds import (
+    SHORT_OF_ARRIVING_PACKETS,
+    STOPPED_BY_FAULT,
+    collect_nodes,
+    pack_departures,
+    unpack_arrivals,
+)
+from models.network.state import FAULT, Buffers, Fabric, Nic, Routing, Rows
+from models.workload.program import Work
+from pdes.engine.exchange import ExchangeState
+from pdes.engine.jit import loop_kernel, step_kernel
+from pdes.engine.round import HORIZON, ROUND_DONE, close_round, leave_round, open_round
+
+
+@step_kernel
+def advance_managed(fabric: Fabric, buffers: Buffers, routing: Routing, nic: Nic, work: Work, rows: Rows, horizon_ps):
+    """Run this rank's events below horizon_ps; 0, or what ran short (then call again with the same horizon)."""
+    switches, hosts = fabric.found[1], fabric.found[2]
+    while True:
+        begin_ps = fabric.node_time[1]
+        if begin_ps >= horizon_ps:
+            return 0
+        n_switch, n_host = collect_nodes(fabric, begin_ps, horizon_ps)
+        if n_host > 0:
+            short = run_hosts(fabric, buffers, nic, work, rows, hosts, n_host, begin_ps, horizon_ps)
+            if short:
+                return short
+        if n_switch > 0 and not run_managed_switches(
+            fabric, buffers, routing, switches, n_switch, begin_ps, horizon_ps
+        ):
+            return SHORT_OF_PACKETS
+        if fabric.counters[FAULT]:
+            return STOPPED_BY_FAULT
+
+
+@loop_kernel
+def run_managed_rounds(
+    loop,
+    ex: ExchangeState,
+    fabric: Fabric,
+    buffers: Buffers,
+    routing: Routing,
+    nic: Nic,
+    work: Work,
+    rows: Rows,
+    port_peer_row,
+):
+    """Rounds until the run is over, until it is time to pause, or until something is short."""
+    while True:
+        if not unpack_arrivals(fabric, ex):
+            return SHORT_OF_ARRIVING_PACKETS
+        if not open_round(loop, ex, fabric.node_time[1]):
+            return ROUND_DONE
+        short = advance_managed(fabric, buffers, routing, nic, work, rows, loop[HORIZON])
+        if short:
+            leave_round(loop, ex)
+            return short
+        least_ps = fabric.node_time[1]
+        if ex.n_rank[0] > 1:
+            least_ps = min(least_ps, pack_departures(fabric, port_peer_row, ex))
+        code = close_round(loop, ex, least_ps)
+        if code != 0:
+            return code

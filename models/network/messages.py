@@ -1,0 +1,65 @@
+"""Messages of a queue pair: posting one, and taking the parts of one that was split over several queue pairs."""
+
+import numpy as np
+
+from models.network.nic import next_start, set_ready
+from models.network.ns3_nic import list_pair, poke
+from models.network.sender import catch_up_timers
+from models.network.state import FREE_MESSAGE, IS_NS3, N_FREE_MESSAGE, N_PART, Fabric, Nic
+from models.network.timers import set_timers
+from pdes.engine.jit import step_kernel
+
+
+@step_kernel
+def post_message(fabric: Fabric, nic: Nic, pair, size_bytes, flow_id, tag, now_ps):
+    """Append a message to a queue pair's stream; its NIC may start at once. size_bytes > 0."""
+    counters = fabric.counters
+    record = nic.queue_pairs[np.uint64(pair)]
+    place = counters[FREE_MESSAGE]
+    message = nic.messages[np.uint64(place)]
+    counters[FREE_MESSAGE] = message.next
+    counters[N_FREE_MESSAGE] -= 1
+    node = fabric.nodes[np.uint64(record.node)]
+    if node.n_timer > 0 and record.acked_byte == record.posted_end:
+        catch_up_timers(nic, counters, fabric.constants, record, pair, now_ps)
+    record.posted_end += size_bytes
+    if node.n_timer > 0:
+        set_timers(nic.timers, node, nic.control, record, pair)
+    message.end_byte, message.size_bytes, message.flow_id = record.posted_end, size_bytes, flow_id
+    message.posted_ps, message.tag, message.next = now_ps, tag, -1
+    if record.last_message < 0:
+        record.first_message = place
+    else:
+        nic.messages[np.uint64(record.last_message)].next = place
+    record.last_message = place
+    if record.sending_message < 0:
+        record.sending_message = place
+        record.message_end = record.posted_end
+    port = np.int64(record.port)
+    if fabric.constants[IS_NS3]:
+        list_pair(nic, record, pair, now_ps)
+        poke(nic.ns3_ports, nic.nic_ports[np.uint64(port)], port, now_ps)
+        return
+    set_ready(nic.nic_ports, nic.queue_pairs, nic.ready, pair)
+    start_ps = next_start(fabric.ports, nic.nic_ports, nic.queue_pairs, nic.ready, port)
+    nic.nic_ports[np.uint64(port)].next_start_ps = max(start_ps, now_ps)
+
+
+@step_kernel
+def post_parts(fabric: Fabric, nic: Nic, pair, size_bytes, flow_id, tag, now_ps):
+    """Post a message over all queue pairs that share it. pair: the first of them."""
+    n_part = fabric.constants[N_PART]
+    for k in range(n_part):
+        part_bytes = size_bytes // n_part + (1 if k < size_bytes % n_part else 0)
+        post_message(fabric, nic, np.int64(nic.parts[np.uint64(pair), k]), part_bytes, flow_id, tag, now_ps)
+
+
+@step_kernel
+def take_parts(nic: Nic, constants, pair):
+    """Take one message of which every queue pair has delivered its part; False if some part is missing."""
+    for k in range(constants[N_PART]):
+        if nic.queue_pairs[np.uint64(nic.parts[np.uint64(pair), k])].n_arrived == 0:
+            return False
+    for k in range(constants[N_PART]):
+        nic.queue_pairs[np.uint64(nic.parts[np.uint64(pair), k])].n_arrived -= 1
+    return True

@@ -1,0 +1,240 @@
+"""Checks of ports, wires and pools: chains of packets, what waits where, and when each node has its next event.
+
+For tests, at a round's end; see `verify`.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from models.network.state import (
+    FLAG_ACK,
+    FLAG_FRAME,
+    FLAG_LAST,
+    FREE_PACKET,
+    N_DEPARTED,
+    N_FREE_PACKET,
+    N_QUEUE,
+    NOT_CHAINED,
+    TIMEOUT_PS,
+    Buffers,
+    Fabric,
+    Nic,
+)
+from models.topology.graph import Topology
+from models.workload.program import Work
+from pdes.engine.bits import WORD_BITS
+from pdes.engine.time_index import NEVER
+
+
+class Held(NamedTuple):
+    """A data packet or an acknowledgement that waits or is on a wire."""
+
+    pair: int
+    is_ack: bool
+    sequence: int
+    size_bytes: int
+    is_last: bool
+    label: int
+
+
+Columns = dict[str, list[int]]
+Chains = dict[str, list[int]]
+"""Packets of one port by where they are: "link"; "ack" and "data", or "frame" and "queue 0", "queue 1", ..."""
+
+
+def expect(holds: object, else_what: str) -> None:
+    """Raise AssertionError with who and what unless a fact holds; `assert` would vanish under -O."""
+    if not holds:
+        raise AssertionError(else_what)
+
+
+def is_managed_state(fabric: Fabric, buffers: Buffers) -> bool:
+    """Whether the switches of this state are `managed_switch`'s."""
+    return len(buffers.queues) == len(fabric.ports) * int(fabric.constants[N_QUEUE])
+
+
+def chain(head: int, following: Sequence[int], seen: dict[int, str], name: str) -> list[int]:
+    """Items of a linked list. seen: where items were found before; none may be in two lists."""
+    items = []
+    while head >= 0:
+        if head in seen:
+            raise AssertionError(f"item {head} is in {name} and in {seen[head]}")
+        seen[head] = name
+        items.append(head)
+        head = following[head]
+    return items
+
+
+def columns_of(fabric: Fabric) -> Columns:
+    """The packets' fields as lists."""
+    return {name: fabric.packets[name].tolist() for name in fabric.packets.dtype.names or ()}
+
+
+def verify_packets(
+    fabric: Fabric, buffers: Buffers, topology: Topology, here: np.ndarray
+) -> tuple[list[Held], dict[int, Chains]]:
+    """Chains, pool, order on wires, queue lengths, mask bits; what this rank holds. here: bool[n_node]."""
+    columns, seen = columns_of(fabric), {}
+    held: list[Held] = []
+    of_port: dict[int, Chains] = {}
+    src, dst = topology.port_src.tolist(), topology.port_dst.tolist()
+    for port in range(topology.n_port):
+        name = f"port {port} ({topology.node_name[src[port]]} to {topology.node_name[dst[port]]})"
+        is_managed = bool(topology.is_switch[src[port]]) and is_managed_state(fabric, buffers)
+        chains = _chains(fabric, buffers, columns, seen, port, name, is_managed)
+        of_port[port] = chains
+        for items in chains.values():
+            held += [_held(fabric, columns, port, i, name) for i in items if not columns["bits"][i] & FLAG_FRAME]
+        _verify_port(name, fabric, columns, port, chains, (bool(here[src[port]]), bool(here[dst[port]])), is_managed)
+        _verify_mask(fabric, topology, port, bool(chains["link"]), name)
+    n_bit = sum(int(word).bit_count() for word in fabric.mask)
+    n_link = int((fabric.ports["link_head"] >= 0).sum())
+    expect(n_bit == n_link, f"{n_bit} bits in the mask, {n_link} links that carry packets")
+    free = chain(int(fabric.counters[FREE_PACKET]), columns["next"], seen, "the free packets")
+    n_free = int(fabric.counters[N_FREE_PACKET])
+    expect(len(free) == n_free, f"{len(free)} free packets, {n_free} counted")
+    n_packet = len(fabric.packets)
+    expect(len(seen) == n_packet, f"{len(seen)} packets free, waiting or on wires, {n_packet} in the pool")
+    expect(fabric.counters[N_DEPARTED] == 0, f"{fabric.counters[N_DEPARTED]} ports departed and not packed")
+    return held, of_port
+
+
+def _chains(
+    fabric: Fabric, buffers: Buffers, columns: Columns, seen: dict[int, str], port: int, name: str, is_managed: bool
+) -> Chains:
+    """All packets of a port; their chains end where they say."""
+    record = buffers.managed[port] if is_managed else fabric.ports[port]
+    kinds = ("link", "frame") if is_managed else ("link", "ack", "data")
+    ends = {kind: (int(record[f"{kind}_head"]), int(record[f"{kind}_tail"])) for kind in kinds}
+    if is_managed:
+        n_queue = int(fabric.constants[N_QUEUE])
+        for q in range(n_queue):
+            queue = buffers.queues[port * n_queue + q]
+            ends[f"queue {q}"] = int(queue["head"]), int(queue["tail"])
+    chains = {}
+    for kind, (head, tail) in ends.items():
+        items = chains[kind] = chain(head, columns["next"], seen, f"{name} {kind}")
+        expect(not items or items[-1] == tail, f"{name}: the tail of {kind} is {tail}, it ends at {items[-1:]}")
+    return chains
+
+
+def _held(fabric: Fabric, columns: Columns, port: int, i: int, name: str) -> Held:
+    """A packet in short; it is where its path has it, unless switches choose its way."""
+    flags, path = columns["bits"][i], columns["path"][i]
+    on, following = int(fabric.path_port[path - 1]), int(fabric.path_port[path])
+    expect(on == port or following < -1, f"packet {i} is in {name} and its path has it at port {on}")
+    return Held(
+        columns["queue_pair"][i], bool(flags & FLAG_ACK), columns["sequence"][i], columns["size_bytes"][i],
+        bool(flags & FLAG_LAST), int(fabric.label[i]),
+    )  # fmt: skip
+
+
+def _verify_port(
+    name: str, fabric: Fabric, columns: Columns, port: int, chains: Chains, is_here: tuple[bool, bool], is_managed: bool
+) -> None:
+    """One port's chains. is_here: whether the sending and the receiving node are on this rank."""
+    sends, receives = is_here
+    record, waiting = fabric.ports[port], [i for kind, items in chains.items() if kind != "link" for i in items]
+    arrivals = [columns["arrival_ps"][i] for i in chains["link"]]
+    ordered = all(a < b for a, b in zip(arrivals, arrivals[1:], strict=False))
+    expect(ordered, f"{name}: packets on the wire arrive at {arrivals}, out of order")
+    expect(receives or not arrivals, f"{name}: {len(arrivals)} packets on a wire to another rank")
+    expect(sends or not waiting, f"{name}: packets wait at a port of another rank")
+    if arrivals and sends:
+        last_ps = int(record["free_at_ps"] + record["delay_ps"])
+        is_right = arrivals[-1] == last_ps or (is_managed and arrivals[-1] < last_ps)  # free_at moves as time passes
+        expect(is_right, f"{name}: last arrival at {arrivals[-1]} ps, last sent for {last_ps} ps")
+    wanted = {"ack": FLAG_ACK, "data": 0, "frame": FLAG_FRAME, "queue 0": FLAG_ACK}
+    for kind, items in chains.items():
+        flag = wanted.get(kind, 0)
+        wrong = [i for i in items if kind != "link" and columns["bits"][i] & (FLAG_ACK | FLAG_FRAME) != flag]
+        expect(not wrong, f"{name}: packets {wrong} in the wrong class, {kind}")
+        _verify_order(name, fabric, columns, items)
+    queued = sum(columns["size_bytes"][i] for i in waiting if not columns["bits"][i] & (FLAG_ACK | FLAG_FRAME))
+    expect(queued == record["queued_bytes"], f"{name}: {queued} B wait, queued_bytes is {record['queued_bytes']}")
+    most = int(record["max_queued_bytes"])
+    expect(queued <= most, f"{name}: {queued} B wait, the maximum is {most}")
+
+
+def _verify_order(name: str, fabric: Fabric, columns: Columns, items: list[int]) -> None:
+    """Packets of a queue pair follow on as they were made, on a fixed path; with resends that holds for ACKs alone."""
+    newest: dict[tuple[int, int], int] = {}
+    is_lossless = fabric.constants[TIMEOUT_PS] == 0
+    for i in items:
+        is_ack, sequence = columns["bits"][i] & FLAG_ACK, columns["sequence"][i]
+        if columns["bits"][i] & FLAG_FRAME or int(fabric.path_port[columns["path"][i]]) < -1:
+            continue
+        key = (columns["queue_pair"][i], is_ack)
+        last = newest.get(key, -1)
+        follows = sequence > last if is_lossless else (sequence >= last or not is_ack)
+        expect(follows, f"{name}: queue pair {key[0]} overtook itself at byte {sequence}")
+        newest[key] = sequence
+
+
+def _verify_mask(fabric: Fabric, topology: Topology, port: int, carries: bool, name: str) -> None:
+    """The bit of a link at its receiver."""
+    dst = topology.port_dst[port]
+    bit = port - int(fabric.nodes["first_in"][dst])
+    word = int(fabric.mask[int(fabric.nodes["first_mask"][dst]) + bit // WORD_BITS])
+    is_set = bool(word >> (bit % WORD_BITS) & 1)
+    expect(is_set == carries, f"{name}: mask bit {is_set}, packets on the wire: {carries}")
+
+
+def waits(fabric: Fabric, buffers: Buffers, port: int) -> tuple[bool, bool]:
+    """(something waits at a switch's port, something of it may go)."""
+    if is_managed_state(fabric, buffers):
+        record = buffers.managed[port]
+        has_frame = record["frame_head"] >= 0
+        return bool(has_frame or record["waiting"]), bool(has_frame or record["waiting"] & ~record["paused"])
+    record = fabric.ports[port]
+    some = bool(record["ack_head"] >= 0 or record["data_head"] >= 0)
+    return some, some
+
+
+def verify_waiting(fabric: Fabric, buffers: Buffers, topology: Topology) -> None:
+    """Every switch has a chain of those of its ports where something waits."""
+    wait_next, in_chain = fabric.port_info["wait_next"].tolist(), {}
+    for node in np.flatnonzero(topology.is_switch):
+        chain(int(fabric.nodes["wait_head"][node]), wait_next, in_chain, f"{topology.node_name[node]}'s waiters")
+    for port in range(topology.n_port):
+        node, name = int(topology.port_src[port]), f"port {port}"
+        if topology.is_switch[node]:
+            some = waits(fabric, buffers, port)[0]
+            chained = in_chain.get(port) == f"{topology.node_name[node]}'s waiters"
+            expect(some == chained, f"{name}: packets wait: {some}; in its switch's chain: {chained}")
+        expect(
+            (wait_next[port] == NOT_CHAINED) == (port not in in_chain),
+            f"{name}: wait_next is {wait_next[port]}, in a chain: {port in in_chain}",
+        )
+
+
+def verify_node_times(
+    fabric: Fabric, buffers: Buffers, nic: Nic, work: Work, topology: Topology, here: np.ndarray
+) -> None:
+    """Every leaf of the time index is the least of what its node has, and every inner node the least of its two."""
+    tree, heads = fabric.node_time, fabric.ports["link_head"]
+    size = len(tree) // 2
+    inner = np.minimum(tree[2::2], tree[3::2])
+    expect((tree[1:size] == inner).all(), "an inner node of the time index is not the least of its children")
+    least = np.full(size, NEVER, np.int64)
+    full = np.flatnonzero(heads >= 0)
+    np.minimum.at(least, topology.port_dst[full], fabric.packets["arrival_ps"][heads[full]])
+    at_switch = np.flatnonzero(topology.is_switch[topology.port_src])
+    able = np.array([port for port in at_switch.tolist() if waits(fabric, buffers, port)[1]], np.int64)
+    np.minimum.at(least, topology.port_src[able], fabric.ports["free_at_ps"][able])
+    of_nic = np.flatnonzero(~topology.is_switch[topology.port_src])
+    np.minimum.at(least, topology.port_src[of_nic], nic.nic_ports["next_start_ps"][of_nic])
+    timed = np.flatnonzero(fabric.nodes["n_timer"] > 0)
+    np.minimum.at(least, timed, nic.timers[fabric.nodes["first_timer"][timed] + 1])
+    wake_ps = np.full(topology.n_node, NEVER, np.int64)
+    np.minimum.at(wake_ps, work.streams["node"], work.streams["wake_ps"])
+    for node in range(topology.n_node):
+        name = topology.node_name[node]
+        stored = int(fabric.nodes["wake_ps"][node])
+        expect(stored == wake_ps[node], f"{name}: wake_ps {stored}, its streams' least {wake_ps[node]}")
+        least_ps = min(int(least[node]), stored) if here[node] else NEVER
+        leaf_ps = int(tree[size + node])
+        expect(leaf_ps == least_ps, f"{name}: next event {leaf_ps} ps in the time index, {least_ps} ps in its state")
+    expect((tree[size + topology.n_node :] == NEVER).all(), "a leaf without a node has an event")

@@ -1,0 +1,142 @@
+"""The scenario of a config: all parts together, cut into LPs."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from models.network.parameters import NetworkParameters
+from models.topology.graph import Topology
+from models.topology.ns3_time import truncated
+from models.topology.routing import Paths
+from models.workload.plan import WorkloadPlan
+from partition.lps import cut_by_delay, lookahead_ps
+from partition.threshold import choose_threshold
+from pdes.config import Config
+from pdes.errors import ConfigError
+from pdes.scenario.control import Control, find_control, law_identity
+from pdes.scenario.inputs import build_paths, build_topology, build_workload, given_next_hops
+from pdes.scenario.network import network_parameters
+from pdes.scenario.routing import override_paths
+from pdes.scenario.windows import find_windows
+from pdes.units import PS_PER_NS, PS_PER_S, format_duration
+
+MAX_LOOKAHEAD_PS = 10**7  # one LP has no lookahead of its own; but what looks at the network does so at round ends
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What a run simulates, and how it is cut; the same on every rank."""
+
+    config: Config
+    topology: Topology
+    plan: WorkloadPlan
+    paths: Paths
+    max_window_bytes: np.ndarray  # int64[n_pair]
+    base_rtt_ps: int
+    control: Control
+    parameters: NetworkParameters
+    port_hops: np.ndarray  # int64[n_port]  expected packet-hops of the whole run
+    lp_of_node: np.ndarray
+    threshold_ps: int
+    threshold_reason: str
+    lookahead_ps: int
+
+    @property
+    def n_lp(self) -> int:
+        """Logical processes."""
+        return int(self.lp_of_node.max()) + 1
+
+    @property
+    def stop_ps(self) -> int | None:
+        """Last instant of the run, if the config names one. ns-3's is cut off to whole ns, and not simulated itself."""
+        stop_ps = self.config.simulation.stop_time_ps
+        if stop_ps is None or not self.config.network.is_ns3:
+            return stop_ps
+        return truncated(stop_ps / PS_PER_S) * PS_PER_NS - 1
+
+    def identity(self) -> dict[str, Any]:
+        """The keys that determine the result, with the threshold and the control's parameters resolved."""
+        keys = self.config.resolved()
+        keys["partition"]["delay_threshold_ps"] = self.threshold_ps
+        keys["network"] = law_identity(keys["network"], self.control)
+        return keys
+
+    def lp_load(self) -> np.ndarray:
+        """Expected packet-hops that arrive in each LP, int64[n_lp]."""
+        load = np.zeros(self.n_lp, np.int64)
+        np.add.at(load, self.lp_of_node[self.topology.port_dst], self.port_hops)
+        return load
+
+    def lp_edges(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(LP, LP, expected messages) of every port that joins two LPs."""
+        src, dst = self.lp_of_node[self.topology.port_src], self.lp_of_node[self.topology.port_dst]
+        between = src != dst
+        return src[between], dst[between], self.port_hops[between] + 1
+
+
+def expected_port_hops(plan: WorkloadPlan, paths: Paths, n_port: int, payload_bytes: int) -> np.ndarray:
+    """Packets, data and ACKs, that the workload's traffic puts on every port; int64[n_port]."""
+    packets = np.repeat(-(-plan.pair_bytes // payload_bytes), 2)
+    hops = np.zeros(n_port, np.int64)
+    np.add.at(hops, paths.port, np.repeat(packets, np.diff(paths.start)))
+    return hops
+
+
+def _cut(config: Config, topology: Topology, port_hops: np.ndarray) -> tuple[np.ndarray, int, str]:
+    """(LP of every node, threshold, why it was chosen)."""
+    graph = (topology.n_node, topology.port_src, topology.port_dst, topology.port_delay_ps, topology.server)
+    threshold_ps, reason = config.partition.delay_threshold_ps, "given"
+    if threshold_ps is None:
+        # The run's length is not known beforehand: the busiest port, always sending, is taken as the measure of time.
+        time_s = (
+            np.max(port_hops / topology.port_rate_bps)
+            * 8
+            * (config.network.payload_bytes + config.network.header_bytes)
+            / 2
+        )
+        node_load = np.bincount(topology.port_dst, weights=port_hops, minlength=topology.n_node) / max(time_s, 1e-9)
+        choice = choose_threshold(*graph, node_load)
+        threshold_ps, reason = choice.threshold_ps, choice.reason
+    if threshold_ps <= 0:
+        raise ConfigError("[partition] delay_threshold", format_duration(threshold_ps), "a duration above zero")
+    return cut_by_delay(*graph, threshold_ps), threshold_ps, reason
+
+
+def build_scenario(config: Config) -> Scenario:
+    """Everything a run needs, checked. Raises ConfigError."""
+    try:
+        return _build(config)
+    except ConfigError as error:
+        if not error.where.startswith("["):  # a file that the config names
+            raise
+        raise ConfigError(f"{config.source}: {error.where}", error.found, error.accepted) from error
+
+
+def _build(config: Config) -> Scenario:
+    control = find_control(config)
+    topology = build_topology(config)
+    plan = build_workload(config, topology)
+    next_hops = given_next_hops(config)
+    paths, fixed = override_paths(config.network, topology, plan, build_paths(config, topology, plan, next_hops))
+    fixed |= config.network.paths_file is not None
+    windows = find_windows(config.network, control, topology, plan, paths, next_hops)
+    parameters = network_parameters(config, control, topology, plan, windows, fixed)
+    port_hops = expected_port_hops(plan, paths, topology.n_port, config.network.payload_bytes)
+    lp_of_node, threshold_ps, reason = _cut(config, topology, port_hops)
+    ahead_ps = lookahead_ps(topology.port_src, topology.port_dst, topology.port_delay_ps, lp_of_node)
+    return Scenario(
+        config=config,
+        topology=topology,
+        plan=plan,
+        paths=paths,
+        max_window_bytes=windows.max_window_bytes,
+        base_rtt_ps=windows.base_rtt_ps,
+        control=control,
+        parameters=parameters,
+        port_hops=port_hops,
+        lp_of_node=lp_of_node,
+        threshold_ps=int(threshold_ps),
+        threshold_reason=reason,
+        lookahead_ps=min(ahead_ps, MAX_LOOKAHEAD_PS),
+    )

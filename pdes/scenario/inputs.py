@@ -1,0 +1,157 @@
+"""Topology, workload and paths of a config: from its tables to what the models make of them."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from models.topology.fat_tree import fat_tree
+from models.topology.graph import Topology
+from models.topology.leaf_spine import leaf_spine
+from models.topology.ns3_file import read_ns3_next_hops, read_ns3_topology
+from models.topology.paths_file import read_ns3_paths
+from models.topology.rail_optimised import rail_optimised
+from models.topology.routing import NextHops, Paths, route_pairs
+from models.topology.three_tier import three_tier
+from models.workload.collectives import Collective, plan_collectives
+from models.workload.flows import NO_PRIORITY, plan_flows, read_csv_flows, read_ns3_flows, to_hosts
+from models.workload.plan import WorkloadPlan
+from models.workload.poisson import Incast, Traffic, poisson_flows
+from models.workload.queue_pair_scaling import scale_queue_pairs
+from models.workload.size_distribution import BUILT_IN, FOLDER, read_sizes
+from models.workload.training import PRESETS, GptModel, TrainingJob, plan_training
+from pdes.config import Config
+from pdes.units import PS_PER_NS
+
+NEVER = 2**62
+
+
+def build_topology(config: Config) -> Topology:
+    """The topology that [topology], [network.loss] and [network] switch_latency ask for.
+
+    A switch's latency is part of the delay of the links into it. By ns-3's rules, all delays are whole ns.
+    """
+    topology, network = _topology(config), config.network
+    loss = np.where(topology.port_loss > 0, topology.port_loss, network.loss.probability)
+    delay_ps = topology.port_delay_ps
+    if network.is_ns3:
+        delay_ps = delay_ps // PS_PER_NS * PS_PER_NS
+    delay_ps = delay_ps + np.where(topology.is_switch[topology.port_dst], network.switch_latency_ps, 0)
+    return replace(topology, port_loss=loss, port_delay_ps=delay_ps)
+
+
+def _topology(config: Config) -> Topology:
+    t: Any = config.topology
+    if t.kind == "fat-tree":
+        return fat_tree(t.k, t.host_rate_bps, t.link_rate_bps, t.host_delay_ps, t.link_delay_ps, t.oversubscription)
+    if t.kind == "three-tier":
+        return three_tier(
+            t.pods, t.edges_per_pod, t.aggregations_per_pod, t.cores, t.hosts_per_edge, t.host_rate_bps,
+            t.link_rate_bps, t.host_delay_ps, t.link_delay_ps,
+        )  # fmt: skip
+    if t.kind == "leaf-spine":
+        return leaf_spine(
+            t.leaves, t.spines, t.hosts_per_leaf, t.host_rate_bps, t.spine_rate_bps, t.host_delay_ps, t.spine_delay_ps
+        )
+    if t.kind == "roft":
+        nvlink_bps = t.nvlink_rate_bps if t.nvlink == "packets" else 0
+        return rail_optimised(
+            t.gpus, t.gpus_per_server, t.servers_per_rail_switch, t.nic_rate_bps, t.spine_rate_bps, t.nic_delay_ps,
+            t.spine_delay_ps, t.oversubscription, nvlink_bps, t.nvlink_delay_ps if nvlink_bps else 0,
+        )  # fmt: skip
+    return read_ns3_topology(config.input_path(t.file), t.gpus_per_server, config.network.is_ns3)
+
+
+def build_workload(config: Config, topology: Topology) -> WorkloadPlan:
+    """The workload that [workload] asks for, on this topology's hosts, every queue pair with its priority.
+
+    By ns-3's rules all times are whole ns.
+    """
+    plan = _workload(config, topology)
+    priority = np.full(len(plan.pair_src), NO_PRIORITY) if plan.pair_priority is None else plan.pair_priority
+    plan = replace(plan, pair_priority=np.where(priority == NO_PRIORITY, config.network.priority, priority))
+    plan = scale_queue_pairs(plan, config.network.routing.queue_pairs_per_flow)
+    if not config.network.is_ns3:
+        return plan
+    operations = plan.operations.copy()
+    operations["time_ps"] -= operations["time_ps"] % PS_PER_NS
+    group_time_ps = np.where(plan.group_time_ps < NEVER, plan.group_time_ps // PS_PER_NS * PS_PER_NS, NEVER)
+    return replace(plan, operations=operations, group_time_ps=group_time_ps)
+
+
+def _workload(config: Config, topology: Topology) -> WorkloadPlan:
+    w: Any = config.workload
+    n_host, n_iteration = topology.n_host, config.simulation.iterations
+    if w.kind == "flows":
+        path = config.input_path(w.file)
+        is_csv = w.format == "csv" or (w.format == "auto" and path.suffix == ".csv")
+        flows = read_csv_flows(path) if is_csv else read_ns3_flows(path, config.network.is_ns3)
+        return plan_flows(to_hosts(flows, topology.host, str(path)), n_host, w.queue_pairs, path.name)
+    if w.kind == "poisson":
+        return _poisson(config, w, topology)
+    if w.kind == "collectives":
+        jobs = [
+            Collective(
+                c.name, c.operation, c.size_bytes, tuple(range(n_host)) if c.gpus == "all" else tuple(c.gpus),
+                c.start_ps, tuple(c.after),
+            )
+            for c in _after_what_they_wait_for(w.collective)
+        ]  # fmt: skip
+        return plan_collectives(jobs, n_host, n_iteration)
+    return plan_training(training_job(w), n_host, topology.server[topology.host], n_iteration)
+
+
+def _poisson(config: Config, w: Any, topology: Topology) -> WorkloadPlan:
+    path = FOLDER / f"{w.sizes}.txt" if w.sizes in BUILT_IN else config.input_path(w.sizes)
+    incast = None if w.incast is None else Incast(w.incast.fan_in, w.incast.size_bytes, w.incast.load)
+    traffic = Traffic(read_sizes(path), w.load, config.simulation.seed, w.duration_ps, w.flows, incast)
+    name = f"{traffic.sizes.name} at {w.load:.4g} of the hosts' links"
+    return plan_flows(poisson_flows(traffic, topology.nic_rate_bps), topology.n_host, w.queue_pairs, name)
+
+
+def _after_what_they_wait_for(collectives: list[Any]) -> list[Any]:
+    """The collectives in file order, but each behind all that its `after` names; the config has ruled out circles."""
+    ordered: list[Any] = []
+    waiting = list(collectives)
+    while waiting:
+        done = {c.name for c in ordered}
+        ready = next(c for c in waiting if done.issuperset(c.after))
+        ordered.append(ready)
+        waiting.remove(ready)
+    return ordered
+
+
+def training_job(w: Any) -> TrainingJob:
+    """The job of a [workload] of kind "training"."""
+    model = (
+        PRESETS[w.preset]
+        if w.preset
+        else GptModel(w.model.layers, w.model.hidden, w.model.vocabulary, w.model.sequence)
+    )
+    return TrainingJob(
+        model=model,
+        tp=w.parallel.tp,
+        dp=w.parallel.dp,
+        pp=w.parallel.pp,
+        microbatch=w.microbatch,
+        n_microbatch=w.n_microbatch,
+        tp_packets=w.tp == "packets",
+        flops_per_s=round(w.compute.peak_flops * w.compute.efficiency),
+        tp_alpha_ps=w.tp_model.alpha_ps,
+        tp_bandwidth_bps=w.tp_model.bandwidth_bps,
+    )
+
+
+def given_next_hops(config: Config) -> NextHops | None:
+    """The table of [network] next_hops_file."""
+    name = config.network.next_hops_file
+    return read_ns3_next_hops(config.input_path(name)) if name else None
+
+
+def build_paths(config: Config, topology: Topology, plan: WorkloadPlan, next_hops: NextHops | None) -> Paths:
+    """Every queue pair's ports, forth and back."""
+    src, dst = topology.host[plan.pair_src], topology.host[plan.pair_dst]
+    n = config.network
+    if n.paths_file:
+        return read_ns3_paths(config.input_path(n.paths_file), topology, src, dst, plan.pair_sport, plan.pair_dport)
+    return route_pairs(topology, src, dst, plan.pair_sport, plan.pair_dport, n.ecmp_seed, next_hops)

@@ -1,0 +1,144 @@
+"""[network] in the network model's terms: everything that the model is told besides topology, paths and workload."""
+
+import numpy as np
+
+from models.network.parameters import (
+    GO_BACK_N,
+    NO_MARKING,
+    SELECTIVE_REPEAT,
+    WINDOW_FIXED,
+    WINDOW_FOLLOWS_RATE,
+    NetworkParameters,
+    Ns3Quirks,
+    TransportParameters,
+)
+from models.topology.graph import Topology
+from models.workload.plan import WorkloadPlan
+from pdes.config import ECN_REFERENCE_RATE_BPS, Config, Ns3Config, TransportConfig
+from pdes.config.network import NetworkConfig
+from pdes.config.routing import REORDERING
+from pdes.errors import ConfigError
+from pdes.scenario.buffer import buffer_parameters
+from pdes.scenario.control import Control
+from pdes.scenario.queues import Queues, find_queues
+from pdes.scenario.routing import link_changes, routing_parameters
+from pdes.scenario.windows import Windows
+from pdes.units import MAX_WIRE_BYTES, shown
+
+TIMEOUT_PS, PATIENT_TIMEOUT_PS = 10**9, 64 * 10**9
+ACK_PRIORITY = 3  # ns-3's, at hosts, with ACK_HIGH_PRIO 0
+
+
+def network_parameters(
+    config: Config, control: Control, topology: Topology, plan: WorkloadPlan, windows: Windows, fixed: np.ndarray
+) -> NetworkParameters:
+    """Everything of [network]. fixed: bool[n_pair], pairs that keep their paths whatever the policy.
+
+    Raises ConfigError for what does not fit the topology or the control.
+    """
+    n = config.network
+    data_bytes, ack_bytes = control.data_bytes(n), control.ack_bytes(n)
+    for key, size_bytes in (("payload", data_bytes), ("ack", ack_bytes)):
+        if size_bytes > MAX_WIRE_BYTES:
+            found = f"makes packets of {size_bytes} bytes with {control.law.name}'s header"
+            raise ConfigError(f"[network] {key}", found, f"packets of at most {MAX_WIRE_BYTES} bytes")
+    queues = find_queues(n, plan)
+    low, high, probability = marking(n, control, topology)
+    changes = link_changes(n, topology)
+    has_loss = bool((topology.port_loss > 0).any()) or bool(changes)
+    return NetworkParameters(
+        payload_bytes=n.payload_bytes,
+        header_bytes=n.header_bytes + control.law.header_bytes,
+        ack_bytes=ack_bytes,
+        seed=config.simulation.seed,
+        ecn_min_bytes=low,
+        ecn_max_bytes=high,
+        ecn_max_probability=probability,
+        law=control.law,
+        law_values=control.values,
+        window_mode=WINDOW_FOLLOWS_RATE if n.window_follows_rate else WINDOW_FIXED,
+        base_rtt_ps=windows.pair_rtt_ps,
+        pair_queue=queues.pair_queue,
+        n_queue=queues.n_queue,
+        scheduler=queues.scheduler,
+        queue_weight=queues.weight,
+        buffer=buffer_parameters(n, topology, data_bytes, queues.n_queue - 1),
+        loss_probability=topology.port_loss if (topology.port_loss > 0).any() else None,
+        transport=_transport(n, has_loss, int(windows.max_window_bytes.max(initial=0)), data_bytes),
+        routing=routing_parameters(n, topology, plan, fixed, changes),
+        link_changes=changes,
+        ns3=_quirks(n.ns3 or Ns3Config(), queues) if n.is_ns3 else None,
+    )
+
+
+def marking(n: NetworkConfig, control: Control, topology: Topology) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(kmin, kmax int64, pmax float64), each [n_port]: scaled from 100 Gbps, or as [[network.ecn_rate]] says."""
+    law, n_port = control.law, topology.n_port
+    is_marking = law.ecn_at_100g is not None if n.ecn is None else n.ecn
+    low, high, probability = np.full(n_port, NO_MARKING), np.full(n_port, NO_MARKING), np.ones(n_port)
+    if not is_marking:
+        return low, high, probability
+    fixed = {row.rate_bps: row for row in n.ecn_rate}
+    for rate_bps in np.unique(topology.port_rate_bps).tolist():
+        here = topology.port_rate_bps == rate_bps
+        row = fixed.get(rate_bps)
+        if row is not None:
+            kmin, kmax, pmax = row.kmin_bytes, row.kmax_bytes, row.pmax
+        else:
+            kmin, kmax, pmax = _scaled_marking(n, control, rate_bps)
+        low[here], high[here] = min(kmin, NO_MARKING), min(kmax, NO_MARKING)
+        probability[here] = pmax
+    return low, high, probability
+
+
+def _scaled_marking(n: NetworkConfig, control: Control, rate_bps: int) -> tuple[int, int, float]:
+    of_law = control.law.ecn_at_100g
+    at_100g = (n.ecn_kmin_bytes, n.ecn_kmax_bytes)
+    if of_law is None and n.ecn_kmin_bytes is None:
+        found = f"is true, but {shown(control.law.name)} has no thresholds of its own"
+        raise ConfigError("[network] ecn", found, "with ecn_kmin and ecn_kmax, or false")
+    own = of_law or (0, 0, 1.0)
+    kmin, kmax = (
+        (default if given is None else given) * rate_bps // ECN_REFERENCE_RATE_BPS
+        for given, default in zip(at_100g, own[:2], strict=True)
+    )
+    return kmin, kmax, own[2] if n.ecn_pmax is None else n.ecn_pmax
+
+
+def _transport(n: NetworkConfig, has_loss: bool, window_bytes: int, data_bytes: int) -> TransportParameters | None:
+    """Loss recovery, if anything can be lost or the config has the table.
+
+    A policy that reorders gets an allowance: a hole counts as a loss once a window, or 64 packets, came behind it.
+    """
+    reorders = n.routing.policy in REORDERING or n.routing.policy == "flowlet"
+    allowance_bytes = max(window_bytes, 64 * data_bytes) if reorders else 0
+    if n.transport is None and not reorders and not n.buffer.is_limited and not has_loss:
+        return None
+    t = n.transport or TransportConfig()
+    return TransportParameters(
+        recovery=SELECTIVE_REPEAT if t.recovery == "selective-repeat" else GO_BACK_N,
+        timeout_ps=min(_auto_timeout_ps(n, has_loss) if t.timeout_ps is None else t.timeout_ps, t.max_timeout_ps),
+        max_timeout_ps=t.max_timeout_ps,
+        reorder_bytes=allowance_bytes if t.reorder_bytes is None else t.reorder_bytes,
+        nack_interval_ps=t.nack_interval_ps,
+        ack_every=t.ack_every,
+        cnp_interval_ps=t.cnp_interval_ps,
+    )
+
+
+def _auto_timeout_ps(n: NetworkConfig, has_loss: bool) -> int:
+    """Short where packets get lost; long where only PFC can hold them up, as a pause is no loss (NICs: 4 us x 2^14)."""
+    return PATIENT_TIMEOUT_PS if n.has_pfc and not has_loss else TIMEOUT_PS
+
+
+def _quirks(ns3: Ns3Config, queues: Queues) -> Ns3Quirks:
+    stops_acks = ACK_PRIORITY in queues.priority and not ns3.ack_high_priority
+    return Ns3Quirks(
+        ack_queue_mask=2 << queues.priority.index(ACK_PRIORITY) if stops_acks else 0,
+        chunk_bytes=ns3.chunk_bytes,
+        ack_interval_bytes=ns3.ack_interval_bytes,
+        back_to_zero=ns3.back_to_zero,
+        ignore_pfc=ns3.ignore_pfc,
+        int_multi=ns3.int_multi,
+        rate_bound=ns3.rate_bound,
+    )

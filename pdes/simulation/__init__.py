@@ -1,0 +1,92 @@
+"""One run, start to results, and what `plan` prints.
+
+`prepare` (rank 0) builds and checks; `run` (every rank) simulates; both are what `cli` calls. Nothing here can change a
+result: it only decides where LPs run and where rows go.
+"""
+
+import sys
+from typing import Any
+
+from pdes.config import Config
+from pdes.engine.exchange import World
+from pdes.engine.time_index import NEVER
+from pdes.errors import SimError
+from pdes.results.pauses import deadlock_text
+from pdes.scenario import build_scenario
+from pdes.simulation.job import Prepared, Run, compile_ahead, prepare
+from pdes.simulation.write import deadlocks, write_results
+from pdes.units import format_duration
+
+__all__ = ["Prepared", "compile_ahead", "plan", "prepare", "run", "simulate"]
+
+
+def run(prepared: Prepared, world: World, quiet: bool = False) -> None:
+    """Simulate a prepared scenario on all ranks and write its results. Raises SimError."""
+    job = Run(prepared, world)
+    try:
+        _warn(job)
+        compile_s = job.compile()
+        loop_s = job.simulate(quiet)
+        totals = job.gather()
+        if world.rank == 0:  # alone, so that what it says is said once; the others wait below and end with it
+            _check_end(job, totals)
+        job.world.barrier()
+        if world.rank == 0:
+            write_results(job, totals, (compile_s, loop_s), quiet)
+            _check_deadlock(job, totals)
+        job.world.barrier()
+    finally:
+        job.flows.close()
+        job.tasks.close()
+        if world.rank == 0:
+            job.folder.abandon()
+
+
+def _check_end(job: Run, totals: dict[str, Any]) -> None:
+    """Raise SimError if a run without a stop time ended before its workload; with a deadlock there are results."""
+    n_left = job.scenario.plan.n_flow - totals["n_flow_done"]
+    if job.scenario.stop_ps is not None or job.circles or not (totals["blocked"] or n_left):
+        return
+    if totals["last_ps"] > NEVER // 8:
+        text = f"the run would pass {format_duration(NEVER)} of simulated time, the most that there is, with "
+        raise SimError(f"{text}{n_left} flows unfinished. Check the rates, delays and sizes of the config")
+    lines = [f"{n_left} flows are unfinished", *totals["blocked"][:20]]
+    raise SimError("the run cannot go on: nothing is left to happen, but\n  " + "\n  ".join(lines))
+
+
+def _check_deadlock(job: Run, totals: dict[str, Any]) -> None:
+    """Raise SimError if a PFC deadlock kept the run from its end; its results are in place."""
+    n_left = job.scenario.plan.n_flow - totals["n_flow_done"]
+    is_end = job.scenario.stop_ps is None and (n_left or totals["blocked"])
+    if not (job.is_deadlocked or (job.circles and is_end)):
+        return
+    lines = [deadlock_text(deadlock) for deadlock in deadlocks(job, totals)]
+    lines.append(f"{n_left} flows are unfinished; the results up to here are in {job.folder.directory}")
+    lines.append("A larger [network.buffer], a slower start or routes without a circle may avoid it")
+    why = "some queues wait for each other for ever" if job.is_deadlocked else "nothing is left to happen"
+    raise SimError(f"the run cannot go on: {why}\n  " + "\n  ".join(lines))
+
+
+def _warn(job: Run) -> None:
+    s, world = job.scenario, job.world
+    n_idle = world.size - s.n_lp
+    if world.rank == 0 and n_idle > 0:
+        text = f"{_counted(world.size, 'rank')} for {_counted(s.n_lp, 'LP')}: {_counted(n_idle, 'rank')} "
+        text += f"{'has' if n_idle == 1 else 'have'} nothing to do"
+        print(f"pdes-sim: warning: {text}. A lower [partition] delay_threshold may give more LPs", file=sys.stderr)
+
+
+def _counted(n: int, what: str) -> str:
+    return f"{n} {what}{'' if n == 1 else 's'}"
+
+
+def simulate(config: Config, quiet: bool = True) -> None:
+    """Simulate a config on one rank, from Python, and write its result folder. Raises SimError."""
+    run(prepare(config, quiet), World(), quiet)
+
+
+def plan(config: Config) -> None:
+    """Print what a run would be; runs nothing and writes nothing."""
+    from pdes.plan import print_plan
+
+    print_plan(build_scenario(config))

@@ -1,0 +1,213 @@
+"""One rank's part of a run, up to what all ranks counted: placement, the round loop, rows into spools."""
+
+import sys
+import time
+from typing import Any
+
+import numpy as np
+
+from models.network.deadlock import Circle, DeadlockWatch
+from models.network.model import NetworkModel
+from models.network.observers import next_look_ps
+from models.network.parts import PartCollector
+from models.network.results import (
+    FLOW_SPOOL_COLUMNS,
+    TASK_SPOOL_COLUMNS,
+    FlowFacts,
+    explain_blocked,
+    port_columns,
+    unfinished_rows,
+)
+from models.network.sampling import Sampler
+from models.network.state import EVENTS, LAST_EVENT_PS, PACKET_HOPS
+from partition.placement import balance, place
+from pdes.config import Config
+from pdes.engine.exchange import World
+from pdes.engine.jit import is_compiled
+from pdes.engine.round import COMPUTE_NS, EXCHANGE_NS, NOW, WAIT_NS, make_loop, run_rounds
+from pdes.engine.time_index import NEVER
+from pdes.results.folder import ResultFolder
+from pdes.results.progress import Progress
+from pdes.results.spool import RowSpool
+from pdes.scenario import Scenario, build_scenario
+from pdes.scenario.queues import find_queues
+
+NS_PER_S = 10**9
+
+
+class Prepared:
+    """A scenario with the result folder that rank 0 holds; the folder stays behind when it is sent to other ranks."""
+
+    def __init__(self, scenario: Scenario, folder: ResultFolder) -> None:
+        self.scenario, self.folder, self.begin_s = scenario, folder, time.monotonic()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"scenario": self.scenario, "folder": None, "begin_s": 0.0, "token": self.folder.token}
+
+
+def prepare(config: Config, quiet: bool = False) -> Prepared:
+    """Check everything and open the result folder. Raises SimError; on rank 0 only."""
+    if not quiet and not is_compiled():
+        print("pdes-sim: compiling for this machine, once per version: 10 to 15 s", file=sys.stderr, flush=True)
+    scenario = build_scenario(config)
+    folder = ResultFolder(config.output.dir)
+    folder.check()
+    return Prepared(scenario, folder)
+
+
+def compile_ahead() -> None:
+    """Compile the network's kernels on a rank that waits for `prepare`, if no earlier run has left them."""
+    if not is_compiled():
+        from models.network import warm_up
+
+        warm_up.compile_ahead()
+
+
+class Run:
+    """One rank's part of a run."""
+
+    def __init__(self, prepared: Prepared, world: World) -> None:
+        self.scenario, self.world = prepared.scenario, world
+        token = getattr(prepared, "token", None)
+        self.folder = prepared.folder or ResultFolder(self.scenario.config.output.dir, token)
+        self.begin_s = prepared.begin_s
+        s = self.scenario
+        lp_load = s.lp_load()
+        self.rank_of_lp = world.bcast(
+            place(lp_load, s.lp_edges(), world.size, s.config.partition.placement) if world.rank == 0 else None
+        )
+        self.balance = balance(lp_load, self.rank_of_lp, world.size)
+        self.flows = self._spool("flows", s.plan.n_flow, FLOW_SPOOL_COLUMNS)
+        self.tasks = self._spool("tasks", s.plan.n_task, TASK_SPOOL_COLUMNS)
+        self.n_flow_done = 0
+        self.n_task_done = np.zeros(s.plan.n_iteration, np.int64)
+        self.parts = PartCollector(s.plan.n_part) if s.plan.n_part > 1 else None
+        self.facts = FlowFacts(s.topology, s.paths, s.plan, s.parameters)
+        self.model = NetworkModel(
+            s.topology, s.paths, s.plan, s.max_window_bytes, s.lp_of_node, self.rank_of_lp, s.lookahead_ps, world,
+            s.parameters, self._take_rows,
+        )  # fmt: skip
+        self.sampler, self.watch = self._make_sampler(), self._make_watch()
+        self.model.observers = [observer for observer in (self.sampler, self.watch) if observer is not None]
+        stop_ps = NEVER - 1 if s.stop_ps is None else s.stop_ps
+        self.loop = make_loop(s.lookahead_ps, stop_ps, next_look_ps(self.model.observers))
+
+    def _make_sampler(self) -> Sampler | None:
+        s, output = self.scenario, self.scenario.config.output
+        if output.sample_interval_ps is None:
+            return None
+        bits = [0, *(1 << priority for priority in find_queues(s.config.network, s.plan).priority)]
+        return Sampler(
+            s.topology, s.parameters, self.model.pairs, self.model.rank_of_node, self.world, output.sample_interval_ps,
+            output.sample, output.sample_limit_bytes, bits,
+        )  # fmt: skip
+
+    def _make_watch(self) -> DeadlockWatch | None:
+        s, network = self.scenario, self.scenario.config.network
+        if not network.has_pfc:
+            return None
+        return DeadlockWatch(s.topology, s.parameters, self.model.rank_of_node, self.world, network.deadlock_check_ps)
+
+    def compile(self) -> float:
+        """Compile the kernels before anything runs, rank 0 first so that the others find them; seconds that it took."""
+        begin_s = time.monotonic()
+        if self.world.rank == 0:
+            self._compile()
+        self.world.barrier()
+        if self.world.rank > 0:
+            self._compile()
+        self.world.barrier()
+        return time.monotonic() - begin_s
+
+    def _compile(self) -> None:
+        self.model.compile()
+        self.facts.compile()
+
+    def _spool(self, name: str, n_row: int, columns: tuple[str, ...]) -> RowSpool:
+        return RowSpool(self.folder.work, name, n_row, columns, rank=self.world.rank, n_rank=self.world.size)
+
+    def _take_rows(self, flow: np.ndarray, arrival: np.ndarray, task: np.ndarray) -> None:
+        """Rows from the kernels, into the spools by id."""
+        if len(flow):
+            ids, columns = self.facts.columns(flow, self.model.pairs.pair_of_row)
+            if self.parts is not None:
+                ids, columns = self.parts.flows(ids, columns)
+            self.flows.scatter(ids, columns)
+            self.n_flow_done += int((columns["finish_ps"] >= 0).sum())
+        if self.parts is not None:
+            arrival = self.parts.arrivals(arrival)
+        if len(arrival):
+            self.flows.scatter(arrival[:, 0], {"delivered_ps": arrival[:, 1]})
+        if len(task):
+            self.tasks.scatter(task[:, 0], {name: task[:, 1 + i] for i, name in enumerate(TASK_SPOOL_COLUMNS)})
+            np.add.at(self.n_task_done, task[:, 1 + TASK_SPOOL_COLUMNS.index("iteration")], 1)
+
+    def simulate(self, quiet: bool) -> float:
+        """Run the rounds; seconds of wall time that they took."""
+        counters = self.model.state.fabric.counters
+        stream = sys.stderr if self.world.rank == 0 and not quiet else None
+        progress = Progress(stream, self.world.size, self.scenario.stop_ps)
+        mine = self.model.rank_of_node[self.scenario.topology.port_src] == self.world.rank
+        expected = max(1, int(self.scenario.port_hops[mine].sum()))
+
+        def tick() -> None:
+            hops = int(counters[PACKET_HOPS])
+            progress.update(int(self.loop[NOW]), hops * self.world.size, hops / expected)
+
+        self.world.barrier()
+        begin_s = time.monotonic()
+        run_rounds(self.model, self.loop, self.model.exchange, tick)
+        self.world.barrier()
+        loop_s = time.monotonic() - begin_s
+        progress.close()
+        if self.watch is not None:
+            self.watch.look_at_end(self.model.state)
+        if self.scenario.stop_ps is not None or self.circles:
+            self.model.flush()
+            rows = unfinished_rows(self.model.state, self.model.rank_of_node, self.world.rank)
+            self._take_rows(rows, rows[:0, :2], rows[:0])
+        self.model.flush()
+        return loop_s
+
+    @property
+    def circles(self) -> tuple[Circle, ...]:
+        """Of queues that wait for each other, if the run ended with a PFC deadlock; the same on every rank."""
+        return () if self.watch is None else self.watch.circles
+
+    @property
+    def is_deadlocked(self) -> bool:
+        """Did a PFC deadlock end the run before its time?"""
+        return bool(self.circles) and self.watch is not None and self.watch.found_ps >= 0
+
+    def gather(self) -> dict[str, Any]:
+        """What the ranks counted, added up; the same on every rank, except that only rank 0 has samples."""
+        counters, work = self.model.state.fabric.counters, self.model.state.work
+        last_ps = max(self.world.allgather(int(counters[LAST_EVENT_PS])))
+        if self.is_deadlocked and self.watch is not None:
+            last_ps = self.watch.found_ps
+        own = {
+            "hops": int(counters[PACKET_HOPS]),
+            "events": int(counters[EVENTS]),
+            "iteration_end_ps": work.iteration_end_ps,
+            "n_flow_done": self.n_flow_done,
+            "n_task_done": self.n_task_done,
+            "ports": port_columns(self.model.state, self.scenario.topology, self.model.rank_of_node, self.world.rank,
+                                  last_ps),
+            "seconds": [float(self.loop[i]) / NS_PER_S for i in (COMPUTE_NS, WAIT_NS, EXCHANGE_NS)],
+            "blocked": explain_blocked(self.model.state, self.scenario.topology, self.scenario.plan, self.world.rank,
+                                       self.model.rank_of_node),
+        }  # fmt: skip
+        parts = self.world.allgather(own)
+        ends = np.max([p["iteration_end_ps"] for p in parts], axis=0)
+        return {
+            "hops": sum(p["hops"] for p in parts),
+            "events": sum(p["events"] for p in parts),
+            "last_ps": last_ps,
+            "iteration_end_ps": ends,
+            "n_flow_done": sum(p["n_flow_done"] for p in parts),
+            "n_task_done": np.sum([p["n_task_done"] for p in parts], axis=0),
+            "ports": {name: np.sum([p["ports"][name] for p in parts], axis=0) for name in parts[0]["ports"]},
+            "seconds": [p["seconds"] for p in parts],
+            "blocked": [line for p in parts for line in p["blocked"]],
+            "samples": {} if self.sampler is None else self.sampler.gather(),
+        }

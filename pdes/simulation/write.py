@@ -1,0 +1,135 @@
+"""The results of a run, on rank 0: tables, JSON files and the summary; under final names only when all are complete."""
+
+import platform
+import time
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import numpy as np
+
+from pdes.engine.round import N_ROUND
+from pdes.results.pauses import find_storms
+from pdes.results.summary import (
+    FLOW_COLUMNS,
+    pick_busiest_ports,
+    pick_slowest_flows,
+    read_breakdown,
+    terminal_summary,
+    write_json,
+)
+from pdes.results.tables import read_table, write_table
+from pdes.scenario.queues import find_queues
+from pdes.simulation.job import Run
+
+
+def _result(job: Run, totals: dict[str, Any]) -> dict[str, Any]:
+    """`result.json`: what the config determines."""
+    s = job.scenario
+    # A stop time can leave the last iterations unfinished: they have no time.
+    n_whole = int((np.cumprod(totals["n_task_done"] == s.plan.tasks_per_iteration)).sum())
+    times = np.diff(totals["iteration_end_ps"][:n_whole], prepend=0).tolist()
+    found = {
+        "config": s.identity(),
+        "topology": s.topology.name,
+        "workload": s.plan.facts | {"kind": s.plan.name},
+        "hosts": s.topology.n_host,
+        "logical_processes": s.n_lp,
+        "lookahead_ps": s.lookahead_ps,
+        "base_rtt_ps": s.base_rtt_ps,
+        "iteration_time_ps": times if s.config.workload.kind == "training" else [],
+        "simulated_time_ps": totals["last_ps"],
+        "packet_hops": totals["hops"],
+        "skipped_packet_hops": 0,
+        "events": totals["events"],
+        "flows": s.plan.n_flow,
+        "flows_finished": totals["n_flow_done"],
+        "tasks": s.plan.n_task,
+    }
+    if s.config.network.has_pfc:
+        found["pfc_deadlock"] = deadlocks(job, totals)
+        found["pfc_storm"] = find_storms(totals["ports"], totals["last_ps"], s.topology.node_name)
+    if job.sampler is not None:
+        n_row = {kind: len(table["time_ps"]) for kind, table in totals["samples"].items()}
+        found["samples"] = {
+            "interval_ps": job.sampler.interval_ps, "instants": len(job.sampler.times_ps), "rows": n_row,
+        }  # fmt: skip
+    return found
+
+
+def deadlocks(job: Run, totals: dict[str, Any]) -> list[dict[str, Any]]:
+    """What `result.json` says of the deadlocks that the run ended with, on rank 0."""
+    s = job.scenario
+    priority = find_queues(s.config.network, s.plan).priority
+    found_ps = job.watch.found_ps if job.watch is not None and job.is_deadlocked else totals["last_ps"]
+
+    def port_name(port: int) -> str:
+        src, dst = s.topology.port_src[port], s.topology.port_dst[port]
+        return f"{s.topology.node_name[src]}->{s.topology.node_name[dst]}"
+
+    return [
+        {
+            "time_ps": found_ps,
+            "circle": [
+                {"port": port_name(q.port), "priority": priority[q.queue - 1], "queue_bytes": q.queued_bytes}
+                for q in circle
+            ],
+        }
+        for circle in job.circles
+    ]
+
+
+def _run_facts(job: Run, totals: dict[str, Any], compile_s: float, loop_s: float) -> dict[str, Any]:
+    """`run.json`: how it was run."""
+    names = ("pdes-sim", "numpy", "numba", "mpi4py", "pyarrow", "pymetis")
+    compute, wait, exchange = zip(*totals["seconds"], strict=True)
+    return {
+        "ranks": job.world.size,
+        "mpi_library": job.world.library(),
+        "placement": job.scenario.config.partition.placement,
+        "rank_of_lp": job.rank_of_lp.tolist(),
+        "expected_imbalance": job.balance,
+        "threshold_choice": job.scenario.threshold_reason,
+        "output": str(job.folder.directory),
+        "wall_seconds": time.monotonic() - job.begin_s,
+        "compile_seconds": compile_s,
+        "loop_seconds": loop_s,
+        "packet_hops_per_second": totals["hops"] / max(loop_s, 1e-9),
+        "events_per_second": totals["events"] / max(loop_s, 1e-9),
+        "rounds": int(job.loop[N_ROUND]),
+        "compute_seconds": list(compute),
+        "wait_seconds": list(wait),
+        "exchange_seconds": list(exchange),
+        "versions": {name: _version(name) for name in names} | {"python": platform.python_version()},
+        "machine": f"{platform.machine()} {platform.system()}",
+    }
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def write_results(job: Run, totals: dict[str, Any], seconds: tuple[float, float], quiet: bool) -> None:
+    """Tables, JSON files and the summary; under final names only when all are complete."""
+    s, folder = job.scenario, job.folder
+    write_table(folder.work_path("flows.parquet"), "flows", job.flows.read_groups(), {"tag": list(s.plan.tags) or [""]})
+    task_names = {"kind": list(s.plan.kinds), "stream": list(s.plan.stream_names)}
+    write_table(folder.work_path("tasks.parquet"), "tasks", job.tasks.read_groups(), task_names)
+    node_names = {"node": list(s.topology.node_name), "peer": list(s.topology.node_name)}
+    write_table(folder.work_path("ports.parquet"), "ports", [totals["ports"]], node_names)
+    samples = [f"samples_{kind}" for kind in totals["samples"]]
+    for name in samples:
+        write_table(folder.work_path(f"{name}.parquet"), name, [totals["samples"][name.removeprefix("samples_")]])
+    result, facts = _result(job, totals), _run_facts(job, totals, *seconds)
+    write_json(folder.work_path("result.json"), result)
+    write_json(folder.work_path("run.json"), facts)
+    breakdown = {} if quiet else read_breakdown(folder.work, result)
+    slowest = [] if quiet else pick_slowest_flows(read_table(folder.work_path("flows.parquet"), FLOW_COLUMNS))
+    names = ("flows", "tasks", "ports", *samples)
+    folder.commit([*(f"{name}.parquet" for name in names), "run.json", "result.json"])
+    if not quiet:
+        busiest = pick_busiest_ports([totals["ports"]], result["simulated_time_ps"], names=node_names)
+        terminal_summary(result, facts, breakdown, slowest, busiest)
+        print(f"results in {folder.directory}")
