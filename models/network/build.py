@@ -41,6 +41,7 @@ from models.topology.routing import Paths
 from models.workload.plan import SLOT_PAIR, WorkloadPlan
 from models.workload.program import FLOWS_PER_ITERATION, GATE, GROUP, TASKS_PER_ITERATION, Work
 from pdes.engine.bits import n_word
+from pdes.engine.jit import aligned_zeros
 from pdes.engine.time_index import NEVER, make_time_index, set_time
 
 PS_PER_S, BITS_PER_BYTE = 10**12, 8
@@ -94,7 +95,7 @@ def arrange_pairs(paths: Paths, is_routed: np.ndarray | None = None) -> QueuePai
 
 def make_ports(topology: Topology, parameters: NetworkParameters) -> np.ndarray:
     """Port records with their constants; nothing queued."""
-    ports = np.zeros(topology.n_port, PORT)
+    ports = aligned_zeros(topology.n_port, PORT)
     for name in ("link_head", "link_tail", "ack_head", "ack_tail", "data_head", "data_tail"):
         ports[name] = -1
     ports["delay_ps"] = topology.port_delay_ps
@@ -109,7 +110,7 @@ def make_ports(topology: Topology, parameters: NetworkParameters) -> np.ndarray:
 
 def make_port_info(topology: Topology, parameters: NetworkParameters, here: np.ndarray) -> np.ndarray:
     """The less used facts of every port. here: bool[n_node], the nodes of this rank."""
-    info = np.zeros(topology.n_port, PORT_INFO)
+    info = aligned_zeros(topology.n_port, PORT_INFO)
     info["rate_bps"] = topology.port_rate_bps
     info["ecn_max_bytes"] = ecn_bytes(topology, parameters, 1)
     marking = parameters.law.ecn_at_100g or (0, 0, 0.0)
@@ -124,7 +125,7 @@ def make_port_info(topology: Topology, parameters: NetworkParameters, here: np.n
 
 def make_nodes(topology: Topology, plan: WorkloadPlan, safe_ps: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
     """NODE records, the NIC ports of all hosts in order, and how many mask words there are."""
-    nodes = np.zeros(topology.n_node, NODE)
+    nodes = aligned_zeros(topology.n_node, NODE)
     nodes["first_in"], nodes["end_in"] = topology.in_start[:-1], topology.in_start[1:]
     words = np.array([n_word(int(d)) for d in np.diff(topology.in_start)], np.int64)
     nodes["first_mask"] = np.cumsum(words) - words
@@ -244,7 +245,7 @@ def make_fabric(
 def grow_packets(fabric: Fabric, n_packet: int) -> Fabric:
     """The same fabric with a pool of n_packet packets, the new ones free."""
     n_old, counters = len(fabric.packets), fabric.counters
-    packets = np.zeros(n_packet, PACKET)
+    packets = aligned_zeros(n_packet, PACKET)
     packets[:n_old] = fabric.packets
     packets["next"][n_old:] = np.arange(n_old + 1, n_packet + 1)
     packets["next"][n_packet - 1] = counters[FREE_PACKET]

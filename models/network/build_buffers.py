@@ -7,6 +7,7 @@ from models.network.link_changes import make_changes
 from models.network.parameters import NetworkParameters
 from models.network.state import EGRESS, INGRESS, INLET, MANAGED_PORT, QUEUE, SWITCH, Buffers
 from models.topology.graph import Topology
+from pdes.engine.jit import aligned_zeros
 
 UNLIMITED_BYTES = 2**62
 
@@ -15,14 +16,14 @@ def make_buffers(topology: Topology, parameters: NetworkParameters, ports: np.nd
     """Everything empty. ports, nodes: of Fabric, written. Without managed switches only what hosts need has rows."""
     n_port, n_queue = topology.n_port, parameters.n_queue
     n_row = n_port * n_queue if is_managed(parameters) else 1
-    egress, queues = np.zeros(n_port, EGRESS), np.zeros(n_row, QUEUE)
+    egress, queues = aligned_zeros(n_port, EGRESS), aligned_zeros(n_row, QUEUE)
     queues["head"] = queues["tail"] = -1
     managed = ports.view(MANAGED_PORT)
     if is_managed(parameters):
         at_switch = topology.is_switch[topology.port_src]
         for name in ("waiting", "paused"):
             managed[name][at_switch] = 0
-    inlets = np.zeros(n_port, INLET)
+    inlets = aligned_zeros(n_port, INLET)
     inlets["peer"] = topology.port_peer
     if parameters.loss_probability is not None:
         inlets["loss_probability"] = parameters.loss_probability
@@ -38,7 +39,7 @@ def make_buffers(topology: Topology, parameters: NetworkParameters, ports: np.nd
         egress=egress,
         queues=queues,
         inlets=inlets,
-        ingress=np.zeros(n_row, INGRESS),
+        ingress=aligned_zeros(n_row, INGRESS),
         switches=switches,
         drops=np.zeros((n_port, 3), np.int64),
         weight_bytes=np.array(weights, np.int64) * largest,

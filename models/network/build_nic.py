@@ -14,7 +14,7 @@ from models.topology.graph import Topology
 from models.workload.plan import WorkloadPlan
 from pdes.engine.bits import n_set_word
 from pdes.engine.foreign import call5
-from pdes.engine.jit import kernel
+from pdes.engine.jit import aligned_zeros, kernel
 from pdes.engine.time_index import NEVER
 from pdes.errors import ConfigError
 
@@ -33,7 +33,7 @@ def make_queue_pairs(
     max_window_bytes: int64[n_pair], plan's order; 0: no window. Raises ConfigError.
     """
     order = pairs.pair_of_row
-    table = np.zeros(len(order), QUEUE_PAIR)
+    table = aligned_zeros(len(order), QUEUE_PAIR)
     line_bps, window = topology.port_rate_bps[pairs.port], max_window_bytes[order]
     if len(window) and window.max() >= MAX_WINDOW_BYTES:
         raise ConfigError("[network] window", f"{int(window.max())} B", f"Accepted: below {MAX_WINDOW_BYTES} B")
@@ -120,7 +120,7 @@ def _start_all(address, law, table):
 
 def make_nic_ports(topology: Topology, pairs: QueuePairs, is_ns3: bool) -> tuple[np.ndarray, int]:
     """NIC_PORT records, and how many words their ready sets take."""
-    nic_ports = np.zeros(topology.n_port, NIC_PORT)
+    nic_ports = aligned_zeros(topology.n_port, NIC_PORT)
     nic_ports["next_start_ps"], nic_ports["last_served"] = NEVER, 0 if is_ns3 else -1
     nic_ports["n_pair"] = np.bincount(pairs.port, minlength=topology.n_port)
     nic_ports["first_pair"] = np.cumsum(nic_ports["n_pair"]) - nic_ports["n_pair"]

@@ -73,5 +73,19 @@ def record(fields: list[tuple[Any, ...]]) -> np.dtype:
     return np.dtype((np.record, fields))
 
 
+CACHE_LINE_BYTES = 64
+
+
+def aligned_zeros(n_row: int, dtype: Any) -> np.ndarray:
+    """Zeros whose first row begins a cache line, so that a record of one line never lies across two.
+
+    NumPy's own large arrays begin 16 bytes behind one.
+    """
+    dtype = np.dtype(dtype)
+    memory = np.zeros(n_row * dtype.itemsize + CACHE_LINE_BYTES, np.uint8)
+    begin = -memory.ctypes.data % CACHE_LINE_BYTES
+    return memory[begin : begin + n_row * dtype.itemsize].view(dtype)
+
+
 step_kernel: Decorator = _njit(cache=True, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 """A loop kernel that only other kernels call: it compiles faster, having no way in from Python, which crashes on it."""
