@@ -154,7 +154,7 @@ def _run_on(comm: "World", arguments: argparse.Namespace) -> int:
     prepared = None
     if comm.rank == 0:
         try:
-            prepared = (0, simulation.prepare(_load(arguments), arguments.quiet))
+            prepared = (0, simulation.prepare(_load(arguments), arguments.quiet, is_alone=comm.size == 1))
         except SimError as error:
             _complain(error)
             prepared = (error.exit_status, None)

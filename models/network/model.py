@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import numpy as np
+from numba import typeof
 
 from models.congestion.interface import EVENT
 from models.network.build import (
@@ -22,6 +23,7 @@ from models.network.build_nic import grow_ranges, make_nic
 from models.network.build_routing import make_routing
 from models.network.host import SHORT_OF_MESSAGES, SHORT_OF_PACKETS, SHORT_OF_RANGES, SHORT_OF_ROWS
 from models.network.managed_rounds import run_managed_rounds
+from models.network.managed_switch import run_managed_switches
 from models.network.observers import Observer, look_at
 from models.network.parameters import NetworkParameters
 from models.network.rounds import SHORT_OF_ARRIVING_PACKETS, STOPPED_BY_FAULT, WORDS_PER_PACKET, run_rounds
@@ -39,12 +41,13 @@ from models.network.state import (
     N_FLOW_ROW,
     N_TASK_ROW,
 )
-from models.network.switch import FAULT_QUEUE_OVERFLOW
+from models.network.switch import FAULT_QUEUE_OVERFLOW, run_switches
 from models.network.wire_time import transmission_ps
 from models.topology.graph import Topology
 from models.topology.routing import Paths
 from models.workload.plan import WorkloadPlan
 from pdes.engine.exchange import ExchangeState, World, make_exchange
+from pdes.engine.jit import JIT_DISABLED
 from pdes.engine.round import make_loop
 from pdes.errors import CapacityError, SimError
 
@@ -119,6 +122,16 @@ class NetworkModel:
     def look(self, horizon_ps: int) -> int:
         """Let the observers look, see `models.network.observers`."""
         return look_at(self.observers, self.state, horizon_ps)
+
+    def compile_switches(self) -> None:
+        """Compile the switches' kernel alone: what is left to do while someone else compiles the hosts'."""
+        if JIT_DISABLED:
+            return
+        fabric, (buffers, routing) = self.state.fabric, self.state[1:3]
+        is_managed = self._run_rounds is run_managed_rounds
+        kernel, own = (run_managed_switches, (buffers, routing)) if is_managed else (run_switches, ())
+        types = tuple(typeof(value) for value in (fabric, *own, fabric.found[1], 0, 0, 0))
+        kernel.compile(types)  # pyright: ignore[reportFunctionMemberAccess]
 
     def compile(self) -> None:
         """Compile the kernels, or load them from the cache, without running anything or talking to other ranks."""

@@ -29,10 +29,10 @@ def source_digest() -> str:
     return digest.hexdigest()[:16]
 
 
-def is_compiled() -> bool:
-    """True if an earlier run of this version left compiled code."""
+def is_compiled(kernel_name: str) -> bool:
+    """True if an earlier run of this version left a kernel, "module.function", compiled."""
     folder = numba.config.CACHE_DIR  # pyright: ignore[reportAttributeAccessIssue]
-    return JIT_DISABLED or any(Path(folder).rglob("rounds.run_rounds*.nbi"))
+    return JIT_DISABLED or any(Path(folder).rglob(f"{kernel_name}-*.nbi"))
 
 
 def cache_folder() -> Path:

@@ -1,11 +1,14 @@
 """One rank's part of a run, up to what all ranks counted: placement, the round loop, rows into spools."""
 
+import os
+import subprocess
 import sys
 import time
 from typing import Any
 
 import numpy as np
 
+from models.network.build import is_managed
 from models.network.deadlock import Circle, DeadlockWatch
 from models.network.model import NetworkModel
 from models.network.observers import next_look_ps
@@ -33,6 +36,7 @@ from pdes.scenario import Scenario, build_scenario
 from pdes.scenario.queues import find_queues
 
 NS_PER_S = 10**9
+HOSTS, PLAIN_ROUNDS, MANAGED_ROUNDS = "host.run_hosts", "rounds.run_rounds", "managed_rounds.run_managed_rounds"
 
 
 class Prepared:
@@ -40,27 +44,46 @@ class Prepared:
 
     def __init__(self, scenario: Scenario, folder: ResultFolder) -> None:
         self.scenario, self.folder, self.begin_s = scenario, folder, time.monotonic()
+        self.helper: subprocess.Popen[bytes] | None = None  # compiles ahead
 
     def __getstate__(self) -> dict[str, Any]:
         return {"scenario": self.scenario, "folder": None, "begin_s": 0.0, "token": self.folder.token}
 
 
-def prepare(config: Config, quiet: bool = False) -> Prepared:
-    """Check everything and open the result folder. Raises SimError; on rank 0 only."""
-    if not quiet and not is_compiled():
-        print("pdes-sim: compiling for this machine, once per version: 10 to 15 s", file=sys.stderr, flush=True)
-    scenario = build_scenario(config)
-    folder = ResultFolder(config.output.dir)
-    folder.check()
-    return Prepared(scenario, folder)
+def prepare(config: Config, quiet: bool = False, is_alone: bool = True) -> Prepared:
+    """Check everything and open the result folder. Raises SimError; on rank 0 only.
+
+    is_alone: there is no other rank that could compile ahead.
+    """
+    helper = _compile_beside() if is_alone and not is_compiled(HOSTS) and (os.cpu_count() or 1) > 1 else None
+    try:
+        scenario = build_scenario(config)
+        folder = ResultFolder(config.output.dir)
+        folder.check()
+    except BaseException:
+        if helper is not None:
+            helper.kill()
+        raise
+    driver = MANAGED_ROUNDS if is_managed(scenario.parameters) else PLAIN_ROUNDS
+    if not quiet and not is_compiled(driver):
+        print("pdes-sim: compiling for this machine, once per version: 10 to 20 s", file=sys.stderr, flush=True)
+    prepared = Prepared(scenario, folder)
+    prepared.helper = helper
+    return prepared
+
+
+def _compile_beside() -> subprocess.Popen[bytes]:
+    """A process that leaves the hosts' kernel in the cache; whether it succeeds does not matter."""
+    command = [sys.executable, "-m", "models.network.warm_up"]
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def compile_ahead() -> None:
-    """Compile the network's kernels on a rank that waits for `prepare`, if no earlier run has left them."""
-    if not is_compiled():
+    """Compile the hosts' kernel on a rank that waits for `prepare`, if no earlier run has left it."""
+    if not is_compiled(HOSTS):
         from models.network import warm_up
 
-        warm_up.compile_ahead()
+        warm_up.compile_hosts()
 
 
 class Run:
@@ -70,7 +93,7 @@ class Run:
         self.scenario, self.world = prepared.scenario, world
         token = getattr(prepared, "token", None)
         self.folder = prepared.folder or ResultFolder(self.scenario.config.output.dir, token)
-        self.begin_s = prepared.begin_s
+        self.begin_s, self.helper = prepared.begin_s, getattr(prepared, "helper", None)
         s = self.scenario
         lp_load = s.lp_load()
         self.rank_of_lp = world.bcast(
@@ -111,6 +134,11 @@ class Run:
     def compile(self) -> float:
         """Compile the kernels before anything runs, rank 0 first so that the others find them; seconds that it took."""
         begin_s = time.monotonic()
+        if self.world.rank == 0:
+            self.model.compile_switches()
+            if self.helper is not None:
+                self.helper.wait()
+        self.world.barrier()  # rank 1 has compiled the hosts' kernel by now
         if self.world.rank == 0:
             self._compile()
         self.world.barrier()

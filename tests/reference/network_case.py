@@ -116,10 +116,10 @@ class NetworkCase:
         outcome.model = model
         return outcome
 
-    def run_twin(self) -> Outcome:
-        """Run the same flows on the plain twin."""
+    def run_twin(self, max_hop: int = 10**7) -> Outcome:
+        """Run the same flows on the plain twin, or the first max_hop transmissions of it."""
         flows = [TwinFlow(*flow) for flow in self.flow_list]
-        twin = NetworkTwin(self.topology, self.paths, flows, self.window_bytes.tolist(), self.parameters).run()
+        twin = NetworkTwin(self.topology, self.paths, flows, self.window_bytes.tolist(), self.parameters).run(max_hop)
         return Outcome(
             flows={i: (f.start_ps, f.delivered_ps, f.finish_ps, f.ecn_marks) for i, f in twin.flows.items()},
             resent_bytes={i: f.resent_bytes for i, f in twin.flows.items()},

@@ -64,7 +64,8 @@ def buffers(draw: st.DrawFn, topology: Topology, largest: int, n_queue: int) -> 
     flight = 2 * topology.port_delay_ps * (topology.port_rate_bps // 10**9) // 8000 + 4 * largest
     shares = st.sampled_from([0, 1, 1, 2])  # of what makes a link lossless, in halves
     headroom = np.array([int(f) * draw(shares) // 2 for f in flight]) * pfc * topology.is_switch[topology.port_dst]
-    least = max(0, largest - reserve) * 1024 // int(alpha.min()) + 2
+    beyond = max(0, largest - reserve)  # of a packet, for which the pool and every queue's share of it must have room
+    least = max(beyond, beyond * 1024 // int(alpha.min())) + 2
     pool = least + draw(st.sampled_from([0, 3, 20, 100])) * largest
     aside = np.bincount(topology.port_dst, weights=(headroom + reserve) * (n_queue - 1), minlength=topology.n_node)
     return BufferParameters(

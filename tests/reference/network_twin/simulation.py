@@ -79,10 +79,10 @@ class NetworkTwin:
                 flow.start_ps, POST, flow.flow_id, 0, lambda now_ps, post=post, flow=flow: post(flow, now_ps)
             )
 
-    def run(self) -> "NetworkTwin":
-        """Everything that happens, until only timers of idle queue pairs are left."""
+    def run(self, max_hop: int = 10**7) -> "NetworkTwin":
+        """Everything that happens, until only timers of idle queue pairs are left, or after max_hop starts."""
         while self.events.n_lasting or any(pair.sender.is_busy for pair in self.pairs.values()):
-            if not self.events.heap:
+            if not self.events.heap or self.n_hop >= max_hop:
                 break
             self.events.run_next()
         return self
