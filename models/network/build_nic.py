@@ -100,6 +100,7 @@ class Control:
                 event = self.event.view(np.ndarray)
                 raise ConfigError("[network] congestion_control", self.law.explain("start", self.flows[row], event, p))
         table["rate_bps"] = np.clip(self.flows["rate_bps"], 1, table["line_rate_bps"])
+        self.flows["rate_bps"] = table["rate_bps"]
         if self.law.controls_window:
             table["window_bytes"] = np.where(self.flows["window_bytes"] > 0, self.flows["window_bytes"], NO_WINDOW)
 

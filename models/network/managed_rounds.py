@@ -15,29 +15,25 @@ from models.network.rounds import (
 from models.network.state import FAULT, Buffers, Fabric, Nic, Routing, Rows
 from models.workload.program import Work
 from pdes.engine.exchange import ExchangeState
-from pdes.engine.jit import loop_kernel, step_kernel
+from pdes.engine.jit import inlined, loop_kernel
 from pdes.engine.round import HORIZON, ROUND_DONE, close_round, leave_round, open_round
 
 
-@step_kernel
-def advance_managed(fabric: Fabric, buffers: Buffers, routing: Routing, nic: Nic, work: Work, rows: Rows, horizon_ps):
+@inlined
+def advance_managed(fabric, buffers, routing, nic, work, rows, horizon_ps):
     """Run this rank's events below horizon_ps; 0, or what ran short (then call again with the same horizon)."""
-    switches, hosts = fabric.found[1], fabric.found[2]
-    while True:
+    switches, hosts, short = fabric.found[1], fabric.found[2], 0
+    while fabric.node_time[1] < horizon_ps and short == 0:
         begin_ps = fabric.node_time[1]
-        if begin_ps >= horizon_ps:
-            return 0
         n_switch, n_host = collect_nodes(fabric, begin_ps, horizon_ps)
         if n_host > 0:
             short = run_hosts(fabric, buffers, nic, work, rows, hosts, n_host, begin_ps, horizon_ps)
-            if short:
-                return short
-        if n_switch > 0 and not run_managed_switches(
-            fabric, buffers, routing, switches, n_switch, begin_ps, horizon_ps
-        ):
-            return SHORT_OF_PACKETS
+        if n_switch > 0 and short == 0:
+            is_done = run_managed_switches(fabric, buffers, routing, switches, n_switch, begin_ps, horizon_ps)
+            short = 0 if is_done else SHORT_OF_PACKETS
         if fabric.counters[FAULT]:
-            return STOPPED_BY_FAULT
+            short = STOPPED_BY_FAULT
+    return short
 
 
 @loop_kernel

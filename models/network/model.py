@@ -1,6 +1,7 @@
 """The packet network as a model of the engine: one rank's state, its shortages, its rows."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numba import typeof
@@ -26,7 +27,14 @@ from models.network.managed_rounds import run_managed_rounds
 from models.network.managed_switch import run_managed_switches
 from models.network.observers import Observer, look_at
 from models.network.parameters import NetworkParameters
-from models.network.rounds import SHORT_OF_ARRIVING_PACKETS, STOPPED_BY_FAULT, WORDS_PER_PACKET, run_rounds
+from models.network.rounds import (
+    SHORT_OF_ARRIVING_PACKETS,
+    STOPPED_BY_FAULT,
+    WORDS_PER_PACKET,
+    pack_departures,
+    run_rounds,
+    unpack_arrivals,
+)
 from models.network.selective import FAULT_TOO_MANY_ROWS
 from models.network.sender import FAULT_LAW_RAISED
 from models.network.state import (
@@ -46,9 +54,10 @@ from models.network.wire_time import transmission_ps
 from models.topology.graph import Topology
 from models.topology.routing import Paths
 from models.workload.plan import WorkloadPlan
+from models.workload.stream import run_stream
 from pdes.engine.exchange import ExchangeState, World, make_exchange
 from pdes.engine.jit import JIT_DISABLED
-from pdes.engine.round import make_loop
+from pdes.engine.round import close_round, make_loop, open_round
 from pdes.errors import CapacityError, SimError
 
 SHORTEST_PS = 500  # ns-3's truncated times can be 0; more than one packet in that time would not leave
@@ -123,15 +132,25 @@ class NetworkModel:
         """Let the observers look, see `models.network.observers`."""
         return look_at(self.observers, self.state, horizon_ps)
 
-    def compile_switches(self) -> None:
-        """Compile the switches' kernel alone: what is left to do while someone else compiles the hosts'."""
+    def compile_beside(self) -> None:
+        """Compile what can be compiled while someone else compiles the hosts' kernel: streams, switches, rounds."""
         if JIT_DISABLED:
             return
-        fabric, (buffers, routing) = self.state.fabric, self.state[1:3]
+        fabric, buffers, routing, nic, work, rows = self.state
         is_managed = self._run_rounds is run_managed_rounds
-        kernel, own = (run_managed_switches, (buffers, routing)) if is_managed else (run_switches, ())
-        types = tuple(typeof(value) for value in (fabric, *own, fabric.found[1], 0, 0, 0))
-        kernel.compile(types)  # pyright: ignore[reportFunctionMemberAccess]
+        kernel: Any = run_managed_switches if is_managed else run_switches
+        own = (buffers, routing) if is_managed else ()
+        streams: Any = run_stream  # which the hosts' kernel comes to last
+        streams.compile(tuple(typeof(value) for value in (fabric, nic, work, rows, 0, 0)))
+        kernel.compile(tuple(typeof(value) for value in (fabric, *own, fabric.found[1], 0, 0, 0)))
+        loop, ex = make_loop(1), self.exchange
+        for step, arguments in (
+            (unpack_arrivals, (fabric, ex)),
+            (pack_departures, (fabric, self.port_peer_row, ex)),
+            (open_round, (loop, ex, 0)),
+            (close_round, (loop, ex, 0)),
+        ):
+            step.compile(tuple(typeof(value) for value in arguments))
 
     def compile(self) -> None:
         """Compile the kernels, or load them from the cache, without running anything or talking to other ranks."""

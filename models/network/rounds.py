@@ -26,7 +26,7 @@ from models.network.state import (
 from models.network.switch import run_switches
 from models.workload.program import Work
 from pdes.engine.exchange import HEADER_WORDS, ExchangeState
-from pdes.engine.jit import loop_kernel, step_kernel
+from pdes.engine.jit import inlined, loop_kernel, step_kernel
 from pdes.engine.round import HORIZON, ROUND_DONE, close_round, leave_round, open_round
 from pdes.engine.time_index import NEVER, collect_before
 
@@ -52,23 +52,20 @@ def collect_nodes(fabric: Fabric, begin_ps, horizon_ps):
     return n_switch, n_host
 
 
-@step_kernel
-def advance(fabric: Fabric, buffers: Buffers, nic: Nic, work: Work, rows: Rows, horizon_ps):
+@inlined
+def advance(fabric, buffers, nic, work, rows, horizon_ps):
     """Run this rank's events below horizon_ps; 0, or what ran short (then call again with the same horizon)."""
-    switches, hosts = fabric.found[1], fabric.found[2]
-    while True:
+    switches, hosts, short = fabric.found[1], fabric.found[2], 0
+    while fabric.node_time[1] < horizon_ps and short == 0:
         begin_ps = fabric.node_time[1]
-        if begin_ps >= horizon_ps:
-            return 0
         n_switch, n_host = collect_nodes(fabric, begin_ps, horizon_ps)
         if n_host > 0:
             short = run_hosts(fabric, buffers, nic, work, rows, hosts, n_host, begin_ps, horizon_ps)
-            if short:
-                return short
-        if n_switch > 0:
+        if n_switch > 0 and short == 0:
             run_switches(fabric, switches, n_switch, begin_ps, horizon_ps)
         if fabric.counters[FAULT]:
-            return STOPPED_BY_FAULT
+            short = STOPPED_BY_FAULT
+    return short
 
 
 @step_kernel

@@ -124,6 +124,7 @@ def _apply_law(control, event, constants, record, pair):
     """Take over the rate and the window that the congestion control has set."""
     flow, row = np.uint64(pair), np.uint64(FLOW_RATE)
     rate_bps = min(max(control[flow, row], 1), record.line_rate_bps)
+    control[flow, row] = rate_bps
     if event[EVENT_RETIME]:  # the packet that is paced already moves: HPCC's ChangeRate, MODEL.md section 4
         size_bytes, is_ns3 = np.int64(record.last_size_bytes), constants[IS_NS3]
         if size_bytes > 0:

@@ -1,7 +1,7 @@
 """Compiling ahead, on a network of two hosts: for a process or a rank that has nothing else to do yet.
 
-The hosts' kernel takes the larger half of all compiling and is the same for every run, so it is what someone else can do
-while the scenario is built: `python -m models.network.warm_up` leaves it in the cache.
+The hosts' kernel takes the larger half of all compiling and is the same for every run: someone else can compile it
+while the scenario is built. `python -m models.network.warm_up` leaves it in the cache.
 """
 
 import numpy as np

@@ -135,7 +135,8 @@ class Run:
         """Compile the kernels before anything runs, rank 0 first so that the others find them; seconds that it took."""
         begin_s = time.monotonic()
         if self.world.rank == 0:
-            self.model.compile_switches()
+            self.model.compile_beside()
+            self.facts.compile()
             if self.helper is not None:
                 self.helper.wait()
         self.world.barrier()  # rank 1 has compiled the hosts' kernel by now

@@ -116,7 +116,7 @@ def test_a_deadlock_ends_every_rank_and_keeps_the_results(tmp_path: Path, start:
         assert different(tmp_path / "1", out) == []
     assert texts[0] == texts[1] == texts[2]
     circle = "switch7->switch4 priority 3 waits for switch4->switch5 priority 3, which waits for switch5->switch6"
-    assert re.search(rf"PFC deadlock at 3\.\d+ ms: {circle}", texts[0][1])
+    assert re.search(rf"PFC deadlock at [\d.]+ ms: {circle}", texts[0][1])
     assert texts[0][2].strip() == "12 flows are unfinished; the results up to here are in OUT"
     result = json.loads((tmp_path / "1" / "result.json").read_text())
     (deadlock,) = result["pfc_deadlock"]
