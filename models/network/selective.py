@@ -1,11 +1,14 @@
 """Selective repeat, as IRN has it (Mittal et al. 2018, section 3.1): the receiver keeps what comes out of order, the
 sender resends what is missing, each hole once per recovery.
 
-Every acknowledgement of a packet out of order names the stretch of bytes around it that the receiver holds. What lies
-below the highest such byte less a reordering allowance, and is not named, counts as lost; a recovery lasts until
-everything sent before it is acknowledged. A resend that is lost too is left to the timeout. Deviations from IRN:
-stretches of bytes instead of bitmaps of packets; no bound on packets in flight but the window; an allowance for
-networks that reorder (spraying, adaptive routing).
+The receiver answers every packet out of order at once, and names the stretch of bytes around it that it holds (a
+duplicate of bytes in order names nothing); one in order is acknowledged as with go-back-N. A packet counts as lost if
+it begins before the end of the highest stretch named less a reordering allowance, and is not named itself. The first
+such packet begins a recovery, which lasts until everything sent before is acknowledged; in it the bound only rises. The
+first lost packet that was not sent again in this recovery goes before new bytes and whatever the window, with the
+bounds that it had. After a timeout a recovery begins in which everything sent and not named counts as lost; so a resend
+that is lost too is left to the timeout. Deviations from IRN: stretches of bytes instead of bitmaps of packets; no bound
+on packets in flight but the window; an allowance for networks that reorder (spraying, adaptive routing).
 """
 
 import numpy as np
@@ -145,11 +148,11 @@ def skip_held(ranges, record):
 
 @step_kernel
 def hole_end(ranges, record):
-    """Where the hole at the resend cursor ends."""
-    place, end = np.int64(record.sacked_range), record.lost_byte
+    """Where the hole at the resend cursor ends: lost_byte does not end it, as it may lie inside a packet."""
+    place = np.int64(record.sacked_range)
     while place >= 0 and ranges[np.uint64(place)].first_byte <= record.resend_byte:
         place = np.int64(ranges[np.uint64(place)].next)
-    return min(end, ranges[np.uint64(place)].first_byte) if place >= 0 else end
+    return ranges[np.uint64(place)].first_byte if place >= 0 else record.next_byte
 
 
 @step_kernel

@@ -15,6 +15,7 @@ from pdes.errors import ConfigError, SimError
 from pdes.results.folder import ResultFolder, is_complete
 from pdes.results.pauses import pause_warnings
 from pdes.results.tables import UNWRITTEN, Columns, read_table
+from pdes.results.trouble import trouble_text
 from pdes.units import format_count, format_duration, format_rate, format_size
 
 if TYPE_CHECKING:
@@ -271,7 +272,7 @@ def _print_totals(console: "Console", result: Mapping[str, Any], run: Mapping[st
             f"lookahead {format_duration(result['lookahead_ps'])}",
             soft_wrap=True,
         )
-    for line in pause_warnings(result):
+    for line in filter(None, (trouble_text(result), *pause_warnings(result))):
         console.print(line, soft_wrap=True)
     loop_s = run.get("loop_seconds", 0.0)
     ranks = f"{run['ranks']} rank{'s' if run['ranks'] != 1 else ''}"

@@ -22,7 +22,7 @@ from models.network.results import (
     unfinished_rows,
 )
 from models.network.sampling import Sampler
-from models.network.state import EVENTS, LAST_EVENT_PS, PACKET_HOPS
+from models.network.state import EVENTS, LAST_EVENT_PS, N_TIMEOUT, PACKET_HOPS
 from partition.placement import balance, place
 from pdes.config import Config
 from pdes.engine.exchange import World
@@ -217,6 +217,7 @@ class Run:
         own = {
             "hops": int(counters[PACKET_HOPS]),
             "events": int(counters[EVENTS]),
+            "timeouts": int(counters[N_TIMEOUT]),
             "iteration_end_ps": work.iteration_end_ps,
             "n_flow_done": self.n_flow_done,
             "n_task_done": self.n_task_done,
@@ -231,6 +232,7 @@ class Run:
         return {
             "hops": sum(p["hops"] for p in parts),
             "events": sum(p["events"] for p in parts),
+            "timeouts": sum(p["timeouts"] for p in parts),
             "last_ps": last_ps,
             "iteration_end_ps": ends,
             "n_flow_done": sum(p["n_flow_done"] for p in parts),

@@ -18,6 +18,7 @@ from pdes.results.summary import (
     write_json,
 )
 from pdes.results.tables import read_table, write_table
+from pdes.results.trouble import count_trouble
 from pdes.scenario.queues import find_queues
 from pdes.simulation.job import Run
 
@@ -44,6 +45,7 @@ def _result(job: Run, totals: dict[str, Any]) -> dict[str, Any]:
         "flows": s.plan.n_flow,
         "flows_finished": totals["n_flow_done"],
         "tasks": s.plan.n_task,
+        "network": count_trouble(totals["ports"], totals["timeouts"]),
     }
     if s.config.network.has_pfc:
         found["pfc_deadlock"] = deadlocks(job, totals)
