@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from pdes.convert.ns3 import convert
+
+CASES = Path(__file__).parents[1] / "reference" / "ns3_cases"
 MATRIX = Path(__file__).with_name("network_matrix.py")
 
 
@@ -33,3 +36,14 @@ def test_ranks_change_nothing(alone: list[str], n_rank: int, start: Callable) ->
     done = start(n_rank, MATRIX)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == alone
+
+
+@pytest.mark.parametrize("name", ["i2_pfc_incast8_1mb/dcqcn", "k_link_error/hpcc", "j_lossy_nopfc/timely"])
+def test_ranks_change_nothing_by_ns3s_rules(name: str, tmp_path: Path, simulate: Callable) -> None:
+    config = tmp_path / "case.toml"
+    convert(CASES / name, config)
+    for n_rank in (1, 2):
+        simulate(n_rank, config, tmp_path / f"ranks{n_rank}", "partition.delay_threshold=500ns")
+    for table in ("flows.parquet", "ports.parquet", "result.json"):
+        alone, shared = (tmp_path / f"ranks{n_rank}" / table for n_rank in (1, 2))
+        assert alone.read_bytes() == shared.read_bytes()
