@@ -2,8 +2,9 @@
 
     python bench/rank_identity.py [--quick] [--runs N] [--seed S]
 
-Topologies with mixed rates and delays, flow lists, random traffic, collectives and training jobs, stop times. A config
-that differs is kept and named. tests/mpi/ does the same for a few fixed cases.
+Topologies with mixed rates and delays, flow lists, random traffic, collectives and training jobs, stop times; every
+congestion control, buffers with and without PFC, loss, routing policies. A config that differs is kept and named.
+tests/mpi/ does the same for a few fixed cases.
 """
 
 import argparse
@@ -22,6 +23,8 @@ RATES = ("100Gbps", "40Gbps", "7Gbps", "400Gbps", "33.3Gbps")
 DELAYS = ("1us", "500ns", "30ns", "2.5us", "1ns")
 OPERATIONS = ("all-reduce", "all-to-all", "reduce-scatter", "all-gather")
 LAYOUTS = ((4, 2, 2), (2, 4, 2), (4, 4, 1), (2, 2, 4))
+LAWS = ("dctcp", "dcqcn", "hpcc", "hpcc-pint", "timely", "swift", "nscc", "fixed-window", "none")
+WINDOWS = ("auto", "max-bdp", "pair-bdp", "5kB")
 VARIANTS = ((1, "metis"), (2, "metis"), (2, "round-robin"), (3, "round-robin"))
 FILES = ("flows.parquet", "tasks.parquet", "ports.parquet", "result.json")
 
@@ -86,6 +89,25 @@ def random_training(rng: random.Random) -> str:
     )
 
 
+def random_network(rng: random.Random) -> str:
+    """A [network] table: any congestion control; often with buffers, loss, or a routing policy."""
+    text = (
+        f'[network]\ncongestion_control = "{rng.choice(LAWS)}"\nwindow = "{rng.choice(WINDOWS)}"\n'
+        f'ecn_kmin = "{rng.choice(("5kB", "20kB"))}"\necn_kmax = "{rng.choice(("20kB", "80kB"))}"\necn_pmax = 0.3\n'
+        f'payload = "{rng.choice((1000, 4000, 333))}B"\n'
+    )
+    recovery = rng.choice(("go-back-n", "selective-repeat"))
+    if rng.random() < 0.3:
+        text += f'[network.buffer]\nsize = "{rng.choice(("20MB", "40MB"))}"\nalpha = 0.004\n'
+        text += f"[network.pfc]\nenabled = {rng.choice(('true', 'false'))}\n"
+    if rng.random() < 0.2:
+        text += f"[network.loss]\nprobability = {rng.choice((0.001, 0.02))}\n"
+    if rng.random() < 0.3:
+        recovery, policy = "selective-repeat", rng.choice(("spray", "flowlet", "adaptive", "weighted"))
+        text += f'[network.routing]\npolicy = "{policy}"\nqueue_pairs_per_flow = 1\n'
+    return text + f'[network.transport]\nrecovery = "{recovery}"\ntimeout = "200us"\nmax_timeout = "2ms"\n'
+
+
 def write_config(rng: random.Random, seed: int, folder: Path) -> Path:
     """A random config in a folder of its own."""
     what = rng.choice(("flows", "traffic", "collectives", "training"))
@@ -93,11 +115,7 @@ def write_config(rng: random.Random, seed: int, folder: Path) -> Path:
     workload = {"traffic": random_traffic, "collectives": random_collectives, "training": random_training}.get(what)
     n_iteration = rng.choice((1, 2)) if what in ("collectives", "training") else 1
     stop = f'stop_time = "{rng.choice(("50us", "300us"))}"\n' if rng.random() < 0.25 else ""
-    network = (
-        f'[network]\nwindow = "{rng.choice(("max-bdp", "pair-bdp", "5kB"))}"\n'
-        f'ecn_kmin = "{rng.choice(("5kB", "20kB"))}"\necn_kmax = "{rng.choice(("20kB", "80kB"))}"\necn_pmax = 0.3\n'
-        f'payload = "{rng.choice((1000, 4000, 333))}B"\n'
-    )
+    network = random_network(rng)
     simulation = f"[simulation]\nseed = {seed}\niterations = {n_iteration}\n{stop}"
     parts = [simulation, random_topology(rng, kind), network, workload(rng) if workload else random_flows(rng, folder)]
     path = folder / "config.toml"
