@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from models.congestion.interface import N_HOP
 from models.network import state
 from models.network.parameters import SELECTIVE_REPEAT, WINDOW_FIXED, WINDOW_FOLLOWS_RATE, NetworkParameters
 from models.topology.graph import Topology
@@ -15,7 +16,7 @@ def n_extra_columns(parameters: NetworkParameters, n_switch: int) -> int:
     """Words that a packet carries beyond its record. n_switch: on the longest path."""
     needs = parameters.law.needs
     if "int" in needs:
-        return state.EXTRA_HOPS + state.WORDS_PER_HOP * n_switch
+        return state.EXTRA_HOPS + state.WORDS_PER_HOP * min(n_switch, N_HOP)
     return state.EXTRA_HOPS if "pint" in needs else int("rtt" in needs)
 
 
@@ -24,6 +25,8 @@ def make_constants(topology: Topology, pairs, plan: WorkloadPlan, parameters: Ne
     p, out = parameters, np.zeros(state.N_CONSTANT, np.int64)
     lengths = np.diff(pairs.path_start) - 1
     n_switch = max(1, int(lengths.max()) - 1) if len(lengths) else 1
+    if p.routing is not None:
+        n_switch = N_HOP  # a way around a link that is down may be longer than any path at the start
     values = {
         state.PAYLOAD_BYTES: p.payload_bytes,
         state.HEADER_BYTES: p.header_bytes,

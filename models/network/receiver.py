@@ -63,9 +63,10 @@ def receive_data(packets, label, extra, record, ranges, arrival_rows, counters, 
             arrival_rows[np.uint64(row), 1] = now_ps
             record.n_arrived += 1
             result = ENDS_MESSAGE
-        if record.held_range >= 0 and absorb(ranges, counters, record, item.queue_pair, arrival_rows, now_ps):
+        fills_hole = record.held_range >= 0  # then it is acknowledged at once (RFC 5681 section 4.2)
+        if fills_hole and absorb(ranges, counters, record, item.queue_pair, arrival_rows, now_ps):
             result = ENDS_MESSAGE
-        if constants[ACK_EVERY] != 1 and not _is_due(record, constants, item.bits):
+        if constants[ACK_EVERY] != 1 and not fills_hole and not _is_due(record, constants, item.bits):
             return result
         bits = FLAG_ACK
     record.n_unacked = 0

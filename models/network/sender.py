@@ -191,7 +191,9 @@ def _take_nack(record, messages, constants, sequence, before_byte):
 
 @step_kernel
 def _end_pair(control, record, pair):
-    """ns-3 mode: a queue pair is gone with its message; the receiver's side starts afresh (CORRECTIONS.md 11)."""
+    """ns-3 mode: a queue pair is gone with its message. ns-3 drops the receiver's side too, at this very instant on
+    another host (CORRECTIONS.md 11): no message could do that (R12), so it stays, and late duplicates are not answered.
+    """
     record.is_done = 1
     stop_timers(control, record, pair)
 

@@ -26,7 +26,7 @@ HERE = Path(__file__).resolve().parent
 
 CASE_FILES = ("config.txt", "flow.txt", "nexthops.txt", "paths.txt", "topology.txt")
 TWIN_SOURCES = (*sorted((HERE / "ns3_twin").glob("*.py")), HERE.parents[1] / "pdes" / "engine" / "rng.py")
-FORMAT = "2"  # of a cached result
+FORMAT = "3"  # of a cached result
 PS_PER_NS = 1000
 UNFINISHED = -1
 

@@ -66,10 +66,15 @@ class QueuePair:
 
 
 class Host(Node):
-    """One NIC. ACKs go before data and wait for nothing but the wire and a pause of their priority."""
+    """One NIC. ACKs go before data and wait for nothing but the wire and a pause of their priority.
 
-    def __init__(self, config: Ns3Config, wires: Wires) -> None:
+    forgets_receivers: when a sender is done, ns-3 drops its receiver at once, on the other host. No message could do
+    that: an engine without delay-free dependencies between hosts (design R12) keeps them.
+    """
+
+    def __init__(self, config: Ns3Config, wires: Wires, forgets_receivers: bool) -> None:
         self.config, self.wires, self.events = config, wires, wires.events
+        self.forgets_receivers = forgets_receivers
 
     # Sending.
 
@@ -209,7 +214,8 @@ class Host(Node):
         if pair.is_acked:
             pair.finish_ns = self.events.now_ns
             pair.control.stop()
-            pair.reset_receiver()
+            if self.forgets_receivers:
+                pair.reset_receiver()
         if packet.kind is Kind.NACK:
             pair.next_byte = pair.acked_bytes
         pair.control.take_ack(packet)

@@ -18,7 +18,7 @@ def simulate(case: Ns3Case, tie: str = "ns3", seed: int = 1) -> Ns3Result:
     """Run a case until nothing is left to happen, or up to its stop time, without the events of that instant.
 
     tie: the order of simultaneous events, see `event_queue.tie_rule`. "engine" also draws the engine's random numbers,
-    keyed by seed; the others draw ns-3's, and seed is RngRun.
+    keyed by seed, and keeps receivers (see `Host`); the others draw ns-3's, and seed is RngRun.
     """
     return Simulation(case, tie, seed).run()
 
@@ -30,6 +30,7 @@ class Simulation:
         self.case = case
         self.events = EventQueue(tie)
         self.n_start_steps = 1 if tie == "engine" else N_START_STEPS
+        self.forgets_receivers = tie != "engine"
         draws = EngineDraws(seed) if tie == "engine" else Ns3Draws(case, seed)
         self.wires = Wires(self.events, draws, case.config.pfc_is_heeded)
         self.ports = make_ports(case)
@@ -47,7 +48,7 @@ class Simulation:
         if many:
             raise ValueError(f"host {many[0]} has {len(ports_of[many[0]])} links. Accepted: 1")
         nic_bps = ports_of[hosts[0]][0].rate_bps
-        nodes: dict[int, Node] = {node: Host(self.case.config, self.wires) for node in hosts}
+        nodes: dict[int, Node] = {node: Host(self.case.config, self.wires, self.forgets_receivers) for node in hosts}
         for node in self.case.switches:
             nodes[node] = Switch(self.case.config, self.wires, ports_of[node], nic_bps)
         for port in self.ports:
