@@ -2,8 +2,12 @@
 
 ECMP hashes the header, as ns-3 does, so without link changes packets take the very paths of `topology.routing`.
 Spraying draws a way for each packet; flowlets keep their way until the flow has paused for a while (Vanini et al. 2017,
-LetFlow: the next way is drawn); adaptive takes the way whose port has the least to send (drawn among equals). Draws are
-functions of the ingress port and the time (design R3), so no counter is kept. ACKs always take ECMP.
+LetFlow: the next way is drawn; where there is one way alone, the table is left as it is); adaptive takes the way whose
+port has the least to send (the first such one from a drawn one on). Draws are functions of the ingress port and the
+time (design R3), so no counter is kept. ACKs always take ECMP's hash, by weight where candidates have weights.
+
+At the last switch the candidates are the links to the host, without weights: the first of those that are up, and those
+that follow it without a gap.
 """
 
 import numpy as np

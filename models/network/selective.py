@@ -2,13 +2,14 @@
 sender resends what is missing, each hole once per recovery.
 
 The receiver answers every packet out of order at once, and names the stretch of bytes around it that it holds (a
-duplicate of bytes in order names nothing); one in order is acknowledged as with go-back-N. A packet counts as lost if
-it begins before the end of the highest stretch named less a reordering allowance, and is not named itself. The first
-such packet begins a recovery, which lasts until everything sent before is acknowledged; in it the bound only rises. The
-first lost packet that was not sent again in this recovery goes before new bytes and whatever the window, with the
-bounds that it had. After a timeout a recovery begins in which everything sent and not named counts as lost; so a resend
-that is lost too is left to the timeout. Deviations from IRN: stretches of bytes instead of bitmaps of packets; no bound
-on packets in flight but the window; an allowance for networks that reorder (spraying, adaptive routing).
+duplicate of bytes in order names nothing); one in order is acknowledged as with go-back-N, but at once while anything
+is held (RFC 5681 section 4.2). A packet counts as lost if it begins before the end of the highest stretch named less a
+reordering allowance, and is not named itself. The first such packet begins a recovery, which lasts until everything
+sent before is acknowledged; in it the bound only rises. The first lost packet that was not sent again in this recovery
+goes before new bytes and whatever the window, with the bounds that it had. After a timeout a recovery begins in which
+everything sent and not named counts as lost; so a resend that is lost too is left to the timeout. Deviations from IRN:
+stretches of bytes instead of bitmaps of packets; no bound on packets in flight but the window; an allowance for
+networks that reorder (spraying, adaptive routing).
 """
 
 import numpy as np

@@ -19,6 +19,7 @@ from models.network.state import (
     FLAG_FRAME,
     FLAG_LAST,
     HEADER_BYTES,
+    IS_SELECTIVE,
     N_EXTRA,
     NO_WINDOW,
     PACKET,
@@ -30,6 +31,7 @@ from models.network.state import (
 from models.network.verify_buffers import verify_buffers
 from models.network.verify_fabric import Held, expect, verify_node_times, verify_packets, verify_waiting
 from models.network.verify_nic import unfinished, verify_messages, verify_nic_ports, verify_timers
+from models.network.verify_selective import verify_ranges, verify_selective
 from models.topology.graph import Topology
 from pdes.engine.exchange import HEADER_WORDS, ExchangeState
 
@@ -53,6 +55,7 @@ def verify_ranks(
         verify_nic_ports(fabric, nic, topology, here)
         verify_timers(fabric, nic, topology, here)
         verify_messages(nic, fabric.counters)
+        verify_ranges(nic, fabric.counters)
         verify_buffers(fabric, buffers, nic, topology, here, of_port)
     n_extra = int(states[0].fabric.constants[N_EXTRA])
     for ex in exchanges:
@@ -107,6 +110,9 @@ def verify_conservation(
         expect(sent == received + lost + inside, f"queue pair {pair}: {books}")
         _verify_pair(f"queue pair {pair}", qp, int(receiver["expected_byte"]), constants)
         messages = unfinished(sender, pair)
+        if constants[IS_SELECTIVE]:
+            other = states[int(rank_of_node[dst])].nic
+            verify_selective(f"queue pair {pair}", sender, other, pair, messages, mine, (header, lost))
         if constants[TIMEOUT_PS]:
             _verify_lossy(f"queue pair {pair}", qp, int(receiver["expected_byte"]), messages, mine, constants)
         else:

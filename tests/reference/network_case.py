@@ -9,13 +9,15 @@ import numpy as np
 from models.congestion.law import find_law
 from models.network.model import NetworkModel
 from models.network.parameters import WEIGHTED, BufferParameters, NetworkParameters, TransportParameters
+from models.network.parts import LATEST, PartCollector
 from models.network.results import port_columns
-from models.network.state import LAST_EVENT_PS, N_TIMEOUT, PACKET_HOPS
+from models.network.state import FLOW_COLUMNS, LAST_EVENT_PS, N_TIMEOUT, PACKET_HOPS
 from models.topology.base_rtt import max_base_rtt, path_base_rtt
 from models.topology.graph import Topology, make_topology
 from models.topology.routing import Paths, route_pairs
 from models.workload.flows import FlowList, plan_flows
 from models.workload.plan import WorkloadPlan
+from models.workload.queue_pair_scaling import scale_queue_pairs
 from partition.lps import cut_by_delay, lookahead_ps
 from pdes.engine.exchange import World
 from pdes.engine.round import make_loop, run_rounds
@@ -26,7 +28,7 @@ MAX_LOOKAHEAD_PS = 10**12
 US = 10**6
 Flow = tuple[int, int, int, int]
 """(source host, destination host, bytes, start in ps)"""
-LOSS_COLUMNS = ("drops_buffer", "drops_loss", "paused_ps", "pause_frames")
+LOSS_COLUMNS = ("drops_buffer", "drops_loss", "paused_ps", "pause_frames", "drops_link")
 
 
 @dataclass
@@ -67,7 +69,11 @@ class NetworkCase:
         ahead_ps = min(lookahead_ps(t.port_src, t.port_dst, t.port_delay_ps, lp_of_node), MAX_LOOKAHEAD_PS)
         delivered: dict[int, int] = {}
 
+        parts = PartCollector(self.plan.n_part)
+
         def sink(flow: np.ndarray, arrival: np.ndarray, task: np.ndarray) -> None:
+            if self.plan.n_part > 1:
+                flow, arrival = _join(parts, flow), parts.arrivals(arrival)
             delivered.update(map(tuple, arrival.tolist()))
             for flow_id, _, _, start_ps, finish_ps, marks, _, resent in flow.tolist():
                 assert flow_id not in outcome.flows, f"flow {flow_id} finished twice"
@@ -119,17 +125,30 @@ class NetworkCase:
     def run_twin(self, max_hop: int = 10**7) -> Outcome:
         """Run the same flows on the plain twin, or the first max_hop transmissions of it."""
         flows = [TwinFlow(*flow) for flow in self.flow_list]
-        twin = NetworkTwin(self.topology, self.paths, flows, self.window_bytes.tolist(), self.parameters).run(max_hop)
+        windows, p = self.window_bytes.tolist(), self.parameters
+        twin = NetworkTwin(self.topology, self.paths, flows, windows, p, self.plan.n_part).run(max_hop)
         return Outcome(
             flows={i: (f.start_ps, f.delivered_ps, f.finish_ps, f.ecn_marks) for i, f in twin.flows.items()},
             resent_bytes={i: f.resent_bytes for i, f in twin.flows.items()},
             ports=[(p.tx_bytes, p.max_queue_bytes, p.ecn_marks) for p in twin.ports],
-            losses=[(p.drops["buffer"], p.drops["loss"], p.paused_ps, p.n_pause) for p in twin.ports],
+            losses=[_losses(port) for port in twin.ports],
             n_hop=twin.n_hop,
             n_timeout=twin.n_timeout,
             sent_bytes=twin.sent_bytes,
             last_event_ps=twin.last_event_ps,
         )
+
+
+def _losses(port: Any) -> tuple[int, ...]:
+    return port.drops["buffer"], port.drops["loss"], port.paused_ps, port.n_pause, port.drops["link"]
+
+
+def _join(parts: PartCollector, rows: np.ndarray) -> np.ndarray:
+    """Rows of flows from rows of their parts. rows: int64[n, 8], columns of `state.FLOW_COLUMNS`."""
+    names = [*FLOW_COLUMNS[1:], *LATEST[1:]]
+    columns = dict(zip(names, np.pad(rows[:, 1:], ((0, 0), (0, 2))).T, strict=True))
+    ids, columns = parts.flows(rows[:, 0], columns)
+    return np.stack([ids, *(columns[name] for name in FLOW_COLUMNS[1:])], axis=1)
 
 
 def _rows(columns: dict[str, np.ndarray], names: tuple[str, ...]) -> list[tuple[int, ...]]:
@@ -175,12 +194,13 @@ def make_flow_case(
     parameters: NetworkParameters | None = None,
     window_bytes: int | None = None,
     queue_pairs: str = "per-flow",
+    n_part: int = 1,
 ) -> NetworkCase:
-    """A case of a flow list; flow ids are the order of the list."""
+    """A case of a flow list; flow ids are the order of the list. n_part: queue pairs that share each message."""
     table = np.array(flows, np.int64).reshape(-1, 4)
     src, dst, size_bytes, start_ps = (table[:, k].copy() for k in range(4))
     listed = FlowList(src, dst, size_bytes, start_ps, np.full(len(flows), 100), ("",) * len(flows))
-    plan = plan_flows(listed, topology.n_host, queue_pairs)
+    plan = scale_queue_pairs(plan_flows(listed, topology.n_host, queue_pairs), n_part)
     case = make_plan_case(topology, plan, parameters, window_bytes)
     order = np.argsort(plan.operations["flow"])
     pair = plan.slots[order].tolist()

@@ -102,9 +102,12 @@ def losses(draw: st.DrawFn, topology: Topology) -> np.ndarray:
 
 @st.composite
 def managed_cases(
-    draw: st.DrawFn, topologies: st.SearchStrategy[Topology], laws: tuple[str, ...] = tuple(BUILT_IN)
+    draw: st.DrawFn,
+    topologies: st.SearchStrategy[Topology],
+    laws: tuple[str, ...] = tuple(BUILT_IN),
+    n_parts: tuple[int, ...] = (1,),
 ) -> NetworkCase:
-    """Everything that the default mode knows, in any combination."""
+    """Everything that switches with fixed paths do, and go-back-N, in any combination."""
     topology, payload, law = draw(topologies), draw(PAYLOAD), find_law(draw(st.sampled_from(laws)))
     header = 48 + law.header_bytes
     n_queue = draw(st.sampled_from([2, 2, 3, 5]))
@@ -132,8 +135,9 @@ def managed_cases(
         transport=draw(transports()) if is_timed else None,
     )
     window = draw(st.sampled_from([None, None, 0, 1, 3_000, 20_000, 10**6]))
-    flows = draw(flow_lists(topology, payload, SOON_OR_LATER))
-    case = make_flow_case(topology, flows, parameters, window, draw(st.sampled_from(["per-flow", "per-pair"])))
+    flows, n_part = draw(flow_lists(topology, payload, SOON_OR_LATER)), draw(st.sampled_from(n_parts))
+    flows = [(src, dst, max(size_bytes, n_part), start_ps) for src, dst, size_bytes, start_ps in flows]
+    case = make_flow_case(topology, flows, parameters, window, draw(st.sampled_from(["per-flow", "per-pair"])), n_part)
     n_pair = len(case.window_bytes)
     sizes = (payload + header, parameters.ack_bytes)
     rtt_ps = path_base_rtt(topology, case.paths, *sizes)[0]

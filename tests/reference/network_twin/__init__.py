@@ -5,8 +5,9 @@ the engine the parameters' dataclasses, the random numbers' definition, and the 
 controls; everything else is worked out by another method: no windows, no lazy service, no late timers, no pools.
 
 What belongs to whom: `events` the order of events; `simulation` the whole; `port` queues, transmitters, marks,
-telemetry, loss; `switch` shared buffers and pauses; `host` NICs; `sender` and `receiver` the two ends of a queue pair;
-`control` the congestion control of one.
+telemetry, loss; `switch` shared buffers and pauses; `routing` next hops and which links are up; `host` NICs; `sender`
+and `receiver` the two ends of a queue pair, `missing` what selective repeat's sender knows; `control` the congestion
+control of one.
 """
 
 from reference.network_twin.simulation import NetworkTwin, TwinFlow

@@ -34,7 +34,7 @@ class Host:
             return
         answer = packet.pair.receiver.take(packet, now_ps)
         if answer is not None:
-            self.run.ports[answer.path.pop(0)].add(answer, now_ps)
+            self.run.ports[packet.pair.ack_path[0]].add(answer, now_ps)
 
     def next_packet(self, port: Port, now_ps: int) -> Packet | None:
         """An ACK, or the next queue pair's packet; if all are paced, the port looks again when the first may send."""

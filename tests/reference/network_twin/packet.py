@@ -16,13 +16,15 @@ class Packet:
     kind: int
     size_bytes: int
     queue: int
-    path: list[int] = field(default_factory=list)  # ports that it has still to take
+    path: list[int] = field(default_factory=list)  # ports that it has still to take, as far as they are fixed
+    route: int | None = None  # without a fixed path: 2 * queue pair for data, one more for its ACKs
     pair: Any = None  # simulation.Pair
     number: int = 0  # data: first byte; ACK: next byte expected; frame: 1 pause, 0 resume
     ends_flow: int = -1  # flow id, -1: none
     is_marked: bool = False
     is_nack: bool = False
     is_cnp: bool = False
+    held: tuple[int, int] | None = None  # ACK of selective repeat: bytes held out of order, around the packet
     sent_ps: int = 0  # when the NIC started the data
     hops: list[tuple[int, ...]] = field(default_factory=list)  # INT: (time, bytes sent, bytes waiting, rate, port)
     pint_code: int = 0

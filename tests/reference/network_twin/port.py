@@ -4,7 +4,7 @@ from collections import Counter, deque
 from typing import Any
 
 from models.congestion.hpcc_pint import encode_utilisation, next_utilisation
-from models.network.parameters import NO_MARKING, ROUND_ROBIN, STRICT, NetworkParameters
+from models.network.parameters import NO_MARKING, ROUND_ROBIN, STRICT, LinkChange, NetworkParameters
 from pdes.engine.rng import PURPOSE_ECN, PURPOSE_LOSS, uniform_plain
 from reference.network_twin.events import ARRIVAL, START
 from reference.network_twin.packet import ACK, DATA, FRAME, Packet, wire_ps
@@ -30,6 +30,7 @@ class Port:
         self.ecn = marking(p, port_id, rate_bps)
         self.loss_probability = 0.0 if p.loss_probability is None else float(p.loss_probability[port_id])
         self.n_draw = {PURPOSE_ECN: 0, PURPOSE_LOSS: 0}
+        self.up_since_ps: int | None = 0  # None: the link is down
         self.utilisation, self.last_start_ps, self.last_bytes = 0.0, 0, 0  # of PINT
         # Results.
         self.tx_bytes = self.max_queue_bytes = self.ecn_marks = self.paused_ps = self.n_pause = 0
@@ -86,12 +87,29 @@ class Port:
     def arrive(self, packet: Packet, now_ps: int) -> None:
         """A packet has come over the link. Frames are immune to loss, but they take a draw."""
         self.far.note_event(now_ps)
-        if self.loss_probability > 0 and self.draw(PURPOSE_LOSS) < self.loss_probability and packet.kind != FRAME:
+        left_ps = now_ps - self.delay_ps  # the last bit
+        was_down = self.up_since_ps is None or left_ps < self.up_since_ps
+        if was_down and packet.kind != FRAME:
+            self.drops["link"] += 1
+        elif self.loss_probability > 0 and self.draw(PURPOSE_LOSS) < self.loss_probability and packet.kind != FRAME:
             self.drops["loss"] += 1
         elif packet.kind == FRAME:
             self.peer.obey(packet.queue, packet.number == 1, now_ps)
         else:
             self.far.receive(packet, self, now_ps)
+
+    def change(self, change: LinkChange) -> None:
+        """The link has another rate from the next packet on, loses otherwise what arrives, goes down or comes up."""
+        self.rate_bps, self.loss_probability = change.rate_bps, change.loss_probability
+        if not change.is_up:
+            self.up_since_ps = None
+        elif self.up_since_ps is None:
+            self.up_since_ps = change.time_ps
+
+    def busy_ps(self, queue: int, now_ps: int) -> int:
+        """How long until all that waits has left, for adaptive routing: a pause of the queue counts as 2**50 ps."""
+        wait_ps = max(0, self.idle_ps - now_ps) + wire_ps(sum(self.queue_bytes), self.rate_bps)
+        return wait_ps + (2**50 if queue in self.paused else 0)
 
     def obey(self, queue: int, is_pause: bool, now_ps: int) -> None:
         """The other side has paused a queue or lets it go on. The port counts as paused while any queue is."""

@@ -5,9 +5,10 @@ from collections import deque
 from typing import Any
 
 from models.congestion.interface import N_HOP, N_TIMER, NEVER
-from models.network.parameters import WINDOW_FOLLOWS_RATE
+from models.network.parameters import SELECTIVE_REPEAT, WINDOW_FOLLOWS_RATE
 from reference.network_twin.control import Control
 from reference.network_twin.events import TIMER
+from reference.network_twin.missing import Missing
 from reference.network_twin.packet import DATA, Packet, wire_ps
 
 UNBOUNDED = 2**62
@@ -26,6 +27,9 @@ class Sender:
         self.next_send_ps = self.last_bytes = 0
         self.deadline_ps: int | None = None  # of the retransmission timeout
         self.wait_ps = 0 if p.transport is None else p.transport.timeout_ps
+        is_selective = p.transport is not None and p.transport.recovery == SELECTIVE_REPEAT
+        self.missing = Missing(p.transport.reorder_bytes) if is_selective else None
+        self.line_rate_bps = port.rate_bps  # of the start, whatever becomes of the link
         self.max_window_bytes = window_bytes
         self.window_bytes = window_bytes or UNBOUNDED
         self.control = Control(
@@ -44,34 +48,40 @@ class Sender:
 
     # Sending.
 
-    def post(self, flow: Any, now_ps: int) -> None:
-        """A message joins the stream; the NIC may send at once, before the next one of the same instant comes."""
-        self.posted += flow.size_bytes
-        self.all_ends.append((self.posted, flow.flow_id))
-        self.unfinished.append((self.posted, flow.flow_id))
-        self.run.flows[flow.flow_id].start_ps = now_ps
-        self.port.node.note_event(now_ps)
-        self.port.look(now_ps)
+    def post(self, flow_id: int, size_bytes: int) -> None:
+        """A message, or a part of one, joins the stream."""
+        self.posted += size_bytes
+        self.all_ends.append((self.posted, flow_id))
+        self.unfinished.append((self.posted, flow_id))
 
     def may_send(self) -> bool:
-        """Whether there are bytes to send and room in the window."""
-        return self.sent < self.posted and self.sent - self.acked < self.window_bytes
+        """Whether there are bytes to send and room in the window, or something to send again whatever the window."""
+        is_open = self.sent < self.posted and self.sent - self.acked < self.window_bytes
+        return is_open or (self.missing is not None and self.missing.first() is not None)
 
     def make_packet(self, now_ps: int) -> Packet:
-        """The next bytes of the message that they belong to; the packet after it is paced."""
-        p = self.run.parameters
-        end, flow_id = next(message for message in self.all_ends if message[0] > self.sent)
-        first, self.sent = self.sent, min(end, self.sent + p.payload_bytes)
-        self.last_bytes = self.sent - first + p.header_bytes
-        self.run.sent_bytes += self.sent - first
-        self.run.flows[self.unfinished[0][1]].resent_bytes += max(0, min(self.sent, self.highest) - first)
-        self.highest = max(self.highest, self.sent)
+        """A packet that is missing, or the next bytes of the message that they belong to; the one after it is paced."""
+        missing = self.missing.take() if self.missing is not None else None
+        first, end, ends_flow = missing or self.cut()
+        self.last_bytes = end - first + self.run.parameters.header_bytes
+        self.run.sent_bytes += end - first
+        self.run.flows[self.unfinished[0][1]].resent_bytes += max(0, min(end, self.highest) - first)
+        self.highest = max(self.highest, end)
         self.next_send_ps = now_ps + wire_ps(self.last_bytes, self.rate_bps)
         if self.transport is not None and self.deadline_ps is None:
             self.set_deadline(now_ps)
-        ends_flow = flow_id if self.sent == end else -1
-        path = self.pair.data_path[1:]
-        return Packet(DATA, self.last_bytes, self.queue, path, self.pair, first, ends_flow, sent_ps=now_ps)
+        packet = self.pair.packet(DATA, self.last_bytes, self.queue, first)
+        packet.ends_flow, packet.sent_ps = ends_flow, now_ps
+        return packet
+
+    def cut(self) -> tuple[int, int, int]:
+        """The next bytes of the stream as (first, end, flow that they end or -1)."""
+        end, flow_id = next(message for message in self.all_ends if message[0] > self.sent)
+        first, self.sent = self.sent, min(end, self.sent + self.run.parameters.payload_bytes)
+        out = first, self.sent, flow_id if self.sent == end else -1
+        if self.missing is not None:
+            self.missing.sent.append(out)
+        return out
 
     # Acknowledgements.
 
@@ -83,7 +93,9 @@ class Sender:
             self.run.flows[self.unfinished[0][1]].ecn_marks += ack.is_marked
         while self.unfinished and self.unfinished[0][0] <= self.acked:
             self.run.flows[self.unfinished.popleft()[1]].finish_ps = now_ps
-        goes_back = ack.is_nack and ack.number >= before
+        goes_back = ack.is_nack and ack.number >= before and self.missing is None
+        if self.missing is not None:
+            self.missing.learn(self.acked, self.sent, ack.held)
         self.sent = self.acked if goes_back else max(self.sent, self.acked)
         if self.transport is not None and self.acked > before:
             self.wait_ps = self.transport.timeout_ps
@@ -118,8 +130,9 @@ class Sender:
     # The congestion control and timers.
 
     def obey_control(self) -> None:
-        """Take over rate, window and timers."""
+        """Take over rate, window and timers; the control is told what became of its rate."""
         p, rate_bps = self.run.parameters, self.control.rate_bps
+        self.control.flow.rate_bps = rate_bps
         if self.control.is_retimed and self.last_bytes:
             gap_ps, old_gap_ps = (wire_ps(self.last_bytes, rate) for rate in (rate_bps, self.rate_bps))
             self.next_send_ps += gap_ps - old_gap_ps
@@ -127,7 +140,7 @@ class Sender:
         if p.law.controls_window:
             self.window_bytes = max(0, self.control.flow.window_bytes) or UNBOUNDED
         elif rate_bps != self.rate_bps and self.max_window_bytes and p.window_mode == WINDOW_FOLLOWS_RATE:
-            self.window_bytes = max(1, self.max_window_bytes * rate_bps // self.port.rate_bps)
+            self.window_bytes = max(1, self.max_window_bytes * rate_bps // self.line_rate_bps)
         self.rate_bps = rate_bps
         for timer in range(N_TIMER):
             time_ps = self.control.flow.timer_ps[timer]
@@ -162,7 +175,10 @@ class Sender:
         self.port.node.note_event(now_ps)
         self.run.n_timeout += 1
         self.wait_ps = min(2 * self.wait_ps, self.transport.max_timeout_ps)
-        self.sent = self.acked
+        if self.missing is not None:
+            self.missing.give_up(self.sent)
+        else:
+            self.sent = self.acked
         self.set_deadline(now_ps)
         self.control.call("on_timeout", now_ps=now_ps, acked_byte=self.acked, next_byte=self.sent)
         self.obey_control()

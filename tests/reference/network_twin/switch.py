@@ -3,6 +3,7 @@
 from collections import Counter
 from typing import Any
 
+from models.network.parameters import ADAPTIVE
 from reference.network_twin.packet import FRAME, Packet
 from reference.network_twin.port import Port
 
@@ -13,7 +14,7 @@ class Switch:
     """A node that forwards. Every packet of a data queue is charged to the ingress port and queue it came by."""
 
     def __init__(self, run: Any, node_id: int, in_ports: list[int]) -> None:
-        self.run = run
+        self.run, self.node_id = run, node_id
         self.buffer = run.parameters.buffer
         self.held_bytes: Counter[Place] = Counter()  # in the reserve and the shared pool
         self.headroom_bytes: Counter[Place] = Counter()
@@ -28,7 +29,10 @@ class Switch:
 
     def receive(self, packet: Packet, in_port: Port, now_ps: int) -> None:
         """A packet has come in: to its next port, if the buffer has room for it."""
-        port = self.run.ports[packet.path.pop(0)]
+        port = self.run.ports[packet.path.pop(0)] if packet.route is None else self.next_hop(packet, in_port, now_ps)
+        if port is None:
+            in_port.drops["link"] += 1
+            return
         packet.in_port = in_port
         if self.buffer is not None and packet.queue > 0:
             place = (in_port.port_id, packet.queue)
@@ -39,6 +43,17 @@ class Switch:
                 self.pausing.add(place)
                 in_port.peer.add_frame(packet.queue, True, now_ps)
         port.add(packet, now_ps)
+
+    def next_hop(self, packet: Packet, in_port: Port, now_ps: int) -> Port | None:
+        """The port that routing chooses, None if no way is left."""
+        routes = self.run.routes
+        ways = routes.ways(self.node_id, packet.route, now_ps)
+        policy = routes.policy_of(packet)
+        if not ways:
+            return None
+        i = routes.choose(policy, self.node_id, packet.route, in_port.port_id, ways, now_ps)
+        ports = [self.run.ports[way] for way in ways[i:] + ways[:i]]
+        return min(ports, key=lambda port: port.busy_ps(packet.queue, now_ps)) if policy == ADAPTIVE else ports[0]
 
     def next_packet(self, port: Port, now_ps: int) -> Packet | None:
         """What a port sends next."""
