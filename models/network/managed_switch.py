@@ -64,7 +64,6 @@ def chain_port(info, node, port):
 def send_frame(fabric: Fabric, buffers: Buffers, node, port, i_queue, action, now_ps):
     """Tell the sender at the other end of a port to pause or to go on; frames that started at once, 0 or 1."""
     packet = make_frame(fabric, i_queue, action)
-    buffers.egress[np.uint64(port)].n_frame += 1
     record = buffers.managed[np.uint64(port)]
     if record.free_at_ps <= now_ps and not is_startable(record):
         send_now(

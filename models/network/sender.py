@@ -32,7 +32,7 @@ from models.congestion.interface import (
 )
 from models.network.ns3_nic import pull_timer
 from models.network.parameters import WINDOW_FOLLOWS_RATE
-from models.network.selective import learn_from_ack, resend_all
+from models.network.selective import FAULT_TOO_MANY_ROWS, learn_from_ack, resend_all
 from models.network.state import (
     EXTRA_HOPS,
     EXTRA_N_HOP,
@@ -251,6 +251,9 @@ def receive_ack(packets, extra, nic, queue_pairs, node, flow_rows, counters, con
         if record.first_message >= 0:
             record.n_marked += (item.bits & FLAG_MARKED) != 0
             while record.first_message >= 0 and messages[np.uint64(record.first_message)].end_byte <= acked_byte:
+                if counters[N_FLOW_ROW] >= flow_rows.shape[0]:  # more than ROWS_AT_ONCE, after very many losses
+                    counters[FAULT], counters[FAULT_NODE] = FAULT_TOO_MANY_ROWS, pair
+                    break
                 finish_message(record, messages, flow_rows, counters, pair, now_ps)
                 if constants[IS_NS3] and record.first_message < 0:
                     _end_pair(nic.control, record, pair)

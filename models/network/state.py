@@ -202,7 +202,6 @@ EGRESS = record(
         ("paused_since_ps", np.int64),  # of any queue
         ("paused_ps", np.int64),  # total time with any queue paused
         ("n_pause", np.int64),  # pause frames received
-        ("n_frame", np.int64),  # PFC frames sent
     ]
 )
 QUEUE = record([("head", np.int32), ("tail", np.int32), ("queued_bytes", np.int32), ("deficit_bytes", np.int32)])
