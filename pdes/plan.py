@@ -40,6 +40,7 @@ def print_plan(scenario: Scenario) -> None:
         ("base round-trip time", format_duration(scenario.base_rtt_ps)),
         ("logical processes", f"{scenario.n_lp}, lookahead {format_duration(scenario.lookahead_ps)}"),
         ("delay threshold", _threshold(scenario)),
+        *_repeats(scenario),
         ("expected packet-hops", format_count(hops)),
         ("expected loop time", f"{_seconds(hops / RATE_GUESS)} on a core at {format_count(RATE_GUESS)} packet-hops/s"),
         ("memory per rank", f"{format_size(memory_bytes(scenario))} of simulation state"),
@@ -58,6 +59,14 @@ def print_plan(scenario: Scenario) -> None:
         table.add_row(str(n_rank), str(used), f"{balance(load, rank_of_lp, n_rank):.3f}", format_count(cut))
     console.print()
     console.print(table)
+
+
+def _repeats(scenario: Scenario) -> list[tuple[str, str]]:
+    wormhole, n_iteration = scenario.config.wormhole, scenario.plan.n_iteration
+    if not 0 < wormhole.n_repeat < n_iteration:
+        return []
+    text = f"{n_iteration:,} at most: {wormhole.n_repeat} in a row that differ by no more than "
+    return [("iterations", f"{text}{100 * wormhole.iteration_tolerance:g} % stand for the rest; below, all count")]
 
 
 def _threshold(scenario: Scenario) -> str:

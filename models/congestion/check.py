@@ -32,6 +32,8 @@ ATTRIBUTES = {  # what a class may define: what its value has to be
     "papers": "a dictionary of dictionaries",
     "limits": "a dictionary of (least, most)",
     "state": "a dictionary",
+    "times": "a tuple of names of state that hold an instant",
+    "sequences": "a tuple of names of state that hold a byte of the flow's stream",
 }
 
 
@@ -63,6 +65,8 @@ def _is_fine(name: str, value: Any) -> bool:
             return isinstance(value, tuple) and set(value) <= set(NEEDS)
         if name == "window":
             return value in WINDOWS
+        if name in ("times", "sequences"):
+            return isinstance(value, tuple) and all(isinstance(state, str) for state in value)
         if name == "controls_window":
             return isinstance(value, bool)
         if name == "ecn_at_100g":
@@ -81,6 +85,20 @@ def _check_state(control: type, where: str) -> None:
         elements = value if isinstance(value, tuple) else (value,)
         if not elements or not all(isinstance(element, (int, float, np.number)) for element in elements):
             raise ConfigError(where, f'state "{name}" starts as {value!r}', "an int, a float, or a tuple of them")
+    _check_moving(control, where)
+
+
+def _check_moving(control: type, where: str) -> None:
+    """What a skip moves is state, and whole numbers."""
+    state = getattr(control, "state", {})
+    for kind in ("times", "sequences"):
+        for name in getattr(control, kind, ()):
+            if name not in state:
+                raise ConfigError(where, f'{kind} has "{name}"', nearest(name, list(state)))
+            elements = state[name] if isinstance(state[name], tuple) else (state[name],)
+            if not all(isinstance(element, (int, np.integer)) for element in elements):
+                found = f'{kind} has "{name}", which starts as {state[name]!r}'
+                raise ConfigError(where, found, "a state of whole numbers")
 
 
 def _check_parameters(control: type, where: str) -> None:

@@ -16,6 +16,7 @@ class Dcqcn:
     and the first cut comes at the first check, not at once; the hyper increase does not grow with the stage.
     """
 
+    times = ("first_cnp_ps",)
     ecn_at_100g = (400_000, 1_600_000, 0.2)
     parameters = {
         "gain": 1.0 / 256,

@@ -13,6 +13,7 @@ class Dctcp:
     """DCTCP. Source: Alizadeh et al. 2010, section 3, in the form of the HPCC repository's CC_MODE 8."""
 
     window = "max-bdp"
+    sequences = ("last_update", "cut_until")
     ecn_at_100g = (300_000, 300_000, 1.0)
     parameters = {"gain": 0.0625, "rate_increase_bps": scaled("615Mbps"), "min_rate_bps": "1Gbps"}
     limits = {"gain": (0.0, 1.0)}

@@ -14,6 +14,8 @@ class Hpcc:
     a path without switches keeps its rate.
     """
 
+    times = ("hop_time_ps",)
+    sequences = ("last_update",)
     header_bytes = 42
     needs = ("int",)
     window = "max-bdp"

@@ -17,6 +17,7 @@ class HpccPint:
     switch computes in doubles, not with tables of logarithms.
     """
 
+    sequences = ("last_update",)
     header_bytes = 2
     needs = ("pint",)
     window = "max-bdp"

@@ -18,7 +18,7 @@ from models.congestion import compiled, parameters
 from models.congestion.check import check_class
 from models.congestion.compile_error import compile_error
 from models.congestion.compiled import Handlers, run_plain
-from models.congestion.interface import FLOW_FIELDS, HANDLERS, NEVER
+from models.congestion.interface import FLOW_FIELDS, FLOW_TIMER, HANDLERS, N_TIMER, NEVER
 from models.congestion.parameters import nearest
 from models.congestion.source import Source, division_lines, handler_of, line_in, load_class
 from pdes.engine.jit import record
@@ -86,6 +86,33 @@ class Law:
     def flow_dtype(self) -> np.dtype:
         """A row per queue pair: the fixed words, then the control's state."""
         return record(FLOW_FIELDS + [_state_field(name, value) for name, value in _state(self.control).items()])
+
+    @property
+    def moving_words(self) -> tuple[list[int], list[int]] | None:
+        """Words of a flow's record that a skip moves: those of instants, those of bytes of the stream.
+
+        None: a control with state of its own does not say (`times`, `sequences`), so that none of its flows is skipped.
+        """
+        state = _state(self.control)
+        if state and not hasattr(self.control, "times") and not hasattr(self.control, "sequences"):
+            return None
+        words: list[list[int]] = []
+        for kind in ("times", "sequences"):
+            words.append([word for name in getattr(self.control, kind, ()) for word in self._words_of(name)])
+        words[0] += [FLOW_TIMER + k for k in range(N_TIMER)]
+        return words[0], words[1]
+
+    @property
+    def float_words(self) -> list[int]:
+        """Words of a flow's record that hold floats: averages, which may still move when the rate does not."""
+        names = [name for name in _state(self.control) if self.flow_dtype[name].base.kind == "f"]
+        return [word for name in names for word in self._words_of(name)]
+
+    def _words_of(self, name: str) -> list[int]:
+        """Where a state lies in a flow's record, in words."""
+        fields: Any = self.flow_dtype.fields
+        dtype, at = fields[name][:2]
+        return [at // 8 + k for k in range(dtype.itemsize // 8)]
 
     @property
     def parameter_dtype(self) -> np.dtype:

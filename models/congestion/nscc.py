@@ -17,6 +17,7 @@ class Nscc:
     trimmed, so the target is a whole idle round trip; one path per queue pair, so marks do not switch paths.
     """
 
+    times = ("last_adjust_ps", "last_decrease_ps", "look_ps")
     header_bytes = 8
     needs = ("rtt",)
     window = "max-bdp"

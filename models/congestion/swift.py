@@ -14,6 +14,7 @@ class Swift:
     payload. The window starts at, and never exceeds, that of [network] window.
     """
 
+    times = ("last_decrease_ps",)
     header_bytes = 8
     needs = ("rtt",)
     window = "max-bdp"

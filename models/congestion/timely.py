@@ -10,6 +10,7 @@ class Timely:
     segment; the gradient's smoothing weighs the new sample by 0.875; hyper-active increase adds a constant.
     """
 
+    sequences = ("last_update",)
     header_bytes = 8
     needs = ("rtt",)
     parameters = {

@@ -12,8 +12,8 @@ import numpy as np
 from models.network.constants import make_constants
 from models.network.link_changes import changing_ports
 from models.network.parameters import NO_MARKING, NetworkParameters
+from models.network.rtt_rows import MAX_RTT_ROWS
 from models.network.state import (
-    FIRST_ROUTE,
     FREE_MESSAGE,
     FREE_PACKET,
     LINK_BITS,
@@ -29,12 +29,11 @@ from models.network.state import (
     PORT,
     PORT_INFO,
     SLOT_PS,
-    Buffers,
     Fabric,
     Nic,
-    Routing,
     Rows,
 )
+from models.network.switch_state import FIRST_ROUTE, Buffers, Routing
 from models.network.wire_time import transmission_ps
 from models.topology.graph import Topology
 from models.topology.routing import Paths
@@ -75,7 +74,7 @@ class NetworkState(NamedTuple):
 def arrange_pairs(paths: Paths, is_routed: np.ndarray | None = None) -> QueuePairs:
     """Close every path by -1 and sort the pairs by sending port.
 
-    is_routed: bool[n_pair], pairs whose packets take routes (state.FIRST_ROUTE) from their first switch on.
+    is_routed: bool[n_pair], pairs whose packets take routes (switch_state.FIRST_ROUTE) from their first switch on.
     """
     n_row = len(paths.start) - 1
     start = paths.start + np.arange(n_row + 1)
@@ -235,6 +234,10 @@ def make_fabric(
         found=np.zeros((3, topology.n_node), np.int64),
         link_slot=np.zeros(n_leaf, np.int64),
         link_key=np.zeros(2 * n_leaf + 2, np.int64),
+        lp_of_node=lp_of_node.astype(np.int32),
+        is_stopped=np.zeros(int(lp_of_node.max()) + 1, np.uint8),
+        stopped_node=np.zeros(topology.n_node, np.int32),
+        stopped_ps=np.full(topology.n_node, NEVER, np.int64),
         counters=np.zeros(N_COUNTER, np.int64),
         constants=constants,
     )
@@ -272,7 +275,7 @@ def grow_messages(nic: Nic, counters: np.ndarray, n_message: int) -> Nic:
 
 
 def make_work(topology: Topology, pairs: QueuePairs, plan: WorkloadPlan, fabric: Fabric, here: np.ndarray) -> Work:
-    """Streams with their slots resolved; those of this rank's nodes wake at the start."""
+    """Streams with their slots resolved; those of this rank's nodes wake when the plan says."""
     streams = plan.streams.copy()
     streams["node"] = topology.host[streams["gpu"]]
     streams["phase"] = 0
@@ -281,10 +284,10 @@ def make_work(topology: Topology, pairs: QueuePairs, plan: WorkloadPlan, fabric:
     is_pair = plan.slot_kind == SLOT_PAIR
     slots[is_pair] = pairs.row_of_pair[slots[is_pair]]
     awake = here[streams["node"]]
-    streams["wake_ps"] = np.where(awake, 0, NEVER)
-    fabric.nodes["wake_ps"][streams["node"][awake]] = 0
-    for node in np.flatnonzero(fabric.nodes["wake_ps"] == 0):
-        set_time(fabric.node_time, int(node), 0)
+    streams["wake_ps"] = np.where(awake, streams["wake_ps"], NEVER)
+    np.minimum.at(fabric.nodes["wake_ps"], streams["node"], streams["wake_ps"])
+    for node in np.flatnonzero(fabric.nodes["wake_ps"] < NEVER):
+        set_time(fabric.node_time, int(node), int(fabric.nodes["wake_ps"][node]))
     totals = np.zeros(4, np.int64)
     totals[FLOWS_PER_ITERATION], totals[TASKS_PER_ITERATION] = plan.flows_per_iteration, plan.tasks_per_iteration
     groups = np.zeros(len(plan.group_start) - 1, GROUP)
@@ -304,7 +307,8 @@ def make_work(topology: Topology, pairs: QueuePairs, plan: WorkloadPlan, fabric:
     )
 
 
-def make_rows(burst: int) -> Rows:
-    """Empty row buffers with room for some events' worth."""
-    n_row = max(N_ROW, 4 * burst)
-    return Rows(np.zeros((n_row, 8), np.int64), np.zeros((n_row, 2), np.int64), np.zeros((n_row, 8), np.int64))
+def make_rows(burst: int, rtt_flow: int = -1) -> Rows:
+    """Empty row buffers with room for some events' worth, and for round-trip times for good."""
+    n_row, n_rtt = max(N_ROW, 4 * burst), MAX_RTT_ROWS if rtt_flow >= 0 else 0
+    shapes = ((n_row, 8), (n_row, 2), (n_row, 8), (n_rtt, 3))
+    return Rows(*(np.zeros(shape, np.int64) for shape in shapes))

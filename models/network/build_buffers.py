@@ -5,7 +5,7 @@ import numpy as np
 from models.network.build import is_managed
 from models.network.link_changes import make_changes
 from models.network.parameters import NetworkParameters
-from models.network.state import EGRESS, INGRESS, INLET, MANAGED_PORT, QUEUE, SWITCH, Buffers
+from models.network.switch_state import EGRESS, INGRESS, INLET, MANAGED_PORT, QUEUE, SWITCH, Buffers
 from models.topology.graph import Topology
 from pdes.engine.jit import aligned_zeros
 

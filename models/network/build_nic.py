@@ -187,6 +187,10 @@ def make_nic(
         timer_pair=timer_pair,
         ns3_ports=ns3_ports,
         ns3_listed=np.zeros(len(table) if parameters.ns3 else 1, np.int32),
+        acked_ps=np.zeros(len(table), np.int64),
+        frozen_port=np.zeros(topology.n_port, np.uint8),
+        interrupted=np.zeros(len(table), np.int32),
+        interrupt_ps=np.full(len(table), NEVER, np.int64),
     )
     fabric.counters[state.FREE_MESSAGE] = fabric.counters[state.FREE_RANGE] = -1
     nic = grow_ranges(nic, fabric.counters, 1024 if fabric.constants[state.IS_SELECTIVE] else 1)

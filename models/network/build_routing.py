@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from models.network.parameters import FLOWLET, WEIGHTED_ECMP, LinkChange, NetworkParameters, RoutingParameters
-from models.network.state import ECMP_SEED, FLOWLET_GAP_PS, N_ROUTING_SETTING, ROUTE, Routing
+from models.network.switch_state import ECMP_SEED, FLOWLET_GAP_PS, N_ROUTING_SETTING, ROUTE, Routing
 from models.topology.distance import distances
 from models.topology.ecmp import ip_of
 from models.topology.graph import Topology

@@ -17,7 +17,7 @@ def n_extra_columns(parameters: NetworkParameters, n_switch: int) -> int:
     needs = parameters.law.needs
     if "int" in needs:
         return state.EXTRA_HOPS + state.WORDS_PER_HOP * min(n_switch, N_HOP)
-    return state.EXTRA_HOPS if "pint" in needs else int("rtt" in needs)
+    return state.EXTRA_HOPS if "pint" in needs else int("rtt" in needs or parameters.rtt_flow >= 0)
 
 
 def make_constants(topology: Topology, pairs, plan: WorkloadPlan, parameters: NetworkParameters) -> np.ndarray:
@@ -43,6 +43,8 @@ def make_constants(topology: Topology, pairs, plan: WorkloadPlan, parameters: Ne
         state.N_QUEUE: p.n_queue,
         state.SCHEDULER: p.scheduler,
         state.NS3_RATE_BOUND: 1,
+        state.RTT_FLOW: p.rtt_flow,
+        state.TELLS_RTT: int(bool(p.law.needs)),
         state.NACK_INTERVAL_PS: NS3_NACK_INTERVAL_PS,
         state.PINT_RTT_PS: max(1, int(p.base_rtt_ps.max())) if p.base_rtt_ps is not None and len(p.base_rtt_ps) else 1,
     }

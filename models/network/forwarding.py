@@ -3,8 +3,9 @@
 ECMP hashes the header, as ns-3 does, so without link changes packets take the very paths of `topology.routing`.
 Spraying draws a way for each packet; flowlets keep their way until the flow has paused for a while (Vanini et al. 2017,
 LetFlow: the next way is drawn; where there is one way alone, the table is left as it is); adaptive takes the way whose
-port has the least to send (the first such one from a drawn one on). Draws are functions of the ingress port and the
-time (design R3), so no counter is kept. ACKs always take ECMP's hash, by weight where candidates have weights.
+port has the least to send (the first such one from a drawn one on). Draws are functions of the ingress port and of how
+often was drawn for packets that came in there (design R3): where there is one way alone, nothing is drawn. ACKs always
+take ECMP's hash, by weight where candidates have weights.
 
 At the last switch the candidates are the links to the host, without weights: the first of those that are up, and those
 that follow it without a gap.
@@ -13,7 +14,8 @@ that follow it without a gap.
 import numpy as np
 
 from models.network.parameters import ADAPTIVE, ECMP, FLOWLET, SPRAY
-from models.network.state import ECMP_SEED, FIRST_ROUTE, FLAG_ACK, FLOWLET_GAP_PS, SEED
+from models.network.state import FLAG_ACK, SEED
+from models.network.switch_state import ECMP_SEED, FIRST_ROUTE, FLOWLET_GAP_PS
 from models.topology.ecmp import murmur3_32
 from pdes.engine.jit import inlined, step_kernel
 from pdes.engine.rng import PURPOSE_ROUTE, uniform
@@ -80,9 +82,12 @@ def way_at(way_port, i, is_direct):
 
 
 @step_kernel
-def draw_way(constants, in_port, now_ps, n_way):
-    """A way for this packet alone: 0 .. n_way - 1."""
-    return np.int64(uniform(constants[SEED], in_port, PURPOSE_ROUTE, now_ps) * n_way)
+def draw_way(inlets, constants, in_port, n_way):
+    """A way for this packet alone, 0 .. n_way - 1; the draw is counted at the port that it came in by."""
+    inlet = inlets[np.uint64(in_port)]
+    draw = inlet.n_route_draw
+    inlet.n_route_draw = draw + 1
+    return np.int64(uniform(constants[SEED], in_port, PURPOSE_ROUTE, draw) * n_way)
 
 
 @step_kernel
@@ -93,7 +98,9 @@ def hash_way(settings, route, node_id, n_way):
 
 
 @step_kernel
-def flowlet_way(flowlets, way_port, settings, constants, node_id, i_route, in_port, now_ps, low, high, is_direct):
+def flowlet_way(
+    flowlets, way_port, settings, inlets, constants, node_id, i_route, in_port, now_ps, low, high, is_direct
+):
     """The port of a flow's flowlet, drawn anew if the flow has paused long enough or the port is no candidate."""
     place, node = np.uint64(i_route % flowlets.shape[1]), np.uint64(node_id)
     port = flowlets[node, place, 0] - 1
@@ -101,14 +108,14 @@ def flowlet_way(flowlets, way_port, settings, constants, node_id, i_route, in_po
     for i in range(low, high):
         is_candidate = is_candidate or way_at(way_port, i, is_direct) == port
     if not is_candidate or now_ps - flowlets[node, place, 1] > settings[FLOWLET_GAP_PS]:
-        port = way_at(way_port, low + draw_way(constants, in_port, now_ps, high - low), is_direct)
+        port = way_at(way_port, low + draw_way(inlets, constants, in_port, high - low), is_direct)
         flowlets[node, place, 0] = port + 1
     flowlets[node, place, 1] = now_ps
     return port
 
 
 @inlined
-def choose_way(routing, constants, item, node_id, code, in_port, now_ps):
+def choose_way(routing, inlets, constants, item, node_id, code, in_port, now_ps):
     """(port, first, end, is_direct) of a packet's next hop; NO_WAY: none; ADAPTIVE_WAY: the caller looks at queues.
 
     item: the packet's record; code: what path_port has in place of a port.
@@ -121,11 +128,11 @@ def choose_way(routing, constants, item, node_id, code, in_port, now_ps):
     if n_way == 1:
         port = way_at(way_port, low, is_direct)
     elif n_way > 1 and policy == SPRAY:
-        port = way_at(way_port, low + draw_way(constants, in_port, now_ps, n_way), is_direct)
+        port = way_at(way_port, low + draw_way(inlets, constants, in_port, n_way), is_direct)
     elif n_way > 1 and policy == FLOWLET:
         port = flowlet_way(
-            routing.flowlets, way_port, routing.settings, constants, node_id, i_route, in_port, now_ps, low, high,
-            is_direct,
+            routing.flowlets, way_port, routing.settings, inlets, constants, node_id, i_route, in_port, now_ps, low,
+            high, is_direct,
         )  # fmt: skip
     elif n_way > 1 and policy == ADAPTIVE:
         port = np.int64(ADAPTIVE_WAY)

@@ -6,6 +6,7 @@ One call runs a list of hosts, each up to its own bound. A host's next event is 
 
 import numpy as np
 
+from models.network.interrupts import is_stopped
 from models.network.link_changes import apply_changes_at_host
 from models.network.loss import NOT_LOST, drop_packet, why_lost
 from models.network.nic import (
@@ -20,6 +21,7 @@ from models.network.nic import (
 from models.network.ns3_nic import NOTHING, SEND_ACK, look, next_look, poke
 from models.network.port import queue_behind, send_now, take_from_wire
 from models.network.receiver import ANSWERS, ENDS_MESSAGE, receive_data
+from models.network.rtt_rows import note_rtt
 from models.network.selective import RANGES_PER_EVENT
 from models.network.sender import fire_timer, receive_ack
 from models.network.state import (
@@ -40,12 +42,13 @@ from models.network.state import (
     NEED_ROWS,
     NS3_IGNORES_PFC,
     PACKET_HOPS,
+    RTT_FLOW,
     TIMEOUT_PS,
-    Buffers,
     Fabric,
     Nic,
     Rows,
 )
+from models.network.switch_state import Buffers
 from models.network.timers import first_timer_leaf, first_timer_ps, set_timers
 from models.workload.program import Work
 from models.workload.stream import run_stream
@@ -150,6 +153,9 @@ def _receive(fabric, buffers, nic, work, rows, ports, packets, queue_pairs, coun
         free_packet(packets, counters, packet)
     elif item.bits & FLAG_ACK:
         pair = np.int64(item.queue_pair)
+        if constants[RTT_FLOW] >= 0:
+            sender = queue_pairs[np.uint64(pair)]
+            note_rtt(item, fabric.extra, sender, nic.messages, rows.rtt, counters, constants, packet, now_ps)
         if receive_ack(packets, fabric.extra, nic, queue_pairs, node, rows.flow, counters, constants, packet, now_ps):
             port = np.int64(queue_pairs[np.uint64(pair)].port)
             set_ready(nic.nic_ports, queue_pairs, nic.ready, pair)
@@ -291,6 +297,8 @@ def run_hosts(fabric: Fabric, buffers: Buffers, nic: Nic, work: Work, rows: Rows
                 _look_again(ports, nic, constants, port, now_ps)
             if resumed >= 0:
                 run_stream(fabric, nic, work, rows, resumed, now_ps)
+                if is_stopped(fabric, node_id):
+                    bound_ps = now_ps
         if short > 0:
             break
     counters[PACKET_HOPS] += n_hop

@@ -8,7 +8,7 @@ next does something. Routing follows later, by the epochs of `forwarding`.
 import numpy as np
 
 from models.network.parameters import LinkChange
-from models.network.state import LINK_CHANGE, Buffers
+from models.network.switch_state import LINK_CHANGE, Buffers
 from models.topology.graph import Topology
 from pdes.engine.jit import step_kernel
 from pdes.engine.time_index import NEVER

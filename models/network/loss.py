@@ -3,7 +3,8 @@
 import numpy as np
 
 from models.network.nic import free_packet
-from models.network.state import DROP_LINK, DROP_LOSS, FLAG_ACK, FLAG_FRAME, HEADER_BYTES, IS_NS3, SEED
+from models.network.state import FLAG_ACK, FLAG_FRAME, HEADER_BYTES, IS_NS3, SEED
+from models.network.switch_state import DROP_LINK, DROP_LOSS
 from pdes.engine.jit import step_kernel
 from pdes.engine.rng import PURPOSE_LOSS, uniform
 

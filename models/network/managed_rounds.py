@@ -4,19 +4,30 @@ Apart, so that only the kernels that a run needs are compiled.
 """
 
 from models.network.host import SHORT_OF_PACKETS, run_hosts
+from models.network.interrupts import put_back
 from models.network.managed_switch import run_managed_switches
 from models.network.rounds import (
     SHORT_OF_ARRIVING_PACKETS,
     STOPPED_BY_FAULT,
     collect_nodes,
+    next_event_ps,
     pack_departures,
     unpack_arrivals,
 )
-from models.network.state import FAULT, Buffers, Fabric, Nic, Routing, Rows
+from models.network.state import FAULT, Fabric, Nic, Rows
+from models.network.switch_state import Buffers, Routing
 from models.workload.program import Work
 from pdes.engine.exchange import ExchangeState
 from pdes.engine.jit import inlined, loop_kernel
-from pdes.engine.round import HORIZON, ROUND_DONE, close_round, leave_round, open_round
+from pdes.engine.round import (
+    HORIZON,
+    IS_INTERRUPTED,
+    ROUND_DONE,
+    ROUND_LOOK,
+    close_round,
+    leave_round,
+    open_round,
+)
 
 
 @inlined
@@ -52,13 +63,14 @@ def run_managed_rounds(
     while True:
         if not unpack_arrivals(fabric, ex):
             return SHORT_OF_ARRIVING_PACKETS
-        if not open_round(loop, ex, fabric.node_time[1]):
-            return ROUND_DONE
+        if not open_round(loop, ex, next_event_ps(fabric)):
+            return ROUND_LOOK if loop[IS_INTERRUPTED] else ROUND_DONE
         short = advance_managed(fabric, buffers, routing, nic, work, rows, loop[HORIZON])
         if short:
             leave_round(loop, ex)
             return short
-        least_ps = fabric.node_time[1]
+        put_back(fabric)
+        least_ps = next_event_ps(fabric)
         if ex.n_rank[0] > 1:
             least_ps = min(least_ps, pack_departures(fabric, port_peer_row, ex))
         code = close_round(loop, ex, least_ps)

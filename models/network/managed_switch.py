@@ -19,8 +19,6 @@ from models.network.pfc import PAUSE, RESUME, make_frame, obey, queue_frame
 from models.network.port import is_marked, send_now, take_from_wire
 from models.network.shared_buffer import DROPPED, MUST_PAUSE, admit, fits_in_any_case, may_resume, release
 from models.network.state import (
-    DROP_BUFFER,
-    DROP_LINK,
     EVENTS,
     FAULT,
     FAULT_NODE,
@@ -38,11 +36,10 @@ from models.network.state import (
     SEED,
     TELEMETRY,
     TELEMETRY_INT,
-    Buffers,
     Fabric,
-    Routing,
 )
 from models.network.switch import FAULT_QUEUE_OVERFLOW, gather_links, replace_key
+from models.network.switch_state import DROP_BUFFER, DROP_LINK, Buffers, Routing
 from models.network.telemetry import stamp_int, stamp_pint
 from models.network.wire_time import transmission_ps
 from pdes.engine.jit import inlined, step_kernel
@@ -259,7 +256,7 @@ def _least_busy(
 ):
     """The candidate whose port is done soonest with what waits there, drawn among equals; (port, packets started)."""
     constants, n_started = fabric.constants, 0
-    first, best_ps, best = draw_way(constants, in_port, now_ps, high - low), NEVER, np.int64(-1)
+    first, best_ps, best = draw_way(buffers.inlets, constants, in_port, high - low), NEVER, np.int64(-1)
     for k in range(high - low):
         port = way_at(way_port, low + (first + k) % (high - low), is_direct)
         n_started += serve_until(fabric, buffers, node, node_id, port, now_ps)
@@ -372,7 +369,9 @@ def run_managed_switches(fabric: Fabric, buffers: Buffers, routing: Routing, tod
                 if port >= 0:
                     item.path += 1
                 else:
-                    port, low, high, is_direct = choose_way(routing, constants, item, node_id, port, in_port, now_ps)
+                    port, low, high, is_direct = choose_way(
+                        routing, inlets, constants, item, node_id, port, in_port, now_ps
+                    )
                     if port == ADAPTIVE_WAY:
                         port, n_more = _least_busy(
                             fabric, buffers, routing.way_port, node, node_id, packet, in_port, now_ps, low, high,

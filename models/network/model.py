@@ -22,10 +22,12 @@ from models.network.build import (
 from models.network.build_buffers import make_buffers
 from models.network.build_nic import grow_ranges, make_nic
 from models.network.build_routing import make_routing
+from models.network.fast_forward import FastForward
+from models.network.freeze import take_in
 from models.network.host import SHORT_OF_MESSAGES, SHORT_OF_PACKETS, SHORT_OF_RANGES, SHORT_OF_ROWS
 from models.network.managed_rounds import run_managed_rounds
 from models.network.managed_switch import run_managed_switches
-from models.network.observers import Observer, look_at
+from models.network.observers import Observer, look_at, next_look_ps
 from models.network.parameters import NetworkParameters
 from models.network.rounds import (
     SHORT_OF_ARRIVING_PACKETS,
@@ -47,6 +49,7 @@ from models.network.state import (
     N_ARRIVAL_ROW,
     N_EXTRA,
     N_FLOW_ROW,
+    N_RTT_ROW,
     N_TASK_ROW,
 )
 from models.network.switch import FAULT_QUEUE_OVERFLOW, run_switches
@@ -57,7 +60,8 @@ from models.workload.plan import WorkloadPlan
 from models.workload.stream import run_stream
 from pdes.engine.exchange import ExchangeState, World, make_exchange
 from pdes.engine.jit import JIT_DISABLED
-from pdes.engine.round import close_round, make_loop, open_round
+from pdes.engine.round import END_RUN, close_round, make_loop, open_round
+from pdes.engine.time_index import NEVER
 from pdes.errors import CapacityError, SimError
 
 SHORTEST_PS = 500  # ns-3's truncated times can be 0; more than one packet in that time would not leave
@@ -97,8 +101,9 @@ class NetworkModel:
         work = make_work(topology, self.pairs, plan, fabric, here)
         buffers = make_buffers(topology, parameters, fabric.ports, fabric.nodes)
         routing = make_routing(topology, parameters)
-        self.state = NetworkState(fabric, buffers, routing, nic, work, make_rows(plan.burst))
+        self.state = NetworkState(fabric, buffers, routing, nic, work, make_rows(plan.burst, parameters.rtt_flow))
         self.observers: list[Observer] = []  # whoever runs the model puts them here before it starts
+        self.fast_forward: FastForward | None = None  # and this
         self._run_rounds = run_managed_rounds if is_managed(parameters) else run_rounds
         peers, self.port_peer_row = self._neighbours(world.rank)
         self.exchange = make_exchange(world, peers, self._exchange_words(lookahead_ps, peers, parameters))
@@ -129,8 +134,27 @@ class NetworkModel:
         return self._run_rounds(loop, ex, *self.state, self.port_peer_row)
 
     def look(self, horizon_ps: int) -> int:
-        """Let the observers look, see `models.network.observers`."""
-        return look_at(self.observers, self.state, horizon_ps)
+        """Let the observers look, see `models.network.observers`, and fast-forwarding decide."""
+        next_ps = look_at(self.observers, self.state, horizon_ps)
+        if self.fast_forward is None or next_ps == END_RUN:
+            return next_ps
+        self._take_in()
+        return min(next_ps, self.fast_forward.look(self.state, horizon_ps))
+
+    def first_look_ps(self) -> int:
+        """When the first look is due, for `make_loop`."""
+        own_ps = NEVER if self.fast_forward is None else self.fast_forward.next_look_ps
+        return min(own_ps, next_look_ps(self.observers))
+
+    @property
+    def limit_ps(self) -> int:
+        """Where fast-forwarding has to look before anything else happens, NEVER: nowhere."""
+        return NEVER if self.fast_forward is None else self.fast_forward.limit_ps
+
+    def _take_in(self) -> None:
+        """Put what the last exchange brought on its links, so that all there is lies where it belongs."""
+        while not take_in(self.state.fabric, self.exchange):
+            self.relieve(SHORT_OF_ARRIVING_PACKETS)
 
     def compile_beside(self) -> None:
         """Compile what can be compiled while someone else compiles the hosts' kernel: streams, switches, rounds."""
@@ -156,6 +180,9 @@ class NetworkModel:
         """Compile the kernels, or load them from the cache, without running anything or talking to other ranks."""
         loop = make_loop(1, stop_ps=-1)  # no event lies at or before the stop
         self._run_rounds(loop, make_exchange(World(), [], 1), *self.state, self.port_peer_row)
+        if self.fast_forward is not None:
+            self.fast_forward.compile(self.state)
+            take_in(self.state.fabric, make_exchange(World(), [], 1))
 
     def relieve(self, code: int) -> None:
         """Grow what ran short, or write out rows; raise on a fault."""
@@ -191,6 +218,10 @@ class NetworkModel:
         event = np.zeros(1, EVENT)
         event.view(np.int64)[:] = control.event
         return SimError(control.law.explain(handler, control.flows[entity], event[0], p, int(control.scratch[1])))
+
+    def rtt_rows(self) -> np.ndarray:
+        """Round-trip times so far of the flow that the parameters name, int64[n, 3], columns `state.RTT_COLUMNS`."""
+        return self.state.rows.rtt[: self.state.fabric.counters[N_RTT_ROW]]
 
     def flush(self) -> None:
         """Hand the finished rows to the sink and empty the buffers."""

@@ -1,4 +1,7 @@
-"""What looks at the network's state at decision instants (design R6) and changes nothing in it."""
+"""What looks at the network's state at decision instants (design R6).
+
+It changes nothing in it, but may say how many iterations there are to be (`models.workload.iterations`).
+"""
 
 from collections.abc import Sequence
 from typing import Protocol

@@ -109,3 +109,4 @@ class NetworkParameters:
     routing: RoutingParameters | None = None  # None: every pair keeps its path
     link_changes: tuple[LinkChange, ...] = ()
     ns3: Ns3Quirks | None = None
+    rtt_flow: int = -1  # flow whose packets' round-trip times are kept; -1: none

@@ -8,7 +8,8 @@ import numpy as np
 
 from models.network.egress import add_frame, enqueue
 from models.network.nic import take_packet
-from models.network.state import FLAG_FRAME, FRAME_BYTES, IS_NS3, Buffers, Fabric
+from models.network.state import FLAG_FRAME, FRAME_BYTES, IS_NS3, Fabric
+from models.network.switch_state import Buffers
 from pdes.engine.jit import step_kernel
 
 PAUSE, RESUME = 1, 0

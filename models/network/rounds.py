@@ -8,6 +8,7 @@ arrive at a node before its bound: scheme P of per-node windows, without slots.
 import numpy as np
 
 from models.network.host import run_hosts
+from models.network.interrupts import is_stopped, put_back, set_aside
 from models.network.port import link_filled
 from models.network.state import (
     FAULT,
@@ -16,18 +17,27 @@ from models.network.state import (
     N_DEPARTED,
     N_EXTRA,
     N_FREE_PACKET,
+    N_INTERRUPT,
     SLOT_PS,
-    Buffers,
     Fabric,
     Nic,
-    Routing,
     Rows,
 )
 from models.network.switch import run_switches
+from models.network.switch_state import Buffers, Routing
 from models.workload.program import Work
 from pdes.engine.exchange import HEADER_WORDS, ExchangeState
 from pdes.engine.jit import inlined, loop_kernel, step_kernel
-from pdes.engine.round import HORIZON, ROUND_DONE, close_round, leave_round, open_round
+from pdes.engine.round import (
+    HORIZON,
+    INTERRUPTED,
+    IS_INTERRUPTED,
+    ROUND_DONE,
+    ROUND_LOOK,
+    close_round,
+    leave_round,
+    open_round,
+)
 from pdes.engine.time_index import NEVER, collect_before
 
 SHORT_OF_ARRIVING_PACKETS, STOPPED_BY_FAULT = 5, 6
@@ -43,13 +53,21 @@ def collect_nodes(fabric: Fabric, begin_ps, horizon_ps):
     n_switch, n_host = np.int64(0), np.int64(0)
     for i in range(n_found):
         node = found[0, i]
-        if nodes[np.uint64(node)].is_switch:
+        if is_stopped(fabric, node):
+            set_aside(fabric, node)
+        elif nodes[np.uint64(node)].is_switch:
             found[1, n_switch] = node
             n_switch += 1
         else:
             found[2, n_host] = node
             n_host += 1
     return n_switch, n_host
+
+
+@step_kernel
+def next_event_ps(fabric: Fabric):
+    """This rank's next event, INTERRUPTED if a freeze has to end first."""
+    return INTERRUPTED if fabric.counters[N_INTERRUPT] > 0 else fabric.node_time[1]
 
 
 @inlined
@@ -176,13 +194,14 @@ def run_rounds(
     while True:
         if not unpack_arrivals(fabric, ex):
             return SHORT_OF_ARRIVING_PACKETS
-        if not open_round(loop, ex, fabric.node_time[1]):
-            return ROUND_DONE
+        if not open_round(loop, ex, next_event_ps(fabric)):
+            return ROUND_LOOK if loop[IS_INTERRUPTED] else ROUND_DONE
         short = advance(fabric, buffers, nic, work, rows, loop[HORIZON])
         if short:
             leave_round(loop, ex)
             return short
-        least_ps = fabric.node_time[1]
+        put_back(fabric)
+        least_ps = next_event_ps(fabric)
         if ex.n_rank[0] > 1:
             least_ps = min(least_ps, pack_departures(fabric, port_peer_row, ex))
         code = close_round(loop, ex, least_ps)

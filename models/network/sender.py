@@ -57,7 +57,6 @@ from models.network.state import (
     LAW_PARAMETERS,
     LAW_SCRATCH,
     MAX_TIMEOUT_PS,
-    N_EXTRA,
     N_FLOW_ROW,
     N_FREE_MESSAGE,
     N_HOP_MASK,
@@ -70,6 +69,7 @@ from models.network.state import (
     SACK_COLUMN,
     TELEMETRY,
     TELEMETRY_INT,
+    TELLS_RTT,
     TIMEOUT_PS,
     WINDOW_BY_LAW,
     WINDOW_MODE,
@@ -165,7 +165,7 @@ def _tell_ack(nic, extra, counters, constants, record, item, packet, pair, newly
     event[EVENT_NEXT_BYTE], event[EVENT_RETIME] = record.next_byte, 0
     event[EVENT_IS_MARKED] = (item.bits & FLAG_MARKED) != 0
     event[EVENT_IS_CNP], event[EVENT_IS_NACK] = (item.bits & FLAG_CNP) != 0, (item.bits & FLAG_NACK) != 0
-    if constants[N_EXTRA] > 0:
+    if constants[TELLS_RTT]:
         event[EVENT_RTT] = now_ps - extra[np.uint64(packet), EXTRA_SENT_PS]
         if constants[TELEMETRY] > 0:
             _tell_telemetry(extra, event, constants, packet)
@@ -248,6 +248,7 @@ def receive_ack(packets, extra, nic, queue_pairs, node, flow_rows, counters, con
             acked_byte = acked_byte // constants[NS3_CHUNK_BYTES] * constants[NS3_CHUNK_BYTES]
         acked_byte = max(before_byte, acked_byte)
         record.acked_byte = acked_byte
+        nic.acked_ps[np.uint64(pair)] = now_ps
         if record.first_message >= 0:
             record.n_marked += (item.bits & FLAG_MARKED) != 0
             while record.first_message >= 0 and messages[np.uint64(record.first_message)].end_byte <= acked_byte:

@@ -1,8 +1,9 @@
 """State of the packet network on one rank: records, arrays, their allocation, and what may be asked of them.
 
 Every table is indexed by a global id (node, port, queue pair), on every rank; a rank only touches the rows of its own
-nodes. Packets and messages live in pools with free lists. Not here: what the kernels do with it (`port`, `nic`,
-`switch`, `host`), and how it is filled from a topology (`build`).
+nodes. Packets and messages live in pools with free lists. Not here: what managed switches have beyond
+(`switch_state`), what the kernels do with it (`port`, `nic`, `switch`, `host`), and how it is filled from a topology
+(`build`).
 """
 
 from typing import NamedTuple
@@ -27,25 +28,6 @@ PORT = record(
         ("max_queued_bytes", np.int32),
         ("ps_per_byte", np.int32),  # 0 if not a whole number: then see wire_time_ps
         ("ecn_min_bytes", np.int32),  # nothing is marked at or below
-    ]
-)
-
-# A port of a managed switch: the same bytes, with queues of its own (QUEUE) instead of the two chains.
-MANAGED_PORT = record(
-    [
-        ("link_head", np.int32),
-        ("link_tail", np.int32),
-        ("frame_head", np.int32),  # PFC frames that wait, before everything else
-        ("frame_tail", np.int32),
-        ("waiting", np.int32),  # bit q: packets wait in queue q
-        ("paused", np.int32),  # bit q: the receiver has paused queue q
-        ("free_at_ps", np.int64),  # from here on as in PORT
-        ("tx_bytes", np.int64),
-        ("delay_ps", np.int64),
-        ("queued_bytes", np.int32),
-        ("max_queued_bytes", np.int32),
-        ("ps_per_byte", np.int32),
-        ("ecn_min_bytes", np.int32),
     ]
 )
 
@@ -178,7 +160,7 @@ QUEUE_PAIR = record(
         ("held_range", np.int32),  # selective repeat: what came before its turn, chain of RANGE
         ("early_end", np.int32),  # messages that end there, chain of RANGE (end, flow id)
         ("first_part", np.int32),  # the first of the queue pairs that share its messages: itself if it has them alone
-        ("spare", np.int32),
+        ("is_frozen", np.int32),  # 1: its network partition is (models.network.freeze)
     ]
 )
 NO_WINDOW = 2**62
@@ -194,44 +176,6 @@ MESSAGE = record(
         ("tag", np.int32),
     ]
 )
-
-# Managed switches (`managed_switch`). A port's egress side beyond MANAGED_PORT:
-EGRESS = record(
-    [
-        ("turn", np.int64),  # the data queue served last
-        ("paused_since_ps", np.int64),  # of any queue
-        ("paused_ps", np.int64),  # total time with any queue paused
-        ("n_pause", np.int64),  # pause frames received
-    ]
-)
-QUEUE = record([("head", np.int32), ("tail", np.int32), ("queued_bytes", np.int32), ("deficit_bytes", np.int32)])
-
-# A port as its receiving switch sees it: an ingress port.
-INLET = record(
-    [
-        ("headroom_bytes", np.int64),  # per queue
-        ("alpha_1024", np.int32),
-        ("peer", np.int32),  # the port back
-        ("loss_probability", np.float64),
-        ("n_loss_draw", np.int64),
-        ("up_since_ps", np.int64),  # NEVER: the link is down
-    ]
-)
-INGRESS = record(  # per ingress port and queue: what the switch holds of it
-    [
-        ("held_bytes", np.int64),  # in the reserve and the shared pool
-        ("headroom_bytes", np.int32),  # in the headroom
-        ("is_pausing", np.int32),  # 1: the sender has been told to pause
-    ]
-)
-SWITCH = record(
-    [
-        ("pool_bytes", np.int64),  # buffer without reserves and headrooms; 2**62: unlimited
-        ("shared_bytes", np.int64),  # in use of it
-        ("n_pausing", np.int64),  # ingress queues that pause their senders
-    ]
-)
-DROP_BUFFER, DROP_LOSS, DROP_LINK = range(3)  # columns of Buffers.drops
 
 # Scalars that change, in `counters` (int64[N_COUNTER]).
 (
@@ -251,8 +195,12 @@ DROP_BUFFER, DROP_LOSS, DROP_LINK = range(3)  # columns of Buffers.drops
     N_TIMEOUT,
     FREE_RANGE,
     N_FREE_RANGE,
-) = range(16)
-N_COUNTER = 20
+    N_RTT_ROW,
+    N_FROZEN_PORT,  # fast-forwarding: ports that are frozen
+    N_INTERRUPT,  # queue pairs that have met frozen ports in this round
+    N_STOPPED,  # nodes set aside until the round ends
+) = range(20)
+N_COUNTER = 24
 
 # Scalars that do not, in `constants` (int64[N_CONSTANT]).
 (
@@ -294,8 +242,10 @@ N_COUNTER = 20
     REORDER_BYTES,
     N_PART,  # queue pairs that share each message
     SACK_COLUMN,  # of Fabric.extra: first byte and end of the range that an acknowledgement names
-) = range(38)
-N_CONSTANT = 40
+    RTT_FLOW,  # whose round-trip times become rows, -1: nobody's
+    TELLS_RTT,  # 1: the congestion control is told round-trip times
+) = range(40)
+N_CONSTANT = 48
 TELEMETRY_NONE, TELEMETRY_INT, TELEMETRY_PINT = range(3)
 WINDOW_BY_LAW = 2
 
@@ -320,6 +270,7 @@ FLOW_COLUMNS = (
 )  # fmt: skip
 ARRIVAL_COLUMNS = ("flow_id", "delivered_ps")
 TASK_COLUMNS = ("task_id", "gpu", "iteration", "kind", "stream", "start_ps", "end_ps", "bytes")
+RTT_COLUMNS = ("sequence", "sent_ps", "rtt_ps")
 N_ROW = 2**15
 
 
@@ -342,6 +293,10 @@ class Fabric(NamedTuple):
     found: np.ndarray  # int64[3, n_node]  scratch: nodes to run; switches, hosts among them
     link_slot: np.ndarray  # int64[max in-degree]  scratch of the switch kernel
     link_key: np.ndarray  # int64[4 * max in-degree]  scratch: winner tree over in-links
+    lp_of_node: np.ndarray  # int32[n_node]
+    is_stopped: np.ndarray  # uint8[n_lp]  1: runs no further in this round, see `interrupts`
+    stopped_node: np.ndarray  # int32[n_node]  nodes set aside in this round
+    stopped_ps: np.ndarray  # int64[n_node]  their next events, else NEVER
     counters: np.ndarray
     constants: np.ndarray
 
@@ -363,71 +318,10 @@ class Nic(NamedTuple):
     timer_pair: np.ndarray  # int32[]  queue pair of a leaf, at the tree's first place + leaf
     ns3_ports: np.ndarray  # NS3_PORT[n_port], or of one row without ns-3 mode
     ns3_listed: np.ndarray  # int32[n_qp]  ns-3's list of queue pairs of each port, from NIC_PORT.first_pair on
-
-
-class Buffers(NamedTuple):
-    """What managed switches have beyond Fabric: queues, shared buffers, PFC. Rows exist for every port and node."""
-
-    managed: np.ndarray  # MANAGED_PORT[n_port]  the memory of Fabric.ports
-    egress: np.ndarray  # EGRESS[n_port]
-    queues: np.ndarray  # QUEUE[n_port * n_queue]
-    inlets: np.ndarray  # INLET[n_port]
-    ingress: np.ndarray  # INGRESS[n_port * n_queue]
-    switches: np.ndarray  # SWITCH[n_node]
-    drops: np.ndarray  # int64[n_port, 3]  packets, see DROP_*
-    weight_bytes: np.ndarray  # int64[n_queue]  a weighted queue's share of a turn
-    changes: np.ndarray  # LINK_CHANGE[], see NODE.next_change
-    utilisation: np.ndarray  # float64[n_port, 3]  PINT: utilisation, time and size of the packet sent last
-
-
-# How a packet without a fixed path finds its next port: `forwarding`.
-ROUTE = record(
-    [
-        ("dst", np.int64),
-        ("header_0", np.int64),  # what ECMP hashes: addresses and ports
-        ("header_1", np.int64),
-        ("header_2", np.int64),
-        ("policy", np.int64),  # parameters.ECMP ..
-    ]
-)
-FIRST_ROUTE = -2  # path_port holds FIRST_ROUTE - i instead of a port where packets take route i from here on
-
-# What `settings`, int64[N_ROUTING_SETTING], holds.
-ECMP_SEED, FLOWLET_GAP_PS = range(2)
-N_ROUTING_SETTING = 4
-
-
-class Routing(NamedTuple):
-    """Next hops by destination, one set of tables per epoch: from epoch_ps[e] on, until the next one begins."""
-
-    routes: np.ndarray  # ROUTE[n_route]
-    epoch_ps: np.ndarray  # int64[n_epoch]
-    component: np.ndarray  # int32[n_epoch, n_node]  component of a switch among the links that are up, -1 for hosts
-    local: np.ndarray  # int32[n_epoch, n_node]  row of a switch within its component
-    attach_start: np.ndarray  # int64[n_epoch, n_node + 1]  a host's groups are attach_group[start .. next start - 1]
-    attach_group: np.ndarray  # int64[]
-    group_component: np.ndarray  # int32[n_group]  groups of all epochs
-    group_first: np.ndarray  # int64[n_group]  candidates of the component's first switch: row of way_start
-    way_start: np.ndarray  # int64[]
-    way_port: np.ndarray  # int32[]
-    is_up: np.ndarray  # uint8[n_epoch, n_port]
-    port_src: np.ndarray  # int64[n_port]
-    in_start: np.ndarray  # int64[n_node + 1]  the ports into a node are in_start[node] .. in_start[node + 1] - 1
-    flowlets: np.ndarray  # int64[n_node, n_flowlet, 2]  a switch's flowlet table: port, time of the last packet
-    settings: np.ndarray
-
-
-# A link that changes: rows of one node, in order of time.
-LINK_CHANGE = record(
-    [
-        ("time_ps", np.int64),
-        ("rate_bps", np.int64),
-        ("loss_probability", np.float64),
-        ("port", np.int32),
-        ("is_up", np.int32),
-        ("is_sender", np.int64),  # 1: of the node that sends on the port; 0: of the one at its other end
-    ]
-)
+    acked_ps: np.ndarray  # int64[n_qp]  when something new was acknowledged last
+    frozen_port: np.ndarray  # uint8[n_port]  1: its network partition is frozen, on any rank
+    interrupted: np.ndarray  # int32[n_qp]  queue pairs that have met frozen ports in this round
+    interrupt_ps: np.ndarray  # int64[n_qp]  and when first, else NEVER
 
 
 class Rows(NamedTuple):
@@ -436,3 +330,4 @@ class Rows(NamedTuple):
     flow: np.ndarray  # int64[N_ROW, 8]
     arrival: np.ndarray  # int64[N_ROW, 2]
     task: np.ndarray  # int64[N_ROW, 8]
+    rtt: np.ndarray  # int64[n, 3]  n as many as are kept, 0 without RTT_FLOW

@@ -8,16 +8,8 @@ from collections import Counter
 import numpy as np
 
 from models.network.parameters import WEIGHTED
-from models.network.state import (
-    FLAG_FRAME,
-    HAS_BUFFER,
-    N_QUEUE,
-    RESERVE_BYTES,
-    SCHEDULER,
-    Buffers,
-    Fabric,
-    Nic,
-)
+from models.network.state import FLAG_FRAME, HAS_BUFFER, N_QUEUE, RESERVE_BYTES, SCHEDULER, Fabric, Nic
+from models.network.switch_state import Buffers
 from models.network.verify_fabric import Chains, Columns, columns_of, expect, is_managed_state
 from models.topology.graph import Topology
 

@@ -15,13 +15,14 @@ from models.network.state import (
     FREE_PACKET,
     N_DEPARTED,
     N_FREE_PACKET,
+    N_FROZEN_PORT,
     N_QUEUE,
     NOT_CHAINED,
     TIMEOUT_PS,
-    Buffers,
     Fabric,
     Nic,
 )
+from models.network.switch_state import Buffers
 from models.topology.graph import Topology
 from models.workload.program import Work
 from pdes.engine.bits import WORD_BITS
@@ -72,10 +73,22 @@ def columns_of(fabric: Fabric) -> Columns:
     return {name: fabric.packets[name].tolist() for name in fabric.packets.dtype.names or ()}
 
 
+def verify_frozen(fabric: Fabric, nic: Nic) -> None:
+    """Frozen ports are counted, and nothing is on their wires where their receivers would look for it."""
+    frozen = np.flatnonzero(nic.frozen_port)
+    n_frozen = int(fabric.counters[N_FROZEN_PORT])
+    expect(len(frozen) == n_frozen, f"{len(frozen)} ports are frozen, {n_frozen} counted")
+    seen = frozen[fabric.ports["link_head"][frozen] >= 0].tolist()
+    expect(not seen, f"ports {seen} are frozen, and packets are on their wires")
+
+
 def verify_packets(
-    fabric: Fabric, buffers: Buffers, topology: Topology, here: np.ndarray
+    fabric: Fabric, buffers: Buffers, topology: Topology, here: np.ndarray, hidden: np.ndarray
 ) -> tuple[list[Held], dict[int, Chains]]:
-    """Chains, pool, order on wires, queue lengths, mask bits; what this rank holds. here: bool[n_node]."""
+    """Chains, pool, order on wires, queue lengths, mask bits; what this rank holds. here: bool[n_node].
+
+    hidden: int[n_port], the first packet on a frozen port's link, else -1.
+    """
     columns, seen = columns_of(fabric), {}
     held: list[Held] = []
     of_port: dict[int, Chains] = {}
@@ -83,12 +96,12 @@ def verify_packets(
     for port in range(topology.n_port):
         name = f"port {port} ({topology.node_name[src[port]]} to {topology.node_name[dst[port]]})"
         is_managed = bool(topology.is_switch[src[port]]) and is_managed_state(fabric, buffers)
-        chains = _chains(fabric, buffers, columns, seen, port, name, is_managed)
+        chains = _chains(fabric, buffers, columns, seen, port, name, is_managed, int(hidden[port]))
         of_port[port] = chains
         for items in chains.values():
             held += [_held(fabric, columns, port, i, name) for i in items if not columns["bits"][i] & FLAG_FRAME]
         _verify_port(name, fabric, columns, port, chains, (bool(here[src[port]]), bool(here[dst[port]])), is_managed)
-        _verify_mask(fabric, topology, port, bool(chains["link"]), name)
+        _verify_mask(fabric, topology, port, bool(chains["link"]) and hidden[port] < 0, name)
     n_bit = sum(int(word).bit_count() for word in fabric.mask)
     n_link = int((fabric.ports["link_head"] >= 0).sum())
     expect(n_bit == n_link, f"{n_bit} bits in the mask, {n_link} links that carry packets")
@@ -102,12 +115,15 @@ def verify_packets(
 
 
 def _chains(
-    fabric: Fabric, buffers: Buffers, columns: Columns, seen: dict[int, str], port: int, name: str, is_managed: bool
-) -> Chains:
-    """All packets of a port; their chains end where they say."""
+    fabric: Fabric, buffers: Buffers, columns: Columns, seen: dict[int, str], port: int, name: str, is_managed: bool,
+    hidden: int,
+) -> Chains:  # fmt: skip
+    """All packets of a port; their chains end where they say. hidden: the first packet on its link if it is frozen."""
     record = buffers.managed[port] if is_managed else fabric.ports[port]
     kinds = ("link", "frame") if is_managed else ("link", "ack", "data")
     ends = {kind: (int(record[f"{kind}_head"]), int(record[f"{kind}_tail"])) for kind in kinds}
+    if hidden >= 0:
+        ends["link"] = hidden, int(record["link_tail"])
     if is_managed:
         n_queue = int(fabric.constants[N_QUEUE])
         for q in range(n_queue):
@@ -193,15 +209,15 @@ def waits(fabric: Fabric, buffers: Buffers, port: int) -> tuple[bool, bool]:
     return some, some
 
 
-def verify_waiting(fabric: Fabric, buffers: Buffers, topology: Topology) -> None:
-    """Every switch has a chain of those of its ports where something waits."""
+def verify_waiting(fabric: Fabric, buffers: Buffers, nic: Nic, topology: Topology) -> None:
+    """Every switch has a chain of those of its ports where something waits, unless they are frozen."""
     wait_next, in_chain = fabric.port_info["wait_next"].tolist(), {}
     for node in np.flatnonzero(topology.is_switch):
         chain(int(fabric.nodes["wait_head"][node]), wait_next, in_chain, f"{topology.node_name[node]}'s waiters")
     for port in range(topology.n_port):
         node, name = int(topology.port_src[port]), f"port {port}"
         if topology.is_switch[node]:
-            some = waits(fabric, buffers, port)[0]
+            some = waits(fabric, buffers, port)[0] and not nic.frozen_port[port]
             chained = in_chain.get(port) == f"{topology.node_name[node]}'s waiters"
             expect(some == chained, f"{name}: packets wait: {some}; in its switch's chain: {chained}")
         expect(
@@ -222,6 +238,7 @@ def verify_node_times(
     full = np.flatnonzero(heads >= 0)
     np.minimum.at(least, topology.port_dst[full], fabric.packets["arrival_ps"][heads[full]])
     at_switch = np.flatnonzero(topology.is_switch[topology.port_src])
+    at_switch = at_switch[nic.frozen_port[at_switch] == 0]
     able = np.array([port for port in at_switch.tolist() if waits(fabric, buffers, port)[1]], np.int64)
     np.minimum.at(least, topology.port_src[able], fabric.ports["free_at_ps"][able])
     of_nic = np.flatnonzero(~topology.is_switch[topology.port_src])

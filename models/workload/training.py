@@ -1,4 +1,4 @@
-"""One training iteration of a dense GPT with tensor, pipeline and data parallelism, as streams.
+"""One training iteration of a GPT with tensor, pipeline, data and expert parallelism, as streams.
 
 Compute model (stated, simple): a layer's forward pass of b sequences of s tokens costs 24 b s h^2 + 4 b s^2 h FLOPs
 (Narayanan et al. SC'21, section 3 and appendix), the logits 2 b s h V on the last stage, the backward pass twice the
@@ -8,137 +8,75 @@ alpha + 2 (tp-1)/tp bytes / bandwidth, and starts when the last GPU of the group
 Pipeline: 1F1B (Narayanan et al. SOSP'19), activations and their gradients 2 b s h / tp bytes per GPU, to the GPU of the
 same tensor rank. Data: a ring all-reduce of the 2-byte gradients of the GPU's parameters after its last backward pass.
 Ranks are laid out TP first, then DP, then PP: GPU = tp + TP (dp + DP pp).
-"""
 
-from dataclasses import dataclass
-from fractions import Fraction
+With experts (Lepikhin et al. 2021, GShard; routing is balanced): a token goes through k of a layer's E feed-forward
+networks, so the layer costs 8 b s h^2 + 4 b s^2 h + 16 k b s h^2 FLOPs. Per layer, microbatch and direction there are
+two all-to-alls over the EP GPUs of a group, dispatch and combine, before and after its experts compute, in which every
+GPU sends 2 k b s h / (TP EP) bytes to each other one; and one tensor-parallel all-reduce, that of attention. A GPU has
+E / EP whole experts of 8 h^2 + 5 h parameters in each of its L / PP layers. Their gradients are all-reduced over the
+TP DP / EP GPUs that hold the same ones, after those of the rest, 4 h^2 + 8 h parameters per layer, which are split
+over TP and all-reduced over DP as above. `experts` says which GPUs form a group, and why.
+"""
 
 import numpy as np
 
 from models.workload.collectives import ring_operation, ring_pairs
+from models.workload.experts import add_expert_slots, copies_in_server, exchange_operations, gradient_operations
 from models.workload.plan import SLOT_GROUP, SLOT_PAIR, SLOT_UNUSED, Operation, PlanBuilder, Slot, WorkloadPlan
 from models.workload.program import OP_COMPUTE, OP_GROUP, OP_RECEIVE, OP_SEND
-from pdes.errors import ConfigError
+from models.workload.training_job import (
+    ACT_IN,
+    ACT_OUT,
+    DP_NEXT,
+    DP_PREVIOUS,
+    EXCHANGE,
+    GRAD_IN,
+    GRAD_OUT,
+    TP_GROUP,
+    TP_NEXT,
+    TP_PREVIOUS,
+    TrainingJob,
+    check_job,
+)
+from models.workload.transformer import PRESETS, GptModel
 
-PS_PER_S = 10**12
-BYTES_PER_VALUE = 2  # bf16
-ALL_REDUCES_PER_LAYER = 2  # in each direction
-# Slots of a GPU's stream.
-ACT_IN, ACT_OUT, GRAD_IN, GRAD_OUT, TP_GROUP, TP_NEXT, TP_PREVIOUS, DP_NEXT, DP_PREVIOUS = range(9)
-
-
-@dataclass(frozen=True)
-class GptModel:
-    """Sizes of a dense GPT."""
-
-    n_layer: int
-    hidden: int
-    vocabulary: int = 51200
-    sequence: int = 2048
-
-    def layer_parameters(self) -> int:
-        """Weights and biases of one transformer layer: 12 h^2 + 13 h."""
-        return 12 * self.hidden**2 + 13 * self.hidden
-
-    def embedding_parameters(self) -> int:
-        """Word embeddings: V h."""
-        return self.vocabulary * self.hidden
-
-    def parameters(self) -> int:
-        """All parameters, with tied output embeddings."""
-        tail = (self.sequence + 2) * self.hidden
-        return self.n_layer * self.layer_parameters() + self.embedding_parameters() + tail
+__all__ = ["PRESETS", "GptModel", "TrainingJob", "plan_training", "stage_program"]
 
 
-PRESETS = {
-    "gpt-7b": GptModel(32, 4096),
-    "gpt-13b": GptModel(40, 5120),
-    "gpt-22b": GptModel(48, 6144),
-    "gpt-175b": GptModel(96, 12288),
-}
+def _tp_operations(job: TrainingJob, n_reduce: int) -> list[Operation]:
+    """Tensor-parallel all-reduces: timed as one, or ring by ring."""
+    if job.tp == 1:
+        return []
+    if job.tp_packets:
+        one = ring_operation("all-reduce", job.activation_bytes(), job.tp, TP_NEXT, TP_PREVIOUS, "tp", "tp")
+        return [one] * n_reduce
+    time_ps, size_bytes = n_reduce * job.tp_all_reduce_ps(), n_reduce * job.activation_bytes()
+    return [Operation(OP_GROUP, TP_GROUP, time_ps=time_ps, task="tp", task_bytes=size_bytes)]
 
 
-@dataclass(frozen=True)
-class TrainingJob:
-    """A model, its layout and what its operations cost."""
-
-    model: GptModel
-    tp: int
-    dp: int
-    pp: int
-    microbatch: int = 1
-    n_microbatch: int = 0  # per replica and iteration; 0: as many as pipeline stages
-    tp_packets: bool = False
-    flops_per_s: int = 156 * 10**12  # peak x efficiency of one GPU
-    tp_alpha_ps: int = 10_000_000
-    tp_bandwidth_bps: int = 230 * 8 * 10**9
-
-    @property
-    def microbatches(self) -> int:
-        """Microbatches per replica and iteration."""
-        return self.n_microbatch or self.pp
-
-    @property
-    def layers_per_stage(self) -> int:
-        """Layers of one pipeline stage."""
-        return self.model.n_layer // self.pp
-
-    def activation_bytes(self) -> int:
-        """Activations of one microbatch between two layers, whole tensor."""
-        return BYTES_PER_VALUE * self.microbatch * self.model.sequence * self.model.hidden
-
-    def stage_parameters(self, stage: int) -> int:
-        """Parameters of a pipeline stage over its tensor-parallel group."""
-        total = self.layers_per_stage * self.model.layer_parameters()
-        if stage == 0:
-            total += self.model.embedding_parameters() + self.model.sequence * self.model.hidden
-        if stage == self.pp - 1:
-            total += 2 * self.model.hidden + (self.model.embedding_parameters() if self.pp > 1 else 0)
-        return total
-
-    def gradient_bytes(self, stage: int) -> int:
-        """Gradient bytes of one GPU."""
-        return BYTES_PER_VALUE * -(-self.stage_parameters(stage) // self.tp)
-
-    def forward_ps(self, stage: int) -> int:
-        """Compute time of one microbatch's forward pass on one GPU, rounded up."""
-        b, s, h = self.microbatch, self.model.sequence, self.model.hidden
-        flops = self.layers_per_stage * (24 * b * s * h**2 + 4 * b * s**2 * h)
-        if stage == self.pp - 1:
-            flops += 2 * b * s * h * self.model.vocabulary
-        return -(-flops * PS_PER_S // (self.tp * self.flops_per_s))
-
-    def tp_all_reduce_ps(self) -> int:
-        """Time of one tensor-parallel all-reduce, alpha-beta."""
-        moved = Fraction(2 * (self.tp - 1), self.tp) * self.activation_bytes() * 8 * PS_PER_S
-        return self.tp_alpha_ps + -(-moved.numerator // (moved.denominator * self.tp_bandwidth_bps))
-
-    def gpu(self, tp: int, dp: int, pp: int) -> int:
-        """GPU of a rank."""
-        return tp + self.tp * (dp + self.dp * pp)
+def _compute(forward_ps: int, forward: bool) -> Operation:
+    if forward:
+        return Operation(OP_COMPUTE, time_ps=forward_ps, task="forward")
+    return Operation(OP_COMPUTE, time_ps=2 * forward_ps, task="backward")
 
 
-def check_job(job: TrainingJob, n_gpu: int, server_of_gpu: np.ndarray) -> None:
-    """Raise ConfigError if the layout does not fit the model or the cluster."""
-    product = job.tp * job.dp * job.pp
-    if product != n_gpu:
-        raise ConfigError(
-            "[workload.parallel]",
-            f"tp {job.tp} x dp {job.dp} x pp {job.pp} = {product} GPUs, and the topology has {n_gpu}",
-            "sizes whose product is the number of GPUs",
-        )
-    if job.model.n_layer % job.pp:
-        raise ConfigError(
-            "[workload.parallel] pp", f"{job.pp} stages for {job.model.n_layer} layers", "a divisor of the layers"
-        )
-    if job.tp > 1 and not job.tp_packets:
-        groups = server_of_gpu.reshape(-1, job.tp)
-        if (groups != groups[:, :1]).any():
-            raise ConfigError(
-                "[workload.parallel] tp",
-                f"{job.tp}, and a tensor-parallel group spans servers",
-                'groups inside a server, or [workload] tp = "packets"',
-            )
+def _dense_layers(job: TrainingJob, stage: int, forward: bool) -> list[Operation]:
+    """A stage's layers on one microbatch, communication behind all computing."""
+    return [_compute(job.forward_ps(stage), forward), *_tp_operations(job, 2 * job.layers_per_stage)]
+
+
+def _expert_layers(job: TrainingJob, stage: int, forward: bool) -> list[Operation]:
+    """A stage's layers on one microbatch: attention, dispatch, experts, combine; or the same backwards."""
+    b, model = job.microbatch, job.model
+    attention, experts, logits = (
+        _compute(job.compute_ps(flops), forward)
+        for flops in (model.attention_flops(b), model.feed_forward_flops(b), model.logits_flops(b))
+    )
+    exchange, tp = exchange_operations(job), _tp_operations(job, 1)
+    head = [logits] if stage == job.pp - 1 else []
+    if forward:
+        return [attention, *tp, *exchange, experts, *exchange] * job.layers_per_stage + head
+    return head + [*exchange, experts, *exchange, attention, *tp] * job.layers_per_stage
 
 
 def _pass_operations(job: TrainingJob, stage: int, forward: bool) -> list[Operation]:
@@ -148,36 +86,29 @@ def _pass_operations(job: TrainingJob, stage: int, forward: bool) -> list[Operat
     ops = []
     if not (first if forward else last):
         ops.append(Operation(OP_RECEIVE, ACT_IN if forward else GRAD_IN, task="pp-wait", task_bytes=act_bytes))
-    time_ps = job.forward_ps(stage) * (1 if forward else 2)
-    ops.append(Operation(OP_COMPUTE, time_ps=time_ps, task="forward" if forward else "backward"))
-    n_reduce = ALL_REDUCES_PER_LAYER * job.layers_per_stage
-    if job.tp > 1 and job.tp_packets:
-        one = ring_operation("all-reduce", job.activation_bytes(), job.tp, TP_NEXT, TP_PREVIOUS, "tp", "tp")
-        ops.extend([one] * n_reduce)
-    elif job.tp > 1:
-        total = n_reduce * job.activation_bytes()
-        ops.append(
-            Operation(OP_GROUP, TP_GROUP, time_ps=n_reduce * job.tp_all_reduce_ps(), task="tp", task_bytes=total)
-        )
+    ops += (_dense_layers if job.model.is_dense else _expert_layers)(job, stage, forward)
     if not (last if forward else first):
         ops.append(Operation(OP_SEND, ACT_OUT if forward else GRAD_OUT, size_bytes=act_bytes, tag="pp"))
     return ops
 
 
-def stage_program(job: TrainingJob, stage: int) -> list[Operation]:
-    """What every GPU of a stage does in an iteration: 1F1B, then the gradients' all-reduce."""
+def stage_program(job: TrainingJob, stage: int, in_server: int = 1) -> list[Operation]:
+    """What every GPU of a stage does in an iteration: 1F1B, then the gradients' all-reduces.
+
+    in_server: copies of an expert in each server, see `experts.copies_in_server`.
+    """
     m = job.microbatches
     warm_up = min(job.pp - stage - 1, m)
     forward, backward = _pass_operations(job, stage, True), _pass_operations(job, stage, False)
     ops = forward * warm_up + (forward + backward) * (m - warm_up) + backward * warm_up
     if job.dp > 1:
         ops.append(ring_operation("all-reduce", job.gradient_bytes(stage), job.dp, DP_NEXT, DP_PREVIOUS, "dp", "dp"))
-    return ops
+    return ops + gradient_operations(job, in_server)
 
 
 def _all_slots(builder: PlanBuilder, job: TrainingJob) -> dict[int, list[Slot]]:
     """Slots of every GPU, in the order of the slot constants; SLOT_UNUSED where a GPU has no use for one."""
-    slots: dict[int, list[Slot]] = {g: [(SLOT_UNUSED, 0)] * 9 for g in range(job.tp * job.dp * job.pp)}
+    slots: dict[int, list[Slot]] = {g: [(SLOT_UNUSED, 0)] * EXCHANGE for g in range(job.tp * job.dp * job.pp)}
     for pp in range(job.pp):
         for dp in range(job.dp):
             group = [job.gpu(t, dp, pp) for t in range(job.tp)]
@@ -204,17 +135,26 @@ def plan_training(job: TrainingJob, n_gpu: int, server_of_gpu: np.ndarray, n_ite
     """The plan of a training job over all GPUs. Raises ConfigError if the layout does not fit."""
     check_job(job, n_gpu, server_of_gpu)
     builder = PlanBuilder("training", n_gpu, n_iteration)
-    slots = _all_slots(builder, job)
+    slots, in_server = _all_slots(builder, job), copies_in_server(job, server_of_gpu)
+    add_expert_slots(builder, job, in_server, slots)
     for stage in range(job.pp):
-        program = stage_program(job, stage)
+        program = stage_program(job, stage, in_server)
         for gpu in range(stage * job.tp * job.dp, (stage + 1) * job.tp * job.dp):
             builder.stream(gpu, "main", program, slots[gpu])
-    return builder.finish(
-        {
-            "parameters": job.model.parameters(),
-            "layout": f"TP{job.tp}-DP{job.dp}-PP{job.pp}",
-            "microbatches": job.microbatches,
-            "gradient_bytes_per_gpu": [job.gradient_bytes(s) for s in range(job.pp)],
-            "activation_bytes_per_message": -(-job.activation_bytes() // job.tp),
-        }
-    )
+    return builder.finish(_facts(job))
+
+
+def _facts(job: TrainingJob) -> dict[str, object]:
+    """What the summary says about a job."""
+    facts: dict[str, object] = {
+        "parameters": job.model.parameters(),
+        "layout": job.layout,
+        "microbatches": job.microbatches,
+        "gradient_bytes_per_gpu": [job.gradient_bytes(s) for s in range(job.pp)],
+        "activation_bytes_per_message": -(-job.activation_bytes() // job.tp),
+    }
+    if not job.model.is_dense:
+        facts["experts_per_gpu_and_layer"] = job.model.n_expert // job.ep
+        facts["expert_gradient_bytes_per_gpu"] = job.expert_gradient_bytes()
+        facts["all_to_all_bytes_per_gpu"] = job.exchange_bytes()
+    return facts

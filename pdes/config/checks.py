@@ -6,7 +6,7 @@ from pathlib import Path
 from pdes.config.fields import Fault, Table
 from pdes.config.network import NetworkConfig
 from pdes.config.network_checks import network_faults
-from pdes.config.sections import OutputConfig
+from pdes.config.sections import CRITERION_KEYS, OutputConfig, WormholeConfig
 from pdes.config.topology import (
     FatTreeConfig,
     LeafSpineConfig,
@@ -42,7 +42,20 @@ def cross_faults(tables: Mapping[str, Table], folder: Path) -> list[Fault]:
         faults += _poisson_faults(workload, n_host)
     if isinstance(workload, TrainingConfig):
         faults += _training_faults(workload, n_host)
+    faults += _criterion_faults(tables.get("wormhole"))
     return faults + list(_file_faults(tables, folder)) + list(_output_faults(tables.get("output")))
+
+
+def _criterion_faults(wormhole: Table | None) -> Iterator[Fault]:
+    """Keys of another criterion than the one chosen."""
+    if not isinstance(wormhole, WormholeConfig):
+        return
+    for name, field in type(wormhole).model_fields.items():
+        names = CRITERION_KEYS.get(name, (wormhole.criterion,))
+        if name in wormhole.model_fields_set and wormhole.criterion not in names:
+            choice = " or ".join(shown(name) for name in names)
+            found = f"is there, but criterion is {shown(wormhole.criterion)}"
+            yield Fault(("wormhole", field.alias or name), found, f"Accepted: with criterion = {choice}")
 
 
 def _topology_faults(topology: Table | None) -> Iterator[Fault]:
@@ -152,6 +165,21 @@ def _training_faults(workload: TrainingConfig, n_host: int | None) -> Iterator[F
         if size is not None and size % parallel.tp:
             accepted = f"Accepted: a multiple of tp = {parallel.tp}"
             yield Fault(("workload", "model", key), f"found {size}", accepted)
+    yield from _expert_faults(workload)
+
+
+def _expert_faults(workload: TrainingConfig) -> Iterator[Fault]:
+    parallel, model = workload.parallel, workload.model
+    if (parallel.tp * parallel.dp) % parallel.ep:
+        accepted = f"Accepted: a divisor of tp * dp = {parallel.tp} * {parallel.dp}, the GPUs of a pipeline stage"
+        yield Fault(("workload", "parallel", "ep"), f"found {parallel.ep}", accepted)
+    if model is not None and model.experts % parallel.ep:
+        accepted = "Accepted: 1 for a dense model" if model.experts == 1 else f"Accepted: a divisor of {model.experts}"
+        found = f"found {parallel.ep}, and [workload.model] experts is {model.experts}"
+        yield Fault(("workload", "parallel", "ep"), found, accepted)
+    if model is not None and 1 < model.experts < model.top_k:
+        accepted = f"Accepted: 1 to {model.experts}, the experts"
+        yield Fault(("workload", "model", "top_k"), f"found {model.top_k}", accepted)
 
 
 def _output_faults(output: Table | None) -> Iterator[Fault]:

@@ -86,6 +86,15 @@ def _auto_or_number(most: float, value: object) -> float | None:
     raise FieldError(f"found {shown(value)}", f'Accepted: "auto", or a number above 0, at most {most:g}')
 
 
+def _auto_or_count(least: int, most: int, value: object) -> int | None:
+    """None for "auto" (and for an absent key), else a whole number within bounds."""
+    if value is None or value == "auto":
+        return None
+    if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
+        return value
+    raise FieldError(f"found {shown(value)}", f'Accepted: "auto", or a whole number, {least} to {most:,}')
+
+
 def _auto_or_bool(value: object) -> bool | None:
     """None for "auto" (and for an absent key), else true or false."""
     if value is None or value == "auto":
@@ -136,4 +145,6 @@ AutoBool = Annotated[bool | None, BeforeValidator(_auto_or_bool)]
 Rate = Annotated[int, BeforeValidator(partial(_positive, parse_rate_bps))]
 AutoShare = Annotated[float | None, BeforeValidator(partial(_auto_or_number, 1024))]
 Flops = Annotated[int, BeforeValidator(partial(_positive, parse_flops))]
+AutoRate = Annotated[int | None, BeforeValidator(partial(_auto_or, parse_rate_bps))]
+AutoSamples = Annotated[int | None, BeforeValidator(partial(_auto_or_count, 2, 100_000))]
 Count = Annotated[int, Field(ge=1)]

@@ -4,7 +4,18 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from pdes.config.fields import AutoDuration, Count, FieldError, OptionalDuration, Size, Table, only, quantity
+from pdes.config.fields import (
+    AutoDuration,
+    AutoRate,
+    AutoSamples,
+    AutoSize,
+    Count,
+    FieldError,
+    OptionalDuration,
+    Size,
+    Table,
+    quantity,
+)
 from pdes.units import shown
 
 
@@ -23,10 +34,44 @@ class PartitionConfig(Table):
     placement: Literal["metis", "block", "round-robin"] = "metis"
 
 
-class WormholeConfig(Table):
-    """[wormhole]: fast-forwarding."""
+CRITERION_KEYS = {  # key -> the criteria that have it
+    "theta": ("paper",),
+    "metric": ("paper",),
+    "samples": ("paper", "hygra"),
+    "sample_interval_ps": ("paper", "hygra"),
+    "bandwidth_threshold_bps": ("hygra",),
+    "queue_threshold_bytes": ("hygra",),
+    "stable_rounds": ("hygra",),
+}
 
-    mode: Annotated[str, only("off")] = "off"
+
+class WormholeConfig(Table):
+    """[wormhole]: fast-forwarding, what need not be simulated because it repeats.
+
+    mode "steady": network partitions that have settled are skipped; "memo": those that behave as one did before;
+    "full": both; "off": nothing. Except with "off", iterations are extrapolated, too, once the times of the last
+    iteration_repeats ones (0: never) differ by at most iteration_tolerance, as (max - min) / mean.
+
+    criterion: what has settled, by ours or by a paper's. The keys behind it are those of the papers' criteria
+    (CRITERION_KEYS says of which); None: follows from the run.
+    """
+
+    mode: Literal["off", "steady", "memo", "full"] = "off"
+    iteration_repeats: int = Field(default=3, ge=0)
+    iteration_tolerance: float = Field(default=0.001, ge=0, le=1)
+    criterion: Literal["default", "paper", "hygra"] = "default"
+    theta: float = Field(default=0.05, gt=0, lt=1)
+    metric: Literal["R", "I", "Q"] = "R"
+    samples: AutoSamples = None
+    sample_interval_ps: AutoDuration = quantity("auto", "sample_interval")
+    bandwidth_threshold_bps: AutoRate = quantity("auto", "bandwidth_threshold")
+    queue_threshold_bytes: AutoSize = quantity("auto", "queue_threshold")
+    stable_rounds: Count = 3
+
+    @property
+    def n_repeat(self) -> int:
+        """iteration_repeats as far as the mode allows: 0 if all iterations are simulated."""
+        return 0 if self.mode == "off" else self.iteration_repeats
 
 
 SAMPLE_KINDS = ("ports", "flows")
@@ -44,10 +89,11 @@ def _kinds(value: object) -> object:
 class OutputConfig(Table):
     """[output]. dir: relative to the folder in which the program runs. sample_interval_ps None: no time series.
 
-    sample_limit_bytes: of all rows of the time series together, 8 bytes per value.
+    sample_limit_bytes: of all rows of the time series together, 8 bytes per value. rtt_of_flow: None: of no flow.
     """
 
     dir: str = Field(default="results", min_length=1)
     sample_interval_ps: OptionalDuration = quantity(None, "sample_interval")
     sample: Annotated[list[str], BeforeValidator(_kinds)] = list(SAMPLE_KINDS)
     sample_limit_bytes: Size = quantity("64MB", "sample_limit")
+    rtt_of_flow: Annotated[int, Field(ge=0)] | None = None

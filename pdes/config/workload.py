@@ -16,12 +16,15 @@ from pdes.config.fields import (
     Table,
     quantity,
 )
-from pdes.units import shown
+from pdes.units import PS_PER_MS, exact_duration, parse_duration_ps, shown
 
 Operation = Literal["all-reduce", "reduce-scatter", "all-gather", "all-to-all", "point-to-point"]
 Load = Annotated[float, Field(gt=0, le=1)]  # payload over the rate of the hosts' links
+MAX_JITTER_PS = PS_PER_MS
 NAMED_SIZES = ("web-search", "fb-hadoop")
-Preset = Literal["gpt-7b", "gpt-13b", "gpt-22b", "gpt-175b"]
+Preset = Literal[
+    "gpt-7b", "gpt-13b", "gpt-22b", "gpt-175b", "moe-8x7b", "moe-8x13b", "moe-8x22b", "moe-32x22b",
+]  # fmt: skip
 
 
 def _gpu_list(value: object) -> object:
@@ -36,7 +39,22 @@ def _gpu_list(value: object) -> object:
     return tuple(gpus)
 
 
-class FlowsConfig(Table):
+def _jitter(text: object) -> int:
+    value = parse_duration_ps(text)
+    if value > MAX_JITTER_PS:
+        raise FieldError(f"found {shown(text)}", f"Accepted: at most {exact_duration(MAX_JITTER_PS)}")
+    return value
+
+
+class StartsLate(Table):
+    """What every kind has. start_jitter_ps: all streams of a GPU, or each flow of a list, start late by a random time
+    below it, so that two runs show how far the least difference takes them apart.
+    """
+
+    start_jitter_ps: Annotated[int, BeforeValidator(_jitter)] = quantity("0s", "start_jitter")
+
+
+class FlowsConfig(StartsLate):
     """kind = "flows": messages from a file, relative to the config's folder."""
 
     kind: Literal["flows"]
@@ -53,7 +71,7 @@ class IncastConfig(Table):
     load: Load
 
 
-class PoissonConfig(Table):
+class PoissonConfig(StartsLate):
     """kind = "poisson": messages at random times between random hosts. Exactly one of duration and flows is given."""
 
     kind: Literal["poisson"]
@@ -76,7 +94,7 @@ class CollectiveConfig(Table):
     after: list[str] = []
 
 
-class CollectivesConfig(Table):
+class CollectivesConfig(StartsLate):
     """kind = "collectives"."""
 
     kind: Literal["collectives"]
@@ -84,21 +102,24 @@ class CollectivesConfig(Table):
 
 
 class ModelConfig(Table):
-    """[workload.model]: a dense GPT by its sizes. heads None: not given."""
+    """[workload.model]: a GPT by its sizes. heads None: not given. experts 1: dense; else each token goes to top_k."""
 
     layers: Count
     hidden: Count
     heads: Count | None = None
     vocabulary: Count = 51200
     sequence: Count = 2048
+    experts: Count = 1
+    top_k: Count = 2
 
 
 class ParallelConfig(Table):
-    """[workload.parallel]: sizes of tensor, data and pipeline parallelism."""
+    """[workload.parallel]: sizes of tensor, data, pipeline and expert parallelism; ep is over tp * dp of the GPUs."""
 
     tp: Count
     dp: Count
     pp: Count
+    ep: Count = 1
 
     @property
     def n_gpu(self) -> int:
@@ -113,14 +134,14 @@ class ComputeConfig(Table):
 
 
 class TpModelConfig(Table):
-    """[workload.tp_model]: tensor-parallel traffic inside a server, alpha per step plus bytes over bandwidth."""
+    """[workload.tp_model]: what is timed inside a server, alpha per collective plus bytes over bandwidth."""
 
     alpha_ps: PositiveDuration = quantity("10us", "alpha")
     bandwidth_bps: Rate = quantity("230GBps", "bandwidth")
 
 
-class TrainingConfig(Table):
-    """kind = "training": iterations of one dense GPT; exactly one of preset and model is given."""
+class TrainingConfig(StartsLate):
+    """kind = "training": iterations of one GPT; exactly one of preset and model is given."""
 
     kind: Literal["training"]
     preset: Preset | None = None

@@ -36,11 +36,14 @@ from pdes.engine.time_index import NEVER
     RETURN_NS,
     LEAST,
     NEXT_LOOK,  # NEVER: none
-) = range(13)
+    LIMIT,  # no round passes it before the model has looked there, NEVER: none
+    IS_INTERRUPTED,  # 1: a rank has said INTERRUPTED instead of its next event
+) = range(15)
 N_LOOP = 16
 
 # What a compiled loop returns; a model adds its own codes above PAUSE.
 ROUND_DONE, ROUND_PAUSE, ROUND_LOOK = 0, 1, -1
+INTERRUPTED = -1  # in place of the next event time: all ranks look before anything else happens
 END_RUN = -1  # what a model's look returns to end the run
 PAUSE_EVERY_S = 0.2
 
@@ -60,11 +63,15 @@ class RoundModel(Protocol):
 class LookModel(RoundModel, Protocol):
     """A model that looks at its nodes now and then; needed only where a loop has a NEXT_LOOK."""
 
+    limit_ps: int
+    """No round passes this instant before the model has looked there; NEVER: none. Read after every look."""
+
     def look(self, horizon_ps: int) -> int:
         """Look at a round's end, when every event below horizon_ps has run on every rank, and none from there on.
 
-        Every rank is called at the same instants, and may talk to the others. Returns the instant of the next look,
-        above horizon_ps, NEVER for none; or END_RUN, on all ranks.
+        A logical process that stopped with INTERRUPTED has run less far. Every rank is called at the same instants,
+        and may talk to the others. Returns the instant of the next look, above horizon_ps, NEVER for none; or END_RUN,
+        on all ranks.
         """
         ...
 
@@ -73,12 +80,16 @@ def make_loop(lookahead_ps: int, stop_ps: int = NEVER - 1, next_look_ps: int = N
     """State of the round loop. No event later than stop_ps runs. next_look_ps: of a `LookModel`, its first."""
     loop = np.zeros(N_LOOP, np.int64)
     loop[LOOKAHEAD], loop[STOP], loop[LEAST], loop[NEXT_LOOK] = lookahead_ps, stop_ps, -1, next_look_ps
+    loop[LIMIT] = NEVER
     return loop
 
 
 @step_kernel
 def open_round(loop, ex: ExchangeState, next_event_ps):
-    """Agree on the next horizon; False if no rank has an event up to the stop. Nothing to do inside a round."""
+    """Agree on the next horizon; False if no rank has an event up to the stop, or if one is interrupted.
+
+    Nothing to do inside a round. A round that begins at loop[LIMIT] is empty.
+    """
     if loop[IN_ROUND]:
         loop[MARK_NS] = clock_ns(ex.clock[0], ex.clock[1:])
         return True
@@ -88,10 +99,12 @@ def open_round(loop, ex: ExchangeState, next_event_ps):
         least_ps = reduce_min(ex, next_event_ps)
     loop[MARK_NS] = clock_ns(ex.clock[0], ex.clock[1:])
     loop[WAIT_NS] += loop[MARK_NS] - begin_ns
-    if least_ps > loop[STOP]:
+    loop[IS_INTERRUPTED] = least_ps == INTERRUPTED
+    least_ps = min(least_ps, loop[LIMIT])
+    if loop[IS_INTERRUPTED] or least_ps > loop[STOP]:
         return False
     loop[NOW] = least_ps
-    loop[HORIZON] = min(least_ps + loop[LOOKAHEAD], loop[STOP] + 1)
+    loop[HORIZON] = min(least_ps + loop[LOOKAHEAD], loop[STOP] + 1, loop[LIMIT])
     loop[IN_ROUND] = 1
     return True
 
@@ -153,5 +166,6 @@ def _look(model: LookModel, loop: np.ndarray) -> bool:
     """Let the model look at its nodes; False if the run is to end."""
     horizon_ps = int(loop[HORIZON])
     loop[NEXT_LOOK] = model.look(horizon_ps)
+    loop[LIMIT], loop[LEAST] = model.limit_ps, -1  # what is pending may have changed
     assert loop[NEXT_LOOK] == END_RUN or loop[NEXT_LOOK] > horizon_ps
     return bool(loop[NEXT_LOOK] != END_RUN)

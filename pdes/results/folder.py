@@ -25,6 +25,7 @@ RESULT_FILES = (
     "tasks.parquet",
     "samples_ports.parquet",
     "samples_flows.parquet",
+    "rtt.parquet",
     "run.json",
     "result.json",
 )

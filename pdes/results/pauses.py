@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pdes.results.fast_forward import simulated_ps
 from pdes.results.tables import Columns
 from pdes.units import format_duration
 
@@ -39,7 +40,7 @@ def pause_warnings(result: Mapping[str, Any]) -> list[str]:
     lines = [f"Warning: {deadlock_text(deadlock)}" for deadlock in result.get("pfc_deadlock", [])[:SHOWN]]
     storms = sorted(result.get("pfc_storm", []), key=lambda storm: (-storm["paused_ps"], storm["port_id"]))
     if storms:
-        total_ps = max(result["simulated_time_ps"], 1)
+        total_ps = max(simulated_ps(result), 1)
         shown = [f"{storm['port']} {100 * storm['paused_ps'] / total_ps:.0f} %" for storm in storms[:SHOWN]]
         more = f", and {len(storms) - SHOWN} more" if len(storms) > SHOWN else ""
         lines.append(f"Warning: PFC storm: paused for more than half of the time: {', '.join(shown)}{more}")

@@ -33,7 +33,8 @@ class RowSpool:
 
     All ranks construct it with the same arguments but `rank`; `folder` must exist and be shared by all ranks. Each cell
     has one writer; where a rank writes a cell twice, the later value stays. Use: `scatter` on any rank, a barrier,
-    `read_groups` on rank 0. Up to MEMORY_ROWS rows on a single rank stay in memory and make no file.
+    `read_groups` on rank 0. Up to MEMORY_ROWS rows on a single rank stay in memory and make no file. Rows that nobody
+    writes take neither memory nor disk.
     SimError, on rank 0: the disk has no room for all rows.
     """
 
@@ -47,7 +48,9 @@ class RowSpool:
         rank: int = 0,
         n_rank: int = 1,
         memory_rows: int = MEMORY_ROWS,
+        least_rows: int | None = None,
     ) -> None:
+        """least_rows: rows that there will be in any case, if `truncate` may leave fewer than n_row."""
         assert len(set(columns)) == len(columns) <= _MAX_COLUMNS
         self.name, self.n_row, self.columns, self.fill = name, n_row, tuple(columns), fill
         self._folder, self._n_rank = Path(folder), n_rank
@@ -62,7 +65,7 @@ class RowSpool:
             self._part = self._part_path(rank)
             self._part.write_bytes(b"")
             if rank == 0:
-                self._check_space()
+                self._check_space(n_row if least_rows is None else least_rows)
 
     def scatter(self, row_id: np.ndarray, columns: Mapping[str, np.ndarray]) -> None:
         """Write the given columns at rows row_id, int64[n], 0..n_row-1. The arrays are copied.
@@ -99,6 +102,13 @@ class RowSpool:
             yield {column: rows[:, i] ^ self.fill for i, column in enumerate(self.columns)}
             self._drop_pages()
 
+    def truncate(self, n_row: int) -> None:
+        """Leave the first n_row rows, and nothing was written behind them. On every rank, before anyone reads."""
+        assert n_row <= self.n_row and self._map is None
+        self.n_row = n_row
+        if self._cells is not None:
+            self._cells = self._cells[:n_row]
+
     def close(self) -> None:
         """Drop the rows; what lies in the folder stays until the folder goes."""
         self._cells = None
@@ -109,9 +119,9 @@ class RowSpool:
     def _part_path(self, rank: int) -> Path:
         return self._folder / f"{self.name}.part{rank}"
 
-    def _check_space(self) -> None:
+    def _check_space(self, n_row: int) -> None:
         """A full disk would end the process without a word when a mapped page is written, so look first."""
-        need_bytes, free_bytes = 8 * self.n_row * len(self.columns), shutil.disk_usage(self._folder).free
+        need_bytes, free_bytes = 8 * n_row * len(self.columns), shutil.disk_usage(self._folder).free
         if need_bytes > free_bytes:
             raise SimError(
                 f"table {self.name} needs {format_size(need_bytes)} in {self._folder}, where {format_size(free_bytes)} "
@@ -163,7 +173,7 @@ class RowSpool:
         self._drop_pages()
 
     def _map_rows(self) -> None:
-        self._check_space()
+        self._check_space(self.n_row)
         n_byte = 8 * self.n_row * len(self.columns)
         with open(self._folder / f"{self.name}.rows", "w+b") as file:
             file.truncate(n_byte)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pdes.errors import ConfigError, SimError
+from pdes.results.fast_forward import iterations_text, last_simulated, simulated_ps, simulated_text
 from pdes.results.folder import ResultFolder, is_complete
 from pdes.results.pauses import pause_warnings
 from pdes.results.tables import UNWRITTEN, Columns, read_table
@@ -22,15 +23,16 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-TASK_KINDS = ("forward", "backward", "optimizer", "tp", "pp-wait", "dp", "collective")
+TASK_KINDS = ("forward", "backward", "optimizer", "tp", "ep", "pp-wait", "dp", "collective")
 """Kinds of the tasks table, and what a moment counts as when several tasks of a GPU overlap: the first of these.
 
 Computing hides communication. A GPU that waits for its pipeline is held up by the pipeline, not by the data-parallel
 exchange that runs behind the wait, so "dp" counts only where nothing before it runs.
 """
 
-_PARTS = {"compute_ps": (0, 1), "optimizer_ps": (2,), "tp_ps": (3,), "pp_wait_ps": (4,), "dp_ps": (5,)} | {
-    "collective_ps": (6,)
+_PARTS = {"compute_ps": (0, 1), "optimizer_ps": (2,), "tp_ps": (3,), "ep_ps": (4,), "pp_wait_ps": (5,)} | {
+    "dp_ps": (6,),
+    "collective_ps": (7,),
 }
 PART_NAMES = (*_PARTS, "idle_ps")
 
@@ -218,6 +220,7 @@ def _breakdown_table(breakdown: Mapping[str, int]) -> "Table | None":
         ("compute", breakdown["compute_ps"]),
         ("optimizer", breakdown["optimizer_ps"]),
         ("TP exposed", breakdown["tp_ps"]),
+        ("EP exposed", breakdown["ep_ps"]),
         ("PP exposed", breakdown["pp_wait_ps"] - bubble_of_wait_ps),
         ("DP exposed", breakdown["dp_ps"]),
         ("other collectives", breakdown["collective_ps"]),
@@ -228,7 +231,7 @@ def _breakdown_table(breakdown: Mapping[str, int]) -> "Table | None":
     title = f"Iteration {breakdown['iteration']}, mean over {breakdown['n_gpu']} GPUs"
     table = _table(title, "part", "time", "share")
     for name, part_ps in rows:
-        if part_ps or name != "other collectives":
+        if part_ps or name not in ("EP exposed", "other collectives"):
             table.add_row(name, format_duration(part_ps), f"{100 * part_ps / max(time_ps, 1):.1f} %")
     table.add_row("total", format_duration(time_ps), "100.0 %")
     return table
@@ -259,7 +262,7 @@ def _print_totals(console: "Console", result: Mapping[str, Any], run: Mapping[st
     skipped, n_done = result.get("skipped_packet_hops", 0), result.get("flows_finished", result["flows"])
     flows = f"{result['flows']:,} flows" if n_done == result["flows"] else f"{n_done:,} of {result['flows']:,} flows"
     console.print(
-        f"Simulated {format_duration(result['simulated_time_ps'], 4)}: {flows}, "
+        f"{simulated_text(result)}: {flows}, "
         f"{format_count(result['packet_hops'])} packet-hops, {format_count(result['events'])} events"
         + (f", {format_count(skipped)} packet-hops skipped" if skipped else ""),
         soft_wrap=True,
@@ -272,7 +275,7 @@ def _print_totals(console: "Console", result: Mapping[str, Any], run: Mapping[st
             f"lookahead {format_duration(result['lookahead_ps'])}",
             soft_wrap=True,
         )
-    for line in filter(None, (trouble_text(result), *pause_warnings(result))):
+    for line in filter(None, (iterations_text(result), trouble_text(result), *pause_warnings(result))):
         console.print(line, soft_wrap=True)
     loop_s = run.get("loop_seconds", 0.0)
     ranks = f"{run['ranks']} rank{'s' if run['ranks'] != 1 else ''}"
@@ -299,16 +302,15 @@ def print_report(directory: str | Path) -> None:
         result, run = (json.loads((folder / name).read_text()) for name in ("result.json", "run.json"))
         breakdown = read_breakdown(folder, result)
         flows = pick_slowest_flows(_groups(folder / "flows.parquet", FLOW_COLUMNS))
-        ports = pick_busiest_ports(_groups(folder / "ports.parquet", PORT_COLUMNS), result["simulated_time_ps"])
+        ports = pick_busiest_ports(_groups(folder / "ports.parquet", PORT_COLUMNS), simulated_ps(result))
         terminal_summary(result, run, breakdown, flows, ports)
     except (OSError, ValueError, KeyError) as error:
         raise ConfigError(str(folder), f"the results cannot be read: {error}", "Run the simulation again") from error
 
 
 def read_breakdown(folder: Path, result: Mapping[str, Any]) -> dict[str, int]:
-    """The breakdown of the last iteration from tasks.parquet in `folder`; {} without training."""
-    iterations = result.get("iteration_time_ps") or []
-    last = len(iterations) - 1
+    """The breakdown of the last simulated iteration from tasks.parquet in `folder`; {} without training."""
+    last = last_simulated(result)
     if last < 0:
         return {}
     groups = []

@@ -28,8 +28,9 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "tasks": ("task_id", "gpu", "iteration", "kind", "stream", "start_ps", "end_ps", "bytes"),
     "samples_ports": ("time_ps", "port_id", "queue_bytes", "paused", "tx_bytes"),
     "samples_flows": ("time_ps", "flow_id", "rate_bps", "window_bytes", "in_flight_bytes", "acked_bytes"),
+    "rtt": ("flow_id", "sequence", "sent_ps", "rtt_ps"),
 }
-"""Columns of each table, in order; the first is the row's id, of samples (time, id)."""
+"""Columns of each table, in order; the first is the row's id, of samples (time, id), of "rtt" (id, sequence)."""
 
 STRING_COLUMNS = frozenset({"tag", "node", "peer", "kind", "stream"})
 

@@ -14,11 +14,12 @@ from models.topology.rail_optimised import rail_optimised
 from models.topology.routing import NextHops, Paths, route_pairs
 from models.topology.three_tier import three_tier
 from models.workload.collectives import Collective, plan_collectives
-from models.workload.flows import NO_PRIORITY, plan_flows, read_csv_flows, read_ns3_flows, to_hosts
+from models.workload.flows import NO_PRIORITY, FlowList, plan_flows, read_csv_flows, read_ns3_flows, to_hosts
 from models.workload.plan import WorkloadPlan
 from models.workload.poisson import Incast, Traffic, poisson_flows
 from models.workload.queue_pair_scaling import scale_queue_pairs
 from models.workload.size_distribution import BUILT_IN, FOLDER, read_sizes
+from models.workload.start_jitter import delay_flows, delay_streams
 from models.workload.training import PRESETS, GptModel, TrainingJob, plan_training
 from pdes.config import Config
 from pdes.units import PS_PER_NS
@@ -75,8 +76,10 @@ def build_workload(config: Config, topology: Topology) -> WorkloadPlan:
         return plan
     operations = plan.operations.copy()
     operations["time_ps"] -= operations["time_ps"] % PS_PER_NS
+    streams = plan.streams.copy()
+    streams["wake_ps"] -= streams["wake_ps"] % PS_PER_NS
     group_time_ps = np.where(plan.group_time_ps < NEVER, plan.group_time_ps // PS_PER_NS * PS_PER_NS, NEVER)
-    return replace(plan, operations=operations, group_time_ps=group_time_ps)
+    return replace(plan, operations=operations, streams=streams, group_time_ps=group_time_ps)
 
 
 def _workload(config: Config, topology: Topology) -> WorkloadPlan:
@@ -86,7 +89,7 @@ def _workload(config: Config, topology: Topology) -> WorkloadPlan:
         path = config.input_path(w.file)
         is_csv = w.format == "csv" or (w.format == "auto" and path.suffix == ".csv")
         flows = read_csv_flows(path) if is_csv else read_ns3_flows(path, config.network.is_ns3)
-        return plan_flows(to_hosts(flows, topology.host, str(path)), n_host, w.queue_pairs, path.name)
+        return _plan_flows(config, to_hosts(flows, topology.host, str(path)), n_host, path.name)
     if w.kind == "poisson":
         return _poisson(config, w, topology)
     if w.kind == "collectives":
@@ -97,8 +100,17 @@ def _workload(config: Config, topology: Topology) -> WorkloadPlan:
             )
             for c in _after_what_they_wait_for(w.collective)
         ]  # fmt: skip
-        return plan_collectives(jobs, n_host, n_iteration)
-    return plan_training(training_job(w), n_host, topology.server[topology.host], n_iteration)
+        plan = plan_collectives(jobs, n_host, n_iteration)
+    else:
+        plan = plan_training(training_job(w), n_host, topology.server[topology.host], n_iteration)
+    return delay_streams(plan, config.simulation.seed, w.start_jitter_ps) if w.start_jitter_ps else plan
+
+
+def _plan_flows(config: Config, flows: FlowList, n_host: int, name: str) -> WorkloadPlan:
+    w: Any = config.workload
+    if w.start_jitter_ps:
+        flows = delay_flows(flows, config.simulation.seed, w.start_jitter_ps)
+    return plan_flows(flows, n_host, w.queue_pairs, name)
 
 
 def _poisson(config: Config, w: Any, topology: Topology) -> WorkloadPlan:
@@ -106,7 +118,7 @@ def _poisson(config: Config, w: Any, topology: Topology) -> WorkloadPlan:
     incast = None if w.incast is None else Incast(w.incast.fan_in, w.incast.size_bytes, w.incast.load)
     traffic = Traffic(read_sizes(path), w.load, config.simulation.seed, w.duration_ps, w.flows, incast)
     name = f"{traffic.sizes.name} at {w.load:.4g} of the hosts' links"
-    return plan_flows(poisson_flows(traffic, topology.nic_rate_bps), topology.n_host, w.queue_pairs, name)
+    return _plan_flows(config, poisson_flows(traffic, topology.nic_rate_bps), topology.n_host, name)
 
 
 def _after_what_they_wait_for(collectives: list[Any]) -> list[Any]:
@@ -126,13 +138,16 @@ def training_job(w: Any) -> TrainingJob:
     model = (
         PRESETS[w.preset]
         if w.preset
-        else GptModel(w.model.layers, w.model.hidden, w.model.vocabulary, w.model.sequence)
+        else GptModel(
+            w.model.layers, w.model.hidden, w.model.vocabulary, w.model.sequence, w.model.experts, w.model.top_k
+        )
     )
     return TrainingJob(
         model=model,
         tp=w.parallel.tp,
         dp=w.parallel.dp,
         pp=w.parallel.pp,
+        ep=w.parallel.ep,
         microbatch=w.microbatch,
         n_microbatch=w.n_microbatch,
         tp_packets=w.tp == "packets",

@@ -68,7 +68,21 @@ def network_parameters(
         routing=routing_parameters(n, topology, plan, fixed, changes),
         link_changes=changes,
         ns3=_quirks(n.ns3 or Ns3Config(), queues) if n.is_ns3 else None,
+        rtt_flow=_rtt_flow(config, plan),
     )
+
+
+def _rtt_flow(config: Config, plan: WorkloadPlan) -> int:
+    """The flow that [output] rtt_of_flow names, -1: none."""
+    flow = config.output.rtt_of_flow
+    if flow is None:
+        return -1
+    if flow >= plan.n_flow:
+        raise ConfigError("[output] rtt_of_flow", f"found {flow}", f"Accepted: 0 to {plan.n_flow - 1}, a flow's id")
+    if plan.n_part > 1:
+        found = f"is there, and {plan.n_part} queue pairs share each flow"
+        raise ConfigError("[output] rtt_of_flow", found, "Accepted: with queue_pairs_per_flow = 1")
+    return flow
 
 
 def marking(n: NetworkConfig, control: Control, topology: Topology) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -44,7 +44,7 @@ def run(prepared: Prepared, world: World, quiet: bool = False) -> None:
 
 def _check_end(job: Run, totals: dict[str, Any]) -> None:
     """Raise SimError if a run without a stop time ended before its workload; with a deadlock there are results."""
-    n_left = job.scenario.plan.n_flow - totals["n_flow_done"]
+    n_left = job.n_flow - totals["n_flow_done"]
     if job.scenario.stop_ps is not None or job.circles or not (totals["blocked"] or n_left):
         return
     if totals["last_ps"] > NEVER // 8:
@@ -56,7 +56,7 @@ def _check_end(job: Run, totals: dict[str, Any]) -> None:
 
 def _check_deadlock(job: Run, totals: dict[str, Any]) -> None:
     """Raise SimError if a PFC deadlock kept the run from its end; its results are in place."""
-    n_left = job.scenario.plan.n_flow - totals["n_flow_done"]
+    n_left = job.n_flow - totals["n_flow_done"]
     is_end = job.scenario.stop_ps is None and (n_left or totals["blocked"])
     if not (job.is_deadlocked or (job.circles and is_end)):
         return

@@ -10,8 +10,8 @@ import numpy as np
 
 from models.network.build import is_managed
 from models.network.deadlock import Circle, DeadlockWatch
+from models.network.fast_forward import make_fast_forward
 from models.network.model import NetworkModel
-from models.network.observers import next_look_ps
 from models.network.parts import PartCollector
 from models.network.results import (
     FLOW_SPOOL_COLUMNS,
@@ -22,7 +22,8 @@ from models.network.results import (
     unfinished_rows,
 )
 from models.network.sampling import Sampler
-from models.network.state import EVENTS, LAST_EVENT_PS, N_TIMEOUT, PACKET_HOPS
+from models.network.state import EVENTS, LAST_EVENT_PS, N_TIMEOUT, PACKET_HOPS, RTT_COLUMNS
+from models.workload.iterations import IterationWatch
 from partition.placement import balance, place
 from pdes.config import Config
 from pdes.engine.exchange import World
@@ -35,7 +36,7 @@ from pdes.results.spool import RowSpool
 from pdes.scenario import Scenario, build_scenario
 from pdes.scenario.queues import find_queues
 
-NS_PER_S = 10**9
+NS_PER_S, PS_PER_S, BITS_PER_BYTE = 10**9, 10**12, 8
 HOSTS, PLAIN_ROUNDS, MANAGED_ROUNDS = "host.run_hosts", "rounds.run_rounds", "managed_rounds.run_managed_rounds"
 
 
@@ -100,9 +101,9 @@ class Run:
             place(lp_load, s.lp_edges(), world.size, s.config.partition.placement) if world.rank == 0 else None
         )
         self.balance = balance(lp_load, self.rank_of_lp, world.size)
-        self.flows = self._spool("flows", s.plan.n_flow, FLOW_SPOOL_COLUMNS)
-        self.tasks = self._spool("tasks", s.plan.n_task, TASK_SPOOL_COLUMNS)
-        self.n_flow_done = 0
+        self.flows = self._spool("flows", s.plan.flows_per_iteration, FLOW_SPOOL_COLUMNS)
+        self.tasks = self._spool("tasks", s.plan.tasks_per_iteration, TASK_SPOOL_COLUMNS)
+        self.n_flow_done, self.flow_ps = 0, 0
         self.n_task_done = np.zeros(s.plan.n_iteration, np.int64)
         self.parts = PartCollector(s.plan.n_part) if s.plan.n_part > 1 else None
         self.facts = FlowFacts(s.topology, s.paths, s.plan, s.parameters)
@@ -110,10 +111,15 @@ class Run:
             s.topology, s.paths, s.plan, s.max_window_bytes, s.lp_of_node, self.rank_of_lp, s.lookahead_ps, world,
             s.parameters, self._take_rows,
         )  # fmt: skip
-        self.sampler, self.watch = self._make_sampler(), self._make_watch()
-        self.model.observers = [observer for observer in (self.sampler, self.watch) if observer is not None]
+        self.sampler, self.watch, self.iterations = self._make_sampler(), self._make_watch(), self._watch_iterations()
+        observers = (self.sampler, self.watch, self.iterations)
+        self.model.observers = [observer for observer in observers if observer is not None]
+        if s.config.wormhole.mode != "off":
+            self.model.fast_forward = make_fast_forward(
+                s.topology, self.model, s.parameters, world, s.longest_rtt_ps, s.stop_ps
+            )
         stop_ps = NEVER - 1 if s.stop_ps is None else s.stop_ps
-        self.loop = make_loop(s.lookahead_ps, stop_ps, next_look_ps(self.model.observers))
+        self.loop = make_loop(s.lookahead_ps, stop_ps, self.model.first_look_ps())
 
     def _make_sampler(self) -> Sampler | None:
         s, output = self.scenario, self.scenario.config.output
@@ -130,6 +136,14 @@ class Run:
         if not network.has_pfc:
             return None
         return DeadlockWatch(s.topology, s.parameters, self.model.rank_of_node, self.world, network.deadlock_check_ps)
+
+    def _watch_iterations(self) -> IterationWatch | None:
+        s, wormhole = self.scenario, self.scenario.config.wormhole
+        if not 0 < wormhole.n_repeat < s.plan.n_iteration or not s.plan.tasks_per_iteration:
+            return None
+        return IterationWatch(
+            s.topology, s.plan, self.model.rank_of_node, self.world, wormhole.n_repeat, wormhole.iteration_tolerance
+        )
 
     def compile(self) -> float:
         """Compile the kernels before anything runs, rank 0 first so that the others find them; seconds that it took."""
@@ -152,8 +166,13 @@ class Run:
         self.model.compile()
         self.facts.compile()
 
-    def _spool(self, name: str, n_row: int, columns: tuple[str, ...]) -> RowSpool:
-        return RowSpool(self.folder.work, name, n_row, columns, rank=self.world.rank, n_rank=self.world.size)
+    def _spool(self, name: str, per_iteration: int, columns: tuple[str, ...]) -> RowSpool:
+        n_iteration, n_repeat = self.scenario.plan.n_iteration, self.scenario.config.wormhole.n_repeat
+        least = min(n_iteration, n_repeat or n_iteration)
+        return RowSpool(
+            self.folder.work, name, per_iteration * n_iteration, columns, rank=self.world.rank, n_rank=self.world.size,
+            least_rows=per_iteration * least,
+        )  # fmt: skip
 
     def _take_rows(self, flow: np.ndarray, arrival: np.ndarray, task: np.ndarray) -> None:
         """Rows from the kernels, into the spools by id."""
@@ -162,7 +181,9 @@ class Run:
             if self.parts is not None:
                 ids, columns = self.parts.flows(ids, columns)
             self.flows.scatter(ids, columns)
-            self.n_flow_done += int((columns["finish_ps"] >= 0).sum())
+            is_done = columns["finish_ps"] >= 0
+            self.n_flow_done += int(is_done.sum())
+            self.flow_ps += int((columns["finish_ps"] - columns["start_ps"])[is_done].sum())
         if self.parts is not None:
             arrival = self.parts.arrivals(arrival)
         if len(arrival):
@@ -181,7 +202,8 @@ class Run:
 
         def tick() -> None:
             hops = int(counters[PACKET_HOPS])
-            progress.update(int(self.loop[NOW]), hops * self.world.size, hops / expected)
+            share = hops / expected * (self.scenario.plan.n_iteration / self.n_iteration)
+            progress.update(int(self.loop[NOW]), hops * self.world.size, share)
 
         self.world.barrier()
         begin_s = time.monotonic()
@@ -196,7 +218,24 @@ class Run:
             rows = unfinished_rows(self.model.state, self.model.rank_of_node, self.world.rank)
             self._take_rows(rows, rows[:0, :2], rows[:0])
         self.model.flush()
+        self.flows.truncate(self.n_flow)
+        self.tasks.truncate(self.n_task)
         return loop_s
+
+    @property
+    def n_iteration(self) -> int:
+        """Iterations that are simulated, or would be without a stop time: the others repeat them."""
+        return self.scenario.plan.n_iteration if self.iterations is None else self.iterations.n_iteration
+
+    @property
+    def n_flow(self) -> int:
+        """Messages of these iterations."""
+        return self.scenario.plan.flows_per_iteration * self.n_iteration
+
+    @property
+    def n_task(self) -> int:
+        """Task rows of these iterations."""
+        return self.scenario.plan.tasks_per_iteration * self.n_iteration
 
     @property
     def circles(self) -> tuple[Circle, ...]:
@@ -210,7 +249,7 @@ class Run:
 
     def gather(self) -> dict[str, Any]:
         """What the ranks counted, added up; the same on every rank, except that only rank 0 has samples."""
-        counters, work = self.model.state.fabric.counters, self.model.state.work
+        counters, work, fast = self.model.state.fabric.counters, self.model.state.work, self.model.fast_forward
         last_ps = max(self.world.allgather(int(counters[LAST_EVENT_PS])))
         if self.is_deadlocked and self.watch is not None:
             last_ps = self.watch.found_ps
@@ -221,8 +260,10 @@ class Run:
             "iteration_end_ps": work.iteration_end_ps,
             "n_flow_done": self.n_flow_done,
             "n_task_done": self.n_task_done,
-            "ports": port_columns(self.model.state, self.scenario.topology, self.model.rank_of_node, self.world.rank,
-                                  last_ps),
+            "ports": self._port_columns(last_ps),
+            "skipped_hops": 0 if fast is None else fast.skipped.packet_hops,
+            "skipped_flow_ps": 0 if fast is None else fast.skipped.flow_ps,
+            "flow_ps": self.flow_ps,
             "seconds": [float(self.loop[i]) / NS_PER_S for i in (COMPUTE_NS, WAIT_NS, EXCHANGE_NS)],
             "blocked": explain_blocked(self.model.state, self.scenario.topology, self.scenario.plan, self.world.rank,
                                        self.model.rank_of_node),
@@ -232,6 +273,7 @@ class Run:
         return {
             "hops": sum(p["hops"] for p in parts),
             "events": sum(p["events"] for p in parts),
+            **{name: sum(p[name] for p in parts) for name in ("skipped_hops", "skipped_flow_ps", "flow_ps")},
             "timeouts": sum(p["timeouts"] for p in parts),
             "last_ps": last_ps,
             "iteration_end_ps": ends,
@@ -241,4 +283,25 @@ class Run:
             "seconds": [p["seconds"] for p in parts],
             "blocked": [line for p in parts for line in p["blocked"]],
             "samples": {} if self.sampler is None else self.sampler.gather(),
+            "rtt": self._gather_rtt(),
         }
+
+    def _port_columns(self, last_ps: int) -> dict[str, np.ndarray]:
+        """This rank's share of the ports table, with what was skipped."""
+        s, state = self.scenario, self.model.state
+        columns = port_columns(state, s.topology, self.model.rank_of_node, self.world.rank, last_ps)
+        if self.model.fast_forward is not None:
+            skipped, per_byte = self.model.fast_forward.skipped.port_bytes, state.fabric.ports["ps_per_byte"]
+            each_ps = np.where(per_byte > 0, per_byte, BITS_PER_BYTE * PS_PER_S / s.topology.port_rate_bps)
+            columns["tx_bytes"] += skipped
+            columns["busy_ps"] += np.rint(skipped * each_ps).astype(np.int64)
+        return columns
+
+    def _gather_rtt(self) -> dict[str, np.ndarray]:
+        """The table of round-trip times on rank 0, {} elsewhere and if none are asked for."""
+        flow = self.scenario.parameters.rtt_flow
+        parts = self.world.gather(self.model.rtt_rows()) if flow >= 0 else None
+        if parts is None:
+            return {}
+        rows = np.concatenate(parts)  # all of one rank: of the flow's source
+        return {"flow_id": np.full(len(rows), flow)} | dict(zip(RTT_COLUMNS, rows.T.copy(), strict=True))

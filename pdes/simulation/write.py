@@ -2,12 +2,17 @@
 
 import platform
 import time
+from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
 
+from models.network.fast_forward import why_not
+from models.network.rtt_rows import MAX_RTT_ROWS
+from models.workload.iterations import relative_spread
 from pdes.engine.round import N_ROUND
+from pdes.results.fast_forward import Iterations, extrapolate, simulated_ps
 from pdes.results.pauses import find_storms
 from pdes.results.summary import (
     FLOW_COLUMNS,
@@ -23,12 +28,21 @@ from pdes.scenario.queues import find_queues
 from pdes.simulation.job import Run
 
 
+def _find_iterations(job: Run, totals: dict[str, Any]) -> Iterations:
+    """The whole iterations. A stop time or a deadlock can leave the last ones unfinished: they have no time."""
+    plan, n_repeat = job.scenario.plan, job.scenario.config.wormhole.n_repeat
+    n_whole = int((np.cumprod(totals["n_task_done"] == plan.tasks_per_iteration)).sum())
+    times_ps = np.diff(totals["iteration_end_ps"][:n_whole], prepend=0).tolist()
+    is_complete = n_whole == job.n_iteration and not job.circles
+    agreed_ps = job.iterations.agreed_ps if job.iterations is not None and is_complete else ()
+    compared_ps = agreed_ps or (times_ps[-n_repeat:] if 0 < n_repeat <= n_whole else ())
+    spread = relative_spread(compared_ps) if compared_ps and plan.tasks_per_iteration else None
+    return extrapolate(times_ps, agreed_ps, plan.n_iteration - n_whole, totals["last_ps"], job.scenario.stop_ps, spread)
+
+
 def _result(job: Run, totals: dict[str, Any]) -> dict[str, Any]:
     """`result.json`: what the config determines."""
-    s = job.scenario
-    # A stop time can leave the last iterations unfinished: they have no time.
-    n_whole = int((np.cumprod(totals["n_task_done"] == s.plan.tasks_per_iteration)).sum())
-    times = np.diff(totals["iteration_end_ps"][:n_whole], prepend=0).tolist()
+    s, iterations = job.scenario, _find_iterations(job, totals)
     found = {
         "config": s.identity(),
         "topology": s.topology.name,
@@ -37,16 +51,18 @@ def _result(job: Run, totals: dict[str, Any]) -> dict[str, Any]:
         "logical_processes": s.n_lp,
         "lookahead_ps": s.lookahead_ps,
         "base_rtt_ps": s.base_rtt_ps,
-        "iteration_time_ps": times if s.config.workload.kind == "training" else [],
-        "simulated_time_ps": totals["last_ps"],
+        "iteration_time_ps": iterations.time_ps if s.config.workload.kind == "training" else [],
+        "simulated_time_ps": totals["last_ps"] + iterations.extrapolated_ps,
         "packet_hops": totals["hops"],
-        "skipped_packet_hops": 0,
+        "skipped_packet_hops": totals["skipped_hops"],
         "events": totals["events"],
-        "flows": s.plan.n_flow,
+        "flows": job.n_flow,
         "flows_finished": totals["n_flow_done"],
-        "tasks": s.plan.n_task,
+        "tasks": job.n_task,
         "network": count_trouble(totals["ports"], totals["timeouts"]),
     }
+    if s.config.wormhole.mode != "off":
+        found["fast_forward"] = iterations.facts() | _fast_forward_facts(job, totals)
     if s.config.network.has_pfc:
         found["pfc_deadlock"] = deadlocks(job, totals)
         found["pfc_storm"] = find_storms(totals["ports"], totals["last_ps"], s.topology.node_name)
@@ -55,7 +71,22 @@ def _result(job: Run, totals: dict[str, Any]) -> dict[str, Any]:
         found["samples"] = {
             "interval_ps": job.sampler.interval_ps, "instants": len(job.sampler.times_ps), "rows": n_row,
         }  # fmt: skip
+    if totals["rtt"]:
+        n_row = len(totals["rtt"]["flow_id"])
+        found["rtt"] = {"flow_id": s.parameters.rtt_flow, "rows": n_row, "is_complete": n_row < MAX_RTT_ROWS}
     return found
+
+
+def _fast_forward_facts(job: Run, totals: dict[str, Any]) -> dict[str, Any]:
+    """What was skipped, and how often something was decided."""
+    fast, all_hops = job.model.fast_forward, totals["hops"] + totals["skipped_hops"]
+    if fast is None:
+        return {"why_not": why_not(job.scenario.parameters)}
+    return {
+        "skipped_share": totals["skipped_hops"] / max(all_hops, 1),
+        "steady_share_of_flow_time": totals["skipped_flow_ps"] / max(totals["flow_ps"], 1),
+        **asdict(fast.counters),
+    }
 
 
 def deadlocks(job: Run, totals: dict[str, Any]) -> list[dict[str, Any]]:
@@ -121,17 +152,18 @@ def write_results(job: Run, totals: dict[str, Any], seconds: tuple[float, float]
     write_table(folder.work_path("tasks.parquet"), "tasks", job.tasks.read_groups(), task_names)
     node_names = {"node": list(s.topology.node_name), "peer": list(s.topology.node_name)}
     write_table(folder.work_path("ports.parquet"), "ports", [totals["ports"]], node_names)
-    samples = [f"samples_{kind}" for kind in totals["samples"]]
-    for name in samples:
-        write_table(folder.work_path(f"{name}.parquet"), name, [totals["samples"][name.removeprefix("samples_")]])
+    series = {f"samples_{kind}": table for kind, table in totals["samples"].items()}
+    series |= {"rtt": totals["rtt"]} if totals["rtt"] else {}
+    for name, table in series.items():
+        write_table(folder.work_path(f"{name}.parquet"), name, [table])
     result, facts = _result(job, totals), _run_facts(job, totals, *seconds)
     write_json(folder.work_path("result.json"), result)
     write_json(folder.work_path("run.json"), facts)
     breakdown = {} if quiet else read_breakdown(folder.work, result)
     slowest = [] if quiet else pick_slowest_flows(read_table(folder.work_path("flows.parquet"), FLOW_COLUMNS))
-    names = ("flows", "tasks", "ports", *samples)
+    names = ("flows", "tasks", "ports", *series)
     folder.commit([*(f"{name}.parquet" for name in names), "run.json", "result.json"])
     if not quiet:
-        busiest = pick_busiest_ports([totals["ports"]], result["simulated_time_ps"], names=node_names)
+        busiest = pick_busiest_ports([totals["ports"]], simulated_ps(result), names=node_names)
         terminal_summary(result, facts, breakdown, slowest, busiest)
         print(f"results in {folder.directory}")

@@ -69,6 +69,32 @@ def test_samples_are_the_same_bytes_on_any_number_of_ranks(fat_tree: Path, tmp_p
     assert samples["interval_ps"] > 1000
 
 
+def test_round_trip_times_are_the_same_bytes_on_any_number_of_ranks(
+    fat_tree: Path, tmp_path: Path, simulate: Callable
+) -> None:
+    """Of the last sender of the incast, whose starts are late by what is drawn."""
+    sets = ("output.rtt_of_flow=314", "workload.start_jitter=50ns", 'output.sample=["flows"]')
+    files = (*FILES[:4], "rtt.parquet")
+    simulate(1, fat_tree, tmp_path / "alone", *sets)
+    table = pq.read_table(tmp_path / "alone" / "rtt.parquet").to_pydict()
+    result = json.loads((tmp_path / "alone" / "result.json").read_text())
+    assert result["rtt"] == {"flow_id": 314, "rows": 50, "is_complete": True}
+    assert set(table["flow_id"]) == {314} and table["sequence"] == list(range(0, 50_000, 1000))
+    start_ps = pq.read_table(tmp_path / "alone" / "flows.parquet")["start_ps"].to_pylist()[300:]
+    assert all(20_000_000 <= start < 20_050_000 for start in start_ps) and len(set(start_ps)) == 15
+    assert start_ps[14] <= table["sent_ps"][0] and len(set(table["rtt_ps"])) > 10
+    for n_rank in (2, 3):
+        folder = tmp_path / f"on{n_rank}"
+        simulate(n_rank, fat_tree, folder, *sets, "partition.placement=round-robin")
+        assert [
+            name for name in files if (folder / name).read_bytes() != (tmp_path / "alone" / name).read_bytes()
+        ] == []
+    simulate(2, fat_tree, tmp_path / "without", *sets[1:])
+    for name in FILES[1:4]:
+        assert (tmp_path / "without" / name).read_bytes() == (tmp_path / "alone" / name).read_bytes()
+    assert not (tmp_path / "without" / "rtt.parquet").exists()
+
+
 def test_sampling_changes_no_other_result(fat_tree: Path, tmp_path: Path, simulate: Callable) -> None:
     text = fat_tree.read_text()
     plain = fat_tree.with_name("plain.toml")

@@ -106,6 +106,31 @@ def gpt(folder: Path) -> str:
     """
 
 
+def experts(folder: Path) -> str:
+    """A mixture of experts on 16 GPUs: all-to-alls between servers, expert gradients inside and between them."""
+    return """
+        [topology]
+        kind = "roft"
+        gpus = 16
+        gpus_per_server = 2
+        [workload]
+        kind = "training"
+        [workload.model]
+        layers = 2
+        hidden = 64
+        vocabulary = 256
+        sequence = 64
+        experts = 4
+        [workload.parallel]
+        tp = 2
+        dp = 8
+        pp = 1
+        ep = 2
+        [partition]
+        delay_threshold = "500ns"
+    """
+
+
 def collectives(folder: Path) -> str:
     """Every collective on a fat-tree, some behind others."""
     kinds = ("all-reduce", "all-to-all", "all-gather", "reduce-scatter")
@@ -122,6 +147,7 @@ MAKERS: dict[str, tuple[Callable[[Path], str], str]] = {
     "fat-tree": (random_flows, "1us"),
     "incast": (incast, "700ns"),
     "gpt": (gpt, "1.5us"),
+    "experts": (experts, "1.5us"),
     "collectives": (collectives, "1us"),
 }
 

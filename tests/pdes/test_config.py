@@ -14,6 +14,7 @@ FAT_TREE = '[topology]\nkind = "fat-tree"\nk = 4\n'
 ROFT = '[topology]\nkind = "roft"\ngpus = 64\n'
 LEAF_SPINE = '[topology]\nkind = "leaf-spine"\nleaves = 100000\nspines = 100000\nhosts_per_leaf = 1\n'
 TRAINING = '[workload]\nkind = "training"\npreset = "gpt-7b"\nparallel = { tp = 8, dp = 4, pp = 2 }\n'
+MODEL = TRAINING.replace('preset = "gpt-7b"\n', "") + "[workload.model]\nlayers = 4\nhidden = 64\n"
 RING = (
     '[workload]\nkind = "collectives"\n[[workload.collective]]\nname = "ring"\noperation = "all-reduce"\nsize = "4MB"\n'
 )
@@ -71,7 +72,7 @@ def test_all_faults_are_in_one_report_each_with_its_key() -> None:
     text = message(
         '[simulation]\nsed = 3\niterations = 0\n[topology]\nkind = "fat-tree"\nk = 8\nlink_rte = "10Gbps"\n'
         'link_delay = "10Gbps"\n[network]\nack_class = "data"\n[network.buffer]\nsiez = "1MB"\n'
-        '[workload]\nkind = "flow"\n[wormhole]\nmode = "full"\n[partion]\nplacement = "metis"\n'
+        '[workload]\nkind = "flow"\n[wormhole]\nmode = "fast"\n[partion]\nplacement = "metis"\n'
     )
     assert "10 faults" not in text and "9 faults" in text
     for expected in (
@@ -82,7 +83,7 @@ def test_all_faults_are_in_one_report_each_with_its_key() -> None:
         'config.toml: [network] ack_class: "data" is not available in this version. Accepted: "own"',
         'config.toml: [network.buffer] siez: unknown key. Did you mean "size"?',
         'config.toml: [workload] kind: found "flow". Accepted: kind = "flows", "poisson", "collectives", "training"',
-        'config.toml: [wormhole] mode: "full" is not available in this version. Accepted: "off"',
+        'config.toml: [wormhole] mode: found "fast". Accepted: "off", "steady", "memo" or "full"',
         'config.toml: [partion]: unknown table. Did you mean "partition"?',
     ):
         assert expected in text
@@ -124,6 +125,19 @@ def test_all_faults_are_in_one_report_each_with_its_key() -> None:
         (ROFT + TRAINING + "[workload.model]\nlayers = 3\nhidden = 12\n", "[workload.model] layers: found 3"),
         (ROFT + TRAINING + "[workload.model]\nlayers = 3\nhidden = 12\n", "[workload.model] hidden: found 12"),
         (ROFT + TRAINING.replace("gpt-7b", "gpt-8b"), 'preset: found "gpt-8b". Accepted: "gpt-7b", "gpt-13b"'),
+        (
+            ROFT + TRAINING.replace(" }", ", ep = 5 }"),
+            "[workload.parallel] ep: found 5. Accepted: a divisor of tp * dp = 8 * 4, the GPUs of a pipeline stage",
+        ),
+        (
+            ROFT + MODEL.replace(" }", ", ep = 2 }"),
+            "[workload.parallel] ep: found 2, and [workload.model] experts is 1. Accepted: 1 for a dense model",
+        ),
+        (
+            ROFT + MODEL.replace(" }", ", ep = 8 }") + "experts = 12\n",
+            "[workload.parallel] ep: found 8, and [workload.model] experts is 12. Accepted: a divisor of 12",
+        ),
+        (ROFT + MODEL + "experts = 2\ntop_k = 3\n", "[workload.model] top_k: found 3. Accepted: 1 to 2, the experts"),
         (ROFT + TRAINING.replace(", pp = 2", ""), "[workload.parallel] pp: missing"),
         (
             FAT_TREE.replace("k = 4", "k = 512") + RING,

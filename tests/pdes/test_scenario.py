@@ -42,6 +42,26 @@ def test_what_only_the_build_can_refuse_names_the_config_and_the_key(tmp_path: P
     assert "64" in caught.value.found and "16" in caught.value.found
 
 
+@pytest.mark.parametrize(
+    ("preset", "ep", "accepted"), [("gpt-7b", 2, "1 for a dense model"), ("moe-8x7b", 16, "a divisor of the experts")]
+)
+def test_experts_that_a_preset_has_not_are_refused(tmp_path: Path, preset: str, ep: int, accepted: str) -> None:
+    text = f'[topology]\nkind = "roft"\ngpus = 64\n[workload]\nkind = "training"\npreset = "{preset}"\n'
+    with pytest.raises(ConfigError) as caught:
+        scenario(tmp_path, text + f"parallel = {{ tp = 8, dp = 4, pp = 2, ep = {ep} }}\n")
+    assert str(caught.value).startswith(f"{tmp_path / 'config.toml'}: [workload.parallel] ep: {ep}")
+    assert caught.value.accepted == accepted
+
+
+def test_a_model_with_experts_is_what_its_keys_say(tmp_path: Path) -> None:
+    text = '[topology]\nkind = "roft"\ngpus = 16\n[workload]\nkind = "training"\n'
+    text += "[workload.model]\nlayers = 2\nhidden = 64\nexperts = 6\ntop_k = 3\n"
+    text += "[workload.parallel]\ntp = 4\ndp = 2\npp = 2\nep = 2\n"
+    facts = scenario(tmp_path, text).plan.facts
+    assert (facts["layout"], facts["experts_per_gpu_and_layer"]) == ("TP4-EP2-DP2-PP2", 3)
+    assert facts["all_to_all_bytes_per_gpu"] == 3 * 2 * 2048 * 64 // 4
+
+
 RING = '[workload]\nkind = "collectives"\n' + collective("ring")
 
 

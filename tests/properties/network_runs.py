@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from models.network.model import NetworkModel
-from models.network.state import DROP_BUFFER
+from models.network.switch_state import DROP_BUFFER
 from pdes.config import config_from_dict
 from pdes.engine.exchange import World
 from pdes.engine.round import make_loop, run_rounds

@@ -3,15 +3,16 @@
 import numpy as np
 import pytest
 
-from models.network import state
-from models.network.state import MANAGED_PORT, PACKET, PORT
+from models.network import state, switch_state
+from models.network.state import PACKET, PORT
+from models.network.switch_state import MANAGED_PORT
 from models.workload import program
 from pdes.engine import event_queue
 from pdes.units import MAX_WIRE_BYTES
 
 RECORDS = {
     f"{module.__name__}.{name}": value
-    for module in (state, program, event_queue)
+    for module in (state, switch_state, program, event_queue)
     for name, value in vars(module).items()
     if isinstance(value, np.dtype)
 }

@@ -133,6 +133,29 @@ def test_selective_repeat_sends_again_less_than_go_back_n_and_in_the_same_packet
     assert_equal(engine, case.run_twin())
 
 
+@pytest.mark.parametrize("policy", ["spray", "flowlet", "adaptive"])
+def test_ways_are_drawn_by_counting_packets_not_by_the_time(policy):
+    """Design R3: the same network some time later draws the same ways."""
+    later_ps = 123_456_789
+    engine, later = (unbroken_fabric(POLICIES[policy], start_ps).run() for start_ps in (0, later_ps))
+    assert engine.ports == later.ports
+    moved = {i: (*(time_ps + later_ps for time_ps in times), marks) for i, (*times, marks) in engine.flows.items()}
+    assert moved == later.flows
+    draws = engine.model.state.buffers.inlets["n_route_draw"]
+    at_leaf = np.isin(engine.model.topology.port_dst, (8, 9)) & (engine.model.topology.port_src < 8)
+    assert (draws[at_leaf] > 0).any() and (draws[~at_leaf] == 0).all(), "where there is more than one way"
+
+
+def unbroken_fabric(policy: int, start_ps: int) -> NetworkCase:
+    """Two leaves, three spines, and messages that begin apart by more than the gap of flowlets."""
+    topology = leaf_spine(2, 3, 4, 100 * GBPS, 100 * GBPS, US, US)
+    p = make_parameters(topology, transport=TransportParameters(recovery=SELECTIVE_REPEAT))
+    flows = [(i % 4, 4 + i % 4, 30_000, start_ps + 100_000 * i + 20 * US * (i // 4)) for i in range(32)]
+    case = make_flow_case(topology, flows, p, queue_pairs="per-pair")
+    routing = RoutingParameters(policy, flowlet_gap_ps=2 * US, header=headers(topology, case.plan))
+    return replace(case, parameters=replace(p, routing=routing))
+
+
 def test_without_a_way_packets_are_dropped_where_they_come_in():
     """The only link between two switches is down, and the first switch knows it, from 10 us to 30 us."""
     links = [(0, 2, 100 * GBPS, US), (2, 3, 100 * GBPS, US), (3, 1, 100 * GBPS, US)]

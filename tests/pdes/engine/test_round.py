@@ -70,7 +70,7 @@ class Looker(Counter):
 
     def __init__(self, times_ps: list[int], look_every_ps: int, end_ps: int = NEVER, **keys) -> None:
         super().__init__(times_ps, **keys)
-        self.look_every_ps, self.end_ps = look_every_ps, end_ps
+        self.look_every_ps, self.end_ps, self.limit_ps = look_every_ps, end_ps, NEVER
         self.looks: list[tuple[int, list[int]]] = []
 
     def look(self, horizon_ps: int) -> int:

@@ -172,3 +172,28 @@ def test_a_disk_without_room_is_refused_before_the_run(tmp_path, monkeypatch):
     with pytest.raises(SimError, match=r"table t needs 112 MB in .*, where 1 MB are free"):
         RowSpool(tmp_path, "t", 2_000_000, COLUMNS)
     RowSpool(tmp_path, "t", 1000, COLUMNS, n_rank=2).close()
+
+
+@pytest.mark.parametrize(("n_rank", "memory_rows"), [(1, 10**9), (1, 0), (3, 0)])
+def test_a_table_that_turns_out_short_is_as_if_it_had_been_short_from_the_start(
+    tmp_path, monkeypatch, n_rank, memory_rows
+):
+    """10**8 rows are 5.6 GB, and nowhere is room for them."""
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=10**6))
+    n_row, written = 10**8, {"gpu": np.arange(40) * 3}
+    spools = [
+        RowSpool(tmp_path, "t", n_row, COLUMNS, rank=rank, n_rank=n_rank, memory_rows=memory_rows, least_rows=30)
+        for rank in range(n_rank)
+    ]
+    for rank, spool in enumerate(spools):
+        spool.scatter(np.arange(rank, 40, n_rank), {"gpu": written["gpu"][rank::n_rank]})
+        spool.truncate(50)
+    assert read_all(spools[0])["gpu"].tolist() == written["gpu"].tolist() + [-1] * 10
+    if not memory_rows:
+        assert (tmp_path / "t.rows").stat().st_size == 50 * 8 * len(COLUMNS)
+    with pytest.raises(CapacityError, match=r"rows 0\.\.49, but row 50"):
+        spools[0].scatter(np.array([50]), {"gpu": np.array([1])})
+    for spool in spools:
+        spool.close()
+    with pytest.raises(SimError, match="table t needs 56 MB"):
+        RowSpool(tmp_path, "t", n_row, COLUMNS, memory_rows=0, least_rows=10**6)

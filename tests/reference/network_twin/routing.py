@@ -1,6 +1,7 @@
 """Next hops by destination: a breadth-first search over the links that are known to be up, for every answer."""
 
 import math
+from collections import Counter
 from typing import Any
 
 from models.network.parameters import ADAPTIVE, ECMP, FLOWLET, SPRAY, WEIGHTED_ECMP, NetworkParameters
@@ -21,6 +22,7 @@ class Routes:
         self.changes = sorted(parameters.link_changes, key=lambda change: change.time_ps)
         self.ends = list(zip(topology.port_src.tolist(), topology.port_dst.tolist(), strict=True))
         self.flowlets: dict[tuple[int, int], tuple[int, int]] = {}  # (switch, place) -> (port, time of the last packet)
+        self.n_draw: Counter[int] = Counter()  # by ingress port
         self.known: dict[tuple[int, int, int], list[int]] = {}  # answers of `ways`, by number of changes known
 
     def header(self, route: int) -> list[int]:
@@ -64,18 +66,24 @@ class Routes:
 
     def choose(self, policy: int, node: int, route: int, in_port: int, ways: list[int], now_ps: int) -> int:
         """Which of the ways is taken; for adaptive routing, which is looked at first."""
-        drawn = int(uniform_plain(self.seed, in_port, PURPOSE_ROUTE, now_ps) * len(ways))
-        if policy in (SPRAY, ADAPTIVE) or len(ways) == 1:
-            return drawn
+        if len(ways) == 1:
+            return 0
+        if policy in (SPRAY, ADAPTIVE):
+            return self.draw(in_port, len(ways))
         if policy != FLOWLET:
             seed = (node ^ self.p.ecmp_seed) & LOW_32
             return hash_of_header(*self.header(route), seed) % len(ways)
         place = node, route % self.p.n_flowlet
         port, last_ps = self.flowlets.get(place, (-1, 0))
         if port not in ways or now_ps - last_ps > self.p.flowlet_gap_ps:
-            port = ways[drawn]
+            port = ways[self.draw(in_port, len(ways))]
         self.flowlets[place] = port, now_ps
         return ways.index(port)
+
+    def draw(self, in_port: int, n_way: int) -> int:
+        """A way at random, by the ingress port and how often was drawn for what came in there."""
+        self.n_draw[in_port] += 1
+        return int(uniform_plain(self.seed, in_port, PURPOSE_ROUTE, self.n_draw[in_port] - 1) * n_way)
 
 
 def hash_of_header(src: int, dst: int, sport: int, dport: int, seed: int) -> int:

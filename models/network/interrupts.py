@@ -1,0 +1,74 @@
+"""What ends a freeze in the middle of a round (design R9): a message posted on a way through a frozen port.
+
+The queue pair's logical process stops at that instant and goes on in the next round, after the frozen network partition
+has been thawed. Nothing that it would send could have been seen by another logical process within the round.
+"""
+
+import numpy as np
+
+from models.network.state import N_FROZEN_PORT, N_INTERRUPT, N_STOPPED, Fabric, Nic
+from pdes.engine.jit import step_kernel
+from pdes.engine.time_index import NEVER, set_time
+
+
+@step_kernel
+def passes_frozen_port(path_port, frozen_port, first_row):
+    """Whether a path, from its first row of path_port to its end, has a frozen port."""
+    row = first_row
+    port = np.int64(path_port[np.uint64(row)])
+    while port >= 0:
+        if frozen_port[np.uint64(port)]:
+            return True
+        row += 1
+        port = np.int64(path_port[np.uint64(row)])
+    return port != -1  # a way that switches choose may lead anywhere
+
+
+@step_kernel
+def is_interrupt(fabric: Fabric, nic: Nic, record):
+    """Whether something newly posted on a queue pair (its record) meets a frozen port, on its way or its ACKs'."""
+    if fabric.counters[N_FROZEN_PORT] == 0 or record.is_frozen:
+        return False
+    if passes_frozen_port(fabric.path_port, nic.frozen_port, np.int64(record.data_path)):
+        return True
+    return passes_frozen_port(fabric.path_port, nic.frozen_port, np.int64(record.ack_path))
+
+
+@step_kernel
+def interrupt(fabric: Fabric, nic: Nic, record, pair, now_ps):
+    """Note that a queue pair has to send from now_ps on through frozen ports, and stop its logical process."""
+    counters = fabric.counters
+    if nic.interrupt_ps[np.uint64(pair)] == NEVER:
+        nic.interrupted[np.uint64(counters[N_INTERRUPT])] = pair
+        nic.interrupt_ps[np.uint64(pair)] = now_ps
+        counters[N_INTERRUPT] += 1
+    record.next_send_ps = max(record.next_send_ps, now_ps)
+    fabric.is_stopped[np.uint64(fabric.lp_of_node[np.uint64(record.node)])] = 1
+
+
+@step_kernel
+def is_stopped(fabric: Fabric, node):
+    """Whether a node's logical process runs no further in this round."""
+    return fabric.counters[N_INTERRUPT] > 0 and fabric.is_stopped[np.uint64(fabric.lp_of_node[np.uint64(node)])] != 0
+
+
+@step_kernel
+def set_aside(fabric: Fabric, node):
+    """Take a node of a stopped logical process out of the time index until the round ends."""
+    at = np.uint64((fabric.node_time.size >> 1) + node)
+    if fabric.stopped_ps[np.uint64(node)] == NEVER:
+        fabric.stopped_node[np.uint64(fabric.counters[N_STOPPED])] = node
+        fabric.counters[N_STOPPED] += 1
+    fabric.stopped_ps[np.uint64(node)] = min(fabric.stopped_ps[np.uint64(node)], fabric.node_time[at])
+    set_time(fabric.node_time, node, NEVER)
+
+
+@step_kernel
+def put_back(fabric: Fabric):
+    """At the round's end: let the stopped nodes have their events again."""
+    for i in range(fabric.counters[N_STOPPED]):
+        node = np.int64(fabric.stopped_node[np.uint64(i)])
+        at = np.uint64((fabric.node_time.size >> 1) + node)
+        set_time(fabric.node_time, node, min(fabric.node_time[at], fabric.stopped_ps[np.uint64(node)]))
+        fabric.stopped_ps[np.uint64(node)] = NEVER
+    fabric.counters[N_STOPPED] = 0

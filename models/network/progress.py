@@ -1,0 +1,65 @@
+"""What fast-forwarding samples of the queue pairs that have something to send, at a decision instant."""
+
+import numpy as np
+
+from models.congestion.interface import FLOW_TIMER, N_TIMER
+from models.network.state import IS_NS3, Fabric, Nic
+from models.network.wire_time import transmission_ps
+from pdes.engine.jit import loop_kernel, step_kernel
+from pdes.engine.time_index import NEVER
+
+# Columns of a sample.
+(
+    PAIR,
+    ACKED_BYTE,
+    ACKED_PS,  # when that was acknowledged
+    NEXT_BYTE,
+    SENT_PS,  # when the last packet before it left
+    RATE_BPS,
+    WINDOW_BYTES,
+    MESSAGE_END,
+    IS_PLAIN,  # 1: one message is in flight, some of it is acknowledged, and there is nothing to send again
+    HAS_TIMER,  # 1: a timer of the congestion control is on
+    N_MARKED,
+) = range(11)
+N_COLUMN = 11
+
+
+@step_kernel
+def _is_plain(nic: Nic, record):
+    place = np.int64(record.first_message)
+    if place < 0 or place != record.sending_message:
+        return False
+    message = nic.messages[np.uint64(place)]
+    if record.acked_byte <= message.end_byte - message.size_bytes or record.resend_byte < record.lost_byte:
+        return False
+    is_whole = record.sacked_range < 0 and record.held_range < 0 and record.n_backoff == 0
+    return is_whole and record.high_byte == record.next_byte and record.recover_byte <= record.acked_byte
+
+
+@loop_kernel
+def sample_pairs(fabric: Fabric, nic: Nic, here, control_word, out):
+    """Write a row for every queue pair of this rank that is not done and not frozen; how many.
+
+    here: uint8[n_node], this rank's nodes. control_word: int64[], words of the control's record behind the columns.
+    out: int64[n_qp, N_COLUMN + as many]. Rows are in the order of queue pairs.
+    """
+    n_row = 0
+    for pair in range(nic.queue_pairs.size):
+        record = nic.queue_pairs[np.uint64(pair)]
+        if record.acked_byte == record.posted_end or record.is_frozen or here[np.uint64(record.node)] == 0:
+            continue
+        row = out[np.uint64(n_row)]
+        n_row += 1
+        gap_ps = transmission_ps(np.int64(record.last_size_bytes), record.rate_bps, fabric.constants[IS_NS3])
+        row[PAIR], row[ACKED_BYTE], row[ACKED_PS] = pair, record.acked_byte, nic.acked_ps[np.uint64(pair)]
+        row[NEXT_BYTE], row[SENT_PS] = record.next_byte, record.next_send_ps - gap_ps
+        row[RATE_BPS], row[WINDOW_BYTES], row[MESSAGE_END] = record.rate_bps, record.window_bytes, record.message_end
+        row[IS_PLAIN], row[N_MARKED] = _is_plain(nic, record), record.n_marked
+        row[HAS_TIMER] = 0
+        for k in range(N_TIMER):
+            if nic.control[np.uint64(pair), np.uint64(FLOW_TIMER + k)] < NEVER:
+                row[HAS_TIMER] = 1
+        for k in range(control_word.size):
+            row[np.uint64(N_COLUMN + k)] = nic.control[np.uint64(pair), np.uint64(control_word[k])]
+    return n_row

@@ -1,0 +1,87 @@
+"""Iterations that repeat: an observer that ends a workload early, once its iterations take the same time.
+
+As Arcadia fast-forwards (Meta, NSDI'26, section 6.3): some iterations are simulated, the others taken to be like them.
+Deviation: there, how many to simulate is given; here, the last of them must agree, however many that takes.
+
+Iterations have no barrier between them (design R12): GPUs are in later ones when one is done. So every stream goes on
+to the end of the last iteration that any stream has begun, and all ends as a run of that many iterations would.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from models.network.build import NetworkState
+from models.topology.graph import Topology
+from models.workload.plan import WorkloadPlan
+from models.workload.program import Work
+from pdes.engine.exchange import World
+from pdes.engine.time_index import NEVER
+
+FIRST_LOOK_PS = 10**6
+
+
+def relative_spread(times_ps: Sequence[int]) -> float:
+    """(max - min) / mean of some times, at least one."""
+    total_ps = sum(times_ps)
+    return len(times_ps) * (max(times_ps) - min(times_ps)) / total_ps if total_ps else 0.0
+
+
+class IterationWatch:
+    """One rank's part in deciding how many iterations are simulated; every rank decides the same.
+
+    It decides from whole iterations at the look instants, which the simulated times alone determine.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        plan: WorkloadPlan,
+        rank_of_node: np.ndarray,
+        world: World,
+        n_repeat: int,
+        tolerance: float,
+    ) -> None:
+        """n_repeat: how many times must agree, at least 1. tolerance: their `relative_spread`, at most."""
+        self._mine = np.flatnonzero(rank_of_node[topology.host[plan.streams["gpu"]]] == world.rank)
+        self._world, self._n_repeat, self._tolerance = world, n_repeat, tolerance
+        self._end_ps = [0]  # of the whole iterations, behind the start
+        self.n_iteration = plan.n_iteration  # that are simulated, unless the run ends before
+        self.agreed_ps: tuple[int, ...] = ()  # the times that made it fewer than the plan's
+        self.due_ps = FIRST_LOOK_PS
+
+    def look(self, state: NetworkState, horizon_ps: int) -> bool:
+        """End the workload behind what has begun if the last times agree. Never ends the run itself."""
+        n_done, n_begun = self._progress(state.work)
+        self._learn_ends(state.work, n_done)
+        last = tuple(np.diff(self._end_ps[-1 - self._n_repeat :]).tolist())
+        is_open = n_begun < self.n_iteration
+        if is_open and len(last) == self._n_repeat and relative_spread(last) <= self._tolerance:
+            self.n_iteration, self.agreed_ps, is_open = n_begun, last, False
+            state.work.streams["n_iteration"] = n_begun
+        self.due_ps = self._next_look_ps(horizon_ps) if is_open else NEVER
+        return False
+
+    def _progress(self, work: Work) -> tuple[int, int]:
+        """(iterations that every stream has behind it, iterations that some stream has begun), of all ranks."""
+        iteration = work.streams["iteration"][self._mine]
+        own = (int(iteration.min(initial=self.n_iteration)), int(iteration.max(initial=0)))
+        parts = self._world.allgather(own)
+        return min(part[0] for part in parts), min(self.n_iteration, 1 + max(part[1] for part in parts))
+
+    def _learn_ends(self, work: Work, n_done: int) -> None:
+        n_known = len(self._end_ps) - 1
+        if n_done > n_known:
+            parts = self._world.allgather(work.iteration_end_ps[n_known:n_done])
+            self._end_ps += np.max(parts, axis=0).tolist()
+
+    def _next_look_ps(self, horizon_ps: int) -> int:
+        """Just after the next iteration should have ended; every eighth of an iteration when that has passed.
+
+        Before one has ended, instants that are an eighth of the run apart.
+        """
+        if len(self._end_ps) == 1:
+            return horizon_ps + max(1, horizon_ps // 8)
+        time_ps = self._end_ps[-1] - self._end_ps[-2]
+        expected_ps = self._end_ps[-1] + time_ps + time_ps // 64
+        return expected_ps if expected_ps > horizon_ps else horizon_ps + max(1, time_ps // 8)

@@ -1,0 +1,85 @@
+"""What results say of iterations that were not simulated, because those before them repeat.
+
+In `result.json`, "fast_forward" has the counts; tables and the other counts hold what was simulated, times go on to the
+end of the last iteration.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from pdes.units import format_duration
+
+
+class Iterations(NamedTuple):
+    """The whole iterations of a run."""
+
+    time_ps: list[int]  # of those that were simulated, then of the others
+    n_simulated: int
+    extrapolated_ps: int  # from the end of what was simulated to the end of the run
+    spread: float | None  # (max - min) / mean of the times that were compared last; None: there were too few
+
+    def facts(self) -> dict[str, Any]:
+        """What they put under "fast_forward" in `result.json`."""
+        return {
+            "iterations_simulated": self.n_simulated,
+            "iterations_extrapolated": len(self.time_ps) - self.n_simulated,
+            "iteration_spread": self.spread,
+            "extrapolated_time_ps": self.extrapolated_ps,
+        }
+
+
+def extrapolate(
+    simulated_ps: Sequence[int],
+    agreed_ps: Sequence[int],
+    n_left: int,
+    last_ps: int,
+    stop_ps: int | None,
+    spread: float | None,
+) -> Iterations:
+    """Add the iterations that were left out, each as long as the mean of those that agree (rounded down).
+
+    simulated_ps: times of the whole simulated iterations. agreed_ps: empty if nothing was left out. n_left: how many
+    were. last_ps: end of the simulation. stop_ps: of the config: an iteration that would end later has no time.
+    """
+    if not agreed_ps:
+        return Iterations(list(simulated_ps), len(simulated_ps), 0, spread)
+    each_ps, n = sum(agreed_ps) // len(agreed_ps), n_left
+    end_ps = last_ps + n_left * each_ps
+    if stop_ps is not None:
+        n = min(n_left, (stop_ps - sum(simulated_ps)) // max(each_ps, 1))
+        end_ps = min(end_ps, stop_ps)
+    return Iterations([*simulated_ps, *[each_ps] * n], len(simulated_ps), end_ps - last_ps, spread)
+
+
+def simulated_ps(result: Mapping[str, Any]) -> int:
+    """How much time was simulated, without what was extrapolated. result: as in `result.json`."""
+    return result["simulated_time_ps"] - result.get("fast_forward", {}).get("extrapolated_time_ps", 0)
+
+
+def last_simulated(result: Mapping[str, Any]) -> int:
+    """The last whole iteration that the tables hold, -1 if none."""
+    n_all = len(result.get("iteration_time_ps") or [])
+    return min(n_all, result.get("fast_forward", {}).get("iterations_simulated", n_all)) - 1
+
+
+def simulated_text(result: Mapping[str, Any]) -> str:
+    """How much time was simulated, in words."""
+    text = f"Simulated {format_duration(simulated_ps(result), 4)}"
+    if simulated_ps(result) < result["simulated_time_ps"]:
+        text += f", extrapolated to {format_duration(result['simulated_time_ps'], 4)}"
+    return text
+
+
+def iterations_text(result: Mapping[str, Any]) -> str:
+    """The line of the summary, "" if there is nothing to say."""
+    facts = result.get("fast_forward", {})
+    if facts.get("iteration_spread") is None:
+        return ""
+    spread, n_left = f"{100 * facts['iteration_spread']:.2g} %", facts["iterations_extrapolated"]
+    if not n_left:
+        return f"Iterations: all simulated; the last times compared differ by {spread}"
+    n_all = facts["iterations_simulated"] + n_left
+    return (
+        f"Iterations: {facts['iterations_simulated']:,} of {n_all:,} simulated, {n_left:,} extrapolated from times "
+        f"that differ by {spread}; tables and counts are of those simulated"
+    )

@@ -1,0 +1,1 @@
+"""Fast-forwarding of steady network partitions (Wormhole, NSDI 2026)."""
