@@ -13,11 +13,15 @@ from pdes.scenario import training_job
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 SMALL = ("allreduce", "fat-tree-flows", "incast", "quickstart")
 LARGE = ("hpcc-fabric",)  # about half a minute: planned here, and run by bench/hpcc_fabric.py
-WORMHOLE_TABLE_1 = [  # layers, hidden size, GPUs, (TP, DP, PP)
-    ("gpt-7b-64", 32, 4096, 64, (8, 4, 2)),
-    ("gpt-13b-128", 40, 5120, 128, (8, 4, 4)),
-    ("gpt-22b-256", 48, 6144, 256, (8, 8, 4)),
-    ("gpt-175b-1024", 96, 12288, 1024, (8, 16, 8)),
+WORMHOLE_TABLE_1 = [  # layers, hidden size, experts, GPUs, (TP, EP, DP, PP)
+    ("gpt-7b-64", 32, 4096, 1, 64, (8, 1, 4, 2)),
+    ("gpt-13b-128", 40, 5120, 1, 128, (8, 1, 4, 4)),
+    ("gpt-22b-256", 48, 6144, 1, 256, (8, 1, 8, 4)),
+    ("gpt-175b-1024", 96, 12288, 1, 1024, (8, 1, 16, 8)),
+    ("moe-8x7b-64", 32, 4096, 8, 64, (8, 8, 4, 2)),
+    ("moe-8x13b-128", 40, 5120, 8, 128, (8, 8, 4, 4)),
+    ("moe-8x22b-256", 48, 6144, 8, 256, (8, 8, 8, 4)),
+    ("moe-32x22b-1024", 48, 6144, 32, 1024, (8, 8, 16, 8)),
 ]
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.toml"))
 
@@ -45,9 +49,9 @@ def test_an_example_can_be_planned(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(("name", "layers", "hidden", "gpus", "sizes"), WORMHOLE_TABLE_1)
-def test_the_gpt_examples_are_the_rows_of_wormholes_table_1(
-    name: str, layers: int, hidden: int, gpus: int, sizes: tuple[int, int, int]
+@pytest.mark.parametrize(("name", "layers", "hidden", "experts", "gpus", "sizes"), WORMHOLE_TABLE_1)
+def test_the_large_examples_are_the_rows_of_wormholes_table_1(
+    name: str, layers: int, hidden: int, experts: int, gpus: int, sizes: tuple[int, int, int, int]
 ) -> None:
     config = load_config(EXAMPLES / f"{name}.toml")
     topology, workload = config.topology, config.workload
@@ -56,7 +60,8 @@ def test_the_gpt_examples_are_the_rows_of_wormholes_table_1(
     assert (job.model.n_layer, job.model.hidden, job.model.vocabulary, job.model.sequence) == (
         *(layers, hidden, 51200, 2048),
     )
-    assert (job.tp, job.dp, job.pp) == sizes and gpus == job.tp * job.dp * job.pp
+    assert (job.model.n_expert, job.model.top_k) == (experts, 2)
+    assert (job.tp, job.ep, job.dp, job.pp) == sizes and gpus == job.tp * job.dp * job.pp
     assert (job.microbatch, job.microbatches, job.tp_packets) == (1, job.pp, False)
     assert topology.model_dump() == {
         **{"kind": "roft", "gpus": gpus, "gpus_per_server": 8, "servers_per_rail_switch": 32},

@@ -22,6 +22,7 @@ from models.congestion.source import Source, handler_of
 from pdes.errors import ConfigError
 from pdes.units import QuantityError
 
+MOVING = ("times", "sequences", "hop_counts", "paths")  # what a skip, or another place in the network, changes
 ATTRIBUTES = {  # what a class may define: what its value has to be
     "header_bytes": "a whole number of bytes, 0..1000",
     "needs": f"a tuple of {', '.join(NEEDS)}",
@@ -34,6 +35,8 @@ ATTRIBUTES = {  # what a class may define: what its value has to be
     "state": "a dictionary",
     "times": "a tuple of names of state that hold an instant",
     "sequences": "a tuple of names of state that hold a byte of the flow's stream",
+    "hop_counts": "a tuple of names of state that hold a hop's hop_tx_bytes, one element per hop",
+    "paths": "a tuple of names of state that hold a path_id",
 }
 
 
@@ -65,7 +68,7 @@ def _is_fine(name: str, value: Any) -> bool:
             return isinstance(value, tuple) and set(value) <= set(NEEDS)
         if name == "window":
             return value in WINDOWS
-        if name in ("times", "sequences"):
+        if name in MOVING:
             return isinstance(value, tuple) and all(isinstance(state, str) for state in value)
         if name == "controls_window":
             return isinstance(value, bool)
@@ -91,7 +94,7 @@ def _check_state(control: type, where: str) -> None:
 def _check_moving(control: type, where: str) -> None:
     """What a skip moves is state, and whole numbers."""
     state = getattr(control, "state", {})
-    for kind in ("times", "sequences"):
+    for kind in MOVING:
         for name in getattr(control, kind, ()):
             if name not in state:
                 raise ConfigError(where, f'{kind} has "{name}"', nearest(name, list(state)))

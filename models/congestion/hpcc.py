@@ -16,6 +16,8 @@ class Hpcc:
 
     times = ("hop_time_ps",)
     sequences = ("last_update",)
+    hop_counts = ("hop_tx_bytes",)
+    paths = ("path_id",)
     header_bytes = 42
     needs = ("int",)
     window = "max-bdp"

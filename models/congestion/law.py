@@ -103,6 +103,20 @@ class Law:
         return words[0], words[1]
 
     @property
+    def word_kinds(self) -> tuple[list[str], list[int]]:
+        """What each word of a flow's record is: "instant", "place" in the stream, "hop" count, "path" or "raw"; and of
+        a hop's count which hop it is of."""
+        n_word = self.flow_dtype.itemsize // 8
+        kinds, hops = ["raw"] * n_word, [0] * n_word
+        for attribute, kind in (("times", "instant"), ("sequences", "place"), ("hop_counts", "hop"), ("paths", "path")):
+            for name in getattr(self.control, attribute, ()):
+                for k, word in enumerate(self._words_of(name)):
+                    kinds[word], hops[word] = kind, k
+        for k in range(N_TIMER):
+            kinds[FLOW_TIMER + k] = "instant"
+        return kinds, hops
+
+    @property
     def float_words(self) -> list[int]:
         """Words of a flow's record that hold floats: averages, which may still move when the rate does not."""
         names = [name for name in _state(self.control) if self.flow_dtype[name].base.kind == "f"]

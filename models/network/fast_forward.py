@@ -4,24 +4,35 @@ Every rank gathers what its active queue pairs have got done, all ranks decide a
 and thaws its own part (`freeze`).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from models.network.build import NetworkState, QueuePairs, is_managed
 from models.network.freeze import Hidden, hide, show
+from models.network.memo_states import Member, MemoStates, why_no_memo
 from models.network.parameters import NetworkParameters
-from models.network.progress import N_COLUMN, sample_pairs
+from models.network.path_queues import PathQueues
+from models.network.progress import ACKED_BYTE, N_COLUMN, PAIR, sample_pairs
 from models.network.state import ACK_BYTES, HEADER_BYTES, N_INTERRUPT, PAYLOAD_BYTES
 from models.topology.graph import Topology
 from pdes.engine.exchange import World
 from pdes.engine.time_index import NEVER
 from pdes.wormhole.controller import Controller, Counters, Freeze, compile_partitions
-from pdes.wormhole.steady import Settings
+from pdes.wormhole.criterion import Choice, Network, make_criterion, report, resolve
+from pdes.wormhole.memo import Entry, Memo, Replay
 
 if TYPE_CHECKING:
     from models.network.model import NetworkModel
+
+
+WATCHED = 2  # of nic.frozen_port
+
+
+def _cannot_grow() -> NetworkState:
+    raise AssertionError("the model has not said how its pool of packets grows")
 
 
 @dataclass
@@ -44,7 +55,7 @@ class FastForward:
         n_pair = len(pairs.pair_of_row)
         self._rows = np.zeros((n_pair, N_COLUMN + len(control_words)), np.int64)
         self._control_word = np.array(control_words, np.int64)
-        self._hidden = Hidden(
+        self.hidden = Hidden(
             link_head=np.full(topology.n_port, -1, np.int32),
             port_src=topology.port_src.astype(np.int64),
             is_managed=np.array([is_managed], np.int64),
@@ -54,8 +65,12 @@ class FastForward:
             advance_bytes=np.zeros(n_pair, np.int64),
         )
         self._sends_here = here[topology.port_src]
-        self.skipped = Skipped(0, 0, np.zeros(topology.n_port, np.int64))
+        self._skipped_packets, self._skipped_flow_ps = np.zeros(n_pair, np.int64), 0
         self.limit_ps = NEVER
+        self.states: MemoStates | None = None  # where the memo is used
+        self.grow: Callable[[], NetworkState] = _cannot_grow
+        self.queues: PathQueues | None = None  # of samples, where the criterion looks at them
+        self.criterion: dict[str, Any] = {}  # what the results say of it
 
     @property
     def counters(self) -> Counters:
@@ -65,33 +80,107 @@ class FastForward:
     @property
     def link_head(self) -> np.ndarray:
         """int32[n_port]: the first packet on each frozen port's link, for `verify_network`."""
-        return self._hidden.link_head
+        return self.hidden.link_head
 
     def compile(self, state: NetworkState) -> None:
         """Compile what a look needs, or load it from the cache. Nothing is active yet."""
         none = np.zeros(0, np.int64)
-        hide(state.fabric, state.buffers, state.nic, self._hidden, none, none)
-        show(state.fabric, state.buffers, state.nic, self._hidden, none, none, 0)
-        sample_pairs(state.fabric, state.nic, self._hidden.here, self._control_word, self._rows)
+        hide(state.fabric, state.buffers, state.nic, self.hidden, none, none)
+        show(state.fabric, state.buffers, state.nic, self.hidden, none, none, 0)
+        sample_pairs(state.fabric, state.nic, self.hidden.here, self._control_word, self._rows)
         compile_partitions()
+        self._controller.criterion.compile()
+        if self.states is not None:
+            self.states.compile(state)
+        if self.queues is not None:
+            self.queues.sample_own(state.fabric, state.nic, none)
 
     def look(self, state: NetworkState, horizon_ps: int) -> int:
         """Thaw what has to be thawed, freeze what is steady; the instant of the next look."""
         interrupts = self._take_interrupts(state)
         for freeze, at_ps in self._controller.ends(horizon_ps, interrupts):
             self._thaw(state, freeze, at_ps)
-        if horizon_ps >= self._controller.next_look_ps:
+        for replay in self._controller.due(horizon_ps):
+            if replay.entry is not None:
+                state = self._take_over(state, replay, replay.entry, horizon_ps)
+        if horizon_ps >= min(self._controller.next_look_ps, self._controller.first_end_ps):
             self._decide(state, horizon_ps)
+        if self.states is not None:
+            self._watch(state)
         self.limit_ps = self._controller.first_end_ps
         return min(self._controller.next_look_ps, self.limit_ps)
 
     def _decide(self, state: NetworkState, horizon_ps: int) -> None:
-        n_row = sample_pairs(state.fabric, state.nic, self._hidden.here, self._control_word, self._rows)
+        n_row = sample_pairs(state.fabric, state.nic, self.hidden.here, self._control_word, self._rows)
         rows = np.concatenate(self._world.allgather(self._rows[:n_row]))
         if self._world.size > 1:
             rows = rows[np.argsort(rows[:, 0], kind="stable")]
+        if self.queues is not None:
+            rows = np.hstack([rows, self.queues.sample(state.fabric, state.nic, rows[:, PAIR].copy())])
         for freeze in self._controller.decide(horizon_ps, rows):
             self._freeze(state, freeze)
+        if self.states is not None:
+            self._replay(state, rows, horizon_ps)
+
+    def _replay(self, state: NetworkState, rows: np.ndarray, now_ps: int) -> None:
+        """Let followers take over what their leaders have come to, and key what is fresh."""
+        control = self._controller
+        over = control.over(now_ps, rows)
+        for replay in control.stranded:
+            self._thaw(state, replay, now_ps)
+            control.replace(replay, None)
+        control.stranded = []
+        members = [(e.pairs, e.ports, mine[:, ACKED_BYTE].copy()) for e, _, mine in over]
+        for (episode, freeze, mine), (words, n_draw) in zip(over, self._states(state, members, now_ps), strict=True):
+            progress = None
+            if freeze is not None:
+                progress = (freeze.period_ps, freeze.n_period, freeze.done_packets, freeze.done_ps, freeze.marked)
+            entry = episode.entry(now_ps, mine, words, n_draw, progress)
+            self._memo.end(episode, entry)
+            for follower in episode.followers:
+                if entry.n_draw == 0:
+                    state = self._take_over(state, follower, entry, now_ps)
+                else:
+                    self._thaw(state, follower, now_ps)
+                    control.replace(follower, None)
+        fresh = control.fresh
+        members = [(f.pairs, f.ports, f.rows[:, ACKED_BYTE].copy()) for f in fresh]
+        found = self._states(state, members, now_ps)
+        keys = [(self._key(state, m, words), n) for m, (words, n) in zip(members, found, strict=True)]
+        for replay in control.keyed(now_ps, keys):
+            self._freeze(state, replay)
+
+    def _states(self, state: NetworkState, members: list[Member], now_ps: int) -> list[tuple[np.ndarray, int]]:
+        return self.states.states(state, members, now_ps) if self.states is not None else []
+
+    def _key(self, state: NetworkState, member: Member, words: np.ndarray) -> bytes:
+        return self.states.key(state, member, words) if self.states is not None else b""
+
+    @property
+    def _memo(self) -> Memo:
+        assert self._controller.memo is not None
+        return self._controller.memo
+
+    def _watch(self, state: NetworkState) -> None:
+        """Have it noted when somebody comes to the ports of a network partition that others wait for."""
+        frozen_port = state.nic.frozen_port
+        frozen_port[frozen_port == WATCHED] = 0
+        for episode in self._memo.running.values():
+            if episode.followers:
+                frozen_port[episode.ports] = WATCHED
+
+    def _take_over(self, state: NetworkState, replay: Replay, entry: Entry, now_ps: int) -> NetworkState:
+        """A network partition that stood still comes to what an entry says: it goes on, or is frozen."""
+        assert self.states is not None
+        base = replay.done_byte + entry.done_bytes
+        state = self.states.put(state, (replay.pairs, replay.ports, base), now_ps, entry.words, self.grow)
+        packets = entry.done_bytes // int(state.fabric.constants[PAYLOAD_BYTES])
+        self._credit(state, replay.pairs, packets, entry.marked, entry.duration_ps)
+        freeze = self._controller.steady_after(replay, entry, now_ps)
+        if freeze is None:
+            show(state.fabric, state.buffers, state.nic, self.hidden, replay.pairs, replay.ports, 0)
+        self._controller.replace(replay, freeze)
+        return state
 
     @property
     def next_look_ps(self) -> int:
@@ -108,50 +197,78 @@ class FastForward:
         state.fabric.is_stopped[:] = 0
         return {pair: at_ps for part in self._world.allgather(own) for pair, at_ps in part.items()}
 
-    def _freeze(self, state: NetworkState, freeze: Freeze) -> None:
-        hide(state.fabric, state.buffers, state.nic, self._hidden, freeze.pairs, freeze.ports)
+    def _freeze(self, state: NetworkState, freeze: Freeze | Replay) -> None:
+        hide(state.fabric, state.buffers, state.nic, self.hidden, freeze.pairs, freeze.ports)
 
-    def _thaw(self, state: NetworkState, freeze: Freeze, at_ps: int) -> None:
+    def _thaw(self, state: NetworkState, freeze: Freeze | Replay, at_ps: int) -> None:
         """Let a frozen partition go on as if it had run on from the freeze, by whole periods up to at_ps."""
         fabric, nic = state.fabric, state.nic
         shift_ps, packets, marked = freeze.progress(at_ps)
         payload = int(fabric.constants[PAYLOAD_BYTES])
-        self._hidden.advance_bytes[freeze.pairs] = packets * payload
-        show(fabric, state.buffers, nic, self._hidden, freeze.pairs, freeze.ports, shift_ps)
-        nic.queue_pairs["n_marked"][freeze.pairs] += marked.astype(np.int32)
-        self._count(state, freeze.pairs, packets)
-        self.skipped.flow_ps += shift_ps * int(self._hidden.here[nic.queue_pairs["node"][freeze.pairs]].sum())
+        self.hidden.advance_bytes[freeze.pairs] = packets * payload
+        show(fabric, state.buffers, nic, self.hidden, freeze.pairs, freeze.ports, shift_ps)
+        self.hidden.advance_bytes[freeze.pairs] = 0  # what is left of them on other ways is not theirs
+        self._credit(state, freeze.pairs, packets, marked, shift_ps)
 
-    def _count(self, state: NetworkState, pairs: np.ndarray, packets: np.ndarray) -> None:
-        """Hops and bytes that the skipped packets would have made on this rank's ports."""
-        constants, path = state.fabric.constants, state.fabric.path_port
+    def _credit(
+        self, state: NetworkState, pairs: np.ndarray, packets: np.ndarray, marked: np.ndarray, time_ps: int
+    ) -> None:
+        """Count what queue pairs have got done without being simulated."""
+        table = state.nic.queue_pairs
+        table["n_marked"][pairs] += marked.astype(np.int32)
+        self._skipped_packets[pairs] += packets
+        self._skipped_flow_ps += time_ps * int(self.hidden.here[table["node"][pairs]].sum())
+
+    def skipped(self, state: NetworkState) -> Skipped:
+        """What this rank's hosts and ports were spared so far."""
+        constants, path, packets = state.fabric.constants, state.fabric.path_port, self._skipped_packets
         sizes = (int(constants[PAYLOAD_BYTES] + constants[HEADER_BYTES]), int(constants[ACK_BYTES]))
-        for pair, n_packet in zip(pairs.tolist(), packets.tolist(), strict=True):
+        port_bytes, hops = np.zeros(len(self._sends_here), np.int64), 0
+        for pair in np.flatnonzero(packets).tolist():
             record = state.nic.queue_pairs[pair]
             for first, size_bytes in zip((record["data_path"], record["ack_path"]), sizes, strict=True):
                 ports = path_ports(path, int(first))
                 ports = ports[self._sends_here[ports]]
-                self.skipped.packet_hops += n_packet * len(ports)
-                self.skipped.port_bytes[ports] += n_packet * size_bytes
+                hops += int(packets[pair]) * len(ports)
+                port_bytes[ports] += int(packets[pair]) * size_bytes
+        return Skipped(hops, self._skipped_flow_ps, port_bytes)
 
 
 def make_fast_forward(
     topology: Topology, model: "NetworkModel", parameters: NetworkParameters, world: World, base_rtt_ps: int,
-    stop_ps: int | None,
+    stop_ps: int | None, choice: Choice | None = None, mode: str = "full",
 ) -> FastForward | None:  # fmt: skip
-    """The part of one rank; None where nothing can be skipped, see `why_not`. base_rtt_ps: the longest of any pair."""
+    """The part of one rank; None where nothing can be skipped, see `why_not`.
+
+    base_rtt_ps: the longest of any pair. choice: what says that flows are steady; None: the default.
+    """
     words = parameters.law.moving_words
     if words is None or why_not(parameters):
         return None
     pairs = model.pairs
     start, port_of = _ports_of_pairs(pairs)
-    settings = Settings(2 * base_rtt_ps, parameters.payload_bytes)
     floats = parameters.law.float_words
     known_ps = sorted({change.time_ps for change in parameters.link_changes} | ({stop_ps} if stop_ps else set()))
     n_kept = (len(floats), len(words[1]))
-    controller = Controller(start, port_of, topology.n_port, settings, n_kept, np.array(known_ps, np.int64))
+    rates_bps = topology.port_rate_bps[pairs.port if len(pairs.port) else slice(None)]
+    slowest_bps, fastest_bps = (int(rate_bps) for rate_bps in (rates_bps.min(), rates_bps.max()))
+    network = Network(base_rtt_ps, slowest_bps, fastest_bps, parameters.payload_bytes)
+    choice = resolve(choice or Choice(), network)
+    n_hop = int(np.diff(pairs.path_start)[::2].max(initial=2)) - 1  # without the end mark
+    criterion = make_criterion(choice, network, len(pairs.pair_of_row), n_kept, n_hop)
+    controller = Controller(start, port_of, topology.n_port, criterion, np.array(known_ps, np.int64))
     here = model.rank_of_node == world.rank
-    return FastForward(topology, pairs, controller, world, here, words, floats + words[1], is_managed(parameters))
+    fast = FastForward(topology, pairs, controller, world, here, words, floats + words[1], is_managed(parameters))
+    fast.criterion = report(choice, network)
+    controller.skips_steady = mode != "memo"
+    if mode != "steady" and not why_no_memo(parameters, model.state.fabric.constants):
+        controller.memo = Memo(
+            model.state.nic.queue_pairs["line_rate_bps"].copy(), criterion.settings.look_ps, parameters.payload_bytes
+        )
+        fast.states = MemoStates(topology, parameters, world, fast.hidden, (start, port_of))
+    if choice.needs_queues:
+        fast.queues = PathQueues(n_hop, here[topology.port_src], world)
+    return fast
 
 
 def _ports_of_pairs(pairs: QueuePairs) -> tuple[np.ndarray, np.ndarray]:

@@ -20,11 +20,15 @@ from models.network.state import (
     EXTRA_HOPS,
     EXTRA_N_HOP,
     EXTRA_SENT_PS,
+    FLAG_ACK,
+    FLAG_FRAME,
+    IS_SELECTIVE,
     N_EXTRA,
     N_FROZEN_PORT,
     N_HOP_MASK,
     N_QUEUE,
     NOT_CHAINED,
+    SACK_COLUMN,
     TELEMETRY,
     TELEMETRY_INT,
     TELEMETRY_PINT,
@@ -132,7 +136,7 @@ def _chain_without_frozen(fabric: Fabric, nic: Nic, node_id):
     while port >= 0:
         info = fabric.port_info[np.uint64(port)]
         following = np.int64(info.wait_next)
-        if nic.frozen_port[np.uint64(port)]:
+        if nic.frozen_port[np.uint64(port)] == 1:
             info.wait_next = NOT_CHAINED
         else:
             info.wait_next = kept
@@ -181,12 +185,22 @@ def _stop_timers(fabric: Fabric, nic: Nic, record):
 
 @step_kernel
 def _shift_packet(fabric: Fabric, hidden: Hidden, packet, shift_ps):
-    """Advance a packet's sequence number and the instants that it carries."""
+    """Advance a packet's sequence number, the instants that it carries, and the bytes that it names."""
     item, constants = fabric.packets[np.uint64(packet)], fabric.constants
-    item.sequence += hidden.advance_bytes[np.uint64(item.queue_pair)]
+    if item.bits & FLAG_FRAME:
+        return
+    advance_bytes = hidden.advance_bytes[np.uint64(item.queue_pair)]
+    item.sequence += advance_bytes
     if constants[N_EXTRA] == 0:
         return
     words = fabric.extra[np.uint64(packet)]
+    if constants[IS_SELECTIVE] and item.bits & FLAG_ACK:
+        sack = np.uint64(constants[SACK_COLUMN])
+        if words[sack + np.uint64(1)] > 0:
+            words[sack] += advance_bytes
+            words[sack + np.uint64(1)] += advance_bytes
+    if constants[IS_SELECTIVE] and constants[SACK_COLUMN] == 0:
+        return
     words[EXTRA_SENT_PS] += shift_ps
     if constants[TELEMETRY] == TELEMETRY_INT:
         n_hop = min(words[EXTRA_N_HOP] & N_HOP_MASK, (words.size - EXTRA_HOPS) // WORDS_PER_HOP)
@@ -206,10 +220,11 @@ def _shift_chain(fabric: Fabric, hidden: Hidden, first, shift_ps, is_on_wire):
 
 
 @step_kernel
-def _shift_waiting(fabric: Fabric, buffers: Buffers, hidden: Hidden, port, shift_ps):
-    """The packets that wait at a port."""
+def _shift_waiting(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, port, shift_ps):
+    """The packets that wait at a port, and since when it has been paused, if it is."""
     at_switch = fabric.nodes[np.uint64(hidden.port_src[np.uint64(port)])].is_switch
     if at_switch and hidden.is_managed[0]:
+        buffers.egress[np.uint64(port)].paused_since_ps += shift_ps
         n_queue = fabric.constants[N_QUEUE]
         for i_queue in range(n_queue):
             if (buffers.managed[np.uint64(port)].waiting >> i_queue) & 1:
@@ -218,6 +233,7 @@ def _shift_waiting(fabric: Fabric, buffers: Buffers, hidden: Hidden, port, shift
         if fabric.constants[TELEMETRY] == TELEMETRY_PINT:
             buffers.utilisation[np.uint64(port), 1] += shift_ps
         return
+    nic.nic_ports[np.uint64(port)].paused_since_ps += shift_ps
     plain = fabric.ports[np.uint64(port)]
     _shift_chain(fabric, hidden, plain.ack_head, shift_ps, False)
     _shift_chain(fabric, hidden, plain.data_head, shift_ps, False)
@@ -226,6 +242,17 @@ def _shift_waiting(fabric: Fabric, buffers: Buffers, hidden: Hidden, port, shift
 @step_kernel
 def _later(time_ps, shift_ps):
     return time_ps + shift_ps if time_ps < NEVER else time_ps
+
+
+@step_kernel
+def _shift_ranges(nic: Nic, first, advance_bytes):
+    """What a receiver holds out of order, or a sender knows of it."""
+    place = np.int64(first)
+    while place >= 0:
+        item = nic.ranges[np.uint64(place)]
+        item.first_byte += advance_bytes
+        item.end_byte += advance_bytes
+        place = np.int64(item.next)
 
 
 @step_kernel
@@ -238,6 +265,9 @@ def _shift_pair(nic: Nic, hidden: Hidden, pair, shift_ps):
     record.expected_byte += advance_bytes
     record.sent_bytes += advance_bytes
     record.received_bytes += advance_bytes
+    record.nack_byte += advance_bytes
+    _shift_ranges(nic, record.held_range, advance_bytes)
+    _shift_ranges(nic, record.sacked_range, advance_bytes)
     record.next_send_ps += shift_ps
     record.deadline_ps = _later(record.deadline_ps, shift_ps)
     record.check_ps = _later(record.check_ps, shift_ps)
@@ -262,7 +292,7 @@ def _show_port(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, port,
         _mark_link(fabric, port, True)
         _shift_chain(fabric, hidden, record.link_head, shift_ps, True)
     record.free_at_ps += shift_ps
-    _shift_waiting(fabric, buffers, hidden, port, shift_ps)
+    _shift_waiting(fabric, buffers, nic, hidden, port, shift_ps)
     node = fabric.nodes[np.uint64(hidden.port_src[np.uint64(port)])]
     if node.is_switch and _waits(fabric, buffers, hidden.is_managed[0], port)[0] and info.wait_next == NOT_CHAINED:
         info.wait_next = node.wait_head

@@ -286,7 +286,7 @@ def run_hosts(fabric: Fabric, buffers: Buffers, nic: Nic, work: Work, rows: Rows
                 is_event = fire_timer(nic, node, counters, constants, pair, now_ps)
                 port = np.int64(queue_pairs[np.uint64(pair)].port)
                 set_ready(nic_ports, queue_pairs, ready, pair)
-                if constants[IS_NS3]:
+                if constants[IS_NS3] or nic.frozen_port[np.uint64(port)] == 1:  # the timeout of one that has ended
                     port = -1
             else:
                 resumed = _first_awake(work, node, now_ps)

@@ -13,35 +13,41 @@ from pdes.engine.time_index import NEVER, set_time
 
 @step_kernel
 def passes_frozen_port(path_port, frozen_port, first_row):
-    """Whether a path, from its first row of path_port to its end, has a frozen port."""
-    row = first_row
+    """Whether a path, from its first row of path_port to its end, has a frozen port (1), or else a watched one (2)."""
+    row, found = first_row, 0
     port = np.int64(path_port[np.uint64(row)])
     while port >= 0:
-        if frozen_port[np.uint64(port)]:
-            return True
+        kind = np.int64(frozen_port[np.uint64(port)])
+        if kind == 1:
+            return 1
+        found = max(found, kind)
         row += 1
         port = np.int64(path_port[np.uint64(row)])
-    return port != -1  # a way that switches choose may lead anywhere
+    return found if port == -1 else 1  # a way that switches choose may lead anywhere
 
 
 @step_kernel
-def is_interrupt(fabric: Fabric, nic: Nic, record):
-    """Whether something newly posted on a queue pair (its record) meets a frozen port, on its way or its ACKs'."""
-    if fabric.counters[N_FROZEN_PORT] == 0 or record.is_frozen:
-        return False
-    if passes_frozen_port(fabric.path_port, nic.frozen_port, np.int64(record.data_path)):
-        return True
-    return passes_frozen_port(fabric.path_port, nic.frozen_port, np.int64(record.ack_path))
+def meets_frozen(fabric: Fabric, nic: Nic, record):
+    """Whether what is posted on an idle queue pair (its record) meets a frozen port, on its way or its ACKs' (1), or
+    else one of a network partition that others wait for (2)."""
+    if fabric.counters[N_FROZEN_PORT] == 0:
+        return 0
+    data = passes_frozen_port(fabric.path_port, nic.frozen_port, np.int64(record.data_path))
+    acks = passes_frozen_port(fabric.path_port, nic.frozen_port, np.int64(record.ack_path))
+    return min(data, acks) if data > 0 and acks > 0 else max(data, acks)
 
 
 @step_kernel
-def interrupt(fabric: Fabric, nic: Nic, record, pair, now_ps):
-    """Note that a queue pair has to send from now_ps on through frozen ports, and stop its logical process."""
+def interrupt(fabric: Fabric, nic: Nic, record, pair, kind, now_ps):
+    """Note that a queue pair has to send from now_ps on through frozen ports (kind 1: its logical process stops), or
+    through watched ones."""
     counters = fabric.counters
     if nic.interrupt_ps[np.uint64(pair)] == NEVER:
         nic.interrupted[np.uint64(counters[N_INTERRUPT])] = pair
         nic.interrupt_ps[np.uint64(pair)] = now_ps
         counters[N_INTERRUPT] += 1
+    if kind != 1:
+        return
     record.next_send_ps = max(record.next_send_ps, now_ps)
     fabric.is_stopped[np.uint64(fabric.lp_of_node[np.uint64(record.node)])] = 1
 

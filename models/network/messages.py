@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from models.network.interrupts import interrupt, is_interrupt
+from models.network.interrupts import interrupt, meets_frozen
 from models.network.nic import next_start, set_ready
 from models.network.ns3_nic import list_pair, poke
 from models.network.sender import catch_up_timers
@@ -23,6 +23,7 @@ def post_message(fabric: Fabric, nic: Nic, pair, size_bytes, flow_id, tag, now_p
     node = fabric.nodes[np.uint64(record.node)]
     if node.n_timer > 0 and record.acked_byte == record.posted_end:
         catch_up_timers(nic, counters, fabric.constants, record, pair, now_ps)
+    was_idle = record.acked_byte == record.posted_end
     record.posted_end += size_bytes
     if node.n_timer > 0 and record.is_frozen == 0:
         set_timers(nic.timers, node, nic.control, record, pair)
@@ -41,10 +42,11 @@ def post_message(fabric: Fabric, nic: Nic, pair, size_bytes, flow_id, tag, now_p
         list_pair(nic, record, pair, now_ps)
         poke(nic.ns3_ports, nic.nic_ports[np.uint64(port)], port, now_ps)
         return
-    if is_interrupt(fabric, nic, record):
-        interrupt(fabric, nic, record, pair, now_ps)
+    kind = meets_frozen(fabric, nic, record) if was_idle else 0
+    if kind != 0:
+        interrupt(fabric, nic, record, pair, kind, now_ps)
     set_ready(nic.nic_ports, nic.queue_pairs, nic.ready, pair)
-    if nic.frozen_port[np.uint64(port)]:
+    if nic.frozen_port[np.uint64(port)] == 1:
         return
     start_ps = next_start(fabric.ports, nic.nic_ports, nic.queue_pairs, nic.ready, port)
     nic.nic_ports[np.uint64(port)].next_start_ps = max(start_ps, now_ps)

@@ -139,7 +139,12 @@ class NetworkModel:
         if self.fast_forward is None or next_ps == END_RUN:
             return next_ps
         self._take_in()
+        self.fast_forward.grow = self._grow_packets
         return min(next_ps, self.fast_forward.look(self.state, horizon_ps))
+
+    def _grow_packets(self) -> NetworkState:
+        self.relieve(SHORT_OF_PACKETS)
+        return self.state
 
     def first_look_ps(self) -> int:
         """When the first look is due, for `make_loop`."""

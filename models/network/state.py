@@ -319,7 +319,7 @@ class Nic(NamedTuple):
     ns3_ports: np.ndarray  # NS3_PORT[n_port], or of one row without ns-3 mode
     ns3_listed: np.ndarray  # int32[n_qp]  ns-3's list of queue pairs of each port, from NIC_PORT.first_pair on
     acked_ps: np.ndarray  # int64[n_qp]  when something new was acknowledged last
-    frozen_port: np.ndarray  # uint8[n_port]  1: its network partition is frozen, on any rank
+    frozen_port: np.ndarray  # uint8[n_port]  1: its network partition is frozen, on any rank; 2: watched
     interrupted: np.ndarray  # int32[n_qp]  queue pairs that have met frozen ports in this round
     interrupt_ps: np.ndarray  # int64[n_qp]  and when first, else NEVER
 

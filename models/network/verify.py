@@ -29,28 +29,34 @@ from models.network.state import (
     WINDOW_MODE,
 )
 from models.network.verify_buffers import verify_buffers
-from models.network.verify_fabric import Held, expect, verify_node_times, verify_packets, verify_waiting
+from models.network.verify_fabric import Held, expect, verify_frozen, verify_node_times, verify_packets, verify_waiting
 from models.network.verify_nic import unfinished, verify_messages, verify_nic_ports, verify_timers
 from models.network.verify_selective import verify_ranges, verify_selective
 from models.topology.graph import Topology
 from pdes.engine.exchange import HEADER_WORDS, ExchangeState
 
 
-def verify_network(state: NetworkState, topology: Topology) -> None:
-    """Everything about a run on one rank, at a round's end."""
-    verify_ranks([state], [], topology, np.zeros(topology.n_node, np.int64))
+def verify_network(state: NetworkState, topology: Topology, link_head: np.ndarray | None = None) -> None:
+    """Everything about a run on one rank, at a round's end. link_head: `freeze.Hidden`'s, of what may be frozen."""
+    verify_ranks([state], [], topology, np.zeros(topology.n_node, np.int64), [] if link_head is None else [link_head])
 
 
 def verify_ranks(
-    states: Sequence[NetworkState], exchanges: Sequence[ExchangeState], topology: Topology, rank_of_node: np.ndarray
-) -> None:
-    """Everything about a run, from all its ranks after the same round. exchanges: theirs, with inboxes not unpacked."""
+    states: Sequence[NetworkState], exchanges: Sequence[ExchangeState], topology: Topology, rank_of_node: np.ndarray,
+    link_heads: Sequence[np.ndarray] = (),
+) -> None:  # fmt: skip
+    """Everything about a run, from all its ranks after the same round. exchanges: theirs, with inboxes not unpacked.
+
+    link_heads: each rank's chains of packets on hidden links; without them nothing may be frozen.
+    """
     held: list[Held] = []
     for rank, state in enumerate(states):
         fabric, buffers, nic, here = state.fabric, state.buffers, state.nic, rank_of_node == rank
-        mine, of_port = verify_packets(fabric, buffers, topology, here)
+        heads = link_heads[rank] if link_heads else np.full(topology.n_port, -1, np.int32)
+        verify_frozen(fabric, nic)
+        mine, of_port = verify_packets(fabric, buffers, topology, here, np.where(nic.frozen_port == 1, heads, -1))
         held += mine
-        verify_waiting(fabric, buffers, topology)
+        verify_waiting(fabric, buffers, nic, topology)
         verify_node_times(fabric, buffers, nic, state.work, topology, here)
         verify_nic_ports(fabric, nic, topology, here)
         verify_timers(fabric, nic, topology, here)

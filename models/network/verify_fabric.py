@@ -75,7 +75,7 @@ def columns_of(fabric: Fabric) -> Columns:
 
 def verify_frozen(fabric: Fabric, nic: Nic) -> None:
     """Frozen ports are counted, and nothing is on their wires where their receivers would look for it."""
-    frozen = np.flatnonzero(nic.frozen_port)
+    frozen = np.flatnonzero(nic.frozen_port == 1)
     n_frozen = int(fabric.counters[N_FROZEN_PORT])
     expect(len(frozen) == n_frozen, f"{len(frozen)} ports are frozen, {n_frozen} counted")
     seen = frozen[fabric.ports["link_head"][frozen] >= 0].tolist()
@@ -217,7 +217,7 @@ def verify_waiting(fabric: Fabric, buffers: Buffers, nic: Nic, topology: Topolog
     for port in range(topology.n_port):
         node, name = int(topology.port_src[port]), f"port {port}"
         if topology.is_switch[node]:
-            some = waits(fabric, buffers, port)[0] and not nic.frozen_port[port]
+            some = waits(fabric, buffers, port)[0] and nic.frozen_port[port] != 1
             chained = in_chain.get(port) == f"{topology.node_name[node]}'s waiters"
             expect(some == chained, f"{name}: packets wait: {some}; in its switch's chain: {chained}")
         expect(
@@ -238,7 +238,7 @@ def verify_node_times(
     full = np.flatnonzero(heads >= 0)
     np.minimum.at(least, topology.port_dst[full], fabric.packets["arrival_ps"][heads[full]])
     at_switch = np.flatnonzero(topology.is_switch[topology.port_src])
-    at_switch = at_switch[nic.frozen_port[at_switch] == 0]
+    at_switch = at_switch[nic.frozen_port[at_switch] != 1]
     able = np.array([port for port in at_switch.tolist() if waits(fabric, buffers, port)[1]], np.int64)
     np.minimum.at(least, topology.port_src[able], fabric.ports["free_at_ps"][able])
     of_nic = np.flatnonzero(~topology.is_switch[topology.port_src])

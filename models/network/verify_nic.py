@@ -16,7 +16,7 @@ from pdes.engine.time_index import NEVER
 
 
 def verify_nic_ports(fabric: Fabric, nic: Nic, topology: Topology, here: np.ndarray) -> None:
-    """Ready bits and next starts of this rank's hosts."""
+    """Ready bits and next starts of this rank's hosts; a frozen port has none."""
     for port in np.flatnonzero(~topology.is_switch[topology.port_src]).tolist():
         record, name = fabric.ports[port], f"port {port}"
         if not here[topology.port_src[port]]:
@@ -29,8 +29,11 @@ def verify_nic_ports(fabric: Fabric, nic: Nic, topology: Topology, here: np.ndar
             may = may or qp["resend_byte"] < qp["lost_byte"]
             expect(bool(may) == is_ready, f"queue pair {pair}: may send: {may}; ready bit: {is_ready}")
             if may and not int(nic.nic_ports["paused"][port]) >> int(qp["queue"]) & 1:
-                start_ps = min(start_ps, max(int(record["free_at_ps"]), int(qp["next_send_ps"])))
+                posted_ps = int(nic.messages["posted_ps"][qp["sending_message"]]) if qp["sending_message"] >= 0 else 0
+                start_ps = min(start_ps, max(int(record["free_at_ps"]), int(qp["next_send_ps"]), posted_ps))
         stored_ps = int(nic.nic_ports["next_start_ps"][port])
+        if nic.frozen_port[port] == 1:
+            start_ps = NEVER
         expect(stored_ps == start_ps, f"{name}: next_start_ps {stored_ps}, and it can start at {start_ps}")
 
 
@@ -80,7 +83,10 @@ def verify_messages(nic: Nic, counters: np.ndarray) -> None:
 
 
 def verify_timers(fabric: Fabric, nic: Nic, topology: Topology, here: np.ndarray) -> None:
-    """A host's tree holds every queue pair's first timer: the control's only while it has something to do."""
+    """A host's tree holds every queue pair's first timer: the control's only while it has something to do.
+
+    A frozen one's is out of it.
+    """
     for node in np.flatnonzero(fabric.nodes["n_timer"] > 0).tolist():
         if not here[node]:
             continue
@@ -92,7 +98,9 @@ def verify_timers(fabric: Fabric, nic: Nic, topology: Topology, here: np.ndarray
         for pair in rows.tolist():
             qp = nic.queue_pairs[pair]
             least_ps = int(qp["check_ps"])
-            if qp["acked_byte"] < qp["posted_end"]:
+            if qp["is_frozen"]:
+                least_ps = NEVER
+            elif qp["acked_byte"] < qp["posted_end"]:
                 least_ps = min(least_ps, int(nic.control[pair, FLOW_TIMER : FLOW_TIMER + N_TIMER].min()))
             leaf_ps = int(tree[n_leaf + int(qp["timer_leaf"])])
             expect(leaf_ps == least_ps, f"queue pair {pair}: timer at {leaf_ps} ps in its host's tree, not {least_ps}")

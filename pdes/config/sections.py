@@ -1,6 +1,6 @@
 """Small tables that have one form only: simulation, partition, wormhole, output. The network's are in `network`."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
@@ -72,6 +72,11 @@ class WormholeConfig(Table):
     def n_repeat(self) -> int:
         """iteration_repeats as far as the mode allows: 0 if all iterations are simulated."""
         return 0 if self.mode == "off" else self.iteration_repeats
+
+    @property
+    def criterion_parameters(self) -> dict[str, Any]:
+        """Those of all criteria."""
+        return self.model_dump(include=set(CRITERION_KEYS))
 
 
 SAMPLE_KINDS = ("ports", "flows")

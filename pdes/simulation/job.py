@@ -35,6 +35,7 @@ from pdes.results.progress import Progress
 from pdes.results.spool import RowSpool
 from pdes.scenario import Scenario, build_scenario
 from pdes.scenario.queues import find_queues
+from pdes.wormhole.criterion import Choice
 
 NS_PER_S, PS_PER_S, BITS_PER_BYTE = 10**9, 10**12, 8
 HOSTS, PLAIN_ROUNDS, MANAGED_ROUNDS = "host.run_hosts", "rounds.run_rounds", "managed_rounds.run_managed_rounds"
@@ -115,8 +116,9 @@ class Run:
         observers = (self.sampler, self.watch, self.iterations)
         self.model.observers = [observer for observer in observers if observer is not None]
         if s.config.wormhole.mode != "off":
+            choice = Choice(s.config.wormhole.criterion, **s.config.wormhole.criterion_parameters)
             self.model.fast_forward = make_fast_forward(
-                s.topology, self.model, s.parameters, world, s.longest_rtt_ps, s.stop_ps
+                s.topology, self.model, s.parameters, world, s.longest_rtt_ps, s.stop_ps, choice, s.config.wormhole.mode
             )
         stop_ps = NEVER - 1 if s.stop_ps is None else s.stop_ps
         self.loop = make_loop(s.lookahead_ps, stop_ps, self.model.first_look_ps())
@@ -261,8 +263,8 @@ class Run:
             "n_flow_done": self.n_flow_done,
             "n_task_done": self.n_task_done,
             "ports": self._port_columns(last_ps),
-            "skipped_hops": 0 if fast is None else fast.skipped.packet_hops,
-            "skipped_flow_ps": 0 if fast is None else fast.skipped.flow_ps,
+            "skipped_hops": 0 if fast is None else fast.skipped(self.model.state).packet_hops,
+            "skipped_flow_ps": 0 if fast is None else fast.skipped(self.model.state).flow_ps,
             "flow_ps": self.flow_ps,
             "seconds": [float(self.loop[i]) / NS_PER_S for i in (COMPUTE_NS, WAIT_NS, EXCHANGE_NS)],
             "blocked": explain_blocked(self.model.state, self.scenario.topology, self.scenario.plan, self.world.rank,
@@ -291,7 +293,7 @@ class Run:
         s, state = self.scenario, self.model.state
         columns = port_columns(state, s.topology, self.model.rank_of_node, self.world.rank, last_ps)
         if self.model.fast_forward is not None:
-            skipped, per_byte = self.model.fast_forward.skipped.port_bytes, state.fabric.ports["ps_per_byte"]
+            skipped, per_byte = self.model.fast_forward.skipped(state).port_bytes, state.fabric.ports["ps_per_byte"]
             each_ps = np.where(per_byte > 0, per_byte, BITS_PER_BYTE * PS_PER_S / s.topology.port_rate_bps)
             columns["tx_bytes"] += skipped
             columns["busy_ps"] += np.rint(skipped * each_ps).astype(np.int64)

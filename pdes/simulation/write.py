@@ -85,6 +85,7 @@ def _fast_forward_facts(job: Run, totals: dict[str, Any]) -> dict[str, Any]:
     return {
         "skipped_share": totals["skipped_hops"] / max(all_hops, 1),
         "steady_share_of_flow_time": totals["skipped_flow_ps"] / max(totals["flow_ps"], 1),
+        "criterion": fast.criterion,
         **asdict(fast.counters),
     }
 

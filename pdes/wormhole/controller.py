@@ -10,9 +10,10 @@ import numpy as np
 
 from pdes.engine.time_index import NEVER
 from pdes.wormhole import history as h
-from pdes.wormhole.history import N_WINDOW
+from pdes.wormhole.criterion import Criterion
+from pdes.wormhole.memo import Entry, Episode, Memo, Replay
 from pdes.wormhole.partitions import canonical, follow, make_partitions
-from pdes.wormhole.steady import Settings, Steadiness, Verdict
+from pdes.wormhole.steady import Verdict
 
 MAX_CYCLE_PACKETS = 4096
 MAX_INTERVAL = 32  # between two looks, in samples
@@ -50,6 +51,17 @@ def _in_proportion(time_ps: int, count: np.ndarray, count_ps: np.ndarray) -> np.
     return np.array([(2 * time_ps * n + t) // (2 * t) for n, t in each], np.int64)
 
 
+@dataclass(frozen=True)
+class Fresh:
+    """A network partition that wants a key."""
+
+    label: int
+    version: int
+    pairs: np.ndarray
+    ports: np.ndarray
+    rows: np.ndarray
+
+
 @dataclass
 class Counters:
     """What happened, for the results."""
@@ -65,83 +77,204 @@ class Controller:
     """Network partitions of the active flows, their histories, and what is frozen."""
 
     def __init__(
-        self, port_start: np.ndarray, port_of: np.ndarray, n_port: int, settings: Settings, n_kept: tuple[int, int],
-        known_ps: np.ndarray,
-    ) -> None:  # fmt: skip
+        self, port_start: np.ndarray, port_of: np.ndarray, n_port: int, criterion: Criterion, known_ps: np.ndarray
+    ) -> None:
         """Controller of flows that use port_of[port_start[flow] : port_start[flow + 1]].
 
-        n_kept: how many averages, and how many bytes of its stream, a sample has of a flow's control. known_ps:
-        instants, ascending, that no skip may pass.
+        criterion: says which of them are steady. known_ps: instants, ascending, that no skip may pass.
         """
         n_flow = len(port_start) - 1
         self._partitions = make_partitions(port_start, port_of, n_port)
         self._is_frozen = np.zeros(n_flow, np.bool_)
-        self._steadiness = Steadiness(n_flow, n_kept, settings)
-        self._settings = settings
-        self._frozen: list[Freeze] = []
+        self.criterion, self._settings = criterion, criterion.settings
+        self._frozen: dict[int, Freeze | Replay] = {}  # by numbers that never come again, in their order
+        self._n_frozen = 0
+        self.stranded: list[Replay] = []
         self._frozen_of_port = np.full(n_port, -1, np.int64)
         self._members = np.zeros(n_flow, np.int64)
         self.counters = Counters()
-        self.next_look_ps = settings.look_ps
+        self.next_look_ps = self._settings.look_ps
         self._known_ps = known_ps
         self._interval = 1
         self._seen_version = np.full(n_flow, -1, np.int64)
+        self.memo: Memo | None = None
+        self.skips_steady = True
+        self._fresh: list[Fresh] = []
 
     @property
     def first_end_ps(self) -> int:
         """The first planned end of what is frozen, NEVER if nothing is."""
-        return min((freeze.end_ps for freeze in self._frozen), default=NEVER)
+        ends = [freeze.end_ps for freeze in self._frozen.values()]
+        checks = [] if self.memo is None else [episode.check_ps for episode in self.memo.running.values()]
+        return min([*ends, *checks], default=NEVER)
 
-    def ends(self, now_ps: int, interrupts: dict[int, int]) -> Iterator[tuple[Freeze, int]]:
+    def ends(self, now_ps: int, interrupts: dict[int, int]) -> Iterator[tuple[Freeze | Replay, int]]:
         """What thaws now, each with the instant up to which it has gone on. interrupts: flow -> instant."""
         thaw: dict[int, int] = {}
         for flow, at_ps in sorted(interrupts.items()):
-            for i in np.unique(self._frozen_of_port[self._ports(np.array([flow]))]).tolist():
+            ports = self._ports(np.array([flow]))
+            for i in np.unique(self._frozen_of_port[ports]).tolist():
                 if i >= 0:
                     thaw[i] = min(thaw.get(i, NEVER), at_ps)
-        for i, freeze in enumerate(self._frozen):
-            if freeze.end_ps <= now_ps:
+            for replay in self._followers_disturbed(ports):
+                thaw[int(self._frozen_of_port[replay.ports[0]])] = at_ps
+        for i, freeze in self._frozen.items():
+            if freeze.end_ps <= now_ps and isinstance(freeze, Freeze):
                 thaw[i] = min(thaw.get(i, NEVER), freeze.end_ps)
         for i in sorted(thaw):
             freeze = self._frozen[i]
-            self._is_frozen[freeze.pairs] = False
-            self._steadiness.thawed(freeze.pairs, freeze.progress(thaw[i])[0])
+            self._drop(freeze)
+            self.criterion.thawed(freeze.pairs, freeze.progress(thaw[i])[0])
             self.counters.thaws_planned += thaw[i] == freeze.end_ps
             self.counters.thaws_interrupted += thaw[i] < freeze.end_ps
+            self._let_go(freeze)
             yield freeze, thaw[i]
-        self._keep([freeze for i, freeze in enumerate(self._frozen) if i not in thaw])
 
     def decide(self, now_ps: int, rows: np.ndarray) -> list[Freeze]:
         """What is to be frozen now. rows: a sample of every active flow that is not frozen, ascending."""
         self.counters.looks += 1
-        is_long = self._is_long(rows)
-        labels = self._follow(rows[:, h.FLOW]) if is_long.any() or len(rows) == 0 else np.zeros(0, np.int64)
+        is_long, self._fresh = self._is_long(rows), []
+        is_led = self.memo is not None and len(self.memo.running) > 0
+        goes_on = is_long.any() or len(rows) == 0 or is_led
+        labels = self._follow(rows[:, h.FLOW]) if goes_on else np.zeros(0, np.int64)
         self._pace(now_ps, rows, is_long, labels)
         if not is_long.any():
             return []
-        may = self._only_long(labels, is_long)
+        may = self._only_long(labels, is_long) | self.criterion.judges_all
         rows, labels = rows[may], labels[may]
         if len(rows) == 0:
             return []
-        self._steadiness.add(rows, np.stack([labels, self._partitions.version[labels]], axis=1))
-        verdict = self._steadiness.judge(now_ps, rows)
-        steady = self._steady(verdict, labels)
+        self.criterion.add(rows, np.stack([labels, self._partitions.version[labels]], axis=1))
+        verdict = self.criterion.judge(now_ps, rows)
+        steady = self._steady(verdict, labels) if self.skips_steady else []
         new = [freeze for label in steady if (freeze := self._plan(now_ps, label, rows, verdict))]
         for freeze in new:
-            self._is_frozen[freeze.pairs] = True
+            self._hold(freeze)
         self.counters.freezes += len(new)
-        self._keep(self._frozen + new)
+        if self.memo is not None:
+            self._find_fresh(rows, labels)
         return new
 
-    def _keep(self, frozen: list[Freeze]) -> None:
-        self._frozen = frozen
-        self._frozen_of_port[:] = -1
-        for i, freeze in enumerate(frozen):
-            self._frozen_of_port[freeze.ports] = i
+    # What follows is about the memo: see `memo`.
+
+    def _find_fresh(self, rows: np.ndarray, labels: np.ndarray) -> None:
+        """Network partitions that have not been keyed as they are, and whose flows are all under way."""
+        assert self.memo is not None
+        version = self._partitions.version
+        for label in np.unique(labels).tolist():
+            mine = rows[labels == label]
+            is_ready = mine[:, h.IS_PLAIN].all() and not self._is_frozen[mine[:, h.FLOW]].any()
+            if is_ready and self.memo.is_fresh(label, int(version[label]), mine):
+                pairs = mine[:, h.FLOW].copy()
+                if len(pairs) == self._partitions.n_flow_of[label]:
+                    self._fresh.append(Fresh(label, int(version[label]), pairs, np.unique(self._ports(pairs)), mine))
+
+    @property
+    def fresh(self) -> list["Fresh"]:
+        """Network partitions that want a key, found by the last `decide`."""
+        return self._fresh
+
+    def keyed(self, now_ps: int, keys: list[tuple[bytes, int]]) -> list[Replay]:
+        """Of those that wanted a key, what need not be simulated. keys: and how many random numbers were drawn."""
+        assert self.memo is not None
+        new = []
+        for f, (key, n_draw) in zip(self._fresh, keys, strict=True):
+            replay = self.memo.begin(key, f.label, f.version, f.pairs, f.ports, now_ps, f.rows, n_draw)
+            if replay is not None and (replay.entry is None or replay.end_ps <= self._until_ps(now_ps)):
+                self._hold(replay)
+                new.append(replay)
+        return new
+
+    def over(self, now_ps: int, rows: np.ndarray) -> list[tuple[Episode, Freeze | None, np.ndarray]]:
+        """Episodes that are over, each with how it is frozen, if it is, and its flows' samples.
+
+        Those that were disturbed are dropped, and their followers thaw: see `stranded`.
+        """
+        over = []
+        for episode in [] if self.memo is None else list(self.memo.running.values()):
+            frozen = self._frozen.get(int(self._frozen_of_port[episode.ports[0]]))
+            at = np.searchsorted(rows[:, h.FLOW], episode.pairs)
+            mine = rows[np.minimum(at, len(rows) - 1)] if len(rows) else rows
+            is_same = self._partitions.version[episode.label] == episode.version and len(mine) == len(episode.pairs)
+            if not is_same or (mine[:, h.FLOW] != episode.pairs).any() or not mine[:, h.IS_PLAIN].all():
+                self._strand(episode)
+            elif isinstance(frozen, Freeze):
+                over.append((episode, frozen, mine))
+            elif episode.check_ps <= now_ps:
+                episode.check_ps = self.memo.check_ps(now_ps, mine) if self.memo else NEVER
+                if episode.check_ps <= now_ps:
+                    over.append((episode, None, mine))
+        return over
+
+    def _strand(self, episode: Episode) -> None:
+        """An episode was disturbed: its followers have nothing to wait for."""
+        assert self.memo is not None
+        self.memo.end(episode, None)
+        self.stranded += episode.followers
+
+    def _followers_disturbed(self, ports: np.ndarray) -> list[Replay]:
+        """Followers of episodes that have one of these ports."""
+        found: list[Replay] = []
+        if self.memo is not None:
+            for episode in [e for e in self.memo.running.values() if np.isin(ports, e.ports).any()]:
+                found += episode.followers
+                self.memo.end(episode, None)
+        return found
+
+    def _let_go(self, freeze: "Freeze | Replay") -> None:
+        """Something frozen thaws: nobody leads it any more, and it may lead or follow again."""
+        if self.memo is not None:
+            self.memo.forget(int(self._partitions.label_of_flow[freeze.pairs[0]]))
+        for episode in [] if self.memo is None else self.memo.running.values():
+            episode.followers = [follower for follower in episode.followers if follower is not freeze]
+
+    def replace(self, replay: Replay, freeze: Freeze | None) -> None:
+        """A replay is over: it is frozen in another way, or goes on."""
+        self._drop(replay)
+        if freeze is None:
+            self.criterion.thawed(replay.pairs, 0)
+        else:
+            self._hold(freeze)
+            rate = freeze.done_packets * self._settings.packet_bytes / freeze.done_ps
+            self.criterion.frozen(freeze.pairs, rate, freeze.begin_ps)
+
+    def due(self, now_ps: int) -> list[Replay]:
+        """Replays of entries that have come to their ends."""
+        ended = [f for f in self._frozen.values() if f.end_ps <= now_ps]
+        return [f for f in ended if isinstance(f, Replay) and f.entry is not None]
+
+    def steady_after(self, replay: Replay, entry: Entry, now_ps: int) -> Freeze | None:
+        """How a replay is frozen whose entry ended steady, if that is worth it."""
+        if entry.progress is None:
+            return None
+        period_ps, may_n_period, packets, done_ps, marked = entry.progress
+        left = replay.left_bytes - entry.sent_bytes - self._settings.guard_packets * self._settings.packet_bytes
+        packet_bytes = self._settings.packet_bytes
+        each = [n * t // (p * packet_bytes) for n, t, p in
+                zip(left.tolist(), done_ps.tolist(), packets.tolist(), strict=True)]  # fmt: skip
+        n_period = min(may_n_period, min(min(each), self._until_ps(now_ps) - now_ps) // period_ps)
+        if n_period * period_ps < self._least_ps:
+            return None
+        return Freeze(replay.pairs, replay.ports, now_ps, period_ps, n_period, packets, done_ps, marked)
+
+    def _hold(self, freeze: "Freeze | Replay") -> None:
+        """Something is frozen from now on."""
+        self._is_frozen[freeze.pairs] = True
+        self._frozen[self._n_frozen] = freeze
+        self._frozen_of_port[freeze.ports] = self._n_frozen
+        self._n_frozen += 1
+
+    def _drop(self, freeze: "Freeze | Replay") -> None:
+        """It is not any more."""
+        i = int(self._frozen_of_port[freeze.ports[0]])
+        assert self._frozen[i] is freeze
+        del self._frozen[i]
+        self._is_frozen[freeze.pairs] = False
+        self._frozen_of_port[freeze.ports] = -1
 
     def _is_long(self, rows: np.ndarray) -> np.ndarray:
         """Which messages of a sample have enough before them for a skip to be worth finding out."""
-        worth_ps = (N_WINDOW + self._settings.least_looks) * self._settings.look_ps
+        worth_ps = (self._settings.looks_ahead + self._settings.least_looks) * self._settings.look_ps
         return (rows[:, h.MESSAGE_END] - rows[:, h.SENT]) * 8.0 * PS_PER_S > rows[:, h.RATE] * float(worth_ps)
 
     def _only_long(self, labels: np.ndarray, is_long: np.ndarray) -> np.ndarray:
@@ -195,7 +328,7 @@ class Controller:
         n_period = min(int(verdict.may_ps[at].min()), self._until_ps(now_ps) - now_ps) // period_ps
         if n_period * period_ps < self._least_ps:
             return None
-        self._steadiness.frozen(pairs, verdict.done_bytes[at] / span_ps, now_ps)
+        self.criterion.frozen(pairs, verdict.done_bytes[at] / span_ps, now_ps)
         ports = np.unique(self._ports(pairs))
         return Freeze(pairs, ports, now_ps, period_ps, n_period, packets, span_ps, verdict.marked[at])
 

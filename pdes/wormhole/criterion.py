@@ -21,6 +21,10 @@ class Criterion(Protocol):
     """What judges flows by samples: `Steadiness`, `PaperCriterion`, `HygraCriterion`."""
 
     settings: Settings
+    judges_all: bool  # it has to see every active flow, however short
+
+    def compile(self) -> None:
+        """Compile what it needs, before anything runs."""
 
     def add(self, rows: np.ndarray, groups: np.ndarray) -> None:
         """Sample active flows."""
@@ -64,6 +68,11 @@ class Network:
     fastest_bps: int
     packet_bytes: int  # payload of a full packet
 
+    @property
+    def bdp_bytes(self) -> int:
+        """What the slowest host link sends in a round trip."""
+        return self.slowest_bps * self.base_rtt_ps // (BITS_PER_BYTE * PS_PER_S)
+
 
 def resolve(choice: Choice, network: Network) -> Choice:
     """The same choice with every parameter that its criterion has.
@@ -86,23 +95,26 @@ def resolve(choice: Choice, network: Network) -> Choice:
 
 
 def report(choice: Choice, network: Network) -> dict[str, Any]:
-    """What the results say of a resolved choice, with the bounds that the paper derives."""
+    """What the results say of a resolved choice, with what the paper derives for it."""
     keys = asdict(choice)
     found = {"name": choice.name, **{key: keys[key] for key in KEYS[choice.name]}}
     if choice.name == "paper":
         found["least_span_ps"] = least_span_ps(network.fastest_bps, network.base_rtt_ps, network.packet_bytes)
         found["rate_error_bound"] = rate_error_bound(choice.theta)
+        found["bdp_bytes"] = network.bdp_bytes
     return found
 
 
-def make_criterion(choice: Choice, packet_bytes: int, n_flow: int, n_kept: tuple[int, int], n_hop: int) -> Criterion:
-    """The criterion of a resolved choice. n_kept: see `history.History`; n_hop: columns of queues in samples."""
+def make_criterion(choice: Choice, network: Network, n_flow: int, n_kept: tuple[int, int], n_hop: int) -> Criterion:
+    """The criterion of a resolved choice. n_kept: see `Steadiness`; n_hop: columns of queues in samples."""
+    packet_bytes = network.packet_bytes
     assert choice.sample_interval_ps and choice.samples
     assert choice.bandwidth_threshold_bps and choice.queue_threshold_bytes
-    settings = Settings(choice.sample_interval_ps, packet_bytes)
+    if choice.name == "default":
+        return Steadiness(n_flow, n_kept, Settings(choice.sample_interval_ps, packet_bytes))
+    settings = Settings(choice.sample_interval_ps, packet_bytes, looks_ahead=0)
     if choice.name == "paper":
-        return PaperCriterion(settings, choice.theta, choice.samples, choice.metric, n_hop)
-    if choice.name == "hygra":
-        thresholds = (choice.bandwidth_threshold_bps, choice.queue_threshold_bytes)
-        return HygraCriterion(settings, choice.samples, *thresholds, choice.stable_rounds, n_hop)
-    return Steadiness(n_flow, n_kept, settings)
+        sizes = (network.bdp_bytes, network.base_rtt_ps)
+        return PaperCriterion(settings, choice.theta, choice.samples, choice.metric, *sizes, n_hop)
+    thresholds = (choice.bandwidth_threshold_bps, choice.queue_threshold_bytes)
+    return HygraCriterion(settings, choice.samples, *thresholds, choice.stable_rounds, n_hop)

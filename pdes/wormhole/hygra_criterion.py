@@ -6,7 +6,7 @@ given follow from theta of Wormhole, see `criterion`.
 
 import numpy as np
 
-from pdes.wormhole.samples import Samples
+from pdes.wormhole.samples import Samples, swing
 from pdes.wormhole.steady import Settings, Verdict, until_end_ps
 
 BITS_PER_BYTE, PS_PER_S = 8, 10**12
@@ -34,6 +34,8 @@ class HygraCriterion:
     - Ports that no flow's data takes have no queues, and are not looked at.
     """
 
+    judges_all = True
+
     def __init__(
         self, settings: Settings, n_sample: int, threshold_bps: float, threshold_bytes: int, n_round: int, n_hop: int
     ) -> None:
@@ -42,6 +44,9 @@ class HygraCriterion:
         self._threshold_bps, self._threshold_bytes, self._n_needed = threshold_bps, threshold_bytes, n_round
         self._samples = Samples(n_sample, n_hop - 1)
         self._n_round = 0  # c_stable
+
+    def compile(self) -> None:
+        """There is nothing to compile."""
 
     def add(self, rows: np.ndarray, groups: np.ndarray) -> None:
         """Sample active flows, as `steady.Steadiness.add`. The first hop is the host's own port, not a switch's."""
@@ -68,12 +73,8 @@ class HygraCriterion:
 
     def _is_still(self, full: np.ndarray) -> bool:
         rates_bps = self._samples.rates(full) * (BITS_PER_BYTE * PS_PER_S)
-        if (_swing(rates_bps) >= self._threshold_bps).any():
+        if (swing(rates_bps) >= self._threshold_bps).any():
             return False
         if (self._samples.progress(full).done_bytes < self.settings.packet_bytes).any():
             return False
-        return not (_swing(self._samples.values(full)) >= self._threshold_bytes).any()
-
-
-def _swing(values: np.ndarray) -> np.ndarray:
-    return values.max(axis=-1) - values.min(axis=-1)
+        return not (swing(self._samples.values(full)) >= self._threshold_bytes).any()

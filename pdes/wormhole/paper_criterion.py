@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from pdes.wormhole import history as h
-from pdes.wormhole.samples import Samples
+from pdes.wormhole.samples import Samples, swing
 from pdes.wormhole.steady import Settings, Verdict, until_end_ps
 
 METRICS = ("R", "I", "Q")
@@ -38,34 +38,38 @@ def rate_error_bound(theta: float) -> float:
     return theta / (1 - theta)
 
 
-def fluctuation(values: np.ndarray) -> np.ndarray:
-    """Equation 6: (max - min) / mean of each row's samples; 0 if all are equal, zeros too. values: float64[n, l]."""
-    swing = values.max(axis=1) - values.min(axis=1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(swing == 0, 0.0, swing / values.mean(axis=1))
-
-
 class PaperCriterion:
-    """Wormhole section 5.1.2: a flow is steady once (max - min) / mean < theta over its last l samples.
+    """Wormhole section 5.1.2: a flow is steady if (max - min) / mean < theta over its last l samples (equation 6).
 
-    metric "R": the rate; "I": bytes in flight; "Q": the longest queue on the way of its data (section 7.3). A skip
-    takes the mean rate over the interval (equation 7), whatever the metric, and lasts to just before the first
-    message's end (section 5.3). Network partitions are skipped as a whole (definition 2).
+    metric "R": the rate. "I", bytes in flight, and "Q", the longest queue on the way of its data, instead (section
+    7.3): max - min is then below what theorem 1 derives from a rate that moves by theta, with N flows of rate R that
+    share a link of rate C = N R: epsilon_Q = theta C RTT (equation 16), epsilon_I = epsilon_Q + theta R RTT (18). A
+    skip takes the mean rate over the interval (equation 7), whatever the metric, and lasts to just before the first
+    message's end (section 5.3). Network partitions are skipped as a whole (section 3.1.2).
 
     Deviations:
     - R is goodput: acknowledged bytes over the time between the acknowledgements. The paper takes the sending rate,
       which a window can keep at the line rate while less gets through.
-    - The paper does not say how often it samples: here it is every sample interval, to the next decision instant.
-      Nor whether I and Q have thresholds of their own (equation 4 allows it): here it is theta, relative, for each.
+    - The paper does not say how often it samples: here it is every sample interval, at the next decision instant. Nor
+      what I and Q are compared with: theta relative to their own mean, as in equation 6, would take no queue for
+      steady that is short, and with HPCC all are. For C and RTT stand the slowest host link and the base round trip.
     - Samples start anew when the flow's message or its network partition changes, and after a skip.
     - A flow that got less than a packet done in l samples is not steady: there is no rate to skip it by.
     - Equation 7's mean is weighted by time: bytes over the time in which they were acknowledged.
     """
 
-    def __init__(self, settings: Settings, theta: float, n_sample: int, metric: str, n_hop: int) -> None:
-        """Criterion with l = n_sample. n_hop: columns of queues at the end of a sample's rows, 0 unless "Q"."""
+    judges_all = False
+
+    def __init__(
+        self, settings: Settings, theta: float, n_sample: int, metric: str, bdp_bytes: int, rtt_ps: int, n_hop: int
+    ) -> None:
+        """Criterion with l = n_sample. bdp_bytes: C RTT. n_hop: columns of queues at the end of a sample's rows."""
         self.settings, self._theta, self._metric, self._n_hop = settings, theta, metric, n_hop
+        self._bdp_bytes, self._rtt_ps = bdp_bytes, rtt_ps
         self._samples = Samples(n_sample, 0 if metric == "R" else 1)
+
+    def compile(self) -> None:
+        """There is nothing to compile."""
 
     def add(self, rows: np.ndarray, groups: np.ndarray) -> None:
         """Sample active flows, as `steady.Steadiness.add`."""
@@ -89,11 +93,16 @@ class PaperCriterion:
         verdict, full = Verdict(len(rows)), self._samples.full()
         if len(full) == 0:
             return verdict
-        of_rate = self._metric == "R"
-        values = self._samples.rates(full) if of_rate else self._samples.values(full)[0].astype(np.float64)
         progress = self._samples.progress(full)
         rate = progress.done_bytes / np.maximum(progress.span_ps, 1)
-        is_steady = (fluctuation(values) < self._theta) & (progress.done_bytes >= self.settings.packet_bytes)
+        is_steady = self._swings_little(full, rate) & (progress.done_bytes >= self.settings.packet_bytes)
         may_ps = until_end_ps(rows[full], np.where(is_steady, rate, 1.0), self.settings)
         verdict.put(full, np.where(is_steady, may_ps, -1.0), progress)
         return verdict
+
+    def _swings_little(self, full: np.ndarray, rate: np.ndarray) -> np.ndarray:
+        if self._metric == "R":
+            rates = self._samples.rates(full)
+            return swing(rates) < self._theta * rates.mean(axis=1)
+        allowed_bytes = self._theta * (self._bdp_bytes + (rate * self._rtt_ps if self._metric == "I" else 0.0))
+        return swing(self._samples.values(full)[0]) < allowed_bytes

@@ -82,3 +82,8 @@ class Samples:
         last_ps = kept[DONE_PS, :, -1] - kept[DONE_PS, :, -2]
         last_ps = np.where(last_ps > 0, last_ps, np.maximum(span_ps // self.n_sample, 1))
         return Progress(done_bytes, span_ps, last_ps, np.zeros_like(span_ps), marked)
+
+
+def swing(values: np.ndarray) -> np.ndarray:
+    """max - min along the last axis."""
+    return values.max(axis=-1) - values.min(axis=-1)

@@ -19,12 +19,9 @@ from typing import NamedTuple
 import numpy as np
 
 from pdes.wormhole import history as h
-from pdes.wormhole.history import N_WINDOW, History, Quiet
+from pdes.wormhole.windows import N_WINDOW, NEAR, Limits, add_samples, judge_flows, make_memory
 
-EXACT = 1e-9  # relative: what differs by less is the same to the ps
-NEAR, LEAST_CHANGE = 0.001, 1e-6  # relative: rates that are the same one; what cannot be told from no change
 STRIDES = (1, 8, 64, 512)  # of the scales, in looks
-N_FINE = 2  # scales on which the control itself has to have settled
 
 
 @dataclass(frozen=True)
@@ -39,16 +36,17 @@ class Settings:
     queue_packets: int = 2  # that may come to or leave a flow's queues unseen within a skip
     guard_packets: int = 2  # before a message's end
     least_looks: int = 2  # a skip is at least as long as this many samples
+    looks_ahead: int = N_WINDOW  # that a message must last beyond that, else it is not looked at
 
 
 class Progress(NamedTuple):
-    """What flows got done while they were looked at. int64 arrays of one length; see `history.Quiet`."""
+    """What flows got done while they were looked at. int64 arrays of one length."""
 
     done_bytes: np.ndarray
-    span_ps: np.ndarray
-    last_ps: np.ndarray
-    cycle_bytes: np.ndarray
-    marked: np.ndarray
+    span_ps: np.ndarray  # in which time
+    last_ps: np.ndarray  # the last window's
+    cycle_bytes: np.ndarray  # by which all that its control keeps of the stream has moved on, 0: nothing moves
+    marked: np.ndarray  # packets
 
 
 class Verdict:
@@ -61,11 +59,6 @@ class Verdict:
         self.last_ps = np.ones(n, np.int64)
         self.cycle_bytes = np.zeros(n, np.int64)
         self.marked = np.zeros(n, np.int64)
-
-    def take(self, use: np.ndarray, may_ps: np.ndarray, quiet: Quiet) -> None:
-        """Take over what a scale says of some flows, if it allows more than what is known already."""
-        rows = np.flatnonzero(use & (may_ps > self.may_ps))
-        self.put(rows, may_ps[rows], Progress(*(getattr(quiet, name)[rows] for name in Progress._fields)))
 
     def put(self, rows: np.ndarray, may_ps: np.ndarray, progress: Progress) -> None:
         """Set what is known of some flows. rows: int64[n], with may_ps and progress for each."""
@@ -81,81 +74,47 @@ def until_end_ps(rows: np.ndarray, rate: np.ndarray, settings: Settings) -> np.n
 
 
 class Steadiness:
-    """Histories of all flows on several scales, and what was found steady before."""
+    """The default criterion: histories of all flows on several scales, and what was found steady before."""
+
+    judges_all = False
 
     def __init__(self, n_flow: int, n_kept: tuple[int, int], settings: Settings) -> None:
-        self.settings = settings
-        self._histories = [History(n_flow, n_kept, stride) for stride in STRIDES]
-        self._known_rate = np.zeros(n_flow)  # bytes per ps, when it was found steady last; 0: never
-        self._first_rate = np.zeros(n_flow)  # when it was first found steady near that rate
-        self._first_age_ps = np.zeros(n_flow, np.int64)
-        self._skipped_ps = np.zeros(n_flow, np.int64)  # a flow does not age meanwhile
+        """n_kept: how many averages, and how many places in its stream, a sample has of a flow's control."""
+        self.settings = s = settings
+        self._memory = make_memory(n_flow, n_kept, STRIDES)
+        queue_bytes, guard_bytes = float(s.queue_packets * s.packet_bytes), s.guard_packets * s.packet_bytes
+        self._limits = Limits(s.spread, s.coarse_spread, s.drift, queue_bytes, guard_bytes)
         self._n_look = 0
+
+    def compile(self) -> None:
+        """Compile what samples and judges, or load it from the cache."""
+        rows = np.zeros((0, self._memory.kept.shape[3]), np.int64)
+        add_samples(self._memory, rows, np.zeros((0, 2), np.int64), 0)
+        judge_flows(self._memory, self._limits, rows, 0, 0, np.zeros(0), np.zeros((5, 0), np.int64))
 
     def add(self, rows: np.ndarray, groups: np.ndarray) -> None:
         """Sample active flows. groups: int64[n, 2], what identifies each one's network partition."""
-        for history in self._histories:
-            if self._n_look % history.stride == 0:
-                history.add(rows, groups)
+        add_samples(self._memory, rows, groups, self._n_look)
         self._n_look += 1
 
     def thawed(self, flow: np.ndarray, skipped_ps: int) -> None:
         """Flows go on after a skip."""
-        self._skipped_ps[flow] += skipped_ps
-        for history in self._histories:
-            history.forget(flow)
+        self._memory.skipped_ps[flow] += skipped_ps
+        self._memory.count[:, flow] = 0
 
     def frozen(self, flow: np.ndarray, rate: np.ndarray, now_ps: int) -> None:
         """Remember the rates, in bytes per ps, of flows that are frozen now."""
-        self._known_rate[flow] = rate
+        memory = self._memory
+        memory.known_rate[flow] = rate
         with np.errstate(divide="ignore", invalid="ignore"):
-            is_new = ~(np.abs(rate / self._first_rate[flow] - 1) <= NEAR)
-        self._first_rate[flow[is_new]] = rate[is_new]
-        self._first_age_ps[flow[is_new]] = now_ps - self._skipped_ps[flow[is_new]]
+            is_new = ~(np.abs(rate / memory.first_rate[flow] - 1) <= NEAR)
+        memory.first_rate[flow[is_new]] = rate[is_new]
+        memory.first_age_ps[flow[is_new]] = now_ps - memory.skipped_ps[flow[is_new]]
 
     def judge(self, now_ps: int, rows: np.ndarray) -> Verdict:
         """How long each flow of a sample may be skipped from now on; negative: not at all."""
-        verdict = Verdict(len(rows))
-        for i, history in enumerate(self._histories):
-            if (self._n_look - 1) % history.stride:
-                continue
-            for n_window in (2, 4, N_WINDOW) if i < N_FINE else (N_WINDOW,):
-                quiet = history.quiet(rows[:, h.FLOW], n_window)
-                judge = self._judge_fine if i < N_FINE else self._judge_coarse
-                is_steady, drift_per_ps = judge(now_ps, rows, quiet, n_window)
-                verdict.take(quiet.is_whole & is_steady, self._may_ps(rows, quiet, drift_per_ps), quiet)
+        verdict, progress = Verdict(len(rows)), np.zeros((len(Progress._fields), len(rows)), np.int64)
+        judge_flows(self._memory, self._limits, rows, self._n_look - 1, now_ps, verdict.may_ps, progress)
+        judged = np.flatnonzero(verdict.may_ps >= 0)
+        verdict.put(judged, verdict.may_ps[judged], Progress(*progress[:, judged]))
         return verdict
-
-    def _judge_fine(self, now_ps: int, rows: np.ndarray, quiet: Quiet, n_window: int) -> tuple[np.ndarray, np.ndarray]:
-        """(whether the windows agree, how fast rates drift) where the control has to have settled."""
-        flow, rate = rows[:, h.FLOW], quiet.done_bytes / np.maximum(quiet.span_ps, 1)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            agrees = (quiet.spread < EXACT) & (quiet.mismatch < EXACT)
-            agrees |= np.abs(rate / self._known_rate[flow] - 1) < NEAR
-        if n_window == N_WINDOW:
-            agrees |= True
-        drift_per_ps = np.minimum(2 * quiet.drift / np.maximum(quiet.span_ps, 1), self._old_drift(flow, rate, now_ps))
-        return agrees & quiet.is_settled & (quiet.spread <= self.settings.spread), drift_per_ps
-
-    def _judge_coarse(
-        self, now_ps: int, rows: np.ndarray, quiet: Quiet, n_window: int
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The same where whole windows are compared."""
-        return quiet.spread <= self.settings.coarse_spread, quiet.trend / np.maximum(quiet.span_ps, 1)
-
-    def _old_drift(self, flow: np.ndarray, rate: np.ndarray, now_ps: int) -> np.ndarray:
-        """Relative change per ps of flows since they were first found near their rates."""
-        age_ps = now_ps - self._skipped_ps[flow] - self._first_age_ps[flow]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            change = np.abs(rate / self._first_rate[flow] - 1)
-            return np.where(change <= NEAR, np.maximum(change, LEAST_CHANGE) / np.maximum(age_ps, 1), np.inf)
-
-    def _may_ps(self, rows: np.ndarray, quiet: Quiet, drift_per_ps: np.ndarray) -> np.ndarray:
-        """The least of: to the message's end, until drift adds up, until a queue has changed."""
-        s = self.settings
-        with np.errstate(divide="ignore", invalid="ignore"):
-            rate = quiet.done_bytes / quiet.span_ps
-            left_ps = until_end_ps(rows, rate, s)
-            drift_ps = 2 * s.drift / np.maximum(drift_per_ps, 1e-30)
-            queue_ps = s.queue_packets * s.packet_bytes / (np.maximum(quiet.mismatch, 1e-12) * rate)
-            return np.nan_to_num(np.minimum(left_ps, np.minimum(drift_ps, queue_ps)), nan=-1.0)

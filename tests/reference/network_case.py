@@ -101,11 +101,15 @@ class NetworkCase:
         threshold_ps: int | None = None,
         each_round: Callable[[NetworkModel], None] | None = None,
         stop_ps: int = NEVER - 1,
+        prepare: Callable[[NetworkModel], None] | None = None,
+        longest_round_ps: int = MAX_LOOKAHEAD_PS,
     ) -> Outcome:
-        """Run the case on the engine. each_round is called with the model after every round."""
+        """Run the case on the engine. each_round is called with the model after every round, prepare before all."""
         outcome = Outcome()
         model, ahead_ps = self.model(threshold_ps or self.thresholds_ps()[0], outcome)
-        loop = make_loop(ahead_ps, stop_ps)
+        if prepare:
+            prepare(model)
+        loop = make_loop(min(ahead_ps, longest_round_ps), stop_ps, model.first_look_ps())
         tick = (lambda: each_round(model)) if each_round else None
         run_rounds(model, loop, model.exchange, tick, pause_every_s=0 if each_round else 0.2)
         model.flush()

@@ -1,0 +1,149 @@
+"""States of network partitions for the memo: words that all ranks agree on, keys, and putting words in place."""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from models.network.build import NetworkState
+from models.network.freeze import Hidden
+from models.network.parameters import NetworkParameters
+from models.network.snapshot import HEADER_WORDS, empty, leave_out_counts, load, number, store, words_needed
+from models.network.state import IS_SELECTIVE, N_FREE_PACKET, N_QUEUE
+from models.network.state_words import HOP_COUNT, INSTANT, PACKET_WORDS, PATH, PLACE, RAW, Numbering
+from models.topology.graph import Topology
+from pdes.engine.exchange import World
+
+Member = tuple[np.ndarray, np.ndarray, np.ndarray]  # queue pairs, ports, bytes acknowledged
+
+
+def why_no_memo(parameters: NetworkParameters, constants: np.ndarray) -> str:
+    """Why what one network partition does says nothing of another, "" if it does."""
+    if parameters.buffer is not None:
+        return "switches share their buffers among network partitions"
+    if parameters.loss_probability is not None and bool((parameters.loss_probability > 0).any()):
+        return "losses are drawn"
+    return "selective repeat" if constants[IS_SELECTIVE] else ""
+
+
+class MemoStates:
+    """One rank's part of the states of network partitions."""
+
+    def __init__(
+        self, topology: Topology, parameters: NetworkParameters, world: World, hidden: Hidden,
+        ways: tuple[np.ndarray, np.ndarray],
+    ) -> None:  # fmt: skip
+        """ways: the ports of queue pair p are ways[1][ways[0][p] : ways[0][p + 1]]."""
+        self._topology, self._world, self._hidden, self._ways = topology, world, hidden, ways
+        self._sends_here = hidden.here[topology.port_src] != 0
+        n_pair = len(ways[0]) - 1
+        kinds, hops = parameters.law.word_kinds
+        names = {"raw": RAW, "instant": INSTANT, "place": PLACE, "hop": HOP_COUNT, "path": PATH}
+        self._scratch = (
+            np.zeros(topology.n_port, np.int32), np.zeros(n_pair, np.int32),
+            np.array([names[kind] for kind in kinds], np.int64), np.array(hops, np.int64),
+        )  # fmt: skip
+        self._out = np.zeros(0, np.int64)
+        self._forms: dict[bytes, Any] = {}
+
+    def compile(self, state: NetworkState) -> None:
+        """Compile what moves states, or load it from the cache, without talking to other ranks."""
+        none = np.zeros(0, np.int64)
+        words = self._store(state, (none, none, none), none, 0)
+        leave_out_counts(words)
+        self._put(state, (none, none, none), none, 0, words, lambda: state)
+
+    def _numbering(self, member: Member, base_tx: np.ndarray, base_ps: int) -> Numbering:
+        numbering = Numbering(*member, np.array([base_ps], np.int64), base_tx, *self._scratch)
+        number(numbering)
+        return numbering
+
+    def _sent(self, state: NetworkState, members: Sequence[Member]) -> list[np.ndarray]:
+        """What the ports of network partitions have sent, on all ranks."""
+        own = [np.where(self._sends_here[m[1]], state.fabric.ports["tx_bytes"][m[1]], 0) for m in members]
+        return [np.sum(each, axis=0) for each in zip(*self._world.allgather(own), strict=True)] if own else []
+
+    def _store(self, state: NetworkState, member: Member, base_tx: np.ndarray, now_ps: int) -> np.ndarray:
+        """This rank's blocks of a network partition."""
+        fabric, nic = state.fabric, state.nic
+        numbering = self._numbering(member, base_tx, now_ps)
+        n_word = int(words_needed(fabric, nic, numbering, int(fabric.constants[N_QUEUE])))
+        if len(self._out) < n_word:
+            self._out = np.zeros(2 * n_word, np.int64)
+        n = store(fabric, state.buffers, nic, self._hidden, numbering, self._out)
+        return self._out[:n].copy()
+
+    def states(self, state: NetworkState, members: Sequence[Member], now_ps: int) -> list[tuple[np.ndarray, int]]:
+        """For each network partition its words, the same on every rank, and how many random numbers it has drawn."""
+        draws = state.fabric.port_info["ecn_draws"]
+        sent = self._sent(state, members)
+        own = [(self._store(state, m, tx, now_ps), int(draws[m[1]].sum())) for m, tx in zip(members, sent, strict=True)]
+        parts = self._world.allgather(own) if own else []
+        if len(parts) == 1:
+            return parts[0]
+        return [
+            (in_order(np.concatenate([part[i][0] for part in parts])), sum(part[i][1] for part in parts))
+            for i in range(len(own))
+        ]
+
+    def key(self, state: NetworkState, member: Member, words: np.ndarray) -> bytes:
+        """What a network partition is, ways and constants included, and what is in it."""
+        name = member[0].tobytes()
+        if name not in self._forms:
+            self._forms[name] = self._form(state, member[0], member[1])
+        digest, state_words = self._forms[name].copy(), words.copy()
+        leave_out_counts(state_words)
+        digest.update(state_words.tobytes())
+        return digest.digest()
+
+    def _form(self, state: NetworkState, pairs: np.ndarray, ports: np.ndarray) -> Any:
+        """The digest of what does not change: ways within the partition, and its ports' constants."""
+        start, port_of = self._ways
+        t, fabric = self._topology, state.fabric
+        ends = np.stack([t.port_src[ports], t.port_dst[ports]])
+        nodes = np.unique(ends)
+        ways = [np.searchsorted(ports, port_of[start[p] : start[p + 1]]) for p in pairs.tolist()]
+        parts = [
+            np.array([len(pairs), len(ports), len(nodes)]), *(np.array([len(way), *way]) for way in ways),
+            np.searchsorted(nodes, ends), t.is_switch[nodes], fabric.ports["delay_ps"][ports],
+            fabric.ports["ecn_min_bytes"][ports],
+        ]  # fmt: skip
+        parts += [fabric.port_info[n][ports] for n in ("rate_bps", "ecn_max_bytes", "ecn_max_probability")]
+        digest = hashlib.blake2b(digest_size=32)
+        for part in parts:
+            digest.update(np.ascontiguousarray(part).view(np.uint8).tobytes())
+        return digest
+
+    def put(
+        self, state: NetworkState, member: Member, now_ps: int, words: np.ndarray,
+        grow: Callable[[], NetworkState],
+    ) -> NetworkState:  # fmt: skip
+        """Put words in the place of a frozen network partition's state; the network's, in case its pool has grown."""
+        return self._put(state, member, self._sent(state, [member])[0], now_ps, words, grow)
+
+    def _put(
+        self, state: NetworkState, member: Member, base_tx: np.ndarray, now_ps: int, words: np.ndarray,
+        grow: Callable[[], NetworkState],
+    ) -> NetworkState:  # fmt: skip
+        empty(state.fabric, state.buffers, state.nic, self._hidden, member[1])
+        while state.fabric.counters[N_FREE_PACKET] * PACKET_WORDS < len(words):
+            state = grow()
+        load(state.fabric, state.buffers, state.nic, self._hidden, self._numbering(member, base_tx, now_ps), words)
+        return state
+
+
+def _blocks(words: np.ndarray) -> list[tuple[int, int, int, int]]:
+    """(kind, number, begin, end) of each block."""
+    blocks, at = [], 0
+    while at < len(words):
+        end = at + HEADER_WORDS + int(words[at + 2])
+        blocks.append((int(words[at]), int(words[at + 1]), at, end))
+        at = end
+    return blocks
+
+
+def in_order(words: np.ndarray) -> np.ndarray:
+    """The same blocks in the order of kind and number."""
+    blocks = sorted(_blocks(words))
+    return np.concatenate([words[begin:end] for _, _, begin, end in blocks]) if blocks else words

@@ -1,0 +1,229 @@
+"""The last samples of every flow on several scales, and what can be said of the windows between them; compiled.
+
+Progress is measured from acknowledgement to acknowledgement, in ps: short windows are then exact to far less than a
+packet, which counting packets in fixed windows is not.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pdes.engine.jit import kernel
+from pdes.wormhole import history as h
+
+N_KEPT = 9
+N_WINDOW = N_KEPT - 1
+SETTLED = 0.001  # an average, a rate or a window that moves by less, relative to itself, has settled
+N_ROUND_TRIP = 2  # that windows have to cover: what circulates repeats itself after one
+NEAR, LEAST_CHANGE = 0.001, 1e-6  # relative: rates that are the same one; what cannot be told from no change
+EXACT = 1e-9  # relative: what differs by less is the same to the ps
+N_FINE = 2  # scales on which the control itself has to have settled
+FOREVER = 1e30
+
+
+class Memory(NamedTuple):
+    """What is kept of all flows. Written by the kernels below."""
+
+    kept: np.ndarray  # int64[n_scale, n_flow, N_KEPT, columns]  samples, see `history`
+    count: np.ndarray  # int64[n_scale, n_flow]  of them
+    group: np.ndarray  # int64[n_scale, n_flow, 2]  network partition of the last
+    stride: np.ndarray  # int64[n_scale]  of the looks that a scale takes part in
+    n_kept: np.ndarray  # int64[2]  averages, and places in the stream, behind a sample's own columns
+    known_rate: np.ndarray  # float64[n_flow]  bytes per ps, when it was found steady last; 0: never
+    first_rate: np.ndarray  # float64[n_flow]  when it was first found steady near that rate
+    first_age_ps: np.ndarray  # int64[n_flow]
+    skipped_ps: np.ndarray  # int64[n_flow]  a flow does not age meanwhile
+
+
+class Limits(NamedTuple):
+    """Of `steady.Settings`, what the kernel needs."""
+
+    spread: float
+    coarse_spread: float
+    drift: float
+    queue_bytes: float
+    guard_bytes: int
+
+
+def make_memory(n_flow: int, n_kept: tuple[int, int], strides: tuple[int, ...]) -> Memory:
+    """Nothing known of n_flow flows. n_kept: averages and places in the stream that a sample has."""
+    n = len(strides)
+    return Memory(
+        np.zeros((n, n_flow, N_KEPT, h.N_COLUMN + sum(n_kept)), np.int64),
+        np.zeros((n, n_flow), np.int64),
+        np.full((n, n_flow, 2), -1, np.int64),
+        np.array(strides, np.int64),
+        np.array(n_kept, np.int64),
+        np.zeros(n_flow),
+        np.zeros(n_flow),
+        np.zeros(n_flow, np.int64),
+        np.zeros(n_flow, np.int64),
+    )
+
+
+@kernel
+def add_samples(memory: Memory, rows, groups, n_look):
+    """Append a sample of each flow; one starts anew when its message, or its network partition, changes.
+
+    rows: int64[n, columns]. groups: int64[n, 2]. n_look: looks before this one.
+    """
+    for scale in range(memory.stride.size):
+        if n_look % memory.stride[scale]:
+            continue
+        for i in range(rows.shape[0]):
+            flow = rows[i, h.FLOW]
+            kept, count = memory.kept[scale, flow], memory.count[scale, flow]
+            group = memory.group[scale, flow]
+            if rows[i, h.IS_PLAIN] == 0:
+                memory.count[scale, flow] = 0
+                continue
+            is_same = group[0] == groups[i, 0] and group[1] == groups[i, 1]
+            if count > 0 and (not is_same or kept[count - 1, h.MESSAGE_END] != rows[i, h.MESSAGE_END]):
+                count = 0
+            if count == N_KEPT:
+                kept[:-1] = kept[1:].copy()
+                count -= 1
+            kept[count] = rows[i]
+            group[0], group[1] = groups[i, 0], groups[i, 1]
+            memory.count[scale, flow] = count + 1
+
+
+@kernel
+def _is_settled(kept, averages, n_average, first, last):
+    """Whether a control's rate, window and averages stay, and no timer is on."""
+    for column in (h.RATE, h.WINDOW):
+        low = high = kept[first, column]
+        for k in range(first, last + 1):
+            low, high = min(low, kept[k, column]), max(high, kept[k, column])
+        if float(high) - float(low) > SETTLED * float(high):
+            return False
+    for k in range(first, last + 1):
+        if kept[k, h.HAS_TIMER]:
+            return False
+    for a in range(n_average):
+        low = high = averages[first, a]
+        for k in range(first, last + 1):
+            low, high = min(low, averages[k, a]), max(high, averages[k, a])
+        if not high - low <= SETTLED * max(abs(low), abs(high), 1.0):
+            return False
+    return True
+
+
+@kernel
+def _trend(kept, first, last, mean):
+    """Change of the windows' rates along a least-squares line, relative; 0 below three standard errors of its slope."""
+    n = last - first
+    total = moment = squares = 0.0
+    for k in range(n):
+        at = k - (n - 1) / 2
+        total += _rate(kept, first + k, first + k + 1)
+        moment += _rate(kept, first + k, first + k + 1) * at
+        squares += at * at
+    slope, rest = moment / squares, 0.0
+    for k in range(n):
+        left = _rate(kept, first + k, first + k + 1) - total / n - slope * (k - (n - 1) / 2)
+        rest += left * left
+    return abs(slope) * n / mean if abs(slope) > 3 * np.sqrt(rest / (n - 2) / squares) else 0.0
+
+
+@kernel
+def _rate(kept, first, last):
+    """Bytes acknowledged per ps between two samples; FOREVER if no time passed."""
+    time_ps = kept[last, h.DONE_PS] - kept[first, h.DONE_PS]
+    return (kept[last, h.DONE] - kept[first, h.DONE]) / time_ps if time_ps > 0 else FOREVER
+
+
+@kernel
+def _cycle_bytes(kept, first, last, begin, n_place):
+    """By how much places in the stream have moved in the last window, else in all: their least common multiple."""
+    cycle, moves = np.int64(1), False
+    for k in range(begin, begin + n_place):
+        moved = kept[last, k] - kept[last - 1, k]
+        if moved <= 0:
+            moved = kept[last, k] - kept[first, k]
+        if moved > 0:
+            moves = True
+            a, b = cycle, moved
+            while b:
+                a, b = b, a % b
+            cycle = cycle // a * moved
+    return cycle if moves else np.int64(0)
+
+
+@kernel
+def _old_drift(memory: Memory, flow, rate, now_ps):
+    """Relative change per ps of a flow since it was first found near its rate."""
+    if memory.first_rate[flow] == 0.0:
+        return FOREVER
+    change = abs(rate / memory.first_rate[flow] - 1)
+    age_ps = now_ps - memory.skipped_ps[flow] - memory.first_age_ps[flow]
+    return max(change, LEAST_CHANGE) / max(age_ps, 1) if change <= NEAR else FOREVER
+
+
+@kernel
+def _judge_windows(memory: Memory, limits, scale, row, n_window, now_ps, averages):
+    """How long a flow may be skipped by its last n_window windows on a scale; negative: not at all."""
+    flow = row[h.FLOW]
+    kept, last = memory.kept[scale, flow], memory.count[scale, flow] - 1
+    first = last - n_window
+    if first < 0:
+        return -1.0
+    mean = _rate(kept, first, last)
+    if mean <= 0 or mean >= FOREVER:
+        return -1.0
+    low = high = _rate(kept, first, first + 1)
+    for k in range(first, last):
+        each = _rate(kept, k, k + 1)
+        low, high = min(low, each), max(high, each)
+    span_ps = kept[last, h.DONE_PS] - kept[first, h.DONE_PS]
+    sent_ps = kept[last, h.SENT_PS] - kept[first, h.SENT_PS]
+    spread = (high - low) / mean
+    if sent_ps <= 0 or span_ps <= N_ROUND_TRIP * (kept[last, h.SENT] - kept[last, h.DONE]) / mean:
+        return -1.0
+    mismatch = abs((kept[last, h.SENT] - kept[first, h.SENT]) / sent_ps - mean) / mean
+    if scale < N_FINE:
+        if spread > limits.spread or not _is_settled(kept, averages, memory.n_kept[0], first, last):
+            return -1.0
+        agrees = n_window == N_WINDOW or (spread < EXACT and mismatch < EXACT)
+        agrees |= memory.known_rate[flow] > 0 and abs(mean / memory.known_rate[flow] - 1) < NEAR
+        if not agrees:
+            return -1.0
+        half = first + n_window // 2
+        drift = abs(_rate(kept, half, last) - _rate(kept, first, half)) / mean
+        drift_per_ps = min(2 * drift / span_ps, _old_drift(memory, flow, mean, now_ps))
+    else:
+        if spread > limits.coarse_spread:
+            return -1.0
+        drift_per_ps = _trend(kept, first, last, mean) / span_ps
+    left_ps = (row[h.MESSAGE_END] - row[h.SENT] - limits.guard_bytes) / mean
+    drift_ps = 2 * limits.drift / max(drift_per_ps, 1e-30)
+    return min(left_ps, drift_ps, limits.queue_bytes / (max(mismatch, 1e-12) * mean))
+
+
+@kernel
+def judge_flows(memory: Memory, limits: Limits, rows, n_look, now_ps, may_ps, progress):
+    """How long each flow of a sample may be skipped, at most what any scale allows, and its progress on that scale.
+
+    n_look: looks before this one. Written: may_ps float64[n], progress int64[5, n], see `steady.Progress`.
+    """
+    n_average, begin = memory.n_kept[0], h.N_COLUMN + memory.n_kept[0]
+    for scale in range(memory.stride.size):
+        if n_look % memory.stride[scale]:
+            continue
+        for i in range(rows.shape[0]):
+            row = rows[i]
+            kept, last = memory.kept[scale, row[h.FLOW]], memory.count[scale, row[h.FLOW]] - 1
+            averages = kept[:, h.N_COLUMN : h.N_COLUMN + n_average].copy().view(np.float64)
+            for n_window in (2, 4, N_WINDOW):
+                if scale >= N_FINE and n_window != N_WINDOW:
+                    continue
+                allowed_ps = _judge_windows(memory, limits, scale, row, n_window, now_ps, averages)
+                if allowed_ps <= may_ps[i]:
+                    continue
+                first = last - n_window
+                may_ps[i] = allowed_ps
+                progress[0, i] = kept[last, h.DONE] - kept[first, h.DONE]
+                progress[1, i] = kept[last, h.DONE_PS] - kept[first, h.DONE_PS]
+                progress[2, i] = kept[last, h.DONE_PS] - kept[last - 1, h.DONE_PS]
+                progress[3, i] = _cycle_bytes(kept, first, last, begin, memory.n_kept[1])
+                progress[4, i] = kept[last, h.MARKED] - kept[first, h.MARKED]
