@@ -235,7 +235,7 @@ def make_fabric(
         link_slot=np.zeros(n_leaf, np.int64),
         link_key=np.zeros(2 * n_leaf + 2, np.int64),
         lp_of_node=lp_of_node.astype(np.int32),
-        is_stopped=np.zeros(int(lp_of_node.max()) + 1, np.uint8),
+        stop_ps=np.full(int(lp_of_node.max()) + 1, NEVER, np.int64),
         stopped_node=np.zeros(topology.n_node, np.int32),
         stopped_ps=np.full(topology.n_node, NEVER, np.int64),
         counters=np.zeros(N_COUNTER, np.int64),

@@ -5,7 +5,7 @@ and thaws its own part (`freeze`).
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from models.network.state import ACK_BYTES, HEADER_BYTES, N_INTERRUPT, PAYLOAD_B
 from models.topology.graph import Topology
 from pdes.engine.exchange import World
 from pdes.engine.time_index import NEVER
+from pdes.wormhole.audit import Audit
 from pdes.wormhole.controller import Controller, Counters, Freeze, compile_partitions
 from pdes.wormhole.criterion import Choice, Network, make_criterion, report, resolve
 from pdes.wormhole.memo import Entry, Memo, Replay
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 
 WATCHED = 2  # of nic.frozen_port
+BITS_PER_BYTE, PS_PER_S = 8, 10**12
 
 
 def _cannot_grow() -> NetworkState:
@@ -42,6 +44,7 @@ class Skipped:
     packet_hops: int
     flow_ps: int  # time of all queue pairs together
     port_bytes: np.ndarray  # int64[n_port]
+    port_ps: np.ndarray  # int64[n_port]  that they would have been busy, at the rates of the run's end
 
 
 class FastForward:
@@ -67,6 +70,7 @@ class FastForward:
         self._sends_here = here[topology.port_src]
         self._skipped_packets, self._skipped_flow_ps = np.zeros(n_pair, np.int64), 0
         self.limit_ps = NEVER
+        self._level_ps = 0  # some logical process has run so far; before, nothing is decided
         self.states: MemoStates | None = None  # where the memo is used
         self.grow: Callable[[], NetworkState] = _cannot_grow
         self.queues: PathQueues | None = None  # of samples, where the criterion looks at them
@@ -76,6 +80,11 @@ class FastForward:
     def counters(self) -> Counters:
         """What was decided, the same on every rank."""
         return self._controller.counters
+
+    @property
+    def audit(self) -> Audit | None:
+        """How far skips would have been off, the same on every rank; None where none are drawn."""
+        return self._controller.audit
 
     @property
     def link_head(self) -> np.ndarray:
@@ -95,14 +104,31 @@ class FastForward:
         if self.queues is not None:
             self.queues.sample_own(state.fabric, state.nic, none)
 
-    def look(self, state: NetworkState, horizon_ps: int) -> int:
-        """Thaw what has to be thawed, freeze what is steady; the instant of the next look."""
+    def thaw(self, state: NetworkState, horizon_ps: int) -> bool:
+        """Thaw what has to be thawed; whether all nodes have then done what is before the horizon, and no more.
+
+        If not, nothing may be decided: how far nodes of a stopped logical process have come is up to what else is on
+        their rank, and what has thawed at an instant before is still to come as far as the others.
+        """
         interrupts = self._take_interrupts(state)
         for freeze, at_ps in self._controller.ends(horizon_ps, interrupts):
             self._thaw(state, freeze, at_ps)
         for replay in self._controller.due(horizon_ps):
             if replay.entry is not None:
                 state = self._take_over(state, replay, replay.entry, horizon_ps)
+        if interrupts:
+            self._level_ps = max(self._level_ps, horizon_ps + 1)
+        is_level = horizon_ps >= self._level_ps
+        if not is_level:
+            self._controller.give_up(horizon_ps)
+            self._let_go(state, horizon_ps)
+            if self.states is not None:
+                self._watch(state)
+            self.limit_ps = min(self._level_ps, self._controller.first_thaw_ps)
+        return is_level
+
+    def look(self, state: NetworkState, horizon_ps: int) -> int:
+        """Freeze what is steady, when `thaw` has said that one may; the instant of the next look."""
         if horizon_ps >= min(self._controller.next_look_ps, self._controller.first_end_ps):
             self._decide(state, horizon_ps)
         if self.states is not None:
@@ -126,10 +152,7 @@ class FastForward:
         """Let followers take over what their leaders have come to, and key what is fresh."""
         control = self._controller
         over = control.over(now_ps, rows)
-        for replay in control.stranded:
-            self._thaw(state, replay, now_ps)
-            control.replace(replay, None)
-        control.stranded = []
+        self._let_go(state, now_ps)
         members = [(e.pairs, e.ports, mine[:, ACKED_BYTE].copy()) for e, _, mine in over]
         for (episode, freeze, mine), (words, n_draw) in zip(over, self._states(state, members, now_ps), strict=True):
             progress = None
@@ -138,23 +161,40 @@ class FastForward:
             entry = episode.entry(now_ps, mine, words, n_draw, progress)
             self._memo.end(episode, entry)
             for follower in episode.followers:
-                if entry.n_draw == 0:
+                if entry.n_draw == 0 or self._memo.is_binned:
                     state = self._take_over(state, follower, entry, now_ps)
                 else:
                     self._thaw(state, follower, now_ps)
                     control.replace(follower, None)
         fresh = control.fresh
         members = [(f.pairs, f.ports, f.rows[:, ACKED_BYTE].copy()) for f in fresh]
-        found = self._states(state, members, now_ps)
-        keys = [(self._key(state, m, words), n) for m, (words, n) in zip(members, found, strict=True)]
+        keys = self._keys(state, members, [f.rows for f in fresh], now_ps)
         for replay in control.keyed(now_ps, keys):
             self._freeze(state, replay)
 
     def _states(self, state: NetworkState, members: list[Member], now_ps: int) -> list[tuple[np.ndarray, int]]:
         return self.states.states(state, members, now_ps) if self.states is not None else []
 
-    def _key(self, state: NetworkState, member: Member, words: np.ndarray) -> bytes:
-        return self.states.key(state, member, words) if self.states is not None else b""
+    def _keys(
+        self, state: NetworkState, members: list[Member], rows: list[np.ndarray], now_ps: int
+    ) -> list[tuple[bytes, int]]:
+        """Keys of network partitions, and how many random numbers they have drawn."""
+        assert self.states is not None
+        if self._memo.is_binned:
+            forms = [self.states.form(state, member) for member in members]
+            return [(self._memo.binned_key(form, mine), 0) for form, mine in zip(forms, rows, strict=True)]
+        found = self._states(state, members, now_ps)
+        return [(self.states.key(state, m, words), n) for m, (words, n) in zip(members, found, strict=True)]
+
+    @property
+    def memo(self) -> Memo | None:
+        """What it has found out, None where nothing that one network partition does says anything of another."""
+        return self._controller.memo
+
+    @property
+    def pace(self) -> dict[str, Any]:
+        """What decides when it looks, and when an episode ends."""
+        return asdict(self._controller.criterion.settings)
 
     @property
     def _memo(self) -> Memo:
@@ -172,15 +212,22 @@ class FastForward:
     def _take_over(self, state: NetworkState, replay: Replay, entry: Entry, now_ps: int) -> NetworkState:
         """A network partition that stood still comes to what an entry says: it goes on, or is frozen."""
         assert self.states is not None
-        base = replay.done_byte + entry.done_bytes
+        base = replay.done_byte(entry, self._memo.is_binned)
         state = self.states.put(state, (replay.pairs, replay.ports, base), now_ps, entry.words, self.grow)
-        packets = entry.done_bytes // int(state.fabric.constants[PAYLOAD_BYTES])
-        self._credit(state, replay.pairs, packets, entry.marked, entry.duration_ps)
+        packets = (base - replay.rows[:, ACKED_BYTE]) // int(state.fabric.constants[PAYLOAD_BYTES])
+        self._credit(state, replay.pairs, packets, entry.marked, now_ps - replay.begin_ps)
         freeze = self._controller.steady_after(replay, entry, now_ps)
         if freeze is None:
             show(state.fabric, state.buffers, state.nic, self.hidden, replay.pairs, replay.ports, 0)
         self._controller.replace(replay, freeze)
         return state
+
+    def _let_go(self, state: NetworkState, now_ps: int) -> None:
+        """Thaw followers that have nothing to wait for."""
+        for replay in self._controller.stranded:
+            self._thaw(state, replay, now_ps)
+            self._controller.replace(replay, None)
+        self._controller.stranded = []
 
     @property
     def next_look_ps(self) -> int:
@@ -194,7 +241,7 @@ class FastForward:
         own = dict(zip(rows.tolist(), nic.interrupt_ps[rows].tolist(), strict=True))
         nic.interrupt_ps[rows] = NEVER
         counters[N_INTERRUPT] = 0
-        state.fabric.is_stopped[:] = 0
+        state.fabric.stop_ps[:] = NEVER
         return {pair: at_ps for part in self._world.allgather(own) for pair, at_ps in part.items()}
 
     def _freeze(self, state: NetworkState, freeze: Freeze | Replay) -> None:
@@ -223,7 +270,8 @@ class FastForward:
         """What this rank's hosts and ports were spared so far."""
         constants, path, packets = state.fabric.constants, state.fabric.path_port, self._skipped_packets
         sizes = (int(constants[PAYLOAD_BYTES] + constants[HEADER_BYTES]), int(constants[ACK_BYTES]))
-        port_bytes, hops = np.zeros(len(self._sends_here), np.int64), 0
+        rate_bps, hops = state.fabric.port_info["rate_bps"], 0
+        port_bytes, port_ps = (np.zeros(len(rate_bps), np.int64) for _ in range(2))
         for pair in np.flatnonzero(packets).tolist():
             record = state.nic.queue_pairs[pair]
             for first, size_bytes in zip((record["data_path"], record["ack_path"]), sizes, strict=True):
@@ -231,16 +279,19 @@ class FastForward:
                 ports = ports[self._sends_here[ports]]
                 hops += int(packets[pair]) * len(ports)
                 port_bytes[ports] += int(packets[pair]) * size_bytes
-        return Skipped(hops, self._skipped_flow_ps, port_bytes)
+                port_ps[ports] -= int(packets[pair]) * (-size_bytes * BITS_PER_BYTE * PS_PER_S // rate_bps[ports])
+        return Skipped(hops, self._skipped_flow_ps, port_bytes, port_ps)
 
 
 def make_fast_forward(
     topology: Topology, model: "NetworkModel", parameters: NetworkParameters, world: World, base_rtt_ps: int,
     stop_ps: int | None, choice: Choice | None = None, mode: str = "full",
+    memo_tolerance: float = 0.0, audit: Audit | None = None,
 ) -> FastForward | None:  # fmt: skip
     """The part of one rank; None where nothing can be skipped, see `why_not`.
 
     base_rtt_ps: the longest of any pair. choice: what says that flows are steady; None: the default.
+    audit: what some skips are compared by.
     """
     words = parameters.law.moving_words
     if words is None or why_not(parameters):
@@ -260,11 +311,12 @@ def make_fast_forward(
     here = model.rank_of_node == world.rank
     fast = FastForward(topology, pairs, controller, world, here, words, floats + words[1], is_managed(parameters))
     fast.criterion = report(choice, network)
-    controller.skips_steady = mode != "memo"
+    controller.skips_steady, controller.audit = mode != "memo", audit
     if mode != "steady" and not why_no_memo(parameters, model.state.fabric.constants):
         controller.memo = Memo(
-            model.state.nic.queue_pairs["line_rate_bps"].copy(), criterion.settings.look_ps, parameters.payload_bytes
-        )
+            model.state.nic.queue_pairs["line_rate_bps"].copy(), criterion.settings.look_ps, parameters.payload_bytes,
+            memo_tolerance, len(floats),
+        )  # fmt: skip
         fast.states = MemoStates(topology, parameters, world, fast.hidden, (start, port_of))
     if choice.needs_queues:
         fast.queues = PathQueues(n_hop, here[topology.port_src], world)
@@ -287,6 +339,8 @@ def why_not(parameters: NetworkParameters) -> str:
         return f"{parameters.law.name} does not say what of its state are `times` and `sequences`"
     if parameters.ns3 is not None:
         return "ns-3's times and telemetry wrap around"
+    if parameters.buffer is not None and parameters.buffer.pfc:
+        return "pauses reach from one network partition into another"
     return "switches choose the ways of packets" if parameters.routing is not None else ""
 
 

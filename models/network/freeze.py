@@ -23,6 +23,7 @@ from models.network.state import (
     FLAG_ACK,
     FLAG_FRAME,
     IS_SELECTIVE,
+    LAST_EVENT_PS,
     N_EXTRA,
     N_FROZEN_PORT,
     N_HOP_MASK,
@@ -310,9 +311,13 @@ def show(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, pairs, port
     for i in range(pairs.size):
         record = nic.queue_pairs[np.uint64(pairs[i])]
         record.is_frozen = 0
+        if hidden.here[np.uint64(record.node)] == 0:
+            continue
         node = fabric.nodes[np.uint64(record.node)]
-        if node.n_timer > 0 and hidden.here[np.uint64(record.node)]:
+        if node.n_timer > 0:
             set_timers(nic.timers, node, nic.control, record, np.int64(pairs[i]))
+        acked_ps = nic.acked_ps[np.uint64(pairs[i])]  # the run may stop before anything else happens
+        fabric.counters[LAST_EVENT_PS] = max(fabric.counters[LAST_EVENT_PS], acked_ps)
     for i in range(ports.size):
         source = hidden.port_src[np.uint64(ports[i])]
         if hidden.here[np.uint64(source)] and fabric.nodes[np.uint64(source)].is_switch == 0:

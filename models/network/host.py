@@ -6,7 +6,7 @@ One call runs a list of hosts, each up to its own bound. A host's next event is 
 
 import numpy as np
 
-from models.network.interrupts import is_stopped
+from models.network.interrupts import stop_of
 from models.network.link_changes import apply_changes_at_host
 from models.network.loss import NOT_LOST, drop_packet, why_lost
 from models.network.nic import (
@@ -234,7 +234,7 @@ def run_hosts(fabric: Fabric, buffers: Buffers, nic: Nic, work: Work, rows: Rows
     for i_node in range(n_run):
         node_id = todo[np.uint64(i_node)]
         node = nodes[np.uint64(node_id)]
-        bound_ps = min(horizon_ps, begin_ps + node.safe_ps)
+        bound_ps = min(horizon_ps, begin_ps + node.safe_ps, stop_of(fabric, node_id))
         while True:
             start_ps, start_port = _first_start(node, nic_ports, out_port)
             arrival_ps, in_port = _first_arrival(node, ports, packets)
@@ -297,8 +297,7 @@ def run_hosts(fabric: Fabric, buffers: Buffers, nic: Nic, work: Work, rows: Rows
                 _look_again(ports, nic, constants, port, now_ps)
             if resumed >= 0:
                 run_stream(fabric, nic, work, rows, resumed, now_ps)
-                if is_stopped(fabric, node_id):
-                    bound_ps = now_ps
+                bound_ps = min(bound_ps, stop_of(fabric, node_id))
         if short > 0:
             break
     counters[PACKET_HOPS] += n_hop

@@ -1,7 +1,8 @@
 """What ends a freeze in the middle of a round (design R9): a message posted on a way through a frozen port.
 
 The queue pair's logical process stops at that instant and goes on in the next round, after the frozen network partition
-has been thawed. Nothing that it would send could have been seen by another logical process within the round.
+has been thawed. Nothing that it would send could have been seen by another logical process within the round. Its nodes
+that are behind go on to the earliest such instant; some may have come further, as far as their windows allowed.
 """
 
 import numpy as np
@@ -49,13 +50,20 @@ def interrupt(fabric: Fabric, nic: Nic, record, pair, kind, now_ps):
     if kind != 1:
         return
     record.next_send_ps = max(record.next_send_ps, now_ps)
-    fabric.is_stopped[np.uint64(fabric.lp_of_node[np.uint64(record.node)])] = 1
+    lp = np.uint64(fabric.lp_of_node[np.uint64(record.node)])
+    fabric.stop_ps[lp] = min(fabric.stop_ps[lp], now_ps)
+
+
+@step_kernel
+def stop_of(fabric: Fabric, node):
+    """Where a node's logical process stops in this round, NEVER if it does not."""
+    return fabric.stop_ps[np.uint64(fabric.lp_of_node[np.uint64(node)])] if fabric.counters[N_INTERRUPT] > 0 else NEVER
 
 
 @step_kernel
 def is_stopped(fabric: Fabric, node):
-    """Whether a node's logical process runs no further in this round."""
-    return fabric.counters[N_INTERRUPT] > 0 and fabric.is_stopped[np.uint64(fabric.lp_of_node[np.uint64(node)])] != 0
+    """Whether a node runs no further in this round."""
+    return fabric.node_time[np.uint64((fabric.node_time.size >> 1) + node)] >= stop_of(fabric, node)
 
 
 @step_kernel

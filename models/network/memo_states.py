@@ -9,7 +9,7 @@ import numpy as np
 from models.network.build import NetworkState
 from models.network.freeze import Hidden
 from models.network.parameters import NetworkParameters
-from models.network.snapshot import HEADER_WORDS, empty, leave_out_counts, load, number, store, words_needed
+from models.network.snapshot import HEADER_WORDS, LINK, empty, leave_out_counts, load, number, store, words_needed
 from models.network.state import IS_SELECTIVE, N_FREE_PACKET, N_QUEUE
 from models.network.state_words import HOP_COUNT, INSTANT, PACKET_WORDS, PATH, PLACE, RAW, Numbering
 from models.topology.graph import Topology
@@ -89,13 +89,20 @@ class MemoStates:
 
     def key(self, state: NetworkState, member: Member, words: np.ndarray) -> bytes:
         """What a network partition is, ways and constants included, and what is in it."""
-        name = member[0].tobytes()
-        if name not in self._forms:
-            self._forms[name] = self._form(state, member[0], member[1])
-        digest, state_words = self._forms[name].copy(), words.copy()
+        digest, state_words = self._digest(state, member).copy(), words.copy()
         leave_out_counts(state_words)
         digest.update(state_words.tobytes())
         return digest.digest()
+
+    def form(self, state: NetworkState, member: Member) -> bytes:
+        """What a network partition is, without what is in it."""
+        return self._digest(state, member).digest()
+
+    def _digest(self, state: NetworkState, member: Member) -> Any:
+        name = member[0].tobytes()
+        if name not in self._forms:
+            self._forms[name] = self._form(state, member[0], member[1])
+        return self._forms[name]
 
     def _form(self, state: NetworkState, pairs: np.ndarray, ports: np.ndarray) -> Any:
         """The digest of what does not change: ways within the partition, and its ports' constants."""
@@ -141,6 +148,14 @@ def _blocks(words: np.ndarray) -> list[tuple[int, int, int, int]]:
         blocks.append((int(words[at]), int(words[at + 1]), at, end))
         at = end
     return blocks
+
+
+def is_well_formed(words: np.ndarray) -> bool:
+    """Whether words are blocks from beginning to end."""
+    at, n = 0, len(words)
+    while at + HEADER_WORDS <= n and 0 <= words[at] <= LINK and words[at + 1] >= 0 and 0 <= words[at + 2] <= n:
+        at += HEADER_WORDS + int(words[at + 2])
+    return at == n
 
 
 def in_order(words: np.ndarray) -> np.ndarray:

@@ -135,12 +135,16 @@ class NetworkModel:
 
     def look(self, horizon_ps: int) -> int:
         """Let the observers look, see `models.network.observers`, and fast-forwarding decide."""
+        fast = self.fast_forward
+        if fast is not None:
+            self._take_in()
+            fast.grow = self._grow_packets
+            if not fast.thaw(self.state, horizon_ps):
+                return fast.limit_ps
         next_ps = look_at(self.observers, self.state, horizon_ps)
-        if self.fast_forward is None or next_ps == END_RUN:
+        if fast is None or next_ps == END_RUN:
             return next_ps
-        self._take_in()
-        self.fast_forward.grow = self._grow_packets
-        return min(next_ps, self.fast_forward.look(self.state, horizon_ps))
+        return min(next_ps, fast.look(self.state, horizon_ps))
 
     def _grow_packets(self) -> NetworkState:
         self.relieve(SHORT_OF_PACKETS)

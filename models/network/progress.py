@@ -21,8 +21,10 @@ from pdes.engine.time_index import NEVER
     IS_PLAIN,  # 1: one message is in flight, some of it is acknowledged, and there is nothing to send again
     HAS_TIMER,  # 1: a timer of the congestion control is on
     N_MARKED,
-) = range(11)
-N_COLUMN = 11
+    MESSAGE_BEGIN,  # its first byte
+    POSTED_PS,
+) = range(13)
+N_COLUMN = 13
 
 
 @step_kernel
@@ -33,7 +35,7 @@ def _is_plain(nic: Nic, record):
     message = nic.messages[np.uint64(place)]
     if record.acked_byte <= message.end_byte - message.size_bytes or record.resend_byte < record.lost_byte:
         return False
-    is_whole = record.sacked_range < 0 and record.held_range < 0 and record.n_backoff == 0
+    is_whole = record.sacked_range < 0 and record.n_backoff == 0  # what the receiver holds, its rank alone knows
     return is_whole and record.high_byte == record.next_byte and record.recover_byte <= record.acked_byte
 
 
@@ -56,6 +58,10 @@ def sample_pairs(fabric: Fabric, nic: Nic, here, control_word, out):
         row[NEXT_BYTE], row[SENT_PS] = record.next_byte, record.next_send_ps - gap_ps
         row[RATE_BPS], row[WINDOW_BYTES], row[MESSAGE_END] = record.rate_bps, record.window_bytes, record.message_end
         row[IS_PLAIN], row[N_MARKED] = _is_plain(nic, record), record.n_marked
+        row[MESSAGE_BEGIN], row[POSTED_PS] = record.acked_byte, 0
+        if record.first_message >= 0:
+            message = nic.messages[np.uint64(record.first_message)]
+            row[MESSAGE_BEGIN], row[POSTED_PS] = message.end_byte - message.size_bytes, message.posted_ps
         row[HAS_TIMER] = 0
         for k in range(N_TIMER):
             if nic.control[np.uint64(pair), np.uint64(FLOW_TIMER + k)] < NEVER:

@@ -294,7 +294,7 @@ class Fabric(NamedTuple):
     link_slot: np.ndarray  # int64[max in-degree]  scratch of the switch kernel
     link_key: np.ndarray  # int64[4 * max in-degree]  scratch: winner tree over in-links
     lp_of_node: np.ndarray  # int32[n_node]
-    is_stopped: np.ndarray  # uint8[n_lp]  1: runs no further in this round, see `interrupts`
+    stop_ps: np.ndarray  # int64[n_lp]  runs no further in this round, see `interrupts`; NEVER: to its end
     stopped_node: np.ndarray  # int32[n_node]  nodes set aside in this round
     stopped_ps: np.ndarray  # int64[n_node]  their next events, else NEVER
     counters: np.ndarray

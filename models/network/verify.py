@@ -52,9 +52,9 @@ def verify_ranks(
     held: list[Held] = []
     for rank, state in enumerate(states):
         fabric, buffers, nic, here = state.fabric, state.buffers, state.nic, rank_of_node == rank
-        heads = link_heads[rank] if link_heads else np.full(topology.n_port, -1, np.int32)
+        hidden = np.where(nic.frozen_port == 1, link_heads[rank], -1) if link_heads else None
         verify_frozen(fabric, nic)
-        mine, of_port = verify_packets(fabric, buffers, topology, here, np.where(nic.frozen_port == 1, heads, -1))
+        mine, of_port = verify_packets(fabric, buffers, topology, here, hidden)
         held += mine
         verify_waiting(fabric, buffers, nic, topology)
         verify_node_times(fabric, buffers, nic, state.work, topology, here)

@@ -83,12 +83,13 @@ def verify_frozen(fabric: Fabric, nic: Nic) -> None:
 
 
 def verify_packets(
-    fabric: Fabric, buffers: Buffers, topology: Topology, here: np.ndarray, hidden: np.ndarray
+    fabric: Fabric, buffers: Buffers, topology: Topology, here: np.ndarray, hidden: np.ndarray | None
 ) -> tuple[list[Held], dict[int, Chains]]:
     """Chains, pool, order on wires, queue lengths, mask bits; what this rank holds. here: bool[n_node].
 
-    hidden: int[n_port], the first packet on a frozen port's link, else -1.
+    hidden: int[n_port], the first packet on a frozen port's link, else -1; None where nothing is ever frozen.
     """
+    first_hidden = [-1] * topology.n_port if hidden is None else hidden.tolist()
     columns, seen = columns_of(fabric), {}
     held: list[Held] = []
     of_port: dict[int, Chains] = {}
@@ -96,12 +97,13 @@ def verify_packets(
     for port in range(topology.n_port):
         name = f"port {port} ({topology.node_name[src[port]]} to {topology.node_name[dst[port]]})"
         is_managed = bool(topology.is_switch[src[port]]) and is_managed_state(fabric, buffers)
-        chains = _chains(fabric, buffers, columns, seen, port, name, is_managed, int(hidden[port]))
+        chains = _chains(fabric, buffers, columns, seen, port, name, is_managed, first_hidden[port])
         of_port[port] = chains
         for items in chains.values():
             held += [_held(fabric, columns, port, i, name) for i in items if not columns["bits"][i] & FLAG_FRAME]
-        _verify_port(name, fabric, columns, port, chains, (bool(here[src[port]]), bool(here[dst[port]])), is_managed)
-        _verify_mask(fabric, topology, port, bool(chains["link"]) and hidden[port] < 0, name)
+        is_here, moves = (bool(here[src[port]]), bool(here[dst[port]])), is_managed or hidden is not None
+        _verify_port(name, fabric, columns, port, chains, is_here, moves)
+        _verify_mask(fabric, topology, port, bool(chains["link"]) and first_hidden[port] < 0, name)
     n_bit = sum(int(word).bit_count() for word in fabric.mask)
     n_link = int((fabric.ports["link_head"] >= 0).sum())
     expect(n_bit == n_link, f"{n_bit} bits in the mask, {n_link} links that carry packets")
@@ -148,9 +150,12 @@ def _held(fabric: Fabric, columns: Columns, port: int, i: int, name: str) -> Hel
 
 
 def _verify_port(
-    name: str, fabric: Fabric, columns: Columns, port: int, chains: Chains, is_here: tuple[bool, bool], is_managed: bool
+    name: str, fabric: Fabric, columns: Columns, port: int, chains: Chains, is_here: tuple[bool, bool], moves: bool
 ) -> None:
-    """One port's chains. is_here: whether the sending and the receiving node are on this rank."""
+    """One port's chains. is_here: whether the sending and the receiving node are on this rank.
+
+    moves: free_at_ps of an idle port moves as time passes, with managed switches and with the memo.
+    """
     sends, receives = is_here
     record, waiting = fabric.ports[port], [i for kind, items in chains.items() if kind != "link" for i in items]
     arrivals = [columns["arrival_ps"][i] for i in chains["link"]]
@@ -160,7 +165,7 @@ def _verify_port(
     expect(sends or not waiting, f"{name}: packets wait at a port of another rank")
     if arrivals and sends:
         last_ps = int(record["free_at_ps"] + record["delay_ps"])
-        is_right = arrivals[-1] == last_ps or (is_managed and arrivals[-1] < last_ps)  # free_at moves as time passes
+        is_right = arrivals[-1] == last_ps or (moves and arrivals[-1] < last_ps)
         expect(is_right, f"{name}: last arrival at {arrivals[-1]} ps, last sent for {last_ps} ps")
     wanted = {"ack": FLAG_ACK, "data": 0, "frame": FLAG_FRAME, "queue 0": FLAG_ACK}
     for kind, items in chains.items():

@@ -42,7 +42,7 @@ def cross_faults(tables: Mapping[str, Table], folder: Path) -> list[Fault]:
         faults += _poisson_faults(workload, n_host)
     if isinstance(workload, TrainingConfig):
         faults += _training_faults(workload, n_host)
-    faults += _criterion_faults(tables.get("wormhole"))
+    faults += [*_criterion_faults(tables.get("wormhole")), *_memo_faults(tables.get("wormhole"))]
     return faults + list(_file_faults(tables, folder)) + list(_output_faults(tables.get("output")))
 
 
@@ -56,6 +56,13 @@ def _criterion_faults(wormhole: Table | None) -> Iterator[Fault]:
             choice = " or ".join(shown(name) for name in names)
             found = f"is there, but criterion is {shown(wormhole.criterion)}"
             yield Fault(("wormhole", field.alias or name), found, f"Accepted: with criterion = {choice}")
+
+
+def _memo_faults(wormhole: Table | None) -> Iterator[Fault]:
+    """A memo's file for a mode without a memo."""
+    if isinstance(wormhole, WormholeConfig) and wormhole.memo is not None and wormhole.mode not in ("memo", "full"):
+        found = f"is there, but mode is {shown(wormhole.mode)}"
+        yield Fault(("wormhole", "memo"), found, 'Accepted: with mode = "memo" or "full"')
 
 
 def _topology_faults(topology: Table | None) -> Iterator[Fault]:

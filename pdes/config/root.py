@@ -36,10 +36,12 @@ class Config(Table):
     def resolved(self) -> dict[str, Any]:
         """What determines the result, defaults included: plain JSON values, keys sorted and carrying units.
 
-        Output and placement are left out, as they never change a result. File names are as written. The caller
-        replaces partition.delay_threshold_ps, null for "auto", with the threshold that it resolves to.
+        Output, placement and the memo's file are left out: the first two never change a result, and of the third it
+        is what was read that may. File names are as written. The caller replaces partition.delay_threshold_ps, null for
+        "auto", with the threshold that it resolves to.
         """
-        tables = self.model_dump(mode="json", exclude={"output": True, "partition": {"placement"}})
+        left_out = {"output": True, "partition": {"placement"}, "wormhole": {"memo", "memo_limit_bytes"}}
+        tables = self.model_dump(mode="json", exclude=left_out)
         return _sorted(tables)
 
 

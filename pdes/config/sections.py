@@ -52,13 +52,23 @@ class WormholeConfig(Table):
     "full": both; "off": nothing. Except with "off", iterations are extrapolated, too, once the times of the last
     iteration_repeats ones (0: never) differ by at most iteration_tolerance, as (max - min) / mean.
 
-    criterion: what has settled, by ours or by a paper's. The keys behind it are those of the papers' criteria
-    (CRITERION_KEYS says of which); None: follows from the run.
+    memo_tolerance: how far rates and averages may differ, relatively, between what the memo takes for equal; 0: not
+    at all, nor anything else. criterion: what has settled, by ours or by a paper's. The keys behind it are those of
+    the papers' criteria (CRITERION_KEYS says of which); None: follows from the run.
+
+    audit: share of the skips of what has settled that are simulated instead, and compared with what they would say.
+
+    memo: file that the memo is read from and added to, None: none; relative to the folder in which the program runs.
+    memo_limit_bytes: of that file.
     """
 
     mode: Literal["off", "steady", "memo", "full"] = "off"
     iteration_repeats: int = Field(default=3, ge=0)
     iteration_tolerance: float = Field(default=0.001, ge=0, le=1)
+    memo_tolerance: float = Field(default=0.0, ge=0, le=0.5)
+    audit: float = Field(default=0.0, ge=0, le=1)
+    memo: Annotated[str, Field(min_length=1)] | None = None
+    memo_limit_bytes: Size = quantity("256MB", "memo_limit")
     criterion: Literal["default", "paper", "hygra"] = "default"
     theta: float = Field(default=0.05, gt=0, lt=1)
     metric: Literal["R", "I", "Q"] = "R"

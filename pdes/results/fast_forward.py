@@ -83,3 +83,16 @@ def iterations_text(result: Mapping[str, Any]) -> str:
         f"Iterations: {facts['iterations_simulated']:,} of {n_all:,} simulated, {n_left:,} extrapolated from times "
         f"that differ by {spread}; tables and counts are of those simulated"
     )
+
+
+def audit_text(result: Mapping[str, Any]) -> str:
+    """The line of the summary on skips that were simulated to be compared, "" if there is nothing to say."""
+    facts = result.get("fast_forward", {}).get("audit")
+    if not facts:
+        return ""
+    text = f"Audit: {facts['skips_audited']:,} of {facts['skips']:,} skips simulated instead"
+    if facts["mean_rate_error"] is None:
+        return text
+    mean, most = f"{100 * facts['mean_rate_error']:.2g} %", f"{100 * facts['max_rate_error']:.2g} %"
+    error = "" if facts["standard_error"] is None else f" (standard error {100 * facts['standard_error']:.2g} %)"
+    return f"{text}; they would have been off by {mean} of a flow's rate on average{error}, by {most} at most"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pdes.errors import ConfigError, SimError
-from pdes.results.fast_forward import iterations_text, last_simulated, simulated_ps, simulated_text
+from pdes.results.fast_forward import audit_text, iterations_text, last_simulated, simulated_ps, simulated_text
 from pdes.results.folder import ResultFolder, is_complete
 from pdes.results.pauses import pause_warnings
 from pdes.results.tables import UNWRITTEN, Columns, read_table
@@ -275,7 +275,8 @@ def _print_totals(console: "Console", result: Mapping[str, Any], run: Mapping[st
             f"lookahead {format_duration(result['lookahead_ps'])}",
             soft_wrap=True,
         )
-    for line in filter(None, (iterations_text(result), trouble_text(result), *pause_warnings(result))):
+    facts = (iterations_text(result), audit_text(result), trouble_text(result))
+    for line in filter(None, (*facts, *pause_warnings(result))):
         console.print(line, soft_wrap=True)
     loop_s = run.get("loop_seconds", 0.0)
     ranks = f"{run['ranks']} rank{'s' if run['ranks'] != 1 else ''}"

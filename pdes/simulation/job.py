@@ -35,17 +35,21 @@ from pdes.results.progress import Progress
 from pdes.results.spool import RowSpool
 from pdes.scenario import Scenario, build_scenario
 from pdes.scenario.queues import find_queues
+from pdes.simulation.shared_memo import SharedMemo, read_memo
+from pdes.wormhole.audit import Audit
 from pdes.wormhole.criterion import Choice
+from pdes.wormhole.memo_file import MemoFile
 
-NS_PER_S, PS_PER_S, BITS_PER_BYTE = 10**9, 10**12, 8
+NS_PER_S = 10**9
 HOSTS, PLAIN_ROUNDS, MANAGED_ROUNDS = "host.run_hosts", "rounds.run_rounds", "managed_rounds.run_managed_rounds"
 
 
 class Prepared:
-    """A scenario with the result folder that rank 0 holds; the folder stays behind when it is sent to other ranks."""
+    """A scenario; with the result folder and the memo's file, which rank 0 keeps when the rest goes to other ranks."""
 
     def __init__(self, scenario: Scenario, folder: ResultFolder) -> None:
         self.scenario, self.folder, self.begin_s = scenario, folder, time.monotonic()
+        self.memo: MemoFile | None = None
         self.helper: subprocess.Popen[bytes] | None = None  # compiles ahead
 
     def __getstate__(self) -> dict[str, Any]:
@@ -57,6 +61,7 @@ def prepare(config: Config, quiet: bool = False, is_alone: bool = True) -> Prepa
 
     is_alone: there is no other rank that could compile ahead.
     """
+    memo = read_memo(config.wormhole)
     helper = _compile_beside() if is_alone and not is_compiled(HOSTS) and (os.cpu_count() or 1) > 1 else None
     try:
         scenario = build_scenario(config)
@@ -70,7 +75,7 @@ def prepare(config: Config, quiet: bool = False, is_alone: bool = True) -> Prepa
     if not quiet and not is_compiled(driver):
         print("pdes-sim: compiling for this machine, once per version: 10 to 20 s", file=sys.stderr, flush=True)
     prepared = Prepared(scenario, folder)
-    prepared.helper = helper
+    prepared.helper, prepared.memo = helper, memo
     return prepared
 
 
@@ -118,8 +123,20 @@ class Run:
         if s.config.wormhole.mode != "off":
             choice = Choice(s.config.wormhole.criterion, **s.config.wormhole.criterion_parameters)
             self.model.fast_forward = make_fast_forward(
-                s.topology, self.model, s.parameters, world, s.longest_rtt_ps, s.stop_ps, choice, s.config.wormhole.mode
+                s.topology,
+                self.model,
+                s.parameters,
+                world,
+                s.longest_rtt_ps,
+                s.stop_ps,
+                choice,
+                s.config.wormhole.mode,
+                s.config.wormhole.memo_tolerance,
+                self._make_audit(),
             )
+        self.memo: SharedMemo | None = None
+        if s.config.wormhole.memo is not None:
+            self.memo = SharedMemo(getattr(prepared, "memo", None), s, self.model, world)
         stop_ps = NEVER - 1 if s.stop_ps is None else s.stop_ps
         self.loop = make_loop(s.lookahead_ps, stop_ps, self.model.first_look_ps())
 
@@ -132,6 +149,10 @@ class Run:
             s.topology, s.parameters, self.model.pairs, self.model.rank_of_node, self.world, output.sample_interval_ps,
             output.sample, output.sample_limit_bytes, bits,
         )  # fmt: skip
+
+    def _make_audit(self) -> Audit | None:
+        s, share = self.scenario, self.scenario.config.wormhole.audit
+        return Audit(share, s.config.simulation.seed, s.parameters.payload_bytes) if share else None
 
     def _make_watch(self) -> DeadlockWatch | None:
         s, network = self.scenario, self.scenario.config.network
@@ -293,10 +314,9 @@ class Run:
         s, state = self.scenario, self.model.state
         columns = port_columns(state, s.topology, self.model.rank_of_node, self.world.rank, last_ps)
         if self.model.fast_forward is not None:
-            skipped, per_byte = self.model.fast_forward.skipped(state).port_bytes, state.fabric.ports["ps_per_byte"]
-            each_ps = np.where(per_byte > 0, per_byte, BITS_PER_BYTE * PS_PER_S / s.topology.port_rate_bps)
-            columns["tx_bytes"] += skipped
-            columns["busy_ps"] += np.rint(skipped * each_ps).astype(np.int64)
+            skipped = self.model.fast_forward.skipped(state)
+            columns["tx_bytes"] += skipped.port_bytes
+            columns["busy_ps"] += skipped.port_ps
         return columns
 
     def _gather_rtt(self) -> dict[str, np.ndarray]:

@@ -63,6 +63,8 @@ def _result(job: Run, totals: dict[str, Any]) -> dict[str, Any]:
     }
     if s.config.wormhole.mode != "off":
         found["fast_forward"] = iterations.facts() | _fast_forward_facts(job, totals)
+    if job.memo is not None:  # what was read has a share in what was simulated
+        found["config"]["wormhole"]["memo_sha256"] = job.memo.digest
     if s.config.network.has_pfc:
         found["pfc_deadlock"] = deadlocks(job, totals)
         found["pfc_storm"] = find_storms(totals["ports"], totals["last_ps"], s.topology.node_name)
@@ -87,6 +89,7 @@ def _fast_forward_facts(job: Run, totals: dict[str, Any]) -> dict[str, Any]:
         "steady_share_of_flow_time": totals["skipped_flow_ps"] / max(totals["flow_ps"], 1),
         "criterion": fast.criterion,
         **asdict(fast.counters),
+        **({} if fast.audit is None else {"audit": fast.audit.facts()}),
     }
 
 
@@ -158,6 +161,8 @@ def write_results(job: Run, totals: dict[str, Any], seconds: tuple[float, float]
     for name, table in series.items():
         write_table(folder.work_path(f"{name}.parquet"), name, [table])
     result, facts = _result(job, totals), _run_facts(job, totals, *seconds)
+    if job.memo is not None:
+        facts["memo"] = job.memo.finish()
     write_json(folder.work_path("result.json"), result)
     write_json(folder.work_path("run.json"), facts)
     breakdown = {} if quiet else read_breakdown(folder.work, result)

@@ -10,13 +10,17 @@ import numpy as np
 
 from pdes.engine.time_index import NEVER
 from pdes.wormhole import history as h
+from pdes.wormhole.audit import Audit
 from pdes.wormhole.criterion import Criterion
 from pdes.wormhole.memo import Entry, Episode, Memo, Replay
 from pdes.wormhole.partitions import canonical, follow, make_partitions
 from pdes.wormhole.steady import Verdict
 
 MAX_CYCLE_PACKETS = 4096
+LEAST_REPLAY = 1  # samples that a message must last for the memo
+AHEAD = 32  # part of a period by which flows may get ahead of their mean rates in it
 MAX_INTERVAL = 32  # between two looks, in samples
+PATIENCE = 48  # looks at which nothing changes before they become half as frequent
 PS_PER_S = 10**12
 
 
@@ -95,18 +99,24 @@ class Controller:
         self.counters = Counters()
         self.next_look_ps = self._settings.look_ps
         self._known_ps = known_ps
-        self._interval = 1
+        self._interval, self._n_same = 1, 0
         self._seen_version = np.full(n_flow, -1, np.int64)
         self.memo: Memo | None = None
+        self.audit: Audit | None = None
         self.skips_steady = True
         self._fresh: list[Fresh] = []
 
     @property
-    def first_end_ps(self) -> int:
+    def first_thaw_ps(self) -> int:
         """The first planned end of what is frozen, NEVER if nothing is."""
-        ends = [freeze.end_ps for freeze in self._frozen.values()]
+        return min((freeze.end_ps for freeze in self._frozen.values()), default=NEVER)
+
+    @property
+    def first_end_ps(self) -> int:
+        """The first planned end of what is frozen, or could be but is audited; NEVER if there is none."""
         checks = [] if self.memo is None else [episode.check_ps for episode in self.memo.running.values()]
-        return min([*ends, *checks], default=NEVER)
+        audited = [] if self.audit is None else [self.audit.first_end_ps]
+        return min([self.first_thaw_ps, *checks, *audited])
 
     def ends(self, now_ps: int, interrupts: dict[int, int]) -> Iterator[tuple[Freeze | Replay, int]]:
         """What thaws now, each with the instant up to which it has gone on. interrupts: flow -> instant."""
@@ -124,6 +134,7 @@ class Controller:
         for i in sorted(thaw):
             freeze = self._frozen[i]
             self._drop(freeze)
+            self._n_same = 0
             self.criterion.thawed(freeze.pairs, freeze.progress(thaw[i])[0])
             self.counters.thaws_planned += thaw[i] == freeze.end_ps
             self.counters.thaws_interrupted += thaw[i] < freeze.end_ps
@@ -134,26 +145,40 @@ class Controller:
         """What is to be frozen now. rows: a sample of every active flow that is not frozen, ascending."""
         self.counters.looks += 1
         is_long, self._fresh = self._is_long(rows), []
-        is_led = self.memo is not None and len(self.memo.running) > 0
-        goes_on = is_long.any() or len(rows) == 0 or is_led
+        is_led = self.memo is not None and (len(self.memo.running) > 0 or self._may_replay(rows).any())
+        is_audited = self.audit is not None and len(self.audit.running) > 0
+        goes_on = is_long.any() or len(rows) == 0 or is_led or is_audited
         labels = self._follow(rows[:, h.FLOW]) if goes_on else np.zeros(0, np.int64)
-        self._pace(now_ps, rows, is_long, labels)
-        if not is_long.any():
-            return []
+        if self.audit is not None:
+            self.audit.look(now_ps, rows, self._partitions.version)
+        self._pace(now_ps, rows, is_long if self.memo is None else self._may_replay(rows), labels)
+        new = self._skip_steady(now_ps, rows, labels, is_long) if is_long.any() else []
+        if self.memo is not None and len(labels):
+            may = self._only_long(labels, self._may_replay(rows))
+            self._find_fresh(rows[may], labels[may])
+        return new
+
+    def _skip_steady(self, now_ps: int, rows: np.ndarray, labels: np.ndarray, is_long: np.ndarray) -> list[Freeze]:
+        """Freeze network partitions that are steady."""
         may = self._only_long(labels, is_long) | self.criterion.judges_all
         rows, labels = rows[may], labels[may]
         if len(rows) == 0:
             return []
-        self.criterion.add(rows, np.stack([labels, self._partitions.version[labels]], axis=1))
+        self.criterion.add(now_ps, rows, np.stack([labels, self._partitions.version[labels]], axis=1))
         verdict = self.criterion.judge(now_ps, rows)
         steady = self._steady(verdict, labels) if self.skips_steady else []
-        new = [freeze for label in steady if (freeze := self._plan(now_ps, label, rows, verdict))]
+        planned = [(label, freeze) for label in steady if (freeze := self._plan(now_ps, label, rows, verdict))]
+        new = [freeze for label, freeze in planned if not self._is_drawn(label, freeze, rows)]
         for freeze in new:
             self._hold(freeze)
+            self._n_same = 0
         self.counters.freezes += len(new)
-        if self.memo is not None:
-            self._find_fresh(rows, labels)
         return new
+
+    def _is_drawn(self, label: int, freeze: Freeze, rows: np.ndarray) -> bool:
+        """Whether a skip is simulated and compared with its plan, see `audit`."""
+        version = int(self._partitions.version[label])
+        return self.audit is not None and self.audit.takes(freeze, label, version, rows)
 
     # What follows is about the memo: see `memo`.
 
@@ -163,7 +188,8 @@ class Controller:
         version = self._partitions.version
         for label in np.unique(labels).tolist():
             mine = rows[labels == label]
-            is_ready = mine[:, h.IS_PLAIN].all() and not self._is_frozen[mine[:, h.FLOW]].any()
+            is_free = self.audit is None or label not in self.audit.running
+            is_ready = is_free and mine[:, h.IS_PLAIN].all() and not self._is_frozen[mine[:, h.FLOW]].any()
             if is_ready and self.memo.is_fresh(label, int(version[label]), mine):
                 pairs = mine[:, h.FLOW].copy()
                 if len(pairs) == self._partitions.n_flow_of[label]:
@@ -205,6 +231,12 @@ class Controller:
                 if episode.check_ps <= now_ps:
                     over.append((episode, None, mine))
         return over
+
+    def give_up(self, now_ps: int) -> None:
+        """Drop episodes that should be looked at now, where nothing can be."""
+        for episode in [] if self.memo is None else list(self.memo.running.values()):
+            if episode.check_ps <= now_ps:
+                self._strand(episode)
 
     def _strand(self, episode: Episode) -> None:
         """An episode was disturbed: its followers have nothing to wait for."""
@@ -248,7 +280,9 @@ class Controller:
         if entry.progress is None:
             return None
         period_ps, may_n_period, packets, done_ps, marked = entry.progress
-        left = replay.left_bytes - entry.sent_bytes - self._settings.guard_packets * self._settings.packet_bytes
+        assert self.memo is not None
+        guard_bytes = self._settings.guard_packets * self._settings.packet_bytes
+        left = replay.left_after(entry, self.memo.is_binned) - guard_bytes
         packet_bytes = self._settings.packet_bytes
         each = [n * t // (p * packet_bytes) for n, t, p in
                 zip(left.tolist(), done_ps.tolist(), packets.tolist(), strict=True)]  # fmt: skip
@@ -277,6 +311,11 @@ class Controller:
         worth_ps = (self._settings.looks_ahead + self._settings.least_looks) * self._settings.look_ps
         return (rows[:, h.MESSAGE_END] - rows[:, h.SENT]) * 8.0 * PS_PER_S > rows[:, h.RATE] * float(worth_ps)
 
+    def _may_replay(self, rows: np.ndarray) -> np.ndarray:
+        """Which messages of a sample have enough before them for the memo."""
+        worth_ps = LEAST_REPLAY * self._settings.look_ps
+        return (rows[:, h.MESSAGE_END] - rows[:, h.SENT]) * 8.0 * PS_PER_S > rows[:, h.RATE] * float(worth_ps)
+
     def _only_long(self, labels: np.ndarray, is_long: np.ndarray) -> np.ndarray:
         """Which flows are in network partitions of long messages alone."""
         with_short = np.zeros(len(self._partitions.version), np.bool_)
@@ -284,15 +323,24 @@ class Controller:
         return ~with_short[labels]
 
     def _pace(self, now_ps: int, rows: np.ndarray, is_long: np.ndarray, labels: np.ndarray) -> None:
-        """Choose the next look: soon if some network partition has only long messages and stays as it is, or if all is
-        quiet; else in twice the time that it was, so that traffic that never settles is hardly looked at.
+        """Choose the next look.
+
+        Soon, if some network partition has only long messages and stays as it is, or if all is quiet; the longer that
+        has been so without anything having changed, the later. Else in twice the time that it was, so that traffic
+        that never settles is hardly looked at.
         """
-        is_calm = len(rows) == 0
+        is_calm, is_same = len(rows) == 0, True
         if len(labels):
             version = self._partitions.version[labels]
-            is_calm |= bool((self._only_long(labels, is_long) & (self._seen_version[labels] == version)).any())
+            stays = self._seen_version[labels] == version
+            is_same = bool(stays.all())
+            is_calm |= bool((self._only_long(labels, is_long) & stays).any())
             self._seen_version[labels] = version
-        self._interval = 1 if is_calm else min(2 * self._interval, MAX_INTERVAL)
+        self._n_same = self._n_same + 1 if is_same and len(rows) else 0
+        if is_calm:
+            self._interval = min(1 << (self._n_same // PATIENCE), MAX_INTERVAL)
+        else:
+            self._interval = min(2 * self._interval, MAX_INTERVAL)
         self.next_look_ps = now_ps + self._interval * self._settings.look_ps
 
     def _follow(self, flow: np.ndarray) -> np.ndarray:
@@ -307,7 +355,9 @@ class Controller:
         """Labels of network partitions all of whose flows may be skipped for long enough to be worth it."""
         least = np.full(len(self._partitions.version), np.inf)
         np.minimum.at(least, labels, verdict.may_ps)
-        return [int(label) for label in np.unique(labels) if least[label] >= self._least_ps]
+        audited = () if self.audit is None else self.audit.running
+        found = np.unique(labels).tolist()
+        return [label for label in found if least[label] >= self._least_ps and label not in audited]
 
     def _until_ps(self, now_ps: int) -> int:
         """The next instant that no skip may pass, NEVER if there is none."""
@@ -324,8 +374,9 @@ class Controller:
         at = np.searchsorted(rows[:, h.FLOW], pairs)
         span_ps, packets = verdict.span_ps[at], verdict.done_bytes[at] // self._settings.packet_bytes
         cycle_packets = verdict.cycle_bytes[at] // self._settings.packet_bytes
-        period_ps = _period_ps(span_ps, packets, verdict.last_ps[at], cycle_packets)
-        n_period = min(int(verdict.may_ps[at].min()), self._until_ps(now_ps) - now_ps) // period_ps
+        period_ps, is_exact = _period_ps(span_ps, packets, verdict.last_ps[at], cycle_packets)
+        ahead_ps = 0 if is_exact else period_ps // AHEAD
+        n_period = min(int(verdict.may_ps[at].min()) - ahead_ps, self._until_ps(now_ps) - now_ps) // period_ps
         if n_period * period_ps < self._least_ps:
             return None
         self.criterion.frozen(pairs, verdict.done_bytes[at] / span_ps, now_ps)
@@ -344,8 +395,10 @@ def compile_partitions() -> None:
     canonical(one, 0, np.zeros(1, np.int64))
 
 
-def _period_ps(span_ps: np.ndarray, packets: np.ndarray, last_ps: np.ndarray, cycle_packets: np.ndarray) -> int:
-    """The time in which everything repeats itself.
+def _period_ps(
+    span_ps: np.ndarray, packets: np.ndarray, last_ps: np.ndarray, cycle_packets: np.ndarray
+) -> tuple[int, bool]:
+    """The time in which everything repeats itself, and whether it does so to the ps.
 
     If all flows send at one and the same pace, it is some packets' time: as many as their controls need for one turn,
     which they take once per round trip (cycle_packets: a multiple of that for each flow, 0: none).
@@ -354,5 +407,5 @@ def _period_ps(span_ps: np.ndarray, packets: np.ndarray, last_ps: np.ndarray, cy
     if (gap_ps * packets == span_ps).all() and (gap_ps == gap_ps[0]).all():
         together = int(np.lcm.reduce(np.maximum(cycle_packets, 1)))
         if together <= MAX_CYCLE_PACKETS:
-            return together * int(gap_ps[0])
-    return int(last_ps[0])
+            return together * int(gap_ps[0]), True
+    return int(last_ps[0]), False

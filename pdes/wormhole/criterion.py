@@ -26,7 +26,7 @@ class Criterion(Protocol):
     def compile(self) -> None:
         """Compile what it needs, before anything runs."""
 
-    def add(self, rows: np.ndarray, groups: np.ndarray) -> None:
+    def add(self, now_ps: int, rows: np.ndarray, groups: np.ndarray) -> None:
         """Sample active flows."""
 
     def thawed(self, flow: np.ndarray, skipped_ps: int) -> None:

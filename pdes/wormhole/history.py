@@ -16,8 +16,10 @@ import numpy as np
     IS_PLAIN,  # 1: may be skipped as far as its own state is concerned
     HAS_TIMER,  # 1: its control will act at some instant, whatever happens
     MARKED,
-) = range(11)
-N_COLUMN = 11
+    MESSAGE_BEGIN,  # its first byte
+    POSTED_PS,  # when it was posted
+) = range(13)
+N_COLUMN = 13
 
 
 def goes_on(

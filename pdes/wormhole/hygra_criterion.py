@@ -48,7 +48,7 @@ class HygraCriterion:
     def compile(self) -> None:
         """There is nothing to compile."""
 
-    def add(self, rows: np.ndarray, groups: np.ndarray) -> None:
+    def add(self, now_ps: int, rows: np.ndarray, groups: np.ndarray) -> None:
         """Sample active flows, as `steady.Steadiness.add`. The first hop is the host's own port, not a switch's."""
         self._samples.add(rows, groups, rows[:, rows.shape[1] - self._n_hop + 1 :].T)
 

@@ -11,6 +11,7 @@ alike); isomorphism is equality under the numbering that keeps the order in whic
 has the whole state at the end, so that nothing is estimated.
 """
 
+import hashlib
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -27,9 +28,12 @@ class Entry:
     """What an episode came to. Arrays have one element per flow, in the order of ids."""
 
     duration_ps: int
+    since_posted_ps: int  # from its last message's posting to its end
     words: np.ndarray  # int64[]  the state at its end
     done_bytes: np.ndarray
     sent_bytes: np.ndarray
+    done_in: np.ndarray  # bytes of each message acknowledged at its end
+    sent_in: np.ndarray  # and sent
     marked: np.ndarray
     n_draw: int  # random numbers drawn on the way
     progress: tuple[int, int, np.ndarray, np.ndarray, np.ndarray] | None  # it ended steady: see `Freeze`
@@ -42,10 +46,23 @@ class Replay:
     pairs: np.ndarray
     ports: np.ndarray
     begin_ps: int
-    done_byte: np.ndarray  # acknowledged at the beginning
-    left_bytes: np.ndarray  # of each message, not sent then
+    rows: np.ndarray  # its flows' samples then
     end_ps: int  # NEVER while its leader runs
     entry: Entry | None = None
+
+    @property
+    def left_bytes(self) -> np.ndarray:
+        """Of each message, what is not sent at the beginning."""
+        return self.rows[:, h.MESSAGE_END] - self.rows[:, h.SENT]
+
+    def done_byte(self, entry: Entry, is_binned: bool) -> np.ndarray:
+        """What is acknowledged at the end of an entry."""
+        return self.rows[:, h.MESSAGE_BEGIN] + entry.done_in if is_binned else self.rows[:, h.DONE] + entry.done_bytes
+
+    def left_after(self, entry: Entry, is_binned: bool) -> np.ndarray:
+        """Of each message, what is not sent at the end of an entry."""
+        sent = self.rows[:, h.MESSAGE_BEGIN] + entry.sent_in if is_binned else self.rows[:, h.SENT] + entry.sent_bytes
+        return self.rows[:, h.MESSAGE_END] - sent
 
     def progress(self, at_ps: int) -> tuple[int, np.ndarray, np.ndarray]:
         """Nothing: if it is interrupted it goes on from its beginning."""
@@ -72,8 +89,9 @@ class Episode:
         """What it has come to, from its flows' samples now."""
         moved = rows - self.rows
         return Entry(
-            now_ps - self.begin_ps, words, moved[:, h.DONE], moved[:, h.SENT], moved[:, h.MARKED], n_draw - self.n_draw,
-            progress,
+            now_ps - self.begin_ps, now_ps - int(rows[:, h.POSTED_PS].max()), words, moved[:, h.DONE], moved[:, h.SENT],
+            rows[:, h.DONE] - rows[:, h.MESSAGE_BEGIN], rows[:, h.SENT] - rows[:, h.MESSAGE_BEGIN],
+            moved[:, h.MARKED], n_draw - self.n_draw, progress,
         )  # fmt: skip
 
 
@@ -84,6 +102,7 @@ class MemoCounters:
     episodes: int = 0
     followed: int = 0
     hits: int = 0
+    hits_read: int = 0  # of them, those of entries that an earlier run has found
     misses: int = 0
     broken: int = 0
 
@@ -91,13 +110,28 @@ class MemoCounters:
 class Memo:
     """Episodes that run, and entries of those that are over."""
 
-    def __init__(self, line_bps: np.ndarray, look_ps: int, packet_bytes: int) -> None:
-        """line_bps: int64[n_flow], the most that a flow can send."""
+    def __init__(
+        self, line_bps: np.ndarray, look_ps: int, packet_bytes: int, tolerance: float = 0.0, n_average: int = 0
+    ) -> None:
+        """line_bps: int64[n_flow], the most that a flow can send. tolerance: 0: exact keys. n_average: of samples."""
+        self.tolerance, self.n_average = tolerance, n_average
         self.entries: dict[bytes, Entry] = {}
         self.running: dict[int, Episode] = {}  # by label
+        self.is_shared = False  # with other runs: then what nobody waits for is found out, too
+        self._read: dict[bytes, Entry] = {}
         self.counters = MemoCounters()
         self._line_bps, self._look_ps, self._packet_bytes = line_bps, look_ps, packet_bytes
         self._keyed: dict[int, tuple[int, ...]] = {}  # version and messages of a label when it was keyed last
+
+    def start_with(self, entries: dict[bytes, Entry]) -> None:
+        """Have entries that earlier runs have found; the same on every rank, before anything runs."""
+        self.entries.update(entries)
+        self._read, self.is_shared = entries, True
+
+    @property
+    def found(self) -> dict[bytes, Entry]:
+        """Entries that this run has found."""
+        return {key: entry for key, entry in self.entries.items() if self._read.get(key) is not entry}
 
     def is_fresh(self, label: int, version: int, rows: np.ndarray) -> bool:
         """Whether a network partition has not been keyed yet as it is, with these messages."""
@@ -114,24 +148,61 @@ class Memo:
         """Key a network partition; what it becomes if it need not be simulated. rows: its flows' samples."""
         self._keyed[label] = (version, *rows[:, h.MESSAGE_END].tolist())
         left = rows[:, h.MESSAGE_END] - rows[:, h.SENT]
-        replay = Replay(pairs, ports, now_ps, rows[:, h.DONE].copy(), left, NEVER)
+        replay = Replay(pairs, ports, now_ps, rows.copy(), NEVER)
         entry = self.entries.get(key)
-        if entry is not None and (left > entry.sent_bytes + GUARD_PACKETS * self._packet_bytes).all():
-            self.counters.hits += 1
-            replay.entry, replay.end_ps = entry, now_ps + entry.duration_ps
-            return replay
+        if entry is not None and (replay.left_after(entry, self.is_binned) >= self._packet_bytes).all():
+            end_ps = now_ps + entry.duration_ps
+            if self.is_binned:
+                end_ps = int(rows[:, h.POSTED_PS].max()) + entry.since_posted_ps
+            is_ahead = (replay.done_byte(entry, self.is_binned) >= rows[:, h.DONE]).all()
+            if end_ps > now_ps and is_ahead:
+                self.counters.hits += 1
+                self.counters.hits_read += self._read.get(key) is entry
+                replay.entry, replay.end_ps = entry, end_ps
+                return replay
         for episode in self.running.values():
             leader_left = episode.rows[:, h.MESSAGE_END] - episode.rows[:, h.SENT] if episode.key == key else None
             if leader_left is not None and episode.begin_ps == now_ps and (left >= leader_left).all():
+                check_ps = self.check_ps(now_ps, episode.rows)
+                if check_ps <= now_ps:
+                    return None
                 self.counters.followed += 1
                 episode.followers.append(replay)
-                if episode.check_ps == NEVER:
-                    episode.check_ps = self.check_ps(now_ps, episode.rows)
+                episode.check_ps = check_ps
                 return replay
-        self.counters.misses += 1
-        self.counters.episodes += 1
-        self.running[label] = Episode(key, label, version, pairs, ports, now_ps, rows.copy(), n_draw)
+        check_ps = self.check_ps(now_ps, rows) if self.is_binned or self.is_shared else NEVER
+        if check_ps > now_ps:
+            self.counters.misses += 1
+            self.counters.episodes += 1
+            self.running[label] = Episode(
+                key, label, version, pairs, ports, now_ps, rows.copy(), n_draw, check_ps=check_ps
+            )
         return None
+
+    @property
+    def is_binned(self) -> bool:
+        """Whether keys are of rounded values."""
+        return self.tolerance > 0
+
+    def binned_key(self, form: bytes, rows: np.ndarray) -> bytes:
+        """The key of flows that are alike within the tolerance. form: says what their ways are.
+
+        Sizes are exact; offsets of the messages' postings are rounded to look_ps x tolerance, rates and windows to
+        powers of 1 + tolerance, averages to multiples of it.
+        """
+        posted = rows[:, h.POSTED_PS] - rows[:, h.POSTED_PS].min()
+        rates = np.log(np.maximum(rows[:, [h.RATE, h.WINDOW]], 1)) / np.log1p(self.tolerance)
+        averages = np.ascontiguousarray(rows[:, h.N_COLUMN : h.N_COLUMN + self.n_average]).view(np.float64)
+        parts = (
+            rows[:, h.MESSAGE_END] - rows[:, h.MESSAGE_BEGIN],
+            np.rint(posted / max(self._look_ps * self.tolerance, 1.0)).astype(np.int64),
+            np.rint(rates).astype(np.int64),
+            np.rint(averages / self.tolerance).astype(np.int64),
+        )
+        digest = hashlib.blake2b(form, digest_size=32)
+        for part in parts:
+            digest.update(np.ascontiguousarray(part).tobytes())
+        return digest.digest()
 
     def check_ps(self, now_ps: int, rows: np.ndarray) -> int:
         """An instant before which no message of these flows ends, at most now_ps if one may soon."""
@@ -146,5 +217,5 @@ class Memo:
         del self.running[episode.label]
         if entry is None:
             self.counters.broken += 1
-        elif entry.n_draw == 0:
+        elif entry.n_draw == 0 or self.is_binned:
             self.entries[episode.key] = entry

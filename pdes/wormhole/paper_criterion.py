@@ -13,7 +13,6 @@ from pdes.wormhole import history as h
 from pdes.wormhole.samples import Samples, swing
 from pdes.wormhole.steady import Settings, Verdict, until_end_ps
 
-METRICS = ("R", "I", "Q")
 LEAST_SAMPLES = 16
 N_CYCLE = 2  # "an appropriate multiple of T_C", appendix F
 
@@ -71,7 +70,7 @@ class PaperCriterion:
     def compile(self) -> None:
         """There is nothing to compile."""
 
-    def add(self, rows: np.ndarray, groups: np.ndarray) -> None:
+    def add(self, now_ps: int, rows: np.ndarray, groups: np.ndarray) -> None:
         """Sample active flows, as `steady.Steadiness.add`."""
         if self._metric == "R":
             values = np.zeros((0, len(rows)), np.int64)

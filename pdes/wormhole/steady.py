@@ -21,7 +21,7 @@ import numpy as np
 from pdes.wormhole import history as h
 from pdes.wormhole.windows import N_WINDOW, NEAR, Limits, add_samples, judge_flows, make_memory
 
-STRIDES = (1, 8, 64, 512)  # of the scales, in looks
+STRIDES = (1, 8, 64, 512)  # of the scales, in units of look_ps
 
 
 @dataclass(frozen=True)
@@ -84,18 +84,16 @@ class Steadiness:
         self._memory = make_memory(n_flow, n_kept, STRIDES)
         queue_bytes, guard_bytes = float(s.queue_packets * s.packet_bytes), s.guard_packets * s.packet_bytes
         self._limits = Limits(s.spread, s.coarse_spread, s.drift, queue_bytes, guard_bytes)
-        self._n_look = 0
 
     def compile(self) -> None:
         """Compile what samples and judges, or load it from the cache."""
         rows = np.zeros((0, self._memory.kept.shape[3]), np.int64)
-        add_samples(self._memory, rows, np.zeros((0, 2), np.int64), 0)
-        judge_flows(self._memory, self._limits, rows, 0, 0, np.zeros(0), np.zeros((5, 0), np.int64))
+        add_samples(self._memory, rows, np.zeros((0, 2), np.int64), -1)
+        judge_flows(self._memory, self._limits, rows, 0, np.zeros(0), np.zeros((5, 0), np.int64))
 
-    def add(self, rows: np.ndarray, groups: np.ndarray) -> None:
+    def add(self, now_ps: int, rows: np.ndarray, groups: np.ndarray) -> None:
         """Sample active flows. groups: int64[n, 2], what identifies each one's network partition."""
-        add_samples(self._memory, rows, groups, self._n_look)
-        self._n_look += 1
+        add_samples(self._memory, rows, groups, now_ps // self.settings.look_ps)
 
     def thawed(self, flow: np.ndarray, skipped_ps: int) -> None:
         """Flows go on after a skip."""
@@ -114,7 +112,7 @@ class Steadiness:
     def judge(self, now_ps: int, rows: np.ndarray) -> Verdict:
         """How long each flow of a sample may be skipped from now on; negative: not at all."""
         verdict, progress = Verdict(len(rows)), np.zeros((len(Progress._fields), len(rows)), np.int64)
-        judge_flows(self._memory, self._limits, rows, self._n_look - 1, now_ps, verdict.may_ps, progress)
+        judge_flows(self._memory, self._limits, rows, now_ps, verdict.may_ps, progress)
         judged = np.flatnonzero(verdict.may_ps >= 0)
         verdict.put(judged, verdict.may_ps[judged], Progress(*progress[:, judged]))
         return verdict

@@ -27,7 +27,9 @@ class Memory(NamedTuple):
     kept: np.ndarray  # int64[n_scale, n_flow, N_KEPT, columns]  samples, see `history`
     count: np.ndarray  # int64[n_scale, n_flow]  of them
     group: np.ndarray  # int64[n_scale, n_flow, 2]  network partition of the last
-    stride: np.ndarray  # int64[n_scale]  of the looks that a scale takes part in
+    stride: np.ndarray  # int64[n_scale]  least time between a scale's samples, in ticks
+    tick: np.ndarray  # int64[n_scale]  of its last samples
+    is_new: np.ndarray  # bool[n_scale]  it has just got some
     n_kept: np.ndarray  # int64[2]  averages, and places in the stream, behind a sample's own columns
     known_rate: np.ndarray  # float64[n_flow]  bytes per ps, when it was found steady last; 0: never
     first_rate: np.ndarray  # float64[n_flow]  when it was first found steady near that rate
@@ -53,6 +55,8 @@ def make_memory(n_flow: int, n_kept: tuple[int, int], strides: tuple[int, ...]) 
         np.zeros((n, n_flow), np.int64),
         np.full((n, n_flow, 2), -1, np.int64),
         np.array(strides, np.int64),
+        np.full(n, -1, np.int64),
+        np.zeros(n, np.bool_),
         np.array(n_kept, np.int64),
         np.zeros(n_flow),
         np.zeros(n_flow),
@@ -62,14 +66,16 @@ def make_memory(n_flow: int, n_kept: tuple[int, int], strides: tuple[int, ...]) 
 
 
 @kernel
-def add_samples(memory: Memory, rows, groups, n_look):
+def add_samples(memory: Memory, rows, groups, tick):
     """Append a sample of each flow; one starts anew when its message, or its network partition, changes.
 
-    rows: int64[n, columns]. groups: int64[n, 2]. n_look: looks before this one.
+    rows: int64[n, columns]. groups: int64[n, 2]. tick: the time now, in units of the shortest scale.
     """
     for scale in range(memory.stride.size):
-        if n_look % memory.stride[scale]:
+        memory.is_new[scale] = tick // memory.stride[scale] != memory.tick[scale] // memory.stride[scale]
+        if not memory.is_new[scale]:
             continue
+        memory.tick[scale] = tick
         for i in range(rows.shape[0]):
             flow = rows[i, h.FLOW]
             kept, count = memory.kept[scale, flow], memory.count[scale, flow]
@@ -201,14 +207,14 @@ def _judge_windows(memory: Memory, limits, scale, row, n_window, now_ps, average
 
 
 @kernel
-def judge_flows(memory: Memory, limits: Limits, rows, n_look, now_ps, may_ps, progress):
+def judge_flows(memory: Memory, limits: Limits, rows, now_ps, may_ps, progress):
     """How long each flow of a sample may be skipped, at most what any scale allows, and its progress on that scale.
 
-    n_look: looks before this one. Written: may_ps float64[n], progress int64[5, n], see `steady.Progress`.
+    Written: may_ps float64[n], progress int64[5, n], see `steady.Progress`.
     """
     n_average, begin = memory.n_kept[0], h.N_COLUMN + memory.n_kept[0]
     for scale in range(memory.stride.size):
-        if n_look % memory.stride[scale]:
+        if not memory.is_new[scale]:
             continue
         for i in range(rows.shape[0]):
             row = rows[i]

@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pdes.results.fast_forward import extrapolate, iterations_text, last_simulated, simulated_ps, simulated_text
+from pdes.results.fast_forward import (
+    audit_text,
+    extrapolate,
+    iterations_text,
+    last_simulated,
+    simulated_ps,
+    simulated_text,
+)
 
 MS = 10**9
 
@@ -74,3 +81,17 @@ def test_the_summary_says_why_all_were_simulated():
 def test_results_without_fast_forward_are_as_ever():
     assert (simulated_ps(RESULT), last_simulated(RESULT)) == (1000 * MS, 999)
     assert iterations_text(RESULT) == "" and last_simulated({"simulated_time_ps": 1, "iteration_time_ps": []}) == -1
+
+
+AUDIT = {"skips": 240, "skips_audited": 12, "mean_rate_error": 0.0012, "max_rate_error": 0.03, "standard_error": 0.0004}
+
+
+def test_the_summary_says_how_far_skips_would_have_been_off():
+    def text(**keys):
+        return audit_text({"fast_forward": {"audit": AUDIT | keys}})
+
+    begin = "Audit: 12 of 240 skips simulated instead; they would have been off by 0.12 % of a flow's rate on average"
+    assert text() == f"{begin} (standard error 0.04 %), by 3 % at most"
+    assert text(standard_error=None) == f"{begin}, by 3 % at most"
+    assert text(skips_audited=0, mean_rate_error=None) == "Audit: 0 of 240 skips simulated instead"
+    assert audit_text({"fast_forward": {}}) == audit_text({}) == ""

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 import pdes
 from pdes.config import load_config
+from pdes.config.sections import CRITERION_KEYS
 from pdes.errors import ConfigError
 from pdes.wormhole import history as h
-from pdes.wormhole.criterion import Choice, Criterion, Network, make_criterion, report, resolve
+from pdes.wormhole.criterion import KEYS, Choice, Criterion, Network, make_criterion, report, resolve
 from pdes.wormhole.paper_criterion import enough_samples, least_span_ps, rate_error_bound
 from pdes.wormhole.steady import Verdict
 
@@ -51,7 +52,7 @@ class Watched:
         rows[:, h.MESSAGE_END], rows[:, h.IS_PLAIN] = self.end[:n], 1
         if self._needs_queues:
             rows = np.hstack([rows, np.array(queues or [[0] * N_HOP] * n, np.int64)])
-        self.criterion.add(rows, np.stack([self.group[:n], self.group[:n]], axis=1))
+        self.criterion.add(self._now_ps, rows, np.stack([self.group[:n], self.group[:n]], axis=1))
         return self.criterion.judge(self._now_ps, rows)
 
 
@@ -179,7 +180,7 @@ def test_a_flow_is_judged_by_its_last_looks_in_a_row_whoever_comes_and_goes(pres
         rows = np.zeros((len(flow), h.N_COLUMN), np.int64)
         rows[:, h.FLOW], rows[:, h.DONE], rows[:, h.DONE_PS] = flow, done[flow], now_ps
         rows[:, h.MESSAGE_END], rows[:, h.IS_PLAIN] = END, 1
-        criterion.add(rows, np.zeros((len(flow), 2), np.int64))
+        criterion.add(now_ps, rows, np.zeros((len(flow), 2), np.int64))
         verdict = criterion.judge(now_ps, rows)
         kept = {i: [*kept[i], done[i]] if i in flows else [] for i in kept}
         for at, i in enumerate(flow.tolist()):
@@ -312,6 +313,11 @@ def test_a_key_of_another_criterion_is_a_fault(keys: str, expected: str, tmp_pat
     (tmp_path / "ring.toml").write_text(CONFIG + f"[wormhole]\n{keys}\n")
     with pytest.raises(ConfigError, match=expected):
         load_config(tmp_path / "ring.toml")
+
+
+def test_the_config_and_the_criteria_agree_on_who_has_a_key() -> None:
+    for name in ("paper", "hygra"):
+        assert set(KEYS[name]) == {key for key, names in CRITERION_KEYS.items() if name in names}
 
 
 def test_each_criterion_takes_its_keys(tmp_path: Path) -> None:

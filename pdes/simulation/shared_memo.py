@@ -1,0 +1,72 @@
+"""The memo that a run shares with others, `[wormhole] memo`: read by rank 0, given to all, added to at the end."""
+
+import sys
+from dataclasses import asdict
+from typing import Any
+
+from models.network.fast_forward import FastForward, why_not
+from models.network.memo_identity import memo_identity, spread_entries
+from models.network.memo_states import why_no_memo
+from models.network.model import NetworkModel
+from pdes.config.sections import WormholeConfig
+from pdes.engine.exchange import World
+from pdes.errors import SimError
+from pdes.scenario import Scenario
+from pdes.wormhole.memo_file import MemoFile
+
+KEYS_LEFT_OUT = {"memo", "memo_limit_bytes", "iteration_repeats", "iteration_tolerance", "audit"}
+
+
+def read_memo(wormhole: WormholeConfig) -> MemoFile | None:
+    """The file that a config names, read. ConfigError: it is no memo, or it could not be written."""
+    if wormhole.memo is None:
+        return None
+    file = MemoFile(wormhole.memo, wormhole.memo_limit_bytes)
+    file.read()
+    return file
+
+
+class SharedMemo:
+    """One rank's share. file: on rank 0."""
+
+    def __init__(self, file: MemoFile | None, scenario: Scenario, model: NetworkModel, world: World) -> None:
+        self._file, self._n_record = file, len(file.records) if file is not None else 0
+        fast, constants = model.fast_forward, model.state.fabric.constants
+        self._memo = fast.memo if fast is not None else None
+        self.why_not = why_not(scenario.parameters) or why_no_memo(scenario.parameters, constants)
+        self.digest: str | None = None  # of what was read of this run's identity
+        self._identity, self._n_read = b"", 0
+        if fast is None or self._memo is None:
+            return
+        self._identity = memo_identity(
+            scenario.parameters, constants, model.control.parameters, model.state.fabric.pint,
+            _settings(scenario.config.wormhole, fast),
+        )  # fmt: skip
+        own = file.take(self._identity) if file is not None else {}
+        entries, self.digest = spread_entries(own, world)
+        self._memo.start_with(entries)
+        self._n_read = len(entries)
+
+    def finish(self) -> dict[str, Any]:
+        """Add what the run has found to the file; what `run.json` says. On rank 0.
+
+        The results do not need the file: if it cannot be written, that is said, and the run goes on to its end.
+        """
+        file, memo = self._file, self._memo
+        assert file is not None
+        facts: dict[str, Any] = {"path": str(file.path), "sha256": file.sha256, "records": self._n_record}
+        if memo is None:
+            return facts | {"why_not": self.why_not}
+        facts |= {"entries_read": self._n_read, "entries_added": 0, "counters": asdict(memo.counters)}
+        try:
+            facts["entries_added"] = file.add(self._identity, memo.found)
+        except SimError as error:
+            facts["why_not_added"] = str(error)
+            print(f"pdes-sim: warning: nothing was added to the memo: {error}", file=sys.stderr)
+        return facts
+
+
+def _settings(wormhole: WormholeConfig, fast: FastForward) -> dict[str, Any]:
+    """What decides when episodes end."""
+    keys = wormhole.model_dump(mode="json", exclude=KEYS_LEFT_OUT)
+    return keys | {"criterion": fast.criterion, "pace": fast.pace}
