@@ -114,7 +114,7 @@ class Controller:
     @property
     def first_end_ps(self) -> int:
         """The first planned end of what is frozen, or could be but is audited; NEVER if there is none."""
-        checks = [] if self.memo is None else [episode.check_ps for episode in self.memo.running.values()]
+        checks = [] if self.memo is None else [self._check_ps(episode) for episode in self.memo.running.values()]
         audited = [] if self.audit is None else [self.audit.first_end_ps]
         return min([self.first_thaw_ps, *checks, *audited])
 
@@ -226,16 +226,20 @@ class Controller:
                 self._strand(episode)
             elif isinstance(frozen, Freeze):
                 over.append((episode, frozen, mine))
-            elif episode.check_ps <= now_ps:
+            elif self._check_ps(episode) <= now_ps:
                 episode.check_ps = self.memo.check_ps(now_ps, mine) if self.memo else NEVER
-                if episode.check_ps <= now_ps:
+                if self._check_ps(episode) <= now_ps:
                     over.append((episode, None, mine))
         return over
+
+    def _check_ps(self, episode: Episode) -> int:
+        """When an episode is looked at: before a message can end, and, for its followers, where no skip may pass."""
+        return min(episode.check_ps, self._until_ps(episode.begin_ps)) if episode.followers else episode.check_ps
 
     def give_up(self, now_ps: int) -> None:
         """Drop episodes that should be looked at now, where nothing can be."""
         for episode in [] if self.memo is None else list(self.memo.running.values()):
-            if episode.check_ps <= now_ps:
+            if self._check_ps(episode) <= now_ps:
                 self._strand(episode)
 
     def _strand(self, episode: Episode) -> None:

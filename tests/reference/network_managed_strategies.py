@@ -1,5 +1,6 @@
 """Hypothesis strategies: networks that drop, pause, lose and resend, under every congestion control."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +20,7 @@ from models.network.parameters import (
 )
 from models.topology.base_rtt import max_base_rtt, path_base_rtt
 from models.topology.graph import Topology
-from reference.network_case import NetworkCase, make_flow_case
+from reference.network_case import Flow, NetworkCase, make_flow_case
 from reference.network_strategies import SOON_OR_LATER, flow_lists
 
 US = 10**6
@@ -106,8 +107,12 @@ def managed_cases(
     topologies: st.SearchStrategy[Topology],
     laws: tuple[str, ...] = tuple(BUILT_IN),
     n_parts: tuple[int, ...] = (1,),
+    list_flows: Callable[[Topology, int], st.SearchStrategy[list[Flow]]] | None = None,
 ) -> NetworkCase:
-    """Everything that switches with fixed paths do, and go-back-N, in any combination."""
+    """Everything that switches with fixed paths do, and go-back-N, in any combination.
+
+    list_flows: of a topology and a payload, instead of a few short ones.
+    """
     topology, payload, law = draw(topologies), draw(PAYLOAD), find_law(draw(st.sampled_from(laws)))
     header = 48 + law.header_bytes
     n_queue = draw(st.sampled_from([2, 2, 3, 5]))
@@ -135,7 +140,8 @@ def managed_cases(
         transport=draw(transports()) if is_timed else None,
     )
     window = draw(st.sampled_from([None, None, 0, 1, 3_000, 20_000, 10**6]))
-    flows, n_part = draw(flow_lists(topology, payload, SOON_OR_LATER)), draw(st.sampled_from(n_parts))
+    listed = flow_lists(topology, payload, SOON_OR_LATER) if list_flows is None else list_flows(topology, payload)
+    flows, n_part = draw(listed), draw(st.sampled_from(n_parts))
     flows = [(src, dst, max(size_bytes, n_part), start_ps) for src, dst, size_bytes, start_ps in flows]
     case = make_flow_case(topology, flows, parameters, window, draw(st.sampled_from(["per-flow", "per-pair"])), n_part)
     n_pair = len(case.window_bytes)

@@ -1,0 +1,81 @@
+"""Claims about `[wormhole] mode = "full"` on whole runs: what repeats is skipped, and nothing that follows is changed."""
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+import pdes
+from pdes.config import load_config
+
+# Two equal rings on two rails, and a message that comes to one of them in its middle.
+CONFIG = """\
+[topology]
+kind = "roft"
+gpus = 32
+[network]
+congestion_control = "{control}"
+[workload]
+kind = "collectives"
+[[workload.collective]]
+name = "first"
+operation = "all-reduce"
+size = "12MB"
+gpus = [0, 8, 16, 24]
+[[workload.collective]]
+name = "second"
+operation = "all-reduce"
+size = "12MB"
+gpus = [1, 9, 17, 25]
+{comer}
+"""
+COMER = """\
+[[workload.collective]]
+name = "comer"
+operation = "point-to-point"
+size = "100KB"
+gpus = [8, 0]
+start = "300.123us"
+"""
+TABLES = ("flows", "tasks")
+CONTROLS = ("dctcp", "dcqcn", "timely", "swift", "nscc")
+
+
+def run(tmp_path: Path, name: str, control: str, comer: str, *sets: str) -> dict:
+    (tmp_path / "config.toml").write_text(CONFIG.format(control=control, comer=comer))
+    pdes.simulate(load_config(tmp_path / "config.toml", [*sets, f'output.dir="{tmp_path / name}"']))
+    return json.loads((tmp_path / name / "result.json").read_text())
+
+
+@pytest.mark.parametrize("control", CONTROLS)
+def test_rings_that_repeat_are_skipped_without_a_trace(tmp_path: Path, control: str) -> None:
+    full = run(tmp_path, "full", control, "", "wormhole.mode=off")
+    fast = run(tmp_path, "fast", control, "", "wormhole.mode=steady")
+    assert fast["packet_hops"] + fast["skipped_packet_hops"] == full["packet_hops"]
+    assert fast["packet_hops"] < full["packet_hops"] / 4
+    for name in TABLES:
+        one, other = ((tmp_path / run_name / f"{name}.parquet").read_bytes() for run_name in ("full", "fast"))
+        assert one == other, name
+    ports = [pq.read_table(tmp_path / run_name / "ports.parquet") for run_name in ("full", "fast")]
+    for column in ("tx_bytes", "busy_ps", "drops"):
+        assert ports[0][column] == ports[1][column], column
+
+
+@pytest.mark.parametrize("control", CONTROLS)
+def test_a_message_that_comes_finds_what_it_would_have_found(tmp_path: Path, control: str) -> None:
+    full = run(tmp_path, "full", control, COMER, "wormhole.mode=off")
+    fast = run(tmp_path, "fast", control, COMER, "wormhole.mode=steady")
+    assert fast["fast_forward"]["thaws_interrupted"] > 0 and fast["packet_hops"] < full["packet_hops"]
+    for name in TABLES:
+        one, other = ((tmp_path / run_name / f"{name}.parquet").read_bytes() for run_name in ("full", "fast"))
+        assert one == other, name
+
+
+@pytest.mark.parametrize("control", ["hpcc", "dctcp"])
+def test_a_ring_follows_its_like(tmp_path: Path, control: str) -> None:
+    alone = run(tmp_path, "alone", control, "", "wormhole.mode=steady")
+    together = run(tmp_path, "together", control, "", "wormhole.mode=full")
+    assert together["packet_hops"] < 0.8 * alone["packet_hops"]
+    flows = [pq.read_table(tmp_path / name / "flows.parquet") for name in ("alone", "together")]
+    assert flows[0] == flows[1]
