@@ -1,4 +1,4 @@
-"""Claims about `[wormhole] mode = "full"` on whole runs: what repeats is skipped, and nothing that follows is changed."""
+"""Claims about `[wormhole]` on whole runs: what repeats is skipped, and nothing that follows is changed."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Freezing and thawing, apart from what is worth freezing: nothing is lost, and all that is to come only comes later."""
+"""Freezing and thawing, whatever is worth freezing: nothing is lost, and what is to come only comes later."""
 
 from dataclasses import replace
 
@@ -111,11 +111,11 @@ def test_the_gamble_is_worth_it():
     """It skips most of what there is, and is interrupted."""
     topology = leaf_spine(2, 2, 4, 100 * GBPS, 100 * GBPS, US, US)
     flows = [(i, 4 + i, 2_000_000 + 997 * i, 0) for i in range(4)]
-    flows += [(*ends, 40_000, k * 40 * US) for ends in ((0, 5), (6, 3)) for k in (1, 2, 3)]
+    flows += [(*ends, 40_000, at * US) for ends in ((0, 5), (6, 3)) for at in (30, 50, 70, 90, 110, 130)]
     case = make_flow_case(topology, flows, make_parameters(topology, (10_000, 50_000)))
     outcome = run_double(case, gamble(3, 50 * US), US, verify=True)
     counters = outcome.model.fast_forward.counters
-    assert counters.thaws_interrupted > 3 and counters.thaws_planned > 3
+    assert counters.thaws_interrupted > 3 < counters.thaws_planned
     assert outcome.model.fast_forward.skipped(outcome.model.state).packet_hops > 2 * outcome.n_hop
     assert_all_done(case, outcome)
 
