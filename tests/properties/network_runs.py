@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+from models.network.fast_forward import make_fast_forward
 from models.network.model import NetworkModel
 from models.network.switch_state import DROP_BUFFER
 from pdes.config import config_from_dict
@@ -29,6 +30,7 @@ class Outcome:
     scenario: Scenario
     model: NetworkModel
     rows: np.ndarray
+    delivered_ps: dict[int, int]  # by id
 
     @property
     def dropped(self) -> int:
@@ -41,7 +43,7 @@ def scenario_of(tables: dict[str, Any], flows: list[Flow]) -> Scenario:
     with tempfile.TemporaryDirectory() as folder:
         lines = ["src,dst,size_bytes,start_ps,priority", *(",".join(map(str, flow)) for flow in flows)]
         (Path(folder) / "flows.csv").write_text("\n".join(lines) + "\n")
-        whole = tables | {"workload": {"kind": "flows", "file": "flows.csv"}}
+        whole = tables | {"workload": {"kind": "flows", "file": "flows.csv"} | tables.get("workload", {})}
         return build_scenario(config_from_dict(whole, Path(folder) / "case.toml"))
 
 
@@ -58,14 +60,24 @@ def run(tables: dict[str, Any], flows: list[Flow], threshold: str | None = None)
     """Run a flow list on one rank to its end. threshold: another cut into LPs."""
     s = scenario_of(tables if threshold is None else tables | {"partition": {"delay_threshold": threshold}}, flows)
     found: list[np.ndarray] = []
+    delivered_ps: dict[int, int] = {}
+
+    def sink(flow: np.ndarray, arrival: np.ndarray, _task: np.ndarray) -> None:
+        found.append(flow.copy())
+        delivered_ps.update(map(tuple, arrival.tolist()))
+
     model = NetworkModel(
         s.topology, s.paths, s.plan, s.max_window_bytes, s.lp_of_node, np.zeros(s.n_lp, np.int64), s.lookahead_ps,
-        World(), s.parameters, lambda flow, _arrival, _task: found.append(flow.copy()),
+        World(), s.parameters, sink,
     )  # fmt: skip
-    run_rounds(model, make_loop(s.lookahead_ps), model.exchange)
+    if s.config.wormhole.mode != "off":
+        model.fast_forward = make_fast_forward(
+            s.topology, model, s.parameters, World(), s.longest_rtt_ps, s.stop_ps, mode=s.config.wormhole.mode
+        )
+    run_rounds(model, make_loop(s.lookahead_ps, next_look_ps=model.first_look_ps()), model.exchange)
     model.flush()
     rows = np.concatenate(found)
-    return Outcome(s, model, rows[np.lexsort((rows[:, 1], rows[:, 0]))])
+    return Outcome(s, model, rows[np.lexsort((rows[:, 1], rows[:, 0]))], delivered_ps)
 
 
 @st.composite
