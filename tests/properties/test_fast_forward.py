@@ -1,0 +1,92 @@
+"""What holds of every network that is fast-forwarded: no byte is made up, no message is early, and little is off."""
+
+from typing import Any
+
+import numpy as np
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+
+from models.network.results import FlowFacts
+from models.network.state import PACKET_HOPS
+from properties.network_runs import LAWS, Outcome, run
+
+MB, US = 10**6, 10**6
+# The most by which the mean completion time of a run's flows may be off. Windows of a flow that is skipped agree within
+# 2 % (`steady.Settings`), and a skip is no longer than a drift of 0.5 % allows, so that is beyond what is meant to
+# happen. Single flows can differ by more: where they share queues, two full runs whose starts differ by 50 ns do.
+MOST_ERROR = 0.03
+Flow = tuple[int, int, int, int, int]
+
+
+@st.composite
+def networks(draw: st.DrawFn) -> dict[str, Any]:
+    """A star, a dumbbell, or two leaves and two spines; every control with its defaults."""
+    leaves, spines = draw(st.sampled_from([(1, 1), (2, 1), (2, 2)]))
+    topology = {
+        "kind": "leaf-spine",
+        "leaves": leaves,
+        "spines": spines,
+        "hosts_per_leaf": draw(st.integers(3, 8)) // leaves + 1,
+        "host_rate": "100Gbps",
+        "spine_rate": draw(st.sampled_from(["100Gbps", "400Gbps"])),
+        "host_delay": "1us",
+        "spine_delay": draw(st.sampled_from(["300ns", "1us"])),
+    }
+    workload = {"queue_pairs": draw(st.sampled_from(["per-flow", "per-pair"]))}
+    return {
+        "topology": topology,
+        "network": {"congestion_control": draw(st.sampled_from(LAWS))},
+        "workload": workload,
+        "wormhole": {"mode": draw(st.sampled_from(["steady", "full", "full"]))},
+    }
+
+
+@st.composite
+def flow_lists(draw: st.DrawFn, n_host: int) -> list[Flow]:
+    """Up to six flows, most of them with room for skips, that come while others are under way."""
+    flows = []
+    for _ in range(draw(st.integers(1, 6))):
+        src = draw(st.integers(0, n_host - 1))
+        dst = (src + draw(st.integers(1, n_host - 1))) % n_host
+        size_bytes = draw(st.integers(2 * MB, 20 * MB) | st.sampled_from([1, 100_000]))
+        flows.append((src, dst, size_bytes, draw(st.just(0) | st.integers(0, 1000 * US)), 3))
+    return flows
+
+
+def assert_in_order(outcome: Outcome, flows: list[Flow]) -> None:
+    """Whole, conserved, in the order of each queue pair, and nothing sooner than on an idle network."""
+    s, rows, state = outcome.scenario, outcome.rows, outcome.model.state
+    assert rows[:, 0].tolist() == list(range(len(flows)))
+    assert rows[:, 2].tolist() == [size for _, _, size, _, _ in flows]
+    assert rows[:, 3].tolist() == [start for *_, start, _ in flows]
+    facts = FlowFacts(s.topology, s.paths, s.plan, s.parameters)
+    _, columns = facts.columns(rows, outcome.model.pairs.pair_of_row)
+    assert (rows[:, 4] - rows[:, 3] >= columns["ideal_fct_ps"]).all()
+    delivered_ps = np.array([outcome.delivered_ps[i] for i in range(len(flows))])
+    assert (rows[:, 3] < delivered_ps).all() and (delivered_ps < rows[:, 4]).all()
+    for pair in np.unique(rows[:, 1]):
+        mine = np.flatnonzero(rows[:, 1] == pair)
+        mine = mine[np.lexsort((mine, rows[mine, 3]))]
+        assert (np.diff(delivered_ps[mine]) > 0).all() and (np.diff(rows[mine, 4]) > 0).all()
+    pairs = state.nic.queue_pairs
+    for name in ("acked_byte", "expected_byte", "sent_bytes", "received_bytes"):
+        assert (pairs[name] == pairs["posted_end"]).all(), name
+    assert (state.fabric.ports["link_head"] < 0).all() and not state.nic.frozen_port.any()
+
+
+@settings(max_examples=80)
+@given(st.data())
+def test_fast_forwarding_conserves_everything_and_is_hardly_off(data):
+    tables = data.draw(networks())
+    flows = data.draw(flow_lists(tables["topology"]["leaves"] * tables["topology"]["hosts_per_leaf"]))
+    fast, plain = run(tables, flows), run(tables | {"wormhole": {"mode": "off"}}, flows)
+    assert_in_order(fast, flows)
+    assert fast.model.fast_forward is not None
+    skipped = fast.model.fast_forward.skipped(fast.model.state)
+    simulated, whole = (int(outcome.model.state.fabric.counters[PACKET_HOPS]) for outcome in (fast, plain))
+    # What a network partition that follows another has on its wires is counted as if it had begun there.
+    assert abs(simulated + skipped.packet_hops - whole) <= (50 if tables["wormhole"]["mode"] == "full" else 0)
+    event(f"skips {'nothing' if skipped.packet_hops == 0 else 'most' if 2 * simulated < whole else 'some'}")
+    error = np.abs((fast.rows[:, 4] - fast.rows[:, 3]) / (plain.rows[:, 4] - plain.rows[:, 3]) - 1)
+    event(f"mean error {'0' if error.mean() == 0 else f'below 10^{int(np.floor(np.log10(error.mean()))) + 1}'}")
+    assert error.mean() < MOST_ERROR
