@@ -11,6 +11,7 @@ from models.network.state import PACKET_HOPS
 from properties.network_runs import LAWS, Outcome, run
 
 MB, US = 10**6, 10**6
+PACKET_PS = 1200 * 80  # more than a packet takes at a host, with any control's header
 # The most by which the mean completion time of a run's flows may be off. Windows of a flow that is skipped agree within
 # 2 % (`steady.Settings`), and a skip is no longer than a drift of 0.5 % allows, so that is beyond what is meant to
 # happen. Single flows can differ by more: where they share queues, two full runs whose starts differ by 50 ns do.
@@ -54,14 +55,16 @@ def flow_lists(draw: st.DrawFn, n_host: int) -> list[Flow]:
 
 
 def assert_in_order(outcome: Outcome, flows: list[Flow]) -> None:
-    """Whole, conserved, in the order of each queue pair, and nothing sooner than on an idle network."""
+    """Whole, conserved, in the order of each queue pair, and nothing sooner than on an idle network, but for rounding."""
     s, rows, state = outcome.scenario, outcome.rows, outcome.model.state
     assert rows[:, 0].tolist() == list(range(len(flows)))
     assert rows[:, 2].tolist() == [size for _, _, size, _, _ in flows]
     assert rows[:, 3].tolist() == [start for *_, start, _ in flows]
     facts = FlowFacts(s.topology, s.paths, s.plan, s.parameters)
     _, columns = facts.columns(rows, outcome.model.pairs.pair_of_row)
-    assert (rows[:, 4] - rows[:, 3] >= columns["ideal_fct_ps"]).all()
+    # A skip gives a flow its nearest whole number of packets, so half a packet's time may be missing for each.
+    rounded_ps = outcome.model.fast_forward.counters.freezes * PACKET_PS // 2
+    assert (rows[:, 4] - rows[:, 3] >= columns["ideal_fct_ps"] - rounded_ps).all()
     delivered_ps = np.array([outcome.delivered_ps[i] for i in range(len(flows))])
     assert (rows[:, 3] < delivered_ps).all() and (delivered_ps < rows[:, 4]).all()
     for pair in np.unique(rows[:, 1]):
@@ -74,7 +77,7 @@ def assert_in_order(outcome: Outcome, flows: list[Flow]) -> None:
     assert (state.fabric.ports["link_head"] < 0).all() and not state.nic.frozen_port.any()
 
 
-@settings(max_examples=80)
+@settings(max_examples=200)
 @given(st.data())
 def test_fast_forwarding_conserves_everything_and_is_hardly_off(data):
     tables = data.draw(networks())
