@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from models.network.build import NetworkState, QueuePairs, is_managed
-from models.network.freeze import Hidden, hide, show
-from models.network.memo_states import Member, MemoStates, why_no_memo
+from models.network.freeze import Hidden, count_sent, hide, show
+from models.network.memo_states import Found, Member, MemoStates, why_no_memo
 from models.network.parameters import NetworkParameters
 from models.network.path_queues import PathQueues
 from models.network.progress import ACKED_BYTE, N_COLUMN, PAIR, sample_pairs
-from models.network.state import ACK_BYTES, HEADER_BYTES, N_INTERRUPT, PAYLOAD_BYTES
+from models.network.state import N_INTERRUPT, PAYLOAD_BYTES
 from models.topology.graph import Topology
 from pdes.engine.exchange import World
 from pdes.engine.time_index import NEVER
@@ -43,8 +43,6 @@ class Skipped:
 
     packet_hops: int
     flow_ps: int  # time of all queue pairs together
-    port_bytes: np.ndarray  # int64[n_port]
-    port_ps: np.ndarray  # int64[n_port]  that they would have been busy, at the rates of the run's end
 
 
 class FastForward:
@@ -52,7 +50,8 @@ class FastForward:
 
     def __init__(
         self, topology: Topology, pairs: QueuePairs, controller: Controller, world: World, here: np.ndarray,
-        moving_words: tuple[list[int], list[int]], control_words: list[int], is_managed: bool,
+        moving_words: tuple[list[int], list[int]], hop_words: tuple[list[int], list[int]], control_words: list[int],
+        is_managed: bool,
     ) -> None:  # fmt: skip
         self._controller, self._world, self._pairs = controller, world, pairs
         n_pair = len(pairs.pair_of_row)
@@ -65,10 +64,12 @@ class FastForward:
             here=here.astype(np.uint8),
             time_word=np.array(moving_words[0], np.int64),
             byte_word=np.array(moving_words[1], np.int64),
+            hop_word=np.array(hop_words[0], np.int64),
+            hop_of_word=np.array(hop_words[1], np.int64),
             advance_bytes=np.zeros(n_pair, np.int64),
+            advance_sent=np.zeros(topology.n_port, np.int64),
         )
-        self._sends_here = here[topology.port_src]
-        self._skipped_packets, self._skipped_flow_ps = np.zeros(n_pair, np.int64), 0
+        self._skipped = Skipped(0, 0)
         self.limit_ps = NEVER
         self._level_ps = 0  # some logical process has run so far; before, nothing is decided
         self.states: MemoStates | None = None  # where the memo is used
@@ -95,6 +96,7 @@ class FastForward:
         """Compile what a look needs, or load it from the cache. Nothing is active yet."""
         none = np.zeros(0, np.int64)
         hide(state.fabric, state.buffers, state.nic, self.hidden, none, none)
+        count_sent(state.fabric, state.nic, self.hidden, none, none)
         show(state.fabric, state.buffers, state.nic, self.hidden, none, none, 0)
         sample_pairs(state.fabric, state.nic, self.hidden.here, self._control_word, self._rows)
         compile_partitions()
@@ -154,11 +156,11 @@ class FastForward:
         over = control.over(now_ps, rows)
         self._let_go(state, now_ps)
         members = [(e.pairs, e.ports, mine[:, ACKED_BYTE].copy()) for e, _, mine in over]
-        for (episode, freeze, mine), (words, n_draw) in zip(over, self._states(state, members, now_ps), strict=True):
+        for (episode, freeze, mine), found in zip(over, self._states(state, members, now_ps), strict=True):
             progress = None
             if freeze is not None:
                 progress = (freeze.period_ps, freeze.n_period, freeze.done_packets, freeze.done_ps, freeze.marked)
-            entry = episode.entry(now_ps, mine, words, n_draw, progress)
+            entry = episode.entry(now_ps, mine, *found, progress)
             self._memo.end(episode, entry)
             for follower in episode.followers:
                 if entry.n_draw == 0 or self._memo.is_binned:
@@ -172,19 +174,21 @@ class FastForward:
         for replay in control.keyed(now_ps, keys):
             self._freeze(state, replay)
 
-    def _states(self, state: NetworkState, members: list[Member], now_ps: int) -> list[tuple[np.ndarray, int]]:
+    def _states(self, state: NetworkState, members: list[Member], now_ps: int) -> list[Found]:
         return self.states.states(state, members, now_ps) if self.states is not None else []
 
     def _keys(
         self, state: NetworkState, members: list[Member], rows: list[np.ndarray], now_ps: int
-    ) -> list[tuple[bytes, int]]:
-        """Keys of network partitions, and how many random numbers they have drawn."""
+    ) -> list[tuple[bytes, int, np.ndarray]]:
+        """Keys of network partitions, how many random numbers they have drawn, and what their ports have sent."""
         assert self.states is not None
         if self._memo.is_binned:
             forms = [self.states.form(state, member) for member in members]
-            return [(self._memo.binned_key(form, mine), 0) for form, mine in zip(forms, rows, strict=True)]
+            keys = [self._memo.binned_key(form, mine) for form, mine in zip(forms, rows, strict=True)]
+            return [(key, 0, sent) for key, sent in zip(keys, self.states.sent(state, members), strict=True)]
         found = self._states(state, members, now_ps)
-        return [(self.states.key(state, m, words), n) for m, (words, n) in zip(members, found, strict=True)]
+        keys = [self.states.key(state, m, words) for m, (words, _, _) in zip(members, found, strict=True)]
+        return [(key, n_draw, sent) for key, (_, n_draw, sent) in zip(keys, found, strict=True)]
 
     @property
     def memo(self) -> Memo | None:
@@ -213,9 +217,11 @@ class FastForward:
         """A network partition that stood still comes to what an entry says: it goes on, or is frozen."""
         assert self.states is not None
         base = replay.done_byte(entry, self._memo.is_binned)
+        state.fabric.ports["tx_bytes"][replay.ports] += entry.port_bytes
         state = self.states.put(state, (replay.pairs, replay.ports, base), now_ps, entry.words, self.grow)
         packets = (base - replay.rows[:, ACKED_BYTE]) // int(state.fabric.constants[PAYLOAD_BYTES])
         self._credit(state, replay.pairs, packets, entry.marked, now_ps - replay.begin_ps)
+        self.hidden.advance_sent[replay.ports] = 0  # it is known better
         freeze = self._controller.steady_after(replay, entry, now_ps)
         if freeze is None:
             show(state.fabric, state.buffers, state.nic, self.hidden, replay.pairs, replay.ports, 0)
@@ -253,34 +259,24 @@ class FastForward:
         shift_ps, packets, marked = freeze.progress(at_ps)
         payload = int(fabric.constants[PAYLOAD_BYTES])
         self.hidden.advance_bytes[freeze.pairs] = packets * payload
+        self._credit(state, freeze.pairs, packets, marked, shift_ps)
         show(fabric, state.buffers, nic, self.hidden, freeze.pairs, freeze.ports, shift_ps)
         self.hidden.advance_bytes[freeze.pairs] = 0  # what is left of them on other ways is not theirs
-        self._credit(state, freeze.pairs, packets, marked, shift_ps)
+        self.hidden.advance_sent[freeze.ports] = 0
 
     def _credit(
         self, state: NetworkState, pairs: np.ndarray, packets: np.ndarray, marked: np.ndarray, time_ps: int
     ) -> None:
-        """Count what queue pairs have got done without being simulated."""
-        table = state.nic.queue_pairs
+        """Count what queue pairs have got done without being simulated; in `Hidden.advance_sent` what ports sent."""
+        table, skipped = state.nic.queue_pairs, self._skipped
         table["n_marked"][pairs] += marked.astype(np.int32)
-        self._skipped_packets[pairs] += packets
-        self._skipped_flow_ps += time_ps * int(self.hidden.here[table["node"][pairs]].sum())
+        skipped.packet_hops += int(count_sent(state.fabric, state.nic, self.hidden, pairs, packets))
+        skipped.flow_ps += time_ps * int(self.hidden.here[table["node"][pairs]].sum())
 
-    def skipped(self, state: NetworkState) -> Skipped:
+    @property
+    def skipped(self) -> Skipped:
         """What this rank's hosts and ports were spared so far."""
-        constants, path, packets = state.fabric.constants, state.fabric.path_port, self._skipped_packets
-        sizes = (int(constants[PAYLOAD_BYTES] + constants[HEADER_BYTES]), int(constants[ACK_BYTES]))
-        rate_bps, hops = state.fabric.port_info["rate_bps"], 0
-        port_bytes, port_ps = (np.zeros(len(rate_bps), np.int64) for _ in range(2))
-        for pair in np.flatnonzero(packets).tolist():
-            record = state.nic.queue_pairs[pair]
-            for first, size_bytes in zip((record["data_path"], record["ack_path"]), sizes, strict=True):
-                ports = path_ports(path, int(first))
-                ports = ports[self._sends_here[ports]]
-                hops += int(packets[pair]) * len(ports)
-                port_bytes[ports] += int(packets[pair]) * size_bytes
-                port_ps[ports] -= int(packets[pair]) * (-size_bytes * BITS_PER_BYTE * PS_PER_S // rate_bps[ports])
-        return Skipped(hops, self._skipped_flow_ps, port_bytes, port_ps)
+        return self._skipped
 
 
 def make_fast_forward(
@@ -309,7 +305,8 @@ def make_fast_forward(
     criterion = make_criterion(choice, network, len(pairs.pair_of_row), n_kept, n_hop)
     controller = Controller(start, port_of, topology.n_port, criterion, np.array(known_ps, np.int64))
     here = model.rank_of_node == world.rank
-    fast = FastForward(topology, pairs, controller, world, here, words, floats + words[1], is_managed(parameters))
+    kept, counts = floats + words[1], parameters.law.hop_count_words
+    fast = FastForward(topology, pairs, controller, world, here, words, counts, kept, is_managed(parameters))
     fast.criterion = report(choice, network)
     controller.skips_steady, controller.audit = mode != "memo", audit
     if mode != "steady" and not why_no_memo(parameters, model.state.fabric.constants):
@@ -342,11 +339,3 @@ def why_not(parameters: NetworkParameters) -> str:
     if parameters.buffer is not None and parameters.buffer.pfc:
         return "pauses reach from one network partition into another"
     return "switches choose the ways of packets" if parameters.routing is not None else ""
-
-
-def path_ports(path_port: np.ndarray, first: int) -> np.ndarray:
-    """The ports of the path that begins at a row of path_port."""
-    end = first
-    while path_port[end] >= 0:
-        end += 1
-    return path_port[first:end].astype(np.int64)

@@ -16,6 +16,7 @@ from models.topology.graph import Topology
 from pdes.engine.exchange import World
 
 Member = tuple[np.ndarray, np.ndarray, np.ndarray]  # queue pairs, ports, bytes acknowledged
+Found = tuple[np.ndarray, int, np.ndarray]  # words, random numbers drawn so far, bytes that ports have sent so far
 
 
 def why_no_memo(parameters: NetworkParameters, constants: np.ndarray) -> str:
@@ -59,7 +60,7 @@ class MemoStates:
         number(numbering)
         return numbering
 
-    def _sent(self, state: NetworkState, members: Sequence[Member]) -> list[np.ndarray]:
+    def sent(self, state: NetworkState, members: Sequence[Member]) -> list[np.ndarray]:
         """What the ports of network partitions have sent, on all ranks."""
         own = [np.where(self._sends_here[m[1]], state.fabric.ports["tx_bytes"][m[1]], 0) for m in members]
         return [np.sum(each, axis=0) for each in zip(*self._world.allgather(own), strict=True)] if own else []
@@ -74,16 +75,16 @@ class MemoStates:
         n = store(fabric, state.buffers, nic, self._hidden, numbering, self._out)
         return self._out[:n].copy()
 
-    def states(self, state: NetworkState, members: Sequence[Member], now_ps: int) -> list[tuple[np.ndarray, int]]:
-        """For each network partition its words, the same on every rank, and how many random numbers it has drawn."""
+    def states(self, state: NetworkState, members: Sequence[Member], now_ps: int) -> list[Found]:
+        """What there is of each network partition, the same on every rank."""
         draws = state.fabric.port_info["ecn_draws"]
-        sent = self._sent(state, members)
+        sent = self.sent(state, members)
         own = [(self._store(state, m, tx, now_ps), int(draws[m[1]].sum())) for m, tx in zip(members, sent, strict=True)]
         parts = self._world.allgather(own) if own else []
         if len(parts) == 1:
-            return parts[0]
+            return [(*part, tx) for part, tx in zip(parts[0], sent, strict=True)]
         return [
-            (in_order(np.concatenate([part[i][0] for part in parts])), sum(part[i][1] for part in parts))
+            (in_order(np.concatenate([part[i][0] for part in parts])), sum(part[i][1] for part in parts), sent[i])
             for i in range(len(own))
         ]
 
@@ -127,7 +128,7 @@ class MemoStates:
         grow: Callable[[], NetworkState],
     ) -> NetworkState:  # fmt: skip
         """Put words in the place of a frozen network partition's state; the network's, in case its pool has grown."""
-        return self._put(state, member, self._sent(state, [member])[0], now_ps, words, grow)
+        return self._put(state, member, self.sent(state, [member])[0], now_ps, words, grow)
 
     def _put(
         self, state: NetworkState, member: Member, base_tx: np.ndarray, now_ps: int, words: np.ndarray,

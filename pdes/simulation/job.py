@@ -283,9 +283,10 @@ class Run:
             "iteration_end_ps": work.iteration_end_ps,
             "n_flow_done": self.n_flow_done,
             "n_task_done": self.n_task_done,
-            "ports": self._port_columns(last_ps),
-            "skipped_hops": 0 if fast is None else fast.skipped(self.model.state).packet_hops,
-            "skipped_flow_ps": 0 if fast is None else fast.skipped(self.model.state).flow_ps,
+            "ports": port_columns(self.model.state, self.scenario.topology, self.model.rank_of_node, self.world.rank,
+                                  last_ps),
+            "skipped_hops": 0 if fast is None else fast.skipped.packet_hops,
+            "skipped_flow_ps": 0 if fast is None else fast.skipped.flow_ps,
             "flow_ps": self.flow_ps,
             "seconds": [float(self.loop[i]) / NS_PER_S for i in (COMPUTE_NS, WAIT_NS, EXCHANGE_NS)],
             "blocked": explain_blocked(self.model.state, self.scenario.topology, self.scenario.plan, self.world.rank,
@@ -308,16 +309,6 @@ class Run:
             "samples": {} if self.sampler is None else self.sampler.gather(),
             "rtt": self._gather_rtt(),
         }
-
-    def _port_columns(self, last_ps: int) -> dict[str, np.ndarray]:
-        """This rank's share of the ports table, with what was skipped."""
-        s, state = self.scenario, self.model.state
-        columns = port_columns(state, s.topology, self.model.rank_of_node, self.world.rank, last_ps)
-        if self.model.fast_forward is not None:
-            skipped = self.model.fast_forward.skipped(state)
-            columns["tx_bytes"] += skipped.port_bytes
-            columns["busy_ps"] += skipped.port_ps
-        return columns
 
     def _gather_rtt(self) -> dict[str, np.ndarray]:
         """The table of round-trip times on rank 0, {} elsewhere and if none are asked for."""

@@ -200,12 +200,15 @@ class Controller:
         """Network partitions that want a key, found by the last `decide`."""
         return self._fresh
 
-    def keyed(self, now_ps: int, keys: list[tuple[bytes, int]]) -> list[Replay]:
-        """Of those that wanted a key, what need not be simulated. keys: and how many random numbers were drawn."""
+    def keyed(self, now_ps: int, keys: list[tuple[bytes, int, np.ndarray]]) -> list[Replay]:
+        """Of those that wanted a key, what need not be simulated.
+
+        keys: with each how many random numbers were drawn, and what the ports have sent.
+        """
         assert self.memo is not None
         new = []
-        for f, (key, n_draw) in zip(self._fresh, keys, strict=True):
-            replay = self.memo.begin(key, f.label, f.version, f.pairs, f.ports, now_ps, f.rows, n_draw)
+        for f, (key, n_draw, sent) in zip(self._fresh, keys, strict=True):
+            replay = self.memo.begin(key, f.label, f.version, f.pairs, f.ports, now_ps, f.rows, n_draw, sent)
             if replay is not None and (replay.entry is None or replay.end_ps <= self._until_ps(now_ps)):
                 self._hold(replay)
                 new.append(replay)

@@ -25,7 +25,7 @@ GUARD_PACKETS = 8  # of a leader's message that are still to be sent when its fo
 
 @dataclass(frozen=True)
 class Entry:
-    """What an episode came to. Arrays have one element per flow, in the order of ids."""
+    """What an episode came to. Arrays have one element per flow (or port), in the order of ids."""
 
     duration_ps: int
     since_posted_ps: int  # from its last message's posting to its end
@@ -35,6 +35,7 @@ class Entry:
     done_in: np.ndarray  # bytes of each message acknowledged at its end
     sent_in: np.ndarray  # and sent
     marked: np.ndarray
+    port_bytes: np.ndarray  # that each port has sent on the way
     n_draw: int  # random numbers drawn on the way
     progress: tuple[int, int, np.ndarray, np.ndarray, np.ndarray] | None  # it ended steady: see `Freeze`
 
@@ -82,16 +83,19 @@ class Episode:
     begin_ps: int
     rows: np.ndarray  # its flows' samples at the beginning
     n_draw: int
+    sent: np.ndarray  # bytes that its ports had sent
     followers: list[Replay] = field(default_factory=list)
     check_ps: int = NEVER  # its messages cannot end before
 
-    def entry(self, now_ps: int, rows: np.ndarray, words: np.ndarray, n_draw: int, progress: tuple | None) -> Entry:
+    def entry(
+        self, now_ps: int, rows: np.ndarray, words: np.ndarray, n_draw: int, sent: np.ndarray, progress: tuple | None
+    ) -> Entry:  # fmt: skip
         """What it has come to, from its flows' samples now."""
         moved = rows - self.rows
         return Entry(
             now_ps - self.begin_ps, now_ps - int(rows[:, h.POSTED_PS].max()), words, moved[:, h.DONE], moved[:, h.SENT],
             rows[:, h.DONE] - rows[:, h.MESSAGE_BEGIN], rows[:, h.SENT] - rows[:, h.MESSAGE_BEGIN],
-            moved[:, h.MARKED], n_draw - self.n_draw, progress,
+            moved[:, h.MARKED], sent - self.sent, n_draw - self.n_draw, progress,
         )  # fmt: skip
 
 
@@ -143,9 +147,12 @@ class Memo:
 
     def begin(
         self, key: bytes, label: int, version: int, pairs: np.ndarray, ports: np.ndarray, now_ps: int, rows: np.ndarray,
-        n_draw: int,
+        n_draw: int, sent: np.ndarray,
     ) -> Replay | None:  # fmt: skip
-        """Key a network partition; what it becomes if it need not be simulated. rows: its flows' samples."""
+        """Key a network partition; what it becomes if it need not be simulated.
+
+        rows: its flows' samples. sent: bytes, by its ports.
+        """
         self._keyed[label] = (version, *rows[:, h.MESSAGE_END].tolist())
         left = rows[:, h.MESSAGE_END] - rows[:, h.SENT]
         replay = Replay(pairs, ports, now_ps, rows.copy(), NEVER)
@@ -175,7 +182,7 @@ class Memo:
             self.counters.misses += 1
             self.counters.episodes += 1
             self.running[label] = Episode(
-                key, label, version, pairs, ports, now_ps, rows.copy(), n_draw, check_ps=check_ps
+                key, label, version, pairs, ports, now_ps, rows.copy(), n_draw, sent, check_ps=check_ps
             )
         return None
 

@@ -79,3 +79,42 @@ def test_a_ring_follows_its_like(tmp_path: Path, control: str) -> None:
     assert together["packet_hops"] < 0.8 * alone["packet_hops"]
     flows = [pq.read_table(tmp_path / name / "flows.parquet") for name in ("alone", "together")]
     assert flows[0] == flows[1]
+
+
+TRAINING = """\
+[simulation]
+iterations = 2
+[topology]
+kind = "roft"
+gpus = 32
+gpus_per_server = 4
+[network]
+congestion_control = "{control}"
+[workload]
+kind = "training"
+microbatch = 1
+[workload.model]
+layers = 4
+hidden = 1024
+vocabulary = 8192
+sequence = 512
+[workload.parallel]
+tp = 4
+dp = 4
+pp = 2
+"""
+
+
+@pytest.mark.parametrize("control", ["hpcc", "dctcp", "timely", "swift"])
+def test_the_memo_leaves_no_trace(tmp_path: Path, control: str) -> None:
+    """Pipeline and data parallelism take turns on the same ports: HPCC finds what these have sent meanwhile."""
+    config, results = tmp_path / "config.toml", {}
+    config.write_text(TRAINING.format(control=control))
+    for mode in ("off", "memo"):
+        pdes.simulate(load_config(config, [f"wormhole.mode={mode}", f'output.dir="{tmp_path / mode}"']))
+        results[mode] = json.loads((tmp_path / mode / "result.json").read_text())
+    assert results["memo"]["packet_hops"] < results["off"]["packet_hops"] / 2
+    for name in ("flows", "tasks", "ports"):
+        full, fast = (pq.read_table(tmp_path / mode / f"{name}.parquet") for mode in ("off", "memo"))
+        differ = [column for column in full.column_names if not full[column].equals(fast[column])]
+        assert set(differ) <= {"max_queue_bytes", "ecn_marks"} if name == "ports" else not differ, differ
