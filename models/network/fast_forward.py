@@ -6,16 +6,18 @@ and thaws its own part (`freeze`).
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from models.network.build import NetworkState, QueuePairs, is_managed
+from models.network.build import NetworkState, QueuePairs, has_pfc, is_managed
 from models.network.freeze import Hidden, count_sent, hide, show
 from models.network.memo_states import Found, Member, MemoStates, why_no_memo
 from models.network.parameters import NetworkParameters
 from models.network.path_queues import PathQueues
 from models.network.progress import ACKED_BYTE, N_COLUMN, PAIR, sample_pairs
+from models.network.room import Room
 from models.network.state import N_INTERRUPT, PAYLOAD_BYTES
 from models.topology.graph import Topology
 from pdes.engine.exchange import World
@@ -75,6 +77,8 @@ class FastForward:
         self.states: MemoStates | None = None  # where the memo is used
         self.grow: Callable[[], NetworkState] = _cannot_grow
         self.queues: PathQueues | None = None  # of samples, where the criterion looks at them
+        self.room: Room | None = None  # where switches have shared buffers
+        self._later: dict[int, int] = {}  # queue pairs that have met frozen ports, and when: see `_interrupts`
         self.criterion: dict[str, Any] = {}  # what the results say of it
 
     @property
@@ -105,6 +109,8 @@ class FastForward:
             self.states.compile(state)
         if self.queues is not None:
             self.queues.sample_own(state.fabric, state.nic, none)
+        if self.room is not None:
+            self.room.compile(state)
 
     def thaw(self, state: NetworkState, horizon_ps: int) -> bool:
         """Thaw what has to be thawed; whether all nodes have then done what is before the horizon, and no more.
@@ -113,20 +119,22 @@ class FastForward:
         their rank, and what has thawed at an instant before is still to come as far as the others.
         """
         interrupts = self._take_interrupts(state)
-        for freeze, at_ps in self._controller.ends(horizon_ps, interrupts):
+        until_ps = min(interrupts.values()) if interrupts and self.room is not None else horizon_ps
+        for freeze, at_ps in self._controller.ends(until_ps, interrupts):
             self._thaw(state, freeze, at_ps)
+        self._later = {pair: at_ps for pair, at_ps in self._later.items() if self._meets_frozen(state, pair)}
         for replay in self._controller.due(horizon_ps):
             if replay.entry is not None:
                 state = self._take_over(state, replay, replay.entry, horizon_ps)
         if interrupts:
-            self._level_ps = max(self._level_ps, horizon_ps + 1)
-        is_level = horizon_ps >= self._level_ps
+            self._level_ps = max(self._level_ps, horizon_ps)
+        is_level = not interrupts and horizon_ps >= self._level_ps
         if not is_level:
             self._controller.give_up(horizon_ps)
             self._let_go(state, horizon_ps)
             if self.states is not None:
                 self._watch(state)
-            self.limit_ps = min(self._level_ps, self._controller.first_thaw_ps)
+            self.limit_ps = min(self._level_ps, self._controller.first_thaw_ps, *self._later.values())
         return is_level
 
     def look(self, state: NetworkState, horizon_ps: int) -> int:
@@ -145,7 +153,8 @@ class FastForward:
             rows = rows[np.argsort(rows[:, 0], kind="stable")]
         if self.queues is not None:
             rows = np.hstack([rows, self.queues.sample(state.fabric, state.nic, rows[:, PAIR].copy())])
-        for freeze in self._controller.decide(horizon_ps, rows):
+        allows = None if self.room is None else partial(self.room.allows, state)
+        for freeze in self._controller.decide(horizon_ps, rows, allows):
             self._freeze(state, freeze)
         if self.states is not None:
             self._replay(state, rows, horizon_ps)
@@ -241,16 +250,37 @@ class FastForward:
         return min(self._controller.next_look_ps, self._controller.first_end_ps)
 
     def _take_interrupts(self, state: NetworkState) -> dict[int, int]:
-        """Queue pairs of all ranks that met frozen ports, with the instants; nobody is stopped any more."""
+        """Queue pairs of all ranks that met frozen ports, with the instants; nobody is stopped any more.
+
+        With shared buffers those of the first instant alone. What a switch does is up to what has thawed until then, and
+        a switch that has stopped is behind what thaws later. So what was posted later waits in `_later`, and packets at
+        switches come again.
+        """
         nic, counters = state.nic, state.fabric.counters
         rows = nic.interrupted[: counters[N_INTERRUPT]].astype(np.int64)
         own = dict(zip(rows.tolist(), nic.interrupt_ps[rows].tolist(), strict=True))
         nic.interrupt_ps[rows] = NEVER
         counters[N_INTERRUPT] = 0
         state.fabric.stop_ps[:] = NEVER
-        return {pair: at_ps for part in self._world.allgather(own) for pair, at_ps in part.items()}
+        if self.room is None:
+            return {pair: at_ps for part in self._world.allgather(own) for pair, at_ps in part.items()}
+        parts = self._world.allgather((own, self.room.interrupted(state)))
+        posted = self._later | {pair: at_ps for part, _ in parts for pair, at_ps in part.items()}
+        crowded = [(at_ps, pair) for _, part in parts for pair, at_ps in part.items()]
+        first_ps = min([*posted.values(), *(at_ps for at_ps, _ in crowded)], default=NEVER)
+        self._later = {pair: at_ps for pair, at_ps in posted.items() if at_ps > first_ps}
+        found = dict.fromkeys([pair for pair, at_ps in posted.items() if at_ps == first_ps], first_ps)
+        return found | dict.fromkeys([pair for at_ps, pair in crowded if at_ps == first_ps], first_ps)
+
+    def _meets_frozen(self, state: NetworkState, pair: int) -> bool:
+        """Whether a port of a queue pair's ways is frozen."""
+        record, path = state.nic.queue_pairs[pair], state.fabric.path_port
+        ways = [path_ports(path, int(record[name])) for name in ("data_path", "ack_path")]
+        return bool((state.nic.frozen_port[np.concatenate(ways)] == 1).any())
 
     def _freeze(self, state: NetworkState, freeze: Freeze | Replay) -> None:
+        if self.room is not None:
+            self.room.hold(state, freeze)
         hide(state.fabric, state.buffers, state.nic, self.hidden, freeze.pairs, freeze.ports)
 
     def _thaw(self, state: NetworkState, freeze: Freeze | Replay, at_ps: int) -> None:
@@ -261,6 +291,8 @@ class FastForward:
         self.hidden.advance_bytes[freeze.pairs] = packets * payload
         self._credit(state, freeze.pairs, packets, marked, shift_ps)
         show(fabric, state.buffers, nic, self.hidden, freeze.pairs, freeze.ports, shift_ps)
+        if self.room is not None:
+            self.room.release(state, freeze, at_ps)
         self.hidden.advance_bytes[freeze.pairs] = 0  # what is left of them on other ways is not theirs
         self.hidden.advance_sent[freeze.ports] = 0
 
@@ -293,7 +325,7 @@ def make_fast_forward(
     if words is None or why_not(parameters):
         return None
     pairs = model.pairs
-    start, port_of = _ports_of_pairs(pairs)
+    start, port_of = _ports_of_pairs(pairs, topology.port_peer if has_pfc(parameters) else None)
     floats = parameters.law.float_words
     known_ps = sorted({change.time_ps for change in parameters.link_changes} | ({stop_ps} if stop_ps else set()))
     n_kept = (len(floats), len(words[1]))
@@ -315,19 +347,26 @@ def make_fast_forward(
             memo_tolerance, len(floats),
         )  # fmt: skip
         fast.states = MemoStates(topology, parameters, world, fast.hidden, (start, port_of))
+    if parameters.buffer is not None:
+        fast.room = Room(topology, pairs, parameters, world, here)
     if choice.needs_queues:
         fast.queues = PathQueues(n_hop, here[topology.port_src], world)
     return fast
 
 
-def _ports_of_pairs(pairs: QueuePairs) -> tuple[np.ndarray, np.ndarray]:
-    """(int64[n_pair + 1], int32[]): the ports of each queue pair's way and of its ACKs', by row."""
+def _ports_of_pairs(pairs: QueuePairs, port_peer: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """(int64[n_pair + 1], int32[]): the ports of each queue pair's way and of its ACKs', by row.
+
+    port_peer: the port back of each, with PFC: then these count as well, as pauses go there.
+    """
     begin = pairs.path_start[0:-1:2][pairs.pair_of_row]
     length = pairs.path_start[2::2][pairs.pair_of_row] - begin  # with the end marks of both ways
     slots = np.arange(int(length.sum())) + np.repeat(begin - (np.cumsum(length) - length), length)
     port_of = pairs.path_port[slots]
-    start = np.concatenate([[0], np.cumsum(length - 2)])
-    return start.astype(np.int64), port_of[port_of >= 0].astype(np.int32)
+    start, port_of = np.concatenate([[0], np.cumsum(length - 2)]), port_of[port_of >= 0]
+    if port_peer is not None:
+        start, port_of = 2 * start, np.stack([port_of, port_peer[port_of]], axis=1).ravel()
+    return start.astype(np.int64), port_of.astype(np.int32)
 
 
 def why_not(parameters: NetworkParameters) -> str:
@@ -336,6 +375,4 @@ def why_not(parameters: NetworkParameters) -> str:
         return f"{parameters.law.name} does not say what of its state are `times` and `sequences`"
     if parameters.ns3 is not None:
         return "ns-3's times and telemetry wrap around"
-    if parameters.buffer is not None and parameters.buffer.pfc:
-        return "pauses reach from one network partition into another"
     return "switches choose the ways of packets" if parameters.routing is not None else ""

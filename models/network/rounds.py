@@ -8,7 +8,7 @@ arrive at a node before its bound: scheme P of per-node windows, without slots.
 import numpy as np
 
 from models.network.host import run_hosts
-from models.network.interrupts import is_stopped, put_back, set_aside
+from models.network.interrupts import is_interrupted, is_stopped, put_back, set_aside
 from models.network.port import link_filled
 from models.network.state import (
     FAULT,
@@ -17,7 +17,6 @@ from models.network.state import (
     N_DEPARTED,
     N_EXTRA,
     N_FREE_PACKET,
-    N_INTERRUPT,
     SLOT_PS,
     Fabric,
     Nic,
@@ -67,7 +66,7 @@ def collect_nodes(fabric: Fabric, begin_ps, horizon_ps):
 @step_kernel
 def next_event_ps(fabric: Fabric):
     """This rank's next event, INTERRUPTED if a freeze has to end first."""
-    return INTERRUPTED if fabric.counters[N_INTERRUPT] > 0 else fabric.node_time[1]
+    return INTERRUPTED if is_interrupted(fabric.counters) else fabric.node_time[1]
 
 
 @inlined

@@ -199,7 +199,8 @@ MESSAGE = record(
     N_FROZEN_PORT,  # fast-forwarding: ports that are frozen
     N_INTERRUPT,  # queue pairs that have met frozen ports in this round
     N_STOPPED,  # nodes set aside until the round ends
-) = range(20)
+    N_CROWDED,  # switches that stopped because a packet came in which frozen ports have a say, see `room`
+) = range(21)
 N_COUNTER = 24
 
 # Scalars that do not, in `constants` (int64[N_CONSTANT]).

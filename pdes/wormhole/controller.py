@@ -3,7 +3,7 @@
 Knows resources (ports) and activities (flows) by number alone. The model samples, freezes and thaws.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -71,6 +71,7 @@ class Counters:
     """What happened, for the results."""
 
     freezes: int = 0
+    refused: int = 0
     thaws_planned: int = 0
     thaws_interrupted: int = 0
     looks: int = 0
@@ -141,8 +142,13 @@ class Controller:
             self._let_go(freeze)
             yield freeze, thaw[i]
 
-    def decide(self, now_ps: int, rows: np.ndarray) -> list[Freeze]:
-        """What is to be frozen now. rows: a sample of every active flow that is not frozen, ascending."""
+    def decide(
+        self, now_ps: int, rows: np.ndarray, allows: Callable[[list[Freeze], int], list[bool]] | None = None
+    ) -> list[Freeze]:
+        """What is to be frozen now. rows: a sample of every active flow that is not frozen, ascending.
+
+        allows: which of some freezes that may begin now the model can bear.
+        """
         self.counters.looks += 1
         is_long, self._fresh = self._is_long(rows), []
         is_led = self.memo is not None and (len(self.memo.running) > 0 or self._may_replay(rows).any())
@@ -152,13 +158,16 @@ class Controller:
         if self.audit is not None:
             self.audit.look(now_ps, rows, self._partitions.version)
         self._pace(now_ps, rows, is_long if self.memo is None else self._may_replay(rows), labels)
-        new = self._skip_steady(now_ps, rows, labels, is_long) if is_long.any() else []
+        new = self._skip_steady(now_ps, rows, labels, is_long, allows) if is_long.any() else []
         if self.memo is not None and len(labels):
             may = self._only_long(labels, self._may_replay(rows))
             self._find_fresh(rows[may], labels[may])
         return new
 
-    def _skip_steady(self, now_ps: int, rows: np.ndarray, labels: np.ndarray, is_long: np.ndarray) -> list[Freeze]:
+    def _skip_steady(
+        self, now_ps: int, rows: np.ndarray, labels: np.ndarray, is_long: np.ndarray,
+        allows: Callable[[list[Freeze], int], list[bool]] | None,
+    ) -> list[Freeze]:  # fmt: skip
         """Freeze network partitions that are steady."""
         may = self._only_long(labels, is_long) | self.criterion.judges_all
         rows, labels = rows[may], labels[may]
@@ -168,6 +177,10 @@ class Controller:
         verdict = self.criterion.judge(now_ps, rows)
         steady = self._steady(verdict, labels) if self.skips_steady else []
         planned = [(label, freeze) for label in steady if (freeze := self._plan(now_ps, label, rows, verdict))]
+        if allows is not None and planned:
+            may = allows([freeze for _, freeze in planned], now_ps)
+            self.counters.refused += len(may) - sum(may)
+            planned = [plan for plan, is_allowed in zip(planned, may, strict=True) if is_allowed]
         new = [freeze for label, freeze in planned if not self._is_drawn(label, freeze, rows)]
         for freeze in new:
             self._hold(freeze)

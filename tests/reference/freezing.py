@@ -17,6 +17,7 @@ from models.network.fast_forward import FastForward, make_fast_forward
 from models.network.model import NetworkModel
 from models.network.parameters import NetworkParameters
 from models.network.progress import IS_PLAIN, MESSAGE_END, NEXT_BYTE, PAIR
+from models.network.room import Room
 from models.network.state import SLOT_PS
 from models.network.verify import verify_network
 from models.topology.base_rtt import path_base_rtt
@@ -101,7 +102,7 @@ class Double:
             yield rest, at_ps
         self.frozen = still
 
-    def decide(self, now_ps: int, rows: np.ndarray) -> list[Rest]:
+    def decide(self, now_ps: int, rows: np.ndarray, allows: Any = None) -> list[Rest]:
         self.next_look_ps = now_ps + self.every_ps
         new = self.choose(self, now_ps, rows)
         self.counters.freezes += len(new)
@@ -178,6 +179,8 @@ def run_double(
             case.topology, model.pairs, double, World(), here, words, law.hop_count_words,
             law.float_words + words[1], is_managed(case.parameters),
         )  # fmt: skip
+        if case.parameters.buffer is not None:
+            model.fast_forward.room = Room(case.topology, model.pairs, case.parameters, World(), here)
 
     check = _verify(case) if verify else None
     return case.run(threshold_ps, check, prepare=prepare, longest_round_ps=LONGEST_ROUND_PS)
