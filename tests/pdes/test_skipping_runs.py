@@ -39,7 +39,8 @@ gpus = [8, 0]
 start = "300.123us"
 """
 TABLES = ("flows", "tasks")
-CONTROLS = ("dctcp", "dcqcn", "timely", "swift", "nscc")
+MY_CC = Path(__file__).resolve().parents[2] / "examples" / "my_cc.py"
+CONTROLS = ("dctcp", "dcqcn", "timely", "swift", "nscc", f"{MY_CC}:Aimd")
 
 
 def run(tmp_path: Path, name: str, control: str, comer: str, *sets: str) -> dict:
