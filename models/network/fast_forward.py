@@ -5,7 +5,7 @@ and thaws its own part (`freeze`).
 """
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +16,8 @@ from models.network.memo_states import Member, MemoStates, why_no_memo
 from models.network.parameters import NetworkParameters
 from models.network.path_queues import PathQueues
 from models.network.progress import ACKED_BYTE, N_COLUMN, PAIR, sample_pairs
-from models.network.state import ACK_BYTES, HEADER_BYTES, N_INTERRUPT, PAYLOAD_BYTES
+from models.network.skipped import Skipped, Tally
+from models.network.state import N_INTERRUPT, PAYLOAD_BYTES
 from models.topology.graph import Topology
 from pdes.engine.exchange import World
 from pdes.engine.time_index import NEVER
@@ -24,27 +25,17 @@ from pdes.wormhole.audit import Audit
 from pdes.wormhole.controller import Controller, Counters, Freeze, compile_partitions
 from pdes.wormhole.criterion import Choice, Network, make_criterion, report, resolve
 from pdes.wormhole.memo import Entry, Memo, Replay
+from pdes.wormhole.partition_series import PartitionSeries
 
 if TYPE_CHECKING:
     from models.network.model import NetworkModel
 
 
 WATCHED = 2  # of nic.frozen_port
-BITS_PER_BYTE, PS_PER_S = 8, 10**12
 
 
 def _cannot_grow() -> NetworkState:
     raise AssertionError("the model has not said how its pool of packets grows")
-
-
-@dataclass
-class Skipped:
-    """What this rank's hosts and ports were spared."""
-
-    packet_hops: int
-    flow_ps: int  # time of all queue pairs together
-    port_bytes: np.ndarray  # int64[n_port]
-    port_ps: np.ndarray  # int64[n_port]  that they would have been busy, at the rates of the run's end
 
 
 class FastForward:
@@ -67,8 +58,8 @@ class FastForward:
             byte_word=np.array(moving_words[1], np.int64),
             advance_bytes=np.zeros(n_pair, np.int64),
         )
-        self._sends_here = here[topology.port_src]
-        self._skipped_packets, self._skipped_flow_ps = np.zeros(n_pair, np.int64), 0
+        self._tally = Tally(n_pair, self.hidden.here, here[topology.port_src])
+        self.series: PartitionSeries | None = None  # where somebody asks for it
         self.limit_ps = NEVER
         self._level_ps = 0  # some logical process has run so far; before, nothing is decided
         self.states: MemoStates | None = None  # where the memo is used
@@ -147,6 +138,8 @@ class FastForward:
             self._freeze(state, freeze)
         if self.states is not None:
             self._replay(state, rows, horizon_ps)
+        if self.series is not None:
+            self.series.add(*self._controller.census(horizon_ps))
 
     def _replay(self, state: NetworkState, rows: np.ndarray, now_ps: int) -> None:
         """Let followers take over what their leaders have come to, and key what is fresh."""
@@ -215,7 +208,7 @@ class FastForward:
         base = replay.done_byte(entry, self._memo.is_binned)
         state = self.states.put(state, (replay.pairs, replay.ports, base), now_ps, entry.words, self.grow)
         packets = (base - replay.rows[:, ACKED_BYTE]) // int(state.fabric.constants[PAYLOAD_BYTES])
-        self._credit(state, replay.pairs, packets, entry.marked, now_ps - replay.begin_ps)
+        self._credit(state, replay.cause, replay.pairs, packets, entry.marked, now_ps - replay.begin_ps)
         freeze = self._controller.steady_after(replay, entry, now_ps)
         if freeze is None:
             show(state.fabric, state.buffers, state.nic, self.hidden, replay.pairs, replay.ports, 0)
@@ -255,32 +248,19 @@ class FastForward:
         self.hidden.advance_bytes[freeze.pairs] = packets * payload
         show(fabric, state.buffers, nic, self.hidden, freeze.pairs, freeze.ports, shift_ps)
         self.hidden.advance_bytes[freeze.pairs] = 0  # what is left of them on other ways is not theirs
-        self._credit(state, freeze.pairs, packets, marked, shift_ps)
+        self._credit(state, "steady", freeze.pairs, packets, marked, shift_ps)
 
     def _credit(
-        self, state: NetworkState, pairs: np.ndarray, packets: np.ndarray, marked: np.ndarray, time_ps: int
+        self, state: NetworkState, cause: str, pairs: np.ndarray, packets: np.ndarray, marked: np.ndarray, time_ps: int
     ) -> None:
-        """Count what queue pairs have got done without being simulated."""
+        """Count what queue pairs have got done without being simulated. cause: of `skipped.CAUSES`."""
         table = state.nic.queue_pairs
         table["n_marked"][pairs] += marked.astype(np.int32)
-        self._skipped_packets[pairs] += packets
-        self._skipped_flow_ps += time_ps * int(self.hidden.here[table["node"][pairs]].sum())
+        self._tally.add(cause, pairs, packets, table["node"][pairs], time_ps)
 
     def skipped(self, state: NetworkState) -> Skipped:
         """What this rank's hosts and ports were spared so far."""
-        constants, path, packets = state.fabric.constants, state.fabric.path_port, self._skipped_packets
-        sizes = (int(constants[PAYLOAD_BYTES] + constants[HEADER_BYTES]), int(constants[ACK_BYTES]))
-        rate_bps, hops = state.fabric.port_info["rate_bps"], 0
-        port_bytes, port_ps = (np.zeros(len(rate_bps), np.int64) for _ in range(2))
-        for pair in np.flatnonzero(packets).tolist():
-            record = state.nic.queue_pairs[pair]
-            for first, size_bytes in zip((record["data_path"], record["ack_path"]), sizes, strict=True):
-                ports = path_ports(path, int(first))
-                ports = ports[self._sends_here[ports]]
-                hops += int(packets[pair]) * len(ports)
-                port_bytes[ports] += int(packets[pair]) * size_bytes
-                port_ps[ports] -= int(packets[pair]) * (-size_bytes * BITS_PER_BYTE * PS_PER_S // rate_bps[ports])
-        return Skipped(hops, self._skipped_flow_ps, port_bytes, port_ps)
+        return self._tally.skipped(state)
 
 
 def make_fast_forward(
@@ -342,11 +322,3 @@ def why_not(parameters: NetworkParameters) -> str:
     if parameters.buffer is not None and parameters.buffer.pfc:
         return "pauses reach from one network partition into another"
     return "switches choose the ways of packets" if parameters.routing is not None else ""
-
-
-def path_ports(path_port: np.ndarray, first: int) -> np.ndarray:
-    """The ports of the path that begins at a row of path_port."""
-    end = first
-    while path_port[end] >= 0:
-        end += 1
-    return path_port[first:end].astype(np.int64)

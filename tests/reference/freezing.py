@@ -13,10 +13,11 @@ import numpy as np
 
 from models.congestion.law import find_law
 from models.network.build import has_pfc, is_managed
-from models.network.fast_forward import FastForward, make_fast_forward, path_ports
+from models.network.fast_forward import FastForward, make_fast_forward
 from models.network.model import NetworkModel
 from models.network.parameters import NetworkParameters
 from models.network.progress import IS_PLAIN, MESSAGE_END, NEXT_BYTE, PAIR
+from models.network.skipped import path_ports
 from models.network.state import SLOT_PS
 from models.network.verify import verify_network
 from models.topology.base_rtt import path_base_rtt
