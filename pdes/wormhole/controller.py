@@ -71,7 +71,7 @@ class Counters:
     """What happened, for the results."""
 
     freezes: int = 0
-    flow_freezes: int = 0  # of each flow in them
+    flow_freezes: int = 0  # of each flow, also where a state was taken over
     thaws_planned: int = 0
     thaws_interrupted: int = 0
     looks: int = 0
@@ -280,6 +280,7 @@ class Controller:
             self.criterion.thawed(replay.pairs, 0)
         else:
             self._hold(freeze)
+            self.counters.flow_freezes += len(freeze.pairs)
             rate = freeze.done_packets * self._settings.packet_bytes / freeze.done_ps
             self.criterion.frozen(freeze.pairs, rate, freeze.begin_ps)
 
