@@ -5,7 +5,7 @@ and thaws its own part (`freeze`).
 """
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from models.network.parameters import NetworkParameters
 from models.network.path_queues import PathQueues
 from models.network.progress import ACKED_BYTE, N_COLUMN, PAIR, sample_pairs
 from models.network.room import Room
+from models.network.skipped import Skipped
 from models.network.state import N_INTERRUPT, PAYLOAD_BYTES
 from models.topology.graph import Topology
 from pdes.engine.exchange import World
@@ -26,25 +27,17 @@ from pdes.wormhole.audit import Audit
 from pdes.wormhole.controller import Controller, Counters, Freeze, compile_partitions
 from pdes.wormhole.criterion import Choice, Network, make_criterion, report, resolve
 from pdes.wormhole.memo import Entry, Memo, Replay
+from pdes.wormhole.partition_series import PartitionSeries
 
 if TYPE_CHECKING:
     from models.network.model import NetworkModel
 
 
 WATCHED = 2  # of nic.frozen_port
-BITS_PER_BYTE, PS_PER_S = 8, 10**12
 
 
 def _cannot_grow() -> NetworkState:
     raise AssertionError("the model has not said how its pool of packets grows")
-
-
-@dataclass
-class Skipped:
-    """What this rank's hosts and ports were spared."""
-
-    packet_hops: int
-    flow_ps: int  # time of all queue pairs together
 
 
 class FastForward:
@@ -71,7 +64,8 @@ class FastForward:
             advance_bytes=np.zeros(n_pair, np.int64),
             advance_sent=np.zeros(topology.n_port, np.int64),
         )
-        self._skipped = Skipped(0, 0)
+        self._skipped = Skipped()
+        self.series: PartitionSeries | None = None  # where somebody asks for it
         self.limit_ps = NEVER
         self._level_ps = 0  # some logical process has run so far; before, nothing is decided
         self.states: MemoStates | None = None  # where the memo is used
@@ -158,6 +152,8 @@ class FastForward:
             self._freeze(state, freeze)
         if self.states is not None:
             self._replay(state, rows, horizon_ps)
+        if self.series is not None:
+            self.series.add(*self._controller.census(horizon_ps))
 
     def _replay(self, state: NetworkState, rows: np.ndarray, now_ps: int) -> None:
         """Let followers take over what their leaders have come to, and key what is fresh."""
@@ -229,7 +225,7 @@ class FastForward:
         state.fabric.ports["tx_bytes"][replay.ports] += entry.port_bytes
         state = self.states.put(state, (replay.pairs, replay.ports, base), now_ps, entry.words, self.grow)
         packets = (base - replay.rows[:, ACKED_BYTE]) // int(state.fabric.constants[PAYLOAD_BYTES])
-        self._credit(state, replay.pairs, packets, entry.marked, now_ps - replay.begin_ps)
+        self._credit(state, replay.cause, replay.pairs, packets, entry.marked, now_ps - replay.begin_ps)
         self.hidden.advance_sent[replay.ports] = 0  # it is known better
         freeze = self._controller.steady_after(replay, entry, now_ps)
         if freeze is None:
@@ -289,7 +285,7 @@ class FastForward:
         shift_ps, packets, marked = freeze.progress(at_ps)
         payload = int(fabric.constants[PAYLOAD_BYTES])
         self.hidden.advance_bytes[freeze.pairs] = packets * payload
-        self._credit(state, freeze.pairs, packets, marked, shift_ps)
+        self._credit(state, "steady", freeze.pairs, packets, marked, shift_ps)
         show(fabric, state.buffers, nic, self.hidden, freeze.pairs, freeze.ports, shift_ps)
         if self.room is not None:
             self.room.release(state, freeze, at_ps)
@@ -297,13 +293,17 @@ class FastForward:
         self.hidden.advance_sent[freeze.ports] = 0
 
     def _credit(
-        self, state: NetworkState, pairs: np.ndarray, packets: np.ndarray, marked: np.ndarray, time_ps: int
+        self, state: NetworkState, cause: str, pairs: np.ndarray, packets: np.ndarray, marked: np.ndarray, time_ps: int
     ) -> None:
-        """Count what queue pairs have got done without being simulated; in `Hidden.advance_sent` what ports sent."""
+        """Count what queue pairs have got done without being simulated; in `Hidden.advance_sent` what ports sent.
+
+        cause: of `skipped.CAUSES`.
+        """
         table, skipped = state.nic.queue_pairs, self._skipped
         table["n_marked"][pairs] += marked.astype(np.int32)
-        skipped.packet_hops += int(count_sent(state.fabric, state.nic, self.hidden, pairs, packets))
-        skipped.flow_ps += time_ps * int(self.hidden.here[table["node"][pairs]].sum())
+        n_hop = int(count_sent(state.fabric, state.nic, self.hidden, pairs, packets))
+        skipped.hops_by_cause[cause] += n_hop
+        skipped.flow_ps_by_cause[cause] += time_ps * int(self.hidden.here[table["node"][pairs]].sum())
 
     @property
     def skipped(self) -> Skipped:
@@ -376,3 +376,11 @@ def why_not(parameters: NetworkParameters) -> str:
     if parameters.ns3 is not None:
         return "ns-3's times and telemetry wrap around"
     return "switches choose the ways of packets" if parameters.routing is not None else ""
+
+
+def path_ports(path_port: np.ndarray, first: int) -> np.ndarray:
+    """The ports of the path that begins at a row of path_port."""
+    end = first
+    while path_port[end] >= 0:
+        end += 1
+    return path_port[first:end].astype(np.int64)

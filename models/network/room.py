@@ -134,7 +134,9 @@ class Room:
         managed, egress = state.buffers.managed, state.buffers.egress
         self._since_ps[ports] = now_ps
         own = ports[self._sends_here[ports]]
-        egress["earlier_max_bytes"][own] = np.maximum(egress["earlier_max_bytes"][own], managed["max_queued_bytes"][own])
+        egress["earlier_max_bytes"][own] = np.maximum(
+            egress["earlier_max_bytes"][own], managed["max_queued_bytes"][own]
+        )
         managed["max_queued_bytes"][own] = managed["queued_bytes"][own]
 
     def _claim(self, state: NetworkState, pairs: np.ndarray) -> Claim:
@@ -152,7 +154,9 @@ class Room:
         beyond = np.maximum(bytes_of - self._reserve_bytes, 0)
         alpha = buffers.inlets["alpha_1024"][inlet].astype(np.int64)
         pool_bytes = buffers.switches["pool_bytes"][node]
-        free_bytes = np.where(alpha > 0, -(-((beyond + 1) << ALPHA_BITS) // np.maximum(alpha, 1)), pool_bytes[place] + 1)
+        free_bytes = np.where(
+            alpha > 0, -(-((beyond + 1) << ALPHA_BITS) // np.maximum(alpha, 1)), pool_bytes[place] + 1
+        )
         limit_bytes = pool_bytes.copy()
         np.minimum.at(limit_bytes, place, pool_bytes[place] - free_bytes)
         # and all of them together no more than all that waited

@@ -72,6 +72,7 @@ class Counters:
 
     freezes: int = 0
     refused: int = 0
+    flow_freezes: int = 0  # of each flow, also where a state was taken over
     thaws_planned: int = 0
     thaws_interrupted: int = 0
     looks: int = 0
@@ -93,7 +94,7 @@ class Controller:
         self._is_frozen = np.zeros(n_flow, np.bool_)
         self.criterion, self._settings = criterion, criterion.settings
         self._frozen: dict[int, Freeze | Replay] = {}  # by numbers that never come again, in their order
-        self._n_frozen = 0
+        self._n_frozen, self._n_frozen_flow, self._n_active, self._is_followed = 0, 0, 0, False
         self.stranded: list[Replay] = []
         self._frozen_of_port = np.full(n_port, -1, np.int64)
         self._members = np.zeros(n_flow, np.int64)
@@ -154,6 +155,7 @@ class Controller:
         is_led = self.memo is not None and (len(self.memo.running) > 0 or self._may_replay(rows).any())
         is_audited = self.audit is not None and len(self.audit.running) > 0
         goes_on = is_long.any() or len(rows) == 0 or is_led or is_audited
+        self._is_followed, self._n_active = bool(goes_on), len(rows) + self._n_frozen_flow
         labels = self._follow(rows[:, h.FLOW]) if goes_on else np.zeros(0, np.int64)
         if self.audit is not None:
             self.audit.look(now_ps, rows, self._partitions.version)
@@ -163,6 +165,12 @@ class Controller:
             may = self._only_long(labels, self._may_replay(rows))
             self._find_fresh(rows[may], labels[may])
         return new
+
+    def census(self, now_ps: int) -> tuple[int, ...]:
+        """A row of `partition_series`, when a look is over."""
+        n_steady = sum(isinstance(freeze, Freeze) for freeze in self._frozen.values())
+        n_partition = int(self._partitions.n_partition[0]) if self._is_followed else -1
+        return now_ps, n_partition, n_steady, len(self._frozen) - n_steady, self._n_active, self._n_frozen_flow
 
     def _skip_steady(
         self, now_ps: int, rows: np.ndarray, labels: np.ndarray, is_long: np.ndarray,
@@ -186,6 +194,7 @@ class Controller:
             self._hold(freeze)
             self._n_same = 0
         self.counters.freezes += len(new)
+        self.counters.flow_freezes += sum(len(freeze.pairs) for freeze in new)
         return new
 
     def _is_drawn(self, label: int, freeze: Freeze, rows: np.ndarray) -> bool:
@@ -287,6 +296,7 @@ class Controller:
             self.criterion.thawed(replay.pairs, 0)
         else:
             self._hold(freeze)
+            self.counters.flow_freezes += len(freeze.pairs)
             rate = freeze.done_packets * self._settings.packet_bytes / freeze.done_ps
             self.criterion.frozen(freeze.pairs, rate, freeze.begin_ps)
 
@@ -317,6 +327,7 @@ class Controller:
         self._frozen[self._n_frozen] = freeze
         self._frozen_of_port[freeze.ports] = self._n_frozen
         self._n_frozen += 1
+        self._n_frozen_flow += len(freeze.pairs)
 
     def _drop(self, freeze: "Freeze | Replay") -> None:
         """It is not any more."""
@@ -324,6 +335,7 @@ class Controller:
         assert self._frozen[i] is freeze
         del self._frozen[i]
         self._is_frozen[freeze.pairs] = False
+        self._n_frozen_flow -= len(freeze.pairs)
         self._frozen_of_port[freeze.ports] = -1
 
     def _is_long(self, rows: np.ndarray) -> np.ndarray:

@@ -12,7 +12,7 @@ has the whole state at the end, so that nothing is estimated.
 """
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from pdes.engine.time_index import NEVER
 from pdes.wormhole import history as h
 
 BITS_PER_BYTE, PS_PER_S = 8, 10**12
+WORD_BYTES = 8
 GUARD_PACKETS = 8  # of a leader's message that are still to be sent when its followers are let go
 
 
@@ -50,6 +51,7 @@ class Replay:
     rows: np.ndarray  # its flows' samples then
     end_ps: int  # NEVER while its leader runs
     entry: Entry | None = None
+    cause: str = "follower"  # or "memo", "memo_file": where its entry comes from
 
     @property
     def left_bytes(self) -> np.ndarray:
@@ -137,6 +139,11 @@ class Memo:
         """Entries that this run has found."""
         return {key: entry for key, entry in self.entries.items() if self._read.get(key) is not entry}
 
+    def facts(self) -> dict[str, int]:
+        """For the results: what happened, and how large it is at the end."""
+        n_word = sum(len(entry.words) for entry in self.entries.values())
+        return asdict(self.counters) | {"entries": len(self.entries), "entries_bytes": WORD_BYTES * n_word}
+
     def is_fresh(self, label: int, version: int, rows: np.ndarray) -> bool:
         """Whether a network partition has not been keyed yet as it is, with these messages."""
         return self._keyed.get(label) != (version, *rows[:, h.MESSAGE_END].tolist())
@@ -166,6 +173,7 @@ class Memo:
                 self.counters.hits += 1
                 self.counters.hits_read += self._read.get(key) is entry
                 replay.entry, replay.end_ps = entry, end_ps
+                replay.cause = "memo_file" if self._read.get(key) is entry else "memo"
                 return replay
         for episode in self.running.values():
             leader_left = episode.rows[:, h.MESSAGE_END] - episode.rows[:, h.SENT] if episode.key == key else None

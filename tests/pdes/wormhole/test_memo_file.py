@@ -239,6 +239,10 @@ def test_a_second_run_simulates_less_and_its_flows_are_the_same(tmp_path: Path, 
     assert "memo" not in second["config"]["wormhole"]
     assert second["packet_hops"] < 0.8 * without["packet_hops"]
     assert second["simulated_time_ps"] == without["simulated_time_ps"]
+    causes = [result["fast_forward"]["skipped_packet_hops"] for result in (without, first, second)]
+    assert [c["memo_file"] > 0 for c in causes] == [False, False, True] and not any(c["steady"] for c in causes)
+    assert second["fast_forward"]["memo"]["hits_read"] == facts["counters"]["hits_read"]
+    assert second["fast_forward"]["memo"]["entries"] == n + facts["entries_added"]
     for name in ("flows", "tasks"):
         tables = {(tmp_path / run / f"{name}.parquet").read_bytes() for run in ("without", "first", "second")}
         assert len(tables) == 1
