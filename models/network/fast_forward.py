@@ -19,7 +19,8 @@ from models.network.path_queues import PathQueues
 from models.network.progress import ACKED_BYTE, N_COLUMN, PAIR, sample_pairs
 from models.network.room import Room
 from models.network.skipped import Skipped
-from models.network.state import N_INTERRUPT, PAYLOAD_BYTES
+from models.network.state import N_INTERRUPT, N_POSTED, PAYLOAD_BYTES
+from models.network.wave_states import WaveStates, end_ports
 from models.topology.graph import Topology
 from pdes.engine.exchange import World
 from pdes.engine.time_index import NEVER
@@ -28,6 +29,7 @@ from pdes.wormhole.controller import Controller, Counters, Freeze, compile_parti
 from pdes.wormhole.criterion import Choice, Network, make_criterion, report, resolve
 from pdes.wormhole.memo import Entry, Memo, Replay
 from pdes.wormhole.partition_series import PartitionSeries
+from pdes.wormhole.waves import Waves
 
 if TYPE_CHECKING:
     from models.network.model import NetworkModel
@@ -69,6 +71,9 @@ class FastForward:
         self.limit_ps = NEVER
         self._level_ps = 0  # some logical process has run so far; before, nothing is decided
         self.states: MemoStates | None = None  # where the memo is used
+        self.waves: Waves | None = None  # where it has a tolerance
+        self.wave_states: WaveStates | None = None
+        self._tick_ps, self._n_posted = NEVER, 0  # when waves want to see whether something was posted, and what was
         self.grow: Callable[[], NetworkState] = _cannot_grow
         self.queues: PathQueues | None = None  # of samples, where the criterion looks at them
         self.room: Room | None = None  # where switches have shared buffers
@@ -101,6 +106,9 @@ class FastForward:
         self._controller.criterion.compile()
         if self.states is not None:
             self.states.compile(state)
+        if self.waves is not None and self.wave_states is not None:
+            self.waves.compile()
+            self.wave_states.compile(state)
         if self.queues is not None:
             self.queues.sample_own(state.fabric, state.nic, none)
         if self.room is not None:
@@ -117,6 +125,7 @@ class FastForward:
         for freeze, at_ps in self._controller.ends(until_ps, interrupts):
             self._thaw(state, freeze, at_ps)
         self._later = {pair: at_ps for pair, at_ps in self._later.items() if self._meets_frozen(state, pair)}
+        self._end_waves(state, horizon_ps, interrupts)
         for replay in self._controller.due(horizon_ps):
             if replay.entry is not None:
                 state = self._take_over(state, replay, replay.entry, horizon_ps)
@@ -128,17 +137,22 @@ class FastForward:
             self._let_go(state, horizon_ps)
             if self.states is not None:
                 self._watch(state)
-            self.limit_ps = min(self._level_ps, self._controller.first_thaw_ps, *self._later.values())
+            ends = (self._controller.first_thaw_ps, self.waves.first_end_ps if self.waves is not None else NEVER)
+            self.limit_ps = min(self._level_ps, *ends, *self._later.values())
         return is_level
 
     def look(self, state: NetworkState, horizon_ps: int) -> int:
         """Freeze what is steady, when `thaw` has said that one may; the instant of the next look."""
-        if horizon_ps >= min(self._controller.next_look_ps, self._controller.first_end_ps):
+        is_due = horizon_ps >= min(self._controller.next_look_ps, self._controller.first_end_ps)
+        if is_due or self._is_wave_due(state, horizon_ps):
             self._decide(state, horizon_ps)
         if self.states is not None:
             self._watch(state)
         self.limit_ps = self._controller.first_end_ps
-        return min(self._controller.next_look_ps, self.limit_ps)
+        if self.waves is not None:
+            self.limit_ps = min(self.limit_ps, self.waves.first_end_ps)
+            self._tick_ps = max(self._tick_ps, horizon_ps + 1)
+        return min(self._controller.next_look_ps, self.limit_ps, self._tick_ps)
 
     def _decide(self, state: NetworkState, horizon_ps: int) -> None:
         n_row = sample_pairs(state.fabric, state.nic, self.hidden.here, self._control_word, self._rows)
@@ -147,6 +161,8 @@ class FastForward:
             rows = rows[np.argsort(rows[:, 0], kind="stable")]
         if self.queues is not None:
             rows = np.hstack([rows, self.queues.sample(state.fabric, state.nic, rows[:, PAIR].copy())])
+        if self.waves is not None:
+            state, rows = self._look_at_waves(state, rows, horizon_ps)
         allows = None if self.room is None else partial(self.room.allows, state)
         for freeze in self._controller.decide(horizon_ps, rows, allows):
             self._freeze(state, freeze)
@@ -154,6 +170,41 @@ class FastForward:
             self._replay(state, rows, horizon_ps)
         if self.series is not None:
             self.series.add(*self._controller.census(horizon_ps))
+
+    def _is_wave_due(self, state: NetworkState, now_ps: int) -> bool:
+        """Whether waves want a look: something was posted, or one may be over."""
+        if self.waves is None or now_ps < self._tick_ps:
+            return False
+        self._tick_ps = now_ps + self.waves.tick_ps
+        n_posted = int(state.fabric.counters[N_POSTED])
+        is_due = n_posted != self._n_posted or now_ps >= self.waves.next_look_ps
+        self._n_posted = n_posted
+        return any(self._world.allgather(is_due))
+
+    def _look_at_waves(self, state: NetworkState, rows: np.ndarray, now_ps: int) -> tuple[NetworkState, np.ndarray]:
+        """Note what is over, and freeze what goes as an earlier one did; (state, samples of what does not)."""
+        assert self.waves is not None and self.wave_states is not None and self.states is not None
+        over, found = self.waves.look(now_ps, rows, state.nic.queue_pairs["is_frozen"] != 0)
+        for wave, past in zip(over, self.wave_states.past(state, over, now_ps), strict=True):
+            self.waves.finish(wave, past)
+        forms = [self.states.form(state, (each.pairs, each.ports, each.pairs)) for each in found]
+        new = self.waves.begin(now_ps, found, forms)
+        for replay in new:
+            state = self.wave_states.begin(state, replay, self.grow)
+        gone = np.concatenate([np.zeros(0, np.int64), *(replay.pairs for replay in new)])
+        return state, rows[~np.isin(rows[:, PAIR], gone)] if new else rows
+
+    def _end_waves(self, state: NetworkState, horizon_ps: int, interrupts: dict[int, int]) -> None:
+        """Let waves go on that are over, or that somebody has come to."""
+        if self.waves is None or self.wave_states is None:
+            return
+        disturbed = self.waves.disturbed(interrupts)
+        for replay, _ in disturbed:  # until the last ghost has come nothing is frozen
+            self._level_ps = max(self._level_ps, replay.quiet_ps(horizon_ps))
+        for replay, at_ps in [*disturbed, *((r, r.end_ps) for r in self.waves.due(horizon_ps))]:
+            none, time_ps = np.zeros(len(replay.pairs), np.int64), at_ps - replay.begin_ps
+            credit = partial(self._credit, state, "wave", replay.pairs, marked=none, time_ps=time_ps)
+            self.wave_states.end(state, replay, at_ps, horizon_ps, credit)
 
     def _replay(self, state: NetworkState, rows: np.ndarray, now_ps: int) -> None:
         """Let followers take over what their leaders have come to, and key what is fresh."""
@@ -243,13 +294,13 @@ class FastForward:
     @property
     def next_look_ps(self) -> int:
         """When it wants to look."""
-        return min(self._controller.next_look_ps, self._controller.first_end_ps)
+        return min(self._controller.next_look_ps, self._controller.first_end_ps, self._tick_ps)
 
     def _take_interrupts(self, state: NetworkState) -> dict[int, int]:
         """Queue pairs of all ranks that met frozen ports, with the instants; nobody is stopped any more.
 
-        With shared buffers those of the first instant alone. What a switch does is up to what has thawed until then, and
-        a switch that has stopped is behind what thaws later. So what was posted later waits in `_later`, and packets at
+        With shared buffers those of the first instant alone. What a switch does is up to what has thawed until then; a
+        switch that has stopped is behind what thaws later. So what was posted later waits in `_later`, and packets at
         switches come again.
         """
         nic, counters = state.nic, state.fabric.counters
@@ -305,6 +356,11 @@ class FastForward:
         skipped.hops_by_cause[cause] += n_hop
         skipped.flow_ps_by_cause[cause] += time_ps * int(self.hidden.here[table["node"][pairs]].sum())
 
+    def settle(self, state: NetworkState) -> None:
+        """The run is over: count what had to wait for that."""
+        if self.wave_states is not None:
+            self.wave_states.settle(state)
+
     @property
     def skipped(self) -> Skipped:
         """What this rank's hosts and ports were spared so far."""
@@ -344,9 +400,17 @@ def make_fast_forward(
     if mode != "steady" and not why_no_memo(parameters, model.state.fabric.constants):
         controller.memo = Memo(
             model.state.nic.queue_pairs["line_rate_bps"].copy(), criterion.settings.look_ps, parameters.payload_bytes,
-            memo_tolerance, len(floats),
+            0.0, len(floats),
         )  # fmt: skip
         fast.states = MemoStates(topology, parameters, world, fast.hidden, (start, port_of))
+        if memo_tolerance > 0:
+            seeds = (0.0, 0) if audit is None else (audit.share, audit.seed)
+            fast.waves = Waves(
+                (start, port_of), topology.port_rate_bps, memo_tolerance, base_rtt_ps, np.array(known_ps, np.int64),
+                parameters.payload_bytes, end_ports(model.state), seeds,
+            )  # fmt: skip
+            fast.wave_states = WaveStates(topology, world, fast.hidden, fast.states, model.state)
+            fast._tick_ps = fast.waves.tick_ps
     if parameters.buffer is not None:
         fast.room = Room(topology, pairs, parameters, world, here)
     if choice.needs_queues:

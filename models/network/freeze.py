@@ -104,7 +104,7 @@ def _next_of_switch(fabric: Fabric, buffers: Buffers, is_managed, node):
 
 
 @step_kernel
-def _refresh(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, node_id):
+def refresh(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, node_id):
     """Enter a node's next event into the time index, whatever it is now."""
     if hidden.here[np.uint64(node_id)] == 0:
         return
@@ -122,12 +122,12 @@ def _refresh(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, node_id
 def _refresh_all(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, ports):
     for i in range(ports.size):
         port = np.int64(ports[i])
-        _refresh(fabric, buffers, nic, hidden, hidden.port_src[np.uint64(port)])
-        _refresh(fabric, buffers, nic, hidden, np.int64(fabric.port_info[np.uint64(port)].receiver))
+        refresh(fabric, buffers, nic, hidden, hidden.port_src[np.uint64(port)])
+        refresh(fabric, buffers, nic, hidden, np.int64(fabric.port_info[np.uint64(port)].receiver))
 
 
 @step_kernel
-def _mark_link(fabric: Fabric, port, carries):
+def mark_link(fabric: Fabric, port, carries):
     """Set or clear a link's bit at its receiver."""
     node = fabric.nodes[np.uint64(fabric.port_info[np.uint64(port)].receiver)]
     bit = port - node.first_in
@@ -164,7 +164,7 @@ def hide(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, pairs, port
         nic.frozen_port[np.uint64(port)] = 1
         hidden.link_head[np.uint64(port)] = record.link_head
         if record.link_head >= 0:
-            _mark_link(fabric, port, False)
+            mark_link(fabric, port, False)
             record.link_head = -1
         nic.nic_ports[np.uint64(port)].next_start_ps = NEVER
     for i in range(ports.size):
@@ -329,7 +329,7 @@ def _show_port(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, port,
     nic.frozen_port[np.uint64(port)] = 0
     record.link_head = hidden.link_head[np.uint64(port)]
     if record.link_head >= 0:
-        _mark_link(fabric, port, True)
+        mark_link(fabric, port, True)
         _shift_chain(fabric, nic, hidden, record.link_head, shift_ps, True)
     record.free_at_ps += shift_ps
     record.tx_bytes += hidden.advance_sent[np.uint64(port)]

@@ -9,7 +9,17 @@ import numpy as np
 from models.network.build import NetworkState
 from models.network.freeze import Hidden
 from models.network.parameters import NetworkParameters
-from models.network.snapshot import HEADER_WORDS, LINK, empty, leave_out_counts, load, number, store, words_needed
+from models.network.snapshot import (
+    HEADER_WORDS,
+    LINK,
+    empty,
+    leave_out_counts,
+    load,
+    number,
+    store,
+    store_ends,
+    words_needed,
+)
 from models.network.state import IS_SELECTIVE, N_FREE_PACKET, N_QUEUE
 from models.network.state_words import HOP_COUNT, INSTANT, PACKET_WORDS, PATH, PLACE, RAW, Numbering
 from models.topology.graph import Topology
@@ -87,6 +97,27 @@ class MemoStates:
             (in_order(np.concatenate([part[i][0] for part in parts])), sum(part[i][1] for part in parts), sent[i])
             for i in range(len(own))
         ]
+
+    def compile_ends(self, state: NetworkState) -> None:
+        """Compile `ends`, or load it from the cache, without talking to other ranks."""
+        none = np.zeros(0, np.int64)
+        store_ends(state.fabric, state.nic, self._hidden, self._numbering((none, none, none), none, 0), self._out)
+
+    def ends(self, state: NetworkState, members: Sequence[Member], now_ps: int) -> list[np.ndarray]:
+        """Of each network partition the words of queue pairs alone, the same on every rank."""
+        own = []
+        for member, tx in zip(members, self.sent(state, members), strict=True):
+            numbering = self._numbering(member, tx, now_ps)
+            n_word = int(words_needed(state.fabric, state.nic, numbering, int(state.fabric.constants[N_QUEUE])))
+            out = np.zeros(n_word, np.int64)
+            own.append(out[: store_ends(state.fabric, state.nic, self._hidden, numbering, out)].copy())
+        parts = self._world.allgather(own) if own else []
+        return [in_order(np.concatenate(each)) for each in zip(*parts, strict=True)]
+
+    def load_ends(self, state: NetworkState, member: Member, now_ps: int, words: np.ndarray) -> None:
+        """Put words of `ends` in the place of a frozen network partition's queue pairs."""
+        numbering = self._numbering(member, self.sent(state, [member])[0], now_ps)
+        load(state.fabric, state.buffers, state.nic, self._hidden, numbering, words)
 
     def key(self, state: NetworkState, member: Member, words: np.ndarray) -> bytes:
         """What a network partition is, ways and constants included, and what is in it."""

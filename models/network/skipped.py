@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass, field
 
-CAUSES: tuple[str, ...] = ("steady", "memo", "memo_file", "follower")
+CAUSES: tuple[str, ...] = ("steady", "memo", "memo_file", "follower", "wave")
 """Why something was skipped: it had settled; an entry of this run said what it comes to; one of an earlier run did; it
-followed another network partition that was simulated at the same time."""
+followed another network partition that was simulated at the same time; its flows were taken to end as those of an
+earlier wave did (`[wormhole] memo_tolerance`)."""
 
 
 def _none() -> dict[str, int]:

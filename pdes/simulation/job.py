@@ -280,6 +280,8 @@ class Run:
         last_ps = max(self.world.allgather(int(counters[LAST_EVENT_PS])))
         if self.is_deadlocked and self.watch is not None:
             last_ps = self.watch.found_ps
+        if fast is not None:
+            fast.settle(self.model.state)
         own = {
             "hops": int(counters[PACKET_HOPS]),
             "events": int(counters[EVENTS]),
