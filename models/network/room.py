@@ -84,9 +84,12 @@ class Room:
         """Which network partitions may be frozen now, all together; the same on every rank.
 
         Not one that pauses or is paused, nor one that might be if it went on, by what was seen of it for as long as
-        its rates were measured. What has been refused is observed anew.
+        its rates were measured: from the first packet on, whose acknowledgement may have come just before a thaw. What
+        has been refused is observed anew.
         """
-        watched = [int(self._since_ps[f.ports].max()) <= now_ps - int(f.done_ps.max()) for f in freezes]
+        measured_ps = [int((f.done_ps - f.done_ps // f.done_packets).max()) for f in freezes]
+        since_ps = [int(self._since_ps[f.ports].max()) for f in freezes]
+        watched = [now_ps - since >= span for since, span in zip(since_ps, measured_ps, strict=True)]
         claims = [self._claim(state, freeze.pairs) for freeze in freezes]
         own = self._fit(state, claims)
         for i, freeze in enumerate(freezes):
