@@ -299,9 +299,9 @@ class FastForward:
     def _take_interrupts(self, state: NetworkState) -> dict[int, int]:
         """Queue pairs of all ranks that met frozen ports, with the instants; nobody is stopped any more.
 
-        With shared buffers those of the first instant alone. What a switch does is up to what has thawed until then; a
-        switch that has stopped is behind what thaws later. So what was posted later waits in `_later`, and packets at
-        switches come again.
+        With shared buffers those of the first instant alone. What a switch does is up to what has thawed until then,
+        and a switch that has stopped is behind what thaws later. So what was posted later waits in `_later`, and
+        packets at switches come again.
         """
         nic, counters = state.nic, state.fabric.counters
         rows = nic.interrupted[: counters[N_INTERRUPT]].astype(np.int64)

@@ -1,10 +1,10 @@
 """What ends a freeze in the middle of a round (design R9): a message posted on a way through a frozen port, or a packet
 that comes to a switch where frozen ports have a say in what becomes of it (`room`).
 
-The logical process of the host or switch stops at that instant and goes on in the next round, after the frozen
-network partition has been thawed. Nothing that it would send could have been seen by another logical process within
-the round. Its nodes that are behind go on to the earliest such instant; some may have come further, as far as their
-windows allowed.
+The logical process of the host or switch stops at that instant and goes on in the next round, after the frozen network
+partition has been thawed. Nothing that it would send could have been seen by another logical process within the round.
+Its nodes that are behind go on to the earliest such instant; some may have come further, as far as their windows
+allowed.
 """
 
 import numpy as np
