@@ -49,8 +49,8 @@ class WormholeConfig(Table):
     """[wormhole]: fast-forwarding, what need not be simulated because it repeats.
 
     mode "steady": network partitions that have settled are skipped; "memo": those that behave as one did before;
-    "full": both; "off": nothing. Except with "off", iterations are extrapolated, too, once the times of the last
-    iteration_repeats ones (0: never) differ by at most iteration_tolerance, as (max - min) / mean.
+    "full": both; "off": nothing. Except with "off", iterations are extrapolated, too, once the last of them, at least
+    iteration_repeats cycles (0: never), say the mean of the others to iteration_tolerance (`workload.agreement`).
 
     memo_tolerance: how far rates and averages may differ, relatively, between what the memo takes for equal; 0: not
     at all, nor anything else. criterion: what has settled, by ours or by a paper's. The keys behind it are those of
