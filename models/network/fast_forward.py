@@ -16,6 +16,7 @@ from models.network.memo_states import Member, MemoStates, why_no_memo
 from models.network.parameters import NetworkParameters
 from models.network.path_queues import PathQueues
 from models.network.progress import ACKED_BYTE, N_COLUMN, PAIR, sample_pairs
+from models.network.restoration import Restoration
 from models.network.skipped import Skipped, Tally
 from models.network.state import N_INTERRUPT, PAYLOAD_BYTES
 from models.topology.graph import Topology
@@ -60,6 +61,8 @@ class FastForward:
         )
         self._tally = Tally(n_pair, self.hidden.here, here[topology.port_src])
         self.series: PartitionSeries | None = None  # where somebody asks for it
+        self.ways = ports_of_pairs(pairs)
+        self.restoration: Restoration | None = None  # None: what is frozen comes back as it was
         self.limit_ps = NEVER
         self._level_ps = 0  # some logical process has run so far; before, nothing is decided
         self.states: MemoStates | None = None  # where the memo is used
@@ -92,6 +95,8 @@ class FastForward:
         self._controller.criterion.compile()
         if self.states is not None:
             self.states.compile(state)
+        if self.restoration is not None:
+            self.restoration.compile(state)
         if self.queues is not None:
             self.queues.sample_own(state.fabric, state.nic, none)
 
@@ -103,7 +108,7 @@ class FastForward:
         """
         interrupts = self._take_interrupts(state)
         for freeze, at_ps in self._controller.ends(horizon_ps, interrupts):
-            self._thaw(state, freeze, at_ps)
+            state = self._thaw(state, freeze, at_ps)
         for replay in self._controller.due(horizon_ps):
             if replay.entry is not None:
                 state = self._take_over(state, replay, replay.entry, horizon_ps)
@@ -132,6 +137,8 @@ class FastForward:
         rows = np.concatenate(self._world.allgather(self._rows[:n_row]))
         if self._world.size > 1:
             rows = rows[np.argsort(rows[:, 0], kind="stable")]
+        if self.restoration is not None:
+            self.restoration.note(state, rows[:, PAIR].copy())
         if self.queues is not None:
             rows = np.hstack([rows, self.queues.sample(state.fabric, state.nic, rows[:, PAIR].copy())])
         for freeze in self._controller.decide(horizon_ps, rows):
@@ -240,8 +247,10 @@ class FastForward:
     def _freeze(self, state: NetworkState, freeze: Freeze | Replay) -> None:
         hide(state.fabric, state.buffers, state.nic, self.hidden, freeze.pairs, freeze.ports)
 
-    def _thaw(self, state: NetworkState, freeze: Freeze | Replay, at_ps: int) -> None:
+    def _thaw(self, state: NetworkState, freeze: Freeze | Replay, at_ps: int) -> NetworkState:
         """Let a frozen partition go on as if it had run on from the freeze, by whole periods up to at_ps."""
+        if self.restoration is not None and not isinstance(freeze, Replay):
+            state = self.restoration.restore(state, freeze, self.grow)
         fabric, nic = state.fabric, state.nic
         shift_ps, packets, marked = freeze.progress(at_ps)
         payload = int(fabric.constants[PAYLOAD_BYTES])
@@ -249,6 +258,7 @@ class FastForward:
         show(fabric, state.buffers, nic, self.hidden, freeze.pairs, freeze.ports, shift_ps)
         self.hidden.advance_bytes[freeze.pairs] = 0  # what is left of them on other ways is not theirs
         self._credit(state, "steady", freeze.pairs, packets, marked, shift_ps)
+        return state
 
     def _credit(
         self, state: NetworkState, cause: str, pairs: np.ndarray, packets: np.ndarray, marked: np.ndarray, time_ps: int
@@ -277,7 +287,6 @@ def make_fast_forward(
     if words is None or why_not(parameters):
         return None
     pairs = model.pairs
-    start, port_of = _ports_of_pairs(pairs)
     floats = parameters.law.float_words
     known_ps = sorted({change.time_ps for change in parameters.link_changes} | ({stop_ps} if stop_ps else set()))
     n_kept = (len(floats), len(words[1]))
@@ -287,7 +296,7 @@ def make_fast_forward(
     choice = resolve(choice or Choice(), network)
     n_hop = int(np.diff(pairs.path_start)[::2].max(initial=2)) - 1  # without the end mark
     criterion = make_criterion(choice, network, len(pairs.pair_of_row), n_kept, n_hop)
-    controller = Controller(start, port_of, topology.n_port, criterion, np.array(known_ps, np.int64))
+    controller = Controller(*ports_of_pairs(pairs), topology.n_port, criterion, np.array(known_ps, np.int64))
     here = model.rank_of_node == world.rank
     fast = FastForward(topology, pairs, controller, world, here, words, floats + words[1], is_managed(parameters))
     fast.criterion = report(choice, network)
@@ -297,13 +306,13 @@ def make_fast_forward(
             model.state.nic.queue_pairs["line_rate_bps"].copy(), criterion.settings.look_ps, parameters.payload_bytes,
             memo_tolerance, len(floats),
         )  # fmt: skip
-        fast.states = MemoStates(topology, parameters, world, fast.hidden, (start, port_of))
+        fast.states = MemoStates(topology, parameters, world, fast.hidden, fast.ways)
     if choice.needs_queues:
         fast.queues = PathQueues(n_hop, here[topology.port_src], world)
     return fast
 
 
-def _ports_of_pairs(pairs: QueuePairs) -> tuple[np.ndarray, np.ndarray]:
+def ports_of_pairs(pairs: QueuePairs) -> tuple[np.ndarray, np.ndarray]:
     """(int64[n_pair + 1], int32[]): the ports of each queue pair's way and of its ACKs', by row."""
     begin = pairs.path_start[0:-1:2][pairs.pair_of_row]
     length = pairs.path_start[2::2][pairs.pair_of_row] - begin  # with the end marks of both ways
