@@ -58,6 +58,9 @@ class WormholeConfig(Table):
 
     audit: share of the skips of what has settled that are simulated instead, and compared with what they would say.
 
+    restoration: how a frozen partition's queues come back: "snapshot": as they were; "none": empty; "learned": as the
+    model in the file restoration_model (relative to the config) says.
+
     memo: file that the memo is read from and added to, None: none; relative to the folder in which the program runs.
     memo_limit_bytes: of that file.
     """
@@ -67,6 +70,8 @@ class WormholeConfig(Table):
     iteration_tolerance: float = Field(default=0.001, ge=0, le=1)
     memo_tolerance: float = Field(default=0.0, ge=0, le=0.5)
     audit: float = Field(default=0.0, ge=0, le=1)
+    restoration: Literal["snapshot", "none", "learned"] = "snapshot"
+    restoration_model: Annotated[str, Field(min_length=1)] | None = None
     memo: Annotated[str, Field(min_length=1)] | None = None
     memo_limit_bytes: Size = quantity("256MB", "memo_limit")
     criterion: Literal["default", "paper", "hygra"] = "default"

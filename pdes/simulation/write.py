@@ -70,6 +70,8 @@ def _result(job: Run, totals: dict[str, Any]) -> dict[str, Any]:
         found["fast_forward"] = iterations.facts() | _fast_forward_facts(job, totals)
     if job.memo is not None:  # what was read has a share in what was simulated
         found["config"]["wormhole"]["memo_sha256"] = job.memo.digest
+    if job.queue_model_digest is not None:
+        found["config"]["wormhole"]["restoration_model_sha256"] = job.queue_model_digest
     if s.config.network.has_pfc:
         found["pfc_deadlock"] = deadlocks(job, totals)
         found["pfc_storm"] = find_storms(totals["ports"], totals["last_ps"], s.topology.node_name)
