@@ -24,6 +24,7 @@ delay_threshold = "1us"
 mode = "full"
 """
 FLOWS = [(0, 5, 20_000_000, 0), (9, 5, 20_000_000, 0), (2, 14, 25_000_000, 0), (12, 3, 3_000_000, 300_000_000)]
+CASES = [("fixed-window", "default"), ("hpcc", "paper")]
 
 
 def write_case(folder: Path, control: str) -> Path:
@@ -46,19 +47,22 @@ def assert_same(config: Path, simulate: Callable, *sets: str) -> None:
         assert [name for name in FILES if (alone / name).read_bytes() != (out / name).read_bytes()] == []
 
 
-@pytest.mark.parametrize("control", ["fixed-window", "hpcc"])
-def test_what_is_emptied_is_emptied_on_every_rank(control: str, tmp_path: Path, simulate: Callable) -> None:
-    assert_same(write_case(tmp_path, control), simulate, "wormhole.restoration=none")
+@pytest.mark.parametrize(("control", "criterion"), CASES)
+def test_what_is_emptied_is_emptied_on_every_rank(
+    control: str, criterion: str, tmp_path: Path, simulate: Callable
+) -> None:
+    sets = ("wormhole.restoration=none", f"wormhole.criterion={criterion}")
+    assert_same(write_case(tmp_path, control), simulate, *sets)
 
 
-@pytest.mark.parametrize("control", ["fixed-window", "hpcc"])
-def test_what_one_rank_predicts_all_put_back(control: str, tmp_path: Path, simulate: Callable) -> None:
+@pytest.mark.parametrize(("control", "criterion"), CASES)
+def test_what_one_rank_predicts_all_put_back(control: str, criterion: str, tmp_path: Path, simulate: Callable) -> None:
     pytest.importorskip("torch", reason="the extra `learned` is not installed")
     from pdes.wormhole.queue_model import Shape, train, windows
 
     traces = [np.full(40, depth) for depth in range(0, 200_000, 5_000)]
     train(*windows(traces, 16, 1, 10**6), Shape(), n_epoch=2).save(tmp_path / "queues.pt")
-    sets = ("wormhole.restoration=learned", "wormhole.restoration_model=queues.pt")
+    sets = ("wormhole.restoration=learned", "wormhole.restoration_model=queues.pt", f"wormhole.criterion={criterion}")
     assert_same(write_case(tmp_path, control), simulate, *sets)
     assert "restoration_model_sha256" in (tmp_path / "1" / "result.json").read_text()
 
