@@ -17,6 +17,7 @@ from models.network.memo_states import Found, Member, MemoStates, why_no_memo
 from models.network.parameters import NetworkParameters
 from models.network.path_queues import PathQueues
 from models.network.progress import ACKED_BYTE, N_COLUMN, PAIR, sample_pairs
+from models.network.restoration import Restoration
 from models.network.room import Room
 from models.network.skipped import Skipped
 from models.network.state import N_INTERRUPT, N_POSTED, PAYLOAD_BYTES
@@ -68,6 +69,8 @@ class FastForward:
         )
         self._skipped = Skipped()
         self.series: PartitionSeries | None = None  # where somebody asks for it
+        self.ways = ports_of_pairs(pairs)
+        self.restoration: Restoration | None = None  # None: what is frozen comes back as it was
         self.limit_ps = NEVER
         self._level_ps = 0  # some logical process has run so far; before, nothing is decided
         self.states: MemoStates | None = None  # where the memo is used
@@ -109,6 +112,8 @@ class FastForward:
         if self.waves is not None and self.wave_states is not None:
             self.waves.compile()
             self.wave_states.compile(state)
+        if self.restoration is not None:
+            self.restoration.compile(state)
         if self.queues is not None:
             self.queues.sample_own(state.fabric, state.nic, none)
         if self.room is not None:
@@ -123,7 +128,7 @@ class FastForward:
         interrupts = self._take_interrupts(state)
         until_ps = min(interrupts.values()) if interrupts and self.room is not None else horizon_ps
         for freeze, at_ps in self._controller.ends(until_ps, interrupts):
-            self._thaw(state, freeze, at_ps)
+            state = self._thaw(state, freeze, at_ps)
         self._later = {pair: at_ps for pair, at_ps in self._later.items() if self._meets_frozen(state, pair)}
         self._end_waves(state, horizon_ps, interrupts)
         for replay in self._controller.due(horizon_ps):
@@ -159,6 +164,8 @@ class FastForward:
         rows = np.concatenate(self._world.allgather(self._rows[:n_row]))
         if self._world.size > 1:
             rows = rows[np.argsort(rows[:, 0], kind="stable")]
+        if self.restoration is not None:
+            self.restoration.note(state, rows[:, PAIR].copy())
         if self.queues is not None:
             rows = np.hstack([rows, self.queues.sample(state.fabric, state.nic, rows[:, PAIR].copy())])
         if self.waves is not None:
@@ -330,8 +337,10 @@ class FastForward:
             self.room.hold(state, freeze)
         hide(state.fabric, state.buffers, state.nic, self.hidden, freeze.pairs, freeze.ports)
 
-    def _thaw(self, state: NetworkState, freeze: Freeze | Replay, at_ps: int) -> None:
+    def _thaw(self, state: NetworkState, freeze: Freeze | Replay, at_ps: int) -> NetworkState:
         """Let a frozen partition go on as if it had run on from the freeze, by whole periods up to at_ps."""
+        if self.restoration is not None and not isinstance(freeze, Replay):
+            state = self.restoration.restore(state, freeze, self.grow)
         fabric, nic = state.fabric, state.nic
         shift_ps, packets, marked = freeze.progress(at_ps)
         payload = int(fabric.constants[PAYLOAD_BYTES])
@@ -342,6 +351,7 @@ class FastForward:
             self.room.release(state, freeze, at_ps)
         self.hidden.advance_bytes[freeze.pairs] = 0  # what is left of them on other ways is not theirs
         self.hidden.advance_sent[freeze.ports] = 0
+        return state
 
     def _credit(
         self, state: NetworkState, cause: str, pairs: np.ndarray, packets: np.ndarray, marked: np.ndarray, time_ps: int
@@ -381,7 +391,7 @@ def make_fast_forward(
     if words is None or why_not(parameters):
         return None
     pairs = model.pairs
-    start, port_of = _ports_of_pairs(pairs, topology.port_peer if has_pfc(parameters) else None)
+    start, port_of = ports_of_pairs(pairs, topology.port_peer if has_pfc(parameters) else None)
     floats = parameters.law.float_words
     known_ps = sorted({change.time_ps for change in parameters.link_changes} | ({stop_ps} if stop_ps else set()))
     n_kept = (len(floats), len(words[1]))
@@ -418,7 +428,7 @@ def make_fast_forward(
     return fast
 
 
-def _ports_of_pairs(pairs: QueuePairs, port_peer: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+def ports_of_pairs(pairs: QueuePairs, port_peer: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """(int64[n_pair + 1], int32[]): the ports of each queue pair's way and of its ACKs', by row.
 
     port_peer: the port back of each, with PFC: then these count as well, as pauses go there.
