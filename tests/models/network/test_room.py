@@ -40,7 +40,7 @@ def buffered(
 
 
 def n_skipped(outcome: Outcome) -> int:
-    return outcome.model.fast_forward.skipped(outcome.model.state).packet_hops
+    return outcome.model.fast_forward.skipped.packet_hops
 
 
 def assert_no_trace(fast: Outcome, plain: Outcome) -> None:
