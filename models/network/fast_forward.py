@@ -209,9 +209,8 @@ class FastForward:
         for replay, _ in disturbed:  # until the last ghost has come nothing is frozen
             self._level_ps = max(self._level_ps, replay.quiet_ps(horizon_ps))
         for replay, at_ps in [*disturbed, *((r, r.end_ps) for r in self.waves.due(horizon_ps))]:
-            none, time_ps = np.zeros(len(replay.pairs), np.int64), at_ps - replay.begin_ps
-            credit = partial(self._credit, state, "wave", replay.pairs, marked=none, time_ps=time_ps)
-            self.wave_states.end(state, replay, at_ps, horizon_ps, credit)
+            credit = partial(self._credit, state, "wave", replay.pairs, marked=np.zeros(len(replay.pairs), np.int64))
+            self.wave_states.end(state, replay, at_ps, horizon_ps, partial(credit, time_ps=replay.spared_ps(at_ps)))
 
     def _replay(self, state: NetworkState, rows: np.ndarray, now_ps: int) -> None:
         """Let followers take over what their leaders have come to, and key what is fresh."""
@@ -354,8 +353,9 @@ class FastForward:
         return state
 
     def _credit(
-        self, state: NetworkState, cause: str, pairs: np.ndarray, packets: np.ndarray, marked: np.ndarray, time_ps: int
-    ) -> None:
+        self, state: NetworkState, cause: str, pairs: np.ndarray, packets: np.ndarray, marked: np.ndarray,
+        time_ps: int | np.ndarray,
+    ) -> None:  # fmt: skip
         """Count what queue pairs have got done without being simulated; in `Hidden.advance_sent` what ports sent.
 
         cause: of `skipped.CAUSES`.
@@ -364,7 +364,8 @@ class FastForward:
         table["n_marked"][pairs] += marked.astype(np.int32)
         n_hop = int(count_sent(state.fabric, state.nic, self.hidden, pairs, packets))
         skipped.hops_by_cause[cause] += n_hop
-        skipped.flow_ps_by_cause[cause] += time_ps * int(self.hidden.here[table["node"][pairs]].sum())
+        is_here = self.hidden.here[table["node"][pairs]].astype(np.int64)
+        skipped.flow_ps_by_cause[cause] += int((time_ps * is_here).sum())
 
     def settle(self, state: NetworkState) -> None:
         """The run is over: count what had to wait for that."""

@@ -52,8 +52,8 @@ class WormholeConfig(Table):
     "full": both; "off": nothing. Except with "off", iterations are extrapolated, too, once the last of them, at least
     iteration_repeats cycles (0: never), say the mean of the others to iteration_tolerance (`workload.agreement`).
 
-    memo_tolerance: how far rates and averages may differ, relatively, between what the memo takes for equal; 0: not
-    at all, nor anything else. criterion: what has settled, by ours or by a paper's. The keys behind it are those of
+    memo_tolerance: how far waves of flows (an all-to-all) may differ, as part of their time, that the memo takes for
+    equal; 0: not at all. criterion: what has settled, by ours or by a paper's. The keys behind it are those of
     the papers' criteria (CRITERION_KEYS says of which); None: follows from the run.
 
     audit: share of the skips of what has settled that are simulated instead, and compared with what they would say.

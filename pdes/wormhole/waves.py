@@ -138,6 +138,10 @@ class WaveReplay:
         """When they are acknowledged."""
         return self.of.rows[:, h.POSTED_PS] + (self.entry.ended_ps - self.entry.posted_ps)
 
+    def spared_ps(self, at_ps: int) -> np.ndarray:
+        """How long each flow was not simulated, if it ends at_ps."""
+        return np.minimum(self.ended_ps, at_ps) - self.begin_ps
+
     def quiet_ps(self, horizon_ps: int) -> int:
         """When all that came across before horizon_ps is acknowledged."""
         return int(np.where(self.delivered_ps < horizon_ps, self.ended_ps, 0).max(initial=0)) + 1

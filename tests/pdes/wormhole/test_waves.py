@@ -110,6 +110,7 @@ def test_all_to_alls_that_are_alike_are_simulated_once(tmp_path: Path, control: 
     facts = fast["fast_forward"]["waves"]
     assert facts["replayed"] > 50 and facts["waves"] < 10 and fast["packet_hops"] < full["packet_hops"] / 6
     assert fast["fast_forward"]["skipped_packet_hops"]["wave"] > full["packet_hops"] / 3
+    assert fast["fast_forward"]["skipped_share_of_flow_time"] < 1
     for name in ("flow_id", "src", "dst", "size_bytes"):
         assert (plain[name] == forwarded[name]).all()
     assert (forwarded["fct_ps"] >= forwarded["ideal_fct_ps"]).all()
