@@ -4,7 +4,7 @@ Every rank gathers what its active queue pairs have got done, all ranks decide a
 and thaws its own part (`freeze`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from pdes.engine.time_index import NEVER
 from pdes.wormhole.audit import Audit
 from pdes.wormhole.controller import Controller, Counters, Freeze, compile_partitions
 from pdes.wormhole.criterion import Choice, Network, make_criterion, report, resolve
+from pdes.wormhole.frozen import joined
 from pdes.wormhole.memo import Entry, Memo, Replay
 
 if TYPE_CHECKING:
@@ -31,6 +32,14 @@ if TYPE_CHECKING:
 
 WATCHED = 2  # of nic.frozen_port
 BITS_PER_BYTE, PS_PER_S = 8, 10**12
+
+
+def _by_entry(due: list[tuple[Replay, Entry]]) -> list[tuple[Entry, list[Replay]]]:
+    """Replays that take over the same entry, together, in their order."""
+    alike: dict[int, tuple[Entry, list[Replay]]] = {}
+    for replay, entry in due:
+        alike.setdefault(id(entry), (entry, []))[1].append(replay)
+    return list(alike.values())
 
 
 def _cannot_grow() -> NetworkState:
@@ -72,6 +81,7 @@ class FastForward:
         self.limit_ps = NEVER
         self._level_ps = 0  # some logical process has run so far; before, nothing is decided
         self.states: MemoStates | None = None  # where the memo is used
+        self._watched: list[np.ndarray] = []  # ports that are
         self.grow: Callable[[], NetworkState] = _cannot_grow
         self.queues: PathQueues | None = None  # of samples, where the criterion looks at them
         self.criterion: dict[str, Any] = {}  # what the results say of it
@@ -111,11 +121,10 @@ class FastForward:
         their rank, and what has thawed at an instant before is still to come as far as the others.
         """
         interrupts = self._take_interrupts(state)
-        for freeze, at_ps in self._controller.ends(horizon_ps, interrupts):
-            self._thaw(state, freeze, at_ps)
-        for replay in self._controller.due(horizon_ps):
-            if replay.entry is not None:
-                state = self._take_over(state, replay, replay.entry, horizon_ps)
+        self._thaw(state, list(self._controller.ends(horizon_ps, interrupts)))
+        due = [(replay, replay.entry) for replay in self._controller.due(horizon_ps) if replay.entry is not None]
+        for entry, replays in _by_entry(due):
+            state = self._take_over(state, replays, entry, horizon_ps)
         if interrupts:
             self._level_ps = max(self._level_ps, horizon_ps + 1)
         is_level = horizon_ps >= self._level_ps
@@ -143,8 +152,7 @@ class FastForward:
             rows = rows[np.argsort(rows[:, 0], kind="stable")]
         if self.queues is not None:
             rows = np.hstack([rows, self.queues.sample(state.fabric, state.nic, rows[:, PAIR].copy())])
-        for freeze in self._controller.decide(horizon_ps, rows):
-            self._freeze(state, freeze)
+        self._freeze(state, self._controller.decide(horizon_ps, rows))
         if self.states is not None:
             self._replay(state, rows, horizon_ps)
 
@@ -160,17 +168,14 @@ class FastForward:
                 progress = (freeze.period_ps, freeze.n_period, freeze.done_packets, freeze.done_ps, freeze.marked)
             entry = episode.entry(now_ps, mine, words, n_draw, progress)
             self._memo.end(episode, entry)
-            for follower in episode.followers:
-                if entry.n_draw == 0 or self._memo.is_binned:
-                    state = self._take_over(state, follower, entry, now_ps)
-                else:
-                    self._thaw(state, follower, now_ps)
-                    control.replace(follower, None)
+            if entry.n_draw == 0 or self._memo.is_binned:
+                state = self._take_over(state, episode.followers, entry, now_ps)
+            else:
+                self._go_on(state, episode.followers, now_ps)
         fresh = control.fresh
         members = [(f.pairs, f.ports, f.rows[:, ACKED_BYTE].copy()) for f in fresh]
         keys = self._keys(state, members, [f.rows for f in fresh], now_ps)
-        for replay in control.keyed(now_ps, keys):
-            self._freeze(state, replay)
+        self._freeze(state, control.keyed(now_ps, keys))
 
     def _states(self, state: NetworkState, members: list[Member], now_ps: int) -> list[tuple[np.ndarray, int]]:
         return self.states.states(state, members, now_ps) if self.states is not None else []
@@ -179,12 +184,13 @@ class FastForward:
         self, state: NetworkState, members: list[Member], rows: list[np.ndarray], now_ps: int
     ) -> list[tuple[bytes, int]]:
         """Keys of network partitions, and how many random numbers they have drawn."""
+        if not members:
+            return []
         assert self.states is not None
         if self._memo.is_binned:
             forms = [self.states.form(state, member) for member in members]
             return [(self._memo.binned_key(form, mine), 0) for form, mine in zip(forms, rows, strict=True)]
-        found = self._states(state, members, now_ps)
-        return [(self.states.key(state, m, words), n) for m, (words, n) in zip(members, found, strict=True)]
+        return self.states.keys(state, members, now_ps)
 
     @property
     def memo(self) -> Memo | None:
@@ -203,31 +209,44 @@ class FastForward:
 
     def _watch(self, state: NetworkState) -> None:
         """Have it noted when somebody comes to the ports of a network partition that others wait for."""
+        watched = [episode.ports for episode in self._memo.running.values() if episode.followers]
+        if len(watched) == len(self._watched) and all(a is b for a, b in zip(watched, self._watched, strict=True)):
+            return
         frozen_port = state.nic.frozen_port
-        frozen_port[frozen_port == WATCHED] = 0
-        for episode in self._memo.running.values():
-            if episode.followers:
-                frozen_port[episode.ports] = WATCHED
+        for ports in self._watched:
+            frozen_port[ports[frozen_port[ports] == WATCHED]] = 0
+        for ports in watched:
+            frozen_port[ports] = WATCHED
+        self._watched = watched
 
-    def _take_over(self, state: NetworkState, replay: Replay, entry: Entry, now_ps: int) -> NetworkState:
-        """A network partition that stood still comes to what an entry says: it goes on, or is frozen."""
+    def _take_over(self, state: NetworkState, replays: list[Replay], entry: Entry, now_ps: int) -> NetworkState:
+        """Network partitions that stood still come to what an entry says: they go on, or are frozen."""
+        if not replays:
+            return state
         assert self.states is not None
-        base = replay.done_byte(entry, self._memo.is_binned)
-        state = self.states.put(state, (replay.pairs, replay.ports, base), now_ps, entry.words, self.grow)
-        packets = (base - replay.rows[:, ACKED_BYTE]) // int(state.fabric.constants[PAYLOAD_BYTES])
-        self._credit(state, replay.pairs, packets, entry.marked, now_ps - replay.begin_ps)
-        freeze = self._controller.steady_after(replay, entry, now_ps)
-        if freeze is None:
-            show(state.fabric, state.buffers, state.nic, self.hidden, replay.pairs, replay.ports, 0)
-        self._controller.replace(replay, freeze)
+        bases = [replay.done_byte(entry, self._memo.is_binned) for replay in replays]
+        members = [(replay.pairs, replay.ports, base) for replay, base in zip(replays, bases, strict=True)]
+        state = self.states.put(state, members, now_ps, entry.words, self.grow)
+        payload = int(state.fabric.constants[PAYLOAD_BYTES])
+        over: list[tuple[Replay, Freeze | None]] = []
+        for replay, base in zip(replays, bases, strict=True):
+            packets = (base - replay.rows[:, ACKED_BYTE]) // payload
+            self._credit(state, replay.pairs, packets, entry.marked, now_ps - replay.begin_ps)
+            over.append((replay, self._controller.steady_after(replay, entry, now_ps)))
+        self._show(state, [replay for replay, freeze in over if freeze is None], 0)
+        self._controller.replace(over)
         return state
 
     def _let_go(self, state: NetworkState, now_ps: int) -> None:
         """Thaw followers that have nothing to wait for."""
-        for replay in self._controller.stranded:
-            self._thaw(state, replay, now_ps)
-            self._controller.replace(replay, None)
+        self._go_on(state, self._controller.stranded, now_ps)
         self._controller.stranded = []
+
+    def _go_on(self, state: NetworkState, replays: list[Replay], now_ps: int) -> None:
+        """Network partitions that stood still go on from their beginnings."""
+        if replays:
+            self._thaw(state, [(replay, now_ps) for replay in replays])
+            self._controller.replace([(replay, None) for replay in replays])
 
     @property
     def next_look_ps(self) -> int:
@@ -236,26 +255,39 @@ class FastForward:
 
     def _take_interrupts(self, state: NetworkState) -> dict[int, int]:
         """Queue pairs of all ranks that met frozen ports, with the instants; nobody is stopped any more."""
-        nic, counters = state.nic, state.fabric.counters
-        rows = nic.interrupted[: counters[N_INTERRUPT]].astype(np.int64)
-        own = dict(zip(rows.tolist(), nic.interrupt_ps[rows].tolist(), strict=True))
-        nic.interrupt_ps[rows] = NEVER
-        counters[N_INTERRUPT] = 0
-        state.fabric.stop_ps[:] = NEVER
+        nic, counters, own = state.nic, state.fabric.counters, {}
+        if counters[N_INTERRUPT]:
+            rows = nic.interrupted[: counters[N_INTERRUPT]].astype(np.int64)
+            own = dict(zip(rows.tolist(), nic.interrupt_ps[rows].tolist(), strict=True))
+            nic.interrupt_ps[rows] = NEVER
+            counters[N_INTERRUPT] = 0
+            state.fabric.stop_ps[:] = NEVER
         return {pair: at_ps for part in self._world.allgather(own) for pair, at_ps in part.items()}
 
-    def _freeze(self, state: NetworkState, freeze: Freeze | Replay) -> None:
-        hide(state.fabric, state.buffers, state.nic, self.hidden, freeze.pairs, freeze.ports)
+    def _freeze(self, state: NetworkState, new: Sequence[Freeze | Replay]) -> None:
+        """Freeze network partitions, all in one call: they have nothing in common."""
+        if new:
+            pairs, ports = (joined([getattr(freeze, name) for freeze in new]) for name in ("pairs", "ports"))
+            hide(state.fabric, state.buffers, state.nic, self.hidden, pairs, ports)
 
-    def _thaw(self, state: NetworkState, freeze: Freeze | Replay, at_ps: int) -> None:
-        """Let a frozen partition go on as if it had run on from the freeze, by whole periods up to at_ps."""
-        fabric, nic = state.fabric, state.nic
-        shift_ps, packets, marked = freeze.progress(at_ps)
-        payload = int(fabric.constants[PAYLOAD_BYTES])
-        self.hidden.advance_bytes[freeze.pairs] = packets * payload
-        show(fabric, state.buffers, nic, self.hidden, freeze.pairs, freeze.ports, shift_ps)
-        self.hidden.advance_bytes[freeze.pairs] = 0  # what is left of them on other ways is not theirs
-        self._credit(state, freeze.pairs, packets, marked, shift_ps)
+    def _thaw(self, state: NetworkState, ended: Sequence[tuple[Freeze | Replay, int]]) -> None:
+        """Let frozen partitions go on as if they had run on from the freeze, by whole periods up to an instant."""
+        payload, advance_bytes = int(state.fabric.constants[PAYLOAD_BYTES]), self.hidden.advance_bytes
+        alike: dict[int, list[Freeze | Replay]] = {}  # what goes on by the same time
+        for freeze, at_ps in ended:
+            shift_ps, packets, marked = freeze.progress(at_ps)
+            advance_bytes[freeze.pairs] = packets * payload
+            self._credit(state, freeze.pairs, packets, marked, shift_ps)
+            alike.setdefault(shift_ps, []).append(freeze)
+        for shift_ps, freezes in alike.items():
+            self._show(state, freezes, shift_ps)
+        for freeze, _ in ended:
+            advance_bytes[freeze.pairs] = 0  # what is left of them on other ways is not theirs
+
+    def _show(self, state: NetworkState, frozen: Sequence[Freeze | Replay], shift_ps: int) -> None:
+        if frozen:
+            pairs, ports = (joined([getattr(freeze, name) for freeze in frozen]) for name in ("pairs", "ports"))
+            show(state.fabric, state.buffers, state.nic, self.hidden, pairs, ports, shift_ps)
 
     def _credit(
         self, state: NetworkState, pairs: np.ndarray, packets: np.ndarray, marked: np.ndarray, time_ps: int

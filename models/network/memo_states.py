@@ -9,7 +9,7 @@ import numpy as np
 from models.network.build import NetworkState
 from models.network.freeze import Hidden
 from models.network.parameters import NetworkParameters
-from models.network.snapshot import HEADER_WORDS, LINK, empty, leave_out_counts, load, number, store, words_needed
+from models.network.snapshot import HEADER_WORDS, LINK, empty, leave_out_counts, load_all, store_all, words_needed
 from models.network.state import IS_SELECTIVE, N_FREE_PACKET, N_QUEUE
 from models.network.state_words import HOP_COUNT, INSTANT, PACKET_WORDS, PATH, PLACE, RAW, Numbering
 from models.topology.graph import Topology
@@ -50,36 +50,49 @@ class MemoStates:
     def compile(self, state: NetworkState) -> None:
         """Compile what moves states, or load it from the cache, without talking to other ranks."""
         none = np.zeros(0, np.int64)
-        words = self._store(state, (none, none, none), none, 0)
+        many, ends = self._numbering([(none, none, none)], none, 0)
+        words, _ = self._store(state, many, ends)
         leave_out_counts(words)
-        self._put(state, (none, none, none), none, 0, words, lambda: state)
+        self._put(state, many, ends, words, lambda: state)
 
-    def _numbering(self, member: Member, base_tx: np.ndarray, base_ps: int) -> Numbering:
-        numbering = Numbering(*member, np.array([base_ps], np.int64), base_tx, *self._scratch)
-        number(numbering)
-        return numbering
+    def _numbering(self, members: Sequence[Member], base_tx: np.ndarray, base_ps: int) -> tuple[Numbering, np.ndarray]:
+        """Network partitions one behind the other, and where each begins: see `snapshot.store_all`."""
+        pairs, ports, base_byte = (np.concatenate([member[k] for member in members]) for k in range(3))
+        ends = np.zeros((2, len(members) + 1), np.int64)
+        for k in range(2):
+            np.cumsum([len(member[k]) for member in members], out=ends[k, 1:])
+        return Numbering(pairs, ports, base_byte, np.array([base_ps], np.int64), base_tx, *self._scratch), ends
 
-    def _sent(self, state: NetworkState, members: Sequence[Member]) -> list[np.ndarray]:
+    def _sent(self, state: NetworkState, members: Sequence[Member]) -> np.ndarray:
         """What the ports of network partitions have sent, on all ranks."""
-        own = [np.where(self._sends_here[m[1]], state.fabric.ports["tx_bytes"][m[1]], 0) for m in members]
-        return [np.sum(each, axis=0) for each in zip(*self._world.allgather(own), strict=True)] if own else []
+        ports = np.concatenate([member[1] for member in members])
+        own = np.where(self._sends_here[ports], state.fabric.ports["tx_bytes"][ports], 0)
+        parts = self._world.allgather(own)
+        return own if len(parts) == 1 else np.sum(parts, axis=0)
 
-    def _store(self, state: NetworkState, member: Member, base_tx: np.ndarray, now_ps: int) -> np.ndarray:
-        """This rank's blocks of a network partition."""
+    def _store(self, state: NetworkState, many: Numbering, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """This rank's blocks of network partitions one behind the other, and where each one's begin and the last ends.
+
+        They lie in memory that is used again.
+        """
         fabric, nic = state.fabric, state.nic
-        numbering = self._numbering(member, base_tx, now_ps)
-        n_word = int(words_needed(fabric, nic, numbering, int(fabric.constants[N_QUEUE])))
+        n_word = int(words_needed(fabric, nic, many, int(fabric.constants[N_QUEUE])))
         if len(self._out) < n_word:
             self._out = np.zeros(2 * n_word, np.int64)
-        n = store(fabric, state.buffers, nic, self._hidden, numbering, self._out)
-        return self._out[:n].copy()
+        end_word = np.zeros(ends.shape[1], np.int64)
+        store_all(fabric, state.buffers, nic, self._hidden, many, ends, self._out, end_word[1:])
+        return self._out[: end_word[-1]], end_word
 
     def states(self, state: NetworkState, members: Sequence[Member], now_ps: int) -> list[tuple[np.ndarray, int]]:
         """For each network partition its words, the same on every rank, and how many random numbers it has drawn."""
-        draws = state.fabric.port_info["ecn_draws"]
-        sent = self._sent(state, members)
-        own = [(self._store(state, m, tx, now_ps), int(draws[m[1]].sum())) for m, tx in zip(members, sent, strict=True)]
-        parts = self._world.allgather(own) if own else []
+        if not members:
+            return []
+        many, ends = self._numbering(members, self._sent(state, members), now_ps)
+        words, end_word = self._store(state, many, ends)
+        draws = np.add.reduceat(state.fabric.port_info["ecn_draws"][many.ports].astype(np.int64), ends[1, :-1])
+        cut = end_word.tolist()
+        own = [(words[cut[i] : cut[i + 1]].copy(), n) for i, n in enumerate(draws.tolist())]
+        parts = self._world.allgather(own)
         if len(parts) == 1:
             return parts[0]
         return [
@@ -87,12 +100,23 @@ class MemoStates:
             for i in range(len(own))
         ]
 
-    def key(self, state: NetworkState, member: Member, words: np.ndarray) -> bytes:
-        """What a network partition is, ways and constants included, and what is in it."""
-        digest, state_words = self._digest(state, member).copy(), words.copy()
-        leave_out_counts(state_words)
-        digest.update(state_words.tobytes())
-        return digest.digest()
+    def keys(self, state: NetworkState, members: Sequence[Member], now_ps: int) -> list[tuple[bytes, int]]:
+        """What network partitions are, ways and constants included, and what is in them: a digest of each.
+
+        With how many random numbers each has drawn. What is found equal is digested once.
+        """
+        keys: list[tuple[bytes, int]] = []
+        known: dict[tuple[bytes, bytes], bytes] = {}
+        for member, (words, n_draw) in zip(members, self.states(state, members, now_ps), strict=True):
+            leave_out_counts(words)
+            form, text = self._digest(state, member), words.tobytes()
+            name = (form.digest(), text)
+            if name not in known:
+                digest = form.copy()
+                digest.update(text)
+                known[name] = digest.digest()
+            keys.append((known[name], n_draw))
+        return keys
 
     def form(self, state: NetworkState, member: Member) -> bytes:
         """What a network partition is, without what is in it."""
@@ -123,20 +147,21 @@ class MemoStates:
         return digest
 
     def put(
-        self, state: NetworkState, member: Member, now_ps: int, words: np.ndarray,
+        self, state: NetworkState, members: Sequence[Member], now_ps: int, words: np.ndarray,
         grow: Callable[[], NetworkState],
     ) -> NetworkState:  # fmt: skip
-        """Put words in the place of a frozen network partition's state; the network's, in case its pool has grown."""
-        return self._put(state, member, self._sent(state, [member])[0], now_ps, words, grow)
+        """Put words in the place of frozen network partitions' states; the network's, in case its pool has grown."""
+        many, ends = self._numbering(members, self._sent(state, members), now_ps)
+        return self._put(state, many, ends, words, grow)
 
     def _put(
-        self, state: NetworkState, member: Member, base_tx: np.ndarray, now_ps: int, words: np.ndarray,
+        self, state: NetworkState, many: Numbering, ends: np.ndarray, words: np.ndarray,
         grow: Callable[[], NetworkState],
     ) -> NetworkState:  # fmt: skip
-        empty(state.fabric, state.buffers, state.nic, self._hidden, member[1])
-        while state.fabric.counters[N_FREE_PACKET] * PACKET_WORDS < len(words):
+        empty(state.fabric, state.buffers, state.nic, self._hidden, many.ports)
+        while state.fabric.counters[N_FREE_PACKET] * PACKET_WORDS < len(words) * (ends.shape[1] - 1):
             state = grow()
-        load(state.fabric, state.buffers, state.nic, self._hidden, self._numbering(member, base_tx, now_ps), words)
+        load_all(state.fabric, state.buffers, state.nic, self._hidden, many, ends, words)
         return state
 
 

@@ -29,7 +29,7 @@ class Criterion(Protocol):
     def add(self, now_ps: int, rows: np.ndarray, groups: np.ndarray) -> None:
         """Sample active flows."""
 
-    def thawed(self, flow: np.ndarray, skipped_ps: int) -> None:
+    def thawed(self, flow: np.ndarray, skipped_ps: int | np.ndarray) -> None:
         """Flows go on after a skip."""
 
     def frozen(self, flow: np.ndarray, rate: np.ndarray, now_ps: int) -> None:
@@ -111,7 +111,8 @@ def make_criterion(choice: Choice, network: Network, n_flow: int, n_kept: tuple[
     assert choice.sample_interval_ps and choice.samples
     assert choice.bandwidth_threshold_bps and choice.queue_threshold_bytes
     if choice.name == "default":
-        return Steadiness(n_flow, n_kept, Settings(choice.sample_interval_ps, packet_bytes))
+        look_ps = np.full(n_flow, choice.sample_interval_ps, np.int64)
+        return Steadiness(n_kept, Settings(choice.sample_interval_ps, packet_bytes), look_ps)
     settings = Settings(choice.sample_interval_ps, packet_bytes, looks_ahead=0)
     if choice.name == "paper":
         sizes = (network.bdp_bytes, network.base_rtt_ps)

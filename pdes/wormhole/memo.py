@@ -64,6 +64,10 @@ class Replay:
         sent = self.rows[:, h.MESSAGE_BEGIN] + entry.sent_in if is_binned else self.rows[:, h.SENT] + entry.sent_bytes
         return self.rows[:, h.MESSAGE_END] - sent
 
+    def shift_ps(self, at_ps: int) -> int:
+        """Nothing, see `progress`."""
+        return 0
+
     def progress(self, at_ps: int) -> tuple[int, np.ndarray, np.ndarray]:
         """Nothing: if it is interrupted it goes on from its beginning."""
         none = np.zeros(len(self.pairs), np.int64)

@@ -156,10 +156,11 @@ def gamble(seed: int, longest_ps: int) -> Callable[[Double, int, np.ndarray], li
 class Blinking(FastForward):
     """Thaws at once what it freezes."""
 
-    def _freeze(self, state: Any, freeze: Any) -> None:
-        super()._freeze(state, freeze)
-        self._controller.frozen.remove(freeze)
-        self._thaw(state, freeze, freeze.begin_ps)
+    def _freeze(self, state: Any, new: Any) -> None:
+        super()._freeze(state, new)
+        for freeze in new:
+            self._controller.frozen.remove(freeze)
+        self._thaw(state, [(freeze, freeze.begin_ps) for freeze in new])
 
 
 def run_double(
