@@ -4,8 +4,8 @@
 
 On one rank, in this process, by turns as it is and with clocks around the parts: calls of them are timed from outside,
 so the program itself has none. A part's time is without that of the parts that it calls. "Packets" are the compiled
-rounds, as in a full simulation; all else is bookkeeping: what a full simulation of the same config would not do. The
-clocks cost something themselves: the two runs side by side say how much.
+rounds, as in a full simulation; all but them and the exchange between ranks is bookkeeping, which a full simulation of
+the same config would not do. The rounds count their own time, so its share is known without clocks, too.
 """
 
 import argparse
@@ -13,7 +13,7 @@ import statistics
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
@@ -89,17 +89,15 @@ def clocks_of(run: Run) -> Iterator[Clocks]:
             setattr(owner, name, function)
 
 
-def simulate(config: Path, overrides: list[str], folder: Path, is_timed: bool) -> tuple[float, dict[str, Any]]:
-    """Run the loop of a config; its seconds, and those of each part, with the number of calls, if it is timed."""
+def simulate(config: Path, overrides: list[str], folder: Path, is_timed: bool) -> dict[str, Any]:
+    """Run the loop of a config; its seconds, and those of each part, if it is timed."""
     prepared = prepare(load_config(config, [*overrides, f'output.dir="{folder}"']), quiet=True)
     run = Run(prepared, World())
     try:
         run.compile()
-        if not is_timed:
-            return run.simulate(quiet=True), {}
-        with clocks_of(run) as clocks:
+        with clocks_of(run) if is_timed else nullcontext(Clocks()) as clocks:
             loop_s = run.simulate(quiet=True)
-        return loop_s, parts_of(run, loop_s, clocks)
+        return {"loop_seconds": loop_s, **parts_of(run, loop_s, clocks)}
     finally:
         run.flows.close()
         run.tasks.close()
@@ -114,7 +112,8 @@ def parts_of(run: Run, loop_s: float, clocks: Clocks) -> dict[str, Any]:
     seconds |= {PACKETS: compute_s, EXCHANGE: exchange_s}
     seconds[REST] = loop_s - sum(seconds.values())
     counts = {} if run.model.fast_forward is None else vars(run.model.fast_forward.counters)
-    return {"seconds": seconds, "rounds": int(run.loop[N_ROUND]), "calls": dict(clocks.calls), **counts}
+    share = 1 - (compute_s + exchange_s) / loop_s
+    return {"seconds": seconds, "share": share, "rounds": int(run.loop[N_ROUND]), "calls": dict(clocks.calls), **counts}
 
 
 def measure(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -124,16 +123,15 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     n_pair = 1 if arguments.quick else arguments.pairs
     plain, timed = [], []
     for _ in range(n_pair):
-        plain.append(simulate(config, overrides, arguments.out, False)[0])
+        plain.append(simulate(config, overrides, arguments.out, False))
         timed.append(simulate(config, overrides, arguments.out, True))
-    timed.sort(key=lambda found: found[0])
-    loop_s, parts = timed[(n_pair - 1) // 2]
-    bookkeeping_s = loop_s - parts["seconds"][PACKETS] - parts["seconds"][EXCHANGE]
-    return {
-        "config": str(config), "set": overrides, "loop_seconds": statistics.median(plain), "loop_seconds_all": plain,
-        "timed_loop_seconds": loop_s, "packets_share": parts["seconds"][PACKETS] / loop_s,
-        "bookkeeping_share": bookkeeping_s / loop_s, "bookkeeping_seconds": bookkeeping_s,
-        "untimed_bookkeeping_share": 1 - (loop_s - bookkeeping_s) / statistics.median(plain), **parts,
+    timed.sort(key=lambda found: found["loop_seconds"])
+    parts = timed[(n_pair - 1) // 2]
+    loops, shares = [run["loop_seconds"] for run in plain], [run["share"] for run in plain]
+    return parts | {
+        "config": str(config), "set": overrides, "loop_seconds": statistics.median(loops), "loop_seconds_all": loops,
+        "timed_loop_seconds": parts["loop_seconds"], "bookkeeping_share": statistics.median(shares),
+        "bookkeeping_share_all": shares, "timed_bookkeeping_share": parts["share"],
     }  # fmt: skip
 
 
@@ -141,13 +139,11 @@ def show(figures: dict[str, Any]) -> None:
     """A line for each part, the longest first."""
     f = figures
     loop = f"{spread(f['loop_seconds_all'])} s in the loop, {f['timed_loop_seconds']:.3g} s with clocks"
-    print(f"{Path(f['config']).stem}: {loop}")
+    print(f"{Path(f['config']).stem}: {loop}; {f['rounds']:,} rounds, {f.get('looks', 0):,} looks")
     for part, seconds in sorted(f["seconds"].items(), key=lambda item: -item[1]):
         print(f"{part:<40} {1e3 * seconds:>10.1f} ms {100 * seconds / f['timed_loop_seconds']:>6.1f} %")
-    share, untimed = 100 * f["bookkeeping_share"], 100 * f["untimed_bookkeeping_share"]
-    print(f"{'bookkeeping: all but packets, exchange':<40} {1e3 * f['bookkeeping_seconds']:>10.1f} ms {share:>6.1f} %")
-    looks = f"{f['rounds']:,} rounds, {f.get('looks', 0):,} looks"
-    print(f"of the loop without clocks: {untimed:.1f} % bookkeeping. {looks}")
+    print(f"{'all but packets, exchange: bookkeeping':<40} {'':>13} {100 * f['timed_bookkeeping_share']:>6.1f} %")
+    print(f"{'  without clocks':<40} {'':>13} {100 * f['bookkeeping_share']:>6.1f} %")
 
 
 def parse(argv: list[str] | None = None) -> argparse.Namespace:

@@ -43,8 +43,9 @@ def test_parts_add_up_to_the_loop_and_each_has_its_share(config: Path, tmp_path:
     assert all(value >= 0 for value in seconds.values())
     assert figures["looks"] > 0 and figures["calls"]["sampling"] >= figures["looks"]
     assert seconds[wormhole_profile.PACKETS] > 0 < seconds["sampling"]
-    packets = (figures["packets_share"], figures["bookkeeping_share"])
-    assert sum(packets) == pytest.approx(1, abs=0.01)  # one rank: hardly anything is exchanged
+    packets_s = seconds[wormhole_profile.PACKETS] + seconds[wormhole_profile.EXCHANGE]
+    assert figures["timed_bookkeeping_share"] == pytest.approx(1 - packets_s / figures["timed_loop_seconds"])
+    assert 0 < figures["bookkeeping_share"] < 1 and len(figures["bookkeeping_share_all"]) == 1
 
 
 def test_time_is_counted_once_where_parts_call_parts(monkeypatch: pytest.MonkeyPatch) -> None:
