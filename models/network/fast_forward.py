@@ -22,7 +22,7 @@ from pdes.engine.exchange import World
 from pdes.engine.time_index import NEVER
 from pdes.wormhole.audit import Audit
 from pdes.wormhole.controller import Controller, Counters, Freeze, compile_partitions
-from pdes.wormhole.criterion import Choice, Network, make_criterion, report, resolve
+from pdes.wormhole.criterion import Choice, Network, look_intervals, make_criterion, report, resolve
 from pdes.wormhole.frozen import joined
 from pdes.wormhole.memo import Entry, Memo, Replay
 
@@ -121,10 +121,11 @@ class FastForward:
         their rank, and what has thawed at an instant before is still to come as far as the others.
         """
         interrupts = self._take_interrupts(state)
-        self._thaw(state, list(self._controller.ends(horizon_ps, interrupts)))
-        due = [(replay, replay.entry) for replay in self._controller.due(horizon_ps) if replay.entry is not None]
-        for entry, replays in _by_entry(due):
-            state = self._take_over(state, replays, entry, horizon_ps)
+        if interrupts or self._controller.first_thaw_ps <= horizon_ps:
+            self._thaw(state, list(self._controller.ends(horizon_ps, interrupts)))
+            due = [(replay, replay.entry) for replay in self._controller.due(horizon_ps) if replay.entry is not None]
+            for entry, replays in _by_entry(due):
+                state = self._take_over(state, replays, entry, horizon_ps)
         if interrupts:
             self._level_ps = max(self._level_ps, horizon_ps + 1)
         is_level = horizon_ps >= self._level_ps
@@ -138,7 +139,7 @@ class FastForward:
 
     def look(self, state: NetworkState, horizon_ps: int) -> int:
         """Freeze what is steady, when `thaw` has said that one may; the instant of the next look."""
-        if horizon_ps >= min(self._controller.next_look_ps, self._controller.first_end_ps):
+        if horizon_ps >= self._controller.next_look_ps or horizon_ps >= self._controller.first_end_ps:
             self._decide(state, horizon_ps)
         if self.states is not None:
             self._watch(state)
@@ -147,8 +148,9 @@ class FastForward:
 
     def _decide(self, state: NetworkState, horizon_ps: int) -> None:
         n_row = sample_pairs(state.fabric, state.nic, self.hidden.here, self._control_word, self._rows)
-        rows = np.concatenate(self._world.allgather(self._rows[:n_row]))
+        rows = self._rows[:n_row]
         if self._world.size > 1:
+            rows = np.concatenate(self._world.allgather(rows))
             rows = rows[np.argsort(rows[:, 0], kind="stable")]
         if self.queues is not None:
             rows = np.hstack([rows, self.queues.sample(state.fabric, state.nic, rows[:, PAIR].copy())])
@@ -159,6 +161,8 @@ class FastForward:
     def _replay(self, state: NetworkState, rows: np.ndarray, now_ps: int) -> None:
         """Let followers take over what their leaders have come to, and key what is fresh."""
         control = self._controller
+        if not (self._memo.running or control.fresh):
+            return
         over = control.over(now_ps, rows)
         self._let_go(state, now_ps)
         members = [(e.pairs, e.ports, mine[:, ACKED_BYTE].copy()) for e, _, mine in over]
@@ -228,11 +232,10 @@ class FastForward:
         members = [(replay.pairs, replay.ports, base) for replay, base in zip(replays, bases, strict=True)]
         state = self.states.put(state, members, now_ps, entry.words, self.grow)
         payload = int(state.fabric.constants[PAYLOAD_BYTES])
-        over: list[tuple[Replay, Freeze | None]] = []
-        for replay, base in zip(replays, bases, strict=True):
-            packets = (base - replay.rows[:, ACKED_BYTE]) // payload
-            self._credit(state, replay.pairs, packets, entry.marked, now_ps - replay.begin_ps)
-            over.append((replay, self._controller.steady_after(replay, entry, now_ps)))
+        packets = [(base - r.rows[:, ACKED_BYTE]) // payload for r, base in zip(replays, bases, strict=True)]
+        marked, times_ps = [entry.marked] * len(replays), [now_ps - replay.begin_ps for replay in replays]
+        self._credit(state, [replay.pairs for replay in replays], packets, marked, times_ps)
+        over = [(replay, self._controller.steady_after(replay, entry, now_ps)) for replay in replays]
         self._show(state, [replay for replay, freeze in over if freeze is None], 0)
         self._controller.replace(over)
         return state
@@ -272,17 +275,18 @@ class FastForward:
 
     def _thaw(self, state: NetworkState, ended: Sequence[tuple[Freeze | Replay, int]]) -> None:
         """Let frozen partitions go on as if they had run on from the freeze, by whole periods up to an instant."""
-        payload, advance_bytes = int(state.fabric.constants[PAYLOAD_BYTES]), self.hidden.advance_bytes
+        if not ended:
+            return
+        payload, pairs = int(state.fabric.constants[PAYLOAD_BYTES]), [freeze.pairs for freeze, _ in ended]
+        times_ps, packets, marked = zip(*(freeze.progress(at_ps) for freeze, at_ps in ended), strict=True)
+        self._credit(state, pairs, packets, marked, times_ps)
         alike: dict[int, list[Freeze | Replay]] = {}  # what goes on by the same time
-        for freeze, at_ps in ended:
-            shift_ps, packets, marked = freeze.progress(at_ps)
-            advance_bytes[freeze.pairs] = packets * payload
-            self._credit(state, freeze.pairs, packets, marked, shift_ps)
-            alike.setdefault(shift_ps, []).append(freeze)
-        for shift_ps, freezes in alike.items():
-            self._show(state, freezes, shift_ps)
-        for freeze, _ in ended:
-            advance_bytes[freeze.pairs] = 0  # what is left of them on other ways is not theirs
+        for (freeze, _), time_ps in zip(ended, times_ps, strict=True):
+            alike.setdefault(time_ps, []).append(freeze)
+        self.hidden.advance_bytes[joined(pairs)] = joined(packets) * payload
+        for time_ps, freezes in alike.items():
+            self._show(state, freezes, time_ps)
+        self.hidden.advance_bytes[joined(pairs)] = 0  # what is left of them on other ways is not theirs
 
     def _show(self, state: NetworkState, frozen: Sequence[Freeze | Replay], shift_ps: int) -> None:
         if frozen:
@@ -290,13 +294,17 @@ class FastForward:
             show(state.fabric, state.buffers, state.nic, self.hidden, pairs, ports, shift_ps)
 
     def _credit(
-        self, state: NetworkState, pairs: np.ndarray, packets: np.ndarray, marked: np.ndarray, time_ps: int
-    ) -> None:
-        """Count what queue pairs have got done without being simulated."""
-        table = state.nic.queue_pairs
-        table["n_marked"][pairs] += marked.astype(np.int32)
-        self._skipped_packets[pairs] += packets
-        self._skipped_flow_ps += time_ps * int(self.hidden.here[table["node"][pairs]].sum())
+        self, state: NetworkState, pairs: Sequence[np.ndarray], packets: Sequence[np.ndarray],
+        marked: Sequence[np.ndarray], times_ps: Sequence[int],
+    ) -> None:  # fmt: skip
+        """Count what network partitions have got done without being simulated: of each its queue pairs, their packets,
+        the marked ones among them, and in which time."""
+        table, every = state.nic.queue_pairs, joined(pairs)
+        table["n_marked"][every] += joined(marked).astype(np.int32)
+        self._skipped_packets[every] += joined(packets)
+        begin = np.cumsum([0, *map(len, pairs[:-1])])
+        n_here = np.add.reduceat(self.hidden.here[table["node"][every]].astype(np.int64), begin)
+        self._skipped_flow_ps += sum(time_ps * n for time_ps, n in zip(times_ps, n_here.tolist(), strict=True))
 
     def skipped(self, state: NetworkState) -> Skipped:
         """What this rank's hosts and ports were spared so far."""
@@ -316,14 +324,14 @@ class FastForward:
 
 
 def make_fast_forward(
-    topology: Topology, model: "NetworkModel", parameters: NetworkParameters, world: World, base_rtt_ps: int,
+    topology: Topology, model: "NetworkModel", parameters: NetworkParameters, world: World, rtt_ps: np.ndarray,
     stop_ps: int | None, choice: Choice | None = None, mode: str = "full",
     memo_tolerance: float = 0.0, audit: Audit | None = None,
 ) -> FastForward | None:  # fmt: skip
     """The part of one rank; None where nothing can be skipped, see `why_not`.
 
-    base_rtt_ps: the longest of any pair. choice: what says that flows are steady; None: the default.
-    audit: what some skips are compared by.
+    rtt_ps: int64[n_pair], base round trips on the pairs' own ways, plan's order. choice: what says that flows are
+    steady; None: the default. audit: what some skips are compared by.
     """
     words = parameters.law.moving_words
     if words is None or why_not(parameters):
@@ -335,11 +343,13 @@ def make_fast_forward(
     n_kept = (len(floats), len(words[1]))
     rates_bps = topology.port_rate_bps[pairs.port if len(pairs.port) else slice(None)]
     slowest_bps, fastest_bps = (int(rate_bps) for rate_bps in (rates_bps.min(), rates_bps.max()))
-    network = Network(base_rtt_ps, slowest_bps, fastest_bps, parameters.payload_bytes)
-    choice = resolve(choice or Choice(), network)
+    network = Network(int(rtt_ps.max(initial=1)), slowest_bps, fastest_bps, parameters.payload_bytes)
+    choice = choice or Choice()
+    look_ps = look_intervals(choice, turns_ps(parameters, rtt_ps)[pairs.pair_of_row])
+    choice = resolve(choice, network)
     n_hop = int(np.diff(pairs.path_start)[::2].max(initial=2)) - 1  # without the end mark
-    criterion = make_criterion(choice, network, len(pairs.pair_of_row), n_kept, n_hop)
-    controller = Controller(start, port_of, topology.n_port, criterion, np.array(known_ps, np.int64))
+    criterion = make_criterion(choice, network, look_ps, n_kept, n_hop)
+    controller = Controller(start, port_of, topology.n_port, criterion, np.array(known_ps, np.int64), look_ps)
     here = model.rank_of_node == world.rank
     fast = FastForward(topology, pairs, controller, world, here, words, floats + words[1], is_managed(parameters))
     fast.criterion = report(choice, network)
@@ -353,6 +363,13 @@ def make_fast_forward(
     if choice.needs_queues:
         fast.queues = PathQueues(n_hop, here[topology.port_src], world)
     return fast
+
+
+def turns_ps(parameters: NetworkParameters, rtt_ps: np.ndarray) -> np.ndarray:
+    """How long pairs' controls take for a turn, at least: the round trip, or the one that they are told if longer."""
+    if parameters.base_rtt_ps is None or not parameters.law.knows_base_rtt:
+        return rtt_ps
+    return np.maximum(rtt_ps, np.minimum(parameters.base_rtt_ps, rtt_ps.max(initial=0)))
 
 
 def _ports_of_pairs(pairs: QueuePairs) -> tuple[np.ndarray, np.ndarray]:

@@ -45,7 +45,7 @@ class MemoStates:
             np.array([names[kind] for kind in kinds], np.int64), np.array(hops, np.int64),
         )  # fmt: skip
         self._out = np.zeros(0, np.int64)
-        self._forms: dict[bytes, Any] = {}
+        self._forms: dict[bytes, tuple[Any, bytes]] = {}
 
     def compile(self, state: NetworkState) -> None:
         """Compile what moves states, or load it from the cache, without talking to other ranks."""
@@ -106,26 +106,27 @@ class MemoStates:
         With how many random numbers each has drawn. What is found equal is digested once.
         """
         keys: list[tuple[bytes, int]] = []
-        known: dict[tuple[bytes, bytes], bytes] = {}
+        known: dict[tuple[bytes, bytes], bytes] = {}  # by form and words
         for member, (words, n_draw) in zip(members, self.states(state, members, now_ps), strict=True):
             leave_out_counts(words)
-            form, text = self._digest(state, member), words.tobytes()
-            name = (form.digest(), text)
-            if name not in known:
-                digest = form.copy()
-                digest.update(text)
-                known[name] = digest.digest()
-            keys.append((known[name], n_draw))
+            (digest, form), text = self._digest(state, member), words.tobytes()
+            if (form, text) not in known:
+                whole = digest.copy()
+                whole.update(text)
+                known[form, text] = whole.digest()
+            keys.append((known[form, text], n_draw))
         return keys
 
     def form(self, state: NetworkState, member: Member) -> bytes:
         """What a network partition is, without what is in it."""
-        return self._digest(state, member).digest()
+        return self._digest(state, member)[1]
 
-    def _digest(self, state: NetworkState, member: Member) -> Any:
+    def _digest(self, state: NetworkState, member: Member) -> tuple[Any, bytes]:
+        """What digests it, and the digest so far."""
         name = member[0].tobytes()
         if name not in self._forms:
-            self._forms[name] = self._form(state, member[0], member[1])
+            digest = self._form(state, member[0], member[1])
+            self._forms[name] = (digest, digest.digest())
         return self._forms[name]
 
     def _form(self, state: NetworkState, pairs: np.ndarray, ports: np.ndarray) -> Any:

@@ -16,14 +16,23 @@ from pdes.wormhole.frozen import Freeze, FrozenSet, joined
 from pdes.wormhole.memo import Entry, Episode, Memo, Replay
 from pdes.wormhole.partitions import canonical, make_partitions
 from pdes.wormhole.steady import Verdict
-from pdes.wormhole.survey import IS_CALM, IS_SAME, N_FRESH, N_JUDGED, ask, forget, make_survey, steady_labels, survey
+from pdes.wormhole.survey import (
+    IS_CALM,
+    MAX_INTERVAL,
+    N_FRESH,
+    N_JUDGED,
+    SOON_PS,
+    ask,
+    make_survey,
+    steady_labels,
+    survey,
+    thawed,
+)
 
 MAX_CYCLE_PACKETS = 4096
 LEAST_REPLAY = 1  # samples that a message must last for the memo
 AHEAD = 32  # part of a period by which flows may get ahead of their mean rates in it
-MAX_INTERVAL = 32  # between two looks, in samples
 MAX_KEPT = 2**14  # sets of flows whose ports are kept
-PATIENCE = 48  # looks at which nothing changes before they become half as frequent
 
 
 @dataclass(frozen=True)
@@ -52,24 +61,26 @@ class Controller:
     """Network partitions of the active flows, their histories, and what is frozen."""
 
     def __init__(
-        self, port_start: np.ndarray, port_of: np.ndarray, n_port: int, criterion: Criterion, known_ps: np.ndarray
-    ) -> None:
+        self, port_start: np.ndarray, port_of: np.ndarray, n_port: int, criterion: Criterion, known_ps: np.ndarray,
+        look_ps: np.ndarray,
+    ) -> None:  # fmt: skip
         """Controller of flows that use port_of[port_start[flow] : port_start[flow + 1]].
 
-        criterion: says which of them are steady. known_ps: instants, ascending, that no skip may pass.
+        criterion: says which of them are steady. known_ps: instants, ascending, that no skip may pass. look_ps:
+        int64[n_flow], least time between two samples of a flow.
         """
         n_flow = len(port_start) - 1
         self._partitions = make_partitions(port_start, port_of, n_port)
-        self._survey = make_survey(n_flow)
+        self._survey = make_survey(look_ps)
         self.criterion, self._settings = criterion, criterion.settings
         self._frozen = FrozenSet(n_flow, n_port)
         self.stranded: list[Replay] = []
         self._members = np.zeros(n_flow, np.int64)
         self.counters = Counters()
-        self.next_look_ps = self._settings.look_ps
+        self._shortest_ps = int(look_ps.min(initial=self._settings.look_ps))
+        self._interval_ps = self.next_look_ps = self._shortest_ps
         self._known_ps = known_ps.tolist()
         self._ports_of: dict[bytes, np.ndarray] = {}  # by flows
-        self._interval, self._n_same = 1, 0
         self.memo: Memo | None = None
         self.audit: Audit | None = None
         self.skips_steady = True
@@ -102,7 +113,6 @@ class Controller:
         if not thaw:
             return []
         found = [(self._frozen[i], at_ps) for i, at_ps in sorted(thaw.items())]
-        self._n_same = 0
         self._frozen.drop([freeze for freeze, _ in found])
         shift_ps = np.repeat([freeze.shift_ps(at_ps) for freeze, at_ps in found], [len(f.pairs) for f, _ in found])
         self.criterion.thawed(joined([freeze.pairs for freeze, _ in found]), shift_ps)
@@ -116,15 +126,14 @@ class Controller:
         """What is to be frozen now. rows: a sample of every active flow that is not frozen, ascending."""
         self.counters.looks += 1
         self._fresh, s, version = [], self._survey, self._partitions.version
-        is_followed = any(part is not None and len(part.running) > 0 for part in (self.memo, self.audit))
-        survey(
-            self._partitions, s, rows, self._frozen.is_frozen, *self._worth_ps, self.criterion.judges_all, is_followed
-        )
+        is_led, is_audited = bool(self.memo and self.memo.running), bool(self.audit and self.audit.running)
+        flags = (self.criterion.judges_all, is_led or is_audited)
+        survey(self._partitions, s, rows, self._frozen.is_frozen, now_ps, *self._worth, *flags)
         self.counters.partitions = max(self.counters.partitions, int(self._partitions.n_partition[0]))
         if self.audit is not None:
             self.audit.look(now_ps, rows, version)
         found = s.found.tolist()
-        self._pace(now_ps, len(rows), bool(found[IS_SAME]), bool(found[IS_CALM]))
+        self._pace(now_ps, bool(found[IS_CALM]), found[SOON_PS])
         new = self._skip_steady(now_ps, rows, found[N_JUDGED]) if found[N_JUDGED] else []
         if found[N_FRESH]:
             may = s.fresh[: found[N_FRESH]]
@@ -134,11 +143,10 @@ class Controller:
         return new
 
     @property
-    def _worth_ps(self) -> tuple[float, float]:
-        """How long messages must go on to be worth a look: for a skip, and for the memo; negative: there is none."""
+    def _worth(self) -> tuple[float, float]:
+        """For how many intervals messages must go on: to be skipped; for the memo, -1: there is none."""
         n_look = self._settings.looks_ahead + self._settings.least_looks
-        memo_ps = -1.0 if self.memo is None else float(LEAST_REPLAY * self._settings.look_ps)
-        return float(n_look * self._settings.look_ps), memo_ps
+        return float(n_look), -1.0 if self.memo is None else float(LEAST_REPLAY)
 
     def _skip_steady(self, now_ps: int, rows: np.ndarray, n_judged: int) -> list[Freeze]:
         """Freeze network partitions that are steady."""
@@ -150,6 +158,8 @@ class Controller:
         if not self.skips_steady:
             return []
         n_steady = steady_labels(s, n_judged, verdict.may_ps, float(self._least_ps), self._members)
+        if n_steady == 0:
+            return []
         steady = self._members[:n_steady].tolist()
         if self.audit is not None:
             steady = [label for label in steady if label not in self.audit.running]
@@ -157,7 +167,6 @@ class Controller:
         new = [freeze for label, freeze in planned if not self._is_drawn(label, freeze, rows)]
         if new:
             self._frozen.hold(new)
-            self._n_same = 0
             self.counters.freezes += len(new)
         return new
 
@@ -243,16 +252,15 @@ class Controller:
                 self.memo.end(episode, None)
         return found
 
-    def _let_go(self, thawed: "list[Freeze | Replay]") -> None:
+    def _let_go(self, ended: "list[Freeze | Replay]") -> None:
         """Something frozen thaws: nobody leads it any more, and it may lead or follow again."""
-        if self.memo is None:
-            return
-        for freeze in thawed:
+        for freeze in ended:
             label = int(self._partitions.label_of_flow[freeze.pairs[0]])
-            self.memo.forget(label)
-            forget(self._survey, label)
-        waits = {id(freeze) for freeze in thawed if isinstance(freeze, Replay)}
-        for episode in self.memo.running.values() if waits else []:
+            thawed(self._survey, label)
+            if self.memo is not None:
+                self.memo.forget(label)
+        waits = {id(freeze) for freeze in ended if isinstance(freeze, Replay)}
+        for episode in self.memo.running.values() if self.memo is not None and waits else []:
             episode.followers = [follower for follower in episode.followers if id(follower) not in waits]
 
     def replace(self, over: list[tuple[Replay, Freeze | None]]) -> None:
@@ -286,19 +294,19 @@ class Controller:
             return None
         return Freeze(replay.pairs, replay.ports, now_ps, period_ps, n_period, packets, done_ps, marked)
 
-    def _pace(self, now_ps: int, n_row: int, is_same: bool, is_calm: bool) -> None:
+    def _pace(self, now_ps: int, is_calm: bool, soon_ps: int) -> None:
         """Choose the next look.
 
-        Soon, if some network partition has only long messages and stays as it is, or if all is quiet; the longer that
-        has been so without anything having changed, the later. Else in twice the time that it was, so that traffic
-        that never settles is hardly looked at.
+        As soon as some network partition wants, soon_ps (NEVER: none has only long messages), if one of them stays as
+        it is, or if all is quiet. Else in twice the time that it was, so that traffic that never settles is hardly
+        looked at.
         """
-        self._n_same = self._n_same + 1 if is_same and n_row else 0
+        most_ps = MAX_INTERVAL * self._settings.look_ps
         if is_calm:
-            self._interval = min(1 << (self._n_same // PATIENCE), MAX_INTERVAL)
+            self._interval_ps = min(soon_ps if soon_ps < NEVER else self._shortest_ps, most_ps)
         else:
-            self._interval = min(2 * self._interval, MAX_INTERVAL)
-        self.next_look_ps = now_ps + self._interval * self._settings.look_ps
+            self._interval_ps = min(2 * self._interval_ps, most_ps)
+        self.next_look_ps = now_ps + self._interval_ps
 
     def _until_ps(self, now_ps: int) -> int:
         """The next instant that no skip may pass, NEVER if there is none."""
@@ -307,6 +315,7 @@ class Controller:
 
     @property
     def _least_ps(self) -> int:
+        """No skip is shorter."""
         return self._settings.least_looks * self._settings.look_ps
 
     def _plan(self, now_ps: int, label: int, rows: np.ndarray, verdict: Verdict) -> Freeze | None:
@@ -340,8 +349,8 @@ class Controller:
 def compile_partitions() -> None:
     """Compile what follows network partitions, or load it from the cache."""
     one = make_partitions(np.array([0, 1], np.int64), np.zeros(1, np.int32), 1)
-    one_row, found = np.zeros((1, h.N_COLUMN), np.int64), make_survey(1)
-    survey(one, found, one_row, np.zeros(1, np.bool_), 0.0, 0.0, False, True)
+    one_row, found = np.zeros((1, h.N_COLUMN), np.int64), make_survey(np.ones(1, np.int64))
+    survey(one, found, one_row, np.zeros(1, np.bool_), 0, 0.0, 0.0, False, True)
     steady_labels(found, 0, np.zeros(0), 0.0, np.zeros(1, np.int64))
     canonical(one, 0, np.zeros(1, np.int64))
 

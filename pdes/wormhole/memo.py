@@ -167,7 +167,7 @@ class Memo:
         for episode in self.running.values():
             leader_left = episode.rows[:, h.MESSAGE_END] - episode.rows[:, h.SENT] if episode.key == key else None
             if leader_left is not None and episode.begin_ps == now_ps and (left >= leader_left).all():
-                check_ps = self.check_ps(now_ps, episode.rows)
+                check_ps = episode.check_ps if episode.followers else self.check_ps(now_ps, episode.rows)
                 if check_ps <= now_ps:
                     return None
                 self.counters.followed += 1

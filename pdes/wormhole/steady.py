@@ -83,7 +83,7 @@ class Steadiness:
         look_ps: int64[n_flow], least time between two samples of a flow.
         """
         self.settings = s = settings
-        self._memory = make_memory(n_kept, STRIDES, look_ps)
+        self._memory, self._verdict = make_memory(n_kept, STRIDES, look_ps), Verdict(len(look_ps))
         queue_bytes, guard_bytes = float(s.queue_packets * s.packet_bytes), s.guard_packets * s.packet_bytes
         self._limits = Limits(s.spread, s.coarse_spread, s.drift, queue_bytes, guard_bytes)
 
@@ -112,7 +112,9 @@ class Steadiness:
         memory.first_age_ps[flow[is_new]] = now_ps - memory.skipped_ps[flow[is_new]]
 
     def judge(self, now_ps: int, rows: np.ndarray) -> Verdict:
-        """How long each flow of a sample may be skipped from now on; negative: not at all."""
-        verdict = Verdict(len(rows))
-        judge_flows(self._memory, self._limits, rows, now_ps, verdict.may_ps, verdict.progress)
-        return verdict
+        """How long each flow of a sample may be skipped from now on; negative: not at all.
+
+        It is said in the same memory every time; what stands behind the sample's last row means nothing.
+        """
+        judge_flows(self._memory, self._limits, rows, now_ps, self._verdict.may_ps, self._verdict.progress)
+        return self._verdict

@@ -199,7 +199,7 @@ def run_fast(
         nodes, constants = model.state.fabric.nodes, model.state.fabric.constants
         nodes["safe_ps"] = np.minimum(nodes["safe_ps"], longest_window_ps)
         constants[SLOT_PS] = min(constants[SLOT_PS], longest_window_ps)
-        fast = make_fast_forward(case.topology, model, p, World(), int(rtt_ps.max()), stop_ps, mode=mode)
+        fast = make_fast_forward(case.topology, model, p, World(), rtt_ps, stop_ps, mode=mode)
         assert fast is not None
         model.fast_forward = fast
 
