@@ -83,15 +83,23 @@ class MemoStates:
         store_all(fabric, state.buffers, nic, self._hidden, many, ends, self._out, end_word[1:])
         return self._out[: end_word[-1]], end_word
 
-    def states(self, state: NetworkState, members: Sequence[Member], now_ps: int) -> list[tuple[np.ndarray, int]]:
-        """For each network partition its words, the same on every rank, and how many random numbers it has drawn."""
+    def states(
+        self, state: NetworkState, members: Sequence[Member], now_ps: int, for_keys: bool = False
+    ) -> list[tuple[np.ndarray, int]]:
+        """For each network partition its words, the same on every rank, and how many random numbers it has drawn.
+
+        for_keys: without what only counts; and on one rank the words are valid until the next call.
+        """
         if not members:
             return []
         many, ends = self._numbering(members, self._sent(state, members), now_ps)
         words, end_word = self._store(state, many, ends)
+        if for_keys:
+            leave_out_counts(words)
         draws = np.add.reduceat(state.fabric.port_info["ecn_draws"][many.ports].astype(np.int64), ends[1, :-1])
-        cut = end_word.tolist()
-        own = [(words[cut[i] : cut[i + 1]].copy(), n) for i, n in enumerate(draws.tolist())]
+        cut, is_kept = end_word.tolist(), self._world.size == 1 and not for_keys
+        each = [words[cut[i] : cut[i + 1]] for i in range(len(members))]
+        own = [(mine.copy() if is_kept else mine, n) for mine, n in zip(each, draws.tolist(), strict=True)]
         parts = self._world.allgather(own)
         if len(parts) == 1:
             return parts[0]
@@ -107,8 +115,7 @@ class MemoStates:
         """
         keys: list[tuple[bytes, int]] = []
         known: dict[tuple[bytes, bytes], bytes] = {}  # by form and words
-        for member, (words, n_draw) in zip(members, self.states(state, members, now_ps), strict=True):
-            leave_out_counts(words)
+        for member, (words, n_draw) in zip(members, self.states(state, members, now_ps, True), strict=True):
             (digest, form), text = self._digest(state, member), words.tobytes()
             if (form, text) not in known:
                 whole = digest.copy()
