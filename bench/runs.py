@@ -89,6 +89,8 @@ def identity(config: Config, n_rank: int) -> str:
         tables["wormhole"] = {}
     inputs = {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in sorted(_inputs(config, tables))}
     found = {"config": tables, "inputs": inputs, "ranks": n_rank, "rtt_of_flow": config.output.rtt_of_flow}
+    if config.output.partitions:
+        found["partitions"] = True
     return hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
 
 

@@ -10,6 +10,7 @@ class Aimd:
     ecn_at_100g = (100_000, 400_000, 0.2)
     parameters = {"cut": 0.3, "increase_bps": scaled("1Gbps"), "min_rate_bps": "100Mbps"}
     state = {"round_end": 0, "cut_end": 0}
+    sequences = ("round_end", "cut_end")  # bytes of the stream: what fast-forwarding has to move on
 
     @staticmethod
     def on_ack(flow, event, p):

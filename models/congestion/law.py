@@ -125,6 +125,13 @@ class Law:
         return kinds, hops
 
     @property
+    def hop_count_words(self) -> tuple[list[int], list[int]]:
+        """Words of a flow's record that hold what a hop has sent, and which hop."""
+        kinds, hops = self.word_kinds
+        words = [word for word, kind in enumerate(kinds) if kind == "hop"]
+        return words, [hops[word] for word in words]
+
+    @property
     def float_words(self) -> list[int]:
         """Words of a flow's record that hold floats: averages, which may still move when the rate does not."""
         names = [name for name in _state(self.control) if self.flow_dtype[name].base.kind == "f"]

@@ -8,6 +8,7 @@ from models.network.parameters import NetworkParameters
 from models.network.switch_state import EGRESS, INGRESS, INLET, MANAGED_PORT, QUEUE, SWITCH, Buffers
 from models.topology.graph import Topology
 from pdes.engine.jit import aligned_zeros
+from pdes.engine.time_index import NEVER
 
 UNLIMITED_BYTES = 2**62
 
@@ -32,6 +33,7 @@ def make_buffers(topology: Topology, parameters: NetworkParameters, ports: np.nd
     if parameters.buffer is not None:
         inlets["headroom_bytes"], inlets["alpha_1024"] = parameters.buffer.headroom_bytes, parameters.buffer.alpha_1024
         switches["pool_bytes"] = pool_bytes(topology, parameters)
+    switches["limit_bytes"], switches["interrupt_ps"] = switches["pool_bytes"], NEVER
     largest = parameters.payload_bytes + parameters.header_bytes
     weights = parameters.queue_weight or (1,) * n_queue
     return Buffers(

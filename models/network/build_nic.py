@@ -188,6 +188,8 @@ def make_nic(
         ns3_ports=ns3_ports,
         ns3_listed=np.zeros(len(table) if parameters.ns3 else 1, np.int32),
         acked_ps=np.zeros(len(table), np.int64),
+        delivered_ps=np.zeros(len(table), np.int64),
+        ended=np.zeros((len(table), 3), np.int64),
         frozen_port=np.zeros(topology.n_port, np.uint8),
         interrupted=np.zeros(len(table), np.int32),
         interrupt_ps=np.full(len(table), NEVER, np.int64),

@@ -5,18 +5,22 @@ and thaws its own part (`freeze`).
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from models.network.build import NetworkState, QueuePairs, is_managed
-from models.network.freeze import Hidden, hide, show
-from models.network.memo_states import Member, MemoStates, why_no_memo
+from models.network.build import NetworkState, QueuePairs, has_pfc, is_managed
+from models.network.freeze import Hidden, count_sent, hide, show
+from models.network.memo_states import Found, Member, MemoStates, why_no_memo
 from models.network.parameters import NetworkParameters
 from models.network.path_queues import PathQueues
 from models.network.progress import ACKED_BYTE, N_COLUMN, PAIR, sample_pairs
-from models.network.state import ACK_BYTES, HEADER_BYTES, N_INTERRUPT, PAYLOAD_BYTES
+from models.network.room import Room
+from models.network.skipped import Skipped
+from models.network.state import N_CROWDED, N_INTERRUPT, N_POSTED, PAYLOAD_BYTES
+from models.network.wave_states import WaveStates, end_ports
 from models.topology.graph import Topology
 from pdes.engine.exchange import World
 from pdes.engine.time_index import NEVER
@@ -25,13 +29,14 @@ from pdes.wormhole.controller import Controller, Counters, Freeze, compile_parti
 from pdes.wormhole.criterion import Choice, Network, look_intervals, make_criterion, report, resolve
 from pdes.wormhole.frozen import joined
 from pdes.wormhole.memo import Entry, Memo, Replay
+from pdes.wormhole.partition_series import PartitionSeries
+from pdes.wormhole.waves import WaveReplay, Waves
 
 if TYPE_CHECKING:
     from models.network.model import NetworkModel
 
 
 WATCHED = 2  # of nic.frozen_port
-BITS_PER_BYTE, PS_PER_S = 8, 10**12
 
 
 def _by_entry(due: list[tuple[Replay, Entry]]) -> list[tuple[Entry, list[Replay]]]:
@@ -46,22 +51,13 @@ def _cannot_grow() -> NetworkState:
     raise AssertionError("the model has not said how its pool of packets grows")
 
 
-@dataclass
-class Skipped:
-    """What this rank's hosts and ports were spared."""
-
-    packet_hops: int
-    flow_ps: int  # time of all queue pairs together
-    port_bytes: np.ndarray  # int64[n_port]
-    port_ps: np.ndarray  # int64[n_port]  that they would have been busy, at the rates of the run's end
-
-
 class FastForward:
     """One rank's part: an object that looks at decision instants, and may change the state there."""
 
     def __init__(
         self, topology: Topology, pairs: QueuePairs, controller: Controller, world: World, here: np.ndarray,
-        moving_words: tuple[list[int], list[int]], control_words: list[int], is_managed: bool,
+        moving_words: tuple[list[int], list[int]], hop_words: tuple[list[int], list[int]], control_words: list[int],
+        is_managed: bool,
     ) -> None:  # fmt: skip
         self._controller, self._world, self._pairs = controller, world, pairs
         n_pair = len(pairs.pair_of_row)
@@ -74,16 +70,24 @@ class FastForward:
             here=here.astype(np.uint8),
             time_word=np.array(moving_words[0], np.int64),
             byte_word=np.array(moving_words[1], np.int64),
+            hop_word=np.array(hop_words[0], np.int64),
+            hop_of_word=np.array(hop_words[1], np.int64),
             advance_bytes=np.zeros(n_pair, np.int64),
+            advance_sent=np.zeros(topology.n_port, np.int64),
         )
-        self._sends_here = here[topology.port_src]
-        self._skipped_packets, self._skipped_flow_ps = np.zeros(n_pair, np.int64), 0
+        self._skipped = Skipped()
+        self.series: PartitionSeries | None = None  # where somebody asks for it
         self.limit_ps = NEVER
         self._level_ps = 0  # some logical process has run so far; before, nothing is decided
         self.states: MemoStates | None = None  # where the memo is used
         self._watched: list[np.ndarray] = []  # ports that are
+        self.waves: Waves | None = None  # where it has a tolerance
+        self.wave_states: WaveStates | None = None
+        self._tick_ps, self._n_posted = NEVER, 0  # when waves want to see whether something was posted, and what was
         self.grow: Callable[[], NetworkState] = _cannot_grow
         self.queues: PathQueues | None = None  # of samples, where the criterion looks at them
+        self.room: Room | None = None  # where switches have shared buffers
+        self._later: dict[int, int] = {}  # queue pairs that have met frozen ports, and when: see `_interrupts`
         self.criterion: dict[str, Any] = {}  # what the results say of it
 
     @property
@@ -105,14 +109,20 @@ class FastForward:
         """Compile what a look needs, or load it from the cache. Nothing is active yet."""
         none = np.zeros(0, np.int64)
         hide(state.fabric, state.buffers, state.nic, self.hidden, none, none)
+        count_sent(state.fabric, state.nic, self.hidden, none, none)
         show(state.fabric, state.buffers, state.nic, self.hidden, none, none, 0)
         sample_pairs(state.fabric, state.nic, self.hidden.here, self._control_word, self._rows)
         compile_partitions()
         self._controller.criterion.compile()
         if self.states is not None:
             self.states.compile(state)
+        if self.waves is not None and self.wave_states is not None:
+            self.waves.compile()
+            self.wave_states.compile(state)
         if self.queues is not None:
             self.queues.sample_own(state.fabric, state.nic, none)
+        if self.room is not None:
+            self.room.compile(state)
 
     def thaw(self, state: NetworkState, horizon_ps: int) -> bool:
         """Thaw what has to be thawed; whether all nodes have then done what is before the horizon, and no more.
@@ -121,30 +131,40 @@ class FastForward:
         their rank, and what has thawed at an instant before is still to come as far as the others.
         """
         interrupts = self._take_interrupts(state)
-        if interrupts or self._controller.first_thaw_ps <= horizon_ps:
-            self._thaw(state, list(self._controller.ends(horizon_ps, interrupts)))
+        is_due = bool(interrupts) or self._controller.first_thaw_ps <= horizon_ps
+        if is_due:
+            until_ps = min(interrupts.values()) if interrupts and self.room is not None else horizon_ps
+            self._thaw(state, list(self._controller.ends(until_ps, interrupts)))
+            self._later = {pair: at_ps for pair, at_ps in self._later.items() if self._meets_frozen(state, pair)}
+        self._end_waves(state, horizon_ps, interrupts)
+        if is_due:
             due = [(replay, replay.entry) for replay in self._controller.due(horizon_ps) if replay.entry is not None]
             for entry, replays in _by_entry(due):
                 state = self._take_over(state, replays, entry, horizon_ps)
         if interrupts:
-            self._level_ps = max(self._level_ps, horizon_ps + 1)
-        is_level = horizon_ps >= self._level_ps
+            self._level_ps = max(self._level_ps, horizon_ps)
+        is_level = not interrupts and horizon_ps >= self._level_ps
         if not is_level:
             self._controller.give_up(horizon_ps)
             self._let_go(state, horizon_ps)
             if self.states is not None:
                 self._watch(state)
-            self.limit_ps = min(self._level_ps, self._controller.first_thaw_ps)
+            ends = (self._controller.first_thaw_ps, self.waves.first_end_ps if self.waves is not None else NEVER)
+            self.limit_ps = min(self._level_ps, *ends, *self._later.values())
         return is_level
 
     def look(self, state: NetworkState, horizon_ps: int) -> int:
         """Freeze what is steady, when `thaw` has said that one may; the instant of the next look."""
-        if horizon_ps >= self._controller.next_look_ps or horizon_ps >= self._controller.first_end_ps:
+        is_due = horizon_ps >= self._controller.next_look_ps or horizon_ps >= self._controller.first_end_ps
+        if is_due or self._is_wave_due(state, horizon_ps):
             self._decide(state, horizon_ps)
         if self.states is not None:
             self._watch(state)
         self.limit_ps = self._controller.first_end_ps
-        return min(self._controller.next_look_ps, self.limit_ps)
+        if self.waves is not None:
+            self.limit_ps = min(self.limit_ps, self.waves.first_end_ps)
+            self._tick_ps = max(self._tick_ps, horizon_ps + 1)
+        return min(self._controller.next_look_ps, self.limit_ps, self._tick_ps)
 
     def _decide(self, state: NetworkState, horizon_ps: int) -> None:
         n_row = sample_pairs(state.fabric, state.nic, self.hidden.here, self._control_word, self._rows)
@@ -154,9 +174,52 @@ class FastForward:
             rows = rows[np.argsort(rows[:, 0], kind="stable")]
         if self.queues is not None:
             rows = np.hstack([rows, self.queues.sample(state.fabric, state.nic, rows[:, PAIR].copy())])
-        self._freeze(state, self._controller.decide(horizon_ps, rows))
+        if self.waves is not None:
+            state, rows = self._look_at_waves(state, rows, horizon_ps)
+        allows = None if self.room is None else partial(self.room.allows, state)
+        self._freeze(state, self._controller.decide(horizon_ps, rows, allows))
         if self.states is not None:
             self._replay(state, rows, horizon_ps)
+        if self.series is not None:
+            self.series.add(*self._controller.census(horizon_ps))
+
+    def _is_wave_due(self, state: NetworkState, now_ps: int) -> bool:
+        """Whether waves want a look: something was posted, or one may be over."""
+        if self.waves is None or now_ps < self._tick_ps:
+            return False
+        self._tick_ps = now_ps + self.waves.tick_ps
+        n_posted = int(state.fabric.counters[N_POSTED])
+        is_due = n_posted != self._n_posted or now_ps >= self.waves.next_look_ps
+        self._n_posted = n_posted
+        return any(self._world.allgather(is_due))
+
+    def _look_at_waves(self, state: NetworkState, rows: np.ndarray, now_ps: int) -> tuple[NetworkState, np.ndarray]:
+        """Note what is over, and freeze what goes as an earlier one did; (state, samples of what does not)."""
+        assert self.waves is not None and self.wave_states is not None and self.states is not None
+        over, found = self.waves.look(now_ps, rows, state.nic.queue_pairs["is_frozen"] != 0)
+        for wave, past in zip(over, self.wave_states.past(state, over, now_ps), strict=True):
+            self.waves.finish(wave, past)
+        forms = [self.states.form(state, (each.pairs, each.ports, each.pairs)) for each in found]
+        new = self.waves.begin(now_ps, found, forms)
+        for replay in new:
+            state = self.wave_states.begin(state, replay, self.grow)
+        gone = np.concatenate([np.zeros(0, np.int64), *(replay.pairs for replay in new)])
+        return state, rows[~np.isin(rows[:, PAIR], gone)] if new else rows
+
+    def _end_waves(self, state: NetworkState, horizon_ps: int, interrupts: dict[int, int]) -> None:
+        """Let waves go on that are over, or that somebody has come to."""
+        if self.waves is None or self.wave_states is None:
+            return
+        disturbed = self.waves.disturbed(interrupts)
+        for replay, _ in disturbed:  # until the last ghost has come nothing is frozen
+            self._level_ps = max(self._level_ps, replay.quiet_ps(horizon_ps))
+        for replay, at_ps in [*disturbed, *((r, r.end_ps) for r in self.waves.due(horizon_ps))]:
+            credit = partial(self._credit_wave, state, replay, at_ps)
+            self.wave_states.end(state, replay, at_ps, horizon_ps, credit)
+
+    def _credit_wave(self, state: NetworkState, replay: WaveReplay, at_ps: int, packets: np.ndarray) -> None:
+        none = np.zeros(len(replay.pairs), np.int64)
+        self._credit(state, "wave", [replay.pairs], [packets], [none], [at_ps - replay.begin_ps])
 
     def _replay(self, state: NetworkState, rows: np.ndarray, now_ps: int) -> None:
         """Let followers take over what their leaders have come to, and key what is fresh."""
@@ -166,11 +229,11 @@ class FastForward:
         over = control.over(now_ps, rows)
         self._let_go(state, now_ps)
         members = [(e.pairs, e.ports, mine[:, ACKED_BYTE].copy()) for e, _, mine in over]
-        for (episode, freeze, mine), (words, n_draw) in zip(over, self._states(state, members, now_ps), strict=True):
+        for (episode, freeze, mine), found in zip(over, self._states(state, members, now_ps), strict=True):
             progress = None
             if freeze is not None:
                 progress = (freeze.period_ps, freeze.n_period, freeze.done_packets, freeze.done_ps, freeze.marked)
-            entry = episode.entry(now_ps, mine, words, n_draw, progress)
+            entry = episode.entry(now_ps, mine, *found, progress)
             self._memo.end(episode, entry)
             if entry.n_draw == 0 or self._memo.is_binned:
                 state = self._take_over(state, episode.followers, entry, now_ps)
@@ -181,19 +244,20 @@ class FastForward:
         keys = self._keys(state, members, [f.rows for f in fresh], now_ps)
         self._freeze(state, control.keyed(now_ps, keys))
 
-    def _states(self, state: NetworkState, members: list[Member], now_ps: int) -> list[tuple[np.ndarray, int]]:
+    def _states(self, state: NetworkState, members: list[Member], now_ps: int) -> list[Found]:
         return self.states.states(state, members, now_ps) if self.states is not None else []
 
     def _keys(
         self, state: NetworkState, members: list[Member], rows: list[np.ndarray], now_ps: int
-    ) -> list[tuple[bytes, int]]:
-        """Keys of network partitions, and how many random numbers they have drawn."""
+    ) -> list[tuple[bytes, int, np.ndarray]]:
+        """Keys of network partitions, how many random numbers they have drawn, and what their ports have sent."""
         if not members:
             return []
         assert self.states is not None
         if self._memo.is_binned:
             forms = [self.states.form(state, member) for member in members]
-            return [(self._memo.binned_key(form, mine), 0) for form, mine in zip(forms, rows, strict=True)]
+            keys = [self._memo.binned_key(form, mine) for form, mine in zip(forms, rows, strict=True)]
+            return [(key, 0, sent) for key, sent in zip(keys, self.states.sent(state, members), strict=True)]
         return self.states.keys(state, members, now_ps)
 
     @property
@@ -214,8 +278,8 @@ class FastForward:
     def _watch(self, state: NetworkState) -> None:
         """Have it noted when somebody comes to the ports of a network partition that others wait for."""
         watched = [episode.ports for episode in self._memo.running.values() if episode.followers]
-        if len(watched) == len(self._watched) and all(a is b for a, b in zip(watched, self._watched, strict=True)):
-            return
+        if self.waves is None and list(map(id, watched)) == list(map(id, self._watched)):
+            return  # as it is; but waves clear what is noted of their ports
         frozen_port = state.nic.frozen_port
         for ports in self._watched:
             frozen_port[ports[frozen_port[ports] == WATCHED]] = 0
@@ -230,11 +294,14 @@ class FastForward:
         assert self.states is not None
         bases = [replay.done_byte(entry, self._memo.is_binned) for replay in replays]
         members = [(replay.pairs, replay.ports, base) for replay, base in zip(replays, bases, strict=True)]
+        ports = joined([replay.ports for replay in replays])
+        state.fabric.ports["tx_bytes"][ports] += np.tile(entry.port_bytes, len(replays))
         state = self.states.put(state, members, now_ps, entry.words, self.grow)
         payload = int(state.fabric.constants[PAYLOAD_BYTES])
         packets = [(base - r.rows[:, ACKED_BYTE]) // payload for r, base in zip(replays, bases, strict=True)]
         marked, times_ps = [entry.marked] * len(replays), [now_ps - replay.begin_ps for replay in replays]
-        self._credit(state, [replay.pairs for replay in replays], packets, marked, times_ps)
+        self._credit(state, replays[0].cause, [replay.pairs for replay in replays], packets, marked, times_ps)
+        self.hidden.advance_sent[ports] = 0  # it is known better
         over = [(replay, self._controller.steady_after(replay, entry, now_ps)) for replay in replays]
         self._show(state, [replay for replay, freeze in over if freeze is None], 0)
         self._controller.replace(over)
@@ -254,21 +321,43 @@ class FastForward:
     @property
     def next_look_ps(self) -> int:
         """When it wants to look."""
-        return min(self._controller.next_look_ps, self._controller.first_end_ps)
+        return min(self._controller.next_look_ps, self._controller.first_end_ps, self._tick_ps)
 
     def _take_interrupts(self, state: NetworkState) -> dict[int, int]:
-        """Queue pairs of all ranks that met frozen ports, with the instants; nobody is stopped any more."""
+        """Queue pairs of all ranks that met frozen ports, with the instants; nobody is stopped any more.
+
+        With shared buffers those of the first instant alone. What a switch does is up to what has thawed until then; a
+        switch that has stopped is behind what thaws later. So what was posted later waits in `_later`, and packets at
+        switches come again.
+        """
         nic, counters, own = state.nic, state.fabric.counters, {}
-        if counters[N_INTERRUPT]:
+        if counters[N_INTERRUPT] or counters[N_CROWDED]:
             rows = nic.interrupted[: counters[N_INTERRUPT]].astype(np.int64)
             own = dict(zip(rows.tolist(), nic.interrupt_ps[rows].tolist(), strict=True))
             nic.interrupt_ps[rows] = NEVER
             counters[N_INTERRUPT] = 0
             state.fabric.stop_ps[:] = NEVER
-        return {pair: at_ps for part in self._world.allgather(own) for pair, at_ps in part.items()}
+        if self.room is None:
+            return {pair: at_ps for part in self._world.allgather(own) for pair, at_ps in part.items()}
+        parts = self._world.allgather((own, self.room.interrupted(state)))
+        posted = self._later | {pair: at_ps for part, _ in parts for pair, at_ps in part.items()}
+        crowded = [(at_ps, pair) for _, part in parts for pair, at_ps in part.items()]
+        first_ps = min([*posted.values(), *(at_ps for at_ps, _ in crowded)], default=NEVER)
+        self._later = {pair: at_ps for pair, at_ps in posted.items() if at_ps > first_ps}
+        found = dict.fromkeys([pair for pair, at_ps in posted.items() if at_ps == first_ps], first_ps)
+        return found | dict.fromkeys([pair for at_ps, pair in crowded if at_ps == first_ps], first_ps)
+
+    def _meets_frozen(self, state: NetworkState, pair: int) -> bool:
+        """Whether a port of a queue pair's ways is frozen."""
+        record, path = state.nic.queue_pairs[pair], state.fabric.path_port
+        ways = [path_ports(path, int(record[name])) for name in ("data_path", "ack_path")]
+        return bool((state.nic.frozen_port[np.concatenate(ways)] == 1).any())
 
     def _freeze(self, state: NetworkState, new: Sequence[Freeze | Replay]) -> None:
         """Freeze network partitions, all in one call: they have nothing in common."""
+        if self.room is not None:
+            for freeze in new:
+                self.room.hold(state, freeze)
         if new:
             pairs, ports = (joined([getattr(freeze, name) for freeze in new]) for name in ("pairs", "ports"))
             hide(state.fabric, state.buffers, state.nic, self.hidden, pairs, ports)
@@ -279,14 +368,18 @@ class FastForward:
             return
         payload, pairs = int(state.fabric.constants[PAYLOAD_BYTES]), [freeze.pairs for freeze, _ in ended]
         times_ps, packets, marked = zip(*(freeze.progress(at_ps) for freeze, at_ps in ended), strict=True)
-        self._credit(state, pairs, packets, marked, times_ps)
+        self._credit(state, "steady", pairs, packets, marked, times_ps)
         alike: dict[int, list[Freeze | Replay]] = {}  # what goes on by the same time
         for (freeze, _), time_ps in zip(ended, times_ps, strict=True):
             alike.setdefault(time_ps, []).append(freeze)
         self.hidden.advance_bytes[joined(pairs)] = joined(packets) * payload
         for time_ps, freezes in alike.items():
             self._show(state, freezes, time_ps)
+        if self.room is not None:
+            for freeze, at_ps in ended:
+                self.room.release(state, freeze, at_ps)
         self.hidden.advance_bytes[joined(pairs)] = 0  # what is left of them on other ways is not theirs
+        self.hidden.advance_sent[joined([freeze.ports for freeze, _ in ended])] = 0
 
     def _show(self, state: NetworkState, frozen: Sequence[Freeze | Replay], shift_ps: int) -> None:
         if frozen:
@@ -294,33 +387,30 @@ class FastForward:
             show(state.fabric, state.buffers, state.nic, self.hidden, pairs, ports, shift_ps)
 
     def _credit(
-        self, state: NetworkState, pairs: Sequence[np.ndarray], packets: Sequence[np.ndarray],
+        self, state: NetworkState, cause: str, pairs: Sequence[np.ndarray], packets: Sequence[np.ndarray],
         marked: Sequence[np.ndarray], times_ps: Sequence[int],
     ) -> None:  # fmt: skip
         """Count what network partitions have got done without being simulated: of each its queue pairs, their packets,
-        the marked ones among them, and in which time."""
-        table, every = state.nic.queue_pairs, joined(pairs)
+        the marked ones among them, and in which time; in `Hidden.advance_sent` what ports sent.
+
+        cause: of `skipped.CAUSES`.
+        """
+        table, skipped, every = state.nic.queue_pairs, self._skipped, joined(pairs)
         table["n_marked"][every] += joined(marked).astype(np.int32)
-        self._skipped_packets[every] += joined(packets)
+        skipped.hops_by_cause[cause] += int(count_sent(state.fabric, state.nic, self.hidden, every, joined(packets)))
         begin = np.cumsum([0, *map(len, pairs[:-1])])
         n_here = np.add.reduceat(self.hidden.here[table["node"][every]].astype(np.int64), begin)
-        self._skipped_flow_ps += sum(time_ps * n for time_ps, n in zip(times_ps, n_here.tolist(), strict=True))
+        skipped.flow_ps_by_cause[cause] += sum(t * n for t, n in zip(times_ps, n_here.tolist(), strict=True))
 
-    def skipped(self, state: NetworkState) -> Skipped:
+    def settle(self, state: NetworkState) -> None:
+        """The run is over: count what had to wait for that."""
+        if self.wave_states is not None:
+            self.wave_states.settle(state)
+
+    @property
+    def skipped(self) -> Skipped:
         """What this rank's hosts and ports were spared so far."""
-        constants, path, packets = state.fabric.constants, state.fabric.path_port, self._skipped_packets
-        sizes = (int(constants[PAYLOAD_BYTES] + constants[HEADER_BYTES]), int(constants[ACK_BYTES]))
-        rate_bps, hops = state.fabric.port_info["rate_bps"], 0
-        port_bytes, port_ps = (np.zeros(len(rate_bps), np.int64) for _ in range(2))
-        for pair in np.flatnonzero(packets).tolist():
-            record = state.nic.queue_pairs[pair]
-            for first, size_bytes in zip((record["data_path"], record["ack_path"]), sizes, strict=True):
-                ports = path_ports(path, int(first))
-                ports = ports[self._sends_here[ports]]
-                hops += int(packets[pair]) * len(ports)
-                port_bytes[ports] += int(packets[pair]) * size_bytes
-                port_ps[ports] -= int(packets[pair]) * (-size_bytes * BITS_PER_BYTE * PS_PER_S // rate_bps[ports])
-        return Skipped(hops, self._skipped_flow_ps, port_bytes, port_ps)
+        return self._skipped
 
 
 def make_fast_forward(
@@ -337,7 +427,7 @@ def make_fast_forward(
     if words is None or why_not(parameters):
         return None
     pairs = model.pairs
-    start, port_of = _ports_of_pairs(pairs)
+    start, port_of = _ports_of_pairs(pairs, topology.port_peer if has_pfc(parameters) else None)
     floats = parameters.law.float_words
     known_ps = sorted({change.time_ps for change in parameters.link_changes} | ({stop_ps} if stop_ps else set()))
     n_kept = (len(floats), len(words[1]))
@@ -351,15 +441,26 @@ def make_fast_forward(
     criterion = make_criterion(choice, network, look_ps, n_kept, n_hop)
     controller = Controller(start, port_of, topology.n_port, criterion, np.array(known_ps, np.int64), look_ps)
     here = model.rank_of_node == world.rank
-    fast = FastForward(topology, pairs, controller, world, here, words, floats + words[1], is_managed(parameters))
+    kept, counts = floats + words[1], parameters.law.hop_count_words
+    fast = FastForward(topology, pairs, controller, world, here, words, counts, kept, is_managed(parameters))
     fast.criterion = report(choice, network)
     controller.skips_steady, controller.audit = mode != "memo", audit
     if mode != "steady" and not why_no_memo(parameters, model.state.fabric.constants):
         controller.memo = Memo(
             model.state.nic.queue_pairs["line_rate_bps"].copy(), criterion.settings.look_ps, parameters.payload_bytes,
-            memo_tolerance, len(floats),
+            0.0, len(floats),
         )  # fmt: skip
         fast.states = MemoStates(topology, parameters, world, fast.hidden, (start, port_of))
+        if memo_tolerance > 0:
+            seeds = (0.0, 0) if audit is None else (audit.share, audit.seed)
+            fast.waves = Waves(
+                (start, port_of), topology.port_rate_bps, memo_tolerance, network.base_rtt_ps,
+                np.array(known_ps, np.int64), parameters.payload_bytes, end_ports(model.state), seeds,
+            )  # fmt: skip
+            fast.wave_states = WaveStates(topology, world, fast.hidden, fast.states, model.state)
+            fast._tick_ps = fast.waves.tick_ps
+    if parameters.buffer is not None:
+        fast.room = Room(topology, pairs, parameters, world, here)
     if choice.needs_queues:
         fast.queues = PathQueues(n_hop, here[topology.port_src], world)
     return fast
@@ -372,14 +473,19 @@ def turns_ps(parameters: NetworkParameters, rtt_ps: np.ndarray) -> np.ndarray:
     return np.maximum(rtt_ps, np.minimum(parameters.base_rtt_ps, rtt_ps.max(initial=0)))
 
 
-def _ports_of_pairs(pairs: QueuePairs) -> tuple[np.ndarray, np.ndarray]:
-    """(int64[n_pair + 1], int32[]): the ports of each queue pair's way and of its ACKs', by row."""
+def _ports_of_pairs(pairs: QueuePairs, port_peer: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """(int64[n_pair + 1], int32[]): the ports of each queue pair's way and of its ACKs', by row.
+
+    port_peer: the port back of each, with PFC: then these count as well, as pauses go there.
+    """
     begin = pairs.path_start[0:-1:2][pairs.pair_of_row]
     length = pairs.path_start[2::2][pairs.pair_of_row] - begin  # with the end marks of both ways
     slots = np.arange(int(length.sum())) + np.repeat(begin - (np.cumsum(length) - length), length)
     port_of = pairs.path_port[slots]
-    start = np.concatenate([[0], np.cumsum(length - 2)])
-    return start.astype(np.int64), port_of[port_of >= 0].astype(np.int32)
+    start, port_of = np.concatenate([[0], np.cumsum(length - 2)]), port_of[port_of >= 0]
+    if port_peer is not None:
+        start, port_of = 2 * start, np.stack([port_of, port_peer[port_of]], axis=1).ravel()
+    return start.astype(np.int64), port_of.astype(np.int32)
 
 
 def why_not(parameters: NetworkParameters) -> str:
@@ -388,8 +494,6 @@ def why_not(parameters: NetworkParameters) -> str:
         return f"{parameters.law.name} does not say what of its state are `times` and `sequences`"
     if parameters.ns3 is not None:
         return "ns-3's times and telemetry wrap around"
-    if parameters.buffer is not None and parameters.buffer.pfc:
-        return "pauses reach from one network partition into another"
     return "switches choose the ways of packets" if parameters.routing is not None else ""
 
 

@@ -5,8 +5,8 @@ hidden from the nodes. Thawing shifts every time that belongs to it, advances se
 shows the ports again. Nothing else shares these ports, so after a shift alone every later event is the one of the full
 run, later by the shift; after a shift by whole periods of what repeats itself, it is the very event of the full run.
 
-What ports have sent (`tx_bytes`, in telemetry too) does not move: it matters by differences alone. What is skipped is
-counted apart.
+What ports would have sent in a skip counts as sent, and what flows of the partition remember of their ports' counts
+moves with it: a queue pair that is idle meanwhile finds the count that it would have found.
 """
 
 from typing import NamedTuple
@@ -17,11 +17,14 @@ from models.network.host import _first_arrival, _first_start
 from models.network.nic import next_start
 from models.network.rounds import unpack_arrivals
 from models.network.state import (
+    ACK_BYTES,
+    ACK_EVERY,
     EXTRA_HOPS,
     EXTRA_N_HOP,
     EXTRA_SENT_PS,
     FLAG_ACK,
     FLAG_FRAME,
+    HEADER_BYTES,
     IS_SELECTIVE,
     LAST_EVENT_PS,
     N_EXTRA,
@@ -29,6 +32,7 @@ from models.network.state import (
     N_HOP_MASK,
     N_QUEUE,
     NOT_CHAINED,
+    PAYLOAD_BYTES,
     SACK_COLUMN,
     TELEMETRY,
     TELEMETRY_INT,
@@ -37,8 +41,10 @@ from models.network.state import (
     Fabric,
     Nic,
 )
+from models.network.state_words import n_hop_of, stamping_port
 from models.network.switch_state import Buffers
 from models.network.timers import first_timer_ps, set_timers
+from models.network.wire_time import transmission_ps
 from pdes.engine.bits import BIT_MASK, WORD_BITS, WORD_SHIFT, lowest_bit
 from pdes.engine.exchange import ExchangeState
 from pdes.engine.jit import loop_kernel, step_kernel
@@ -54,7 +60,10 @@ class Hidden(NamedTuple):
     here: np.ndarray  # uint8[n_node]  nodes of this rank
     time_word: np.ndarray  # int64[]  words of a queue pair's control that hold an instant
     byte_word: np.ndarray  # int64[]  words that hold a byte of its stream
+    hop_word: np.ndarray  # int64[]  words that hold a count of bytes that a hop has sent
+    hop_of_word: np.ndarray  # int64[the same]  and which hop's
     advance_bytes: np.ndarray  # int64[n_qp]  of the partition that is thawed
+    advance_sent: np.ndarray  # int64[n_port]  what its ports have sent meanwhile
 
 
 @loop_kernel
@@ -95,7 +104,7 @@ def _next_of_switch(fabric: Fabric, buffers: Buffers, is_managed, node):
 
 
 @step_kernel
-def _refresh(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, node_id):
+def refresh(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, node_id):
     """Enter a node's next event into the time index, whatever it is now."""
     if hidden.here[np.uint64(node_id)] == 0:
         return
@@ -113,12 +122,12 @@ def _refresh(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, node_id
 def _refresh_all(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, ports):
     for i in range(ports.size):
         port = np.int64(ports[i])
-        _refresh(fabric, buffers, nic, hidden, hidden.port_src[np.uint64(port)])
-        _refresh(fabric, buffers, nic, hidden, np.int64(fabric.port_info[np.uint64(port)].receiver))
+        refresh(fabric, buffers, nic, hidden, hidden.port_src[np.uint64(port)])
+        refresh(fabric, buffers, nic, hidden, np.int64(fabric.port_info[np.uint64(port)].receiver))
 
 
 @step_kernel
-def _mark_link(fabric: Fabric, port, carries):
+def mark_link(fabric: Fabric, port, carries):
     """Set or clear a link's bit at its receiver."""
     node = fabric.nodes[np.uint64(fabric.port_info[np.uint64(port)].receiver)]
     bit = port - node.first_in
@@ -155,7 +164,7 @@ def hide(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, pairs, port
         nic.frozen_port[np.uint64(port)] = 1
         hidden.link_head[np.uint64(port)] = record.link_head
         if record.link_head >= 0:
-            _mark_link(fabric, port, False)
+            mark_link(fabric, port, False)
             record.link_head = -1
         nic.nic_ports[np.uint64(port)].next_start_ps = NEVER
     for i in range(ports.size):
@@ -184,8 +193,31 @@ def _stop_timers(fabric: Fabric, nic: Nic, record):
         nic.timers[np.uint64(node.first_timer + i)] = least_ps
 
 
+@loop_kernel
+def count_sent(fabric: Fabric, nic: Nic, hidden: Hidden, pairs, packets):
+    """Count in hidden.advance_sent what ports have sent if queue pairs get packets done, and their time; how many
+    packet-hops of ports of this rank that are."""
+    constants, n_hop = fabric.constants, 0
+    for i in range(pairs.size):
+        record = nic.queue_pairs[np.uint64(pairs[i])]
+        row, n, size_bytes = np.int64(record.data_path), packets[i], constants[PAYLOAD_BYTES] + constants[HEADER_BYTES]
+        for _ in range(2):
+            port = np.int64(fabric.path_port[np.uint64(row)])
+            while port >= 0:
+                info = fabric.port_info[np.uint64(port)]
+                hidden.advance_sent[np.uint64(port)] += n * size_bytes
+                if fabric.ports[np.uint64(port)].ps_per_byte == 0:
+                    info.busy_ps += n * transmission_ps(size_bytes, info.rate_bps, info.is_ns3)
+                n_hop += n if hidden.here[np.uint64(hidden.port_src[np.uint64(port)])] else 0
+                row += 1
+                port = np.int64(fabric.path_port[np.uint64(row)])
+            row, size_bytes = np.int64(record.ack_path), constants[ACK_BYTES]
+            n = packets[i] // max(1, constants[ACK_EVERY])
+    return n_hop
+
+
 @step_kernel
-def _shift_packet(fabric: Fabric, hidden: Hidden, packet, shift_ps):
+def _shift_packet(fabric: Fabric, nic: Nic, hidden: Hidden, packet, shift_ps):
     """Advance a packet's sequence number, the instants that it carries, and the bytes that it names."""
     item, constants = fabric.packets[np.uint64(packet)], fabric.constants
     if item.bits & FLAG_FRAME:
@@ -206,17 +238,20 @@ def _shift_packet(fabric: Fabric, hidden: Hidden, packet, shift_ps):
     if constants[TELEMETRY] == TELEMETRY_INT:
         n_hop = min(words[EXTRA_N_HOP] & N_HOP_MASK, (words.size - EXTRA_HOPS) // WORDS_PER_HOP)
         for k in range(n_hop):
-            words[np.uint64(EXTRA_HOPS + k * WORDS_PER_HOP)] += shift_ps
+            at = EXTRA_HOPS + k * WORDS_PER_HOP
+            words[np.uint64(at)] += shift_ps
+            port = stamping_port(fabric, nic, np.int64(item.queue_pair), k)
+            words[np.uint64(at + 1)] += hidden.advance_sent[np.uint64(port)]
 
 
 @step_kernel
-def _shift_chain(fabric: Fabric, hidden: Hidden, first, shift_ps, is_on_wire):
+def _shift_chain(fabric: Fabric, nic: Nic, hidden: Hidden, first, shift_ps, is_on_wire):
     packet = np.int64(first)
     while packet >= 0:
         item = fabric.packets[np.uint64(packet)]
         if is_on_wire:
             item.arrival_ps += shift_ps
-        _shift_packet(fabric, hidden, packet, shift_ps)
+        _shift_packet(fabric, nic, hidden, packet, shift_ps)
         packet = np.int64(item.next)
 
 
@@ -230,14 +265,14 @@ def _shift_waiting(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, p
         for i_queue in range(n_queue):
             if (buffers.managed[np.uint64(port)].waiting >> i_queue) & 1:
                 head = buffers.queues[np.uint64(port * n_queue + i_queue)].head
-                _shift_chain(fabric, hidden, head, shift_ps, False)
+                _shift_chain(fabric, nic, hidden, head, shift_ps, False)
         if fabric.constants[TELEMETRY] == TELEMETRY_PINT:
             buffers.utilisation[np.uint64(port), 1] += shift_ps
         return
     nic.nic_ports[np.uint64(port)].paused_since_ps += shift_ps
     plain = fabric.ports[np.uint64(port)]
-    _shift_chain(fabric, hidden, plain.ack_head, shift_ps, False)
-    _shift_chain(fabric, hidden, plain.data_head, shift_ps, False)
+    _shift_chain(fabric, nic, hidden, plain.ack_head, shift_ps, False)
+    _shift_chain(fabric, nic, hidden, plain.data_head, shift_ps, False)
 
 
 @step_kernel
@@ -257,7 +292,7 @@ def _shift_ranges(nic: Nic, first, advance_bytes):
 
 
 @step_kernel
-def _shift_pair(nic: Nic, hidden: Hidden, pair, shift_ps):
+def _shift_pair(fabric: Fabric, nic: Nic, hidden: Hidden, pair, shift_ps):
     """A queue pair, both ends: what it has sent and received, its instants, its control's."""
     record, advance_bytes = nic.queue_pairs[np.uint64(pair)], hidden.advance_bytes[np.uint64(pair)]
     record.next_byte += advance_bytes
@@ -282,6 +317,10 @@ def _shift_pair(nic: Nic, hidden: Hidden, pair, shift_ps):
     for i in range(hidden.byte_word.size):
         at = np.uint64(hidden.byte_word[i])
         row[at] += advance_bytes if row[at] != 0 else 0
+    for i in range(hidden.hop_word.size):
+        at, hop = np.uint64(hidden.hop_word[i]), hidden.hop_of_word[i]
+        if row[at] != 0 and hop < n_hop_of(fabric, nic, pair):
+            row[at] += hidden.advance_sent[np.uint64(stamping_port(fabric, nic, pair, hop))]
 
 
 @step_kernel
@@ -290,9 +329,10 @@ def _show_port(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, port,
     nic.frozen_port[np.uint64(port)] = 0
     record.link_head = hidden.link_head[np.uint64(port)]
     if record.link_head >= 0:
-        _mark_link(fabric, port, True)
-        _shift_chain(fabric, hidden, record.link_head, shift_ps, True)
+        mark_link(fabric, port, True)
+        _shift_chain(fabric, nic, hidden, record.link_head, shift_ps, True)
     record.free_at_ps += shift_ps
+    record.tx_bytes += hidden.advance_sent[np.uint64(port)]
     _shift_waiting(fabric, buffers, nic, hidden, port, shift_ps)
     node = fabric.nodes[np.uint64(hidden.port_src[np.uint64(port)])]
     if node.is_switch and _waits(fabric, buffers, hidden.is_managed[0], port)[0] and info.wait_next == NOT_CHAINED:
@@ -304,7 +344,7 @@ def _show_port(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, port,
 def show(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, pairs, ports, shift_ps):
     """Thaw what `hide` froze, shift_ps later and hidden.advance_bytes further."""
     for i in range(pairs.size):
-        _shift_pair(nic, hidden, np.int64(pairs[i]), shift_ps)
+        _shift_pair(fabric, nic, hidden, np.int64(pairs[i]), shift_ps)
     for i in range(ports.size):
         _show_port(fabric, buffers, nic, hidden, np.int64(ports[i]), shift_ps)
     fabric.counters[N_FROZEN_PORT] -= ports.size

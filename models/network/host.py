@@ -6,6 +6,7 @@ One call runs a list of hosts, each up to its own bound. A host's next event is 
 
 import numpy as np
 
+from models.network.ghosts import receive_ghost
 from models.network.interrupts import stop_of
 from models.network.link_changes import apply_changes_at_host
 from models.network.loss import NOT_LOST, drop_packet, why_lost
@@ -28,6 +29,7 @@ from models.network.state import (
     EVENTS,
     FLAG_ACK,
     FLAG_FRAME,
+    FLAG_GHOST,
     IS_NS3,
     IS_SELECTIVE,
     LAST_EVENT_PS,
@@ -148,7 +150,10 @@ def _receive(fabric, buffers, nic, work, rows, ports, packets, queue_pairs, coun
     """Take a packet at its destination; (port that may start a packet now or -1, stream that goes on or -1)."""
     item = packets[np.uint64(packet)]
     resumed, port = np.int64(-1), np.int64(-1)
-    if item.bits & FLAG_FRAME:
+    if item.bits & FLAG_GHOST:
+        port, resumed = receive_ghost(fabric, nic, work, rows, packet, now_ps)
+        free_packet(packets, counters, packet)
+    elif item.bits & FLAG_FRAME:
         port = _take_frame(packets, buffers, nic, constants, packet, in_port, now_ps)
         free_packet(packets, counters, packet)
     elif item.bits & FLAG_ACK:
@@ -167,6 +172,7 @@ def _receive(fabric, buffers, nic, work, rows, ports, packets, queue_pairs, coun
             packets, fabric.label, fabric.extra, record, nic.ranges, rows.arrival, counters, constants, packet, now_ps
         )
         if result & ENDS_MESSAGE:
+            nic.delivered_ps[np.uint64(pair)] = now_ps
             stream = np.int64(record.waiting_stream)
             if stream >= 0 and work.streams[np.uint64(stream)].waiting_for == record.first_part:
                 resumed = stream

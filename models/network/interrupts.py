@@ -1,13 +1,16 @@
-"""What ends a freeze in the middle of a round (design R9): a message posted on a way through a frozen port.
+"""What ends a freeze in the middle of a round (design R9): a message posted on a way through a frozen port, or a packet
+that comes to a switch where frozen ports have a say in what becomes of it (`room`).
 
-The queue pair's logical process stops at that instant and goes on in the next round, after the frozen network partition
-has been thawed. Nothing that it would send could have been seen by another logical process within the round. Its nodes
-that are behind go on to the earliest such instant; some may have come further, as far as their windows allowed.
+The logical process of the host or switch stops at that instant and goes on in the next round, after the frozen network
+partition has been thawed. Nothing that it would send could have been seen by another logical process within the round.
+Its nodes that are behind go on to the earliest such instant; some may have come further, as far as their windows
+allowed.
 """
 
 import numpy as np
 
-from models.network.state import N_FROZEN_PORT, N_INTERRUPT, N_STOPPED, Fabric, Nic
+from models.network.state import N_CROWDED, N_FROZEN_PORT, N_INTERRUPT, N_STOPPED, Fabric, Nic
+from pdes.engine.bits import BIT_MASK, WORD_SHIFT
 from pdes.engine.jit import step_kernel
 from pdes.engine.time_index import NEVER, set_time
 
@@ -50,14 +53,45 @@ def interrupt(fabric: Fabric, nic: Nic, record, pair, kind, now_ps):
     if kind != 1:
         return
     record.next_send_ps = max(record.next_send_ps, now_ps)
-    lp = np.uint64(fabric.lp_of_node[np.uint64(record.node)])
+    _stop(fabric, record.node, now_ps)
+
+
+@step_kernel
+def _stop(fabric: Fabric, node, now_ps):
+    """Let a node's logical process run no further than to now_ps in this round."""
+    lp = np.uint64(fabric.lp_of_node[np.uint64(node)])
     fabric.stop_ps[lp] = min(fabric.stop_ps[lp], now_ps)
+
+
+@step_kernel
+def interrupt_at_switch(fabric: Fabric, switch, node, now_ps):
+    """Note that a packet has come at now_ps in which what is frozen at a switch (its SWITCH record) has a say."""
+    switch.interrupt_ps = now_ps
+    fabric.counters[N_CROWDED] += 1
+    _stop(fabric, node, now_ps)
+
+
+@step_kernel
+def put_back_on_wire(fabric: Fabric, inlet, node, packet, in_port):
+    """Undo that a switch has taken a packet: it comes again. inlet: the link's INLET, node: the switch's NODE."""
+    fabric.packets[np.uint64(packet)].path -= 1
+    if node.is_lossy and inlet.loss_probability > 0.0:
+        inlet.n_loss_draw -= 1
+    fabric.ports[np.uint64(in_port)].link_head = packet
+    bit = in_port - node.first_in
+    fabric.mask[np.uint64(node.first_mask + (bit >> WORD_SHIFT))] |= np.int64(1) << (bit & BIT_MASK)
+
+
+@step_kernel
+def is_interrupted(counters):
+    """Whether anything has been interrupted in this round."""
+    return counters[N_INTERRUPT] + counters[N_CROWDED] > 0
 
 
 @step_kernel
 def stop_of(fabric: Fabric, node):
     """Where a node's logical process stops in this round, NEVER if it does not."""
-    return fabric.stop_ps[np.uint64(fabric.lp_of_node[np.uint64(node)])] if fabric.counters[N_INTERRUPT] > 0 else NEVER
+    return fabric.stop_ps[np.uint64(fabric.lp_of_node[np.uint64(node)])] if is_interrupted(fabric.counters) else NEVER
 
 
 @step_kernel

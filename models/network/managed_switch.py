@@ -11,13 +11,24 @@ import numpy as np
 
 from models.network.egress import NO_QUEUE, choose_queue, enqueue, is_startable, take_first
 from models.network.forwarding import ADAPTIVE_WAY, choose_way, draw_way, way_at
+from models.network.interrupts import interrupt_at_switch, put_back_on_wire
 from models.network.link_changes import change_link
 from models.network.loss import NOT_LOST, drop_packet, why_lost
 from models.network.nic import free_packet
 from models.network.parameters import STRICT
 from models.network.pfc import PAUSE, RESUME, make_frame, obey, queue_frame
 from models.network.port import is_marked, send_now, take_from_wire
-from models.network.shared_buffer import DROPPED, MUST_PAUSE, admit, fits_in_any_case, may_resume, release
+from models.network.shared_buffer import (
+    ADMITTED,
+    DROPPED,
+    MUST_PAUSE,
+    UNSURE,
+    admit,
+    fits_in_any_case,
+    is_unsure,
+    may_resume,
+    release,
+)
 from models.network.state import (
     EVENTS,
     FAULT,
@@ -211,25 +222,33 @@ def _take_frame(fabric: Fabric, buffers: Buffers, node, node_id, packet, in_port
 
 @step_kernel
 def _admit_exactly(fabric: Fabric, buffers: Buffers, node, node_id, packet, in_port, i_queue, port, now_ps):
-    """Charge a packet that may not fit, with all ports served up to now; (fits, packets started)."""
+    """Charge a packet that may not fit, with all ports served up to now; (what `admit` returns, packets started).
+
+    UNSURE: something is frozen here that has a say in it; nothing is charged.
+    """
     constants, n_started = fabric.constants, 0
+    size_bytes = np.int64(fabric.packets[np.uint64(packet)].size_bytes)
     switch, inlet = buffers.switches[np.uint64(node_id)], buffers.inlets[np.uint64(in_port)]
     held = buffers.ingress[np.uint64(in_port * constants[N_QUEUE] + i_queue)]
     if switch.n_pausing == 0:
         n_started += _serve_all(fabric, buffers, node, node_id, now_ps)
-    result = admit(switch, inlet, held, constants, np.int64(fabric.packets[np.uint64(packet)].size_bytes))
+    if switch.limit_bytes < switch.pool_bytes:
+        if fits_in_any_case(switch, inlet, held, constants, size_bytes):
+            return ADMITTED, n_started
+        if is_unsure(switch, held, constants, size_bytes):
+            return UNSURE, n_started
+    result = admit(switch, inlet, held, constants, size_bytes)
     if result == DROPPED:
         drop_packet(
             fabric.packets, fabric.dropped, buffers.drops, fabric.counters, constants, packet, port, DROP_BUFFER
         )
-        return False, n_started
     if result == MUST_PAUSE:
         held.is_pausing = 1
         switch.n_pausing += 1
         back = np.int64(inlet.peer)
         n_started += serve_until(fabric, buffers, node, node_id, back, now_ps)
         n_started += send_frame(fabric, buffers, node, back, i_queue, PAUSE, now_ps)
-    return True, n_started
+    return result, n_started
 
 
 @step_kernel
@@ -327,7 +346,7 @@ def run_managed_switches(fabric: Fabric, buffers: Buffers, routing: Routing, tod
     for i_node in range(n_run):
         node_id = todo[np.uint64(i_node)]
         node, switch = nodes[np.uint64(node_id)], switches[np.uint64(node_id)]
-        bound_ps = min(horizon_ps, begin_ps + node.safe_ps)
+        bound_ps, is_stopped = min(horizon_ps, begin_ps + node.safe_ps), False
         n_leaf = gather_links(node, begin_ps, ports, packets, mask, link_slot, link_key, shift)
         while True:
             key = link_key[np.uint64(1)]
@@ -394,11 +413,17 @@ def run_managed_switches(fabric: Fabric, buffers: Buffers, routing: Routing, tod
             if has_buffer and i_queue > 0:
                 held, inlet = ingress[np.uint64(in_port * n_queue + i_queue)], inlets[np.uint64(in_port)]
                 if not fits_in_any_case(switch, inlet, held, constants, np.int64(item.size_bytes)):
-                    fits, n_more = _admit_exactly(
+                    result, n_more = _admit_exactly(
                         fabric, buffers, node, node_id, packet, in_port, i_queue, port, now_ps
                     )
                     n_hop += n_more
-                    if not fits:
+                    if result == UNSURE:
+                        put_back_on_wire(fabric, inlet, node, packet, in_port)
+                        interrupt_at_switch(fabric, switch, node_id, now_ps)
+                        n_event -= 1
+                        bound_ps, is_stopped = now_ps, True
+                        break
+                    if result == DROPPED:
                         continue
             item.arrival_ps = in_port  # of no use while it waits: this is what its release needs
             record = managed[np.uint64(port)]
@@ -413,7 +438,7 @@ def run_managed_switches(fabric: Fabric, buffers: Buffers, routing: Routing, tod
                 )  # fmt: skip
         if is_short:
             break
-        next_ps = NEVER if link_key[np.uint64(1)] == NEVER else now_ps
+        next_ps = NEVER if link_key[np.uint64(1)] == NEVER and not is_stopped else now_ps
         if node.next_change < node.end_change:
             n_hop += _apply_changes(fabric, buffers, node, node_id, bound_ps - 1)
         n_more, soon_ps = _close_window(fabric, buffers, node, node_id, bound_ps)

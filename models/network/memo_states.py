@@ -9,13 +9,24 @@ import numpy as np
 from models.network.build import NetworkState
 from models.network.freeze import Hidden
 from models.network.parameters import NetworkParameters
-from models.network.snapshot import HEADER_WORDS, LINK, empty, leave_out_counts, load_all, store_all, words_needed
+from models.network.snapshot import (
+    HEADER_WORDS,
+    LINK,
+    empty,
+    leave_out_counts,
+    load_all,
+    number,
+    store_all,
+    store_ends,
+    words_needed,
+)
 from models.network.state import IS_SELECTIVE, N_FREE_PACKET, N_QUEUE
 from models.network.state_words import HOP_COUNT, INSTANT, PACKET_WORDS, PATH, PLACE, RAW, Numbering
 from models.topology.graph import Topology
 from pdes.engine.exchange import World
 
 Member = tuple[np.ndarray, np.ndarray, np.ndarray]  # queue pairs, ports, bytes acknowledged
+Found = tuple[np.ndarray, int, np.ndarray]  # words, random numbers drawn so far, bytes that ports have sent so far
 
 
 def why_no_memo(parameters: NetworkParameters, constants: np.ndarray) -> str:
@@ -63,6 +74,12 @@ class MemoStates:
             np.cumsum([len(member[k]) for member in members], out=ends[k, 1:])
         return Numbering(pairs, ports, base_byte, np.array([base_ps], np.int64), base_tx, *self._scratch), ends
 
+    def sent(self, state: NetworkState, members: Sequence[Member]) -> list[np.ndarray]:
+        """What the ports of each network partition have sent, on all ranks."""
+        if not members:
+            return []
+        return np.split(self._sent(state, members), np.cumsum([len(member[1]) for member in members[:-1]]))
+
     def _sent(self, state: NetworkState, members: Sequence[Member]) -> np.ndarray:
         """What the ports of network partitions have sent, on all ranks."""
         ports = np.concatenate([member[1] for member in members])
@@ -85,14 +102,15 @@ class MemoStates:
 
     def states(
         self, state: NetworkState, members: Sequence[Member], now_ps: int, for_keys: bool = False
-    ) -> list[tuple[np.ndarray, int]]:
-        """For each network partition its words, the same on every rank, and how many random numbers it has drawn.
+    ) -> list[Found]:
+        """What there is of each network partition, the same on every rank.
 
         for_keys: without what only counts; and on one rank the words are valid until the next call.
         """
         if not members:
             return []
-        many, ends = self._numbering(members, self._sent(state, members), now_ps)
+        all_sent = self._sent(state, members)
+        many, ends = self._numbering(members, all_sent, now_ps)
         words, end_word = self._store(state, many, ends)
         if for_keys:
             leave_out_counts(words)
@@ -100,29 +118,56 @@ class MemoStates:
         cut, is_kept = end_word.tolist(), self._world.size == 1 and not for_keys
         each = [words[cut[i] : cut[i + 1]] for i in range(len(members))]
         own = [(mine.copy() if is_kept else mine, n) for mine, n in zip(each, draws.tolist(), strict=True)]
-        parts = self._world.allgather(own)
+        sent, parts = np.split(all_sent, ends[1, 1:-1]), self._world.allgather(own)
         if len(parts) == 1:
-            return parts[0]
+            return [(*part, tx) for part, tx in zip(parts[0], sent, strict=True)]
         return [
-            (in_order(np.concatenate([part[i][0] for part in parts])), sum(part[i][1] for part in parts))
+            (in_order(np.concatenate([part[i][0] for part in parts])), sum(part[i][1] for part in parts), sent[i])
             for i in range(len(own))
         ]
 
-    def keys(self, state: NetworkState, members: Sequence[Member], now_ps: int) -> list[tuple[bytes, int]]:
+    def keys(self, state: NetworkState, members: Sequence[Member], now_ps: int) -> list[tuple[bytes, int, np.ndarray]]:
         """What network partitions are, ways and constants included, and what is in them: a digest of each.
 
-        With how many random numbers each has drawn. What is found equal is digested once.
+        With how many random numbers each has drawn, and what its ports have sent. What is found equal is digested once.
         """
-        keys: list[tuple[bytes, int]] = []
+        keys: list[tuple[bytes, int, np.ndarray]] = []
         known: dict[tuple[bytes, bytes], bytes] = {}  # by form and words
-        for member, (words, n_draw) in zip(members, self.states(state, members, now_ps, True), strict=True):
+        for member, (words, n_draw, sent) in zip(members, self.states(state, members, now_ps, True), strict=True):
             (digest, form), text = self._digest(state, member), words.tobytes()
             if (form, text) not in known:
                 whole = digest.copy()
                 whole.update(text)
                 known[form, text] = whole.digest()
-            keys.append((known[form, text], n_draw))
+            keys.append((known[form, text], n_draw, sent))
         return keys
+
+    def _numbered(self, member: Member, base_tx: np.ndarray, now_ps: int) -> tuple[Numbering, np.ndarray]:
+        """`_numbering` of one, for what wants its members numbered."""
+        one, ends = self._numbering([member], base_tx, now_ps)
+        number(one)
+        return one, ends
+
+    def compile_ends(self, state: NetworkState) -> None:
+        """Compile `ends`, or load it from the cache, without talking to other ranks."""
+        none = np.zeros(0, np.int64)
+        store_ends(state.fabric, state.nic, self._hidden, self._numbered((none, none, none), none, 0)[0], self._out)
+
+    def ends(self, state: NetworkState, members: Sequence[Member], now_ps: int) -> list[np.ndarray]:
+        """Of each network partition the words of queue pairs alone, the same on every rank."""
+        own = []
+        for member, tx in zip(members, self.sent(state, members), strict=True):
+            one, _ = self._numbered(member, tx, now_ps)
+            n_word = int(words_needed(state.fabric, state.nic, one, int(state.fabric.constants[N_QUEUE])))
+            out = np.zeros(n_word, np.int64)
+            own.append(out[: store_ends(state.fabric, state.nic, self._hidden, one, out)].copy())
+        parts = self._world.allgather(own) if own else []
+        return [in_order(np.concatenate(each)) for each in zip(*parts, strict=True)]
+
+    def load_ends(self, state: NetworkState, member: Member, now_ps: int, words: np.ndarray) -> None:
+        """Put words of `ends` in the place of a frozen network partition's queue pairs."""
+        one, ends = self._numbering([member], self._sent(state, [member]), now_ps)
+        load_all(state.fabric, state.buffers, state.nic, self._hidden, one, ends, words)
 
     def form(self, state: NetworkState, member: Member) -> bytes:
         """What a network partition is, without what is in it."""

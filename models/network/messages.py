@@ -6,7 +6,7 @@ from models.network.interrupts import interrupt, meets_frozen
 from models.network.nic import next_start, set_ready
 from models.network.ns3_nic import list_pair, poke
 from models.network.sender import catch_up_timers
-from models.network.state import FREE_MESSAGE, IS_NS3, N_FREE_MESSAGE, N_PART, Fabric, Nic
+from models.network.state import FREE_MESSAGE, IS_NS3, N_FREE_MESSAGE, N_PART, N_POSTED, Fabric, Nic
 from models.network.timers import set_timers
 from pdes.engine.jit import step_kernel
 
@@ -23,6 +23,7 @@ def post_message(fabric: Fabric, nic: Nic, pair, size_bytes, flow_id, tag, now_p
     node = fabric.nodes[np.uint64(record.node)]
     if node.n_timer > 0 and record.acked_byte == record.posted_end:
         catch_up_timers(nic, counters, fabric.constants, record, pair, now_ps)
+    counters[N_POSTED] += 1
     was_idle = record.acked_byte == record.posted_end
     record.posted_end += size_bytes
     if node.n_timer > 0 and record.is_frozen == 0:

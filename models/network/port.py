@@ -28,8 +28,24 @@ def wire_time_ps(ports, port_info, port, size_bytes):
 
 
 @step_kernel
+def insert_in_order(packets, record, packet):
+    """Put a packet among those on a link (its PORT record), by arrival, behind equals; True if it is the first now."""
+    arrival_ps, before, behind = packets[np.uint64(packet)].arrival_ps, np.int64(-1), np.int64(record.link_head)
+    while behind >= 0 and packets[np.uint64(behind)].arrival_ps <= arrival_ps:
+        before, behind = behind, np.int64(packets[np.uint64(behind)].next)
+    packets[np.uint64(packet)].next = behind
+    if behind < 0:
+        record.link_tail = packet
+    if before < 0:
+        record.link_head = packet
+        return True
+    packets[np.uint64(before)].next = packet
+    return False
+
+
+@step_kernel
 def put_on_wire(ports, packets, port, packet, arrival_ps):
-    """Append a packet to a port's link; True if the link was empty."""
+    """Append a packet to a port's link; True if nothing on it arrives sooner. Only ghosts arrive later than it."""
     record = ports[np.uint64(port)]
     item = packets[np.uint64(packet)]
     item.arrival_ps = arrival_ps
@@ -38,7 +54,10 @@ def put_on_wire(ports, packets, port, packet, arrival_ps):
     if empty:
         record.link_head = packet
     else:
-        packets[np.uint64(record.link_tail)].next = packet
+        last = packets[np.uint64(record.link_tail)]
+        if last.arrival_ps > arrival_ps:
+            return insert_in_order(packets, record, packet)
+        last.next = packet
     record.link_tail = packet
     return empty
 

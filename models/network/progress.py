@@ -23,17 +23,16 @@ from pdes.engine.time_index import NEVER
     N_MARKED,
     MESSAGE_BEGIN,  # its first byte
     POSTED_PS,
-) = range(13)
-N_COLUMN = 13
+    IS_WHOLE,  # 1: one message is in flight, and nothing is to be sent again; perhaps nothing of it is acknowledged yet
+    FLOW_ID,  # the message's
+) = range(15)
+N_COLUMN = 15
 
 
 @step_kernel
-def _is_plain(nic: Nic, record):
+def _is_whole(record):
     place = np.int64(record.first_message)
-    if place < 0 or place != record.sending_message:
-        return False
-    message = nic.messages[np.uint64(place)]
-    if record.acked_byte <= message.end_byte - message.size_bytes or record.resend_byte < record.lost_byte:
+    if place < 0 or place != record.sending_message or record.resend_byte < record.lost_byte:
         return False
     is_whole = record.sacked_range < 0 and record.n_backoff == 0  # what the receiver holds, its rank alone knows
     return is_whole and record.high_byte == record.next_byte and record.recover_byte <= record.acked_byte
@@ -57,11 +56,13 @@ def sample_pairs(fabric: Fabric, nic: Nic, here, control_word, out):
         row[PAIR], row[ACKED_BYTE], row[ACKED_PS] = pair, record.acked_byte, nic.acked_ps[np.uint64(pair)]
         row[NEXT_BYTE], row[SENT_PS] = record.next_byte, record.next_send_ps - gap_ps
         row[RATE_BPS], row[WINDOW_BYTES], row[MESSAGE_END] = record.rate_bps, record.window_bytes, record.message_end
-        row[IS_PLAIN], row[N_MARKED] = _is_plain(nic, record), record.n_marked
+        row[IS_WHOLE], row[N_MARKED], row[FLOW_ID] = _is_whole(record), record.n_marked, -1
         row[MESSAGE_BEGIN], row[POSTED_PS] = record.acked_byte, 0
         if record.first_message >= 0:
             message = nic.messages[np.uint64(record.first_message)]
             row[MESSAGE_BEGIN], row[POSTED_PS] = message.end_byte - message.size_bytes, message.posted_ps
+            row[FLOW_ID] = message.flow_id
+        row[IS_PLAIN] = row[IS_WHOLE] != 0 and record.acked_byte > row[MESSAGE_BEGIN]
         row[HAS_TIMER] = 0
         for k in range(N_TIMER):
             if nic.control[np.uint64(pair), np.uint64(FLOW_TIMER + k)] < NEVER:

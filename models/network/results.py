@@ -103,7 +103,7 @@ def port_columns(
         "rate_bps": topology.port_rate_bps * mine,
         "tx_bytes": ports["tx_bytes"] * mine,
         "busy_ps": busy_ps * mine,
-        "max_queue_bytes": ports["max_queued_bytes"].astype(np.int64) * mine,
+        "max_queue_bytes": np.maximum(ports["max_queued_bytes"], egress["earlier_max_bytes"]) * mine,
         "ecn_marks": fabric.port_info["ecn_marks"] * mine,
         "paused_ps": paused_ps * mine,
         "pause_frames": state.buffers.egress["n_pause"] * mine,

@@ -8,8 +8,8 @@ arrive at a node before its bound: scheme P of per-node windows, without slots.
 import numpy as np
 
 from models.network.host import run_hosts
-from models.network.interrupts import is_stopped, put_back, set_aside
-from models.network.port import link_filled
+from models.network.interrupts import is_interrupted, is_stopped, put_back, set_aside
+from models.network.port import insert_in_order, link_filled
 from models.network.state import (
     FAULT,
     FLAG_LAST,
@@ -17,7 +17,6 @@ from models.network.state import (
     N_DEPARTED,
     N_EXTRA,
     N_FREE_PACKET,
-    N_INTERRUPT,
     SLOT_PS,
     Fabric,
     Nic,
@@ -67,7 +66,7 @@ def collect_nodes(fabric: Fabric, begin_ps, horizon_ps):
 @step_kernel
 def next_event_ps(fabric: Fabric):
     """This rank's next event, INTERRUPTED if a freeze has to end first."""
-    return INTERRUPTED if fabric.counters[N_INTERRUPT] > 0 else fabric.node_time[1]
+    return INTERRUPTED if is_interrupted(fabric.counters) else fabric.node_time[1]
 
 
 @inlined
@@ -148,10 +147,12 @@ def _unpack_link(fabric: Fabric, box, at, port, n_packet):
             fabric.label[np.uint64(packet)] = box[np.uint64(at)]
             at += 1
         if record.link_head < 0:
-            record.link_head = packet
+            record.link_head = record.link_tail = packet
+        elif packets[np.uint64(record.link_tail)].arrival_ps > item.arrival_ps:  # of a ghost
+            empty |= insert_in_order(packets, record, packet)
         else:
             packets[np.uint64(record.link_tail)].next = packet
-        record.link_tail = packet
+            record.link_tail = packet
     counters[N_FREE_PACKET] -= n_packet
     if empty:
         link_filled(

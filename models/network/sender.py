@@ -255,7 +255,7 @@ def receive_ack(packets, extra, nic, queue_pairs, node, flow_rows, counters, con
                 if counters[N_FLOW_ROW] >= flow_rows.shape[0]:  # more than ROWS_AT_ONCE, after very many losses
                     counters[FAULT], counters[FAULT_NODE] = FAULT_TOO_MANY_ROWS, pair
                     break
-                finish_message(record, messages, flow_rows, counters, pair, now_ps)
+                finish_message(record, messages, nic.ended, flow_rows, counters, pair, now_ps)
                 if constants[IS_NS3] and record.first_message < 0:
                     _end_pair(nic.control, record, pair)
         if constants[IS_LOSSY]:
@@ -336,7 +336,7 @@ def _time_out(nic: Nic, counters, constants, record, pair, now_ps):
 
 
 @step_kernel
-def finish_message(record, messages, flow_rows, counters, pair, now_ps):
+def finish_message(record, messages, ended, flow_rows, counters, pair, now_ps):
     """The queue pair's oldest message is fully acknowledged: write its row, free its place."""
     place = np.int64(record.first_message)
     message = messages[np.uint64(place)]
@@ -346,6 +346,8 @@ def finish_message(record, messages, flow_rows, counters, pair, now_ps):
     out[0], out[1], out[2] = message.flow_id, pair, message.size_bytes
     out[3], out[4], out[5], out[6] = message.posted_ps, now_ps, record.n_marked, message.tag
     out[7] = record.resent_bytes
+    last = ended[np.uint64(pair)]
+    last[0], last[1], last[2] = message.end_byte, now_ps, record.n_marked
     record.n_marked, record.resent_bytes = 0, 0
     record.first_message = message.next
     if message.next < 0:

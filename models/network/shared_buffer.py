@@ -12,7 +12,7 @@ import numpy as np
 from models.network.state import HAS_PFC, IS_NS3, RESERVE_BYTES, RESUME_OFFSET_BYTES
 from pdes.engine.jit import step_kernel
 
-DROPPED, ADMITTED, MUST_PAUSE = range(3)  # what admit returns
+DROPPED, ADMITTED, MUST_PAUSE, UNSURE = range(4)  # what admit returns; UNSURE: see is_unsure
 LOW_32 = (1 << 32) - 1
 ALPHA_BITS = 10
 
@@ -39,12 +39,23 @@ def fits_in_any_case(switch, inlet, held, constants, size_bytes):
     added = after - max(0, before)
     switch.shared_bytes += added
     limit_bytes = threshold_bytes(switch, inlet, constants)
-    is_sure = switch.shared_bytes <= switch.pool_bytes and after < limit_bytes
+    is_sure = switch.shared_bytes <= switch.limit_bytes and after < limit_bytes
     if not is_sure or (constants[IS_NS3] and size_bytes > limit_bytes):
         switch.shared_bytes -= added
         return False
     held.held_bytes += size_bytes
     return True
+
+
+@step_kernel
+def is_unsure(switch, held, constants, size_bytes):
+    """Whether what becomes of a packet, which by exact books may not fit, depends on frozen ports, or matters to them.
+
+    The books hold the most that frozen ports may have of the pool (`room`), so what fits by them fits in any case.
+    """
+    before = held.held_bytes - constants[RESERVE_BYTES]
+    added = max(0, before + size_bytes) - max(0, before)
+    return switch.n_wet > 0 or switch.shared_bytes + added > switch.limit_bytes
 
 
 @step_kernel

@@ -223,8 +223,8 @@ def words_needed(fabric: Fabric, nic: Nic, numbering: Numbering, n_queue):
 
 
 @loop_kernel
-def store(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, numbering: Numbering, out):
-    """Write this rank's blocks, in order; how many words. The members are numbered."""
+def store_ends(fabric: Fabric, nic: Nic, hidden: Hidden, numbering: Numbering, out):
+    """Write this rank's blocks of queue pairs alone, in order; how many words. The members are numbered."""
     at, body = np.int64(0), HEADER_WORDS
     for row in range(numbering.pairs.size):
         pair = numbering.pairs[row]
@@ -234,6 +234,13 @@ def store(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, numbering:
         pair = numbering.pairs[row]
         if hidden.here[np.uint64(_node_of_receiver(fabric, nic, hidden, pair))]:
             at = _head(out, RECEIVER, row, at, store_receiver(nic, numbering, row, out, at + body))
+    return at
+
+
+@loop_kernel
+def store(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, numbering: Numbering, out):
+    """Write this rank's blocks, in order; how many words. The members are numbered."""
+    at, body = np.int64(store_ends(fabric, nic, hidden, numbering, out)), HEADER_WORDS
     for row in range(numbering.ports.size):
         port = numbering.ports[row]
         if hidden.here[np.uint64(hidden.port_src[np.uint64(port)])]:

@@ -105,7 +105,8 @@ PACKET = record(
     ]
 )
 # marked: CE on data, its echo on an ACK; last: ends a message; frame: PFC, pause if `sequence` is 1, resume if 0
-FLAG_ACK, FLAG_MARKED, FLAG_LAST, FLAG_NACK, FLAG_CNP, FLAG_FRAME = 1, 2, 4, 8, 16, 32
+# ghost: stands for what ends a message that was not sent packet by packet (`ghosts`)
+FLAG_ACK, FLAG_MARKED, FLAG_LAST, FLAG_NACK, FLAG_CNP, FLAG_FRAME, FLAG_GHOST = 1, 2, 4, 8, 16, 32, 64
 
 # What a packet carries beyond, one row of int64 in Fabric.extra: as many columns as the run needs.
 EXTRA_SENT_PS = 0  # when the NIC started it
@@ -198,8 +199,10 @@ MESSAGE = record(
     N_RTT_ROW,
     N_FROZEN_PORT,  # fast-forwarding: ports that are frozen
     N_INTERRUPT,  # queue pairs that have met frozen ports in this round
+    N_POSTED,  # messages
     N_STOPPED,  # nodes set aside until the round ends
-) = range(20)
+    N_CROWDED,  # switches that stopped because a packet came in which frozen ports have a say, see `room`
+) = range(22)
 N_COUNTER = 24
 
 # Scalars that do not, in `constants` (int64[N_CONSTANT]).
@@ -319,6 +322,8 @@ class Nic(NamedTuple):
     ns3_ports: np.ndarray  # NS3_PORT[n_port], or of one row without ns-3 mode
     ns3_listed: np.ndarray  # int32[n_qp]  ns-3's list of queue pairs of each port, from NIC_PORT.first_pair on
     acked_ps: np.ndarray  # int64[n_qp]  when something new was acknowledged last
+    delivered_ps: np.ndarray  # int64[n_qp]  when its last message came across, at the receiver's rank
+    ended: np.ndarray  # int64[n_qp, 3]  its last message that was acknowledged: its end byte, when, marked packets
     frozen_port: np.ndarray  # uint8[n_port]  1: its network partition is frozen, on any rank; 2: watched
     interrupted: np.ndarray  # int32[n_qp]  queue pairs that have met frozen ports in this round
     interrupt_ps: np.ndarray  # int64[n_qp]  and when first, else NEVER

@@ -53,7 +53,7 @@ def ahead(time_ps, base_ps):
 
 
 @step_kernel
-def _stamping_port(fabric: Fabric, nic: Nic, pair, hop):
+def stamping_port(fabric: Fabric, nic: Nic, pair, hop):
     """The port whose telemetry is a packet's hop-th."""
     return np.int64(fabric.path_port[np.uint64(nic.queue_pairs[np.uint64(pair)].data_path + 1 + hop)])
 
@@ -68,12 +68,12 @@ def _path_id(fabric: Fabric, nic: Nic, pair, n_hop):
     """What n_hop stamps make of a packet's path id."""
     path_id = np.int64(0)
     for k in range(n_hop):
-        path_id = (path_id * PATH_ID_FACTOR + _stamping_port(fabric, nic, pair, k) + 1) & PATH_ID_MASK
+        path_id = (path_id * PATH_ID_FACTOR + stamping_port(fabric, nic, pair, k) + 1) & PATH_ID_MASK
     return path_id
 
 
 @step_kernel
-def _n_hop_of(fabric: Fabric, nic: Nic, pair):
+def n_hop_of(fabric: Fabric, nic: Nic, pair):
     """Switches on a queue pair's data path."""
     row, n = np.int64(nic.queue_pairs[np.uint64(pair)].data_path) + 1, 0
     while fabric.path_port[np.uint64(row + n)] >= 0:
@@ -105,7 +105,7 @@ def store_packet(fabric: Fabric, nic: Nic, numbering: Numbering, packet, where, 
         out[at + EXTRA_N_HOP] = words[EXTRA_N_HOP] & N_HOP_MASK
         for k in range(n_hop):
             i = EXTRA_HOPS + k * WORDS_PER_HOP
-            port = _stamping_port(fabric, nic, pair, k)
+            port = stamping_port(fabric, nic, pair, k)
             out[at + i] = words[i] - numbering.base_ps[0]
             out[at + i + 1] = words[i + 1] - _sent(numbering, port)
             out[at + i + 2], out[at + i + 3] = words[i + 2], words[i + 3]
@@ -140,14 +140,14 @@ def load_packet(fabric: Fabric, nic: Nic, numbering: Numbering, words, at):
         for k in range(n_hop):
             i = EXTRA_HOPS + k * WORDS_PER_HOP
             extra[i] += numbering.base_ps[0]
-            extra[i + 1] += _sent(numbering, _stamping_port(fabric, nic, pair, k))
+            extra[i + 1] += _sent(numbering, stamping_port(fabric, nic, pair, k))
     return packet, where, at + extra.size
 
 
 @step_kernel
 def _store_control(fabric: Fabric, nic: Nic, numbering: Numbering, row, out, at):
     pair, base_byte, base_ps = numbering.pairs[row], numbering.base_byte[row], numbering.base_ps[0]
-    words, n_hop = nic.control[np.uint64(pair)], _n_hop_of(fabric, nic, pair)
+    words, n_hop = nic.control[np.uint64(pair)], n_hop_of(fabric, nic, pair)
     for k in range(words.size):
         kind, word = numbering.word_kind[k], words[k]
         if kind != RAW and word == 0:
@@ -159,7 +159,7 @@ def _store_control(fabric: Fabric, nic: Nic, numbering: Numbering, row, out, at)
         elif kind == HOP_COUNT:
             hop = numbering.word_hop[k]
             if hop < n_hop:
-                word -= _sent(numbering, _stamping_port(fabric, nic, pair, hop))
+                word -= _sent(numbering, stamping_port(fabric, nic, pair, hop))
         elif kind == PATH:
             word = 1 if word == _path_id(fabric, nic, pair, n_hop) else 2
         out[at + k] = word
@@ -169,7 +169,7 @@ def _store_control(fabric: Fabric, nic: Nic, numbering: Numbering, row, out, at)
 @step_kernel
 def _load_control(fabric: Fabric, nic: Nic, numbering: Numbering, row, words, at):
     pair, base_byte, base_ps = numbering.pairs[row], numbering.base_byte[row], numbering.base_ps[0]
-    out, n_hop = nic.control[np.uint64(pair)], _n_hop_of(fabric, nic, pair)
+    out, n_hop = nic.control[np.uint64(pair)], n_hop_of(fabric, nic, pair)
     for k in range(out.size):
         kind, word = numbering.word_kind[k], words[at + k]
         if kind != RAW and word == UNSET:
@@ -181,7 +181,7 @@ def _load_control(fabric: Fabric, nic: Nic, numbering: Numbering, row, words, at
         elif kind == HOP_COUNT:
             hop = numbering.word_hop[k]
             if hop < n_hop:
-                word += _sent(numbering, _stamping_port(fabric, nic, pair, hop))
+                word += _sent(numbering, stamping_port(fabric, nic, pair, hop))
         elif kind == PATH:
             word = _path_id(fabric, nic, pair, n_hop)
         out[k] = word

@@ -37,6 +37,7 @@ EGRESS = record(
         ("paused_since_ps", np.int64),  # of any queue
         ("paused_ps", np.int64),  # total time with any queue paused
         ("n_pause", np.int64),  # pause frames received
+        ("earlier_max_bytes", np.int64),  # longest queue before MANAGED_PORT.max_queued_bytes began anew, see `room`
     ]
 )
 QUEUE = record([("head", np.int32), ("tail", np.int32), ("queued_bytes", np.int32), ("deficit_bytes", np.int32)])
@@ -65,6 +66,11 @@ SWITCH = record(
         ("pool_bytes", np.int64),  # buffer without reserves and headrooms; 2**62: unlimited
         ("shared_bytes", np.int64),  # in use of it
         ("n_pausing", np.int64),  # ingress queues that pause their senders
+        # what is frozen here (`room`):
+        ("frozen_bytes", np.int64),  # what it may yet take of the pool: part of shared_bytes
+        ("limit_bytes", np.int64),  # shared_bytes beyond would make a difference to it, at most pool_bytes
+        ("n_wet", np.int64),  # frozen network partitions that use the pool
+        ("interrupt_ps", np.int64),  # when a packet came that they have a say in, else NEVER
     ]
 )
 DROP_BUFFER, DROP_LOSS, DROP_LINK = range(3)  # columns of Buffers.drops

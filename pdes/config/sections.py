@@ -105,6 +105,7 @@ class OutputConfig(Table):
     """[output]. dir: relative to the folder in which the program runs. sample_interval_ps None: no time series.
 
     sample_limit_bytes: of all rows of the time series together, 8 bytes per value. rtt_of_flow: None: of no flow.
+    partitions: how many network partitions there are, and how many of them are frozen, over time.
     """
 
     dir: str = Field(default="results", min_length=1)
@@ -112,3 +113,4 @@ class OutputConfig(Table):
     sample: Annotated[list[str], BeforeValidator(_kinds)] = list(SAMPLE_KINDS)
     sample_limit_bytes: Size = quantity("64MB", "sample_limit")
     rtt_of_flow: Annotated[int, Field(ge=0)] | None = None
+    partitions: bool = False

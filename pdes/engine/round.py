@@ -70,8 +70,8 @@ class LookModel(RoundModel, Protocol):
         """Look at a round's end, when every event below horizon_ps has run on every rank, and none from there on.
 
         A logical process that stopped with INTERRUPTED has run less far. Every rank is called at the same instants,
-        and may talk to the others. Returns the instant of the next look, above horizon_ps, NEVER for none; or END_RUN,
-        on all ranks.
+        and may talk to the others. Returns the instant of the next look, above horizon_ps, or where some have run less
+        far above the first of them, NEVER for none; or END_RUN, on all ranks.
         """
         ...
 
@@ -167,5 +167,5 @@ def _look(model: LookModel, loop: np.ndarray) -> bool:
     horizon_ps = int(loop[HORIZON])
     loop[NEXT_LOOK] = model.look(horizon_ps)
     loop[LIMIT], loop[LEAST] = model.limit_ps, -1  # what is pending may have changed
-    assert loop[NEXT_LOOK] == END_RUN or loop[NEXT_LOOK] > horizon_ps
+    assert loop[NEXT_LOOK] == END_RUN or loop[NEXT_LOOK] > loop[NOW]
     return bool(loop[NEXT_LOOK] != END_RUN)

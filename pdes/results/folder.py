@@ -26,6 +26,7 @@ RESULT_FILES = (
     "samples_ports.parquet",
     "samples_flows.parquet",
     "rtt.parquet",
+    "partitions.parquet",
     "run.json",
     "result.json",
 )

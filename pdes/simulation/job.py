@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import time
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,7 @@ from pdes.simulation.shared_memo import SharedMemo, read_memo
 from pdes.wormhole.audit import Audit
 from pdes.wormhole.criterion import Choice
 from pdes.wormhole.memo_file import MemoFile
+from pdes.wormhole.partition_series import PartitionSeries
 
 NS_PER_S = 10**9
 HOSTS, PLAIN_ROUNDS, MANAGED_ROUNDS = "host.run_hosts", "rounds.run_rounds", "managed_rounds.run_managed_rounds"
@@ -134,6 +136,8 @@ class Run:
                 s.config.wormhole.memo_tolerance,
                 self._make_audit(),
             )
+        if self.model.fast_forward is not None and s.config.output.partitions:
+            self.model.fast_forward.series = PartitionSeries()
         self.memo: SharedMemo | None = None
         if s.config.wormhole.memo is not None:
             self.memo = SharedMemo(getattr(prepared, "memo", None), s, self.model, world)
@@ -276,6 +280,8 @@ class Run:
         last_ps = max(self.world.allgather(int(counters[LAST_EVENT_PS])))
         if self.is_deadlocked and self.watch is not None:
             last_ps = self.watch.found_ps
+        if fast is not None:
+            fast.settle(self.model.state)
         own = {
             "hops": int(counters[PACKET_HOPS]),
             "events": int(counters[EVENTS]),
@@ -283,9 +289,10 @@ class Run:
             "iteration_end_ps": work.iteration_end_ps,
             "n_flow_done": self.n_flow_done,
             "n_task_done": self.n_task_done,
-            "ports": self._port_columns(last_ps),
-            "skipped_hops": 0 if fast is None else fast.skipped(self.model.state).packet_hops,
-            "skipped_flow_ps": 0 if fast is None else fast.skipped(self.model.state).flow_ps,
+            "ports": port_columns(self.model.state, self.scenario.topology, self.model.rank_of_node, self.world.rank,
+                                  last_ps),
+            "skipped": Counter() if fast is None else Counter(fast.skipped.hops_by_cause),
+            "skipped_flow_ps": Counter() if fast is None else Counter(fast.skipped.flow_ps_by_cause),
             "flow_ps": self.flow_ps,
             "seconds": [float(self.loop[i]) / NS_PER_S for i in (COMPUTE_NS, WAIT_NS, EXCHANGE_NS)],
             "blocked": explain_blocked(self.model.state, self.scenario.topology, self.scenario.plan, self.world.rank,
@@ -296,7 +303,8 @@ class Run:
         return {
             "hops": sum(p["hops"] for p in parts),
             "events": sum(p["events"] for p in parts),
-            **{name: sum(p[name] for p in parts) for name in ("skipped_hops", "skipped_flow_ps", "flow_ps")},
+            **{name: sum((p[name] for p in parts), Counter()) for name in ("skipped", "skipped_flow_ps")},
+            "flow_ps": sum(p["flow_ps"] for p in parts),
             "timeouts": sum(p["timeouts"] for p in parts),
             "last_ps": last_ps,
             "iteration_end_ps": ends,
@@ -307,17 +315,8 @@ class Run:
             "blocked": [line for p in parts for line in p["blocked"]],
             "samples": {} if self.sampler is None else self.sampler.gather(),
             "rtt": self._gather_rtt(),
+            "partitions": {} if fast is None or fast.series is None else fast.series.columns(),
         }
-
-    def _port_columns(self, last_ps: int) -> dict[str, np.ndarray]:
-        """This rank's share of the ports table, with what was skipped."""
-        s, state = self.scenario, self.model.state
-        columns = port_columns(state, s.topology, self.model.rank_of_node, self.world.rank, last_ps)
-        if self.model.fast_forward is not None:
-            skipped = self.model.fast_forward.skipped(state)
-            columns["tx_bytes"] += skipped.port_bytes
-            columns["busy_ps"] += skipped.port_ps
-        return columns
 
     def _gather_rtt(self) -> dict[str, np.ndarray]:
         """The table of round-trip times on rank 0, {} elsewhere and if none are asked for."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from models.network.fast_forward import why_not
 from models.network.rtt_rows import MAX_RTT_ROWS
+from models.network.skipped import CAUSES
 from models.workload.iterations import relative_spread
 from pdes.engine.round import N_ROUND
 from pdes.results.fast_forward import Iterations, extrapolate, simulated_ps
@@ -54,7 +55,7 @@ def _result(job: Run, totals: dict[str, Any]) -> dict[str, Any]:
         "iteration_time_ps": iterations.time_ps if s.config.workload.kind == "training" else [],
         "simulated_time_ps": totals["last_ps"] + iterations.extrapolated_ps,
         "packet_hops": totals["hops"],
-        "skipped_packet_hops": totals["skipped_hops"],
+        "skipped_packet_hops": totals["skipped"].total(),
         "events": totals["events"],
         "flows": job.n_flow,
         "flows_finished": totals["n_flow_done"],
@@ -81,14 +82,17 @@ def _result(job: Run, totals: dict[str, Any]) -> dict[str, Any]:
 
 def _fast_forward_facts(job: Run, totals: dict[str, Any]) -> dict[str, Any]:
     """What was skipped, and how often something was decided."""
-    fast, all_hops = job.model.fast_forward, totals["hops"] + totals["skipped_hops"]
+    fast, hops, flow_ps = job.model.fast_forward, totals["skipped"], totals["skipped_flow_ps"]
     if fast is None:
         return {"why_not": why_not(job.scenario.parameters)}
     return {
-        "skipped_share": totals["skipped_hops"] / max(all_hops, 1),
-        "steady_share_of_flow_time": totals["skipped_flow_ps"] / max(totals["flow_ps"], 1),
+        "skipped_share": hops.total() / max(totals["hops"] + hops.total(), 1),
+        "skipped_packet_hops": {cause: hops[cause] for cause in CAUSES},
+        "steady_share_of_flow_time": flow_ps["steady"] / max(totals["flow_ps"], 1),
+        "skipped_share_of_flow_time": flow_ps.total() / max(totals["flow_ps"], 1),
         "criterion": fast.criterion,
         **asdict(fast.counters),
+        **({} if fast.memo is None else {"memo": fast.memo.facts()}),
         **({} if fast.audit is None else {"audit": fast.audit.facts()}),
     }
 
@@ -157,7 +161,7 @@ def write_results(job: Run, totals: dict[str, Any], seconds: tuple[float, float]
     node_names = {"node": list(s.topology.node_name), "peer": list(s.topology.node_name)}
     write_table(folder.work_path("ports.parquet"), "ports", [totals["ports"]], node_names)
     series = {f"samples_{kind}": table for kind, table in totals["samples"].items()}
-    series |= {"rtt": totals["rtt"]} if totals["rtt"] else {}
+    series |= {name: totals[name] for name in ("rtt", "partitions") if totals[name]}
     for name, table in series.items():
         write_table(folder.work_path(f"{name}.parquet"), name, [table])
     result, facts = _result(job, totals), _run_facts(job, totals, *seconds)

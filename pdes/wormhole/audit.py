@@ -46,7 +46,7 @@ class Audit:
 
     def __init__(self, share: float, seed: int, packet_bytes: int) -> None:
         """share: 0..1, of all skips. packet_bytes: payload of a full packet."""
-        self.share, self._seed, self._packet_bytes = share, seed, packet_bytes
+        self.share, self.seed, self._packet_bytes = share, seed, packet_bytes
         self.running: dict[int, Audited] = {}  # by label
         self.n_skip = 0  # that could start, drawn or not
         self._errors: list[Errors] = []
@@ -58,7 +58,7 @@ class Audit:
 
     def takes(self, plan: "Freeze", label: int, version: int, rows: np.ndarray) -> bool:
         """Whether a skip that could start now is drawn; if so it is followed. rows: samples of all flows, ascending."""
-        drawn = uniform_plain(self._seed, self.n_skip, PURPOSE_AUDIT, 0) < self.share
+        drawn = uniform_plain(self.seed, self.n_skip, PURPOSE_AUDIT, 0) < self.share
         self.n_skip += 1
         if drawn:
             first = _rows_of(plan.pairs, rows)

@@ -4,6 +4,7 @@ Knows resources (ports) and activities (flows) by number alone. The model sample
 """
 
 from bisect import bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +19,7 @@ from pdes.wormhole.partitions import canonical, make_partitions
 from pdes.wormhole.steady import Verdict
 from pdes.wormhole.survey import (
     IS_CALM,
+    IS_FOLLOWED,
     MAX_INTERVAL,
     N_FRESH,
     N_JUDGED,
@@ -51,6 +53,8 @@ class Counters:
     """What happened, for the results."""
 
     freezes: int = 0
+    refused: int = 0
+    flow_freezes: int = 0  # of each flow, also where a state was taken over
     thaws_planned: int = 0
     thaws_interrupted: int = 0
     looks: int = 0
@@ -74,6 +78,7 @@ class Controller:
         self._survey = make_survey(look_ps)
         self.criterion, self._settings = criterion, criterion.settings
         self._frozen = FrozenSet(n_flow, n_port)
+        self._n_active, self._is_followed = 0, False
         self.stranded: list[Replay] = []
         self._members = np.zeros(n_flow, np.int64)
         self.counters = Counters()
@@ -122,8 +127,13 @@ class Controller:
         self._let_go([freeze for freeze, _ in found])
         return found
 
-    def decide(self, now_ps: int, rows: np.ndarray) -> list[Freeze]:
-        """What is to be frozen now. rows: a sample of every active flow that is not frozen, ascending."""
+    def decide(
+        self, now_ps: int, rows: np.ndarray, allows: Callable[[list[Freeze], int], list[bool]] | None = None
+    ) -> list[Freeze]:
+        """What is to be frozen now. rows: a sample of every active flow that is not frozen, ascending.
+
+        allows: which of some freezes that may begin now the model can bear.
+        """
         self.counters.looks += 1
         self._fresh, s, version = [], self._survey, self._partitions.version
         is_led, is_audited = bool(self.memo and self.memo.running), bool(self.audit and self.audit.running)
@@ -133,8 +143,9 @@ class Controller:
         if self.audit is not None:
             self.audit.look(now_ps, rows, version)
         found = s.found.tolist()
+        self._is_followed, self._n_active = bool(found[IS_FOLLOWED]), len(rows) + self._frozen.n_flow
         self._pace(now_ps, bool(found[IS_CALM]), found[SOON_PS])
-        new = self._skip_steady(now_ps, rows, found[N_JUDGED]) if found[N_JUDGED] else []
+        new = self._skip_steady(now_ps, rows, found[N_JUDGED], allows) if found[N_JUDGED] else []
         if found[N_FRESH]:
             may = s.fresh[: found[N_FRESH]]
             self._find_fresh(rows[may], s.label[may])
@@ -142,13 +153,21 @@ class Controller:
                 ask(s, f.label, f.version, f.rows)
         return new
 
+    def census(self, now_ps: int) -> tuple[int, ...]:
+        """A row of `partition_series`, when a look is over."""
+        n_partition = int(self._partitions.n_partition[0]) if self._is_followed else -1
+        n_steady, n_replayed = self._frozen.census()
+        return now_ps, n_partition, n_steady, n_replayed, self._n_active, self._frozen.n_flow
+
     @property
     def _worth(self) -> tuple[float, float]:
         """For how many intervals messages must go on: to be skipped; for the memo, -1: there is none."""
         n_look = self._settings.looks_ahead + self._settings.least_looks
         return float(n_look), -1.0 if self.memo is None else float(LEAST_REPLAY)
 
-    def _skip_steady(self, now_ps: int, rows: np.ndarray, n_judged: int) -> list[Freeze]:
+    def _skip_steady(
+        self, now_ps: int, rows: np.ndarray, n_judged: int, allows: Callable[[list[Freeze], int], list[bool]] | None
+    ) -> list[Freeze]:
         """Freeze network partitions that are steady."""
         s = self._survey
         if n_judged < len(rows):
@@ -164,10 +183,15 @@ class Controller:
         if self.audit is not None:
             steady = [label for label in steady if label not in self.audit.running]
         planned = [(label, freeze) for label in steady if (freeze := self._plan(now_ps, label, rows, verdict))]
+        if allows is not None and planned:
+            may = allows([freeze for _, freeze in planned], now_ps)
+            self.counters.refused += len(may) - sum(may)
+            planned = [plan for plan, is_allowed in zip(planned, may, strict=True) if is_allowed]
         new = [freeze for label, freeze in planned if not self._is_drawn(label, freeze, rows)]
         if new:
             self._frozen.hold(new)
             self.counters.freezes += len(new)
+            self.counters.flow_freezes += sum(len(freeze.pairs) for freeze in new)
         return new
 
     def _is_drawn(self, label: int, freeze: Freeze, rows: np.ndarray) -> bool:
@@ -195,12 +219,15 @@ class Controller:
         """Network partitions that want a key, found by the last `decide`."""
         return self._fresh
 
-    def keyed(self, now_ps: int, keys: list[tuple[bytes, int]]) -> list[Replay]:
-        """Of those that wanted a key, what need not be simulated. keys: and how many random numbers were drawn."""
+    def keyed(self, now_ps: int, keys: list[tuple[bytes, int, np.ndarray]]) -> list[Replay]:
+        """Of those that wanted a key, what need not be simulated.
+
+        keys: with each how many random numbers were drawn, and what the ports have sent.
+        """
         assert self.memo is not None
         new = []
-        for f, (key, n_draw) in zip(self._fresh, keys, strict=True):
-            replay = self.memo.begin(key, f.label, f.version, f.pairs, f.ports, now_ps, f.rows, n_draw)
+        for f, (key, n_draw, sent) in zip(self._fresh, keys, strict=True):
+            replay = self.memo.begin(key, f.label, f.version, f.pairs, f.ports, now_ps, f.rows, n_draw, sent)
             if replay is not None and (replay.entry is None or replay.end_ps <= self._until_ps(now_ps)):
                 new.append(replay)
         self._frozen.hold(new)
@@ -268,6 +295,7 @@ class Controller:
         self._frozen.drop([replay for replay, _ in over])
         frozen = [freeze for _, freeze in over if freeze is not None]
         self._frozen.hold(frozen)
+        self.counters.flow_freezes += sum(len(freeze.pairs) for freeze in frozen)
         if len(frozen) < len(over):
             self.criterion.thawed(joined([replay.pairs for replay, freeze in over if freeze is None]), 0)
         if frozen:

@@ -53,6 +53,7 @@ class FrozenSet:
     def __init__(self, n_flow: int, n_port: int) -> None:
         self.is_frozen = np.zeros(n_flow, np.bool_)
         self.of_port = np.full(n_port, -1, np.int64)  # number of what a port is frozen in, -1: it is not
+        self.n_flow = 0  # that are frozen
         self._frozen: dict[int, Freeze | Replay] = {}
         self._n = 0
         self._freeze_ends: list[tuple[int, int]] = []  # heaps of (planned end, number); some are not frozen any more
@@ -64,6 +65,11 @@ class FrozenSet:
     def at(self, port: int) -> Freeze | Replay | None:
         """What a port is frozen in."""
         return self._frozen.get(int(self.of_port[port]))
+
+    def census(self) -> tuple[int, int]:
+        """How many freezes, and how many replays. It visits them all: for who asks for a series."""
+        n_steady = sum(isinstance(freeze, Freeze) for freeze in self._frozen.values())
+        return n_steady, len(self._frozen) - n_steady
 
     @property
     def first_end_ps(self) -> int:
@@ -99,6 +105,7 @@ class FrozenSet:
                 heap = self._freeze_ends if isinstance(freeze, Freeze) else self._replay_ends
                 heappush(heap, (freeze.end_ps, self._n))
             self._n += 1
+            self.n_flow += len(freeze.pairs)
         if new:
             self.is_frozen[joined([freeze.pairs for freeze in new])] = True
 
@@ -108,6 +115,7 @@ class FrozenSet:
             number = int(self.of_port[freeze.ports[0]])
             assert self._frozen[number] is freeze
             del self._frozen[number]
+            self.n_flow -= len(freeze.pairs)
         if old:
             self.is_frozen[joined([freeze.pairs for freeze in old])] = False
             self.of_port[joined([freeze.ports for freeze in old])] = -1

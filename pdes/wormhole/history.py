@@ -18,8 +18,10 @@ import numpy as np
     MARKED,
     MESSAGE_BEGIN,  # its first byte
     POSTED_PS,  # when it was posted
-) = range(13)
-N_COLUMN = 13
+    IS_WHOLE,  # 1: one message is in flight, and nothing is to be sent again
+    ID,  # the message's
+) = range(15)
+N_COLUMN = 15
 
 
 def goes_on(

@@ -12,7 +12,7 @@ has the whole state at the end, so that nothing is estimated.
 """
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
@@ -20,12 +20,13 @@ from pdes.engine.time_index import NEVER
 from pdes.wormhole import history as h
 
 BITS_PER_BYTE, PS_PER_S = 8, 10**12
+WORD_BYTES = 8
 GUARD_PACKETS = 8  # of a leader's message that are still to be sent when its followers are let go
 
 
 @dataclass(frozen=True)
 class Entry:
-    """What an episode came to. Arrays have one element per flow, in the order of ids."""
+    """What an episode came to. Arrays have one element per flow (or port), in the order of ids."""
 
     duration_ps: int
     since_posted_ps: int  # from its last message's posting to its end
@@ -35,6 +36,7 @@ class Entry:
     done_in: np.ndarray  # bytes of each message acknowledged at its end
     sent_in: np.ndarray  # and sent
     marked: np.ndarray
+    port_bytes: np.ndarray  # that each port has sent on the way
     n_draw: int  # random numbers drawn on the way
     progress: tuple[int, int, np.ndarray, np.ndarray, np.ndarray] | None  # it ended steady: see `Freeze`
 
@@ -49,6 +51,7 @@ class Replay:
     rows: np.ndarray  # its flows' samples then
     end_ps: int  # NEVER while its leader runs
     entry: Entry | None = None
+    cause: str = "follower"  # or "memo", "memo_file": where its entry comes from
 
     @property
     def left_bytes(self) -> np.ndarray:
@@ -86,16 +89,19 @@ class Episode:
     begin_ps: int
     rows: np.ndarray  # its flows' samples at the beginning
     n_draw: int
+    sent: np.ndarray  # bytes that its ports had sent
     followers: list[Replay] = field(default_factory=list)
     check_ps: int = NEVER  # its messages cannot end before
 
-    def entry(self, now_ps: int, rows: np.ndarray, words: np.ndarray, n_draw: int, progress: tuple | None) -> Entry:
+    def entry(
+        self, now_ps: int, rows: np.ndarray, words: np.ndarray, n_draw: int, sent: np.ndarray, progress: tuple | None
+    ) -> Entry:  # fmt: skip
         """What it has come to, from its flows' samples now."""
         moved = rows - self.rows
         return Entry(
             now_ps - self.begin_ps, now_ps - int(rows[:, h.POSTED_PS].max()), words, moved[:, h.DONE], moved[:, h.SENT],
             rows[:, h.DONE] - rows[:, h.MESSAGE_BEGIN], rows[:, h.SENT] - rows[:, h.MESSAGE_BEGIN],
-            moved[:, h.MARKED], n_draw - self.n_draw, progress,
+            moved[:, h.MARKED], sent - self.sent, n_draw - self.n_draw, progress,
         )  # fmt: skip
 
 
@@ -137,6 +143,11 @@ class Memo:
         """Entries that this run has found."""
         return {key: entry for key, entry in self.entries.items() if self._read.get(key) is not entry}
 
+    def facts(self) -> dict[str, int]:
+        """For the results: what happened, and how large it is at the end."""
+        n_word = sum(len(entry.words) for entry in self.entries.values())
+        return asdict(self.counters) | {"entries": len(self.entries), "entries_bytes": WORD_BYTES * n_word}
+
     def is_fresh(self, label: int, version: int, rows: np.ndarray) -> bool:
         """Whether a network partition has not been keyed yet as it is, with these messages."""
         return self._keyed.get(label) != (version, *rows[:, h.MESSAGE_END].tolist())
@@ -147,9 +158,12 @@ class Memo:
 
     def begin(
         self, key: bytes, label: int, version: int, pairs: np.ndarray, ports: np.ndarray, now_ps: int, rows: np.ndarray,
-        n_draw: int,
+        n_draw: int, sent: np.ndarray,
     ) -> Replay | None:  # fmt: skip
-        """Key a network partition; what it becomes if it need not be simulated. rows: its flows' samples."""
+        """Key a network partition; what it becomes if it need not be simulated.
+
+        rows: its flows' samples. sent: bytes, by its ports.
+        """
         self._keyed[label] = (version, *rows[:, h.MESSAGE_END].tolist())
         left = rows[:, h.MESSAGE_END] - rows[:, h.SENT]
         replay = Replay(pairs, ports, now_ps, rows.copy(), NEVER)
@@ -163,6 +177,7 @@ class Memo:
                 self.counters.hits += 1
                 self.counters.hits_read += self._read.get(key) is entry
                 replay.entry, replay.end_ps = entry, end_ps
+                replay.cause = "memo_file" if self._read.get(key) is entry else "memo"
                 return replay
         for episode in self.running.values():
             leader_left = episode.rows[:, h.MESSAGE_END] - episode.rows[:, h.SENT] if episode.key == key else None
@@ -179,7 +194,7 @@ class Memo:
             self.counters.misses += 1
             self.counters.episodes += 1
             self.running[label] = Episode(
-                key, label, version, pairs, ports, now_ps, rows.copy(), n_draw, check_ps=check_ps
+                key, label, version, pairs, ports, now_ps, rows.copy(), n_draw, sent, check_ps=check_ps
             )
         return None
 

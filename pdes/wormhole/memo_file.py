@@ -27,11 +27,12 @@ from pdes.errors import ConfigError, SimError
 from pdes.units import shown
 from pdes.wormhole.memo import Entry
 
-MAGIC, VERSION = b"pdes-sim memo\r\n\x00", 1
+MAGIC, VERSION = b"pdes-sim memo\r\n\x00", 2
 HEADER = struct.Struct("<16sQQ32s")  # magic, version, bytes that follow, their sha256
 RECORD = struct.Struct("<QQ32s32s")  # packed bytes, words unpacked, identity, key
 NUMBERS = tuple(field.name for field in fields(Entry) if field.type is int)
-COLUMNS = tuple(field.name for field in fields(Entry) if field.type is np.ndarray and field.name != "words")
+OTHERS = ("words", "port_bytes")
+COLUMNS = tuple(field.name for field in fields(Entry) if field.type is np.ndarray and field.name not in OTHERS)
 WORD_BYTES = 8
 LOCK_SECONDS = 60.0
 KEY = "[wormhole] memo"
@@ -166,10 +167,11 @@ class MemoFile:
 
 
 def pack(identity: bytes, key: bytes, entry: Entry) -> bytes:
-    """An entry's record: how many flows and columns of steady progress there are, its numbers, its arrays."""
+    """An entry's record: how many flows, ports and columns of steady progress there are, its numbers, its arrays."""
     period_ps, n_period, *steady = entry.progress or (0, 0)
-    facts = [len(entry.done_bytes), len(steady), period_ps, n_period, *(getattr(entry, name) for name in NUMBERS)]
-    parts = [facts, *(getattr(entry, name) for name in COLUMNS), *steady, entry.words]
+    sizes = [len(entry.done_bytes), len(entry.port_bytes), len(steady)]
+    facts = [*sizes, period_ps, n_period, *(getattr(entry, name) for name in NUMBERS)]
+    parts = [facts, *(getattr(entry, name) for name in COLUMNS), *steady, entry.port_bytes, entry.words]
     words = np.concatenate([np.asarray(part, "<i8") for part in parts])
     packed = zlib.compress(words.tobytes(), 1)
     return RECORD.pack(len(packed), len(words), identity, key) + packed
@@ -182,13 +184,15 @@ def unpack(record: bytes) -> Entry | None:
         content = stream.decompress(record[RECORD.size :], n_word * WORD_BYTES + 1)
     except (zlib.error, OverflowError):
         return None
-    n_fact = 4 + len(NUMBERS)
+    n_fact = 5 + len(NUMBERS)
     if not stream.eof or stream.unused_data or len(content) != n_word * WORD_BYTES or n_word < n_fact:
         return None
     words = np.frombuffer(content, "<i8").astype(np.int64)
-    n_pair, n_steady, period_ps, n_period, *numbers = words[:n_fact].tolist()
+    n_pair, n_port, n_steady, period_ps, n_period, *numbers = words[:n_fact].tolist()
     n_column = len(COLUMNS) + n_steady
-    if not 0 < n_pair <= n_word or n_steady not in (0, 3) or n_word < n_fact + n_column * n_pair:
+    if not (0 < n_pair <= n_word and 0 < n_port <= n_word) or n_steady not in (0, 3):
+        return None
+    if n_word < n_fact + n_column * n_pair + n_port:
         return None
     columns = words[n_fact : n_fact + n_column * n_pair].reshape(n_column, n_pair)
     found: dict[str, Any] = dict(zip(NUMBERS, numbers, strict=True)) | dict(zip(COLUMNS, columns, strict=False))
@@ -197,7 +201,8 @@ def unpack(record: bytes) -> Entry | None:
     if found["duration_ps"] < 0 or (n_steady and not is_steady):
         return None
     progress = (period_ps, n_period, packets, done_ps, marked) if n_steady else None
-    return Entry(**found, words=words[n_fact + columns.size :], progress=progress)
+    port_bytes, rest = np.split(words[n_fact + columns.size :], [n_port])
+    return Entry(**found, port_bytes=port_bytes, words=rest, progress=progress)
 
 
 def _drop_oldest(records: Records, limit_bytes: int) -> None:

@@ -18,7 +18,7 @@ PATIENCE = 48  # intervals in which a network partition stays as it is before it
 MAX_INTERVAL = 32  # between two looks, in intervals
 
 # What `Survey.found` holds.
-N_JUDGED, N_FRESH, IS_CALM, SOON_PS = range(4)
+N_JUDGED, N_FRESH, IS_CALM, SOON_PS, IS_FOLLOWED = range(5)
 
 
 class Survey(NamedTuple):
@@ -39,7 +39,7 @@ class Survey(NamedTuple):
     judged: np.ndarray  # int64[n_flow]  rows of flows that are to be judged
     group: np.ndarray  # int64[n_flow, 2]  and their labels and versions
     fresh: np.ndarray  # int64[n_flow]  rows of network partitions that may want keys
-    found: np.ndarray  # int64[4]
+    found: np.ndarray  # int64[5]
     least_ps: np.ndarray  # float64[n_flow]  by label: scratch of `steady_labels`, inf between calls
 
 
@@ -53,7 +53,7 @@ def make_survey(look_ps: np.ndarray) -> Survey:
     return Survey(
         np.zeros((2, n_flow), np.int64), np.zeros(1, np.int64), look_ps.astype(np.int64), rows(), rows(), rows(),
         rows(-1), rows(-1), rows(), rows(), rows(), rows(), rows(), np.zeros((n_flow, 2), np.int64), rows(),
-        np.zeros(4, np.int64), np.full(n_flow, np.inf),
+        np.zeros(5, np.int64), np.full(n_flow, np.inf),
     )  # fmt: skip
 
 
@@ -153,7 +153,8 @@ def survey(partitions: Partitions, s: Survey, rows, is_frozen, now_ps, n_long, n
         is_any_long |= _lasts(rows[i], n_long * every_ps)
         is_any_kept |= has_memo and _lasts(rows[i], n_memo * every_ps)
     found[N_JUDGED], found[N_FRESH], found[IS_CALM], found[SOON_PS] = 0, 0, rows.shape[0] == 0, NEVER
-    if not (is_any_long or is_any_kept):
+    found[IS_FOLLOWED] = is_any_long or is_any_kept
+    if not found[IS_FOLLOWED]:
         return
     _follow(partitions, s, rows, is_frozen)
     _describe(partitions, s, rows, n_long, n_memo)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-FILES = ("result.json", "flows.parquet", "ports.parquet")
+FILES = ("result.json", "flows.parquet", "ports.parquet", "partitions.parquet")
 CONFIG = """\
 [topology]
 kind = "fat-tree"
@@ -20,6 +20,8 @@ file = "flows.csv"
 delay_threshold = "1us"
 [wormhole]
 mode = "steady"
+[output]
+partitions = true
 """
 FLOWS = [(0, 5, 40_000_000, 0), (9, 5, 40_000_000, 0), (2, 14, 45_000_000, 0), (12, 3, 3_000_000, 300_000_000)]
 

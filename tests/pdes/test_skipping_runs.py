@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
@@ -39,7 +40,8 @@ gpus = [8, 0]
 start = "300.123us"
 """
 TABLES = ("flows", "tasks")
-CONTROLS = ("dctcp", "dcqcn", "timely", "swift", "nscc")
+MY_CC = Path(__file__).resolve().parents[2] / "examples" / "my_cc.py"
+CONTROLS = ("dctcp", "dcqcn", "timely", "swift", "nscc", f"{MY_CC}:Aimd")
 
 
 def run(tmp_path: Path, name: str, control: str, comer: str, *sets: str) -> dict:
@@ -54,6 +56,8 @@ def test_rings_that_repeat_are_skipped_without_a_trace(tmp_path: Path, control: 
     fast = run(tmp_path, "fast", control, "", "wormhole.mode=steady")
     assert fast["packet_hops"] + fast["skipped_packet_hops"] == full["packet_hops"]
     assert fast["packet_hops"] < full["packet_hops"] / 4
+    causes = {"steady": fast["skipped_packet_hops"], "memo": 0, "memo_file": 0, "follower": 0}
+    assert fast["fast_forward"]["skipped_packet_hops"] == causes and "memo" not in fast["fast_forward"]
     for name in TABLES:
         one, other = ((tmp_path / run_name / f"{name}.parquet").read_bytes() for run_name in ("full", "fast"))
         assert one == other, name
@@ -77,5 +81,65 @@ def test_a_ring_follows_its_like(tmp_path: Path, control: str) -> None:
     alone = run(tmp_path, "alone", control, "", "wormhole.mode=steady")
     together = run(tmp_path, "together", control, "", "wormhole.mode=full")
     assert together["packet_hops"] < 0.8 * alone["packet_hops"]
+    facts, causes = together["fast_forward"], together["fast_forward"]["skipped_packet_hops"]
+    assert causes["follower"] > 0 and causes["steady"] > 0 and causes["memo_file"] == 0
+    assert sum(causes.values()) == together["skipped_packet_hops"]
+    assert facts["memo"]["followed"] > 0 and facts["memo"]["entries"] > 0 and facts["memo"]["entries_bytes"] > 0
+    assert 0 < facts["steady_share_of_flow_time"] < facts["skipped_share_of_flow_time"] < 1
     flows = [pq.read_table(tmp_path / name / "flows.parquet") for name in ("alone", "together")]
     assert flows[0] == flows[1]
+
+
+TRAINING = """\
+[simulation]
+iterations = 2
+[topology]
+kind = "roft"
+gpus = 32
+gpus_per_server = 4
+[network]
+congestion_control = "{control}"
+[workload]
+kind = "training"
+microbatch = 1
+[workload.model]
+layers = 4
+hidden = 1024
+vocabulary = 8192
+sequence = 512
+[workload.parallel]
+tp = 4
+dp = 4
+pp = 2
+"""
+
+
+@pytest.mark.parametrize("control", ["hpcc", "dctcp", "timely", "swift"])
+def test_the_memo_leaves_no_trace(tmp_path: Path, control: str) -> None:
+    """Pipeline and data parallelism take turns on the same ports: HPCC finds what these have sent meanwhile."""
+    config, results = tmp_path / "config.toml", {}
+    config.write_text(TRAINING.format(control=control))
+    for mode in ("off", "memo"):
+        pdes.simulate(load_config(config, [f"wormhole.mode={mode}", f'output.dir="{tmp_path / mode}"']))
+        results[mode] = json.loads((tmp_path / mode / "result.json").read_text())
+    assert results["memo"]["packet_hops"] < results["off"]["packet_hops"] / 2
+    for name in ("flows", "tasks", "ports"):
+        full, fast = (pq.read_table(tmp_path / mode / f"{name}.parquet") for mode in ("off", "memo"))
+        differ = [column for column in full.column_names if not full[column].equals(fast[column])]
+        assert set(differ) <= {"max_queue_bytes", "ecn_marks"} if name == "ports" else not differ, differ
+
+
+def test_partitions_over_time_are_written_if_asked_for(tmp_path: Path) -> None:
+    fast = run(tmp_path, "fast", "dctcp", "", "wormhole.mode=full", "output.partitions=true")
+    read = pq.read_table(tmp_path / "fast" / "partitions.parquet")
+    table = {name: read[name].to_numpy() for name in read.column_names}
+    assert len(table["time_ps"]) == fast["fast_forward"]["looks"] and (np.diff(table["time_ps"]) > 0).all()
+    known = ~np.isnan(table["partitions"])
+    assert np.nanmax(table["partitions"]) == 2 == fast["fast_forward"]["partitions"]  # the two rings
+    assert (table["steady"] + table["replayed"])[known].max() == 2 and table["replayed"].max() == 1
+    assert table["flows"].max() == 8 and (table["flows_frozen"] <= table["flows"]).all()
+    assert ((table["flows_frozen"] > 0) == (table["steady"] + table["replayed"] > 0)).all()
+    without = run(tmp_path, "without", "dctcp", "", "wormhole.mode=full")
+    assert without == fast and not (tmp_path / "without" / "partitions.parquet").exists()
+    run(tmp_path, "fast", "dctcp", "", "wormhole.mode=off", "output.partitions=true")
+    assert not (tmp_path / "fast" / "partitions.parquet").exists()

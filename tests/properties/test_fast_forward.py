@@ -55,7 +55,7 @@ def flow_lists(draw: st.DrawFn, n_host: int) -> list[Flow]:
 
 
 def assert_in_order(outcome: Outcome, flows: list[Flow]) -> None:
-    """Whole, conserved, in the order of each queue pair, and nothing sooner than on an idle network, but for rounding."""
+    """Whole, conserved, in the order of each queue pair, and nothing sooner than on an idle network, to rounding."""
     s, rows, state = outcome.scenario, outcome.rows, outcome.model.state
     assert rows[:, 0].tolist() == list(range(len(flows)))
     assert rows[:, 2].tolist() == [size for _, _, size, _, _ in flows]
@@ -85,7 +85,7 @@ def test_fast_forwarding_conserves_everything_and_is_hardly_off(data):
     fast, plain = run(tables, flows), run(tables | {"wormhole": {"mode": "off"}}, flows)
     assert_in_order(fast, flows)
     assert fast.model.fast_forward is not None
-    skipped = fast.model.fast_forward.skipped(fast.model.state)
+    skipped = fast.model.fast_forward.skipped
     simulated, whole = (int(outcome.model.state.fabric.counters[PACKET_HOPS]) for outcome in (fast, plain))
     # What a network partition that follows another has on its wires is counted as if it had begun there.
     assert abs(simulated + skipped.packet_hops - whole) <= (50 if tables["wormhole"]["mode"] == "full" else 0)

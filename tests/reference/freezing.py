@@ -13,10 +13,11 @@ import numpy as np
 
 from models.congestion.law import find_law
 from models.network.build import has_pfc, is_managed
-from models.network.fast_forward import FastForward, make_fast_forward, path_ports
+from models.network.fast_forward import FastForward, make_fast_forward
 from models.network.model import NetworkModel
 from models.network.parameters import NetworkParameters
 from models.network.progress import IS_PLAIN, MESSAGE_END, NEXT_BYTE, PAIR
+from models.network.room import Room
 from models.network.state import SLOT_PS
 from models.network.verify import verify_network
 from models.topology.base_rtt import path_base_rtt
@@ -72,7 +73,8 @@ class Double:
     def ways(self, pair: int) -> set[int]:
         """The ports of a queue pair's packets and ACKs; with PFC those back, too, as pauses go there."""
         path, record = self.model.state.fabric.path_port, self.model.state.nic.queue_pairs[pair]
-        ports = np.concatenate([path_ports(path, int(record[name])) for name in ("data_path", "ack_path")])
+        first = [int(record[name]) for name in ("data_path", "ack_path")]
+        ports = np.concatenate([path[i : i + int(np.argmax(path[i:] < 0))].astype(np.int64) for i in first])
         back = self.case.topology.port_peer[ports] if has_pfc(self.case.parameters) else ports
         return set(ports.tolist()) | set(back.tolist())
 
@@ -100,7 +102,7 @@ class Double:
             yield rest, at_ps
         self.frozen = still
 
-    def decide(self, now_ps: int, rows: np.ndarray) -> list[Rest]:
+    def decide(self, now_ps: int, rows: np.ndarray, allows: Any = None) -> list[Rest]:
         self.next_look_ps = now_ps + self.every_ps
         new = self.choose(self, now_ps, rows)
         self.counters.freezes += len(new)
@@ -175,9 +177,11 @@ def run_double(
     def prepare(model: NetworkModel) -> None:
         double: Any = Double(case, model, every_ps, choose)
         model.fast_forward = kind(
-            case.topology, model.pairs, double, World(), here, words, law.float_words + words[1],
-            is_managed(case.parameters),
+            case.topology, model.pairs, double, World(), here, words, law.hop_count_words,
+            law.float_words + words[1], is_managed(case.parameters),
         )  # fmt: skip
+        if case.parameters.buffer is not None:
+            model.fast_forward.room = Room(case.topology, model.pairs, case.parameters, World(), here)
 
     check = _verify(case) if verify else None
     return case.run(threshold_ps, check, prepare=prepare, longest_round_ps=LONGEST_ROUND_PS)

@@ -122,21 +122,21 @@ def test_an_installed_package_may_bring_a_control(tmp_path, monkeypatch):
 
 CUT = "flow.rate_bps = max(p.min_rate_bps, int(flow.rate_bps * (1 - p.cut)))"
 FAULTS = [
-    ("if event.is_marked and", "if event.is_marked and and", r"line 19: invalid syntax"),
-    ("flow.rate_bps += ", "flow.rat_bps += ", r'line 18: flow.rat_bps does not exist. Did you mean "rate_bps"'),
-    ("event.is_marked and", "event.marked and", r'line 19: event.marked does not exist. Did you mean "is_marked"'),
-    ("p.cut)", "p.cutt)", r'line 21: p.cutt does not exist. Did you mean "cut"'),
+    ("if event.is_marked and", "if event.is_marked and and", r"line 20: invalid syntax"),
+    ("flow.rate_bps += ", "flow.rat_bps += ", r'line 19: flow.rat_bps does not exist. Did you mean "rate_bps"'),
+    ("event.is_marked and", "event.marked and", r'line 20: event.marked does not exist. Did you mean "is_marked"'),
+    ("p.cut)", "p.cutt)", r'line 22: p.cutt does not exist. Did you mean "cut"'),
     (
         "flow.cut_end = ",
         "flow.line_rate_bps = ",
-        r"line 20: flow.line_rate_bps is written. Handlers may write rate_bps",
+        r"line 21: flow.line_rate_bps is written. Handlers may write rate_bps",
     ),
-    ("flow.cut_end = ", "p.cut = ", r"line 20: p.cut is written. Parameters are constant"),
-    (CUT, "flow.rate_bps = rate", r"line 21: rate is not defined"),
-    (CUT, "return 5", r"line 21: on_ack returns a value. Handlers return nothing"),
-    (CUT, "import math", r"line 21: import inside a handler"),
+    ("flow.cut_end = ", "p.cut = ", r"line 21: p.cut is written. Parameters are constant"),
+    (CUT, "flow.rate_bps = rate", r"line 22: rate is not defined"),
+    (CUT, "return 5", r"line 22: on_ack returns a value. Handlers return nothing"),
+    (CUT, "import math", r"line 22: import inside a handler"),
     ("def on_ack(", "def on_ak(", r'has an unknown attribute "on_ak". Did you mean "on_ack"'),
-    ("(flow, event, p)", "(flow, event)", r"line 15: on_ack\(flow, event\). Three arguments"),
+    ("(flow, event, p)", "(flow, event)", r"line 16: on_ack\(flow, event\). Three arguments"),
     ('"cut_end": 0', '"cut_end": "x"', r"state \"cut_end\" starts as 'x'. Accepted: an int, a float, or a tuple"),
     ('"cut_end": 0', '"cut_end": [0]', r"state \"cut_end\" starts as \[0\]"),
     ('"cut_end": 0', '"rate_bps": 0', r"state 'rate_bps' is a field of every flow"),
@@ -150,11 +150,11 @@ FAULTS = [
     ("class Aimd:", "class Aimd(Nothing):", r"line 6: NameError: name 'Nothing' is not defined"),
 ]
 TYPE_FAULTS = [
-    (CUT, "flow.rate_bps = 'fast'", r"line 21: cannot be compiled: "),
-    (CUT, "flow.rate_bps = event.now_ps + 'x'", r"line 21: cannot be compiled: add\(int64, x\) is not supported"),
-    (CUT, "x = flow\n            x.rat_bps = 1", r'line 22: a record has no field "rat_bps"'),
-    (CUT, "x = [event.now_ps]\n            flow.rate_bps = x[0] + len(x)", r"line 21: .* it makes a list, an array"),
-    ('"cut_end": 0', '"cut_end": 0, "t": (1, 2)', r"line 20: cannot be compiled: .*nestedarray"),
+    (CUT, "flow.rate_bps = 'fast'", r"line 22: cannot be compiled: "),
+    (CUT, "flow.rate_bps = event.now_ps + 'x'", r"line 22: cannot be compiled: add\(int64, x\) is not supported"),
+    (CUT, "x = flow\n            x.rat_bps = 1", r'line 23: a record has no field "rat_bps"'),
+    (CUT, "x = [event.now_ps]\n            flow.rate_bps = x[0] + len(x)", r"line 22: .* it makes a list, an array"),
+    ('"cut_end": 0', '"cut_end": 0, "t": (1, 2)', r"line 21: cannot be compiled: .*nestedarray"),
 ]
 
 
@@ -238,8 +238,8 @@ def test_the_papers_constants_are_a_named_set():
 @pytest.mark.parametrize(
     ("statement", "message"),
     [
-        ("flow.rate_bps = 5 // event.rtt_ps", r"my_cc.py: .*lines? 21: on_ack raised \w+: .*|at one of the lines 21"),
-        ("raise ValueError('no')", r"my_cc.py: line 21: on_ack raised ValueError: no, at: raise ValueError"),
+        ("flow.rate_bps = 5 // event.rtt_ps", r"my_cc.py: .*lines? 22: on_ack raised \w+: .*|at one of the lines 22"),
+        ("raise ValueError('no')", r"my_cc.py: line 22: on_ack raised ValueError: no, at: raise ValueError"),
     ],
 )
 def test_an_exception_of_a_handler_is_told_with_its_line(tmp_path, statement, message):
@@ -254,5 +254,5 @@ def test_an_exception_is_explained_by_running_it_again(tmp_path):
     event = np.zeros(1, EVENT)
     event["acked_byte"], event["is_marked"] = 1000, 1
     text = cc.law.explain("on_ack", cc.flow, event, cc.p)
-    assert "my_cc.py: line 21: on_ack raised" in text
+    assert "my_cc.py: line 22: on_ack raised" in text
     assert text.endswith("at: flow.rate_bps = 5 // event.rtt_ps")

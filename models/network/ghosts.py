@@ -1,0 +1,56 @@
+"""Ghosts: packets that stand for the end of a message that was not sent packet by packet (`place_ghosts`).
+
+A data ghost comes to the receiver when the message's last packet would have come, an ACK ghost to the sender when its
+acknowledgement would. They lie on the last links of the queue pair's ways, in the order of their times, and whatever
+these hosts do then is what they always do: streams go on, messages are posted, rows are written.
+"""
+
+import numpy as np
+
+from models.network.interrupts import interrupt
+from models.network.nic import set_ready
+from models.network.sender import find_sending_message, finish_message
+from models.network.state import FLAG_ACK, N_ARRIVAL_ROW, Fabric, Nic, Rows
+from models.network.timers import set_timers
+from models.workload.program import Work
+from pdes.engine.jit import step_kernel
+
+
+@step_kernel
+def receive_ghost(fabric: Fabric, nic: Nic, work: Work, rows: Rows, packet, now_ps):
+    """Take a ghost; (port that may start a packet now or -1, stream that goes on or -1). It is the caller's to free."""
+    item, counters = fabric.packets[np.uint64(packet)], fabric.counters
+    pair = np.int64(item.queue_pair)
+    record = nic.queue_pairs[np.uint64(pair)]
+    if item.bits & FLAG_ACK == 0:
+        record.received_bytes += item.sequence - record.expected_byte
+        record.expected_byte = item.sequence
+        row = counters[N_ARRIVAL_ROW]
+        counters[N_ARRIVAL_ROW] = row + 1
+        rows.arrival[np.uint64(row), 0] = fabric.label[np.uint64(packet)]
+        rows.arrival[np.uint64(row), 1] = now_ps
+        record.n_arrived += 1
+        nic.delivered_ps[np.uint64(pair)] = now_ps
+        stream = np.int64(record.waiting_stream)
+        if stream >= 0 and work.streams[np.uint64(stream)].waiting_for == record.first_part:
+            return np.int64(-1), stream
+        return np.int64(-1), np.int64(-1)
+    record.sent_bytes += max(0, item.sequence - record.next_byte)
+    record.acked_byte = max(record.acked_byte, item.sequence)
+    record.next_byte = max(record.next_byte, item.sequence)
+    record.high_byte = max(record.high_byte, item.sequence)
+    nic.acked_ps[np.uint64(pair)] = now_ps
+    record.n_marked = np.int64(item.size_bytes)
+    while record.first_message >= 0 and nic.messages[np.uint64(record.first_message)].end_byte <= item.sequence:
+        finish_message(record, nic.messages, nic.ended, rows.flow, counters, pair, now_ps)
+    find_sending_message(record, nic.messages)
+    set_ready(nic.nic_ports, nic.queue_pairs, nic.ready, pair)
+    port = np.int64(record.port)
+    if nic.frozen_port[np.uint64(port)] == 1:
+        if record.acked_byte < record.posted_end:  # what was posted behind it may start now
+            interrupt(fabric, nic, record, pair, 1, now_ps)
+        return np.int64(-1), np.int64(-1)
+    node = fabric.nodes[np.uint64(record.node)]
+    if node.n_timer > 0 and record.is_frozen == 0:
+        set_timers(nic.timers, node, nic.control, record, pair)
+    return port, np.int64(-1)

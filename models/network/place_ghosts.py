@@ -1,0 +1,162 @@
+"""Where ghosts come from and go to: a network partition whose messages end without being sent packet by packet."""
+
+import numpy as np
+
+from models.network.freeze import Hidden, mark_link, refresh
+from models.network.nic import free_packet, take_packet
+from models.network.port import insert_in_order
+from models.network.sender import find_sending_message
+from models.network.state import FLAG_ACK, FLAG_GHOST, N_QUEUE, Fabric, Nic
+from models.network.switch_state import Buffers
+from pdes.engine.jit import loop_kernel, step_kernel
+from pdes.engine.time_index import NEVER
+
+
+@loop_kernel
+def begin_wave(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, pairs, ports, base_byte):
+    """Leave a frozen network partition with nothing in flight: all packets of it are freed (`snapshot.empty`) already.
+
+    base_byte: int64[n_pair], what is acknowledged: sending and receiving go back to it.
+    """
+    for i in range(pairs.size):
+        record, base = nic.queue_pairs[np.uint64(pairs[i])], base_byte[i]
+        record.sent_bytes -= record.next_byte - base
+        record.received_bytes -= record.expected_byte - base
+        record.next_byte = record.high_byte = record.acked_byte = record.expected_byte = base
+        record.deadline_ps = record.check_ps = NEVER
+        record.n_unacked = 0
+        if hidden.here[np.uint64(record.node)]:
+            find_sending_message(record, nic.messages)
+    for i in range(ports.size):
+        port = np.int64(ports[i])
+        if hidden.is_managed[0] and fabric.nodes[np.uint64(hidden.port_src[np.uint64(port)])].is_switch:
+            buffers.managed[np.uint64(port)].queued_bytes = 0
+            for i_queue in range(fabric.constants[N_QUEUE]):
+                queue = buffers.queues[np.uint64(port * fabric.constants[N_QUEUE] + i_queue)]
+                queue.head, queue.tail, queue.queued_bytes, queue.deficit_bytes = -1, -1, 0, 0
+        else:
+            fabric.ports[np.uint64(port)].queued_bytes = 0
+
+
+@step_kernel
+def _without(fabric: Fabric, head, pairs):
+    """Free what a chain has of queue pairs; (its first packet, its last, their bytes)."""
+    packet, first, last, n_byte = np.int64(head), np.int64(-1), np.int64(-1), np.int64(0)
+    while packet >= 0:
+        item = fabric.packets[np.uint64(packet)]
+        following, pair = np.int64(item.next), np.int64(item.queue_pair)
+        at = np.searchsorted(pairs, pair)
+        if at < pairs.size and pairs[at] == pair:
+            free_packet(fabric.packets, fabric.counters, packet)
+        else:
+            item.next = -1
+            if last < 0:
+                first = packet
+            else:
+                fabric.packets[np.uint64(last)].next = packet
+            last = packet
+            n_byte += np.int64(item.size_bytes)
+        packet = following
+    return first, last, n_byte
+
+
+@loop_kernel
+def purge(fabric: Fabric, buffers: Buffers, hidden: Hidden, ports, pairs):
+    """Free what is of queue pairs (ascending) in hidden ports of switches, which others use, too."""
+    n_queue = fabric.constants[N_QUEUE]
+    for i in range(ports.size):
+        port = np.int64(ports[i])
+        record = fabric.ports[np.uint64(port)]
+        head, tail, _ = _without(fabric, hidden.link_head[np.uint64(port)], pairs)
+        hidden.link_head[np.uint64(port)], record.link_tail = head, tail
+        if hidden.is_managed[0]:
+            managed = buffers.managed[np.uint64(port)]
+            for k in range(n_queue):
+                if (managed.waiting >> k) & 1:
+                    queue = buffers.queues[np.uint64(port * n_queue + k)]
+                    head, tail, n_byte = _without(fabric, queue.head, pairs)
+                    managed.queued_bytes -= np.int64(queue.queued_bytes) - n_byte if k > 0 else 0
+                    queue.head, queue.tail, queue.queued_bytes = head, tail, n_byte
+                    managed.waiting &= ~np.int32(1 << k) if head < 0 else np.int32(-1)
+        else:
+            record.ack_head, record.ack_tail, _ = _without(fabric, record.ack_head, pairs)
+            record.data_head, record.data_tail, n_byte = _without(fabric, record.data_head, pairs)
+            record.queued_bytes = n_byte
+
+
+@step_kernel
+def _last_port(fabric: Fabric, row):
+    while fabric.path_port[np.uint64(row + 1)] >= 0:
+        row += 1
+    return np.int64(fabric.path_port[np.uint64(row)])
+
+
+@step_kernel
+def _place(
+    fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, port, pair, bits, end_byte, label, marked, at_ps
+):
+    """Put one ghost on a link, if it ends here."""
+    receiver = np.int64(fabric.port_info[np.uint64(port)].receiver)
+    if hidden.here[np.uint64(receiver)] == 0:
+        return
+    packet = take_packet(fabric.packets, fabric.counters)
+    item, record = fabric.packets[np.uint64(packet)], fabric.ports[np.uint64(port)]
+    item.queue_pair, item.bits, item.sequence, item.size_bytes = pair, bits, end_byte, marked
+    item.path, item.queue, item.arrival_ps, item.next = 0, 0, at_ps, -1
+    fabric.label[np.uint64(packet)] = label
+    if record.link_head < 0:
+        record.link_head = record.link_tail = packet
+        mark_link(fabric, port, True)
+    else:
+        insert_in_order(fabric.packets, record, packet)
+    refresh(fabric, buffers, nic, hidden, receiver)
+
+
+@loop_kernel
+def place_ghosts(
+    fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, pairs, end_byte, label, delivered_ps, ended_ps, marked
+):
+    """Put the ghosts of queue pairs' messages on the links into this rank's hosts; all arrays are int64[n_pair]."""
+    for i in range(pairs.size):
+        pair = np.int64(pairs[i])
+        record = nic.queue_pairs[np.uint64(pair)]
+        data, acks = _last_port(fabric, np.int64(record.data_path)), _last_port(fabric, np.int64(record.ack_path))
+        bits, end, most = np.int64(FLAG_GHOST), end_byte[i], min(marked[i], 65535)
+        _place(fabric, buffers, nic, hidden, data, pair, bits, end, label[i], most, delivered_ps[i])
+        _place(fabric, buffers, nic, hidden, acks, pair, bits | FLAG_ACK, end, label[i], most, ended_ps[i])
+
+
+@loop_kernel
+def take_ghosts_back(fabric: Fabric, hidden: Hidden, ports, pairs, is_over):
+    """Free the ghosts of queue pairs that are not over; what else is on these links goes where `freeze.show` takes it.
+
+    is_over: uint8[n_pair]. pairs: ascending.
+    """
+    for i in range(ports.size):
+        record = fabric.ports[np.uint64(ports[i])]
+        packet, last = np.int64(record.link_head), np.int64(-1)
+        record.link_head = -1
+        while packet >= 0:
+            item = fabric.packets[np.uint64(packet)]
+            following = np.int64(item.next)
+            at = np.searchsorted(pairs, np.int64(item.queue_pair))
+            if item.bits & FLAG_GHOST and is_over[at] == 0:
+                free_packet(fabric.packets, fabric.counters, packet)
+            else:
+                item.next = -1
+                if last < 0:
+                    record.link_head = packet
+                else:
+                    fabric.packets[np.uint64(last)].next = packet
+                last = packet
+            packet = following
+        record.link_tail = last
+        hidden.link_head[np.uint64(ports[i])] = record.link_head
+        mark_link(fabric, np.int64(ports[i]), False)
+
+
+@loop_kernel
+def find_messages(nic: Nic, pairs):
+    """Point queue pairs at the messages of their next bytes."""
+    for i in range(pairs.size):
+        find_sending_message(nic.queue_pairs[np.uint64(pairs[i])], nic.messages)
