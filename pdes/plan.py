@@ -65,8 +65,8 @@ def _repeats(scenario: Scenario) -> list[tuple[str, str]]:
     wormhole, n_iteration = scenario.config.wormhole, scenario.plan.n_iteration
     if not 0 < wormhole.n_repeat < n_iteration:
         return []
-    text = f"{n_iteration:,} at most: {wormhole.n_repeat} in a row that differ by no more than "
-    return [("iterations", f"{text}{100 * wormhole.iteration_tolerance:g} % stand for the rest; below, all count")]
+    text = f"{n_iteration:,} at most: {wormhole.n_repeat} or more that say the mean of the rest to "
+    return [("iterations", f"{text}{100 * wormhole.iteration_tolerance:g} % stand for it; below, all count")]
 
 
 def _threshold(scenario: Scenario) -> str:

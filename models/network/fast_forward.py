@@ -17,6 +17,7 @@ from models.network.memo_states import Found, Member, MemoStates, why_no_memo
 from models.network.parameters import NetworkParameters
 from models.network.path_queues import PathQueues
 from models.network.progress import ACKED_BYTE, N_COLUMN, PAIR, sample_pairs
+from models.network.restoration import Restoration
 from models.network.room import Room
 from models.network.skipped import Skipped
 from models.network.state import N_CROWDED, N_INTERRUPT, N_POSTED, PAYLOAD_BYTES
@@ -77,6 +78,8 @@ class FastForward:
         )
         self._skipped = Skipped()
         self.series: PartitionSeries | None = None  # where somebody asks for it
+        self.ways = ports_of_pairs(pairs)
+        self.restoration: Restoration | None = None  # None: what is frozen comes back as it was
         self.limit_ps = NEVER
         self._level_ps = 0  # some logical process has run so far; before, nothing is decided
         self.states: MemoStates | None = None  # where the memo is used
@@ -119,6 +122,8 @@ class FastForward:
         if self.waves is not None and self.wave_states is not None:
             self.waves.compile()
             self.wave_states.compile(state)
+        if self.restoration is not None:
+            self.restoration.compile(state)
         if self.queues is not None:
             self.queues.sample_own(state.fabric, state.nic, none)
         if self.room is not None:
@@ -134,7 +139,7 @@ class FastForward:
         is_due = bool(interrupts) or self._controller.first_thaw_ps <= horizon_ps
         if is_due:
             until_ps = min(interrupts.values()) if interrupts and self.room is not None else horizon_ps
-            self._thaw(state, list(self._controller.ends(until_ps, interrupts)))
+            state = self._thaw(state, list(self._controller.ends(until_ps, interrupts)))
             self._later = {pair: at_ps for pair, at_ps in self._later.items() if self._meets_frozen(state, pair)}
         self._end_waves(state, horizon_ps, interrupts)
         if is_due:
@@ -172,6 +177,8 @@ class FastForward:
         if self._world.size > 1:
             rows = np.concatenate(self._world.allgather(rows))
             rows = rows[np.argsort(rows[:, 0], kind="stable")]
+        if self.restoration is not None:
+            self.restoration.note(state, rows[:, PAIR].copy())
         if self.queues is not None:
             rows = np.hstack([rows, self.queues.sample(state.fabric, state.nic, rows[:, PAIR].copy())])
         if self.waves is not None:
@@ -326,9 +333,9 @@ class FastForward:
     def _take_interrupts(self, state: NetworkState) -> dict[int, int]:
         """Queue pairs of all ranks that met frozen ports, with the instants; nobody is stopped any more.
 
-        With shared buffers those of the first instant alone. What a switch does is up to what has thawed until then; a
-        switch that has stopped is behind what thaws later. So what was posted later waits in `_later`, and packets at
-        switches come again.
+        With shared buffers those of the first instant alone. What a switch does is up to what has thawed until then,
+        and a switch that has stopped is behind what thaws later. So what was posted later waits in `_later`, and
+        packets at switches come again.
         """
         nic, counters, own = state.nic, state.fabric.counters, {}
         if counters[N_INTERRUPT] or counters[N_CROWDED]:
@@ -362,10 +369,13 @@ class FastForward:
             pairs, ports = (joined([getattr(freeze, name) for freeze in new]) for name in ("pairs", "ports"))
             hide(state.fabric, state.buffers, state.nic, self.hidden, pairs, ports)
 
-    def _thaw(self, state: NetworkState, ended: Sequence[tuple[Freeze | Replay, int]]) -> None:
+    def _thaw(self, state: NetworkState, ended: Sequence[tuple[Freeze | Replay, int]]) -> NetworkState:
         """Let frozen partitions go on as if they had run on from the freeze, by whole periods up to an instant."""
         if not ended:
-            return
+            return state
+        for freeze, _ in ended:
+            if self.restoration is not None and not isinstance(freeze, Replay):
+                state = self.restoration.restore(state, freeze, self.grow)
         payload, pairs = int(state.fabric.constants[PAYLOAD_BYTES]), [freeze.pairs for freeze, _ in ended]
         times_ps, packets, marked = zip(*(freeze.progress(at_ps) for freeze, at_ps in ended), strict=True)
         self._credit(state, "steady", pairs, packets, marked, times_ps)
@@ -380,6 +390,7 @@ class FastForward:
                 self.room.release(state, freeze, at_ps)
         self.hidden.advance_bytes[joined(pairs)] = 0  # what is left of them on other ways is not theirs
         self.hidden.advance_sent[joined([freeze.ports for freeze, _ in ended])] = 0
+        return state
 
     def _show(self, state: NetworkState, frozen: Sequence[Freeze | Replay], shift_ps: int) -> None:
         if frozen:
@@ -427,7 +438,7 @@ def make_fast_forward(
     if words is None or why_not(parameters):
         return None
     pairs = model.pairs
-    start, port_of = _ports_of_pairs(pairs, topology.port_peer if has_pfc(parameters) else None)
+    start, port_of = ports_of_pairs(pairs, topology.port_peer if has_pfc(parameters) else None)
     floats = parameters.law.float_words
     known_ps = sorted({change.time_ps for change in parameters.link_changes} | ({stop_ps} if stop_ps else set()))
     n_kept = (len(floats), len(words[1]))
@@ -473,7 +484,7 @@ def turns_ps(parameters: NetworkParameters, rtt_ps: np.ndarray) -> np.ndarray:
     return np.maximum(rtt_ps, np.minimum(parameters.base_rtt_ps, rtt_ps.max(initial=0)))
 
 
-def _ports_of_pairs(pairs: QueuePairs, port_peer: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+def ports_of_pairs(pairs: QueuePairs, port_peer: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """(int64[n_pair + 1], int32[]): the ports of each queue pair's way and of its ACKs', by row.
 
     port_peer: the port back of each, with PFC: then these count as well, as pauses go there.

@@ -218,14 +218,14 @@ class MemoStates:
         return state
 
 
-def _blocks(words: np.ndarray) -> list[tuple[int, int, int, int]]:
+def blocks(words: np.ndarray) -> list[tuple[int, int, int, int]]:
     """(kind, number, begin, end) of each block."""
-    blocks, at = [], 0
+    found, at = [], 0
     while at < len(words):
         end = at + HEADER_WORDS + int(words[at + 2])
-        blocks.append((int(words[at]), int(words[at + 1]), at, end))
+        found.append((int(words[at]), int(words[at + 1]), at, end))
         at = end
-    return blocks
+    return found
 
 
 def is_well_formed(words: np.ndarray) -> bool:
@@ -238,5 +238,5 @@ def is_well_formed(words: np.ndarray) -> bool:
 
 def in_order(words: np.ndarray) -> np.ndarray:
     """The same blocks in the order of kind and number."""
-    blocks = sorted(_blocks(words))
-    return np.concatenate([words[begin:end] for _, _, begin, end in blocks]) if blocks else words
+    found = sorted(blocks(words))
+    return np.concatenate([words[begin:end] for _, _, begin, end in found]) if found else words

@@ -6,7 +6,7 @@ from models.network.freeze import Hidden, mark_link, refresh
 from models.network.nic import free_packet, take_packet
 from models.network.port import insert_in_order
 from models.network.sender import find_sending_message
-from models.network.state import FLAG_ACK, FLAG_GHOST, N_QUEUE, Fabric, Nic
+from models.network.state import FLAG_ACK, FLAG_GHOST, HEADER_BYTES, N_QUEUE, PAYLOAD_BYTES, Fabric, Nic
 from models.network.switch_state import Buffers
 from pdes.engine.jit import loop_kernel, step_kernel
 from pdes.engine.time_index import NEVER
@@ -36,6 +36,65 @@ def begin_wave(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, pairs
                 queue.head, queue.tail, queue.queued_bytes, queue.deficit_bytes = -1, -1, 0, 0
         else:
             fabric.ports[np.uint64(port)].queued_bytes = 0
+
+
+@step_kernel
+def _last_row(fabric: Fabric, row):
+    while fabric.path_port[np.uint64(row + 1)] >= 0:
+        row += 1
+    return row
+
+
+@step_kernel
+def _count_way(fabric: Fabric, first, end, size_bytes, sent_bytes):
+    for row in range(first, end):
+        sent_bytes[np.uint64(fabric.path_port[np.uint64(row)])] += size_bytes
+
+
+@step_kernel
+def _count_chain(fabric: Fabric, nic: Nic, head, pairs, is_on_wire, sent_bytes):
+    packet, constants = np.int64(head), fabric.constants
+    while packet >= 0:
+        item = fabric.packets[np.uint64(packet)]
+        pair = np.int64(item.queue_pair)
+        at, end = np.searchsorted(pairs, pair), np.int64(item.path) - (0 if is_on_wire else 1)
+        if at < pairs.size and pairs[at] == pair:
+            record, size_bytes = nic.queue_pairs[np.uint64(pair)], np.int64(item.size_bytes)
+            first = np.int64(record.data_path)
+            if item.bits & FLAG_ACK:
+                last = _last_row(fabric, first) + 1
+                _count_way(fabric, first, last, constants[PAYLOAD_BYTES] + constants[HEADER_BYTES], sent_bytes)
+                first = np.int64(record.ack_path)
+            _count_way(fabric, first, end, size_bytes, sent_bytes)
+        packet = np.int64(item.next)
+
+
+@loop_kernel
+def count_in_flight(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, ports, pairs, sent_bytes):
+    """Add to sent_bytes (int64[all ports]) what ports have sent of packets of queue pairs that are in hidden ports.
+
+    An acknowledgement counts as the packet that it is of, too.
+    """
+    n_queue = fabric.constants[N_QUEUE]
+    for i in range(ports.size):
+        port = np.int64(ports[i])
+        _count_chain(fabric, nic, hidden.link_head[np.uint64(port)], pairs, True, sent_bytes)
+        if hidden.is_managed[0] and fabric.nodes[np.uint64(hidden.port_src[np.uint64(port)])].is_switch:
+            for k in range(n_queue):
+                if (buffers.managed[np.uint64(port)].waiting >> k) & 1:
+                    head = buffers.queues[np.uint64(port * n_queue + k)].head
+                    _count_chain(fabric, nic, head, pairs, False, sent_bytes)
+        else:
+            _count_chain(fabric, nic, fabric.ports[np.uint64(port)].ack_head, pairs, False, sent_bytes)
+            _count_chain(fabric, nic, fabric.ports[np.uint64(port)].data_head, pairs, False, sent_bytes)
+
+
+@loop_kernel
+def count_short(fabric: Fabric, nic: Nic, pairs, short_bytes, sent_bytes):
+    """Take from sent_bytes what the packets of queue pairs lacked to be full ones. short_bytes: int64[n_pair]."""
+    for i in range(pairs.size):
+        first = np.int64(nic.queue_pairs[np.uint64(pairs[i])].data_path)
+        _count_way(fabric, first, _last_row(fabric, first) + 1, -short_bytes[i], sent_bytes)
 
 
 @step_kernel
@@ -86,9 +145,7 @@ def purge(fabric: Fabric, buffers: Buffers, hidden: Hidden, ports, pairs):
 
 @step_kernel
 def _last_port(fabric: Fabric, row):
-    while fabric.path_port[np.uint64(row + 1)] >= 0:
-        row += 1
-    return np.int64(fabric.path_port[np.uint64(row)])
+    return np.int64(fabric.path_port[np.uint64(_last_row(fabric, row))])
 
 
 @step_kernel

@@ -49,6 +49,15 @@ def carries_frame(fabric: Fabric, ports):
     return False
 
 
+def most_in_use(pool_bytes: np.ndarray, alpha_1024: np.ndarray, part_bytes: np.ndarray) -> np.ndarray:
+    """How much of pools may be in use so that queues with these parts stay below their thresholds; -1: nothing.
+
+    All int64[n]. The inverse of `shared_buffer.threshold_bytes`.
+    """
+    free_bytes = -(-((part_bytes + 1) << ALPHA_BITS) // np.maximum(alpha_1024, 1))
+    return np.where(alpha_1024 > 0, pool_bytes - free_bytes, -1)
+
+
 class Room:
     """The buffers of one rank's switches, as far as they matter to what is frozen."""
 
@@ -75,9 +84,12 @@ class Room:
         """Which network partitions may be frozen now, all together; the same on every rank.
 
         Not one that pauses or is paused, nor one that might be if it went on, by what was seen of it for as long as
-        its rates were measured. What has been refused is observed anew.
+        its rates were measured: from the first packet on, whose acknowledgement may have come just before a thaw. What
+        has been refused is observed anew.
         """
-        watched = [int(self._since_ps[f.ports].max()) <= now_ps - int(f.done_ps.max()) for f in freezes]
+        measured_ps = [int((f.done_ps - f.done_ps // f.done_packets).max()) for f in freezes]
+        since_ps = [int(self._since_ps[f.ports].max()) for f in freezes]
+        watched = [now_ps - since >= span for since, span in zip(since_ps, measured_ps, strict=True)]
         claims = [self._claim(state, freeze.pairs) for freeze in freezes]
         own = self._fit(state, claims)
         for i, freeze in enumerate(freezes):
@@ -131,12 +143,10 @@ class Room:
         switch["limit_bytes"] = min(limits, default=int(switch["pool_bytes"]))
 
     def _observe_anew(self, state: NetworkState, ports: np.ndarray, now_ps: int) -> None:
-        managed, egress = state.buffers.managed, state.buffers.egress
+        managed, earlier_bytes = state.buffers.managed, state.buffers.egress["earlier_max_bytes"]
         self._since_ps[ports] = now_ps
         own = ports[self._sends_here[ports]]
-        egress["earlier_max_bytes"][own] = np.maximum(
-            egress["earlier_max_bytes"][own], managed["max_queued_bytes"][own]
-        )
+        earlier_bytes[own] = np.maximum(earlier_bytes[own], managed["max_queued_bytes"][own])
         managed["max_queued_bytes"][own] = managed["queued_bytes"][own]
 
     def _claim(self, state: NetworkState, pairs: np.ndarray) -> Claim:
@@ -153,12 +163,8 @@ class Room:
         bytes_of = _sums(at, waited_bytes[outlet_of], len(inlet)) + self._packet_bytes
         beyond = np.maximum(bytes_of - self._reserve_bytes, 0)
         alpha = buffers.inlets["alpha_1024"][inlet].astype(np.int64)
-        pool_bytes = buffers.switches["pool_bytes"][node]
-        free_bytes = np.where(
-            alpha > 0, -(-((beyond + 1) << ALPHA_BITS) // np.maximum(alpha, 1)), pool_bytes[place] + 1
-        )
-        limit_bytes = pool_bytes.copy()
-        np.minimum.at(limit_bytes, place, pool_bytes[place] - free_bytes)
+        limit_bytes = buffers.switches["pool_bytes"][node]
+        np.minimum.at(limit_bytes, place, most_in_use(limit_bytes[place], alpha, beyond))
         # and all of them together no more than all that waited
         outlet = np.unique(outlet_of)
         all_bytes = _sums(np.searchsorted(node, self._topology.port_src[outlet]), waited_bytes[outlet], len(node))

@@ -7,7 +7,15 @@ import numpy as np
 from models.network.build import NetworkState
 from models.network.freeze import Hidden, hide, show
 from models.network.memo_states import MemoStates
-from models.network.place_ghosts import begin_wave, find_messages, place_ghosts, purge, take_ghosts_back
+from models.network.place_ghosts import (
+    begin_wave,
+    count_in_flight,
+    count_short,
+    find_messages,
+    place_ghosts,
+    purge,
+    take_ghosts_back,
+)
 from models.network.snapshot import empty
 from models.network.state import N_FREE_PACKET, PAYLOAD_BYTES
 from models.topology.graph import Topology
@@ -39,6 +47,7 @@ class WaveStates:
         here = hidden.here.astype(np.bool_)
         self._sends_here = here[table["node"]]
         self._late_bytes = np.zeros(topology.n_port, np.int64)  # that ports have sent without having counted it
+        self._twice_bytes = np.zeros(topology.n_port, np.int64)  # that they count twice; this rank's packets
         self._receives_here = here[topology.port_src[path[table["ack_path"]]]]
 
     def compile(self, state: NetworkState) -> None:
@@ -50,12 +59,15 @@ class WaveStates:
         take_ghosts_back(fabric, hidden, none, none, flags)
         find_messages(nic, none)
         purge(fabric, buffers, hidden, none, none)
+        count_in_flight(fabric, buffers, nic, hidden, none, none, self._twice_bytes)
+        count_short(fabric, nic, none, none, self._twice_bytes)
         self._states.compile_ends(state)
 
     def settle(self, state: NetworkState) -> None:
         """Count, when all is over, what ports have sent that others use meanwhile: to those a leap would be traffic."""
-        state.fabric.ports["tx_bytes"] += self._late_bytes
-        self._late_bytes[:] = 0
+        twice = np.sum(self._world.allgather(self._twice_bytes), axis=0)
+        state.fabric.ports["tx_bytes"] += self._late_bytes - twice
+        self._late_bytes[:], self._twice_bytes[:] = 0, 0
 
     def past(self, state: NetworkState, waves: list[Wave], now_ps: int) -> list[Past]:
         """How the flows of waves that are over have ended; the same on every rank."""
@@ -77,6 +89,7 @@ class WaveStates:
         pairs, ports, of = replay.pairs, replay.ports, replay.of
         others = np.setdiff1d(ports, of.held)
         hide(state.fabric, state.buffers, state.nic, self._hidden, pairs, ports)
+        count_in_flight(state.fabric, state.buffers, state.nic, self._hidden, ports, pairs, self._twice_bytes)
         empty(state.fabric, state.buffers, state.nic, self._hidden, of.held)
         purge(state.fabric, state.buffers, self._hidden, others, pairs)
         show(state.fabric, state.buffers, state.nic, self._hidden, pairs[:0], others, 0)
@@ -100,7 +113,10 @@ class WaveStates:
         payload = int(fabric.constants[PAYLOAD_BYTES])
         base, is_over = replay.state_at(at_ps, horizon_ps, payload)
         take_ghosts_back(fabric, hidden, replay.held, replay.pairs, is_over.astype(np.uint8))
-        credit(-((replay.of.rows[:, h.DONE] - base) // payload))
+        packets = -((replay.of.rows[:, h.DONE] - base) // payload)
+        credit(packets)
+        short = packets * payload - (base - replay.of.rows[:, h.DONE])
+        count_short(fabric, nic, replay.pairs, short, self._late_bytes)
         fabric.ports["tx_bytes"][replay.held] += hidden.advance_sent[replay.held]
         hidden.advance_sent[replay.held] = 0
         self._late_bytes[replay.ports] += hidden.advance_sent[replay.ports]

@@ -1,30 +1,24 @@
 """Iterations that repeat: an observer that ends a workload early, once its iterations take the same time.
 
 As Arcadia fast-forwards (Meta, NSDI'26, section 6.3): some iterations are simulated, the others taken to be like them.
-Deviation: there, how many to simulate is given; here, the last of them must agree, however many that takes.
+Deviation: there, how many to simulate is given; here, as many as it takes until the last of them say what the mean of
+the others will be (`agreement`).
 
 Iterations have no barrier between them (design R12): GPUs are in later ones when one is done. So every stream goes on
 to the end of the last iteration that any stream has begun, and all ends as a run of that many iterations would.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from models.network.build import NetworkState
 from models.topology.graph import Topology
+from models.workload.agreement import Agreement, agreement
 from models.workload.plan import WorkloadPlan
 from models.workload.program import Work
 from pdes.engine.exchange import World
 from pdes.engine.time_index import NEVER
 
 FIRST_LOOK_PS = 10**6
-
-
-def relative_spread(times_ps: Sequence[int]) -> float:
-    """(max - min) / mean of some times, at least one."""
-    total_ps = sum(times_ps)
-    return len(times_ps) * (max(times_ps) - min(times_ps)) / total_ps if total_ps else 0.0
 
 
 class IterationWatch:
@@ -42,23 +36,24 @@ class IterationWatch:
         n_repeat: int,
         tolerance: float,
     ) -> None:
-        """n_repeat: how many times must agree, at least 1. tolerance: their `relative_spread`, at most."""
+        """n_repeat: how many cycles must agree, at least 1. tolerance: the largest bound of their mean's error."""
         self._mine = np.flatnonzero(rank_of_node[topology.host[plan.streams["gpu"]]] == world.rank)
         self._world, self._n_repeat, self._tolerance = world, n_repeat, tolerance
         self._end_ps = [0]  # of the whole iterations, behind the start
         self.n_iteration = plan.n_iteration  # that are simulated, unless the run ends before
-        self.agreed_ps: tuple[int, ...] = ()  # the times that made it fewer than the plan's
+        self.agreed: Agreement | None = None  # what made it fewer than the plan's
         self.due_ps = FIRST_LOOK_PS
 
     def look(self, state: NetworkState, horizon_ps: int) -> bool:
-        """End the workload behind what has begun if the last times agree. Never ends the run itself."""
+        """End the workload behind what has begun if its times say enough of the rest. Never ends the run itself."""
         n_done, n_begun = self._progress(state.work)
         self._learn_ends(state.work, n_done)
-        last = tuple(np.diff(self._end_ps[-1 - self._n_repeat :]).tolist())
         is_open = n_begun < self.n_iteration
-        if is_open and len(last) == self._n_repeat and relative_spread(last) <= self._tolerance:
-            self.n_iteration, self.agreed_ps, is_open = n_begun, last, False
-            state.work.streams["n_iteration"] = n_begun
+        if is_open:
+            found = agreement(np.diff(self._end_ps).tolist(), self._n_repeat, self.n_iteration - n_begun)
+            if found is not None and found.bound <= self._tolerance:
+                self.n_iteration, self.agreed, is_open = n_begun, found, False
+                state.work.streams["n_iteration"] = n_begun
         self.due_ps = self._next_look_ps(horizon_ps) if is_open else NEVER
         return False
 

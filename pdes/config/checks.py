@@ -43,6 +43,7 @@ def cross_faults(tables: Mapping[str, Table], folder: Path) -> list[Fault]:
     if isinstance(workload, TrainingConfig):
         faults += _training_faults(workload, n_host)
     faults += [*_criterion_faults(tables.get("wormhole")), *_memo_faults(tables.get("wormhole"))]
+    faults += _restoration_faults(tables.get("wormhole"))
     return faults + list(_file_faults(tables, folder)) + list(_output_faults(tables.get("output")))
 
 
@@ -56,6 +57,19 @@ def _criterion_faults(wormhole: Table | None) -> Iterator[Fault]:
             choice = " or ".join(shown(name) for name in names)
             found = f"is there, but criterion is {shown(wormhole.criterion)}"
             yield Fault(("wormhole", field.alias or name), found, f"Accepted: with criterion = {choice}")
+
+
+def _restoration_faults(wormhole: Table | None) -> Iterator[Fault]:
+    """A model without a use for it, or the other way round."""
+    if not isinstance(wormhole, WormholeConfig):
+        return
+    is_learned = wormhole.restoration == "learned"
+    if is_learned and wormhole.restoration_model is None:
+        found = 'is missing, and restoration is "learned"'
+        yield Fault(("wormhole", "restoration_model"), found, "Accepted: a file of a trained model")
+    if not is_learned and wormhole.restoration_model is not None:
+        found = f"is there, but restoration is {shown(wormhole.restoration)}"
+        yield Fault(("wormhole", "restoration_model"), found, 'Accepted: with restoration = "learned"')
 
 
 def _memo_faults(wormhole: Table | None) -> Iterator[Fault]:

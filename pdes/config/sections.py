@@ -49,14 +49,17 @@ class WormholeConfig(Table):
     """[wormhole]: fast-forwarding, what need not be simulated because it repeats.
 
     mode "steady": network partitions that have settled are skipped; "memo": those that behave as one did before;
-    "full": both; "off": nothing. Except with "off", iterations are extrapolated, too, once the times of the last
-    iteration_repeats ones (0: never) differ by at most iteration_tolerance, as (max - min) / mean.
+    "full": both; "off": nothing. Except with "off", iterations are extrapolated, too, once the last of them, at least
+    iteration_repeats cycles (0: never), say the mean of the others to iteration_tolerance (`workload.agreement`).
 
     memo_tolerance: how far rates and averages may differ, relatively, between what the memo takes for equal; 0: not
     at all, nor anything else. criterion: what has settled, by ours or by a paper's. The keys behind it are those of
     the papers' criteria (CRITERION_KEYS says of which); None: follows from the run.
 
     audit: share of the skips of what has settled that are simulated instead, and compared with what they would say.
+
+    restoration: how a frozen partition's queues come back: "snapshot": as they were; "none": empty; "learned": as the
+    model in the file restoration_model (relative to the config) says.
 
     memo: file that the memo is read from and added to, None: none; relative to the folder in which the program runs.
     memo_limit_bytes: of that file.
@@ -67,6 +70,8 @@ class WormholeConfig(Table):
     iteration_tolerance: float = Field(default=0.001, ge=0, le=1)
     memo_tolerance: float = Field(default=0.0, ge=0, le=0.5)
     audit: float = Field(default=0.0, ge=0, le=1)
+    restoration: Literal["snapshot", "none", "learned"] = "snapshot"
+    restoration_model: Annotated[str, Field(min_length=1)] | None = None
     memo: Annotated[str, Field(min_length=1)] | None = None
     memo_limit_bytes: Size = quantity("256MB", "memo_limit")
     criterion: Literal["default", "paper", "hygra"] = "default"

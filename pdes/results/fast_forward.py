@@ -16,39 +16,38 @@ class Iterations(NamedTuple):
     time_ps: list[int]  # of those that were simulated, then of the others
     n_simulated: int
     extrapolated_ps: int  # from the end of what was simulated to the end of the run
-    spread: float | None  # (max - min) / mean of the times that were compared last; None: there were too few
+    bound: float | None  # of the error of the mean of those compared last, relative; None: there were too few
+    cycle: int | None  # how many of them make a turn
 
     def facts(self) -> dict[str, Any]:
         """What they put under "fast_forward" in `result.json`."""
         return {
             "iterations_simulated": self.n_simulated,
             "iterations_extrapolated": len(self.time_ps) - self.n_simulated,
-            "iteration_spread": self.spread,
+            "iteration_error_bound": self.bound,
+            "iteration_cycle": self.cycle,
             "extrapolated_time_ps": self.extrapolated_ps,
         }
 
 
 def extrapolate(
-    simulated_ps: Sequence[int],
-    agreed_ps: Sequence[int],
-    n_left: int,
-    last_ps: int,
-    stop_ps: int | None,
-    spread: float | None,
-) -> Iterations:
-    """Add the iterations that were left out, each as long as the mean of those that agree (rounded down).
+    simulated_ps: Sequence[int], agreed_ps: Sequence[int], n_left: int, last_ps: int, stop_ps: int | None,
+    bound: float | None, cycle: int | None,
+) -> Iterations:  # fmt: skip
+    """Add the iterations that were left out, each as long as the mean of those that stand for them (rounded down).
 
     simulated_ps: times of the whole simulated iterations. agreed_ps: empty if nothing was left out. n_left: how many
     were. last_ps: end of the simulation. stop_ps: of the config: an iteration that would end later has no time.
+    bound, cycle: as in `Iterations`.
     """
     if not agreed_ps:
-        return Iterations(list(simulated_ps), len(simulated_ps), 0, spread)
+        return Iterations(list(simulated_ps), len(simulated_ps), 0, bound, cycle)
     each_ps, n = sum(agreed_ps) // len(agreed_ps), n_left
     end_ps = last_ps + n_left * each_ps
     if stop_ps is not None:
         n = min(n_left, (stop_ps - sum(simulated_ps)) // max(each_ps, 1))
         end_ps = min(end_ps, stop_ps)
-    return Iterations([*simulated_ps, *[each_ps] * n], len(simulated_ps), end_ps - last_ps, spread)
+    return Iterations([*simulated_ps, *[each_ps] * n], len(simulated_ps), end_ps - last_ps, bound, cycle)
 
 
 def simulated_ps(result: Mapping[str, Any]) -> int:
@@ -73,15 +72,16 @@ def simulated_text(result: Mapping[str, Any]) -> str:
 def iterations_text(result: Mapping[str, Any]) -> str:
     """The line of the summary, "" if there is nothing to say."""
     facts = result.get("fast_forward", {})
-    if facts.get("iteration_spread") is None:
+    if facts.get("iteration_error_bound") is None:
         return ""
-    spread, n_left = f"{100 * facts['iteration_spread']:.2g} %", facts["iterations_extrapolated"]
+    bound, n_left = f"{100 * facts['iteration_error_bound']:.2g} %", facts["iterations_extrapolated"]
     if not n_left:
-        return f"Iterations: all simulated; the last times compared differ by {spread}"
+        return f"Iterations: all simulated; the last of them say the mean of more to about {bound}"
     n_all = facts["iterations_simulated"] + n_left
+    turns = "" if facts["iteration_cycle"] == 1 else ", which take turns"
     return (
-        f"Iterations: {facts['iterations_simulated']:,} of {n_all:,} simulated, {n_left:,} extrapolated from times "
-        f"that differ by {spread}; tables and counts are of those simulated"
+        f"Iterations: {facts['iterations_simulated']:,} of {n_all:,} simulated, {n_left:,} extrapolated from the last "
+        f"of them{turns}, their mean to about {bound}; tables and counts are of those simulated"
     )
 
 

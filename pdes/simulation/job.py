@@ -36,11 +36,13 @@ from pdes.results.progress import Progress
 from pdes.results.spool import RowSpool
 from pdes.scenario import Scenario, build_scenario
 from pdes.scenario.queues import find_queues
+from pdes.simulation.restoration import read_queue_model, restoration_of
 from pdes.simulation.shared_memo import SharedMemo, read_memo
 from pdes.wormhole.audit import Audit
 from pdes.wormhole.criterion import Choice
 from pdes.wormhole.memo_file import MemoFile
 from pdes.wormhole.partition_series import PartitionSeries
+from pdes.wormhole.queue_model import QueueModel
 
 NS_PER_S = 10**9
 HOSTS, PLAIN_ROUNDS, MANAGED_ROUNDS = "host.run_hosts", "rounds.run_rounds", "managed_rounds.run_managed_rounds"
@@ -52,6 +54,7 @@ class Prepared:
     def __init__(self, scenario: Scenario, folder: ResultFolder) -> None:
         self.scenario, self.folder, self.begin_s = scenario, folder, time.monotonic()
         self.memo: MemoFile | None = None
+        self.queue_model: QueueModel | None = None
         self.helper: subprocess.Popen[bytes] | None = None  # compiles ahead
 
     def __getstate__(self) -> dict[str, Any]:
@@ -67,6 +70,7 @@ def prepare(config: Config, quiet: bool = False, is_alone: bool = True) -> Prepa
     helper = _compile_beside() if is_alone and not is_compiled(HOSTS) and (os.cpu_count() or 1) > 1 else None
     try:
         scenario = build_scenario(config)
+        queue_model = read_queue_model(scenario)
         folder = ResultFolder(config.output.dir)
         folder.check()
     except BaseException:
@@ -77,7 +81,7 @@ def prepare(config: Config, quiet: bool = False, is_alone: bool = True) -> Prepa
     if not quiet and not is_compiled(driver):
         print("pdes-sim: compiling for this machine, once per version: 10 to 20 s", file=sys.stderr, flush=True)
     prepared = Prepared(scenario, folder)
-    prepared.helper, prepared.memo = helper, memo
+    prepared.helper, prepared.memo, prepared.queue_model = helper, memo, queue_model
     return prepared
 
 
@@ -138,6 +142,12 @@ class Run:
             )
         if self.model.fast_forward is not None and s.config.output.partitions:
             self.model.fast_forward.series = PartitionSeries()
+        self.queue_model_digest: str | None = None  # on rank 0
+        if self.model.fast_forward is not None:
+            queue_model = getattr(prepared, "queue_model", None)
+            fast = self.model.fast_forward
+            fast.restoration = restoration_of(s, self.model, world, fast, queue_model)
+            self.queue_model_digest = None if queue_model is None else queue_model.digest
         self.memo: SharedMemo | None = None
         if s.config.wormhole.memo is not None:
             self.memo = SharedMemo(getattr(prepared, "memo", None), s, self.model, world)

@@ -4,6 +4,7 @@ import platform
 import time
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from models.network.fast_forward import why_not
 from models.network.rtt_rows import MAX_RTT_ROWS
 from models.network.skipped import CAUSES
-from models.workload.iterations import relative_spread
+from models.workload.agreement import agreement
 from pdes.engine.round import N_ROUND
 from pdes.results.fast_forward import Iterations, extrapolate, simulated_ps
 from pdes.results.pauses import find_storms
@@ -35,10 +36,13 @@ def _find_iterations(job: Run, totals: dict[str, Any]) -> Iterations:
     n_whole = int((np.cumprod(totals["n_task_done"] == plan.tasks_per_iteration)).sum())
     times_ps = np.diff(totals["iteration_end_ps"][:n_whole], prepend=0).tolist()
     is_complete = n_whole == job.n_iteration and not job.circles
-    agreed_ps = job.iterations.agreed_ps if job.iterations is not None and is_complete else ()
-    compared_ps = agreed_ps or (times_ps[-n_repeat:] if 0 < n_repeat <= n_whole else ())
-    spread = relative_spread(compared_ps) if compared_ps and plan.tasks_per_iteration else None
-    return extrapolate(times_ps, agreed_ps, plan.n_iteration - n_whole, totals["last_ps"], job.scenario.stop_ps, spread)
+    agreed = job.iterations.agreed if job.iterations is not None and is_complete else None
+    compared = agreed or (agreement(times_ps, n_repeat, inf) if n_repeat and plan.tasks_per_iteration else None)
+    bound, cycle = (compared.bound, compared.cycle) if compared else (None, None)
+    return extrapolate(
+        times_ps, agreed.times_ps if agreed else (), plan.n_iteration - n_whole, totals["last_ps"],
+        job.scenario.stop_ps, bound, cycle,
+    )  # fmt: skip
 
 
 def _result(job: Run, totals: dict[str, Any]) -> dict[str, Any]:
@@ -66,6 +70,8 @@ def _result(job: Run, totals: dict[str, Any]) -> dict[str, Any]:
         found["fast_forward"] = iterations.facts() | _fast_forward_facts(job, totals)
     if job.memo is not None:  # what was read has a share in what was simulated
         found["config"]["wormhole"]["memo_sha256"] = job.memo.digest
+    if job.queue_model_digest is not None:
+        found["config"]["wormhole"]["restoration_model_sha256"] = job.queue_model_digest
     if s.config.network.has_pfc:
         found["pfc_deadlock"] = deadlocks(job, totals)
         found["pfc_storm"] = find_storms(totals["ports"], totals["last_ps"], s.topology.node_name)
@@ -93,6 +99,7 @@ def _fast_forward_facts(job: Run, totals: dict[str, Any]) -> dict[str, Any]:
         "criterion": fast.criterion,
         **asdict(fast.counters),
         **({} if fast.memo is None else {"memo": fast.memo.facts()}),
+        **({} if fast.waves is None else {"waves": fast.waves.facts()}),
         **({} if fast.audit is None else {"audit": fast.audit.facts()}),
     }
 

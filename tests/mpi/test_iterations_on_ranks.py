@@ -40,8 +40,8 @@ def different(one: Path, other: Path) -> list[str]:
     ("sets", "n_least", "n_most"),
     [
         ((), 4, 12),
-        ((ALTERNATING, "wormhole.iteration_tolerance=0.02"), 4, 5),
-        ((ALTERNATING, "simulation.iterations=8"), 8, 8),
+        ((ALTERNATING,), 7, 12),
+        ((ALTERNATING, "simulation.iterations=8", "network.congestion_control=dcqcn"), 8, 8),
         (("simulation.stop_time=1100us",), 4, 4),
     ],
 )

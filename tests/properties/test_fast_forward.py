@@ -21,7 +21,7 @@ Flow = tuple[int, int, int, int, int]
 
 @st.composite
 def networks(draw: st.DrawFn) -> dict[str, Any]:
-    """A star, a dumbbell, or two leaves and two spines; every control with its defaults."""
+    """A star, a dumbbell, or two leaves and two spines; every control with its defaults. With PFC in every second."""
     leaves, spines = draw(st.sampled_from([(1, 1), (2, 1), (2, 2)]))
     topology = {
         "kind": "leaf-spine",
@@ -34,9 +34,13 @@ def networks(draw: st.DrawFn) -> dict[str, Any]:
         "spine_delay": draw(st.sampled_from(["300ns", "1us"])),
     }
     workload = {"queue_pairs": draw(st.sampled_from(["per-flow", "per-pair"]))}
+    network: dict[str, Any] = {"congestion_control": draw(st.sampled_from(LAWS))}
+    if draw(st.booleans()):
+        sizes, alphas = st.sampled_from(["500kB", "1MB", "auto"]), st.sampled_from(["auto", 0.125, 1.0])
+        network["buffer"] = {"size": draw(sizes), "alpha": draw(alphas)}
     return {
         "topology": topology,
-        "network": {"congestion_control": draw(st.sampled_from(LAWS))},
+        "network": network,
         "workload": workload,
         "wormhole": {"mode": draw(st.sampled_from(["steady", "full", "full"]))},
     }
@@ -55,7 +59,7 @@ def flow_lists(draw: st.DrawFn, n_host: int) -> list[Flow]:
 
 
 def assert_in_order(outcome: Outcome, flows: list[Flow]) -> None:
-    """Whole, conserved, in the order of each queue pair, and nothing sooner than on an idle network, to rounding."""
+    """Whole, conserved, in the order of each queue pair, and none sooner than on an idle network but for rounding."""
     s, rows, state = outcome.scenario, outcome.rows, outcome.model.state
     assert rows[:, 0].tolist() == list(range(len(flows)))
     assert rows[:, 2].tolist() == [size for _, _, size, _, _ in flows]
@@ -74,6 +78,10 @@ def assert_in_order(outcome: Outcome, flows: list[Flow]) -> None:
     pairs = state.nic.queue_pairs
     for name in ("acked_byte", "expected_byte", "sent_bytes", "received_bytes"):
         assert (pairs[name] == pairs["posted_end"]).all(), name
+    if s.parameters.buffer is not None:
+        assert outcome.dropped == 0 and (state.buffers.ingress["held_bytes"] == 0).all()
+        assert not state.buffers.switches["shared_bytes"].any() and not state.buffers.switches["frozen_bytes"].any()
+        event("pauses" if state.buffers.egress["n_pause"].any() else "does not pause")
     assert (state.fabric.ports["link_head"] < 0).all() and not state.nic.frozen_port.any()
 
 

@@ -139,6 +139,17 @@ def test_pauses_under_way_stay_what_they_are():
     assert_equal(run_double(case, blink, 1, kind=Blinking, verify=True), plain)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_frozen_amid_pauses_loses_nothing(seed):
+    """The books of the shared buffer are whole in every round, and PFC keeps every packet whoever is frozen."""
+    case = squeezed("none", 12, pfc=True)
+    outcome = run_double(case, gamble(seed, 20 * US), US, verify=True)
+    assert outcome.model.fast_forward.counters.freezes > 3
+    assert sum(row[3] for row in outcome.losses) > 5, "pauses"
+    assert sum(row[0] for row in outcome.losses) == 0, "drops"
+    assert_all_done(case, outcome)
+
+
 def star(n: int, parameters: NetworkParameters, flows: list[Flow]) -> NetworkCase:
     topology = switched(n, [(i, n, 100 * GBPS, US) for i in range(n)], 1, list(range(n)))
     return make_flow_case(topology, flows, parameters)

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from models.network.observers import next_look_ps
 from models.topology.leaf_spine import leaf_spine
-from models.workload.iterations import FIRST_LOOK_PS, IterationWatch, relative_spread
+from models.workload.agreement import agreement
+from models.workload.iterations import FIRST_LOOK_PS, IterationWatch
 from models.workload.plan import WorkloadPlan
 from models.workload.program import STREAM
 from models.workload.training import plan_training
@@ -51,22 +52,17 @@ def follow(watch: IterationWatch, ends_ps: list[int], lead_ps: int = 0) -> tuple
         state = state_at(ends_ps, lead_ps, looks[-1], len(ends_ps))
         assert not watch.look(state, looks[-1])
         assert watch.due_ps > looks[-1]
-        if watch.agreed_ps:
+        if watch.agreed:
             assert watch.due_ps == NEVER
             return looks, state.work.streams
     return looks, None
-
-
-def test_the_spread_is_the_range_over_the_mean():
-    assert relative_spread([90, 100, 110]) == 0.2
-    assert relative_spread([7]) == relative_spread([0, 0]) == 0
 
 
 def test_equal_iterations_end_behind_what_the_fastest_stream_has_begun():
     """Stream 0 leads by one and a half iterations: when three are done, it is in the fifth."""
     watch = make_watch(20, 3, 0.0)
     looks, streams = follow(watch, [MS * (1 + i) for i in range(20)], lead_ps=3 * MS // 2)
-    assert watch.agreed_ps == (MS, MS, MS) and watch.n_iteration == 5
+    assert watch.agreed == ((MS, MS, MS), 1, 0.0) and watch.n_iteration == 5
     assert streams is not None and streams["n_iteration"].tolist() == [5] * 4
     assert 3 * MS < looks[-1] <= 3 * MS + MS // 64
 
@@ -74,13 +70,13 @@ def test_equal_iterations_end_behind_what_the_fastest_stream_has_begun():
 def test_the_first_iteration_need_not_agree():
     watch = make_watch(20, 3, 0.001)
     follow(watch, [2 * MS + MS * i for i in range(20)])
-    assert watch.agreed_ps == (MS, MS, MS) and watch.n_iteration == 5
+    assert watch.agreed == ((MS, MS, MS), 1, 0.0) and watch.n_iteration == 5
 
 
 def test_what_was_begun_to_the_end_cannot_be_cut():
     watch = make_watch(4, 3, 0.0)
     looks, streams = follow(watch, [MS * (1 + i) for i in range(4)], lead_ps=MS)
-    assert streams is None and watch.n_iteration == 4 and watch.agreed_ps == () and watch.due_ps == NEVER
+    assert streams is None and watch.n_iteration == 4 and watch.agreed is None and watch.due_ps == NEVER
     assert looks[-1] < 4 * MS
 
 
@@ -95,11 +91,12 @@ def test_it_cuts_only_behind_times_that_agree_and_looks_seldom(times, n_repeat, 
     looks, streams = follow(watch, ends_ps, lead * US)
     n_first = sum(look_ps <= ends_ps[0] for look_ps in looks)
     assert n_first < 80 and len(looks) - n_first <= 20 * len(times)  # 8 in each, 16 where the last one was half as long
-    windows = [times_ps[i - n_repeat : i] for i in range(n_repeat, len(times) + 1)]
     if streams is None:
-        assert watch.n_iteration == len(times) and watch.agreed_ps == ()
+        assert watch.n_iteration == len(times) and watch.agreed is None
         return
-    assert list(watch.agreed_ps) in windows and relative_spread(watch.agreed_ps) <= tolerance
+    assert watch.agreed is not None and watch.agreed.bound <= tolerance
+    n_left = len(times) - watch.n_iteration
+    assert watch.agreed in [agreement(times_ps[:i], n_repeat, n_left) for i in range(n_repeat, len(times))]
     assert streams["n_iteration"].tolist() == [watch.n_iteration] * 4
     assert watch.n_iteration == streams["iteration"].max() + 1 < len(times)
 

@@ -17,16 +17,17 @@ MS = 10**9
 
 
 def test_what_is_left_out_takes_the_mean_of_what_agreed():
-    found = extrapolate([30, 10, 11, 12, 10], [10, 11, 12], 3, 80, None, 0.2)
+    found = extrapolate([30, 10, 11, 12, 10], [10, 11, 12], 3, 80, None, 0.2, 1)
     assert found.time_ps == [30, 10, 11, 12, 10, 11, 11, 11]
-    assert (found.n_simulated, found.extrapolated_ps, found.spread) == (5, 33, 0.2)
+    assert (found.n_simulated, found.extrapolated_ps, found.bound, found.cycle) == (5, 33, 0.2, 1)
     assert found.facts() == {
-        "iterations_simulated": 5, "iterations_extrapolated": 3, "iteration_spread": 0.2, "extrapolated_time_ps": 33,
+        "iterations_simulated": 5, "iterations_extrapolated": 3, "iteration_error_bound": 0.2, "iteration_cycle": 1,
+        "extrapolated_time_ps": 33,
     }  # fmt: skip
 
 
 def test_without_agreement_nothing_is_added():
-    found = extrapolate([30, 10], [], 7, 41, 90, None)
+    found = extrapolate([30, 10], [], 7, 41, 90, None, None)
     assert (found.time_ps, found.n_simulated, found.extrapolated_ps) == ([30, 10], 2, 0)
 
 
@@ -35,7 +36,7 @@ def test_without_agreement_nothing_is_added():
 )
 def test_iterations_that_would_end_behind_the_stop_have_no_time(stop_ps, n, end_ps):
     """Four of 10 are simulated, the last event comes 4 later; five are left."""
-    found = extrapolate([10] * 4, [10] * 3, 5, 44, stop_ps, 0.0)
+    found = extrapolate([10] * 4, [10] * 3, 5, 44, stop_ps, 0.0, 1)
     assert (len(found.time_ps), 44 + found.extrapolated_ps) == (4 + n, end_ps)
 
 
@@ -48,7 +49,7 @@ def test_iterations_that_would_end_behind_the_stop_have_no_time(stop_ps, n, end_
 def test_a_run_never_ends_before_its_iterations_nor_behind_its_stop(times, n_left, tail, room):
     last_ps = sum(times) + tail
     stop_ps = None if room is None else last_ps + room
-    found = extrapolate(times, times, n_left, last_ps, stop_ps, 0.0)
+    found = extrapolate(times, times, n_left, last_ps, stop_ps, 0.0, 1)
     end_ps = last_ps + found.extrapolated_ps
     assert sum(found.time_ps) <= end_ps and found.extrapolated_ps >= 0
     assert end_ps <= (stop_ps if stop_ps is not None else end_ps)
@@ -56,8 +57,8 @@ def test_a_run_never_ends_before_its_iterations_nor_behind_its_stop(times, n_lef
 
 
 FACTS = {
-    "iterations_simulated": 4, "iterations_extrapolated": 996, "iteration_spread": 0.000123,
-    "extrapolated_time_ps": 996 * MS,
+    "iterations_simulated": 4, "iterations_extrapolated": 996, "iteration_error_bound": 0.000123,
+    "iteration_cycle": 1, "extrapolated_time_ps": 996 * MS,
 }  # fmt: skip
 RESULT = {"simulated_time_ps": 1000 * MS, "iteration_time_ps": [MS] * 1000}
 
@@ -66,16 +67,22 @@ def test_the_summary_tells_simulated_from_extrapolated():
     result = RESULT | {"fast_forward": FACTS}
     assert (simulated_ps(result), last_simulated(result)) == (4 * MS, 3)
     assert simulated_text(result) == "Simulated 4 ms, extrapolated to 1 s"
-    expected = "Iterations: 4 of 1,000 simulated, 996 extrapolated from times that differ by 0.012 %; "
-    assert iterations_text(result) == expected + "tables and counts are of those simulated"
+    expected = (
+        "Iterations: 4 of 1,000 simulated, 996 extrapolated from the last of them{}, their mean to about 0.012 %; "
+    )
+    expected += "tables and counts are of those simulated"
+    assert iterations_text(result) == expected.format("")
+    assert iterations_text(RESULT | {"fast_forward": FACTS | {"iteration_cycle": 2}}) == expected.format(
+        ", which take turns"
+    )
 
 
 def test_the_summary_says_why_all_were_simulated():
     none = {"iterations_simulated": 1000, "iterations_extrapolated": 0, "extrapolated_time_ps": 0}
-    result = RESULT | {"fast_forward": none | {"iteration_spread": 0.015}}
-    assert iterations_text(result) == "Iterations: all simulated; the last times compared differ by 1.5 %"
+    result = RESULT | {"fast_forward": none | {"iteration_error_bound": 0.015, "iteration_cycle": 2}}
+    assert iterations_text(result) == "Iterations: all simulated; the last of them say the mean of more to about 1.5 %"
     assert simulated_text(result) == "Simulated 1 s"
-    assert iterations_text(RESULT | {"fast_forward": none | {"iteration_spread": None}}) == ""
+    assert iterations_text(RESULT | {"fast_forward": none | {"iteration_error_bound": None}}) == ""
 
 
 def test_results_without_fast_forward_are_as_ever():

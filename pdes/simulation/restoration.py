@@ -1,0 +1,48 @@
+"""`[wormhole] restoration`: what it needs is there, or the run stops before anything is simulated; and its parts."""
+
+from models.network.fast_forward import FastForward, why_not
+from models.network.learned_depths import LearnedDepths
+from models.network.model import NetworkModel
+from models.network.restoration import Restoration, make_restoration, why_no_restoration
+from pdes.engine.exchange import World
+from pdes.errors import ConfigError
+from pdes.scenario import Scenario
+from pdes.units import shown
+from pdes.wormhole.queue_model import QueueModel, QueueModelError, load_model
+
+
+def read_queue_model(scenario: Scenario) -> QueueModel | None:
+    """The model that a config names, None if it needs none. ConfigError: partitions cannot be restored so."""
+    wormhole, parameters = scenario.config.wormhole, scenario.parameters
+    if wormhole.mode == "off" or wormhole.restoration == "snapshot" or why_not(parameters):
+        return None
+    is_learned = wormhole.restoration == "learned"
+    why = why_no_restoration(parameters, is_learned)
+    where = f"{scenario.config.source}: [wormhole] restoration"
+    if why:
+        raise ConfigError(where, f"found {shown(wormhole.restoration)}, but {why}", 'Accepted: "snapshot"')
+    if not is_learned:
+        return None
+    assert wormhole.restoration_model is not None
+    path = scenario.config.input_path(wormhole.restoration_model)
+    try:
+        return load_model(path)
+    except QueueModelError as error:
+        raise ConfigError(
+            f"{where}_model", f"{path}: {error}", "Accepted: what bench/hygra_restoration.py has trained"
+        ) from error
+
+
+def restoration_of(
+    scenario: Scenario, model: NetworkModel, world: World, fast: FastForward, queue_model: QueueModel | None
+) -> Restoration | None:
+    """One rank's part; None: what is frozen comes back as it was. queue_model: on rank 0."""
+    kind, topology = scenario.config.wormhole.restoration, scenario.topology
+    if kind == "snapshot":
+        return None
+    found = make_restoration(topology, model, scenario.parameters, world, fast, None)
+    if kind == "learned":
+        n_step = world.bcast(None if queue_model is None else queue_model.shape.n_step)
+        sends_here = fast.hidden.here[topology.port_src] != 0
+        found.depths = LearnedDepths(found.ways, n_step, sends_here, world, queue_model)
+    return found
