@@ -5,7 +5,9 @@ only text, so ranks get it by pickle and compile it themselves, from the disk ca
 """
 
 import importlib.util
+import inspect
 import linecache
+import sys
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
@@ -71,6 +73,12 @@ class Law:
     def window(self) -> str:
         """Default of [network] window."""
         return getattr(self.control, "window", "none")
+
+    @property
+    def knows_base_rtt(self) -> bool:
+        """Whether the control looks at the base round-trip time that it is told: its turns may take as long."""
+        text = self.source.text or inspect.getsource(sys.modules[self.control.__module__])
+        return "base_rtt_ps" in text
 
     @property
     def controls_window(self) -> bool:

@@ -4,7 +4,7 @@ Every rank gathers what its active queue pairs have got done, all ranks decide a
 and thaws its own part (`freeze`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -20,23 +20,32 @@ from models.network.progress import ACKED_BYTE, N_COLUMN, PAIR, sample_pairs
 from models.network.restoration import Restoration
 from models.network.room import Room
 from models.network.skipped import Skipped
-from models.network.state import N_INTERRUPT, N_POSTED, PAYLOAD_BYTES
+from models.network.state import N_CROWDED, N_INTERRUPT, N_POSTED, PAYLOAD_BYTES
 from models.network.wave_states import WaveStates, end_ports
 from models.topology.graph import Topology
 from pdes.engine.exchange import World
 from pdes.engine.time_index import NEVER
 from pdes.wormhole.audit import Audit
 from pdes.wormhole.controller import Controller, Counters, Freeze, compile_partitions
-from pdes.wormhole.criterion import Choice, Network, make_criterion, report, resolve
+from pdes.wormhole.criterion import Choice, Network, look_intervals, make_criterion, report, resolve
+from pdes.wormhole.frozen import joined
 from pdes.wormhole.memo import Entry, Memo, Replay
 from pdes.wormhole.partition_series import PartitionSeries
-from pdes.wormhole.waves import Waves
+from pdes.wormhole.waves import WaveReplay, Waves
 
 if TYPE_CHECKING:
     from models.network.model import NetworkModel
 
 
 WATCHED = 2  # of nic.frozen_port
+
+
+def _by_entry(due: list[tuple[Replay, Entry]]) -> list[tuple[Entry, list[Replay]]]:
+    """Replays that take over the same entry, together, in their order."""
+    alike: dict[int, tuple[Entry, list[Replay]]] = {}
+    for replay, entry in due:
+        alike.setdefault(id(entry), (entry, []))[1].append(replay)
+    return list(alike.values())
 
 
 def _cannot_grow() -> NetworkState:
@@ -74,6 +83,7 @@ class FastForward:
         self.limit_ps = NEVER
         self._level_ps = 0  # some logical process has run so far; before, nothing is decided
         self.states: MemoStates | None = None  # where the memo is used
+        self._watched: list[np.ndarray] = []  # ports that are
         self.waves: Waves | None = None  # where it has a tolerance
         self.wave_states: WaveStates | None = None
         self._tick_ps, self._n_posted = NEVER, 0  # when waves want to see whether something was posted, and what was
@@ -126,14 +136,16 @@ class FastForward:
         their rank, and what has thawed at an instant before is still to come as far as the others.
         """
         interrupts = self._take_interrupts(state)
-        until_ps = min(interrupts.values()) if interrupts and self.room is not None else horizon_ps
-        for freeze, at_ps in self._controller.ends(until_ps, interrupts):
-            state = self._thaw(state, freeze, at_ps)
-        self._later = {pair: at_ps for pair, at_ps in self._later.items() if self._meets_frozen(state, pair)}
+        is_due = bool(interrupts) or self._controller.first_thaw_ps <= horizon_ps
+        if is_due:
+            until_ps = min(interrupts.values()) if interrupts and self.room is not None else horizon_ps
+            state = self._thaw(state, list(self._controller.ends(until_ps, interrupts)))
+            self._later = {pair: at_ps for pair, at_ps in self._later.items() if self._meets_frozen(state, pair)}
         self._end_waves(state, horizon_ps, interrupts)
-        for replay in self._controller.due(horizon_ps):
-            if replay.entry is not None:
-                state = self._take_over(state, replay, replay.entry, horizon_ps)
+        if is_due:
+            due = [(replay, replay.entry) for replay in self._controller.due(horizon_ps) if replay.entry is not None]
+            for entry, replays in _by_entry(due):
+                state = self._take_over(state, replays, entry, horizon_ps)
         if interrupts:
             self._level_ps = max(self._level_ps, horizon_ps)
         is_level = not interrupts and horizon_ps >= self._level_ps
@@ -148,7 +160,7 @@ class FastForward:
 
     def look(self, state: NetworkState, horizon_ps: int) -> int:
         """Freeze what is steady, when `thaw` has said that one may; the instant of the next look."""
-        is_due = horizon_ps >= min(self._controller.next_look_ps, self._controller.first_end_ps)
+        is_due = horizon_ps >= self._controller.next_look_ps or horizon_ps >= self._controller.first_end_ps
         if is_due or self._is_wave_due(state, horizon_ps):
             self._decide(state, horizon_ps)
         if self.states is not None:
@@ -161,8 +173,9 @@ class FastForward:
 
     def _decide(self, state: NetworkState, horizon_ps: int) -> None:
         n_row = sample_pairs(state.fabric, state.nic, self.hidden.here, self._control_word, self._rows)
-        rows = np.concatenate(self._world.allgather(self._rows[:n_row]))
+        rows = self._rows[:n_row]
         if self._world.size > 1:
+            rows = np.concatenate(self._world.allgather(rows))
             rows = rows[np.argsort(rows[:, 0], kind="stable")]
         if self.restoration is not None:
             self.restoration.note(state, rows[:, PAIR].copy())
@@ -171,8 +184,7 @@ class FastForward:
         if self.waves is not None:
             state, rows = self._look_at_waves(state, rows, horizon_ps)
         allows = None if self.room is None else partial(self.room.allows, state)
-        for freeze in self._controller.decide(horizon_ps, rows, allows):
-            self._freeze(state, freeze)
+        self._freeze(state, self._controller.decide(horizon_ps, rows, allows))
         if self.states is not None:
             self._replay(state, rows, horizon_ps)
         if self.series is not None:
@@ -209,12 +221,20 @@ class FastForward:
         for replay, _ in disturbed:  # until the last ghost has come nothing is frozen
             self._level_ps = max(self._level_ps, replay.quiet_ps(horizon_ps))
         for replay, at_ps in [*disturbed, *((r, r.end_ps) for r in self.waves.due(horizon_ps))]:
-            credit = partial(self._credit, state, "wave", replay.pairs, marked=np.zeros(len(replay.pairs), np.int64))
-            self.wave_states.end(state, replay, at_ps, horizon_ps, partial(credit, time_ps=replay.spared_ps(at_ps)))
+            credit = partial(self._credit_wave, state, replay, at_ps)
+            self.wave_states.end(state, replay, at_ps, horizon_ps, credit)
+
+    def _credit_wave(self, state: NetworkState, replay: WaveReplay, at_ps: int, packets: np.ndarray) -> None:
+        none = np.zeros(len(replay.pairs), np.int64)
+        self._credit(state, "wave", [replay.pairs], [packets], [none], [0])
+        is_here = self.hidden.here[state.nic.queue_pairs["node"][replay.pairs]].astype(np.int64)
+        self._skipped.flow_ps_by_cause["wave"] += int((replay.spared_ps(at_ps) * is_here).sum())
 
     def _replay(self, state: NetworkState, rows: np.ndarray, now_ps: int) -> None:
         """Let followers take over what their leaders have come to, and key what is fresh."""
         control = self._controller
+        if not (self._memo.running or control.fresh):
+            return
         over = control.over(now_ps, rows)
         self._let_go(state, now_ps)
         members = [(e.pairs, e.ports, mine[:, ACKED_BYTE].copy()) for e, _, mine in over]
@@ -224,17 +244,14 @@ class FastForward:
                 progress = (freeze.period_ps, freeze.n_period, freeze.done_packets, freeze.done_ps, freeze.marked)
             entry = episode.entry(now_ps, mine, *found, progress)
             self._memo.end(episode, entry)
-            for follower in episode.followers:
-                if entry.n_draw == 0 or self._memo.is_binned:
-                    state = self._take_over(state, follower, entry, now_ps)
-                else:
-                    self._thaw(state, follower, now_ps)
-                    control.replace(follower, None)
+            if entry.n_draw == 0 or self._memo.is_binned:
+                state = self._take_over(state, episode.followers, entry, now_ps)
+            else:
+                self._go_on(state, episode.followers, now_ps)
         fresh = control.fresh
         members = [(f.pairs, f.ports, f.rows[:, ACKED_BYTE].copy()) for f in fresh]
         keys = self._keys(state, members, [f.rows for f in fresh], now_ps)
-        for replay in control.keyed(now_ps, keys):
-            self._freeze(state, replay)
+        self._freeze(state, control.keyed(now_ps, keys))
 
     def _states(self, state: NetworkState, members: list[Member], now_ps: int) -> list[Found]:
         return self.states.states(state, members, now_ps) if self.states is not None else []
@@ -243,14 +260,14 @@ class FastForward:
         self, state: NetworkState, members: list[Member], rows: list[np.ndarray], now_ps: int
     ) -> list[tuple[bytes, int, np.ndarray]]:
         """Keys of network partitions, how many random numbers they have drawn, and what their ports have sent."""
+        if not members:
+            return []
         assert self.states is not None
         if self._memo.is_binned:
             forms = [self.states.form(state, member) for member in members]
             keys = [self._memo.binned_key(form, mine) for form, mine in zip(forms, rows, strict=True)]
             return [(key, 0, sent) for key, sent in zip(keys, self.states.sent(state, members), strict=True)]
-        found = self._states(state, members, now_ps)
-        keys = [self.states.key(state, m, words) for m, (words, _, _) in zip(members, found, strict=True)]
-        return [(key, n_draw, sent) for key, (_, n_draw, sent) in zip(keys, found, strict=True)]
+        return self.states.keys(state, members, now_ps)
 
     @property
     def memo(self) -> Memo | None:
@@ -269,33 +286,46 @@ class FastForward:
 
     def _watch(self, state: NetworkState) -> None:
         """Have it noted when somebody comes to the ports of a network partition that others wait for."""
+        watched = [episode.ports for episode in self._memo.running.values() if episode.followers]
+        if self.waves is None and list(map(id, watched)) == list(map(id, self._watched)):
+            return  # as it is; but waves clear what is noted of their ports
         frozen_port = state.nic.frozen_port
-        frozen_port[frozen_port == WATCHED] = 0
-        for episode in self._memo.running.values():
-            if episode.followers:
-                frozen_port[episode.ports] = WATCHED
+        for ports in self._watched:
+            frozen_port[ports[frozen_port[ports] == WATCHED]] = 0
+        for ports in watched:
+            frozen_port[ports] = WATCHED
+        self._watched = watched
 
-    def _take_over(self, state: NetworkState, replay: Replay, entry: Entry, now_ps: int) -> NetworkState:
-        """A network partition that stood still comes to what an entry says: it goes on, or is frozen."""
+    def _take_over(self, state: NetworkState, replays: list[Replay], entry: Entry, now_ps: int) -> NetworkState:
+        """Network partitions that stood still come to what an entry says: they go on, or are frozen."""
+        if not replays:
+            return state
         assert self.states is not None
-        base = replay.done_byte(entry, self._memo.is_binned)
-        state.fabric.ports["tx_bytes"][replay.ports] += entry.port_bytes
-        state = self.states.put(state, (replay.pairs, replay.ports, base), now_ps, entry.words, self.grow)
-        packets = (base - replay.rows[:, ACKED_BYTE]) // int(state.fabric.constants[PAYLOAD_BYTES])
-        self._credit(state, replay.cause, replay.pairs, packets, entry.marked, now_ps - replay.begin_ps)
-        self.hidden.advance_sent[replay.ports] = 0  # it is known better
-        freeze = self._controller.steady_after(replay, entry, now_ps)
-        if freeze is None:
-            show(state.fabric, state.buffers, state.nic, self.hidden, replay.pairs, replay.ports, 0)
-        self._controller.replace(replay, freeze)
+        bases = [replay.done_byte(entry, self._memo.is_binned) for replay in replays]
+        members = [(replay.pairs, replay.ports, base) for replay, base in zip(replays, bases, strict=True)]
+        ports = joined([replay.ports for replay in replays])
+        state.fabric.ports["tx_bytes"][ports] += np.tile(entry.port_bytes, len(replays))
+        state = self.states.put(state, members, now_ps, entry.words, self.grow)
+        payload = int(state.fabric.constants[PAYLOAD_BYTES])
+        packets = [(base - r.rows[:, ACKED_BYTE]) // payload for r, base in zip(replays, bases, strict=True)]
+        marked, times_ps = [entry.marked] * len(replays), [now_ps - replay.begin_ps for replay in replays]
+        self._credit(state, replays[0].cause, [replay.pairs for replay in replays], packets, marked, times_ps)
+        self.hidden.advance_sent[ports] = 0  # it is known better
+        over = [(replay, self._controller.steady_after(replay, entry, now_ps)) for replay in replays]
+        self._show(state, [replay for replay, freeze in over if freeze is None], 0)
+        self._controller.replace(over)
         return state
 
     def _let_go(self, state: NetworkState, now_ps: int) -> None:
         """Thaw followers that have nothing to wait for."""
-        for replay in self._controller.stranded:
-            self._thaw(state, replay, now_ps)
-            self._controller.replace(replay, None)
+        self._go_on(state, self._controller.stranded, now_ps)
         self._controller.stranded = []
+
+    def _go_on(self, state: NetworkState, replays: list[Replay], now_ps: int) -> None:
+        """Network partitions that stood still go on from their beginnings."""
+        if replays:
+            self._thaw(state, [(replay, now_ps) for replay in replays])
+            self._controller.replace([(replay, None) for replay in replays])
 
     @property
     def next_look_ps(self) -> int:
@@ -309,12 +339,13 @@ class FastForward:
         and a switch that has stopped is behind what thaws later. So what was posted later waits in `_later`, and
         packets at switches come again.
         """
-        nic, counters = state.nic, state.fabric.counters
-        rows = nic.interrupted[: counters[N_INTERRUPT]].astype(np.int64)
-        own = dict(zip(rows.tolist(), nic.interrupt_ps[rows].tolist(), strict=True))
-        nic.interrupt_ps[rows] = NEVER
-        counters[N_INTERRUPT] = 0
-        state.fabric.stop_ps[:] = NEVER
+        nic, counters, own = state.nic, state.fabric.counters, {}
+        if counters[N_INTERRUPT] or counters[N_CROWDED]:
+            rows = nic.interrupted[: counters[N_INTERRUPT]].astype(np.int64)
+            own = dict(zip(rows.tolist(), nic.interrupt_ps[rows].tolist(), strict=True))
+            nic.interrupt_ps[rows] = NEVER
+            counters[N_INTERRUPT] = 0
+            state.fabric.stop_ps[:] = NEVER
         if self.room is None:
             return {pair: at_ps for part in self._world.allgather(own) for pair, at_ps in part.items()}
         parts = self._world.allgather((own, self.room.interrupted(state)))
@@ -331,41 +362,58 @@ class FastForward:
         ways = [path_ports(path, int(record[name])) for name in ("data_path", "ack_path")]
         return bool((state.nic.frozen_port[np.concatenate(ways)] == 1).any())
 
-    def _freeze(self, state: NetworkState, freeze: Freeze | Replay) -> None:
+    def _freeze(self, state: NetworkState, new: Sequence[Freeze | Replay]) -> None:
+        """Freeze network partitions, all in one call: they have nothing in common."""
         if self.room is not None:
-            self.room.hold(state, freeze)
-        hide(state.fabric, state.buffers, state.nic, self.hidden, freeze.pairs, freeze.ports)
+            for freeze in new:
+                self.room.hold(state, freeze)
+        if new:
+            pairs, ports = (joined([getattr(freeze, name) for freeze in new]) for name in ("pairs", "ports"))
+            hide(state.fabric, state.buffers, state.nic, self.hidden, pairs, ports)
 
-    def _thaw(self, state: NetworkState, freeze: Freeze | Replay, at_ps: int) -> NetworkState:
-        """Let a frozen partition go on as if it had run on from the freeze, by whole periods up to at_ps."""
-        if self.restoration is not None and not isinstance(freeze, Replay):
-            state = self.restoration.restore(state, freeze, self.grow)
-        fabric, nic = state.fabric, state.nic
-        shift_ps, packets, marked = freeze.progress(at_ps)
-        payload = int(fabric.constants[PAYLOAD_BYTES])
-        self.hidden.advance_bytes[freeze.pairs] = packets * payload
-        self._credit(state, "steady", freeze.pairs, packets, marked, shift_ps)
-        show(fabric, state.buffers, nic, self.hidden, freeze.pairs, freeze.ports, shift_ps)
+    def _thaw(self, state: NetworkState, ended: Sequence[tuple[Freeze | Replay, int]]) -> NetworkState:
+        """Let frozen partitions go on as if they had run on from the freeze, by whole periods up to an instant."""
+        if not ended:
+            return state
+        for freeze, _ in ended:
+            if self.restoration is not None and not isinstance(freeze, Replay):
+                state = self.restoration.restore(state, freeze, self.grow)
+        payload, pairs = int(state.fabric.constants[PAYLOAD_BYTES]), [freeze.pairs for freeze, _ in ended]
+        times_ps, packets, marked = zip(*(freeze.progress(at_ps) for freeze, at_ps in ended), strict=True)
+        self._credit(state, "steady", pairs, packets, marked, times_ps)
+        alike: dict[int, list[Freeze | Replay]] = {}  # what goes on by the same time
+        for (freeze, _), time_ps in zip(ended, times_ps, strict=True):
+            alike.setdefault(time_ps, []).append(freeze)
+        self.hidden.advance_bytes[joined(pairs)] = joined(packets) * payload
+        for time_ps, freezes in alike.items():
+            self._show(state, freezes, time_ps)
         if self.room is not None:
-            self.room.release(state, freeze, at_ps)
-        self.hidden.advance_bytes[freeze.pairs] = 0  # what is left of them on other ways is not theirs
-        self.hidden.advance_sent[freeze.ports] = 0
+            for freeze, at_ps in ended:
+                self.room.release(state, freeze, at_ps)
+        self.hidden.advance_bytes[joined(pairs)] = 0  # what is left of them on other ways is not theirs
+        self.hidden.advance_sent[joined([freeze.ports for freeze, _ in ended])] = 0
         return state
 
+    def _show(self, state: NetworkState, frozen: Sequence[Freeze | Replay], shift_ps: int) -> None:
+        if frozen:
+            pairs, ports = (joined([getattr(freeze, name) for freeze in frozen]) for name in ("pairs", "ports"))
+            show(state.fabric, state.buffers, state.nic, self.hidden, pairs, ports, shift_ps)
+
     def _credit(
-        self, state: NetworkState, cause: str, pairs: np.ndarray, packets: np.ndarray, marked: np.ndarray,
-        time_ps: int | np.ndarray,
+        self, state: NetworkState, cause: str, pairs: Sequence[np.ndarray], packets: Sequence[np.ndarray],
+        marked: Sequence[np.ndarray], times_ps: Sequence[int],
     ) -> None:  # fmt: skip
-        """Count what queue pairs have got done without being simulated; in `Hidden.advance_sent` what ports sent.
+        """Count what network partitions have got done without being simulated: of each its queue pairs, their packets,
+        the marked ones among them, and in which time; in `Hidden.advance_sent` what ports sent.
 
         cause: of `skipped.CAUSES`.
         """
-        table, skipped = state.nic.queue_pairs, self._skipped
-        table["n_marked"][pairs] += marked.astype(np.int32)
-        n_hop = int(count_sent(state.fabric, state.nic, self.hidden, pairs, packets))
-        skipped.hops_by_cause[cause] += n_hop
-        is_here = self.hidden.here[table["node"][pairs]].astype(np.int64)
-        skipped.flow_ps_by_cause[cause] += int((time_ps * is_here).sum())
+        table, skipped, every = state.nic.queue_pairs, self._skipped, joined(pairs)
+        table["n_marked"][every] += joined(marked).astype(np.int32)
+        skipped.hops_by_cause[cause] += int(count_sent(state.fabric, state.nic, self.hidden, every, joined(packets)))
+        begin = np.cumsum([0, *map(len, pairs[:-1])])
+        n_here = np.add.reduceat(self.hidden.here[table["node"][every]].astype(np.int64), begin)
+        skipped.flow_ps_by_cause[cause] += sum(t * n for t, n in zip(times_ps, n_here.tolist(), strict=True))
 
     def settle(self, state: NetworkState) -> None:
         """The run is over: count what had to wait for that."""
@@ -379,14 +427,14 @@ class FastForward:
 
 
 def make_fast_forward(
-    topology: Topology, model: "NetworkModel", parameters: NetworkParameters, world: World, base_rtt_ps: int,
+    topology: Topology, model: "NetworkModel", parameters: NetworkParameters, world: World, rtt_ps: np.ndarray,
     stop_ps: int | None, choice: Choice | None = None, mode: str = "full",
     memo_tolerance: float = 0.0, audit: Audit | None = None,
 ) -> FastForward | None:  # fmt: skip
     """The part of one rank; None where nothing can be skipped, see `why_not`.
 
-    base_rtt_ps: the longest of any pair. choice: what says that flows are steady; None: the default.
-    audit: what some skips are compared by.
+    rtt_ps: int64[n_pair], base round trips on the pairs' own ways, plan's order. choice: what says that flows are
+    steady; None: the default. audit: what some skips are compared by.
     """
     words = parameters.law.moving_words
     if words is None or why_not(parameters):
@@ -398,11 +446,13 @@ def make_fast_forward(
     n_kept = (len(floats), len(words[1]))
     rates_bps = topology.port_rate_bps[pairs.port if len(pairs.port) else slice(None)]
     slowest_bps, fastest_bps = (int(rate_bps) for rate_bps in (rates_bps.min(), rates_bps.max()))
-    network = Network(base_rtt_ps, slowest_bps, fastest_bps, parameters.payload_bytes)
-    choice = resolve(choice or Choice(), network)
+    network = Network(int(rtt_ps.max(initial=1)), slowest_bps, fastest_bps, parameters.payload_bytes)
+    choice = choice or Choice()
+    look_ps = look_intervals(choice, turns_ps(parameters, rtt_ps)[pairs.pair_of_row])
+    choice = resolve(choice, network)
     n_hop = int(np.diff(pairs.path_start)[::2].max(initial=2)) - 1  # without the end mark
-    criterion = make_criterion(choice, network, len(pairs.pair_of_row), n_kept, n_hop)
-    controller = Controller(start, port_of, topology.n_port, criterion, np.array(known_ps, np.int64))
+    criterion = make_criterion(choice, network, look_ps, n_kept, n_hop)
+    controller = Controller(start, port_of, topology.n_port, criterion, np.array(known_ps, np.int64), look_ps)
     here = model.rank_of_node == world.rank
     kept, counts = floats + words[1], parameters.law.hop_count_words
     fast = FastForward(topology, pairs, controller, world, here, words, counts, kept, is_managed(parameters))
@@ -417,8 +467,8 @@ def make_fast_forward(
         if memo_tolerance > 0:
             seeds = (0.0, 0) if audit is None else (audit.share, audit.seed)
             fast.waves = Waves(
-                (start, port_of), topology.port_rate_bps, memo_tolerance, base_rtt_ps, np.array(known_ps, np.int64),
-                parameters.payload_bytes, end_ports(model.state), seeds,
+                (start, port_of), topology.port_rate_bps, memo_tolerance, network.base_rtt_ps,
+                np.array(known_ps, np.int64), parameters.payload_bytes, end_ports(model.state), seeds,
             )  # fmt: skip
             fast.wave_states = WaveStates(topology, world, fast.hidden, fast.states, model.state)
             fast._tick_ps = fast.waves.tick_ps
@@ -427,6 +477,13 @@ def make_fast_forward(
     if choice.needs_queues:
         fast.queues = PathQueues(n_hop, here[topology.port_src], world)
     return fast
+
+
+def turns_ps(parameters: NetworkParameters, rtt_ps: np.ndarray) -> np.ndarray:
+    """How long pairs' controls take for a turn, at least: the round trip, or the one that they are told if longer."""
+    if parameters.base_rtt_ps is None or not parameters.law.knows_base_rtt:
+        return rtt_ps
+    return np.maximum(rtt_ps, np.minimum(parameters.base_rtt_ps, rtt_ps.max(initial=0)))
 
 
 def ports_of_pairs(pairs: QueuePairs, port_peer: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:

@@ -14,9 +14,9 @@ from models.network.snapshot import (
     LINK,
     empty,
     leave_out_counts,
-    load,
+    load_all,
     number,
-    store,
+    store_all,
     store_ends,
     words_needed,
 )
@@ -56,41 +56,69 @@ class MemoStates:
             np.array([names[kind] for kind in kinds], np.int64), np.array(hops, np.int64),
         )  # fmt: skip
         self._out = np.zeros(0, np.int64)
-        self._forms: dict[bytes, Any] = {}
+        self._forms: dict[bytes, tuple[Any, bytes]] = {}
 
     def compile(self, state: NetworkState) -> None:
         """Compile what moves states, or load it from the cache, without talking to other ranks."""
         none = np.zeros(0, np.int64)
-        words = self._store(state, (none, none, none), none, 0)
+        many, ends = self._numbering([(none, none, none)], none, 0)
+        words, _ = self._store(state, many, ends)
         leave_out_counts(words)
-        self._put(state, (none, none, none), none, 0, words, lambda: state)
+        self._put(state, many, ends, words, lambda: state)
 
-    def _numbering(self, member: Member, base_tx: np.ndarray, base_ps: int) -> Numbering:
-        numbering = Numbering(*member, np.array([base_ps], np.int64), base_tx, *self._scratch)
-        number(numbering)
-        return numbering
+    def _numbering(self, members: Sequence[Member], base_tx: np.ndarray, base_ps: int) -> tuple[Numbering, np.ndarray]:
+        """Network partitions one behind the other, and where each begins: see `snapshot.store_all`."""
+        pairs, ports, base_byte = (np.concatenate([member[k] for member in members]) for k in range(3))
+        ends = np.zeros((2, len(members) + 1), np.int64)
+        for k in range(2):
+            np.cumsum([len(member[k]) for member in members], out=ends[k, 1:])
+        return Numbering(pairs, ports, base_byte, np.array([base_ps], np.int64), base_tx, *self._scratch), ends
 
     def sent(self, state: NetworkState, members: Sequence[Member]) -> list[np.ndarray]:
-        """What the ports of network partitions have sent, on all ranks."""
-        own = [np.where(self._sends_here[m[1]], state.fabric.ports["tx_bytes"][m[1]], 0) for m in members]
-        return [np.sum(each, axis=0) for each in zip(*self._world.allgather(own), strict=True)] if own else []
+        """What the ports of each network partition have sent, on all ranks."""
+        if not members:
+            return []
+        return np.split(self._sent(state, members), np.cumsum([len(member[1]) for member in members[:-1]]))
 
-    def _store(self, state: NetworkState, member: Member, base_tx: np.ndarray, now_ps: int) -> np.ndarray:
-        """This rank's blocks of a network partition."""
+    def _sent(self, state: NetworkState, members: Sequence[Member]) -> np.ndarray:
+        """What the ports of network partitions have sent, on all ranks."""
+        ports = np.concatenate([member[1] for member in members])
+        own = np.where(self._sends_here[ports], state.fabric.ports["tx_bytes"][ports], 0)
+        parts = self._world.allgather(own)
+        return own if len(parts) == 1 else np.sum(parts, axis=0)
+
+    def _store(self, state: NetworkState, many: Numbering, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """This rank's blocks of network partitions one behind the other, and where each one's begin and the last ends.
+
+        They lie in memory that is used again.
+        """
         fabric, nic = state.fabric, state.nic
-        numbering = self._numbering(member, base_tx, now_ps)
-        n_word = int(words_needed(fabric, nic, numbering, int(fabric.constants[N_QUEUE])))
+        n_word = int(words_needed(fabric, nic, many, int(fabric.constants[N_QUEUE])))
         if len(self._out) < n_word:
             self._out = np.zeros(2 * n_word, np.int64)
-        n = store(fabric, state.buffers, nic, self._hidden, numbering, self._out)
-        return self._out[:n].copy()
+        end_word = np.zeros(ends.shape[1], np.int64)
+        store_all(fabric, state.buffers, nic, self._hidden, many, ends, self._out, end_word[1:])
+        return self._out[: end_word[-1]], end_word
 
-    def states(self, state: NetworkState, members: Sequence[Member], now_ps: int) -> list[Found]:
-        """What there is of each network partition, the same on every rank."""
-        draws = state.fabric.port_info["ecn_draws"]
-        sent = self.sent(state, members)
-        own = [(self._store(state, m, tx, now_ps), int(draws[m[1]].sum())) for m, tx in zip(members, sent, strict=True)]
-        parts = self._world.allgather(own) if own else []
+    def states(
+        self, state: NetworkState, members: Sequence[Member], now_ps: int, for_keys: bool = False
+    ) -> list[Found]:
+        """What there is of each network partition, the same on every rank.
+
+        for_keys: without what only counts; and on one rank the words are valid until the next call.
+        """
+        if not members:
+            return []
+        all_sent = self._sent(state, members)
+        many, ends = self._numbering(members, all_sent, now_ps)
+        words, end_word = self._store(state, many, ends)
+        if for_keys:
+            leave_out_counts(words)
+        draws = np.add.reduceat(state.fabric.port_info["ecn_draws"][many.ports].astype(np.int64), ends[1, :-1])
+        cut, is_kept = end_word.tolist(), self._world.size == 1 and not for_keys
+        each = [words[cut[i] : cut[i + 1]] for i in range(len(members))]
+        own = [(mine.copy() if is_kept else mine, n) for mine, n in zip(each, draws.tolist(), strict=True)]
+        sent, parts = np.split(all_sent, ends[1, 1:-1]), self._world.allgather(own)
         if len(parts) == 1:
             return [(*part, tx) for part, tx in zip(parts[0], sent, strict=True)]
         return [
@@ -98,42 +126,59 @@ class MemoStates:
             for i in range(len(own))
         ]
 
+    def keys(self, state: NetworkState, members: Sequence[Member], now_ps: int) -> list[tuple[bytes, int, np.ndarray]]:
+        """What network partitions are, ways and constants included, and what is in them: a digest of each.
+
+        With how many random numbers each has drawn, and what its ports have sent. What is found equal is digested once.
+        """
+        keys: list[tuple[bytes, int, np.ndarray]] = []
+        known: dict[tuple[bytes, bytes], bytes] = {}  # by form and words
+        for member, (words, n_draw, sent) in zip(members, self.states(state, members, now_ps, True), strict=True):
+            (digest, form), text = self._digest(state, member), words.tobytes()
+            if (form, text) not in known:
+                whole = digest.copy()
+                whole.update(text)
+                known[form, text] = whole.digest()
+            keys.append((known[form, text], n_draw, sent))
+        return keys
+
+    def _numbered(self, member: Member, base_tx: np.ndarray, now_ps: int) -> tuple[Numbering, np.ndarray]:
+        """`_numbering` of one, for what wants its members numbered."""
+        one, ends = self._numbering([member], base_tx, now_ps)
+        number(one)
+        return one, ends
+
     def compile_ends(self, state: NetworkState) -> None:
         """Compile `ends`, or load it from the cache, without talking to other ranks."""
         none = np.zeros(0, np.int64)
-        store_ends(state.fabric, state.nic, self._hidden, self._numbering((none, none, none), none, 0), self._out)
+        store_ends(state.fabric, state.nic, self._hidden, self._numbered((none, none, none), none, 0)[0], self._out)
 
     def ends(self, state: NetworkState, members: Sequence[Member], now_ps: int) -> list[np.ndarray]:
         """Of each network partition the words of queue pairs alone, the same on every rank."""
         own = []
         for member, tx in zip(members, self.sent(state, members), strict=True):
-            numbering = self._numbering(member, tx, now_ps)
-            n_word = int(words_needed(state.fabric, state.nic, numbering, int(state.fabric.constants[N_QUEUE])))
+            one, _ = self._numbered(member, tx, now_ps)
+            n_word = int(words_needed(state.fabric, state.nic, one, int(state.fabric.constants[N_QUEUE])))
             out = np.zeros(n_word, np.int64)
-            own.append(out[: store_ends(state.fabric, state.nic, self._hidden, numbering, out)].copy())
+            own.append(out[: store_ends(state.fabric, state.nic, self._hidden, one, out)].copy())
         parts = self._world.allgather(own) if own else []
         return [in_order(np.concatenate(each)) for each in zip(*parts, strict=True)]
 
     def load_ends(self, state: NetworkState, member: Member, now_ps: int, words: np.ndarray) -> None:
         """Put words of `ends` in the place of a frozen network partition's queue pairs."""
-        numbering = self._numbering(member, self.sent(state, [member])[0], now_ps)
-        load(state.fabric, state.buffers, state.nic, self._hidden, numbering, words)
-
-    def key(self, state: NetworkState, member: Member, words: np.ndarray) -> bytes:
-        """What a network partition is, ways and constants included, and what is in it."""
-        digest, state_words = self._digest(state, member).copy(), words.copy()
-        leave_out_counts(state_words)
-        digest.update(state_words.tobytes())
-        return digest.digest()
+        one, ends = self._numbering([member], self._sent(state, [member]), now_ps)
+        load_all(state.fabric, state.buffers, state.nic, self._hidden, one, ends, words)
 
     def form(self, state: NetworkState, member: Member) -> bytes:
         """What a network partition is, without what is in it."""
-        return self._digest(state, member).digest()
+        return self._digest(state, member)[1]
 
-    def _digest(self, state: NetworkState, member: Member) -> Any:
+    def _digest(self, state: NetworkState, member: Member) -> tuple[Any, bytes]:
+        """What digests it, and the digest so far."""
         name = member[0].tobytes()
         if name not in self._forms:
-            self._forms[name] = self._form(state, member[0], member[1])
+            digest = self._form(state, member[0], member[1])
+            self._forms[name] = (digest, digest.digest())
         return self._forms[name]
 
     def _form(self, state: NetworkState, pairs: np.ndarray, ports: np.ndarray) -> Any:
@@ -155,20 +200,21 @@ class MemoStates:
         return digest
 
     def put(
-        self, state: NetworkState, member: Member, now_ps: int, words: np.ndarray,
+        self, state: NetworkState, members: Sequence[Member], now_ps: int, words: np.ndarray,
         grow: Callable[[], NetworkState],
     ) -> NetworkState:  # fmt: skip
-        """Put words in the place of a frozen network partition's state; the network's, in case its pool has grown."""
-        return self._put(state, member, self.sent(state, [member])[0], now_ps, words, grow)
+        """Put words in the place of frozen network partitions' states; the network's, in case its pool has grown."""
+        many, ends = self._numbering(members, self._sent(state, members), now_ps)
+        return self._put(state, many, ends, words, grow)
 
     def _put(
-        self, state: NetworkState, member: Member, base_tx: np.ndarray, now_ps: int, words: np.ndarray,
+        self, state: NetworkState, many: Numbering, ends: np.ndarray, words: np.ndarray,
         grow: Callable[[], NetworkState],
     ) -> NetworkState:  # fmt: skip
-        empty(state.fabric, state.buffers, state.nic, self._hidden, member[1])
-        while state.fabric.counters[N_FREE_PACKET] * PACKET_WORDS < len(words):
+        empty(state.fabric, state.buffers, state.nic, self._hidden, many.ports)
+        while state.fabric.counters[N_FREE_PACKET] * PACKET_WORDS < len(words) * (ends.shape[1] - 1):
             state = grow()
-        load(state.fabric, state.buffers, state.nic, self._hidden, self._numbering(member, base_tx, now_ps), words)
+        load_all(state.fabric, state.buffers, state.nic, self._hidden, many, ends, words)
         return state
 
 

@@ -162,7 +162,7 @@ class NetworkModel:
 
     def _take_in(self) -> None:
         """Put what the last exchange brought on its links, so that all there is lies where it belongs."""
-        while not take_in(self.state.fabric, self.exchange):
+        while len(self.exchange.n_in) and not take_in(self.state.fabric, self.exchange):
             self.relieve(SHORT_OF_ARRIVING_PACKETS)
 
     def compile_beside(self) -> None:

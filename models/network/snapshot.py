@@ -253,6 +253,30 @@ def store(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, numbering:
     return at
 
 
+@step_kernel
+def _one_of(many: Numbering, ends, i):
+    """The i-th of the network partitions that lie one behind the other, numbered."""
+    pair, end_pair, port, end_port = ends[0, i], ends[0, i + 1], ends[1, i], ends[1, i + 1]
+    numbering = Numbering(
+        many.pairs[pair:end_pair], many.ports[port:end_port], many.base_byte[pair:end_pair], many.base_ps,
+        many.base_tx[port:end_port], many.row_of_port, many.row_of_pair, many.word_kind, many.word_hop,
+    )  # fmt: skip
+    number(numbering)
+    return numbering
+
+
+@loop_kernel
+def store_all(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, many: Numbering, ends, out, end_word):
+    """`store` of network partitions, one behind the other.
+
+    ends: int64[2, n + 1], where each one's queue pairs and ports begin in `many`. Written: end_word, int64[n].
+    """
+    at = np.int64(0)
+    for i in range(end_word.size):
+        at += store(fabric, buffers, nic, hidden, _one_of(many, ends, i), out[at:])
+        end_word[i] = at
+
+
 @loop_kernel
 def leave_out_counts(words):
     """Clear what only counts, or says when something was that is over."""
@@ -311,3 +335,10 @@ def load(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, numbering: 
                 _load_egress(fabric, buffers, nic, hidden, numbering, row, words, body)
         elif hidden.here[np.uint64(fabric.port_info[np.uint64(numbering.ports[row])].receiver)]:
             _load_link(fabric, nic, hidden, numbering, row, words, body)
+
+
+@loop_kernel
+def load_all(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, many: Numbering, ends, words):
+    """Put one state in the place of those of frozen network partitions: `ends`, see `store_all`."""
+    for i in range(ends.shape[1] - 1):
+        load(fabric, buffers, nic, hidden, _one_of(many, ends, i), words)

@@ -34,7 +34,7 @@ class Scenario:
     paths: Paths
     max_window_bytes: np.ndarray  # int64[n_pair]
     base_rtt_ps: int
-    longest_rtt_ps: int  # of the queue pairs' own paths
+    path_rtt_ps: np.ndarray  # int64[n_pair]  base round trips on the pairs' own paths
     control: Control
     parameters: NetworkParameters
     port_hops: np.ndarray  # int64[n_port]  expected packet-hops of the whole run
@@ -133,7 +133,7 @@ def _build(config: Config) -> Scenario:
         paths=paths,
         max_window_bytes=windows.max_window_bytes,
         base_rtt_ps=windows.base_rtt_ps,
-        longest_rtt_ps=windows.longest_rtt_ps,
+        path_rtt_ps=windows.path_rtt_ps,
         control=control,
         parameters=parameters,
         port_hops=port_hops,

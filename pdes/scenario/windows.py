@@ -19,7 +19,7 @@ class Windows(NamedTuple):
     max_window_bytes: np.ndarray  # 0: no window
     pair_rtt_ps: np.ndarray  # what the congestion control is told
     base_rtt_ps: int
-    longest_rtt_ps: int  # of the queue pairs' own paths
+    path_rtt_ps: np.ndarray  # int64[n_pair]  of the pairs' own paths
 
 
 def find_windows(
@@ -45,8 +45,7 @@ def find_windows(
         pair_ps, pair_bytes = path_base_rtt(topology, paths, *sizes)
     is_own = rule == "pair-bdp" if network.base_rtt == "auto" else network.base_rtt == "pair"
     rtt_ps = pair_ps if is_own else np.full(n_pair, base_rtt_ps, np.int64)
-    longest_ps = int(pair_ps.max()) if n_pair else base_rtt_ps
     if rule == "pair-bdp":
-        return Windows(pair_bytes, rtt_ps, base_rtt_ps, longest_ps)
+        return Windows(pair_bytes, rtt_ps, base_rtt_ps, pair_ps)
     size_bytes = {"none": 0, "max-bdp": bdp_bytes}.get(rule, rule) if isinstance(rule, str) else rule
-    return Windows(np.full(n_pair, size_bytes, np.int64), rtt_ps, base_rtt_ps, longest_ps)
+    return Windows(np.full(n_pair, size_bytes, np.int64), rtt_ps, base_rtt_ps, pair_ps)

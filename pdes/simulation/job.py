@@ -133,7 +133,7 @@ class Run:
                 self.model,
                 s.parameters,
                 world,
-                s.longest_rtt_ps,
+                s.path_rtt_ps,
                 s.stop_ps,
                 choice,
                 s.config.wormhole.mode,

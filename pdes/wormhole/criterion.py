@@ -29,7 +29,7 @@ class Criterion(Protocol):
     def add(self, now_ps: int, rows: np.ndarray, groups: np.ndarray) -> None:
         """Sample active flows."""
 
-    def thawed(self, flow: np.ndarray, skipped_ps: int) -> None:
+    def thawed(self, flow: np.ndarray, skipped_ps: int | np.ndarray) -> None:
         """Flows go on after a skip."""
 
     def frozen(self, flow: np.ndarray, rate: np.ndarray, now_ps: int) -> None:
@@ -105,13 +105,27 @@ def report(choice: Choice, network: Network) -> dict[str, Any]:
     return found
 
 
-def make_criterion(choice: Choice, network: Network, n_flow: int, n_kept: tuple[int, int], n_hop: int) -> Criterion:
-    """The criterion of a resolved choice. n_kept: see `Steadiness`; n_hop: columns of queues in samples."""
+def look_intervals(choice: Choice, turn_ps: np.ndarray) -> np.ndarray:
+    """Least time between two samples of each flow, int64[n]. choice: not resolved.
+
+    turn_ps: int64[n], in which its control takes a turn. The default criterion's interval is two of a flow's own; one
+    that is given is the same for all, as with the papers' criteria.
+    """
+    if choice.sample_interval_ps is not None:
+        return np.full(len(turn_ps), choice.sample_interval_ps, np.int64)
+    return 2 * turn_ps if choice.name == "default" else np.full(len(turn_ps), turn_ps.max(initial=0), np.int64)
+
+
+def make_criterion(
+    choice: Choice, network: Network, look_ps: np.ndarray, n_kept: tuple[int, int], n_hop: int
+) -> Criterion:
+    """The criterion of a resolved choice. look_ps: see `look_intervals`; n_kept: `Steadiness`; n_hop: columns of queues
+    in samples."""
     packet_bytes = network.packet_bytes
     assert choice.sample_interval_ps and choice.samples
     assert choice.bandwidth_threshold_bps and choice.queue_threshold_bytes
     if choice.name == "default":
-        return Steadiness(n_flow, n_kept, Settings(choice.sample_interval_ps, packet_bytes))
+        return Steadiness(n_kept, Settings(choice.sample_interval_ps, packet_bytes), look_ps)
     settings = Settings(choice.sample_interval_ps, packet_bytes, looks_ahead=0)
     if choice.name == "paper":
         sizes = (network.bdp_bytes, network.base_rtt_ps)

@@ -52,7 +52,7 @@ class HygraCriterion:
         """Sample active flows, as `steady.Steadiness.add`. The first hop is the host's own port, not a switch's."""
         self._samples.add(rows, groups, rows[:, rows.shape[1] - self._n_hop + 1 :].T)
 
-    def thawed(self, flow: np.ndarray, skipped_ps: int) -> None:
+    def thawed(self, flow: np.ndarray, skipped_ps: int | np.ndarray) -> None:
         """Flows go on after a skip."""
         self._samples.forget(flow)
         self._n_round = 0

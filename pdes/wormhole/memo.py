@@ -67,6 +67,10 @@ class Replay:
         sent = self.rows[:, h.MESSAGE_BEGIN] + entry.sent_in if is_binned else self.rows[:, h.SENT] + entry.sent_bytes
         return self.rows[:, h.MESSAGE_END] - sent
 
+    def shift_ps(self, at_ps: int) -> int:
+        """Nothing, see `progress`."""
+        return 0
+
     def progress(self, at_ps: int) -> tuple[int, np.ndarray, np.ndarray]:
         """Nothing: if it is interrupted it goes on from its beginning."""
         none = np.zeros(len(self.pairs), np.int64)
@@ -178,7 +182,7 @@ class Memo:
         for episode in self.running.values():
             leader_left = episode.rows[:, h.MESSAGE_END] - episode.rows[:, h.SENT] if episode.key == key else None
             if leader_left is not None and episode.begin_ps == now_ps and (left >= leader_left).all():
-                check_ps = self.check_ps(now_ps, episode.rows)
+                check_ps = episode.check_ps if episode.followers else self.check_ps(now_ps, episode.rows)
                 if check_ps <= now_ps:
                     return None
                 self.counters.followed += 1

@@ -80,7 +80,7 @@ class PaperCriterion:
             values = rows[:, -self._n_hop :].max(axis=1)[None]
         self._samples.add(rows, groups, values)
 
-    def thawed(self, flow: np.ndarray, skipped_ps: int) -> None:
+    def thawed(self, flow: np.ndarray, skipped_ps: int | np.ndarray) -> None:
         """Flows go on after a skip."""
         self._samples.forget(flow)
 

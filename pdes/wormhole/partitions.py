@@ -144,20 +144,6 @@ def leave(partitions: Partitions, flow):
 
 
 @loop_kernel
-def follow(partitions: Partitions, wanted):
-    """Let exactly the wanted flows be active: others leave, then new ones enter, each in ascending order.
-
-    wanted: bool[n_flow].
-    """
-    for flow in range(wanted.size):
-        if partitions.label_of_flow[flow] >= 0 and not wanted[flow]:
-            leave(partitions, flow)
-    for flow in range(wanted.size):
-        if partitions.label_of_flow[flow] < 0 and wanted[flow]:
-            enter(partitions, flow)
-
-
-@loop_kernel
 def canonical(partitions: Partitions, label, members):
     """Write a partition's flows into members, ascending; return how many.
 

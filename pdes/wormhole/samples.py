@@ -38,7 +38,7 @@ class Samples:
         self._kept[N_TOTAL:, :, self._end] = values
         self._end += 1
         self._count = np.where(goes_on, self._count + 1, rows[:, h.IS_PLAIN] != 0)
-        self._message_end, self._group = rows[:, h.MESSAGE_END].copy(), groups
+        self._message_end, self._group = rows[:, h.MESSAGE_END].copy(), groups.copy()
 
     def _follow(self, flow: np.ndarray) -> None:
         """Make room for the flows of a look; a flow that was not in the look before starts anew."""

@@ -50,21 +50,20 @@ class Progress(NamedTuple):
 
 
 class Verdict:
-    """For each flow: how long it may be skipped, and its measured progress. Arrays of one length, written in place."""
+    """For each flow: how long it may be skipped, negative: not at all; and its measured progress, if it may.
+
+    Arrays of one length, written in place.
+    """
 
     def __init__(self, n: int) -> None:
         self.may_ps = np.full(n, -1.0)
-        self.done_bytes = np.ones(n, np.int64)
-        self.span_ps = np.ones(n, np.int64)
-        self.last_ps = np.ones(n, np.int64)
-        self.cycle_bytes = np.zeros(n, np.int64)
-        self.marked = np.zeros(n, np.int64)
+        self.progress = np.zeros((len(Progress._fields), n), np.int64)
+        self.done_bytes, self.span_ps, self.last_ps, self.cycle_bytes, self.marked = self.progress
 
     def put(self, rows: np.ndarray, may_ps: np.ndarray, progress: Progress) -> None:
         """Set what is known of some flows. rows: int64[n], with may_ps and progress for each."""
         self.may_ps[rows] = may_ps
-        for name, values in zip(Progress._fields, progress, strict=True):
-            getattr(self, name)[rows] = values
+        self.progress[:, rows] = progress
 
 
 def until_end_ps(rows: np.ndarray, rate: np.ndarray, settings: Settings) -> np.ndarray:
@@ -78,10 +77,13 @@ class Steadiness:
 
     judges_all = False
 
-    def __init__(self, n_flow: int, n_kept: tuple[int, int], settings: Settings) -> None:
-        """n_kept: how many averages, and how many places in its stream, a sample has of a flow's control."""
+    def __init__(self, n_kept: tuple[int, int], settings: Settings, look_ps: np.ndarray) -> None:
+        """n_kept: how many averages, and how many places in its stream, a sample has of a flow's control.
+
+        look_ps: int64[n_flow], least time between two samples of a flow.
+        """
         self.settings = s = settings
-        self._memory = make_memory(n_flow, n_kept, STRIDES)
+        self._memory, self._verdict = make_memory(n_kept, STRIDES, look_ps), Verdict(len(look_ps))
         queue_bytes, guard_bytes = float(s.queue_packets * s.packet_bytes), s.guard_packets * s.packet_bytes
         self._limits = Limits(s.spread, s.coarse_spread, s.drift, queue_bytes, guard_bytes)
 
@@ -93,9 +95,9 @@ class Steadiness:
 
     def add(self, now_ps: int, rows: np.ndarray, groups: np.ndarray) -> None:
         """Sample active flows. groups: int64[n, 2], what identifies each one's network partition."""
-        add_samples(self._memory, rows, groups, now_ps // self.settings.look_ps)
+        add_samples(self._memory, rows, groups, now_ps)
 
-    def thawed(self, flow: np.ndarray, skipped_ps: int) -> None:
+    def thawed(self, flow: np.ndarray, skipped_ps: int | np.ndarray) -> None:
         """Flows go on after a skip."""
         self._memory.skipped_ps[flow] += skipped_ps
         self._memory.count[:, flow] = 0
@@ -110,9 +112,9 @@ class Steadiness:
         memory.first_age_ps[flow[is_new]] = now_ps - memory.skipped_ps[flow[is_new]]
 
     def judge(self, now_ps: int, rows: np.ndarray) -> Verdict:
-        """How long each flow of a sample may be skipped from now on; negative: not at all."""
-        verdict, progress = Verdict(len(rows)), np.zeros((len(Progress._fields), len(rows)), np.int64)
-        judge_flows(self._memory, self._limits, rows, now_ps, verdict.may_ps, progress)
-        judged = np.flatnonzero(verdict.may_ps >= 0)
-        verdict.put(judged, verdict.may_ps[judged], Progress(*progress[:, judged]))
-        return verdict
+        """How long each flow of a sample may be skipped from now on; negative: not at all.
+
+        It is said in the same memory every time; what stands behind the sample's last row means nothing.
+        """
+        judge_flows(self._memory, self._limits, rows, now_ps, self._verdict.may_ps, self._verdict.progress)
+        return self._verdict

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pdes.engine.jit import kernel
+from pdes.engine.jit import loop_kernel, step_kernel
 from pdes.wormhole import history as h
 
 N_KEPT = 9
@@ -25,11 +25,14 @@ class Memory(NamedTuple):
     """What is kept of all flows. Written by the kernels below."""
 
     kept: np.ndarray  # int64[n_scale, n_flow, N_KEPT, columns]  samples, see `history`
+    floats: np.ndarray  # float64, the same memory: where the averages are
     count: np.ndarray  # int64[n_scale, n_flow]  of them
     group: np.ndarray  # int64[n_scale, n_flow, 2]  network partition of the last
-    stride: np.ndarray  # int64[n_scale]  least time between a scale's samples, in ticks
-    tick: np.ndarray  # int64[n_scale]  of its last samples
-    is_new: np.ndarray  # bool[n_scale]  it has just got some
+    stride: np.ndarray  # int64[n_scale]  between a scale's samples, in those of the shortest, each divides the next
+    look_ps: np.ndarray  # int64[n_flow]  least time between two samples of a flow
+    every_ps: np.ndarray  # int64[n_flow]  by label: the longest of its flows', as far as they were sampled last
+    last_ps: np.ndarray  # int64[1]  when something was sampled last
+    n_new: np.ndarray  # int64[n_flow]  scales, from the shortest on, that the last sample was for
     n_kept: np.ndarray  # int64[2]  averages, and places in the stream, behind a sample's own columns
     known_rate: np.ndarray  # float64[n_flow]  bytes per ps, when it was found steady last; 0: never
     first_rate: np.ndarray  # float64[n_flow]  when it was first found steady near that rate
@@ -47,16 +50,20 @@ class Limits(NamedTuple):
     guard_bytes: int
 
 
-def make_memory(n_flow: int, n_kept: tuple[int, int], strides: tuple[int, ...]) -> Memory:
-    """Nothing known of n_flow flows. n_kept: averages and places in the stream that a sample has."""
-    n = len(strides)
+def make_memory(n_kept: tuple[int, int], strides: tuple[int, ...], look_ps: np.ndarray) -> Memory:
+    """Nothing known of flows. n_kept: averages and places in the stream that a sample has. look_ps: see `Memory`."""
+    n, n_flow = len(strides), len(look_ps)
+    kept = np.zeros((n, n_flow, N_KEPT, h.N_COLUMN + sum(n_kept)), np.int64)
     return Memory(
-        np.zeros((n, n_flow, N_KEPT, h.N_COLUMN + sum(n_kept)), np.int64),
+        kept,
+        kept.view(np.float64),
         np.zeros((n, n_flow), np.int64),
         np.full((n, n_flow, 2), -1, np.int64),
         np.array(strides, np.int64),
-        np.full(n, -1, np.int64),
-        np.zeros(n, np.bool_),
+        look_ps.astype(np.int64),
+        np.zeros(n_flow, np.int64),
+        np.full(1, -1, np.int64),
+        np.zeros(n_flow, np.int64),
         np.array(n_kept, np.int64),
         np.zeros(n_flow),
         np.zeros(n_flow),
@@ -65,38 +72,55 @@ def make_memory(n_flow: int, n_kept: tuple[int, int], strides: tuple[int, ...]) 
     )
 
 
-@kernel
-def add_samples(memory: Memory, rows, groups, tick):
-    """Append a sample of each flow; one starts anew when its message, or its network partition, changes.
+@step_kernel
+def _append(memory: Memory, scale, row, group):
+    """Keep a sample of a flow on a scale; it starts anew when its message, or its network partition, changes."""
+    flow = row[h.FLOW]
+    kept, count, last = memory.kept[scale, flow], memory.count[scale, flow], memory.group[scale, flow]
+    if row[h.IS_PLAIN] == 0:
+        memory.count[scale, flow] = 0
+        return
+    is_same = last[0] == group[0] and last[1] == group[1]
+    if count > 0 and (not is_same or kept[count - 1, h.MESSAGE_END] != row[h.MESSAGE_END]):
+        count = 0
+    if count == N_KEPT:
+        for k in range(N_KEPT - 1):
+            for column in range(row.size):
+                kept[k, column] = kept[k + 1, column]
+        count -= 1
+    for column in range(row.size):
+        kept[count, column] = row[column]
+    last[0], last[1] = group[0], group[1]
+    memory.count[scale, flow] = count + 1
 
-    rows: int64[n, columns]. groups: int64[n, 2]. tick: the time now, in units of the shortest scale.
+
+@loop_kernel
+def add_samples(memory: Memory, rows, groups, now_ps):
+    """Append a sample of each flow on the scales on which one is due.
+
+    All flows of a network partition are sampled at once: as often as the one with the longest interval.
+    rows: int64[n, columns]. groups: int64[n, 2], label and version.
     """
-    for scale in range(memory.stride.size):
-        memory.is_new[scale] = tick // memory.stride[scale] != memory.tick[scale] // memory.stride[scale]
-        if not memory.is_new[scale]:
-            continue
-        memory.tick[scale] = tick
-        for i in range(rows.shape[0]):
-            flow = rows[i, h.FLOW]
-            kept, count = memory.kept[scale, flow], memory.count[scale, flow]
-            group = memory.group[scale, flow]
-            if rows[i, h.IS_PLAIN] == 0:
-                memory.count[scale, flow] = 0
-                continue
-            is_same = group[0] == groups[i, 0] and group[1] == groups[i, 1]
-            if count > 0 and (not is_same or kept[count - 1, h.MESSAGE_END] != rows[i, h.MESSAGE_END]):
-                count = 0
-            if count == N_KEPT:
-                kept[:-1] = kept[1:].copy()
-                count -= 1
-            kept[count] = rows[i]
-            group[0], group[1] = groups[i, 0], groups[i, 1]
-            memory.count[scale, flow] = count + 1
+    every_ps, last_ps = memory.every_ps, memory.last_ps[0]
+    for i in range(rows.shape[0]):
+        every_ps[groups[i, 0]] = 0
+    for i in range(rows.shape[0]):
+        every_ps[groups[i, 0]] = max(every_ps[groups[i, 0]], memory.look_ps[rows[i, h.FLOW]])
+    for i in range(rows.shape[0]):
+        n_new = 0
+        for scale in range(memory.stride.size):
+            interval_ps = every_ps[groups[i, 0]] * memory.stride[scale]
+            if now_ps // interval_ps == last_ps // interval_ps:
+                break
+            _append(memory, scale, rows[i], groups[i])
+            n_new += 1
+        memory.n_new[rows[i, h.FLOW]] = n_new
+    memory.last_ps[0] = now_ps
 
 
-@kernel
-def _is_settled(kept, averages, n_average, first, last):
-    """Whether a control's rate, window and averages stay, and no timer is on."""
+@step_kernel
+def _is_settled(kept, floats, n_average, first, last):
+    """Whether a control's rate, window and averages stay, and no timer is on. floats: kept, where the averages are."""
     for column in (h.RATE, h.WINDOW):
         low = high = kept[first, column]
         for k in range(first, last + 1):
@@ -106,16 +130,16 @@ def _is_settled(kept, averages, n_average, first, last):
     for k in range(first, last + 1):
         if kept[k, h.HAS_TIMER]:
             return False
-    for a in range(n_average):
-        low = high = averages[first, a]
+    for a in range(h.N_COLUMN, h.N_COLUMN + n_average):
+        lowest = highest = floats[first, a]
         for k in range(first, last + 1):
-            low, high = min(low, averages[k, a]), max(high, averages[k, a])
-        if not high - low <= SETTLED * max(abs(low), abs(high), 1.0):
+            lowest, highest = min(lowest, floats[k, a]), max(highest, floats[k, a])
+        if not highest - lowest <= SETTLED * max(abs(lowest), abs(highest), 1.0):
             return False
     return True
 
 
-@kernel
+@step_kernel
 def _trend(kept, first, last, mean):
     """Change of the windows' rates along a least-squares line, relative; 0 below three standard errors of its slope."""
     n = last - first
@@ -132,14 +156,14 @@ def _trend(kept, first, last, mean):
     return abs(slope) * n / mean if abs(slope) > 3 * np.sqrt(rest / (n - 2) / squares) else 0.0
 
 
-@kernel
+@step_kernel
 def _rate(kept, first, last):
     """Bytes acknowledged per ps between two samples; FOREVER if no time passed."""
     time_ps = kept[last, h.DONE_PS] - kept[first, h.DONE_PS]
     return (kept[last, h.DONE] - kept[first, h.DONE]) / time_ps if time_ps > 0 else FOREVER
 
 
-@kernel
+@step_kernel
 def _cycle_bytes(kept, first, last, begin, n_place):
     """By how much places in the stream have moved in the last window, else in all: their least common multiple."""
     cycle, moves = np.int64(1), False
@@ -156,7 +180,7 @@ def _cycle_bytes(kept, first, last, begin, n_place):
     return cycle if moves else np.int64(0)
 
 
-@kernel
+@step_kernel
 def _old_drift(memory: Memory, flow, rate, now_ps):
     """Relative change per ps of a flow since it was first found near its rate."""
     if memory.first_rate[flow] == 0.0:
@@ -166,8 +190,8 @@ def _old_drift(memory: Memory, flow, rate, now_ps):
     return max(change, LEAST_CHANGE) / max(age_ps, 1) if change <= NEAR else FOREVER
 
 
-@kernel
-def _judge_windows(memory: Memory, limits, scale, row, n_window, now_ps, averages):
+@step_kernel
+def _judge_windows(memory: Memory, limits, scale, row, n_window, now_ps):
     """How long a flow may be skipped by its last n_window windows on a scale; negative: not at all."""
     flow = row[h.FLOW]
     kept, last = memory.kept[scale, flow], memory.count[scale, flow] - 1
@@ -188,7 +212,7 @@ def _judge_windows(memory: Memory, limits, scale, row, n_window, now_ps, average
         return -1.0
     mismatch = abs((kept[last, h.SENT] - kept[first, h.SENT]) / sent_ps - mean) / mean
     if scale < N_FINE:
-        if spread > limits.spread or not _is_settled(kept, averages, memory.n_kept[0], first, last):
+        if spread > limits.spread or not _is_settled(kept, memory.floats[scale, flow], memory.n_kept[0], first, last):
             return -1.0
         agrees = n_window == N_WINDOW or (spread < EXACT and mismatch < EXACT)
         agrees |= memory.known_rate[flow] > 0 and abs(mean / memory.known_rate[flow] - 1) < NEAR
@@ -206,24 +230,23 @@ def _judge_windows(memory: Memory, limits, scale, row, n_window, now_ps, average
     return min(left_ps, drift_ps, limits.queue_bytes / (max(mismatch, 1e-12) * mean))
 
 
-@kernel
+@loop_kernel
 def judge_flows(memory: Memory, limits: Limits, rows, now_ps, may_ps, progress):
     """How long each flow of a sample may be skipped, at most what any scale allows, and its progress on that scale.
 
-    Written: may_ps float64[n], progress int64[5, n], see `steady.Progress`.
+    Negative: not at all, or nothing new is known of it. Written: may_ps float64[n], progress int64[5, n], of flows that
+    may be skipped: see `steady.Progress`.
     """
-    n_average, begin = memory.n_kept[0], h.N_COLUMN + memory.n_kept[0]
-    for scale in range(memory.stride.size):
-        if not memory.is_new[scale]:
-            continue
-        for i in range(rows.shape[0]):
-            row = rows[i]
+    begin = h.N_COLUMN + memory.n_kept[0]
+    for i in range(rows.shape[0]):
+        row = rows[i]
+        may_ps[i] = -1.0
+        for scale in range(memory.n_new[row[h.FLOW]]):
             kept, last = memory.kept[scale, row[h.FLOW]], memory.count[scale, row[h.FLOW]] - 1
-            averages = kept[:, h.N_COLUMN : h.N_COLUMN + n_average].copy().view(np.float64)
             for n_window in (2, 4, N_WINDOW):
                 if scale >= N_FINE and n_window != N_WINDOW:
                     continue
-                allowed_ps = _judge_windows(memory, limits, scale, row, n_window, now_ps, averages)
+                allowed_ps = _judge_windows(memory, limits, scale, row, n_window, now_ps)
                 if allowed_ps <= may_ps[i]:
                     continue
                 first = last - n_window

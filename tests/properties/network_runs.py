@@ -72,7 +72,7 @@ def run(tables: dict[str, Any], flows: list[Flow], threshold: str | None = None)
     )  # fmt: skip
     if s.config.wormhole.mode != "off":
         model.fast_forward = make_fast_forward(
-            s.topology, model, s.parameters, World(), s.longest_rtt_ps, s.stop_ps, mode=s.config.wormhole.mode
+            s.topology, model, s.parameters, World(), s.path_rtt_ps, s.stop_ps, mode=s.config.wormhole.mode
         )
     run_rounds(model, make_loop(s.lookahead_ps, next_look_ps=model.first_look_ps()), model.exchange)
     model.flush()

@@ -158,10 +158,11 @@ def gamble(seed: int, longest_ps: int) -> Callable[[Double, int, np.ndarray], li
 class Blinking(FastForward):
     """Thaws at once what it freezes."""
 
-    def _freeze(self, state: Any, freeze: Any) -> None:
-        super()._freeze(state, freeze)
-        self._controller.frozen.remove(freeze)
-        self._thaw(state, freeze, freeze.begin_ps)
+    def _freeze(self, state: Any, new: Any) -> None:
+        super()._freeze(state, new)
+        for freeze in new:
+            self._controller.frozen.remove(freeze)
+        self._thaw(state, [(freeze, freeze.begin_ps) for freeze in new])
 
 
 def run_double(
@@ -202,7 +203,7 @@ def run_fast(
         nodes, constants = model.state.fabric.nodes, model.state.fabric.constants
         nodes["safe_ps"] = np.minimum(nodes["safe_ps"], longest_window_ps)
         constants[SLOT_PS] = min(constants[SLOT_PS], longest_window_ps)
-        fast = make_fast_forward(case.topology, model, p, World(), int(rtt_ps.max()), stop_ps, mode=mode)
+        fast = make_fast_forward(case.topology, model, p, World(), rtt_ps, stop_ps, mode=mode)
         assert fast is not None
         model.fast_forward = fast
 

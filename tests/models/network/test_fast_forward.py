@@ -92,9 +92,9 @@ def spans(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """(begin, planned end) of everything that is frozen from now on."""
     found, freeze_it = [], FastForward._freeze
 
-    def note(self, state, freeze) -> None:
-        found.append((freeze.begin_ps, freeze.end_ps))
-        freeze_it(self, state, freeze)
+    def note(self, state, new) -> None:
+        found.extend((freeze.begin_ps, freeze.end_ps) for freeze in new)
+        freeze_it(self, state, new)
 
     monkeypatch.setattr(FastForward, "_freeze", note)
     return found

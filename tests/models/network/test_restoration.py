@@ -56,18 +56,20 @@ class Restored(FastForward):
     checks: tuple[Check, ...] = ()
     n_thaw = 0
 
-    def _thaw(self, state: NetworkState, freeze: Any, at_ps: int) -> NetworkState:
+    def _thaw(self, state: NetworkState, ended: Any) -> NetworkState:
         double: Any = self._controller
         if self.restoration is None:
             case: NetworkCase = double.case
             depths = self.depths
             self.restoration = make_restoration(case.topology, double.model, case.parameters, World(), self, depths)
         # The rate by which queues are shared out: `Rest` says packets until its end.
-        freeze.done_packets, freeze.done_ps = freeze.packets, freeze.end_ps - freeze.begin_ps
-        state = super()._thaw(state, freeze, at_ps)
-        self.n_thaw += 1
-        for check in self.checks:
-            check(self, state, freeze)
+        for freeze, _ in ended:
+            freeze.done_packets, freeze.done_ps = freeze.packets, freeze.end_ps - freeze.begin_ps
+        state = super()._thaw(state, ended)
+        self.n_thaw += len(ended)
+        for freeze, _ in ended:
+            for check in self.checks:
+                check(self, state, freeze)
         return state
 
 

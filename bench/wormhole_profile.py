@@ -1,0 +1,178 @@
+"""Where the time of a fast-forwarded run's loop goes: packets, and what is spent on not simulating them.
+
+    python bench/wormhole_profile.py [--config FILE] [--set TABLE.KEY=VALUE] [--quick] [--pairs 3] [--out FOLDER]
+
+On one rank, in this process, by turns as it is and with clocks around the parts: calls of them are timed from outside,
+so the program itself has none. A part's time is without that of the parts that it calls. "Packets" are the compiled
+rounds, as in a full simulation; all but them and the exchange between ranks is bookkeeping, which a full simulation of
+the same config would not do. The rounds count their own time, so its share is known without clocks, too.
+"""
+
+import argparse
+import statistics
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from time import perf_counter_ns
+from typing import Any
+
+import models.network.fast_forward as network
+import pdes.engine.round as engine
+import pdes.wormhole.controller as wormhole
+from cases import print_last, spread
+from models.network.memo_states import MemoStates
+from models.network.model import NetworkModel
+from pdes.config import load_config
+from pdes.engine.exchange import World
+from pdes.engine.round import COMPUTE_NS, EXCHANGE_NS, N_ROUND, WAIT_NS
+from pdes.errors import ConfigError
+from pdes.simulation.job import Run, prepare
+from pdes.wormhole.memo import Memo
+from runs import ROOT
+
+PACKETS, EXCHANGE, CALLS, REST = "packets", "ranks: waiting, exchange", "rounds: calls into compiled code", "all else"
+PARTS: dict[str, Sequence[tuple[Any, str]]] = {  # what is timed: functions by the name under which they are called
+    CALLS: [(NetworkModel, "run_rounds"), (NetworkModel, "relieve")],
+    "looks: calls, arrivals of others": [(engine, "_look"), (NetworkModel, "_take_in")],
+    "sampling": [(network, "sample_pairs")],
+    "partitions": [(wormhole, "survey"), (wormhole, "canonical"), (wormhole.Controller, "_own_ports")],
+    "criterion": [],  # of the run's own criterion: see `clocks_of`
+    "decisions": [(wormhole.Controller, name) for name in ("decide", "ends", "due")],
+    "memo: keys and states": [(MemoStates, name) for name in ("states", "keys", "form", "put")],
+    "memo: episodes": [(network.FastForward, "_replay"), (Memo, "begin"), (wormhole.Controller, "over")],
+    "freeze and thaw": [(network.FastForward, name) for name in ("_freeze", "_thaw", "_show", "_credit")],
+}
+CRITERION = ("add", "judge", "thawed", "frozen")
+
+
+class Clocks:
+    """Time of each part without that of the parts that it calls, and how often it was called."""
+
+    def __init__(self) -> None:
+        self.own_ns: defaultdict[str, int] = defaultdict(int)
+        self.calls: defaultdict[str, int] = defaultdict(int)
+        self._inner_ns = [0]  # of the calls that are under way: what the timed calls in them took
+
+    def timed(self, part: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The same function, with its time counted."""
+
+        def call(*arguments: Any, **keys: Any) -> Any:
+            self._inner_ns.append(0)
+            begin_ns = perf_counter_ns()
+            try:
+                return function(*arguments, **keys)
+            finally:
+                took_ns = perf_counter_ns() - begin_ns
+                self.own_ns[part] += took_ns - self._inner_ns.pop()
+                self.calls[part] += 1
+                self._inner_ns[-1] += took_ns
+
+        return call
+
+
+@contextmanager
+def clocks_of(run: Run) -> Iterator[Clocks]:
+    """Clocks around the parts of a run while it lasts."""
+    clocks, before = Clocks(), []
+    fast = run.model.fast_forward
+    criterion = [] if fast is None else [(type(fast._controller.criterion), name) for name in CRITERION]
+    for part, functions in (PARTS | {"criterion": criterion}).items():
+        for owner, name in functions:
+            before.append((owner, name, getattr(owner, name)))
+            setattr(owner, name, clocks.timed(part, getattr(owner, name)))
+    try:
+        yield clocks
+    finally:
+        for owner, name, function in before:
+            setattr(owner, name, function)
+
+
+def simulate(config: Path, overrides: list[str], folder: Path, is_timed: bool) -> dict[str, Any]:
+    """Run the loop of a config; its seconds, and those of each part, if it is timed."""
+    prepared = prepare(load_config(config, [*overrides, f'output.dir="{folder}"']), quiet=True)
+    run = Run(prepared, World())
+    try:
+        run.compile()
+        with clocks_of(run) if is_timed else nullcontext(Clocks()) as clocks:
+            loop_s = run.simulate(quiet=True)
+        return {"loop_seconds": loop_s, **parts_of(run, loop_s, clocks)}
+    finally:
+        run.flows.close()
+        run.tasks.close()
+        run.folder.abandon()
+
+
+def parts_of(run: Run, loop_s: float, clocks: Clocks) -> dict[str, Any]:
+    """Seconds of each part, which add up to the loop's, and what they were spent on."""
+    seconds = {part: clocks.own_ns[part] / 1e9 for part in PARTS}
+    compute_s, exchange_s = run.loop[COMPUTE_NS] / 1e9, (run.loop[WAIT_NS] + run.loop[EXCHANGE_NS]) / 1e9
+    seconds[CALLS] -= compute_s + exchange_s  # the calls are timed as a whole, what happens in them by the rounds
+    seconds |= {PACKETS: compute_s, EXCHANGE: exchange_s}
+    seconds[REST] = loop_s - sum(seconds.values())
+    counts = {} if run.model.fast_forward is None else vars(run.model.fast_forward.counters)
+    share = 1 - (compute_s + exchange_s) / loop_s
+    return {"seconds": seconds, "share": share, "rounds": int(run.loop[N_ROUND]), "calls": dict(clocks.calls), **counts}
+
+
+def measure(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Run a config by turns with clocks and without; the parts of the timed run whose loop took the median."""
+    config = arguments.config or ROOT / "examples" / ("quickstart.toml" if arguments.quick else "gpt-22b-256.toml")
+    overrides = [*(["wormhole.mode=full"] if arguments.quick and not arguments.config else []), *arguments.overrides]
+    n_pair = 1 if arguments.quick else arguments.pairs
+    plain, timed = [], []
+    for _ in range(n_pair):
+        plain.append(simulate(config, overrides, arguments.out, False))
+        timed.append(simulate(config, overrides, arguments.out, True))
+    timed.sort(key=lambda found: found["loop_seconds"])
+    parts = timed[(n_pair - 1) // 2]
+    loops, shares = [run["loop_seconds"] for run in plain], [run["share"] for run in plain]
+    return parts | {
+        "config": str(config), "set": overrides, "loop_seconds": statistics.median(loops), "loop_seconds_all": loops,
+        "timed_loop_seconds": parts["loop_seconds"], "bookkeeping_share": statistics.median(shares),
+        "bookkeeping_share_all": shares, "timed_bookkeeping_share": parts["share"],
+    }  # fmt: skip
+
+
+def show(figures: dict[str, Any]) -> None:
+    """A line for each part, the longest first."""
+    f = figures
+    loop = f"{spread(f['loop_seconds_all'])} s in the loop, {f['timed_loop_seconds']:.3g} s with clocks"
+    print(f"{Path(f['config']).stem}: {loop}; {f['rounds']:,} rounds, {f.get('looks', 0):,} looks")
+    for part, seconds in sorted(f["seconds"].items(), key=lambda item: -item[1]):
+        print(f"{part:<40} {1e3 * seconds:>10.1f} ms {100 * seconds / f['timed_loop_seconds']:>6.1f} %")
+    print(f"{'all but packets, exchange: bookkeeping':<40} {'':>13} {100 * f['timed_bookkeeping_share']:>6.1f} %")
+    print(f"{'  without clocks':<40} {'':>13} {100 * f['bookkeeping_share']:>6.1f} %")
+
+
+def parse(argv: list[str] | None = None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--config", type=Path, help="what to run (default examples/gpt-22b-256.toml)")
+    parser.add_argument("--set", dest="overrides", action="append", default=[], metavar="TABLE.KEY=VALUE",
+                        help="override a key; may be repeated")  # fmt: skip
+    parser.add_argument("--quick", action="store_true", help="examples/quickstart.toml, one pair of runs")
+    parser.add_argument("--pairs", type=int, default=3, help="runs of each kind (default 3)")
+    parser.add_argument("--out", type=Path, default=Path("results/bench-wormhole-profile"), help="folder of the runs")
+    return parser.parse_args(argv)
+
+
+def main() -> int:
+    """Run, print the table and one line of JSON."""
+    arguments = parse()
+    if arguments.pairs < 1:
+        print("error: --pairs: found a number below 1. Accepted: 1 or more", file=sys.stderr)
+        return 2
+    try:
+        figures = measure(arguments)
+    except ConfigError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    show(figures)
+    print_last(figures)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

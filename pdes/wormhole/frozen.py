@@ -1,0 +1,126 @@
+"""What is frozen, from when to when. Nothing here costs a visit of everything that is."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+
+import numpy as np
+
+from pdes.engine.time_index import NEVER
+from pdes.wormhole.memo import Replay
+
+
+@dataclass(frozen=True, slots=True)
+class Freeze:
+    """A frozen network partition, and how it would go on: by whole periods."""
+
+    pairs: np.ndarray  # int64, ascending
+    ports: np.ndarray  # int64, ascending
+    begin_ps: int
+    period_ps: int
+    n_period: int  # until its planned end
+    done_packets: np.ndarray  # int64[n_pair]  measured progress:
+    done_ps: np.ndarray  # int64[n_pair]  packets in a time
+    marked: np.ndarray  # int64[n_pair]  and how many of them were marked
+
+    @property
+    def end_ps(self) -> int:
+        """When it thaws at the latest."""
+        return self.begin_ps + self.n_period * self.period_ps
+
+    def shift_ps(self, at_ps: int) -> int:
+        """The time by which it has gone on at_ps, whole periods."""
+        return min((at_ps - self.begin_ps) // self.period_ps, self.n_period) * self.period_ps
+
+    def progress(self, at_ps: int) -> tuple[int, np.ndarray, np.ndarray]:
+        """(time, packets of each flow, marked ones among them) by which it has gone on at_ps, by whole periods."""
+        shift_ps = self.shift_ps(at_ps)
+        packets, marked = (_in_proportion(shift_ps, count, self.done_ps) for count in (self.done_packets, self.marked))
+        return shift_ps, packets, marked
+
+
+def _in_proportion(time_ps: int, count: np.ndarray, count_ps: np.ndarray) -> np.ndarray:
+    """What comes to pass in a time, rounded to the nearest, if count does in count_ps; int64[n]."""
+    if not count.any():
+        return count
+    each = zip(count.tolist(), count_ps.tolist(), strict=True)
+    return np.array([(2 * time_ps * n + t) // (2 * t) for n, t in each], np.int64)
+
+
+class FrozenSet:
+    """Frozen network partitions by numbers that never come again, in their order."""
+
+    def __init__(self, n_flow: int, n_port: int) -> None:
+        self.is_frozen = np.zeros(n_flow, np.bool_)
+        self.of_port = np.full(n_port, -1, np.int64)  # number of what a port is frozen in, -1: it is not
+        self.n_flow = 0  # that are frozen
+        self._frozen: dict[int, Freeze | Replay] = {}
+        self._n = 0
+        self._freeze_ends: list[tuple[int, int]] = []  # heaps of (planned end, number); some are not frozen any more
+        self._replay_ends: list[tuple[int, int]] = []
+
+    def __getitem__(self, number: int) -> Freeze | Replay:
+        return self._frozen[number]
+
+    def at(self, port: int) -> Freeze | Replay | None:
+        """What a port is frozen in."""
+        return self._frozen.get(int(self.of_port[port]))
+
+    def census(self) -> tuple[int, int]:
+        """How many freezes, and how many replays. It visits them all: for who asks for a series."""
+        n_steady = sum(isinstance(freeze, Freeze) for freeze in self._frozen.values())
+        return n_steady, len(self._frozen) - n_steady
+
+    @property
+    def first_end_ps(self) -> int:
+        """The first planned end, NEVER if there is none."""
+        for heap in (self._freeze_ends, self._replay_ends):
+            while heap and heap[0][1] not in self._frozen:
+                heappop(heap)
+        return min((heap[0][0] for heap in (self._freeze_ends, self._replay_ends) if heap), default=NEVER)
+
+    def ended(self, now_ps: int) -> list[int]:
+        """Numbers of freezes whose planned ends have come, ascending; they have to be dropped."""
+        return self._take(self._freeze_ends, now_ps)
+
+    def replayed(self, now_ps: int) -> list[Replay]:
+        """Replays of entries that have come to their ends, in their order; they have to be dropped."""
+        found = [self._frozen[number] for number in self._take(self._replay_ends, now_ps)]
+        return [replay for replay in found if isinstance(replay, Replay) and replay.entry is not None]
+
+    def _take(self, heap: list[tuple[int, int]], now_ps: int) -> list[int]:
+        found = []
+        while heap and heap[0][0] <= now_ps:
+            number = heappop(heap)[1]
+            if number in self._frozen:
+                found.append(number)
+        return sorted(found)
+
+    def hold(self, new: Sequence[Freeze | Replay]) -> None:
+        """These are frozen from now on."""
+        for freeze in new:
+            self._frozen[self._n] = freeze
+            self.of_port[freeze.ports] = self._n
+            if freeze.end_ps < NEVER:
+                heap = self._freeze_ends if isinstance(freeze, Freeze) else self._replay_ends
+                heappush(heap, (freeze.end_ps, self._n))
+            self._n += 1
+            self.n_flow += len(freeze.pairs)
+        if new:
+            self.is_frozen[joined([freeze.pairs for freeze in new])] = True
+
+    def drop(self, old: Sequence[Freeze | Replay]) -> None:
+        """These are not any more."""
+        for freeze in old:
+            number = int(self.of_port[freeze.ports[0]])
+            assert self._frozen[number] is freeze
+            del self._frozen[number]
+            self.n_flow -= len(freeze.pairs)
+        if old:
+            self.is_frozen[joined([freeze.pairs for freeze in old])] = False
+            self.of_port[joined([freeze.ports for freeze in old])] = -1
+
+
+def joined(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """Arrays one behind the other."""
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
