@@ -11,30 +11,28 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from models.network.build import NetworkState, QueuePairs, has_pfc, is_managed
+from models.network.build import NetworkState, QueuePairs
 from models.network.freeze import Hidden, count_sent, hide, show
-from models.network.memo_states import Found, Member, MemoStates, why_no_memo
-from models.network.parameters import NetworkParameters
+from models.network.memo_states import Found, Member, MemoStates
 from models.network.path_queues import PathQueues
 from models.network.progress import ACKED_BYTE, N_COLUMN, PAIR, sample_pairs
 from models.network.restoration import Restoration
 from models.network.room import Room
 from models.network.skipped import Skipped
 from models.network.state import N_CROWDED, N_INTERRUPT, N_POSTED, PAYLOAD_BYTES
-from models.network.wave_states import WaveStates, end_ports
+from models.network.wave_states import WaveStates
 from models.topology.graph import Topology
 from pdes.engine.exchange import World
 from pdes.engine.time_index import NEVER
 from pdes.wormhole.audit import Audit
 from pdes.wormhole.controller import Controller, Counters, Freeze, compile_partitions
-from pdes.wormhole.criterion import Choice, Network, look_intervals, make_criterion, report, resolve
 from pdes.wormhole.frozen import joined
 from pdes.wormhole.memo import Entry, Memo, Replay
 from pdes.wormhole.partition_series import PartitionSeries
 from pdes.wormhole.waves import WaveReplay, Waves
 
 if TYPE_CHECKING:
-    from models.network.model import NetworkModel
+    pass
 
 
 WATCHED = 2  # of nic.frozen_port
@@ -244,29 +242,23 @@ class FastForward:
                 progress = (freeze.period_ps, freeze.n_period, freeze.done_packets, freeze.done_ps, freeze.marked)
             entry = episode.entry(now_ps, mine, *found, progress)
             self._memo.end(episode, entry)
-            if entry.n_draw == 0 or self._memo.is_binned:
+            if entry.n_draw == 0:
                 state = self._take_over(state, episode.followers, entry, now_ps)
             else:
                 self._go_on(state, episode.followers, now_ps)
         fresh = control.fresh
         members = [(f.pairs, f.ports, f.rows[:, ACKED_BYTE].copy()) for f in fresh]
-        keys = self._keys(state, members, [f.rows for f in fresh], now_ps)
+        keys = self._keys(state, members, now_ps)
         self._freeze(state, control.keyed(now_ps, keys))
 
     def _states(self, state: NetworkState, members: list[Member], now_ps: int) -> list[Found]:
         return self.states.states(state, members, now_ps) if self.states is not None else []
 
-    def _keys(
-        self, state: NetworkState, members: list[Member], rows: list[np.ndarray], now_ps: int
-    ) -> list[tuple[bytes, int, np.ndarray]]:
+    def _keys(self, state: NetworkState, members: list[Member], now_ps: int) -> list[tuple[bytes, int, np.ndarray]]:
         """Keys of network partitions, how many random numbers they have drawn, and what their ports have sent."""
         if not members:
             return []
         assert self.states is not None
-        if self._memo.is_binned:
-            forms = [self.states.form(state, member) for member in members]
-            keys = [self._memo.binned_key(form, mine) for form, mine in zip(forms, rows, strict=True)]
-            return [(key, 0, sent) for key, sent in zip(keys, self.states.sent(state, members), strict=True)]
         return self.states.keys(state, members, now_ps)
 
     @property
@@ -301,7 +293,7 @@ class FastForward:
         if not replays:
             return state
         assert self.states is not None
-        bases = [replay.done_byte(entry, self._memo.is_binned) for replay in replays]
+        bases = [replay.done_byte(entry) for replay in replays]
         members = [(replay.pairs, replay.ports, base) for replay, base in zip(replays, bases, strict=True)]
         ports = joined([replay.ports for replay in replays])
         state.fabric.ports["tx_bytes"][ports] += np.tile(entry.port_bytes, len(replays))
@@ -426,66 +418,6 @@ class FastForward:
         return self._skipped
 
 
-def make_fast_forward(
-    topology: Topology, model: "NetworkModel", parameters: NetworkParameters, world: World, rtt_ps: np.ndarray,
-    stop_ps: int | None, choice: Choice | None = None, mode: str = "full",
-    memo_tolerance: float = 0.0, audit: Audit | None = None,
-) -> FastForward | None:  # fmt: skip
-    """The part of one rank; None where nothing can be skipped, see `why_not`.
-
-    rtt_ps: int64[n_pair], base round trips on the pairs' own ways, plan's order. choice: what says that flows are
-    steady; None: the default. audit: what some skips are compared by.
-    """
-    words = parameters.law.moving_words
-    if words is None or why_not(parameters):
-        return None
-    pairs = model.pairs
-    start, port_of = ports_of_pairs(pairs, topology.port_peer if has_pfc(parameters) else None)
-    floats = parameters.law.float_words
-    known_ps = sorted({change.time_ps for change in parameters.link_changes} | ({stop_ps} if stop_ps else set()))
-    n_kept = (len(floats), len(words[1]))
-    rates_bps = topology.port_rate_bps[pairs.port if len(pairs.port) else slice(None)]
-    slowest_bps, fastest_bps = (int(rate_bps) for rate_bps in (rates_bps.min(), rates_bps.max()))
-    network = Network(int(rtt_ps.max(initial=1)), slowest_bps, fastest_bps, parameters.payload_bytes)
-    choice = choice or Choice()
-    look_ps = look_intervals(choice, turns_ps(parameters, rtt_ps)[pairs.pair_of_row])
-    choice = resolve(choice, network)
-    n_hop = int(np.diff(pairs.path_start)[::2].max(initial=2)) - 1  # without the end mark
-    criterion = make_criterion(choice, network, look_ps, n_kept, n_hop)
-    controller = Controller(start, port_of, topology.n_port, criterion, np.array(known_ps, np.int64), look_ps)
-    here = model.rank_of_node == world.rank
-    kept, counts = floats + words[1], parameters.law.hop_count_words
-    fast = FastForward(topology, pairs, controller, world, here, words, counts, kept, is_managed(parameters))
-    fast.criterion = report(choice, network)
-    controller.skips_steady, controller.audit = mode != "memo", audit
-    if mode != "steady" and not why_no_memo(parameters, model.state.fabric.constants):
-        controller.memo = Memo(
-            model.state.nic.queue_pairs["line_rate_bps"].copy(), criterion.settings.look_ps, parameters.payload_bytes,
-            0.0, len(floats),
-        )  # fmt: skip
-        fast.states = MemoStates(topology, parameters, world, fast.hidden, (start, port_of))
-        if memo_tolerance > 0:
-            seeds = (0.0, 0) if audit is None else (audit.share, audit.seed)
-            fast.waves = Waves(
-                (start, port_of), topology.port_rate_bps, memo_tolerance, network.base_rtt_ps,
-                np.array(known_ps, np.int64), parameters.payload_bytes, end_ports(model.state), seeds,
-            )  # fmt: skip
-            fast.wave_states = WaveStates(topology, world, fast.hidden, fast.states, model.state)
-            fast._tick_ps = fast.waves.tick_ps
-    if parameters.buffer is not None:
-        fast.room = Room(topology, pairs, parameters, world, here)
-    if choice.needs_queues:
-        fast.queues = PathQueues(n_hop, here[topology.port_src], world)
-    return fast
-
-
-def turns_ps(parameters: NetworkParameters, rtt_ps: np.ndarray) -> np.ndarray:
-    """How long pairs' controls take for a turn, at least: the round trip, or the one that they are told if longer."""
-    if parameters.base_rtt_ps is None or not parameters.law.knows_base_rtt:
-        return rtt_ps
-    return np.maximum(rtt_ps, np.minimum(parameters.base_rtt_ps, rtt_ps.max(initial=0)))
-
-
 def ports_of_pairs(pairs: QueuePairs, port_peer: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """(int64[n_pair + 1], int32[]): the ports of each queue pair's way and of its ACKs', by row.
 
@@ -499,15 +431,6 @@ def ports_of_pairs(pairs: QueuePairs, port_peer: np.ndarray | None = None) -> tu
     if port_peer is not None:
         start, port_of = 2 * start, np.stack([port_of, port_peer[port_of]], axis=1).ravel()
     return start.astype(np.int64), port_of.astype(np.int32)
-
-
-def why_not(parameters: NetworkParameters) -> str:
-    """Why nothing of a network can be skipped, "" if it can."""
-    if parameters.law.moving_words is None:
-        return f"{parameters.law.name} does not say what of its state are `times` and `sequences`"
-    if parameters.ns3 is not None:
-        return "ns-3's times and telemetry wrap around"
-    return "switches choose the ways of packets" if parameters.routing is not None else ""
 
 
 def path_ports(path_port: np.ndarray, first: int) -> np.ndarray:

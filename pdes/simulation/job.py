@@ -11,7 +11,7 @@ import numpy as np
 
 from models.network.build import is_managed
 from models.network.deadlock import Circle, DeadlockWatch
-from models.network.fast_forward import make_fast_forward
+from models.network.make_fast_forward import make_fast_forward
 from models.network.model import NetworkModel
 from models.network.parts import PartCollector
 from models.network.results import (

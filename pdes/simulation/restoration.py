@@ -1,7 +1,8 @@
 """`[wormhole] restoration`: what it needs is there, or the run stops before anything is simulated; and its parts."""
 
-from models.network.fast_forward import FastForward, why_not
+from models.network.fast_forward import FastForward
 from models.network.learned_depths import LearnedDepths
+from models.network.make_fast_forward import why_not
 from models.network.model import NetworkModel
 from models.network.restoration import Restoration, make_restoration, why_no_restoration
 from pdes.engine.exchange import World

@@ -4,7 +4,8 @@ import sys
 from dataclasses import asdict
 from typing import Any
 
-from models.network.fast_forward import FastForward, why_not
+from models.network.fast_forward import FastForward
+from models.network.make_fast_forward import why_not
 from models.network.memo_identity import memo_identity, spread_entries
 from models.network.memo_states import why_no_memo
 from models.network.model import NetworkModel

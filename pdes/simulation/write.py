@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from models.network.fast_forward import why_not
+from models.network.make_fast_forward import why_not
 from models.network.rtt_rows import MAX_RTT_ROWS
 from models.network.skipped import CAUSES
 from models.workload.agreement import agreement

@@ -313,7 +313,7 @@ class Controller:
         period_ps, may_n_period, packets, done_ps, marked = entry.progress
         assert self.memo is not None
         guard_bytes = self._settings.guard_packets * self._settings.packet_bytes
-        left = replay.left_after(entry, self.memo.is_binned) - guard_bytes
+        left = replay.left_after(entry) - guard_bytes
         packet_bytes = self._settings.packet_bytes
         each = [n * t // (p * packet_bytes) for n, t, p in
                 zip(left.tolist(), done_ps.tolist(), packets.tolist(), strict=True)]  # fmt: skip

@@ -11,7 +11,6 @@ alike); isomorphism is equality under the numbering that keeps the order in whic
 has the whole state at the end, so that nothing is estimated.
 """
 
-import hashlib
 from dataclasses import asdict, dataclass, field
 
 import numpy as np
@@ -29,12 +28,9 @@ class Entry:
     """What an episode came to. Arrays have one element per flow (or port), in the order of ids."""
 
     duration_ps: int
-    since_posted_ps: int  # from its last message's posting to its end
     words: np.ndarray  # int64[]  the state at its end
     done_bytes: np.ndarray
     sent_bytes: np.ndarray
-    done_in: np.ndarray  # bytes of each message acknowledged at its end
-    sent_in: np.ndarray  # and sent
     marked: np.ndarray
     port_bytes: np.ndarray  # that each port has sent on the way
     n_draw: int  # random numbers drawn on the way
@@ -58,14 +54,13 @@ class Replay:
         """Of each message, what is not sent at the beginning."""
         return self.rows[:, h.MESSAGE_END] - self.rows[:, h.SENT]
 
-    def done_byte(self, entry: Entry, is_binned: bool) -> np.ndarray:
+    def done_byte(self, entry: Entry) -> np.ndarray:
         """What is acknowledged at the end of an entry."""
-        return self.rows[:, h.MESSAGE_BEGIN] + entry.done_in if is_binned else self.rows[:, h.DONE] + entry.done_bytes
+        return self.rows[:, h.DONE] + entry.done_bytes
 
-    def left_after(self, entry: Entry, is_binned: bool) -> np.ndarray:
+    def left_after(self, entry: Entry) -> np.ndarray:
         """Of each message, what is not sent at the end of an entry."""
-        sent = self.rows[:, h.MESSAGE_BEGIN] + entry.sent_in if is_binned else self.rows[:, h.SENT] + entry.sent_bytes
-        return self.rows[:, h.MESSAGE_END] - sent
+        return self.left_bytes - entry.sent_bytes
 
     def shift_ps(self, at_ps: int) -> int:
         """Nothing, see `progress`."""
@@ -99,8 +94,7 @@ class Episode:
         """What it has come to, from its flows' samples now."""
         moved = rows - self.rows
         return Entry(
-            now_ps - self.begin_ps, now_ps - int(rows[:, h.POSTED_PS].max()), words, moved[:, h.DONE], moved[:, h.SENT],
-            rows[:, h.DONE] - rows[:, h.MESSAGE_BEGIN], rows[:, h.SENT] - rows[:, h.MESSAGE_BEGIN],
+            now_ps - self.begin_ps, words, moved[:, h.DONE], moved[:, h.SENT],
             moved[:, h.MARKED], sent - self.sent, n_draw - self.n_draw, progress,
         )  # fmt: skip
 
@@ -120,11 +114,8 @@ class MemoCounters:
 class Memo:
     """Episodes that run, and entries of those that are over."""
 
-    def __init__(
-        self, line_bps: np.ndarray, look_ps: int, packet_bytes: int, tolerance: float = 0.0, n_average: int = 0
-    ) -> None:
-        """line_bps: int64[n_flow], the most that a flow can send. tolerance: 0: exact keys. n_average: of samples."""
-        self.tolerance, self.n_average = tolerance, n_average
+    def __init__(self, line_bps: np.ndarray, look_ps: int, packet_bytes: int) -> None:
+        """line_bps: int64[n_flow], the most that a flow can send."""
         self.entries: dict[bytes, Entry] = {}
         self.running: dict[int, Episode] = {}  # by label
         self.is_shared = False  # with other runs: then what nobody waits for is found out, too
@@ -168,11 +159,9 @@ class Memo:
         left = rows[:, h.MESSAGE_END] - rows[:, h.SENT]
         replay = Replay(pairs, ports, now_ps, rows.copy(), NEVER)
         entry = self.entries.get(key)
-        if entry is not None and (replay.left_after(entry, self.is_binned) >= self._packet_bytes).all():
+        if entry is not None and (replay.left_after(entry) >= self._packet_bytes).all():
             end_ps = now_ps + entry.duration_ps
-            if self.is_binned:
-                end_ps = int(rows[:, h.POSTED_PS].max()) + entry.since_posted_ps
-            is_ahead = (replay.done_byte(entry, self.is_binned) >= rows[:, h.DONE]).all()
+            is_ahead = (replay.done_byte(entry) >= rows[:, h.DONE]).all()
             if end_ps > now_ps and is_ahead:
                 self.counters.hits += 1
                 self.counters.hits_read += self._read.get(key) is entry
@@ -189,7 +178,7 @@ class Memo:
                 episode.followers.append(replay)
                 episode.check_ps = check_ps
                 return replay
-        check_ps = self.check_ps(now_ps, rows) if self.is_binned or self.is_shared else NEVER
+        check_ps = self.check_ps(now_ps, rows) if self.is_shared else NEVER
         if check_ps > now_ps:
             self.counters.misses += 1
             self.counters.episodes += 1
@@ -197,31 +186,6 @@ class Memo:
                 key, label, version, pairs, ports, now_ps, rows.copy(), n_draw, sent, check_ps=check_ps
             )
         return None
-
-    @property
-    def is_binned(self) -> bool:
-        """Whether keys are of rounded values."""
-        return self.tolerance > 0
-
-    def binned_key(self, form: bytes, rows: np.ndarray) -> bytes:
-        """The key of flows that are alike within the tolerance. form: says what their ways are.
-
-        Sizes are exact; offsets of the messages' postings are rounded to look_ps x tolerance, rates and windows to
-        powers of 1 + tolerance, averages to multiples of it.
-        """
-        posted = rows[:, h.POSTED_PS] - rows[:, h.POSTED_PS].min()
-        rates = np.log(np.maximum(rows[:, [h.RATE, h.WINDOW]], 1)) / np.log1p(self.tolerance)
-        averages = np.ascontiguousarray(rows[:, h.N_COLUMN : h.N_COLUMN + self.n_average]).view(np.float64)
-        parts = (
-            rows[:, h.MESSAGE_END] - rows[:, h.MESSAGE_BEGIN],
-            np.rint(posted / max(self._look_ps * self.tolerance, 1.0)).astype(np.int64),
-            np.rint(rates).astype(np.int64),
-            np.rint(averages / self.tolerance).astype(np.int64),
-        )
-        digest = hashlib.blake2b(form, digest_size=32)
-        for part in parts:
-            digest.update(np.ascontiguousarray(part).tobytes())
-        return digest.digest()
 
     def check_ps(self, now_ps: int, rows: np.ndarray) -> int:
         """An instant before which no message of these flows ends, at most now_ps if one may soon."""
@@ -236,5 +200,5 @@ class Memo:
         del self.running[episode.label]
         if entry is None:
             self.counters.broken += 1
-        elif entry.n_draw == 0 or self.is_binned:
+        elif entry.n_draw == 0:
             self.entries[episode.key] = entry

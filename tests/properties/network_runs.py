@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from models.network.fast_forward import make_fast_forward
+from models.network.make_fast_forward import make_fast_forward
 from models.network.model import NetworkModel
 from models.network.switch_state import DROP_BUFFER
 from pdes.config import config_from_dict

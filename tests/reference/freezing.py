@@ -13,7 +13,8 @@ import numpy as np
 
 from models.congestion.law import find_law
 from models.network.build import has_pfc, is_managed
-from models.network.fast_forward import FastForward, make_fast_forward
+from models.network.fast_forward import FastForward
+from models.network.make_fast_forward import make_fast_forward
 from models.network.model import NetworkModel
 from models.network.parameters import NetworkParameters
 from models.network.progress import IS_PLAIN, MESSAGE_END, NEXT_BYTE, PAIR

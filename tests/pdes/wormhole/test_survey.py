@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.congestion.law import BUILT_IN, find_law
-from models.network.fast_forward import turns_ps
+from models.network.make_fast_forward import turns_ps
 from models.network.parameters import NetworkParameters
 from pdes.wormhole import history as h
 from pdes.wormhole.criterion import Choice, look_intervals
