@@ -184,7 +184,7 @@ class Waves:
         audit: which share of what would be replayed is simulated instead, and the seed by which it is drawn.
         """
         self._start, self._port_of = ways
-        self._ends = ends  # a queue pair does not send or receive while it is replayed, and neither do its hosts
+        self._ends = ends
         self._tolerance, self._rtt_ps, self._known_ps = tolerance, rtt_ps, known_ps
         self._packet_bytes, self._audit = packet_bytes, audit
         n_flow, n_port = len(ways[0]) - 1, len(rate_bps)
@@ -219,12 +219,12 @@ class Waves:
     def compile(self) -> None:
         """Compile what finds flows that share ports, or load it from the cache."""
         none = np.zeros(0, np.int64)
-        find_components(none, none, self._start, self._port_of, self._byte_ps, self._scratch)
+        find_components(none, none, self._start, self._port_of, self._ends, self._byte_ps, self._scratch)
 
     def look(self, now_ps: int, rows: np.ndarray, is_frozen: np.ndarray) -> tuple[list[Wave], list[Candidate]]:
         """(those that are over, those that begin). rows: of active flows that are not frozen, ascending."""
         flows, sizes = rows[:, h.FLOW].copy(), rows[:, h.MESSAGE_END] - rows[:, h.MESSAGE_BEGIN]
-        n = find_components(flows, sizes, self._start, self._port_of, self._byte_ps, self._scratch)
+        n = find_components(flows, sizes, self._start, self._port_of, self._ends, self._byte_ps, self._scratch)
         part = self._scratch.part[: len(rows)]
         is_taken, over, going = np.zeros(n, np.bool_), [], []
         n_row = np.bincount(part, minlength=n)
@@ -269,8 +269,7 @@ class Waves:
             mine = rows[part == i]
             pairs = mine[:, h.FLOW].copy()
             ports = np.unique(self._ports(pairs))
-            is_held = (self._scratch.is_busy[ports] != 0) | np.isin(ports, self._ends[pairs])
-            found.append(Candidate(pairs, ports, ports[is_held], mine))
+            found.append(Candidate(pairs, ports, ports[self._scratch.is_busy[ports] != 0], mine))
         return found
 
     def _ports(self, flows: np.ndarray) -> np.ndarray:
@@ -410,13 +409,17 @@ def _find_busy(flows, size_bytes, port_start, port_of, byte_ps, s: Scratch):
 
 
 @loop_kernel
-def find_components(flows, size_bytes, port_start, port_of, byte_ps, s: Scratch):
+def find_components(flows, size_bytes, port_start, port_of, ends, byte_ps, s: Scratch):
     """Write into s.part[row] which flows share busy ports, directly or through others: 0, 1, .. by first row; how many.
 
-    flows, size_bytes: int64[n_row]. byte_ps: float64[n_port], time that a byte takes.
+    Ports at hosts count as busy. flows, size_bytes: int64[n_row]. ends: int64[n_flow, 4], hosts' ports of each flow.
+    byte_ps: float64[n_port], time that a byte takes.
     """
     _find_busy(flows, size_bytes, port_start, port_of, byte_ps, s)
     part = s.part
+    for row in range(flows.size):
+        for k in range(ends.shape[1]):
+            s.is_busy[np.uint64(ends[flows[row], k])] = 1
     for row in range(flows.size):
         part[row] = row
         for at in range(port_start[flows[row]], port_start[flows[row] + 1]):

@@ -20,7 +20,7 @@ N_PORT = 12
 @st.composite
 def ways(draw: st.DrawFn) -> list[list[int]]:
     """The ports of each flow."""
-    way = st.lists(st.integers(0, N_PORT - 1), min_size=1, max_size=4, unique=True)
+    way = st.lists(st.integers(0, N_PORT - 1), min_size=2, max_size=5, unique=True)
     return draw(st.lists(way, min_size=0, max_size=9))
 
 
@@ -34,6 +34,7 @@ def test_flows_that_share_busy_ports_are_together(flow_ports, data):
     most = [max(load[p] for p in way) for way in flow_ports]
     busy = {p for p in range(N_PORT) if any(p in way and load[p] > BUSY * m + 1e-9 for way, m in
                                             zip(flow_ports, most, strict=True))}  # fmt: skip
+    busy |= {p for way in flow_ports for p in (way[0], way[-1])}  # at hosts
     graph = nx.Graph()
     graph.add_nodes_from(range(n))
     for i in range(n):
@@ -41,13 +42,14 @@ def test_flows_that_share_busy_ports_are_together(flow_ports, data):
     wanted = sorted(sorted(part) for part in nx.connected_components(graph))
     start = np.cumsum([0, *(len(way) for way in flow_ports)])
     port_of = np.array([p for way in flow_ports for p in way], np.int32)
+    ends = np.array([[way[0], way[-1]] for way in flow_ports], np.int64).reshape(-1, 2)
     s = Scratch(
         np.full(N_PORT, -1), np.zeros(N_PORT), np.full(N_PORT, np.inf), np.zeros(N_PORT, np.uint8), np.zeros(n),
         np.zeros(n, np.int64),
     )  # fmt: skip
     for _ in range(2):  # nothing is left of a call
         found = find_components(
-            np.arange(n), np.array(sizes, np.int64), start, port_of, BIT_PS / np.array(rate_bps, float), s
+            np.arange(n), np.array(sizes, np.int64), start, port_of, ends, BIT_PS / np.array(rate_bps, float), s
         )
         parts = [np.flatnonzero(s.part[:n] == i).tolist() for i in range(found)]
         assert parts == wanted
