@@ -4,9 +4,9 @@
 
 (a) Steady skipping alone, the memo alone, and both, against the full run: packet-hops and seconds in the event loop.
 (b) Both, with each congestion control: the share of the full run's packet-hops that was skipped, by what spared them.
-Jobs are GPT-7B and MoE-8x7B on 64 GPUs, one iteration, without a tolerance for waves (`wormhole.py` has them). Beside the shares stands how often a flow was frozen, which the
-paper has as 0.94 (section 7.2), and the mean error of completion times. Full runs are kept in FOLDER, as those of
-`wormhole.py`; their seconds are of when they ran.
+Jobs are GPT-7B and MoE-8x7B on 64 GPUs, one iteration, without a tolerance for waves (`wormhole.py` has them). Beside
+the shares stands how often a flow was frozen, which the paper has as 0.94 (section 7.2), and the mean error of
+completion times. Full runs are kept in FOLDER, as those of `wormhole.py`; their seconds are of when they ran.
 """
 
 import argparse

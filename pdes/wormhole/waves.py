@@ -32,6 +32,22 @@ AUDIT_STREAM = 1
 BIT_PS = 8e12  # bits per byte x ps per second
 
 
+@loop_kernel
+def interpolate(at_ps, posted_ps, ended_ps, curve_ps, curve, size_bytes, done):
+    """Write what flows have got done at an instant: straight from 0 when posted, through the curve, to the end."""
+    for i in range(done.size):
+        from_ps, from_byte, to_ps, to_byte = posted_ps[i], np.int64(0), ended_ps[i], size_bytes[i]
+        for k in range(curve_ps.size):
+            if curve_ps[k] >= ended_ps[i]:
+                break
+            if curve_ps[k] > at_ps:
+                to_ps, to_byte = curve_ps[k], curve[k, i]
+                break
+            from_ps, from_byte = curve_ps[k], curve[k, i]
+        share = min(max(at_ps - from_ps, 0), to_ps - from_ps) / max(to_ps - from_ps, 1)
+        done[i] = from_byte + np.int64((to_byte - from_byte) * share)
+
+
 @dataclass(frozen=True)
 class WaveEntry:
     """What a wave came to. Arrays have one element per flow, in the order of ids; times are since the first posting."""
@@ -52,11 +68,38 @@ class WaveEntry:
     def done_bytes(self, at_ps: int, size_bytes: np.ndarray) -> np.ndarray:
         """Bytes of each message that are acknowledged at an instant, straight between those that are known."""
         done = np.empty(len(size_bytes), np.int64)
-        for i, size in enumerate(size_bytes.tolist()):
-            before = self.curve_ps < self.ended_ps[i]
-            times = [int(self.posted_ps[i]), *self.curve_ps[before].tolist(), int(self.ended_ps[i])]
-            done[i] = int(np.interp(at_ps, times, [0, *self.curve[before, i].tolist(), size]))
+        interpolate(at_ps, self.posted_ps, self.ended_ps, self.curve_ps, self.curve, size_bytes, done)
         return done
+
+
+class Entries:
+    """Those of one key, with what they are compared by side by side."""
+
+    def __init__(self) -> None:
+        self.all: list[WaveEntry] = []
+        self._posted_ps, self._facts = np.zeros((0, 0), np.int64), np.zeros((0, 2), np.int64)
+
+    def add(self, entry: WaveEntry) -> None:
+        """Have one more, while there is room."""
+        if len(self.all) < MAX_ENTRIES:
+            self.all.append(entry)
+            self._posted_ps = np.array([each.posted_ps for each in self.all])
+            self._facts = np.array([(each.duration_ps, each.delivered_ps.min()) for each in self.all])
+
+    def near(self, posted_ps: np.ndarray, within: float, least_ps: int, age_ps: int) -> list[tuple[float, WaveEntry]]:
+        """Entries of which no posting is further away than that part of their time, the nearest first.
+
+        least_ps: that they lasted, at least. age_ps: none of their messages had come across by then.
+        """
+        if not self.all:
+            return []
+        duration_ps, delivered_ps = self._facts.T
+        off = np.abs(self._posted_ps - posted_ps).max(axis=1) / duration_ps
+        may = np.flatnonzero((off <= within) & (duration_ps >= least_ps) & (delivered_ps > age_ps))
+        return [(float(off[i]), self.all[i]) for i in may[np.argsort(off[may], kind="stable")].tolist()]
+
+
+NO_ENTRIES = Entries()
 
 
 @dataclass(frozen=True)
@@ -195,7 +238,7 @@ class Waves:
         )  # fmt: skip
         self.running: list[Wave] = []
         self.replayed: list[WaveReplay] = []
-        self.entries: dict[bytes, list[WaveEntry]] = {}
+        self.entries: dict[bytes, Entries] = {}
         self.counters = WaveCounters()
         self.errors: list[np.ndarray] = []  # relative, of completion times of audited waves
         self.waits = False  # for some that may not be complete yet
@@ -219,6 +262,7 @@ class Waves:
     def compile(self) -> None:
         """Compile what finds flows that share ports, or load it from the cache."""
         none = np.zeros(0, np.int64)
+        interpolate(0, none, none, none, np.zeros((0, 0), np.int64), none, none.copy())
         find_components(none, none, self._start, self._port_of, self._ends, self._byte_ps, self._scratch)
 
     def look(self, now_ps: int, rows: np.ndarray, is_frozen: np.ndarray) -> tuple[list[Wave], list[Candidate]]:
@@ -282,7 +326,7 @@ class Waves:
         new = []
         for candidate, form in zip(found, forms, strict=True):
             key = form + candidate.sizes.tobytes()
-            entry = self._match(now_ps, candidate, self.entries.get(key, []))
+            entry = self._match(now_ps, candidate, self.entries.get(key, NO_ENTRIES))
             if entry is not None and not self._is_drawn():
                 new.append(WaveReplay(candidate, entry, now_ps))
                 self.counters.replayed += 1
@@ -298,7 +342,7 @@ class Waves:
         self._n_match += 1
         return share > 0 and uniform_plain(seed, self._n_match, PURPOSE_AUDIT, AUDIT_STREAM) < share
 
-    def _match(self, now_ps: int, candidate: Candidate, entries: list[WaveEntry]) -> WaveEntry | None:
+    def _match(self, now_ps: int, candidate: Candidate, entries: Entries) -> WaveEntry | None:
         """The entry that is most like it, None if none is like enough."""
         first_ps, sizes = candidate.first_ps, candidate.sizes
         posted_ps = candidate.rows[:, h.POSTED_PS] - first_ps
@@ -306,13 +350,12 @@ class Waves:
         i = int(np.searchsorted(self._known_ps, now_ps, side="right"))
         until_ps = int(self._known_ps[i]) if i < len(self._known_ps) else NEVER
         best, least = None, self._tolerance
-        for entry in entries:
-            off = float(np.abs(posted_ps - entry.posted_ps).max()) / entry.duration_ps
-            may = entry.duration_ps >= MIN_ROUND_TRIPS * self._rtt_ps and first_ps + 2 * entry.duration_ps <= until_ps
-            if off > least or not may or first_ps + int(entry.delivered_ps.min()) <= now_ps:
-                continue
+        near = entries.near(posted_ps, least, MIN_ROUND_TRIPS * self._rtt_ps, now_ps - first_ps)
+        for off, entry in near:
+            if off > least:
+                break
             off += float((np.abs(done - entry.done_bytes(now_ps - first_ps, sizes)) / sizes).mean())
-            if off <= least:
+            if off <= least and first_ps + 2 * entry.duration_ps <= until_ps:
                 best, least = entry, off
         return best
 
@@ -326,9 +369,7 @@ class Waves:
             rows[:, h.POSTED_PS] - first_ps, past.delivered_ps - first_ps, past.ended_ps - first_ps, past.marked,
             np.array(wave.curve_ps, np.int64), np.array(wave.curve, np.int64), past.words,
         )  # fmt: skip
-        known = self.entries.setdefault(wave.key, [])
-        if len(known) < MAX_ENTRIES:
-            known.append(entry)
+        self.entries.setdefault(wave.key, Entries()).add(entry)
         self.counters.waves += 1
         if wave.expected is not None:
             self.counters.audited += 1
