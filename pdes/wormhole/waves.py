@@ -238,6 +238,7 @@ class Waves:
         )  # fmt: skip
         self.running: list[Wave] = []
         self.replayed: list[WaveReplay] = []
+        self._holder = np.zeros(len(rate_bps), np.int64)  # id of the replay that holds a port, 0: none
         self.entries: dict[bytes, Entries] = {}
         self.counters = WaveCounters()
         self.errors: list[np.ndarray] = []  # relative, of completion times of audited waves
@@ -334,6 +335,8 @@ class Waves:
             done = candidate.rows[:, h.DONE] - candidate.rows[:, h.MESSAGE_BEGIN]
             self.running.append(Wave(key, candidate, [now_ps - candidate.first_ps], [done], entry))
         self.replayed += new
+        for replay in new:
+            self._holder[replay.held] = id(replay)
         return new
 
     def _is_drawn(self) -> bool:
@@ -378,12 +381,14 @@ class Waves:
 
     def disturbed(self, interrupts: dict[int, int]) -> list[tuple[WaveReplay, int]]:
         """Replays that somebody has come to, and when first. interrupts: flow -> instant."""
-        found = []
-        for replay in self.replayed if interrupts else []:
-            met = [at_ps for flow, at_ps in interrupts.items()
-                   if np.isin(self._ports(np.array([flow])), replay.held).any()]  # fmt: skip
-            if met:
-                found.append((replay, min(met)))
+        if not (self.replayed and interrupts):
+            return []
+        first: dict[int, int] = {}  # by id of a replay
+        for flow, at_ps in interrupts.items():
+            holders = self._holder[self._port_of[self._start[flow] : self._start[flow + 1]]]
+            for i in set(holders.tolist()) - {0}:
+                first[i] = min(first.get(i, NEVER), at_ps)
+        found = [(replay, first[id(replay)]) for replay in self.replayed if id(replay) in first]
         self._drop([replay for replay, _ in found])
         self.counters.interrupted += len(found)
         return found
@@ -395,6 +400,8 @@ class Waves:
         return found
 
     def _drop(self, replays: list[WaveReplay]) -> None:
+        for replay in replays:
+            self._holder[replay.held] = 0
         if replays:
             self.replayed = [r for r in self.replayed if all(r is not gone for gone in replays)]
 
