@@ -193,6 +193,7 @@ def plan_flows(flows: FlowList, n_host: int, queue_pairs: str = "per-flow", name
     streams = np.zeros(len(sources), STREAM)
     streams["gpu"], streams["operation"], streams["first_operation"] = sources, first, first
     streams["end_operation"], streams["n_iteration"], streams["waiting_for"] = first + count, 1, WAITING_TIME
+    streams["spent_row"] = -1
     return WorkloadPlan(
         name=name,
         pair_src=pair_src,
