@@ -13,14 +13,16 @@ GIB, GB = 2**30, 10**9
 class Fit:
     """Constants of a GPU type, one value each for all models and layouts.
 
-    gemm_gamma, attention_gamma, memory_gamma: time over what the data sheet's peak would take. launch_ps: of a kernel.
-    rows: ids of the measurements to which they were fitted; empty: not fitted, see `transferred`.
+    gemm_gamma, attention_gamma, memory_gamma: time over what the data sheet's peak would take. launch_ps: from the end
+    of a kernel to the start of the next. dispatch_ps: what the host takes to launch a kernel; it matters where kernels
+    are shorter. rows: ids of the measurements to which they were fitted; empty: not fitted, see `transferred`.
     """
 
-    gemm_gamma: float = 1.4
+    gemm_gamma: float = 1.25
     attention_gamma: float = 2.0
     memory_gamma: float = 1.25
     launch_ps: int = 5_000_000
+    dispatch_ps: int = 10_000_000
     rows: tuple[str, ...] = ()
 
 
@@ -58,6 +60,7 @@ DEVICES: dict[str, Device] = {
         Device("a100-40g", _peaks(312, 0, 156), 1555 * GB, 40 * GIB, 300 * 8 * GB),
         Device("a100-80g", _peaks(312, 0, 156), 2039 * GB, 80 * GIB, 300 * 8 * GB),
         Device("h100", _peaks(989.4, 1978.9, 494.7), 3350 * GB, 80 * GIB, 450 * 8 * GB),
+        Device("h100-500w", _peaks(989.4, 1978.9, 494.7), 2400 * GB, 96 * GIB, 450 * 8 * GB),
         Device("h200", _peaks(989.4, 1978.9, 494.7), 4800 * GB, 141 * GB, 450 * 8 * GB),
         Device("h800", _peaks(989.4, 1978.9, 494.7), 3350 * GB, 80 * GIB, 200 * 8 * GB),
         Device("h20", _peaks(148, 296, 74), 4000 * GB, 96 * GIB, 450 * 8 * GB),

@@ -5,6 +5,7 @@ HeteroSim's algorithm 1, for one GPU and one pass over one part; pipeline stages
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 
 from models.compute.devices import Device
@@ -50,7 +51,19 @@ def segments(shape: ModelShape, layout: Layout, device: Device, part: str, which
 
 @lru_cache(maxsize=1024)
 def _segments(shape: ModelShape, layout: Layout, device: Device, part: str, which: str) -> tuple[Segment, ...]:
-    return tuple(_fused(_steps(part_graph(shape, layout, part), layout, part, which), device))
+    steps = tuple(_steps(part_graph(shape, layout, part), layout, part, which))
+    stretch = _stretch([step for _, step in steps if isinstance(step, Kernel)], device)
+    return tuple(_fused(iter(steps), device, stretch))
+
+
+def _stretch(kernels: list[Kernel], device: Device) -> Fraction:
+    """1, or by how much a pass takes longer because the host launches kernels slower than the GPU runs them.
+
+    Over the whole pass, as the host may be ahead during some kernels and behind at others.
+    """
+    gpu_ps = sum(kernel_ps(kernel, device) for kernel in kernels)
+    host_ps = sum(kernel.n_launch for kernel in kernels) * device.fit.dispatch_ps
+    return max(Fraction(1), Fraction(host_ps, gpu_ps)) if gpu_ps else Fraction(1)
 
 
 def _steps(graph: tuple[Operator, ...], layout: Layout, part: str, which: str) -> Iterator[tuple[str, Step]]:
@@ -82,23 +95,23 @@ def recomputed_steps(graph: tuple[Operator, ...], layout: Layout, part: str) -> 
             yield from ((operator.label, step) for step in operator.forward)
 
 
-def _fused(steps: Iterator[tuple[str, Step]], device: Device) -> Iterator[Segment]:
+def _fused(steps: Iterator[tuple[str, Step]], device: Device, stretch: Fraction) -> Iterator[Segment]:
     run: list[tuple[str, Kernel]] = []
     for label, step in steps:
         if isinstance(step, Kernel):
             run.append((label, step))
             continue
-        yield from _compute(run, device)
+        yield from _compute(run, device, stretch)
         run = []
         yield _exchange(step)
-    yield from _compute(run, device)
+    yield from _compute(run, device, stretch)
 
 
 def _exchange(step: Exchange) -> Segment:
     return Segment(step.collective, step.group, step.group, step.size_bytes, overlapped=step.overlapped)
 
 
-def _compute(run: list[tuple[str, Kernel]], device: Device) -> Iterator[Segment]:
+def _compute(run: list[tuple[str, Kernel]], device: Device, stretch: Fraction) -> Iterator[Segment]:
     """One segment of a run of kernels, named for the block that takes most of it."""
     if not run:
         return
@@ -106,4 +119,4 @@ def _compute(run: list[tuple[str, Kernel]], device: Device) -> Iterator[Segment]
     for label, kernel in run:
         by_label[label] = by_label.get(label, 0) + kernel_ps(kernel, device)
     longest = max(by_label, key=lambda label: by_label[label])
-    yield Segment("compute", longest, time_ps=sum(by_label.values()))
+    yield Segment("compute", longest, time_ps=int(sum(by_label.values()) * stretch))
