@@ -58,7 +58,7 @@ SETS: dict[str, dict] = {  # by the letter of a row's set
     "C": {"flash": False, "overlaps_dp": False, "sp": True},  # Megatron-LM of 2022
     "F": {"flash": True, "overlaps_dp": True, "tp_overlap": True},  # NeMo with Transformer Engine
     "G": {"flash": True, "overlaps_dp": True, "tp_overlap": True},  # "DP+TP+PP overlap on"
-    "N": {"flash": True, "overlaps_dp": True, "zero": 3, "sp": True},  # FSDP2
+    "N": {"flash": True, "overlaps_dp": True, "zero": 3, "sp": True, "cp_balanced": False},  # FSDP2
     "Z": {"flash": False, "overlaps_dp": False},
 }
 
@@ -114,13 +114,14 @@ def _iteration(row: dict) -> Case:
         recompute="full" if maxtext else recompute,
         precision="fp8" if row["precision"] == "fp8" else "fp16" if row["precision"].startswith("fp16") else "bf16",
         zero=3 if maxtext else facts.get("zero", 1 if row["dist_opt"] == "yes" else 0),
-        flash_attention=facts["flash"], causal_half=facts["flash"], tp_overlap=facts.get("tp_overlap", False),
+        flash_attention=facts["flash"], causal_half=facts["flash"], tp_overlap=facts.get("tp_overlap", "AsyncTP" in row["id"]),
+        cp_balanced=facts.get("cp_balanced", True),
     )  # fmt: skip
     return Case(
         row["id"], row["id"].split("-")[0] + ("-" + row["id"].split("-")[1] if row["id"].startswith("dgxc") else ""),
         _shape(row), layout, GPUS[row["gpu"]], float(row["iter_s"]), batch,
         _int(row, "net_Gbps_per_gpu", 200) * 10**9, facts["overlaps_dp"],
-        open_microbatch=not microbatch, open_vpp=row["set"] == "A" and pp > 1 and not row["vpp"],
+        open_microbatch=not microbatch, open_vpp=row["set"] in "AG" and pp > 1 and not row["vpp"],
         open_recompute=row["set"] == "C",
     )  # fmt: skip
 
