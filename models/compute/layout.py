@@ -17,6 +17,8 @@ class Layout:
     3 parameters too (FSDP). causal_half: attention skips what the causal mask hides.
     cp_balanced: each GPU has an early and a late chunk of the sequence, so that the causal mask hides as much everywhere;
     else chunks follow each other, and all wait for the GPU with the last one.
+    tp_gradient_overlap: the all-reduce (or reduce-scatter) of an input's gradient runs beside the weight's gradient, as
+    in Megatron-LM since 2022.
     tp_overlap: tensor-parallel exchanges are pipelined with their GEMM (Transformer Engine's userbuffers).
     """
 
@@ -40,6 +42,7 @@ class Layout:
     flash_attention: bool = True
     causal_half: bool = False
     cp_balanced: bool = True
+    tp_gradient_overlap: bool = True
     tp_overlap: bool = False
 
     @property

@@ -101,7 +101,7 @@ class Splits:
         gathered_bytes = self.n_token * width * input_bytes
         forward, inward, weight = self.products(self.n_token, width, n_out, wide=wide)
         reduced_bytes = self.n_token * width * self.layout.activation_bytes
-        beside = self.sequence_parallel or self.layout.tp_overlap
+        beside = self.layout.tp_gradient_overlap or self.layout.tp_overlap
         return Operator(
             name, label, "tp", scope="tp" if self.sequence_parallel else "gpu",
             forward=self.cast(self.n_own_token * width, wide) + self.pipelined(self.gather(gathered_bytes)) + forward,
