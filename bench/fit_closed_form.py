@@ -23,9 +23,9 @@ SERVER = 8
 MIB = 2**20
 # NCCL all-reduce of 8 GPUs: microseconds at 1, 2, 4, ... MiB (nccl_collectives.csv), then the last bus bandwidth, GB/s
 ALL_REDUCE_US = {
-    "a100": ([80, 90, 101, 133.5, 230, 424, 684.6, 1327.6, 2420.6, 4218.4, 8203.9], 234.0),
+    "a100": ([101.9, 101.4, 101.5, 133.5, 276.6, 424, 684.6, 1327.6, 2420.6, 4218.4, 8203.9], 234.0),
     "h100": ([27.4, 42.2, 54.2, 83, 123.8, 199.3, 324.7, 586.4, 1112.5, 2151, 4029.4], 480.0),
-    "b200": ([50.9, 58.2, 80, 100, 115.2, 180.1, 293.2, 413.2, 727.1, 1363.6, 2597.7], 840.0),
+    "b200": ([50.9, 58.2, 96, 116.1, 115.2, 180.1, 293.2, 413.2, 727.1, 1363.6, 2597.7], 840.0),
 }
 ONE_WAY_GBPS = {"a100": 230.0, "h100": 362.0, "b200": 680.0}  # a ring, without the switch's help
 NIC_FRAC, NIC_LATENCY_S = 0.92, 15e-6
@@ -67,12 +67,18 @@ def between_servers_s(collective: str, n_gpu: int, in_server: int, size_bytes: i
     return passes * (n_gpu - 1) / n_gpu * size_bytes / bus + passes * NIC_LATENCY_S * (n_gpu / in_server) ** 0.5
 
 
-def pass_s(run: tuple[Segment, ...], case: Case, layout: Layout, name: str) -> float:
+def beside_s(one_s: float, other_s: float, loss_frac: float) -> float:
+    """Time of two things at once (HeteroSim's equation 2)."""
+    return max(one_s, other_s) + loss_frac * min(one_s, other_s)
+
+
+def pass_s(run: tuple[Segment, ...], case: Case, layout: Layout, device: Device) -> float:
     """Time of a pass: its segments in order, overlapped exchanges as far as they are longer than what follows."""
     total = hidden = 0.0
+    name, loss = family(device), device.fit.overlap_loss_frac
     for segment in run:
         if segment.kind == "compute":
-            total += max(segment.time_ps * 1e-12, hidden)
+            total += beside_s(segment.time_ps * 1e-12, hidden, loss)
             hidden = 0.0
             continue
         n_gpu = {"tp": layout.tp, "ep": layout.ep, "cp": layout.cp}[segment.group]
@@ -99,10 +105,10 @@ def iteration_s(case: Case, layout: Layout, device: Device) -> float:
 
     @lru_cache(maxsize=None)
     def part_s(part: str, which: str) -> float:
-        run_s = pass_s(segments(shape, single, device, part, which), case, layout, name)
+        run_s = pass_s(segments(shape, single, device, part, which), case, layout, device)
         if layout.zero == 3 and part in ("dense", "moe"):
             gathered = _gather_s(case, layout, part, which, name)
-            return max(run_s, gathered)
+            return beside_s(run_s, gathered, device.fit.overlap_loss_frac)
         return run_s
 
     stages = [_stage_s(shape, layout, stage, part_s) for stage in range(layout.pp)]
@@ -164,7 +170,8 @@ def _end_s(case: Case, layout: Layout, device: Device, stages: list[float], name
                     gradients += between_servers_s("reduce-scatter", sharers, inside, n * layout.gradient_bytes, case.nic_bps, name)
                     gradients += between_servers_s("all-gather", sharers, inside, n * layout.weight_bytes, case.nic_bps, name)
         if case.overlaps_dp:
-            gradients = max(gradients - stages[stage], gradients / 20)
+            both = beside_s(stages[stage], gradients, device.fit.overlap_loss_frac)
+            gradients = max(both - stages[stage], gradients / 20)
         own = held.dense_parameters // (layout.n_sharer if layout.zero else 1)
         own += held.expert_parameters // (layout.n_expert_sharer if layout.zero else 1)
         longest = max(longest, gradients + optimizer_ps(shape, layout, device, own) * 1e-12)

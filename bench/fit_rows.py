@@ -53,12 +53,12 @@ GPUS = {
 }
 LLAMA = {"gated": True, "norm": "rms", "tied_embeddings": False, "learned_positions": False, "biases": "none", "dropout": False}
 SETS: dict[str, dict] = {  # by the letter of a row's set
-    "A": {"flash": False, "overlaps_dp": False},  # Megatron-LM of 2021
+    "A": {"flash": False, "overlaps_dp": False, "gradient_overlap": False},  # Megatron-LM of 2021
     "B": {"flash": False, "overlaps_dp": False},
     "C": {"flash": False, "overlaps_dp": False, "sp": True},  # Megatron-LM of 2022
     "F": {"flash": True, "overlaps_dp": True, "tp_overlap": True},  # NeMo with Transformer Engine
     "G": {"flash": True, "overlaps_dp": True, "tp_overlap": True},  # "DP+TP+PP overlap on"
-    "N": {"flash": True, "overlaps_dp": True, "zero": 3, "sp": True},  # FSDP2
+    "N": {"flash": True, "overlaps_dp": True, "zero": 3, "sp": True, "cp_balanced": False},  # FSDP2
     "Z": {"flash": False, "overlaps_dp": False},
 }
 
@@ -114,13 +114,15 @@ def _iteration(row: dict) -> Case:
         recompute="full" if maxtext else recompute,
         precision="fp8" if row["precision"] == "fp8" else "fp16" if row["precision"].startswith("fp16") else "bf16",
         zero=3 if maxtext else facts.get("zero", 1 if row["dist_opt"] == "yes" else 0),
-        flash_attention=facts["flash"], causal_half=facts["flash"], tp_overlap=facts.get("tp_overlap", False),
+        flash_attention=facts["flash"], causal_half=facts["flash"], tp_overlap=facts.get("tp_overlap", "AsyncTP" in row["id"]),
+        tp_gradient_overlap=facts.get("gradient_overlap", True),
+        cp_balanced=facts.get("cp_balanced", True),
     )  # fmt: skip
     return Case(
         row["id"], row["id"].split("-")[0] + ("-" + row["id"].split("-")[1] if row["id"].startswith("dgxc") else ""),
         _shape(row), layout, GPUS[row["gpu"]], float(row["iter_s"]), batch,
         _int(row, "net_Gbps_per_gpu", 200) * 10**9, facts["overlaps_dp"],
-        open_microbatch=not microbatch, open_vpp=row["set"] == "A" and pp > 1 and not row["vpp"],
+        open_microbatch=not microbatch, open_vpp=row["set"] in "AG" and pp > 1 and not row["vpp"],
         open_recompute=row["set"] == "C",
     )  # fmt: skip
 
@@ -131,7 +133,7 @@ def _vtrain(row: dict, name: str, i: int) -> Case:
     shape = ModelShape(sizes["# layers"], sizes["hidden size"], sizes["attention heads"], sequence=sizes["sequence length"])
     layout = Layout(
         tp=sizes["tensor parallelism"], dp=sizes["data parallelism"], pp=sizes["pipeline parallelism"],
-        microbatch=sizes["micro batch"], recompute="full", precision="fp16", flash_attention=False,
+        microbatch=sizes["micro batch"], recompute="full", precision="fp16", flash_attention=False, tp_gradient_overlap=True,
     )  # fmt: skip
     key = "-".join(value for name_, value in row.items() if "iteration" not in name_)
     measured_s = float(row["iteration time (ms)"]) / 1e3

@@ -54,14 +54,14 @@ def _embedding(splits: Splits) -> tuple[Operator, ...]:
 
 
 def _head(splits: Splits) -> tuple[Operator, ...]:
-    """Last norm, logits split by words, and the loss in fp32, whose maxima and sums go round the group."""
+    """Last norm, logits split by words and never in fp8, and the loss in fp32, whose maxima and sums go round the group."""
     shape, layout = splits.shape, splits.layout
     words = splits.share(shape.vocabulary)
     sums = tuple(Exchange("all-reduce", "tp", 4 * splits.n_token) for _ in range(3)) if layout.tp > 1 else ()
     n_logit, value = splits.n_token * words, layout.activation_bytes
     return (
         splits.norm("last norm", "head"),
-        splits.column("logits", "head", shape.hidden, words),
+        splits.column("logits", "head", shape.hidden, words, wide=True),
         Operator(
             "loss", "head", "tp", scope="tp" if layout.tp > 1 else "gpu",
             forward=(elementwise(n_logit, value + 4 + 4 + 4, 3), *sums),

@@ -88,17 +88,9 @@ def _experts(splits: Splits) -> tuple[Operator, ...]:
     shape, n_local = splits.shape, -(-splits.shape.n_expert // splits.layout.ep)
     n_routed = splits.n_own_token * shape.top_k  # tokens that arrive: as many as are sent, as routing is balanced
     n_each = -(-n_routed // n_local)
-    value, n_in = splits.layout.gemm_input_bytes, 2 if shape.gated else 1
-
-    def grouped(name: str, width: int, n_out: int) -> Operator:
-        forward, inward, weight = splits.products(n_each, width, n_out, n_local)
-        return Operator(
-            name, "experts", "ep", forward=forward, backward_input=inward, backward_weight=weight,
-            saved=(Tensor(f"{name} input", n_routed * width, value),),
-        )  # fmt: skip
-
+    n_in = 2 if shape.gated else 1
     return (
-        grouped("experts up", shape.hidden, n_in * shape.d_expert),
+        splits.local("experts up", "experts", n_each, shape.hidden, n_in * shape.d_expert, n_local, "ep"),
         _activation(splits, "experts activation", "experts", n_routed, shape.d_expert),
-        grouped("experts down", shape.d_expert, shape.hidden),
+        splits.local("experts down", "experts", n_each, shape.d_expert, shape.hidden, n_local, "ep"),
     )
