@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-TASK_KINDS = ("forward", "backward", "optimizer", "tp", "ep", "pp-wait", "dp", "collective")
+TASK_KINDS = ("forward", "backward", "optimizer", "tp", "cp", "ep", "pp-wait", "dp", "collective")
 """Kinds of the tasks table, and what a moment counts as when several tasks of a GPU overlap: the first of these.
 
 Computing hides communication. A GPU that waits for its pipeline is held up by the pipeline, not by the data-parallel
 exchange that runs behind the wait, so "dp" counts only where nothing before it runs.
 """
 
-_PARTS = {"compute_ps": (0, 1), "optimizer_ps": (2,), "tp_ps": (3,), "ep_ps": (4,), "pp_wait_ps": (5,)} | {
-    "dp_ps": (6,),
-    "collective_ps": (7,),
-}
+_PARTS = {
+    "compute_ps": (0, 1), "optimizer_ps": (2,), "tp_ps": (3,), "cp_ps": (4,), "ep_ps": (5,), "pp_wait_ps": (6,),
+    "dp_ps": (7,), "collective_ps": (8,),
+}  # fmt: skip
 PART_NAMES = (*_PARTS, "idle_ps")
 
 FLOW_COLUMNS = ("flow_id", "src", "dst", "size_bytes", "fct_ps", "ideal_fct_ps")
