@@ -147,6 +147,7 @@ class TrainingTable(Table):
     zero: Annotated[int, Field(ge=0, le=3)] = 0
     overlap_gradients: bool = True
     overlap_parameters: bool = True
+    overlap_tensor: bool = False
     flash_attention: bool = True
     causal: Literal["full", "half"] = "half"
     compute: ComputeConfig = ComputeConfig()

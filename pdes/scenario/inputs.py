@@ -72,6 +72,7 @@ def build_workload(config: Config, topology: Topology) -> WorkloadPlan:
     priority = np.full(len(plan.pair_src), NO_PRIORITY) if plan.pair_priority is None else plan.pair_priority
     plan = replace(plan, pair_priority=np.where(priority == NO_PRIORITY, config.network.priority, priority))
     plan = scale_queue_pairs(plan, config.network.routing.queue_pairs_per_flow)
+    plan = replace(plan, keeps_tasks=config.output.tasks)
     if not config.network.is_ns3:
         return plan
     operations = plan.operations.copy()

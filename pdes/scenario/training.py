@@ -78,7 +78,7 @@ def compiled_job(w: Any, server_of_gpu: np.ndarray) -> Job:
         tp=p.tp, dp=p.dp, pp=p.pp, cp=p.cp, ep=p.ep, vpp=vpp or 1, microbatch=microbatch or 1,
         n_microbatch=w.n_microbatch, sequence_parallel=w.sequence_parallel, recompute=w.recompute,
         precision=w.precision, gradient_dtype=w.gradients, zero=w.zero, flash_attention=w.flash_attention,
-        causal_half=w.causal == "half",
+        causal_half=w.causal == "half", tp_overlap=w.overlap_tensor,
     )  # fmt: skip
     devices, slowness = _devices(w, server_of_gpu)
     job = Job(
