@@ -1,6 +1,6 @@
 """Operators of a layer's attention: ordinary, grouped or latent; core attention as FlashAttention or step by step.
 
-FLOPs of core attention, forward: 2 n s (d_query + d_value) per head (4 b s^2 h in all for a GPT), half if the causal mask is used.
+FLOPs of core attention, forward: 2 n s (d_query + d_value) per head, 4 b s^2 h for a GPT; half if the mask is used.
 FlashAttention's backward has five matrix products of the forward's two, so 2.5 times its FLOPs (Dao 2023, section 3).
 """
 

@@ -1,8 +1,8 @@
 """GPUs: what their data sheets say, and constants that were fitted to measurements, at most six per GPU type.
 
 Peaks are dense (no sparsity), of tensor cores; nvlink_bps is one direction of one GPU. Fitted constants and the rows
-they were fitted to lie in `fits.json`, which `bench/fit_devices.py` writes. A GPU that nobody measured takes the times of
-one that somebody did, by their data sheets: HeteroSim's bounded transfer (equation 5), see `kernel_time`.
+they were fitted to lie in `fits.json`, which `bench/fit_devices.py` writes. A GPU that nobody measured takes the times
+of one that somebody did, by their data sheets: HeteroSim's bounded transfer (equation 5), see `kernel_time`.
 """
 
 import json
@@ -20,8 +20,8 @@ MAX_FITTED = 6
 class Fit:
     """Constants of a GPU type, the same for all models and layouts. What is not fitted keeps the value given here.
 
-    gemm_gamma, attention_gamma, memory_gamma: time over what the data sheet's peak would take; fp8_gamma: of products in
-    fp8, which are bound by power and by what is not their multiplication. launch_ps: from the end of a kernel to the
+    gemm_gamma, attention_gamma, memory_gamma: time over what the data sheet's peak would take; fp8_gamma: of products
+    in fp8, which are bound by power and by what is not their multiplication. launch_ps: from the end of a kernel to the
     start of the next. dispatch_ps: what the host takes to launch a kernel; it matters where kernels are shorter.
     overlap_loss_frac: 1 - phi of HeteroSim's equation 2, how much of the shorter of a kernel and an exchange beside it
     comes on top of the longer. rows: ids of the measurements to which the constants were fitted; none: not fitted.

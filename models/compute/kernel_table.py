@@ -2,7 +2,7 @@
 
 A CSV file with the columns kind, dtype, count, m, n, k, bytes, time_us. A matrix product is found by its sizes (count
 times m x k by k x n), attention by count (sequences x heads), m (queries), n (keys) and k (values of a query), anything
-else by the bytes that it reads and writes; columns that do not name a kernel are 0 or empty. A time includes the launch.
+else by the bytes that it reads and writes; columns that do not name a kernel are 0 or empty. Times include the launch.
 """
 
 import csv
@@ -61,6 +61,10 @@ def read_kernel_table(path: Path) -> KernelTable:
             raise ConfigError(where, f"time_us {row['time_us']}, sizes {sizes}", "a time above 0, and no negative size")
         sized = row["kind"] in BY_SIZES
         count, m, n, k, n_byte = sizes
-        key = (row["kind"], row.get("dtype") or "bf16", max(count, 1), m, n, k, 0) if sized else (row["kind"], "", 0, 0, 0, 0, n_byte)
+        key = (
+            (row["kind"], row.get("dtype") or "bf16", max(count, 1), m, n, k, 0)
+            if sized
+            else (row["kind"], "", 0, 0, 0, 0, n_byte)
+        )
         times_ps[key] = time_ps
     return KernelTable(str(path), times_ps)

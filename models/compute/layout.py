@@ -1,4 +1,4 @@
-"""How a model is laid over GPUs, and what is kept in which number format (dtype decides bytes: Arcadia, section 7.3)."""
+"""How a model is laid over GPUs, and in which number format (dtype decides bytes: Arcadia, section 7.3)."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -15,7 +15,7 @@ class Layout:
     ep: GPUs that share a layer's experts, out of tp x cp x dp; an expert is whole on its GPU.
     zero: 0 nothing is split over dp; 1 the optimizer's states (Megatron's distributed optimizer), 2 gradients too,
     3 parameters too (FSDP). causal_half: attention skips what the causal mask hides.
-    cp_balanced: each GPU has an early and a late chunk of the sequence, so that the causal mask hides as much everywhere;
+    cp_balanced: each GPU has an early and a late chunk of the sequence, so that the causal mask hides as much on all;
     else chunks follow each other, and all wait for the GPU with the last one.
     tp_gradient_overlap: the all-reduce (or reduce-scatter) of an input's gradient runs beside the weight's gradient, as
     in Megatron-LM since 2022.

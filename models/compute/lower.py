@@ -16,7 +16,7 @@ from models.compute.model_shape import ModelShape
 from models.compute.operators import Exchange, Kernel, Operator, Step
 from models.compute.parameters import Parameters, optimizer_ps, parameters_of
 
-__all__ = ["Parameters", "Segment", "optimizer_ps", "parameters_of", "segments"]
+__all__ = ["Parameters", "Segment", "optimizer_ps", "parameters_of", "segments", "steps_of"]
 
 PASSES = ("forward", "backward", "backward-input", "backward-weight")
 
@@ -51,7 +51,7 @@ def segments(shape: ModelShape, layout: Layout, device: Device, part: str, which
 
 @lru_cache(maxsize=1024)
 def _segments(shape: ModelShape, layout: Layout, device: Device, part: str, which: str) -> tuple[Segment, ...]:
-    steps = tuple(_steps(part_graph(shape, layout, part), layout, part, which))
+    steps = tuple(steps_of(shape, layout, part, which))
     stretch = _stretch([step for _, step in steps], layout, device)
     return tuple(_fused(iter(steps), device, stretch))
 
@@ -78,15 +78,16 @@ def _least_ps(step: Exchange, layout: Layout, device: Device) -> int:
     return n_pass * (n_gpu - 1) * step.size_bytes * 8 * PS_PER_S // (n_gpu * device.nvlink_bps)
 
 
-def _steps(graph: tuple[Operator, ...], layout: Layout, part: str, which: str) -> Iterator[tuple[str, Step]]:
-    """(label, step) of a pass, in order."""
+def steps_of(shape: ModelShape, layout: Layout, part: str, which: str) -> Iterator[tuple[str, Step]]:
+    """Kernels and exchanges of a pass over a part in order, each with its block's label."""
     if which not in PASSES:
         raise ValueError(f"which {which!r}: one of {PASSES}")
+    graph = part_graph(shape, layout, part)
     if which == "forward":
         yield from ((operator.label, step) for operator in graph for step in operator.forward)
         return
     if which != "backward-weight":
-        yield from recomputed_steps(graph, layout, part)
+        yield from _recomputed(graph, layout, part)
     for operator in reversed(graph):
         if which != "backward-input":
             yield from ((operator.label, step) for step in operator.regather)
@@ -96,7 +97,7 @@ def _steps(graph: tuple[Operator, ...], layout: Layout, part: str, which: str) -
             yield from ((operator.label, step) for step in operator.backward_weight)
 
 
-def recomputed_steps(graph: tuple[Operator, ...], layout: Layout, part: str) -> Iterator[tuple[str, Step]]:
+def _recomputed(graph: tuple[Operator, ...], layout: Layout, part: str) -> Iterator[tuple[str, Step]]:
     """What runs again before the backward pass of a layer: nothing, core attention if it was kept, or all."""
     if part not in ("dense", "moe") or layout.recompute == "none":
         return

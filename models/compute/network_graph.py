@@ -3,6 +3,8 @@
 Routing is balanced: every expert gets the same number of tokens. An expert is whole on its GPU.
 """
 
+from dataclasses import replace
+
 from models.compute.operators import Exchange, Operator, Step, Tensor, elementwise
 from models.compute.splits import Splits
 
@@ -36,28 +38,27 @@ def network_operators(splits: Splits, width: int) -> tuple[Operator, ...]:
 
 
 def expert_operators(splits: Splits) -> tuple[Operator, ...]:
-    """The feed-forward part of a layer with experts."""
-    shape, n_own = splits.shape, splits.n_own_token
-    router = splits.local("router", "experts", n_own, shape.hidden, shape.n_expert)
+    """The feed-forward part of a layer with experts; what every token takes depends on the norm only."""
+    shape, n_own, layout = splits.shape, splits.n_own_token, splits.layout
+    router = splits.local("router", "experts", n_own, shape.hidden, shape.n_expert, wide=True)
     choice = elementwise(n_own * shape.n_expert, 4 * 4, 4)
     choose = Operator(
         "routing", "experts", splits.outer_split, forward=(choice,), backward_input=(choice,),
         saved=(Tensor("routing", n_own * shape.n_expert, 4),),
     )  # fmt: skip
-    shared = (
-        _split_network(splits, "experts", "shared ", shape.shared_experts * shape.d_expert)
-        if shape.shared_experts
-        else ()
-    )
+    shared = _split_network(splits, "experts", "shared ", shape.shared_experts * shape.d_expert)
+    shared = (replace(shared[0], after=("mlp norm",)), *shared[1:]) if shape.shared_experts else ()
+    dispatch = _moved(splits, "dispatch", layout.dispatch_bytes, layout.activation_bytes)
+    total = splits.add("mlp sum", "experts")
     return (
         splits.norm("mlp norm", "experts"),
         router,
         choose,
         *shared,
-        _moved(splits, "dispatch", splits.layout.dispatch_bytes, splits.layout.activation_bytes),
+        replace(dispatch, after=("routing",)),
         *_experts(splits),
-        _moved(splits, "combine", splits.layout.activation_bytes, splits.layout.dispatch_bytes),
-        splits.add("mlp sum", "experts"),
+        _moved(splits, "combine", layout.activation_bytes, layout.dispatch_bytes),
+        replace(total, after=("combine", shared[-1].name)) if shared else total,
     )
 
 

@@ -127,16 +127,18 @@ class Splits:
         )  # fmt: skip
 
     def local(
-        self, name: str, label: str, n_token: int, width: int, n_out: int, count: int = 1, split: Split = ""
-    ) -> Operator:
+        self, name: str, label: str, n_token: int, width: int, n_out: int,
+        count: int = 1, split: Split = "", wide: bool = False,
+    ) -> Operator:  # fmt: skip
         """`count` matrices that are whole on this GPU, over n_token tokens each."""
-        forward, inward, weight = self.products(n_token, width, n_out, count)
+        forward, inward, weight = self.products(n_token, width, n_out, count, wide)
+        kept_bytes = self.layout.activation_bytes if wide else self.layout.gemm_input_bytes
         return Operator(
             name, label, split or self.outer_split,
-            forward=self.cast(count * n_token * width) + forward,
-            backward_input=self.cast(count * n_token * n_out) + inward,
+            forward=self.cast(count * n_token * width, wide) + forward,
+            backward_input=self.cast(count * n_token * n_out, wide) + inward,
             backward_weight=weight,
-            saved=(Tensor(f"{name} input", count * n_token * width, self.layout.gemm_input_bytes),),
+            saved=(Tensor(f"{name} input", count * n_token * width, kept_bytes),),
         )  # fmt: skip
 
     # Kernels
