@@ -141,13 +141,15 @@ class TrainingTable(Table):
     tp: Literal["alpha-beta", "packets"] = "alpha-beta"
     schedule: Schedule = "1f1b"
     sequence_parallel: bool = False
-    recompute: Literal["none", "selective", "full"] = "none"
+    recompute: Literal["none", "selective", "full", "auto"] = "none"
     precision: Literal["bf16", "fp16", "fp8", "fp32"] = "bf16"
     gradients: Literal["", "bf16", "fp16", "fp32"] = ""
     zero: Annotated[int, Field(ge=0, le=3)] = 0
     overlap_gradients: bool = True
     overlap_parameters: bool = True
     overlap_tensor: bool = False
+    overlap_tensor_gradients: bool = True
+    balanced_context: bool = True
     flash_attention: bool = True
     causal: Literal["full", "half"] = "half"
     compute: ComputeConfig = ComputeConfig()

@@ -72,13 +72,15 @@ def model_shape(w: Any) -> ModelShape:
 def compiled_job(w: Any, server_of_gpu: np.ndarray) -> Job:
     """The job of a [workload] with a GPU type; what is "auto" is chosen."""
     p = w.parallel
+    recompute = None if w.recompute == "auto" else w.recompute
     microbatch = w.microbatch if isinstance(w.microbatch, int) else None
     vpp = p.vpp if isinstance(p.vpp, int) else None
     layout = Layout(
         tp=p.tp, dp=p.dp, pp=p.pp, cp=p.cp, ep=p.ep, vpp=vpp or 1, microbatch=microbatch or 1,
-        n_microbatch=w.n_microbatch, sequence_parallel=w.sequence_parallel, recompute=w.recompute,
+        n_microbatch=w.n_microbatch, sequence_parallel=w.sequence_parallel, recompute=recompute or "none",
         precision=w.precision, gradient_dtype=w.gradients, zero=w.zero, flash_attention=w.flash_attention,
         causal_half=w.causal == "half", tp_overlap=w.overlap_tensor,
+        tp_gradient_overlap=w.overlap_tensor_gradients, cp_balanced=w.balanced_context,
     )  # fmt: skip
     devices, slowness = _devices(w, server_of_gpu)
     job = Job(
@@ -86,10 +88,10 @@ def compiled_job(w: Any, server_of_gpu: np.ndarray) -> Job:
         iteration_overhead_ps=w.compute.iteration_overhead_ps, memory_bytes=w.memory.size_bytes or 0,
         alpha_ps=w.tp_model.alpha_ps, bandwidth_bps=w.tp_model.bandwidth_bps,
     )  # fmt: skip
-    if microbatch is not None and vpp is not None:
+    if None not in (microbatch, vpp, recompute):
         return job
     replica_batch = w.global_batch // p.dp if w.global_batch is not None else w.n_microbatch * (microbatch or 1)
-    return choose(job, replica_batch, microbatch, vpp)
+    return choose(job, replica_batch, microbatch, vpp, recompute)
 
 
 def _devices(w: Any, server_of_gpu: np.ndarray) -> tuple[tuple[Device, ...], dict[int, float]]:

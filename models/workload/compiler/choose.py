@@ -7,6 +7,7 @@ by their bytes.
 
 from dataclasses import replace
 
+from models.compute.layout import Recompute
 from models.compute.lower import segments
 from models.compute.memory import MemoryBreakdown, memory_of
 from models.compute.stages import stage_layers
@@ -63,21 +64,29 @@ def estimate_ps(job: Job) -> int:
     return slowest_ps * layout.n_microbatch + slowest_ps * (layout.pp - 1) // layout.vpp
 
 
-def choices(job: Job, replica_batch: int, microbatch: int | None, vpp: int | None) -> list[Job]:
-    """The job with every microbatch, a power of two that divides a replica's batch, and number of chunks; None: open."""
+def choices(
+    job: Job, replica_batch: int, microbatch: int | None, vpp: int | None, recompute: Recompute | None = "none"
+) -> list[Job]:
+    """The job with every microbatch, a power of two that divides a replica's batch, number of chunks and recompute.
+
+    None: open.
+    """
     sizes = [2**i for i in range(8) if 2**i <= MAX_MICROBATCH and replica_batch % 2**i == 0]
     most = job.shape.layers // job.layout.pp
     chunks = [v for v in range(1, most + 1) if most % v == 0] if job.layout.pp > 1 else [1]
     return [
-        replace(job, layout=replace(job.layout, microbatch=b, n_microbatch=replica_batch // b, vpp=v))
+        replace(job, layout=replace(job.layout, microbatch=b, n_microbatch=replica_batch // b, vpp=v, recompute=again))
         for b in (sizes if microbatch is None else [microbatch])
         for v in (chunks if vpp is None else [vpp])
+        for again in (("none", "selective", "full") if recompute is None else (recompute,))
     ]
 
 
-def choose(job: Job, replica_batch: int, microbatch: int | None, vpp: int | None) -> Job:
+def choose(
+    job: Job, replica_batch: int, microbatch: int | None, vpp: int | None, recompute: Recompute | None = "none"
+) -> Job:
     """The fastest of the choices that fit; if none fits, the one that needs least memory."""
-    found = choices(job, replica_batch, microbatch, vpp)
+    found = choices(job, replica_batch, microbatch, vpp, recompute)
     fitting = [one for one in found if fits(one)]
     if fitting:
         return min(fitting, key=estimate_ps)
