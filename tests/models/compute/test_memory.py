@@ -49,7 +49,7 @@ SIMUMAX = [  # model, layers, tp, pp, dp, ep, cp, sequence, GiB that PyTorch had
     ("llama3-405b", 4, 2, 1, 1, 1, 4, 131072, 118.13),
 ]
 
-ZERO_BUBBLE = [  # Qi et al., table 4: layers, hidden, heads, microbatch, stages, microbatches; GB with 1F1B, interleaved
+QI = [  # Qi et al., table 4: layers, hidden, heads, microbatch, stages, microbatches; GB with 1F1B, interleaved
     (22, 2304, 24, 6, 8, 24, 30, 40),
     (30, 4096, 32, 3, 8, 24, 39, 48),
     (46, 5120, 40, 1, 16, 48, 32, 39),
@@ -107,7 +107,7 @@ def test_memory_of_eight_b200(
     assert memory.allocated_bytes / GIB == pytest.approx(measured, rel=0.03)  # asked for: 8 %
 
 
-@pytest.mark.parametrize("layers, hidden, heads, b, pp, m, plain_gb, interleaved_gb", ZERO_BUBBLE)
+@pytest.mark.parametrize("layers, hidden, heads, b, pp, m, plain_gb, interleaved_gb", QI)
 def test_memory_of_pipelines_of_a100(
     layers: int, hidden: int, heads: int, b: int, pp: int, m: int, plain_gb: int, interleaved_gb: int
 ) -> None:
