@@ -1,8 +1,8 @@
 """Closed form of a training iteration, for fitting only: segments, exchanges by measured curves, a pipeline's formula.
 
 A pipeline of p stages and v chunks per stage takes m t + (p - 1) t' / v, with t of the slowest stage and t' the mean of
-the others; without chunks every microbatch also waits twice for a message between stages, as 1F1B leaves nothing to
-hide it behind. Gradients follow at the end, or run beside the last microbatch's backward pass.
+the others; without chunks every microbatch but the first also waits for 2 (p - 1) / p messages between stages, as 1F1B
+leaves nothing to hide them behind. Gradients follow at the end, or run beside the last microbatch's backward pass.
 """
 
 from collections.abc import Callable
@@ -112,8 +112,14 @@ def iteration_s(case: Case, layout: Layout, device: Device) -> float:
     stages_s = [_stage_s(case, layout, stage, part_s) for stage in range(layout.pp)]
     slowest_s, m, p, v = max(stages_s), layout.n_microbatch, layout.pp, layout.vpp
     message_s = _message_s(case, layout, family(device)) if p > 1 else 0.0
-    waits_s = 2 * (p - 1) * message_s + (2 * (m - 1) * message_s if v == 1 else 0.0)
-    return m * slowest_s + (sum(stages_s) - slowest_s) / v + waits_s + _end_s(case, layout, device, stages_s)
+    pipeline_s = one_f_one_b_s(p, m, v, slowest_s, sum(stages_s), message_s)
+    return pipeline_s + _end_s(case, layout, device, stages_s)
+
+
+def one_f_one_b_s(p: int, m: int, v: int, slowest_s: float, all_s: float, message_s: float) -> float:
+    """1F1B of m microbatches on p stages of v chunks; forward and backward of the slowest stage, and of all."""
+    n_wait = 2 * (p - 1) + (2 * (m - 1) * (p - 1) / p if v == 1 else 0)
+    return m * slowest_s + (all_s - slowest_s) / v + n_wait * message_s
 
 
 def _stage_s(case: Case, layout: Layout, stage: int, part_s: Callable[[str], float]) -> float:

@@ -59,7 +59,7 @@ def with_constants(device: Device, constants: dict[str, float]) -> Device:
     return replace(device, fit=Fit(**{**USUAL, **typed}))
 
 
-def residuals(cases: list[Case], device: Device, constants: dict[str, float]) -> np.ndarray:
+def residuals(cases: list[Case], device: Device, constants: dict[str, float], row_error: float) -> np.ndarray:
     """One per row and one per constant, each in units of what is to be expected of it."""
     sizes: dict[str, int] = defaultdict(int)
     for case in cases:
@@ -69,16 +69,19 @@ def residuals(cases: list[Case], device: Device, constants: dict[str, float]) ->
     weights = np.array([sizes[case.group] ** -0.5 for case in cases])
     bent = np.sign(errors) * LINEAR_FROM * np.sqrt(2 * (np.sqrt(1 + (errors / LINEAR_FROM) ** 2) - 1))
     pull = [log(value / USUAL[name]) / SPREAD[name.split("_")[-1]] for name, value in constants.items()]
-    return np.concatenate([bent * np.sqrt(weights) / ROW_ERROR, pull])
+    return np.concatenate([bent * np.sqrt(weights) / row_error, pull])
 
 
-def fit(cases: list[Case], device: Device, names: tuple[str, ...]) -> dict[str, float]:
-    """Levenberg-Marquardt in the logarithms of the constants, inside their bounds, from the usual values."""
+def fit(cases: list[Case], device: Device, names: tuple[str, ...], row_error: float = ROW_ERROR) -> dict[str, float]:
+    """Levenberg-Marquardt in the logarithms of the constants, inside their bounds, from the usual values.
+
+    row_error: what is to be expected of a row; the smaller, the less the usual values count.
+    """
     low, high = (np.log([BOUNDS[name][i] for name in names]) for i in (0, 1))
     x = np.log([float(USUAL[name]) for name in names])
 
     def at(point: np.ndarray) -> np.ndarray:
-        return residuals(cases, device, dict(zip(names, np.exp(point), strict=True)))
+        return residuals(cases, device, dict(zip(names, np.exp(point), strict=True)), row_error)
 
     found, damping = at(x), 1e-3
     for _ in range(MAX_STEPS):

@@ -2,9 +2,9 @@
 
 Rows: --rows FILE.csv, with the columns of published measurements (training_iterations.csv) or of vTrain's two files.
 The constants of the GPU types were fitted to two thirds of such rows (`bench/fit_devices.py`,
-models/compute/fits.json); the others are told apart here. What a source leaves open (a blank microbatch, chunks per stage) takes the value with the
-least predicted time that fits the memory. Configs and results stay in --out; a row that has a result there is not run
-again, unless the code has changed.
+models/compute/fits.json); the others are told apart here. What a source leaves open (a blank microbatch, chunks per
+stage) takes the value with the least predicted time that fits the memory. Configs and results stay in --out; a row that
+has a result there is not run again, unless the code has changed.
 """
 
 import argparse

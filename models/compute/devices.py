@@ -34,7 +34,7 @@ class Fit:
     launch_ps: int = 4_000_000
     dispatch_ps: int = 20_000_000
     overlap_loss_frac: float = 0.2
-    rows: tuple[str, ...] = field(default=(), repr=False)
+    rows: tuple[str, ...] = field(default=(), repr=False, hash=False)
 
 
 @dataclass(frozen=True)

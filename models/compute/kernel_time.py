@@ -2,13 +2,12 @@
 
 T = gamma F / FLOPS + gamma_m M / bandwidth + delta. Elementwise kernels, norms and the optimizer have no F that counts.
 Of matrix products and attention M counts, too, as an own term and not as the other side of a roofline: what a product
-reads first and writes last, nothing hides. On 183 products measured on an A100 and 514 on a B200 (SimuMax's tables)
-this form has a root mean square error of 7 and 15 %, the roofline's maximum 8 and 16 %, products of many small matrices
-9 and 17 % against 10 and 38 %; counting whole waves of tiles does not help. One delta for all kernels.
+reads first and writes last, nothing hides. Against tables of measured products this is closer than the roofline's
+maximum, above all for many small matrices, and counting whole waves of tiles does not help. One delta for all kernels.
 
 Bounded transfer (equation 5): T(d) = max(T(d) with the constants of no particular GPU, lambda T(d*) rho), where d* is
-the fitted reference and rho the ratio of the peaks that bound the class: FLOPS for products and attention, bandwidth for
-the rest. So a GPU that is twice as fast on paper is at most twice as fast in every class.
+the fitted reference and rho the ratio of the peaks that bound the class: FLOPS for products and attention, bandwidth
+for the rest. So a GPU that is twice as fast on paper is at most twice as fast in every class.
 """
 
 from models.compute.devices import Device

@@ -68,7 +68,7 @@ def _embedding(splits: Splits) -> tuple[Operator, ...]:
 
 
 def _head(splits: Splits) -> tuple[Operator, ...]:
-    """Last norm, logits split by words, never in fp8, and the loss in fp32, whose maxima and sums go round the group."""
+    """Last norm, logits split by words and never in fp8, loss in fp32, whose maxima and sums go round the group."""
     shape, layout = splits.shape, splits.layout
     words = splits.share(shape.vocabulary)
     sums = tuple(Exchange("all-reduce", "tp", 4 * splits.n_token) for _ in range(3)) if layout.tp > 1 else ()

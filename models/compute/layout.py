@@ -15,6 +15,7 @@ class Layout:
     ep: GPUs that share a layer's experts, out of tp x cp x dp; an expert is whole on its GPU.
     zero: 0 nothing is split over dp; 1 the optimizer's states (Megatron's distributed optimizer), 2 gradients too,
     3 parameters too (FSDP). causal_half: attention skips what the causal mask hides.
+    expert_load: tokens that reach this GPU's experts over its balanced share; more than 1 where routing is skewed.
     cp_balanced: each GPU has an early and a late chunk of the sequence, so that the causal mask hides as much on all;
     else chunks follow each other, and all wait for the GPU with the last one.
     tp_gradient_overlap: the all-reduce (or reduce-scatter) of an input's gradient runs beside the weight's gradient, as
@@ -41,6 +42,7 @@ class Layout:
     zero: int = 0
     flash_attention: bool = True
     causal_half: bool = False
+    expert_load: float = 1.0
     cp_balanced: bool = True
     tp_gradient_overlap: bool = True
     tp_overlap: bool = False

@@ -1,9 +1,11 @@
 """Operators of a layer's feed-forward part: one network, or experts with their router, dispatch and combine.
 
-Routing is balanced: every expert gets the same number of tokens. An expert is whole on its GPU.
+An expert is whole on its GPU. All experts of a GPU get the same number of tokens, and so do all GPUs, unless the layout
+says that this one's experts have more: a job with skewed routing has a layout per GPU of an expert group.
 """
 
 from dataclasses import replace
+from math import ceil
 
 from models.compute.operators import Exchange, Operator, Step, Tensor, elementwise
 from models.compute.splits import Splits
@@ -87,7 +89,7 @@ def _moved(splits: Splits, name: str, forward_bytes: int, backward_bytes: int) -
 
 def _experts(splits: Splits) -> tuple[Operator, ...]:
     shape, n_local = splits.shape, -(-splits.shape.n_expert // splits.layout.ep)
-    n_routed = splits.n_own_token * shape.top_k  # tokens that arrive: as many as are sent, as routing is balanced
+    n_routed = ceil(splits.n_own_token * shape.top_k * splits.layout.expert_load)  # balanced: as many as are sent
     n_each = -(-n_routed // n_local)
     n_in = 2 if shape.gated else 1
     return (

@@ -1,4 +1,4 @@
-"""What one GPU has of a microbatch, and the operators that every block is built of: norms, and the two split matrices."""
+"""What one GPU has of a microbatch, and the operators that every block is built of: norms, and split matrices."""
 
 from dataclasses import dataclass, replace
 
@@ -152,7 +152,7 @@ class Splits:
     def products(
         self, n_token: int, width: int, n_out: int, count: int = 1, wide: bool = False
     ) -> tuple[tuple[Step, ...], tuple[Step, ...], tuple[Step, ...]]:
-        """Kernels of `count` linear maps: forward, gradient of the input, gradient of the weights, which is added up."""
+        """Kernels of `count` linear maps: forward, the input's gradient, the weights' gradient, which is added up."""
         layout = self.layout
         narrow = layout.precision == "fp8" and not wide
         read, value = (layout.gemm_input_bytes if narrow else layout.activation_bytes), layout.activation_bytes

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from models.compute.checks import check_layout
 from models.compute.lower import parameters_of
 from models.compute.stages import stage_layers
 from models.workload.compiler.emission import STREAMS
@@ -32,28 +33,14 @@ def plan_job(
 
 def check_job(job: Job, n_gpu: int) -> None:
     """Raise ConfigError if the layout does not fit the model or the cluster."""
-    layout, shape, where = job.layout, job.shape, "[workload.parallel]"
+    layout, where = job.layout, "[workload.parallel]"
     if layout.n_gpu != n_gpu:
         sizes = f"tp {layout.tp} x cp {layout.cp} x dp {layout.dp} x pp {layout.pp}"
         found = f"{sizes} = {layout.n_gpu} GPUs, and the topology has {n_gpu}"
         raise ConfigError(where, found, "sizes whose product is the number of GPUs")
-    if layout.pp * layout.vpp > shape.layers:
-        found = f"{layout.pp} x {layout.vpp} chunks for {shape.layers} layers"
-        raise ConfigError(f"{where} pp, vpp", found, "at most as many chunks as layers")
     if layout.vpp > 1 and job.schedule != "1f1b":
         raise ConfigError(f"{where} vpp", f"{layout.vpp} with schedule {job.schedule}", 'schedule "1f1b"')
-    if layout.vpp > 1 and layout.pp == 1:
-        raise ConfigError(f"{where} vpp", f"{layout.vpp} with pp 1", "interleaving needs pp of 2 or more")
-    n_head = shape.n_kv if not shape.is_latent else shape.heads
-    if shape.heads % layout.tp or (n_head % layout.tp and layout.tp % n_head):
-        found = f"{layout.tp} for {shape.heads} heads, {n_head} of keys and values"
-        raise ConfigError(f"{where} tp", found, "a divisor of the heads")
-    if shape.is_dense and layout.ep > 1:
-        raise ConfigError(f"{where} ep", f"{layout.ep}, and the model has no experts", "1 for a dense model")
-    n_stage_gpu = layout.tp * layout.cp * layout.dp
-    if shape.n_expert % layout.ep or n_stage_gpu % layout.ep:
-        found = f"{layout.ep} for {shape.n_expert} experts, and a stage has {n_stage_gpu} GPUs"
-        raise ConfigError(f"{where} ep", found, "a divisor of the experts and of a stage's GPUs")
+    check_layout(job.shape, layout)
 
 
 class _JobBuilder:

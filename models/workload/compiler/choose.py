@@ -2,7 +2,7 @@
 
 A layout left open takes the value with the least predicted time among those that fit. The prediction is a closed form,
 for choosing only: microbatches and the pipeline's bubble times what the slowest stage takes, exchanges inside a server
-by their bytes.
+by their bytes, and messages between stages at the rate of a NIC, which every chunk waits for.
 """
 
 from dataclasses import replace
@@ -61,7 +61,15 @@ def estimate_ps(job: Job) -> int:
     """Predicted time of an iteration, for choosing among layouts."""
     layout = job.layout
     slowest_ps = max(stage_ps(job, stage) for stage in {0, layout.pp // 2, layout.pp - 1})
+    slowest_ps += 2 * layout.vpp * _message_ps(job) if layout.pp > 1 else 0
     return slowest_ps * layout.n_microbatch + slowest_ps * (layout.pp - 1) // layout.vpp
+
+
+def _message_ps(job: Job) -> int:
+    """Activations of a microbatch to the next stage: 10 us and their bytes, which each GPU has a share of."""
+    layout = job.layout
+    whole = layout.microbatch * job.shape.sequence * job.shape.hidden * layout.activation_bytes
+    return 10_000_000 + whole // (layout.tp * layout.cp) * 8 * 1000 // (job.nic_bps // 10**9)
 
 
 def choices(
@@ -74,12 +82,13 @@ def choices(
     sizes = [2**i for i in range(8) if 2**i <= MAX_MICROBATCH and replica_batch % 2**i == 0]
     most = job.shape.layers // job.layout.pp
     chunks = [v for v in range(1, most + 1) if most % v == 0] if job.layout.pp > 1 else [1]
-    return [
+    found = [
         replace(job, layout=replace(job.layout, microbatch=b, n_microbatch=replica_batch // b, vpp=v, recompute=again))
         for b in (sizes if microbatch is None else [microbatch])
         for v in (chunks if vpp is None else [vpp])
         for again in (("none", "selective", "full") if recompute is None else (recompute,))
     ]
+    return [one for one in found if one.layout.vpp == 1 or one.layout.n_microbatch % one.layout.pp == 0]
 
 
 def choose(

@@ -31,6 +31,7 @@ class Job:
     memory_bytes: int = 0  # of a GPU; 0: as its type says
     alpha_ps: int = 10_000_000  # of a collective inside a server
     bandwidth_bps: int = 230 * 8 * 10**9
+    nic_bps: int = 400 * 10**9  # between servers, for choosing among layouts
 
     def device(self, gpu: int) -> Device:
         """Type of a GPU."""

@@ -84,6 +84,13 @@ def test_experts_are_sent_top_k_copies_of_a_gpus_tokens(tp: int) -> None:
     assert labels.index("attention") < labels.index("ep") < labels.index("experts", labels.index("ep"))
 
 
+def test_skewed_routing_gives_a_gpu_more_to_compute_and_no_more_to_send() -> None:
+    balanced, hot = (segments(MIXTRAL, Layout(ep=8, dp=8, expert_load=load), H100, "moe", "forward") for load in (1, 2))
+    assert exchanges(balanced) == exchanges(hot)
+    one, two = (max(s.time_ps for s in run if s.label == "experts") for run in (balanced, hot))
+    assert 1.7 < two / one <= 2
+
+
 def test_a_narrow_dispatch_sends_half_and_combines_wide() -> None:
     layout = Layout(ep=8, dp=8, dispatch_dtype="fp8")
     sent = [s.size_bytes for s in segments(MIXTRAL, layout, H100, "moe", "forward") if s.kind == "all-to-all"]

@@ -171,11 +171,11 @@ def test_what_is_left_open_is_the_fastest_that_fits():
     ("shape", "sizes", "text"),
     [
         (GPT, {"tp": 2, "dp": 4}, "= 8 GPUs, and the topology has 16"),
-        (GPT, {"tp": 16}, "a divisor of the heads"),
-        (GPT, {"pp": 16}, "at most as many chunks as layers"),
+        (GPT, {"tp": 16}, "a divisor of 8"),
+        (GPT, {"pp": 16}, "no more chunks than layers"),
         (GPT, {"dp": 16, "ep": 2}, "no experts"),
-        (MOE, {"dp": 16, "ep": 16}, "a divisor of the experts"),
-        (GPT, {"dp": 16, "vpp": 2}, "interleaving needs pp"),
+        (MOE, {"dp": 16, "ep": 16}, "a divisor of 8"),
+        (GPT, {"dp": 16, "vpp": 2}, "1 without pipeline stages"),
         (GPT, {"dp": 4, "pp": 4, "vpp": 2, "schedule": "gpipe"}, 'schedule "1f1b"'),
     ],
 )
