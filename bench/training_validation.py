@@ -56,7 +56,7 @@ def case_config(case: Case) -> str:
     }  # fmt: skip
     topology = {
         "kind": "roft", "gpus": n_gpu, "gpus_per_server": min(8, n_gpu), "nic_rate": rate, "spine_rate": rate,
-        "nvlink": "packets",
+        "nvlink": "packets", "servers_per_rail_switch": max(1, n_gpu // 8),
     }  # fmt: skip
     tables = {
         "topology": topology,
