@@ -16,7 +16,6 @@ from models.workload.nccl.in_server import in_server_ps
 from models.workload.nccl.layout import make_layout
 from models.workload.nccl.options import KINDS, CollectiveOptions
 from models.workload.nccl.roles import broadcast_operations, tree_operations
-from models.workload.nccl.transports import PPM
 from models.workload.nccl.wiring import wire
 from models.workload.operations import Operation, Repeat
 from models.workload.plan import PlanBuilder, Slot
@@ -45,6 +44,7 @@ class Communicator:
         self.layout = make_layout(groups, server_of_gpu)
         self._keys: set[str] = set()
         self._names = SlotNames()
+        self._places: dict[int, tuple[list[int], int]] = {}
 
     @property
     def is_timed(self) -> bool:
@@ -90,8 +90,8 @@ class Communicator:
         if gpu is not None and (choice.algorithm == "tree" or kind == "broadcast"):
             return self._by_role(gpu, kind, choice, size_bytes, task, tag)
         ring = Operation(
-            OP_RING, self._slot("rail-next"), self._slot("rail-previous"), choice.n_step, choice.message_bytes(),
-            task=task, task_bytes=size_bytes, tag=tag,
+            OP_RING, self._slot("rail-next"), self._slot("rail-previous"), choice.n_step,
+            self._part(choice.message_bytes()), task=task, task_bytes=size_bytes, tag=tag,
         )  # fmt: skip
         return self._framed(choice, [ring], task)
 
@@ -100,6 +100,10 @@ class Communicator:
 
     def _shape(self) -> Shape:
         return Shape(self.gpu_type, self.layout.n_server, self.layout.per_server)
+
+    def _part(self, n_bytes: int) -> int:
+        """What this communicator carries of a message, where others carry the rest beside it."""
+        return -(-n_bytes // self.options.share)
 
     def _slot(self, key: str, n: int = 1) -> int:
         self._keys.add(key)
@@ -126,15 +130,15 @@ class Communicator:
     def _ring_of_all(self, kind: str, size_bytes: int, task: str, tag: str) -> Operation:
         n, passes = self.layout.n_gpu, RING_STEPS.get(kind, 1)
         return Operation(
-            OP_RING, self._slot("ring-next"), self._slot("ring-previous"), passes * (n - 1), chunk_bytes(size_bytes, n),
-            task=task, task_bytes=size_bytes, tag=tag,
+            OP_RING, self._slot("ring-next"), self._slot("ring-previous"), passes * (n - 1),
+            self._part(chunk_bytes(size_bytes, n)), task=task, task_bytes=size_bytes, tag=tag,
         )  # fmt: skip
 
     def _neighbours(self, size_bytes: int, task: str, tag: str) -> Operations:
         """n - 1 steps of size_bytes to the next member in the order of the group, over whatever links them."""
         n = self.layout.n_gpu
         ring = Operation(
-            OP_RING, self._slot("ring-next"), self._slot("ring-previous"), n - 1, size_bytes,
+            OP_RING, self._slot("ring-next"), self._slot("ring-previous"), n - 1, self._part(size_bytes),
             task=task, task_bytes=(n - 1) * size_bytes, tag=tag,
         )  # fmt: skip
         if not self.gpu_type or self.layout.per_server != 1:
@@ -145,22 +149,23 @@ class Communicator:
     def _all_to_all(self, size_bytes: int, task: str, tag: str) -> Operations:
         n, k, n_server = self.layout.n_gpu, self.layout.per_server, self.layout.n_server
         if not self.is_timed:
-            return [self._exchange("all", n - 1, chunk_bytes(size_bytes, n), size_bytes, task, tag)]
+            return [self._exchange("all", n - 1, self._part(chunk_bytes(size_bytes, n)), size_bytes, task, tag)]
         asked = self.options.algorithm_of("all-to-all")
         algorithm = ("pxn" if k > 1 else "direct") if asked == "auto" else asked
         is_rail = algorithm == "pxn" or k == 1
         key, n_peer = ("rail", n_server - 1) if is_rail else ("remote", (n_server - 1) * k)
         lead_ps, wire_ppm = exchange_lead_ps(size_bytes, self._shape(), n_peer if algorithm == "pairwise" else 1,
                                              self.options)  # fmt: skip
-        message_bytes = on_wire(chunk_bytes(size_bytes, n) * (k if is_rail else 1), wire_ppm)
+        message_bytes = self._part(on_wire(chunk_bytes(size_bytes, n) * (k if is_rail else 1), wire_ppm))
         lead = self._timed(lead_ps, task)
         if algorithm != "pairwise":
             return [lead, self._exchange(key, n_peer, message_bytes, size_bytes, task, tag)]
         out, into = self._slot(f"{key}-out", n_peer), self._slot(f"{key}-in", n_peer)
-        return [lead] + [
+        steps = (
             Operation(OP_EXCHANGE, out + i, into + i, 1, message_bytes, task=task, task_bytes=size_bytes // n, tag=tag)
             for i in range(n_peer)
-        ]
+        )
+        return [lead, *steps]
 
     def _exchange(self, key: str, n_peer: int, message_bytes: int, size_bytes: int, task: str, tag: str) -> Operation:
         return Operation(
@@ -171,14 +176,13 @@ class Communicator:
     def _by_role(self, gpu: int, kind: str, choice: Choice, size_bytes: int, task: str, tag: str) -> Operations:
         rail, place = self._place(gpu)
         make = tree_operations if kind == "all-reduce" else broadcast_operations
-        share = on_wire(chunk_bytes(size_bytes, self.layout.per_server), choice.wire_ppm if choice else PPM)
+        share = self._part(on_wire(chunk_bytes(size_bytes, self.layout.per_server), choice.wire_ppm))
         packets = make(self._slot, len(rail), place, share, task, tag)
         return self._framed(choice, packets, task)
 
     def _place(self, gpu: int) -> tuple[list[int], int]:
         """The rail of a member and its place there."""
-        for i in range(len(self.layout.groups)):
-            for rail in self.layout.rails(i):
-                if gpu in rail:
-                    return rail, rail.index(gpu)
-        raise SimError(f"communicator {self.name}: GPU {gpu} is no member")
+        if not self._places:
+            rails = (rail for i in range(len(self.layout.groups)) for rail in self.layout.rails(i))
+            self._places = {member: (rail, i) for rail in rails for i, member in enumerate(rail)}
+        return self._places[gpu]

@@ -59,7 +59,7 @@ def candidates(
 
 
 def n_steps(algorithm: str, operation: str, n_gpu: int) -> int:
-    """Steps one after the other, of which the reference has REFERENCE_STEPS; NVLS has as many for any number of GPUs."""
+    """Steps one after the other, of which the reference has REFERENCE_STEPS; NVLS always has as many."""
     half = REFERENCE_STEPS // 2 if algorithm == "nvls" else n_gpu - 1
     return 2 * half if operation == "all-reduce" else half
 

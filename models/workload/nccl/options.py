@@ -15,16 +15,17 @@ PROTOCOLS = ("auto", "LL", "LL128", "Simple")
 class CollectiveOptions:
     """Options of a communicator.
 
-    algorithm: for the kinds that have it. of_kind: kind -> algorithm, before `algorithm`. channels: parallel parts of a
-    collective, 0: one for each NIC. in_server: "timed" by `in_server`, or "packets" on the links of the topology.
-    nvls None: where the GPU type has it. transport: of `transports`. nic_goodput_bps: payload that a GPU's NIC carries
-    at best; 0: not known, so that nothing is charged for the bandwidth that protocols leave unused.
+    algorithm: for the kinds that have it. of_kind: kind -> algorithm, before `algorithm`. share: the communicator
+    carries one of so many parts of each of its collectives; that many of them beside each other are channels.
+    in_server: "timed" by `in_server`, or "packets" on the links of the topology. nvls None: where the GPU type has it.
+    transport: of `transports`. nic_goodput_bps: payload that a GPU's NIC carries at best; 0: not known, so that nothing
+    is charged for the bandwidth that protocols leave unused.
     """
 
     algorithm: str = "auto"
     of_kind: Mapping[str, str] = field(default_factory=dict)
     protocol: str = "auto"
-    channels: int = 0
+    share: int = 1
     in_server: str = "timed"
     nvls: bool | None = None
     transport: str = "infiniband"
