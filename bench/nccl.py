@@ -158,10 +158,13 @@ def main() -> None:
     )
     parser.add_argument("--deepep", type=Path, help="measured exchanges, as moe_alltoall_deepep.csv has them")
     parser.add_argument("--out", type=Path, default=Path("results/nccl"))
+    parser.add_argument("--datasets", nargs="+", default=[], help="only these")
     parser.add_argument("--quick", action="store_true", help="between servers only up to 256 MiB")
     parser.add_argument("--fresh", action="store_true", help="run again what is there")
     args = parser.parse_args()
     cases, left_out = read_cases(args.rows)
+    if args.datasets:
+        cases = [case for case in cases if case.dataset in args.datasets]
     if args.quick:
         cases = [case for case in cases if case.cluster.n_server == 1 or case.size_bytes <= 256 * MIB]
     found = run_cases(cases, args.out, args.fresh)

@@ -44,7 +44,7 @@ class Case:
 RING = (("algorithm", '"ring"'), ("nvls", "false"))
 NVLS = (("algorithm", '"nvls"'),)
 TREE = (("algorithm", '"tree"'),)
-FITTED = {"A100-8", "H100-8", "H200-8", "B200-8", "B200-4x8", "H100-2x8-GCP-A3mega", "nccl-1368-ring"}
+FITTED = {"A100-8", "H100-8", "H200-8", "B200-8", "B200-4x8", "H100-2x8-GCP-A3mega", "nccl-1368-ring", "nccl-1368-tree"}
 MULTI = {  # dataset: NIC per GPU, transport; nccl-1368 has one NIC of 400 Gbps for two GPUs
     "B200-4x8": (400, "efa"),
     "H100-2x8-GCP-A3mega": (200, "tcpxo"),

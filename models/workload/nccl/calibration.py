@@ -54,9 +54,9 @@ _A100 = Calibration(
     (
         _regime("ring", "LL", 41.6, 23.4, 512 * KIB),
         _regime("ring", "LL128", 86.4, 300, 8 * MIB),
-        _regime("ring", "Simple", 162.6, 219),
+        _regime("ring", "Simple", 168, 226),
         _regime("tree", "LL", 41.6, 23.4),
-        _regime("tree", "Simple", 162.6, 219),
+        _regime("tree", "Simple", 168, 208),
     ),
     "A100-8; pair: A100-sendrecv from 512 MiB on", has_nvls=False,
 )  # fmt: skip

@@ -1,8 +1,8 @@
 """Operations of members whose part in a collective is their own: nodes of a double binary tree, and of a broadcast.
 
 Chunks are pipelined: a member passes chunk i on while chunk i + 1 is on its way to it. Sends do not wait, so one
-stream carries both directions of both trees: a member is as many chunks behind with what comes down as it is far from
-the root, and waits for nothing at chunk i that others do behind chunk i - 1.
+stream carries both directions of both trees: with each hop, up and down, a member is LAG chunks further behind, so it
+never waits for what another one sends in the same turn, and LAG chunks are under way on every hop.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ from models.workload.program import OP_RECEIVE, OP_SEND
 SlotOf = Callable[[str], int]
 Body = list[Operation | Repeat]
 TREE_CHUNK_BYTES = 256 * 1024
-LAG_PER_LEVEL = 4  # chunks that go up from a member and come down again meanwhile, per hop to the root
+LAG = 4
 MAX_CHUNKS = 64  # more would only show the same pipeline again
 
 
@@ -30,10 +30,9 @@ def tree_operations(slot_of: SlotOf, n: int, place: int, share_bytes: int, task:
     chunk = max(1, -(-half // n_chunk))
     parts: list[tuple[int, list[Operation]]] = []
     for i, tree in enumerate(double_tree(n)):
-        parts.append((0, _up(slot_of, f"tree-{i}", tree[place], chunk, task, tag)))
-    for i, tree in enumerate(double_tree(n)):
-        lag = min(n_chunk, LAG_PER_LEVEL * level(tree, place))
-        parts.append((lag, _down(slot_of, f"tree-{i}", tree[place], chunk, task, tag)))
+        up, down = (LAG * step for step in steps(tree, place))
+        parts.append((up, _up(slot_of, f"tree-{i}", tree[place], chunk, task, tag)))
+        parts.append((down, _down(slot_of, f"tree-{i}", tree[place], chunk, task, tag)))
     edges = sorted({lag + at for lag, _ in parts for at in (0, n_chunk)})
     body: Body = []
     for begin, end in zip(edges, edges[1:], strict=False):
@@ -42,12 +41,16 @@ def tree_operations(slot_of: SlotOf, n: int, place: int, share_bytes: int, task:
     return body
 
 
-def level(tree: Sequence[Node], place: int) -> int:
-    """Hops from a member to the root."""
-    n_hop = 0
-    while tree[place].parent >= 0:
-        place, n_hop = tree[place].parent, n_hop + 1
-    return n_hop
+def steps(tree: Sequence[Node], place: int) -> tuple[int, int]:
+    """Hops after which a member has what comes up to it, and what comes down."""
+
+    def height(at: int) -> int:
+        return max((1 + height(child) for child in tree[at].children), default=0)
+
+    root, level = place, 0
+    while tree[root].parent >= 0:
+        root, level = tree[root].parent, level + 1
+    return height(place), height(root) + level
 
 
 def _up(slot_of: SlotOf, name: str, node: Node, chunk: int, task: str, tag: str) -> list[Operation]:

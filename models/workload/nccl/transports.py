@@ -52,16 +52,16 @@ TRANSPORTS = {
         Transport(
             "efa",
             (
-                _protocol("LL128", 200, 20, 620_000, 16 * MIB),
-                _protocol("Simple", 240, 20, 690_000, 256 * MIB),
-                _protocol("Simple", 260, 20, 955_000),
+                _protocol("LL128", 210, 20, 720_000, 16 * MIB),
+                _protocol("Simple", 190, 20, 786_000, 256 * MIB),
+                _protocol("Simple", 250, 20, 970_000),
             ),
             "B200-4x8",
             ordered=True,
         ),
         Transport(
             "tcpxo",
-            (_protocol("LL", 70, 30, 100_000), _protocol("Simple", 780, 30, 915_000)),
+            (_protocol("LL", 70, 30, 105_000), _protocol("Simple", 780, 30, 915_000)),
             "H100-2x8-GCP-A3mega",
         ),
     )
