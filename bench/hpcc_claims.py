@@ -67,7 +67,7 @@ def observe(scenario: Scenario, receiver: int, every_us: float) -> Samples:
     assert isinstance(model, NetworkModel)
     columns = [FLOW_COLUMNS.index(name) for name in ("flow_id", "finish_ps")]
 
-    def take_rows(flow: np.ndarray, arrival: np.ndarray, task: np.ndarray) -> None:
+    def take_rows(flow: np.ndarray, arrival: np.ndarray, task: np.ndarray, _spent: np.ndarray) -> None:
         finish_us[flow[:, columns[0]]] = flow[:, columns[1]] / PS_PER_US
 
     model.sink = take_rows

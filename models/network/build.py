@@ -29,6 +29,7 @@ from models.network.state import (
     PORT,
     PORT_INFO,
     SLOT_PS,
+    SPENT_COLUMNS,
     Fabric,
     Nic,
     Rows,
@@ -38,7 +39,20 @@ from models.network.wire_time import transmission_ps
 from models.topology.graph import Topology
 from models.topology.routing import Paths
 from models.workload.plan import SLOT_PAIR, WorkloadPlan
-from models.workload.program import FLOWS_PER_ITERATION, GATE, GROUP, TASKS_PER_ITERATION, Work
+from models.workload.program import (
+    FLOWS_PER_ITERATION,
+    GATE,
+    GROUP,
+    JITTER_PPM,
+    KEEPS_TASKS,
+    MAX_DEPTH,
+    N_MAIN,
+    N_PARTS,
+    N_TOTAL,
+    SLOWED_1024,
+    TASKS_PER_ITERATION,
+    Work,
+)
 from pdes.engine.bits import n_word
 from pdes.engine.jit import aligned_zeros
 from pdes.engine.time_index import NEVER, make_time_index, set_time
@@ -288,8 +302,11 @@ def make_work(topology: Topology, pairs: QueuePairs, plan: WorkloadPlan, fabric:
     np.minimum.at(fabric.nodes["wake_ps"], streams["node"], streams["wake_ps"])
     for node in np.flatnonzero(fabric.nodes["wake_ps"] < NEVER):
         set_time(fabric.node_time, int(node), int(fabric.nodes["wake_ps"][node]))
-    totals = np.zeros(4, np.int64)
+    totals = np.zeros(N_TOTAL, np.int64)
     totals[FLOWS_PER_ITERATION], totals[TASKS_PER_ITERATION] = plan.flows_per_iteration, plan.tasks_per_iteration
+    totals[N_MAIN], totals[KEEPS_TASKS] = plan.n_main, plan.keeps_tasks
+    totals[SLOWED_1024], totals[JITTER_PPM] = plan.slowed_1024, plan.jitter_ppm
+    n_iteration = max(1, plan.n_iteration)
     groups = np.zeros(len(plan.group_start) - 1, GROUP)
     groups["first_member"], groups["end_member"] = plan.group_start[:-1], plan.group_start[1:]
     groups["latest_ps"] = -1
@@ -298,11 +315,14 @@ def make_work(topology: Topology, pairs: QueuePairs, plan: WorkloadPlan, fabric:
     return Work(
         operations=plan.operations,
         streams=streams,
+        loops=np.zeros((len(streams), MAX_DEPTH), np.int32),
         slots=slots,
         groups=groups,
         group_stream=plan.group_stream,
         gates=gates,
-        iteration_end_ps=np.full(max(1, plan.n_iteration), -1, np.int64),
+        iteration_end_ps=np.full(n_iteration, -1, np.int64),
+        iteration_tasks=np.zeros(n_iteration, np.int64),
+        spent=np.zeros((max(1, plan.n_main), N_PARTS), np.int64),
         totals=totals,
     )
 
@@ -310,5 +330,5 @@ def make_work(topology: Topology, pairs: QueuePairs, plan: WorkloadPlan, fabric:
 def make_rows(burst: int, rtt_flow: int = -1) -> Rows:
     """Empty row buffers with room for some events' worth, and for round-trip times for good."""
     n_row, n_rtt = max(N_ROW, 4 * burst), MAX_RTT_ROWS if rtt_flow >= 0 else 0
-    shapes = ((n_row, 8), (n_row, 2), (n_row, 8), (n_rtt, 3))
+    shapes = ((n_row, 8), (n_row, 2), (n_row, 8), (n_row, len(SPENT_COLUMNS) + N_PARTS), (n_rtt, 3))
     return Rows(*(np.zeros(shape, np.int64) for shape in shapes))

@@ -38,6 +38,7 @@ from models.network.state import (
     N_FREE_MESSAGE,
     N_FREE_PACKET,
     N_FREE_RANGE,
+    N_SPENT_ROW,
     N_TASK_ROW,
     NEED_MESSAGES,
     NEED_PACKETS,
@@ -69,7 +70,8 @@ def _shortage(counters, constants, n_row):
         return SHORT_OF_RANGES
     if counters[N_FREE_MESSAGE] < constants[NEED_MESSAGES]:
         return SHORT_OF_MESSAGES
-    if max(counters[N_FLOW_ROW], counters[N_ARRIVAL_ROW], counters[N_TASK_ROW]) + constants[NEED_ROWS] > n_row:
+    n_used = max(counters[N_FLOW_ROW], counters[N_ARRIVAL_ROW], counters[N_TASK_ROW], counters[N_SPENT_ROW])
+    if n_used + constants[NEED_ROWS] > n_row:
         return SHORT_OF_ROWS
     return 0
 

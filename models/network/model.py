@@ -50,6 +50,7 @@ from models.network.state import (
     N_EXTRA,
     N_FLOW_ROW,
     N_RTT_ROW,
+    N_SPENT_ROW,
     N_TASK_ROW,
 )
 from models.network.switch import FAULT_QUEUE_OVERFLOW, run_switches
@@ -69,8 +70,8 @@ HANDLER_NAMES = {
     LAW_ON_ACK: "on_ack", LAW_ON_CNP: "on_cnp", LAW_ON_TIMER: "on_timer", LAW_ON_TIMEOUT: "on_timeout",
 }  # fmt: skip
 
-RowSink = Callable[[np.ndarray, np.ndarray, np.ndarray], None]
-"""Takes (flow rows, arrival rows, task rows), int64[n, columns of `state`]; the arrays are reused afterwards."""
+RowSink = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], None]
+"""Takes rows of flows, arrivals, tasks and spent time, int64[n, columns of `state`]; the arrays are reused later."""
 
 
 class NetworkModel:
@@ -235,6 +236,6 @@ class NetworkModel:
     def flush(self) -> None:
         """Hand the finished rows to the sink and empty the buffers."""
         counters, rows = self.state.fabric.counters, self.state.rows
-        n_flow, n_arrival, n_task = (int(counters[i]) for i in (N_FLOW_ROW, N_ARRIVAL_ROW, N_TASK_ROW))
-        self.sink(rows.flow[:n_flow], rows.arrival[:n_arrival], rows.task[:n_task])
-        counters[[N_FLOW_ROW, N_ARRIVAL_ROW, N_TASK_ROW]] = 0
+        ends = [N_FLOW_ROW, N_ARRIVAL_ROW, N_TASK_ROW, N_SPENT_ROW]
+        self.sink(*(rows[i][: int(counters[end])] for i, end in enumerate(ends)))
+        counters[ends] = 0

@@ -4,17 +4,19 @@ import numpy as np
 
 from models.network.build import NetworkState
 from models.network.parameters import NetworkParameters
+from models.network.state import SPENT_COLUMNS
 from models.topology.closed_form import ideal_fct_ps
 from models.topology.graph import Topology
 from models.topology.routing import Paths
 from models.workload.plan import WorkloadPlan
-from models.workload.program import WAITING_DONE, WAITING_GATE, WAITING_GROUP, WAITING_TIME
+from models.workload.program import PARTS, WAITING_DONE, WAITING_GATE, WAITING_GROUP, WAITING_TIME
 from pdes.engine.jit import kernel
 
 FLOW_SPOOL_COLUMNS = (
     "src", "dst", "size_bytes", "start_ps", "delivered_ps", "finish_ps", "ideal_fct_ps", "hops", "retransmitted_bytes",
     "ecn_marks", "tag",
 )  # fmt: skip
+SPENT_SPOOL_COLUMNS = (*SPENT_COLUMNS[1:], *PARTS)
 TASK_SPOOL_COLUMNS = ("gpu", "iteration", "kind", "stream", "start_ps", "end_ps", "bytes")
 
 

@@ -189,6 +189,7 @@ MESSAGE = record(
     N_FLOW_ROW,
     N_ARRIVAL_ROW,
     N_TASK_ROW,
+    N_SPENT_ROW,
     N_DEPARTED,
     FAULT,
     FAULT_NODE,
@@ -202,7 +203,7 @@ MESSAGE = record(
     N_POSTED,  # messages
     N_STOPPED,  # nodes set aside until the round ends
     N_CROWDED,  # switches that stopped because a packet came in which frozen ports have a say, see `room`
-) = range(22)
+) = range(23)
 N_COUNTER = 24
 
 # Scalars that do not, in `constants` (int64[N_CONSTANT]).
@@ -273,6 +274,7 @@ FLOW_COLUMNS = (
 )  # fmt: skip
 ARRIVAL_COLUMNS = ("flow_id", "delivered_ps")
 TASK_COLUMNS = ("task_id", "gpu", "iteration", "kind", "stream", "start_ps", "end_ps", "bytes")
+SPENT_COLUMNS = ("row_id", "gpu", "iteration", "end_ps")  # and a column for each of program.PARTS
 RTT_COLUMNS = ("sequence", "sent_ps", "rtt_ps")
 N_ROW = 2**15
 
@@ -335,4 +337,5 @@ class Rows(NamedTuple):
     flow: np.ndarray  # int64[N_ROW, 8]
     arrival: np.ndarray  # int64[N_ROW, 2]
     task: np.ndarray  # int64[N_ROW, 8]
+    spent: np.ndarray  # int64[N_ROW, n]  see SPENT_COLUMNS
     rtt: np.ndarray  # int64[n, 3]  n as many as are kept, 0 without RTT_FLOW

@@ -187,12 +187,13 @@ def plan_flows(flows: FlowList, n_host: int, queue_pairs: str = "per-flow", name
     operations = np.zeros(n_flow, OPERATION)
     operations["kind"], operations["slot"], operations["n_step"] = OP_START, np.arange(n_flow), 1
     operations["size_bytes"], operations["time_ps"] = flows.size_bytes[order], flows.start_ps[order]
-    operations["flow"], operations["task"] = order, -1
+    operations["flow"], operations["task_kind"] = order, -1
     operations["tag"] = [tag_number[flows.tag[i]] for i in order]
     sources, first, count = np.unique(flows.src[order], return_index=True, return_counts=True)
     streams = np.zeros(len(sources), STREAM)
     streams["gpu"], streams["operation"], streams["first_operation"] = sources, first, first
     streams["end_operation"], streams["n_iteration"], streams["waiting_for"] = first + count, 1, WAITING_TIME
+    streams["spent_row"] = -1
     return WorkloadPlan(
         name=name,
         pair_src=pair_src,

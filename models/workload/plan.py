@@ -4,43 +4,26 @@ Every workload (`flows`, `collectives`, `training`) uses `PlanBuilder`; the engi
 """
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
-from models.workload.program import (
-    OP_COMPUTE,
-    OP_EXCHANGE,
-    OP_GROUP,
-    OP_RECEIVE,
-    OP_RING,
-    OP_SEND,
-    OPERATION,
-    STREAM,
-    WAITING_TIME,
-)
-from pdes.errors import ConfigError
+from models.workload.operations import Operation, Program, Repeat, Use, burst_of, use_of
+from models.workload.program import MAX_DEPTH, OP_REPEAT, OPERATION, PART_OF_TASK, PARTS, STREAM, WAITING_TIME
+from pdes.errors import ConfigError, SimError
 
+MAIN = "main"
+"""Name of the stream of a GPU whose time is accounted for, from iteration to iteration."""
 SLOT_PAIR, SLOT_GROUP, SLOT_GATE, SLOT_UNUSED = range(4)
 Slot = tuple[int, int]
 
 
-@dataclass(frozen=True)
-class Operation:
-    """One operation of a program; the fields are those of `program.OPERATION` that a writer decides."""
+class StoredProgram(NamedTuple):
+    """A program in the operation table: rows first .. end - 1, and what an iteration of it does (`Use`)."""
 
-    kind: int
-    slot: int = 0
-    slot_in: int = 0
-    n_step: int = 1
-    size_bytes: int = 0
-    time_ps: int = 0
-    task: str = ""
-    task_bytes: int = 0
-    tag: str = ""
-
-    def n_flow(self) -> int:
-        """Messages that it sends."""
-        return self.n_step if self.kind in (OP_RING, OP_EXCHANGE) else int(self.kind == OP_SEND)
+    first: int
+    end: int
+    use: Use
 
 
 @dataclass(frozen=True)
@@ -70,6 +53,10 @@ class WorkloadPlan:
     kinds: tuple[str, ...]
     stream_names: tuple[str, ...]
     facts: dict = field(default_factory=dict)  # what the summary says about the workload
+    n_main: int = 0  # streams whose time is accounted for
+    keeps_tasks: bool = True  # task rows are written
+    slowed_1024: int = 1024  # see program.SLOWED_1024
+    jitter_ppm: int = 0
     n_part: int = 1  # queue pairs that share each message: pairs i * n_part .. i * n_part + n_part - 1
     pair_priority: np.ndarray | None = None  # int64[n_pair]  0..7, 7 the highest; -1, or None for all: the config's
 
@@ -98,25 +85,6 @@ class Names:
         return tuple(self._index)
 
 
-def burst_of(operations: list[Operation], n_iteration: int = 1) -> int:
-    """Most messages and rows that one event can cause in a program: the longest run between operations that take time.
-
-    Waits for an instant do not count, as they hold once at most. Without an operation that takes time, a ring or an
-    exchange holds a stream back: nobody completes it in an iteration that another member has not begun, so one event
-    ends at most an iteration under way, all of the next one, and begins a third. Without these, all iterations can
-    follow each other at once.
-    """
-    longest = current = 0
-    for operation in operations * 2:
-        if operation.kind in (OP_COMPUTE, OP_GROUP) and operation.time_ps > 0:
-            longest, current = max(longest, current), 0
-        current += operation.n_flow() + 1
-    if longest > 0:
-        return max(longest, current)
-    is_held = any(operation.kind in (OP_RING, OP_EXCHANGE) for operation in operations)
-    return current // 2 * (3 if is_held else max(3, n_iteration))
-
-
 class PlanBuilder:
     """Collects pairs, groups, gates and streams; `finish` turns them into a WorkloadPlan."""
 
@@ -126,7 +94,7 @@ class PlanBuilder:
         self._pair_bytes: list[int] = []
         self._pair_stream: list[int] = []
         self._sport: dict[tuple[int, int], int] = {}
-        self._programs: dict[tuple[Operation, ...], tuple[int, int, int, int]] = {}
+        self._programs: dict[tuple[Operation | Repeat, ...], StoredProgram] = {}
         self._operations: list[tuple] = []
         self._streams: list[tuple] = []
         self._slots: list[Slot] = []
@@ -163,52 +131,58 @@ class PlanBuilder:
         return len(self._gates) - 1
 
     def stream(
-        self, gpu: int, name: str, program: list[Operation], slots: list[Slot], passes: tuple[int, ...] = ()
+        self,
+        gpu: int,
+        name: str,
+        program: Program | StoredProgram,
+        slots: list[Slot],
+        passes: tuple[int, ...] = (),
     ) -> int:
         """A stream of a GPU that runs `program` each iteration. passes: gates that it waits behind."""
-        first, end, n_flow, n_task = self._program(tuple(program))
+        stored = program if isinstance(program, StoredProgram) else self.store(program)
         i_stream = len(self._streams)
-        self._streams.append((gpu, self._names(name), first, end, len(self._slots), n_flow, n_task))
+        self._streams.append((gpu, self._names(name), stored, len(self._slots)))
         self._slots.extend(slots)
         for gate in passes:
             self._gates[gate] = i_stream
-        for operation in program:
-            self._note_use(i_stream, operation, slots)
+        for slot, time_ps in stored.use.groups:
+            group = slots[slot][1]
+            self._groups[group].append(i_stream)
+            self._group_time_ps[group] = min(self._group_time_ps[group], time_ps)
+        for slot, size_bytes in stored.use.sends:
+            self._pair_bytes[slots[slot][1]] += size_bytes * self.n_iteration
+        for slot in stored.use.receives:
+            self._pair_stream[slots[slot][1]] = i_stream
         return i_stream
 
-    def _note_use(self, i_stream: int, operation: Operation, slots: list[Slot]) -> None:
-        """Book what an operation sends and whose messages it consumes."""
-        if operation.kind == OP_GROUP:
-            group = slots[operation.slot][1]
-            if i_stream not in self._groups[group][-1:]:
-                self._groups[group].append(i_stream)
-            self._group_time_ps[group] = min(self._group_time_ps[group], operation.time_ps)
-            return
-        sends, receives = _slots_used(operation)
-        for slot, n_message in sends:
-            self._pair_bytes[slots[slot][1]] += n_message * operation.size_bytes * self.n_iteration
-        for slot in receives:
-            self._pair_stream[slots[slot][1]] = i_stream
-
-    def _program(self, program: tuple[Operation, ...]) -> tuple[int, int, int, int]:
-        """Rows of a program in the operation table, stored once; and its flows and tasks per iteration."""
+    def store(self, program: Program) -> StoredProgram:
+        """Rows of a program in the operation table, stored once however often it is given."""
         if not program:
             raise ConfigError(f"workload {self.name}", "an empty program", "at least one operation per stream")
-        known = self._programs.get(program)
-        if known is not None:
-            return known
-        first, flow, task = len(self._operations), 0, 0
+        key = tuple(program)
+        if key not in self._programs:
+            first = len(self._operations)
+            self._append(key, 0)
+            self._burst = max(self._burst, burst_of(key, self.n_iteration))
+            self._programs[key] = StoredProgram(first, len(self._operations), use_of(key))
+        return self._programs[key]
+
+    def _append(self, program: Program, depth: int) -> None:
         for op in program:
-            task_id, task_kind = (task, self._kinds(op.task)) if op.task else (-1, 0)
+            if isinstance(op, Repeat):
+                if depth == MAX_DEPTH:
+                    raise SimError(f"workload {self.name}: more than {MAX_DEPTH} loops in each other")
+                first = len(self._operations)
+                self._append(op.body, depth + 1)
+                n_back = len(self._operations) - first
+                self._operations.append((OP_REPEAT, n_back, depth, op.n, 0, 0, 0, 0, -1, -1, 0))
+                continue
+            task_kind = self._kinds(op.task) if op.task else -1
+            part = PARTS.index(PART_OF_TASK[op.task]) if op.task in PART_OF_TASK else -1
             self._operations.append(
-                (op.kind, op.slot, op.slot_in, op.n_step, op.size_bytes, op.time_ps, flow, task_id, op.task_bytes,
-                 task_kind, self._tags(op.tag))
+                (op.kind, op.slot, op.slot_in, op.n_step, op.size_bytes, op.time_ps, 0, op.task_bytes, task_kind,
+                 part, self._tags(op.tag))
             )  # fmt: skip
-            flow += op.n_flow()
-            task += bool(op.task)
-        self._burst = max(self._burst, burst_of(list(program), self.n_iteration))
-        self._programs[program] = first, len(self._operations), flow, task
-        return self._programs[program]
 
     def finish(self, facts: dict | None = None) -> WorkloadPlan:
         """The plan. Streams are sorted by GPU, and flow and task ids follow that order."""
@@ -217,15 +191,19 @@ class PlanBuilder:
         rank_of[order] = np.arange(len(order))
         rank_of[-1] = -1
         streams = np.zeros(len(order), STREAM)
-        flow = task = 0
+        flow = task = n_main = 0
+        main = self._names(MAIN)
         for row, i in enumerate(order):
-            gpu, name, first, end, first_slot, n_flow, n_task = self._streams[i]
+            gpu, name, stored, first_slot = self._streams[i]
             record = streams[row]
             record["gpu"], record["name"], record["first_slot"] = gpu, name, first_slot
-            record["operation"] = record["first_operation"] = first
-            record["end_operation"], record["n_iteration"] = end, self.n_iteration
+            record["operation"] = record["first_operation"] = stored.first
+            record["end_operation"], record["n_iteration"] = stored.end, self.n_iteration
+            is_main = name == main
+            record["spent_row"] = n_main if is_main else -1
+            n_main += is_main
             record["waiting_for"], record["first_flow"], record["first_task"] = WAITING_TIME, flow, task
-            flow, task = flow + n_flow, task + n_task
+            flow, task = flow + stored.use.n_flow, task + stored.use.n_task
         pairs = np.array(self._pairs, np.int64).reshape(-1, 3)
         slots = np.array(self._slots, np.int64).reshape(-1, 2)
         lengths = np.cumsum([0] + [len(g) for g in self._groups])
@@ -254,17 +232,5 @@ class PlanBuilder:
             kinds=self._kinds.all(),
             stream_names=self._names.all(),
             facts=facts or {},
+            n_main=n_main,
         )
-
-
-def _slots_used(op: Operation) -> tuple[list[tuple[int, int]], list[int]]:
-    """(slot, messages) that an operation sends on, and slots whose messages it consumes."""
-    if op.kind == OP_SEND:
-        return [(op.slot, 1)], []
-    if op.kind == OP_RECEIVE:
-        return [], [op.slot]
-    if op.kind == OP_RING:
-        return [(op.slot, op.n_step)], [op.slot_in]
-    if op.kind == OP_EXCHANGE:
-        return [(op.slot + k, 1) for k in range(op.n_step)], [op.slot_in + k for k in range(op.n_step)]
-    return [], []

@@ -1,8 +1,9 @@
 """What GPUs do, as data: every stream of a GPU runs a short program of operations in order, again each iteration.
 
 A program is stored once for all streams that do the same; queue pairs, groups and gates are named by slots that each
-stream resolves for itself. Collectives are one operation and are expanded message by message while they run, so memory
-follows what is active. Not here: how programs run (`stream`), and who writes them (`flows`, `collectives`, `training`).
+stream resolves for itself. Loops stay loops, and collectives are one operation each, expanded message by message while
+they run, so memory follows what is active. Not here: how programs run (`stream`), and who writes them (`operations`,
+`flows`, `collectives`, `training`).
 """
 
 from typing import NamedTuple
@@ -23,7 +24,9 @@ from pdes.engine.jit import record
     OP_PASS,  # wait until gate `slot` is open, close it by one
     OP_WAIT,  # wait until time_ps
     OP_START,  # a flow of a list: post size_bytes on queue pair `slot` at time_ps, as an event of its own (design R2)
-) = range(10)
+    OP_REPEAT,  # go back over the `slot` operations before it until they ran n_step times; `slot_in`: depth of the loop
+) = range(11)
+MAX_DEPTH = 4  # loops in each other
 
 OPERATION = record(
     [
@@ -33,10 +36,10 @@ OPERATION = record(
         ("n_step", np.int32),
         ("size_bytes", np.int64),  # of each message
         ("time_ps", np.int64),
-        ("flow", np.int64),  # id of its first flow, relative to the stream's and the iteration's first
-        ("task", np.int64),  # the same for its task row; -1: none
+        ("flow", np.int64),  # OP_START: id of its flow. Others number theirs in the order in which the stream posts
         ("task_bytes", np.int64),  # what the task row says
-        ("task_kind", np.int32),
+        ("task_kind", np.int32),  # -1: no task row
+        ("part", np.int32),  # of PARTS, -1: none
         ("tag", np.int32),
     ]
 )
@@ -59,6 +62,9 @@ STREAM = record(
         ("begun_ps", np.int64),
         ("first_flow", np.int64),
         ("first_task", np.int64),
+        ("spent_row", np.int64),  # of `spent`, -1: its time is not accounted for
+        ("n_flow", np.int64),  # of operations that are complete in this iteration
+        ("n_task", np.int64),
     ]
 )
 WAITING_NOT, WAITING_TIME, WAITING_GROUP, WAITING_GATE, WAITING_DONE = -1, -2, -3, -4, -5
@@ -75,8 +81,25 @@ GROUP = record(
 
 GATE = record([("n_open", np.int32), ("stream", np.int32)])  # stream: the one behind it
 
-# What `totals` (int64[4]) holds.
-FLOWS_PER_ITERATION, TASKS_PER_ITERATION, N_STREAM_DONE = range(3)
+# What `totals` (int64[N_TOTAL]) holds.
+(
+    FLOWS_PER_ITERATION,
+    TASKS_PER_ITERATION,
+    N_STREAM_DONE,
+    N_MAIN,  # streams whose time is accounted for
+    KEEPS_TASKS,  # task rows are written
+    SLOWED_1024,  # computing takes this many 1024ths of its time while another stream of the GPU communicates
+    JITTER_PPM,  # the time of a computation is up to this much longer or shorter
+    N_TOTAL,
+) = range(8)
+
+PARTS = ("compute", "optimizer", "tp", "cp", "ep", "dp", "pp")
+"""What the time of a GPU's main stream is spent on, see PART_OF_TASK; the rest of an iteration is idle."""
+PART_OF_TASK = {
+    "forward": "compute", "backward": "compute", "optimizer": "optimizer", "tp": "tp", "cp": "cp", "ep": "ep",
+    "dp": "dp", "pp-wait": "pp",
+}  # fmt: skip
+N_PARTS = len(PARTS)
 
 
 class Work(NamedTuple):
@@ -84,9 +107,12 @@ class Work(NamedTuple):
 
     operations: np.ndarray  # OPERATION[n_operation]
     streams: np.ndarray  # STREAM[n_stream], sorted by node: see NODE.first_stream
+    loops: np.ndarray  # int32[n_stream, MAX_DEPTH]  how often the operations of a loop have run
     slots: np.ndarray  # int32[]
     groups: np.ndarray  # GROUP[n_group]
     group_stream: np.ndarray  # int32[]
     gates: np.ndarray  # GATE[n_gate]
     iteration_end_ps: np.ndarray  # int64[n_iteration]  last task end so far, -1 if none
-    totals: np.ndarray  # int64[4]
+    iteration_tasks: np.ndarray  # int64[n_iteration]  tasks that have ended
+    spent: np.ndarray  # int64[n_main, N_PARTS]  time of main streams in their iteration so far
+    totals: np.ndarray  # int64[N_TOTAL]

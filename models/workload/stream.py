@@ -8,9 +8,13 @@ arrives.
 import numpy as np
 
 from models.network.messages import post_message, post_parts, take_parts
-from models.network.state import N_PART, N_TASK_ROW, Fabric, Nic, Rows
+from models.network.state import N_PART, N_SPENT_ROW, N_TASK_ROW, SEED, Fabric, Nic, Rows
 from models.workload.program import (
     FLOWS_PER_ITERATION,
+    JITTER_PPM,
+    KEEPS_TASKS,
+    N_MAIN,
+    N_PARTS,
     N_STREAM_DONE,
     OP_COMPUTE,
     OP_EXCHANGE,
@@ -18,10 +22,12 @@ from models.workload.program import (
     OP_OPEN,
     OP_PASS,
     OP_RECEIVE,
+    OP_REPEAT,
     OP_RING,
     OP_SEND,
     OP_START,
     OP_WAIT,
+    SLOWED_1024,
     TASKS_PER_ITERATION,
     WAITING_DONE,
     WAITING_GATE,
@@ -31,6 +37,7 @@ from models.workload.program import (
     Work,
 )
 from pdes.engine.jit import inlined, step_kernel
+from pdes.engine.rng import PURPOSE_COMPUTE, random_bits
 from pdes.engine.time_index import NEVER, set_time
 
 
@@ -53,7 +60,8 @@ def set_wake(streams, nodes, node_time, i_stream, wake_ps):
 def _send(fabric, nic, work, stream, operation, slot, step, now_ps):
     """Post one message of an operation: on a slot's queue pair, as its step-th flow."""
     pair = np.int64(work.slots[np.uint64(stream.first_slot + slot)])
-    flow_id = stream.first_flow + stream.iteration * work.totals[FLOWS_PER_ITERATION] + operation.flow + step
+    first = stream.first_flow + stream.iteration * work.totals[FLOWS_PER_ITERATION] + stream.n_flow
+    flow_id = first + operation.flow + step
     if fabric.constants[N_PART] == 1:
         post_message(fabric, nic, pair, operation.size_bytes, flow_id, np.int64(operation.tag), now_ps)
     else:
@@ -109,6 +117,63 @@ def _pass_gate(work: Work, nodes, node_time, gate_id, opens, now_ps):
 
 
 @inlined
+def _may_slow(kind):
+    """Whether an operation is a collective, which takes memory bandwidth and processors from what is computed."""
+    return kind == OP_RING or kind == OP_EXCHANGE or kind == OP_GROUP
+
+
+@inlined
+def _is_communicating(work, k):
+    """Whether a stream is in the middle of a collective. Waiting for others counts: its kernels hold their place."""
+    stream = work.streams[np.uint64(k)]
+    if stream.phase == 0 or stream.waiting_for == WAITING_DONE:
+        return False
+    return _may_slow(work.operations[np.uint64(stream.operation)].kind)
+
+
+@inlined
+def _others_communicate(fabric, work, stream, i_stream):
+    node = fabric.nodes[np.uint64(stream.node)]
+    found = False
+    for k in range(node.first_stream, node.end_stream):
+        found |= k != i_stream and _is_communicating(work, k)
+    return found
+
+
+@step_kernel
+def _slow_computing(fabric: Fabric, work: Work, stream, i_stream, begins, now_ps):
+    """A stream begins or ends to communicate: what the GPU computes meanwhile takes longer, or again its own time."""
+    if _others_communicate(fabric, work, stream, i_stream):
+        return
+    factor = work.totals[SLOWED_1024]
+    node = fabric.nodes[np.uint64(stream.node)]
+    for k in range(node.first_stream, node.end_stream):
+        other = work.streams[np.uint64(k)]
+        if k == i_stream or other.phase == 0 or other.waiting_for != WAITING_TIME:
+            continue
+        if work.operations[np.uint64(other.operation)].kind != OP_COMPUTE:
+            continue
+        rest_ps = other.wake_ps - now_ps
+        rest_ps = -(-rest_ps * factor // 1024) if begins else -(-rest_ps * 1024 // factor)
+        set_wake(work.streams, fabric.nodes, fabric.node_time, k, now_ps + rest_ps)
+
+
+@step_kernel
+def _compute_ps(fabric: Fabric, work: Work, stream, i_stream, time_ps):
+    """How long a computation takes that begins now: its time, its random part, and longer beside a collective."""
+    totals = work.totals
+    jitter_ppm = totals[JITTER_PPM]
+    if jitter_ppm > 0 and time_ps > 0:
+        task_id = stream.first_task + stream.iteration * totals[TASKS_PER_ITERATION] + stream.n_task
+        bits = random_bits(fabric.constants[SEED], task_id, PURPOSE_COMPUTE, 0)
+        part_ppm = np.int64(bits % np.uint64(2 * jitter_ppm + 1)) - jitter_ppm
+        time_ps += time_ps * part_ppm // 1_000_000
+    if totals[SLOWED_1024] > 1024 and _others_communicate(fabric, work, stream, i_stream):
+        time_ps = -(-time_ps * totals[SLOWED_1024] // 1024)
+    return time_ps
+
+
+@inlined
 def _advance_operation(fabric, nic, work, stream, i_stream, operation, now_ps):
     """Carry the current operation on; True if it is complete. stream.phase 0: it begins now."""
     kind = operation.kind
@@ -116,7 +181,9 @@ def _advance_operation(fabric, nic, work, stream, i_stream, operation, now_ps):
     stream.phase = 1
     done = False
     if kind == OP_COMPUTE or kind == OP_WAIT or kind == OP_SEND or kind == OP_START:
-        end_ps = max(now_ps, operation.time_ps) if kind != OP_COMPUTE else now_ps + operation.time_ps
+        end_ps = max(now_ps, operation.time_ps)
+        if kind == OP_COMPUTE:
+            end_ps = now_ps + (_compute_ps(fabric, work, stream, i_stream, operation.time_ps) if begins else 0)
         done = not (begins and (end_ps > now_ps or kind == OP_START))
         if not done:
             stream.waiting_for = WAITING_TIME
@@ -127,6 +194,8 @@ def _advance_operation(fabric, nic, work, stream, i_stream, operation, now_ps):
             stream.waiting_for = WAITING_GROUP
             group_id = np.int64(work.slots[np.uint64(stream.first_slot + operation.slot)])
             _join_group(work, fabric.nodes, fabric.node_time, group_id, operation.time_ps, now_ps)
+    elif kind == OP_REPEAT:
+        done = True
     elif kind == OP_RECEIVE:
         done = _consume(nic, fabric.constants, work.slots, stream, np.int64(operation.slot))
     elif kind == OP_OPEN or kind == OP_PASS:
@@ -151,15 +220,64 @@ def _sends_now(stream, operation, begins, done):
 
 
 @inlined
-def _write_task(work, task_rows, counters, stream, operation, now_ps):
+def _end_task(work, task_rows, counters, stream, operation, now_ps):
+    """Count a task that ends, and write its row."""
+    iteration = np.uint64(stream.iteration)
+    work.iteration_tasks[iteration] += 1
+    if now_ps > work.iteration_end_ps[iteration]:
+        work.iteration_end_ps[iteration] = now_ps
+    if stream.spent_row >= 0 and operation.part >= 0:
+        work.spent[np.uint64(stream.spent_row), np.uint64(operation.part)] += now_ps - stream.begun_ps
+    n_task = stream.n_task
+    stream.n_task = n_task + 1
+    if not work.totals[KEEPS_TASKS]:
+        return
     row = counters[N_TASK_ROW]
     counters[N_TASK_ROW] = row + 1
     out = task_rows[np.uint64(row)]
-    out[0] = stream.first_task + stream.iteration * work.totals[TASKS_PER_ITERATION] + operation.task
+    out[0] = stream.first_task + stream.iteration * work.totals[TASKS_PER_ITERATION] + n_task
     out[1], out[2], out[3], out[4] = stream.gpu, stream.iteration, operation.task_kind, stream.name
     out[5], out[6], out[7] = stream.begun_ps, now_ps, operation.task_bytes
-    if now_ps > work.iteration_end_ps[np.uint64(stream.iteration)]:
-        work.iteration_end_ps[np.uint64(stream.iteration)] = now_ps
+
+
+@inlined
+def _n_flow(operation):
+    """Flows that an operation numbers in the stream's order; a flow of a list has its own number."""
+    if operation.kind == OP_RING or operation.kind == OP_EXCHANGE:
+        return np.int64(operation.n_step)
+    return np.int64(operation.kind == OP_SEND)
+
+
+@inlined
+def _write_spent(work, spent_rows, counters, stream, now_ps):
+    """What a main stream spent the iteration on that it has just ended; the next one begins from nothing."""
+    row = counters[N_SPENT_ROW]
+    counters[N_SPENT_ROW] = row + 1
+    out, spent = spent_rows[np.uint64(row)], work.spent[np.uint64(stream.spent_row)]
+    iteration = stream.iteration - 1
+    out[0] = iteration * work.totals[N_MAIN] + stream.spent_row
+    out[1], out[2], out[3] = stream.gpu, iteration, now_ps
+    for i in range(N_PARTS):
+        out[4 + i] = spent[i]
+        spent[i] = 0
+
+
+@inlined
+def _go_on(loops, stream, i_stream, operation):
+    """Put a stream behind a complete operation: to the next one, back in a loop, or to the first of an iteration."""
+    if operation.kind == OP_REPEAT:
+        depth = np.uint64(operation.slot_in)
+        loops[np.uint64(i_stream), depth] += 1
+        if loops[np.uint64(i_stream), depth] < operation.n_step:
+            stream.operation -= operation.slot
+            return
+        loops[np.uint64(i_stream), depth] = 0
+    stream.operation += 1
+    if stream.operation == stream.end_operation:
+        stream.operation = stream.first_operation
+        stream.iteration += 1
+        stream.n_flow = 0
+        stream.n_task = 0
 
 
 @step_kernel
@@ -172,9 +290,12 @@ def run_stream(fabric: Fabric, nic: Nic, work: Work, rows: Rows, i_stream, now_p
     while stream.iteration < stream.n_iteration:
         operation = work.operations[np.uint64(stream.operation)]
         begins = stream.phase == 0
+        slows = work.totals[SLOWED_1024] > 1024 and _may_slow(operation.kind)
         if begins:
             stream.begun_ps = now_ps
             stream.step = 0
+            if slows:
+                _slow_computing(fabric, work, stream, i_stream, True, now_ps)
         done = _advance_operation(fabric, nic, work, stream, i_stream, operation, now_ps)
         n_send, n_sent = _sends_now(stream, operation, begins, done), 0
         is_ring = operation.kind == OP_RING
@@ -196,12 +317,15 @@ def run_stream(fabric: Fabric, nic: Nic, work: Work, rows: Rows, i_stream, now_p
                 n_send += 1
         if not done:
             return
-        if operation.task >= 0:
-            _write_task(work, rows.task, fabric.counters, stream, operation, now_ps)
+        if slows:
+            _slow_computing(fabric, work, stream, i_stream, False, now_ps)
+        if operation.task_kind >= 0:
+            _end_task(work, rows.task, fabric.counters, stream, operation, now_ps)
         stream.phase = 0
-        stream.operation += 1
-        if stream.operation == stream.end_operation:
-            stream.operation = stream.first_operation
-            stream.iteration += 1
+        stream.n_flow += _n_flow(operation)
+        iteration = stream.iteration
+        _go_on(work.loops, stream, i_stream, operation)
+        if stream.iteration > iteration and stream.spent_row >= 0:
+            _write_spent(work, rows.spent, fabric.counters, stream, now_ps)
     stream.waiting_for = WAITING_DONE
     work.totals[N_STREAM_DONE] += 1

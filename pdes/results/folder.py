@@ -23,6 +23,7 @@ RESULT_FILES = (
     "flows.parquet",
     "ports.parquet",
     "tasks.parquet",
+    "breakdown.parquet",
     "samples_ports.parquet",
     "samples_flows.parquet",
     "rtt.parquet",

@@ -16,6 +16,9 @@ ROW_GROUP = 1 << 16
 UNWRITTEN = -1
 """In an int64 column: no value yet, null in the table. No column holds negative values."""
 
+PARTS = ("compute", "optimizer", "tp", "cp", "ep", "dp", "pp")
+"""What a GPU's time is spent on, as its main stream sees it."""
+
 COLUMNS: dict[str, tuple[str, ...]] = {
     "flows": (
         *("flow_id", "src", "dst", "size_bytes", "start_ps", "delivered_ps", "finish_ps", "fct_ps", "ideal_fct_ps"),
@@ -26,6 +29,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         *("pause_frames", "drops", "drops_buffer", "drops_loss", "drops_link"),
     ),
     "tasks": ("task_id", "gpu", "iteration", "kind", "stream", "start_ps", "end_ps", "bytes"),
+    "breakdown": ("row_id", "gpu", "iteration", "end_ps", "span_ps", *(f"{part}_ps" for part in PARTS), "idle_ps"),
     "samples_ports": ("time_ps", "port_id", "queue_bytes", "paused", "tx_bytes"),
     "samples_flows": ("time_ps", "flow_id", "rate_bps", "window_bytes", "in_flight_bytes", "acked_bytes"),
     "rtt": ("flow_id", "sequence", "sent_ps", "rtt_ps"),

@@ -38,6 +38,7 @@ def run(prepared: Prepared, world: World, quiet: bool = False) -> None:
     finally:
         job.flows.close()
         job.tasks.close()
+        job.spent.close()
         if world.rank == 0:
             job.folder.abandon()
 

@@ -16,6 +16,7 @@ from models.network.model import NetworkModel
 from models.network.parts import PartCollector
 from models.network.results import (
     FLOW_SPOOL_COLUMNS,
+    SPENT_SPOOL_COLUMNS,
     TASK_SPOOL_COLUMNS,
     FlowFacts,
     explain_blocked,
@@ -115,8 +116,8 @@ class Run:
         self.balance = balance(lp_load, self.rank_of_lp, world.size)
         self.flows = self._spool("flows", s.plan.flows_per_iteration, FLOW_SPOOL_COLUMNS)
         self.tasks = self._spool("tasks", s.plan.tasks_per_iteration, TASK_SPOOL_COLUMNS)
+        self.spent = self._spool("breakdown", s.plan.n_main, SPENT_SPOOL_COLUMNS)
         self.n_flow_done, self.flow_ps = 0, 0
-        self.n_task_done = np.zeros(s.plan.n_iteration, np.int64)
         self.parts = PartCollector(s.plan.n_part) if s.plan.n_part > 1 else None
         self.facts = FlowFacts(s.topology, s.paths, s.plan, s.parameters)
         self.model = NetworkModel(
@@ -211,7 +212,7 @@ class Run:
             least_rows=per_iteration * least,
         )  # fmt: skip
 
-    def _take_rows(self, flow: np.ndarray, arrival: np.ndarray, task: np.ndarray) -> None:
+    def _take_rows(self, flow: np.ndarray, arrival: np.ndarray, task: np.ndarray, spent: np.ndarray) -> None:
         """Rows from the kernels, into the spools by id."""
         if len(flow):
             ids, columns = self.facts.columns(flow, self.model.pairs.pair_of_row)
@@ -227,7 +228,8 @@ class Run:
             self.flows.scatter(arrival[:, 0], {"delivered_ps": arrival[:, 1]})
         if len(task):
             self.tasks.scatter(task[:, 0], {name: task[:, 1 + i] for i, name in enumerate(TASK_SPOOL_COLUMNS)})
-            np.add.at(self.n_task_done, task[:, 1 + TASK_SPOOL_COLUMNS.index("iteration")], 1)
+        if len(spent):
+            self.spent.scatter(spent[:, 0], {name: spent[:, 1 + i] for i, name in enumerate(SPENT_SPOOL_COLUMNS)})
 
     def simulate(self, quiet: bool) -> float:
         """Run the rounds; seconds of wall time that they took."""
@@ -253,10 +255,11 @@ class Run:
         if self.scenario.stop_ps is not None or self.circles:
             self.model.flush()
             rows = unfinished_rows(self.model.state, self.model.rank_of_node, self.world.rank)
-            self._take_rows(rows, rows[:0, :2], rows[:0])
+            self._take_rows(rows, rows[:0, :2], rows[:0], rows[:0])
         self.model.flush()
         self.flows.truncate(self.n_flow)
         self.tasks.truncate(self.n_task)
+        self.spent.truncate(self.scenario.plan.n_main * self.n_iteration)
         return loop_s
 
     @property
@@ -298,7 +301,7 @@ class Run:
             "timeouts": int(counters[N_TIMEOUT]),
             "iteration_end_ps": work.iteration_end_ps,
             "n_flow_done": self.n_flow_done,
-            "n_task_done": self.n_task_done,
+            "n_task_done": work.iteration_tasks,
             "ports": port_columns(self.model.state, self.scenario.topology, self.model.rank_of_node, self.world.rank,
                                   last_ps),
             "skipped": Counter() if fast is None else Counter(fast.skipped.hops_by_cause),

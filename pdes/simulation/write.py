@@ -14,6 +14,7 @@ from models.network.rtt_rows import MAX_RTT_ROWS
 from models.network.skipped import CAUSES
 from models.workload.agreement import agreement
 from pdes.engine.round import N_ROUND
+from pdes.results.breakdown import breakdown_groups
 from pdes.results.fast_forward import Iterations, extrapolate, simulated_ps
 from pdes.results.pauses import find_storms
 from pdes.results.summary import (
@@ -165,6 +166,9 @@ def write_results(job: Run, totals: dict[str, Any], seconds: tuple[float, float]
     write_table(folder.work_path("flows.parquet"), "flows", job.flows.read_groups(), {"tag": list(s.plan.tags) or [""]})
     task_names = {"kind": list(s.plan.kinds), "stream": list(s.plan.stream_names)}
     write_table(folder.work_path("tasks.parquet"), "tasks", job.tasks.read_groups(), task_names)
+    if s.plan.n_main:
+        rows = breakdown_groups(job.spent.read_groups(), s.plan.n_main)
+        write_table(folder.work_path("breakdown.parquet"), "breakdown", rows)
     node_names = {"node": list(s.topology.node_name), "peer": list(s.topology.node_name)}
     write_table(folder.work_path("ports.parquet"), "ports", [totals["ports"]], node_names)
     series = {f"samples_{kind}": table for kind, table in totals["samples"].items()}
@@ -178,7 +182,7 @@ def write_results(job: Run, totals: dict[str, Any], seconds: tuple[float, float]
     write_json(folder.work_path("run.json"), facts)
     breakdown = {} if quiet else read_breakdown(folder.work, result)
     slowest = [] if quiet else pick_slowest_flows(read_table(folder.work_path("flows.parquet"), FLOW_COLUMNS))
-    names = ("flows", "tasks", "ports", *series)
+    names = ("flows", "tasks", *(("breakdown",) if s.plan.n_main else ()), "ports", *series)
     folder.commit([*(f"{name}.parquet" for name in names), "run.json", "result.json"])
     if not quiet:
         busiest = pick_busiest_ports([totals["ports"]], simulated_ps(result), names=node_names)

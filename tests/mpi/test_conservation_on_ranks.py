@@ -45,7 +45,7 @@ def run_and_check(case: NetworkCase, ranks: World, threshold_ps: int) -> tuple[d
     ahead_ps = min(lookahead_ps(t.port_src, t.port_dst, t.port_delay_ps, lp_of_node), MAX_LOOKAHEAD_PS)
     rank_of_lp = np.arange(int(lp_of_node.max()) + 1) % ranks.size
 
-    def sink(flow: np.ndarray, arrival: np.ndarray, task: np.ndarray) -> None:
+    def sink(flow: np.ndarray, arrival: np.ndarray, task: np.ndarray, _spent: np.ndarray) -> None:
         flows.update({row[0]: (row[3], row[4], row[5]) for row in flow.tolist()})
 
     model = NetworkModel(

@@ -62,7 +62,7 @@ def run(tables: dict[str, Any], flows: list[Flow], threshold: str | None = None)
     found: list[np.ndarray] = []
     delivered_ps: dict[int, int] = {}
 
-    def sink(flow: np.ndarray, arrival: np.ndarray, _task: np.ndarray) -> None:
+    def sink(flow: np.ndarray, arrival: np.ndarray, _task: np.ndarray, _spent: np.ndarray) -> None:
         found.append(flow.copy())
         delivered_ps.update(map(tuple, arrival.tolist()))
 

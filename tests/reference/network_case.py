@@ -40,6 +40,7 @@ class Outcome:
     ports: list[tuple[int, ...]] = field(default_factory=list)  # (tx bytes, largest queue, marks)
     losses: list[tuple[int, ...]] = field(default_factory=list)  # see LOSS_COLUMNS; by port
     tasks: list[tuple[int, ...]] = field(default_factory=list)  # columns of `state.TASK_COLUMNS`, by id
+    spent: list[tuple[int, ...]] = field(default_factory=list)  # SPENT_COLUMNS and program.PARTS, in order of ends
     n_hop: int = 0
     n_timeout: int = 0
     sent_bytes: int = 0  # payload, resends included
@@ -71,7 +72,7 @@ class NetworkCase:
 
         parts = PartCollector(self.plan.n_part)
 
-        def sink(flow: np.ndarray, arrival: np.ndarray, task: np.ndarray) -> None:
+        def sink(flow: np.ndarray, arrival: np.ndarray, task: np.ndarray, spent: np.ndarray) -> None:
             if self.plan.n_part > 1:
                 flow, arrival = _join(parts, flow), parts.arrivals(arrival)
             delivered.update(map(tuple, arrival.tolist()))
@@ -80,6 +81,7 @@ class NetworkCase:
                 outcome.resent_bytes[flow_id] = resent
                 outcome.flows[flow_id] = start_ps, delivered.pop(flow_id), finish_ps, marks
             outcome.tasks.extend(tuple(row) for row in task.tolist())
+            outcome.spent.extend(tuple(row) for row in spent.tolist())
 
         rank_of_lp = np.zeros(int(lp_of_node.max()) + 1, np.int64)
         model = NetworkModel(

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.workload.plan import SLOT_GATE, SLOT_PAIR, Operation, PlanBuilder, burst_of
+from models.workload.operations import Operation, burst_of
+from models.workload.plan import SLOT_GATE, SLOT_PAIR, PlanBuilder
 from models.workload.program import (
     OP_COMPUTE,
     OP_EXCHANGE,

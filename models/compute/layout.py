@@ -1,0 +1,90 @@
+"""How a model is laid over GPUs, and what is kept in which number format (dtype decides bytes: Arcadia, section 7.3)."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Recompute = Literal["none", "selective", "full"]
+Precision = Literal["fp32", "bf16", "fp16", "fp8"]
+DTYPE_BYTES = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "fp8": 1}
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Sizes of parallelism and choices of a training run. A dtype "" follows `precision`.
+
+    ep: GPUs that share a layer's experts, out of tp x cp x dp; an expert is whole on its GPU.
+    zero: 0 nothing is split over dp; 1 the optimizer's states (Megatron's distributed optimizer), 2 gradients too,
+    3 parameters too (FSDP). causal_half: attention skips what the causal mask hides.
+    tp_overlap: tensor-parallel exchanges are pipelined with their GEMM (Transformer Engine's userbuffers).
+    """
+
+    tp: int = 1
+    dp: int = 1
+    pp: int = 1
+    cp: int = 1
+    ep: int = 1
+    vpp: int = 1
+    microbatch: int = 1
+    n_microbatch: int = 1
+    sequence_parallel: bool = False
+    recompute: Recompute = "none"
+    precision: Precision = "bf16"
+    weight_dtype: str = ""
+    gradient_dtype: str = ""  # kept and reduced in; default fp32 for bf16 and fp8, as Megatron does, else the precision
+    optimizer_dtype: str = "fp32"  # master weights and both moments
+    activation_dtype: str = ""
+    dispatch_dtype: str = ""  # of tokens on their way to experts
+    zero: int = 0
+    flash_attention: bool = True
+    causal_half: bool = False
+    tp_overlap: bool = False
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of a weight as kernels read it from memory; fp8 runs keep bf16 weights beside."""
+        return DTYPE_BYTES[self.weight_dtype or self._wide]
+
+    @property
+    def gradient_bytes(self) -> int:
+        """Bytes of a gradient as it is accumulated and reduced."""
+        default = "fp16" if self.precision == "fp16" else "fp32"
+        return DTYPE_BYTES[self.gradient_dtype or default]
+
+    @property
+    def optimizer_bytes(self) -> int:
+        """Bytes of one of the optimizer's values."""
+        return DTYPE_BYTES[self.optimizer_dtype]
+
+    @property
+    def activation_bytes(self) -> int:
+        """Bytes of an activation; in an fp8 run only the inputs of matrix products are fp8, the rest is bf16."""
+        return DTYPE_BYTES[self.activation_dtype or self._wide]
+
+    @property
+    def dispatch_bytes(self) -> int:
+        """Bytes of a token's value on its way to an expert."""
+        return DTYPE_BYTES[self.dispatch_dtype or self.activation_dtype or self._wide]
+
+    @property
+    def gemm_input_bytes(self) -> int:
+        """Bytes of a value that a matrix product reads, and keeps for its backward pass."""
+        return DTYPE_BYTES[self.precision] if self.precision == "fp8" else self.activation_bytes
+
+    @property
+    def _wide(self) -> str:
+        return "bf16" if self.precision == "fp8" else self.precision
+
+    @property
+    def n_gpu(self) -> int:
+        """GPUs of the job."""
+        return self.tp * self.dp * self.pp * self.cp
+
+    @property
+    def n_sharer(self) -> int:
+        """GPUs that hold the same dense parameters, so that reduce their gradients and may share states."""
+        return self.dp * self.cp
+
+    @property
+    def n_expert_sharer(self) -> int:
+        """GPUs that hold the same experts."""
+        return self.tp * self.dp * self.cp // self.ep

@@ -1,0 +1,122 @@
+"""From the graph of a part to segments: kernels between two exchanges run one after the other and become one segment.
+
+HeteroSim's algorithm 1, for one GPU and one pass over one part; pipeline stages and microbatches are the caller's.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+from models.compute.devices import Device
+from models.compute.kernel_time import kernel_ps
+from models.compute.layer_graph import part_graph
+from models.compute.layout import Layout
+from models.compute.model_shape import ModelShape
+from models.compute.operators import Exchange, Kernel, Operator, Step
+from models.compute.parameters import Parameters, optimizer_ps, parameters_of
+
+__all__ = ["Parameters", "Segment", "optimizer_ps", "parameters_of", "segments"]
+
+PASSES = ("forward", "backward", "backward-input", "backward-weight")
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A stretch of kernels, or an exchange.
+
+    kind: "compute", "all-reduce", "all-gather", "reduce-scatter", "all-to-all", or "ring": context parallelism's passes
+    of keys and values, group size - 1 steps. label: what a task row says. group: "tp", "ep" or "cp".
+    size_bytes: a rank's whole buffer: an all-gather's result, the input of a reduce-scatter or all-reduce, all that a
+    rank sends in an all-to-all with its own share, one step of a ring. time_ps: of a compute segment.
+    overlapped: an exchange that runs beside the next compute segment; whatever follows that waits for both.
+    """
+
+    kind: str
+    label: str
+    group: str = ""
+    size_bytes: int = 0
+    time_ps: int = 0
+    overlapped: bool = False
+
+
+def segments(shape: ModelShape, layout: Layout, device: Device, part: str, which: str) -> tuple[Segment, ...]:
+    """What one GPU does in one pass of one microbatch over a part.
+
+    part: "embedding", "dense", "moe" (one layer of that kind), "head". which: "forward"; "backward", with what the
+    layout recomputes; "backward-input" and "backward-weight", the same in two, as zero-bubble schedules need it.
+    """
+    return _segments(shape, layout, device, part, which)
+
+
+@lru_cache(maxsize=1024)
+def _segments(shape: ModelShape, layout: Layout, device: Device, part: str, which: str) -> tuple[Segment, ...]:
+    steps = tuple(_steps(part_graph(shape, layout, part), layout, part, which))
+    stretch = _stretch([step for _, step in steps if isinstance(step, Kernel)], device)
+    return tuple(_fused(iter(steps), device, stretch))
+
+
+def _stretch(kernels: list[Kernel], device: Device) -> Fraction:
+    """1, or by how much a pass takes longer because the host launches kernels slower than the GPU runs them.
+
+    Over the whole pass, as the host may be ahead during some kernels and behind at others.
+    """
+    gpu_ps = sum(kernel_ps(kernel, device) for kernel in kernels)
+    host_ps = sum(kernel.n_launch for kernel in kernels) * device.fit.dispatch_ps
+    return max(Fraction(1), Fraction(host_ps, gpu_ps)) if gpu_ps else Fraction(1)
+
+
+def _steps(graph: tuple[Operator, ...], layout: Layout, part: str, which: str) -> Iterator[tuple[str, Step]]:
+    """(label, step) of a pass, in order."""
+    if which not in PASSES:
+        raise ValueError(f"which {which!r}: one of {PASSES}")
+    if which == "forward":
+        yield from ((operator.label, step) for operator in graph for step in operator.forward)
+        return
+    if which != "backward-weight":
+        yield from recomputed_steps(graph, layout, part)
+    for operator in reversed(graph):
+        if which != "backward-input":
+            yield from ((operator.label, step) for step in operator.regather)
+        if which != "backward-weight":
+            yield from ((operator.label, step) for step in operator.backward_input)
+        if which != "backward-input":
+            yield from ((operator.label, step) for step in operator.backward_weight)
+
+
+def recomputed_steps(graph: tuple[Operator, ...], layout: Layout, part: str) -> Iterator[tuple[str, Step]]:
+    """What runs again before the backward pass of a layer: nothing, core attention if it was kept, or all."""
+    if part not in ("dense", "moe") or layout.recompute == "none":
+        return
+    if layout.recompute == "selective" and layout.flash_attention:
+        return  # FlashAttention keeps nothing of what selective recompute would drop
+    for operator in graph:
+        if layout.recompute == "full" or operator.core:
+            yield from ((operator.label, step) for step in operator.forward)
+
+
+def _fused(steps: Iterator[tuple[str, Step]], device: Device, stretch: Fraction) -> Iterator[Segment]:
+    run: list[tuple[str, Kernel]] = []
+    for label, step in steps:
+        if isinstance(step, Kernel):
+            run.append((label, step))
+            continue
+        yield from _compute(run, device, stretch)
+        run = []
+        yield _exchange(step)
+    yield from _compute(run, device, stretch)
+
+
+def _exchange(step: Exchange) -> Segment:
+    return Segment(step.collective, step.group, step.group, step.size_bytes, overlapped=step.overlapped)
+
+
+def _compute(run: list[tuple[str, Kernel]], device: Device, stretch: Fraction) -> Iterator[Segment]:
+    """One segment of a run of kernels, named for the block that takes most of it."""
+    if not run:
+        return
+    by_label: dict[str, int] = {}
+    for label, kernel in run:
+        by_label[label] = by_label.get(label, 0) + kernel_ps(kernel, device)
+    longest = max(by_label, key=lambda label: by_label[label])
+    yield Segment("compute", longest, time_ps=int(sum(by_label.values()) * stretch))

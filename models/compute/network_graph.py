@@ -1,0 +1,104 @@
+"""Operators of a layer's feed-forward part: one network, or experts with their router, dispatch and combine.
+
+Routing is balanced: every expert gets the same number of tokens. An expert is whole on its GPU.
+"""
+
+from models.compute.operators import Exchange, Operator, Step, Tensor, elementwise
+from models.compute.splits import Splits
+
+
+def _activation(splits: Splits, name: str, label: str, n_token: int, width: int) -> Operator:
+    """Between the matrices of a network; keeps its inputs. SwiGLU reads two, others one."""
+    n_value, value, n_read = n_token * width, splits.layout.activation_bytes, 2 if splits.shape.gated else 1
+    return Operator(
+        name, label, "tp",
+        forward=(elementwise(n_value, (n_read + 1) * value),),
+        backward_input=(elementwise(n_value, (2 * n_read + 1) * value),),
+        saved=(Tensor(f"{name} input", n_read * n_value, value),),
+    )  # fmt: skip
+
+
+def _split_network(splits: Splits, label: str, prefix: str, width: int) -> tuple[Operator, ...]:
+    """A network whose matrices tensor parallelism splits."""
+    shape, share = splits.shape, splits.share(width)
+    n_in = 2 if shape.gated else 1
+    return (
+        splits.column(f"{prefix}up", label, shape.hidden, n_in * share),
+        _activation(splits, f"{prefix}activation", label, splits.n_token, share),
+        splits.row(f"{prefix}down", label, share, shape.hidden),
+    )
+
+
+def network_operators(splits: Splits, width: int) -> tuple[Operator, ...]:
+    """The feed-forward part of a dense layer."""
+    network = _split_network(splits, "mlp", "", width)
+    return (splits.norm("mlp norm", "mlp"), *network, splits.add("mlp sum", "mlp"))
+
+
+def expert_operators(splits: Splits) -> tuple[Operator, ...]:
+    """The feed-forward part of a layer with experts."""
+    shape, n_own = splits.shape, splits.n_own_token
+    router = splits.local("router", "experts", n_own, shape.hidden, shape.n_expert)
+    choice = elementwise(n_own * shape.n_expert, 4 * 4, 4)
+    choose = Operator(
+        "routing", "experts", splits.outer_split, forward=(choice,), backward_input=(choice,),
+        saved=(Tensor("routing", n_own * shape.n_expert, 4),),
+    )  # fmt: skip
+    shared = (
+        _split_network(splits, "experts", "shared ", shape.shared_experts * shape.d_expert)
+        if shape.shared_experts
+        else ()
+    )
+    return (
+        splits.norm("mlp norm", "experts"),
+        router,
+        choose,
+        *shared,
+        _moved(splits, "dispatch", splits.layout.dispatch_bytes, splits.layout.activation_bytes),
+        *_experts(splits),
+        _moved(splits, "combine", splits.layout.activation_bytes, splits.layout.dispatch_bytes),
+        splits.add("mlp sum", "experts"),
+    )
+
+
+def _all_to_all(splits: Splits, value_bytes: int) -> tuple[Step, ...]:
+    size_bytes = splits.shape.top_k * splits.n_own_token * splits.shape.hidden * value_bytes
+    return (Exchange("all-to-all", "ep", size_bytes),) if splits.layout.ep > 1 else ()
+
+
+def _moved(splits: Splits, name: str, forward_bytes: int, backward_bytes: int) -> Operator:
+    """Tokens to their experts, or back: sorted (or summed) in memory, and exchanged. Backwards the other way round."""
+    shape, value = splits.shape, splits.layout.activation_bytes
+    n_value = splits.n_own_token * shape.hidden
+    sort = elementwise(n_value, (shape.top_k + 1) * value, 2)
+    kept = Tensor("combine input", shape.top_k * n_value, value)
+    if name == "dispatch":
+        steps = (sort, *_all_to_all(splits, forward_bytes)), (*_all_to_all(splits, value), sort)
+        saved = ()
+    else:
+        steps = (*_all_to_all(splits, value), sort), (sort, *_all_to_all(splits, backward_bytes))
+        saved = (kept,)
+    return Operator(
+        name, "experts", "ep", scope="ep" if splits.layout.ep > 1 else "gpu",
+        forward=steps[0], backward_input=steps[1], saved=saved,
+    )  # fmt: skip
+
+
+def _experts(splits: Splits) -> tuple[Operator, ...]:
+    shape, n_local = splits.shape, -(-splits.shape.n_expert // splits.layout.ep)
+    n_routed = splits.n_own_token * shape.top_k  # tokens that arrive: as many as are sent, as routing is balanced
+    n_each = -(-n_routed // n_local)
+    value, n_in = splits.layout.gemm_input_bytes, 2 if shape.gated else 1
+
+    def grouped(name: str, width: int, n_out: int) -> Operator:
+        forward, inward, weight = splits.products(n_each, width, n_out, n_local)
+        return Operator(
+            name, "experts", "ep", forward=forward, backward_input=inward, backward_weight=weight,
+            saved=(Tensor(f"{name} input", n_routed * width, value),),
+        )  # fmt: skip
+
+    return (
+        grouped("experts up", shape.hidden, n_in * shape.d_expert),
+        _activation(splits, "experts activation", "experts", n_routed, shape.d_expert),
+        grouped("experts down", shape.d_expert, shape.hidden),
+    )
