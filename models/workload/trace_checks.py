@@ -180,5 +180,3 @@ def count_kinds(graph: TraceGraph) -> dict[str, int]:
     """Nodes of each kind, for the summary."""
     counts = np.bincount(graph.kind, minlength=NOTHING + 1)
     return {name: int(n) for name, n in zip(KIND_NAMES, counts.tolist(), strict=True) if n}
-
-

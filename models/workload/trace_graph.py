@@ -1,4 +1,4 @@
-"""A trace in memory: every rank's nodes in the order of its file, as arrays; what all importers make and all else reads.
+"""A trace in memory: every rank's nodes in the order of its file, as arrays: what importers make and all else reads.
 
 A node waits for nodes of its own rank alone (design R12): what comes from another rank is a message, so a send there
 and a receive here. Sizes of collectives are what `collectives` means by them: the whole buffer of a rank, for an
@@ -7,7 +7,7 @@ is run (`trace_plan`).
 """
 
 from array import array
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -216,8 +216,4 @@ def _resolve(graph: TraceGraph, leniency: Leniency) -> TraceGraph:
     keep = (place >= 0) & (place != owner)
     pairs = np.unique(np.stack([owner[keep], place[keep]], axis=1), axis=0).reshape(-1, 2)
     counts = np.bincount(pairs[:, 0], minlength=graph.n_node)
-    values = vars(graph) | {
-        "dep_start": np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-        "dep": pairs[:, 1].copy(),
-    }
-    return TraceGraph(**values)
+    return replace(graph, dep_start=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), dep=pairs[:, 1].copy())

@@ -16,6 +16,7 @@ from pdes.config.fields import (
     Table,
     quantity,
 )
+from pdes.config.trace import TraceConfig
 from pdes.units import PS_PER_MS, exact_duration, parse_duration_ps, shown
 
 Operation = Literal["all-reduce", "reduce-scatter", "all-gather", "all-to-all", "point-to-point"]
@@ -159,10 +160,11 @@ class TrainingConfig(StartsLate):
         return self.parallel.pp if self.microbatches is None else self.microbatches
 
 
-WorkloadConfig = FlowsConfig | PoissonConfig | CollectivesConfig | TrainingConfig
+WorkloadConfig = FlowsConfig | PoissonConfig | CollectivesConfig | TrainingConfig | TraceConfig
 WORKLOAD_KINDS: dict[str, type[Table]] = {
     "flows": FlowsConfig,
     "poisson": PoissonConfig,
     "collectives": CollectivesConfig,
     "training": TrainingConfig,
+    "trace": TraceConfig,
 }

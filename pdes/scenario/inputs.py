@@ -22,6 +22,7 @@ from models.workload.size_distribution import BUILT_IN, FOLDER, read_sizes
 from models.workload.start_jitter import delay_flows, delay_streams
 from models.workload.training import PRESETS, GptModel, TrainingJob, plan_training
 from pdes.config import Config
+from pdes.scenario.traces import trace_plan
 from pdes.units import PS_PER_NS
 
 NEVER = 2**62
@@ -92,6 +93,8 @@ def _workload(config: Config, topology: Topology) -> WorkloadPlan:
         return _plan_flows(config, to_hosts(flows, topology.host, str(path)), n_host, path.name)
     if w.kind == "poisson":
         return _poisson(config, w, topology)
+    if w.kind == "trace":
+        return trace_plan(config, w, topology)
     if w.kind == "collectives":
         jobs = [
             Collective(

@@ -1,4 +1,4 @@
-"""GOAL schedules as text (LogGOPSim): `num_ranks n`, then per rank `l1: send 8b to 1 tag 0`, `l2 requires l1` and so on.
+"""GOAL schedules as text (LogGOPSim): `num_ranks n`, then for each rank `l1: send 8b to 1 tag 0`, `l2 requires l1`.
 
 `calc` and `nic`, `cpu` as there: calc n takes n ns on its cpu; every cpu is a lane. A send is complete when it is
 posted. `a irequires b` lets a begin as soon as b has begun; here, when what b waits for is complete.
@@ -27,7 +27,9 @@ class _Tokens:
         except OSError as error:
             raise ConfigError(str(path), f"cannot be read: {error.strerror}", "a readable file") from error
         except UnicodeDecodeError as error:
-            raise ConfigError(f"{path}, byte {error.start}", "is neither text nor binary GOAL", "a GOAL file") from error
+            raise ConfigError(
+                f"{path}, byte {error.start}", "is neither text nor binary GOAL", "a GOAL file"
+            ) from error
         open_comment = text.rfind("/*")
         text = _COMMENT.sub(lambda match: "\n" * match[0].count("\n") or " ", text)
         self._n_line = text.count("\n") + (not text.endswith("\n"))
@@ -71,7 +73,9 @@ class _Tokens:
         line, word = self.line, self.take()
         digits = word.removesuffix(unit) if unit else word
         if not re.fullmatch(r"-?\d+", digits) or not least <= int(digits) <= _LARGEST:
-            raise self.error(line, f"{what} {word!r}", f"a whole number from {least} to {_LARGEST}{unit and ' ' + unit}")
+            raise self.error(
+                line, f"{what} {word!r}", f"a whole number from {least} to {_LARGEST}{unit and ' ' + unit}"
+            )
         return int(digits)
 
     def error(self, line: int, found: str, accepted: str) -> ConfigError:
@@ -118,7 +122,9 @@ def _read_rank(words: _Tokens) -> _Rank:
             operations[label] = _read_operation(words)
             continue
         if verb not in ("requires", "irequires"):
-            raise words.error(line, f"found {label!r} {verb!r}", "'label: send|recv|calc ...' or 'label requires label'")
+            raise words.error(
+                line, f"found {label!r} {verb!r}", "'label: send|recv|calc ...' or 'label requires label'"
+            )
         other = words.take()
         for name in (label, other):
             if name not in operations:
@@ -171,7 +177,7 @@ def _add_rank(
 def add_operation(
     builder: GraphBuilder, node_id: int, kind: int, values: dict[str, int], name: str, after: list[int]
 ) -> None:
-    """Append one operation of GOAL. values: duration_ps, or size_bytes, peer and tag; cpu. Messages have 1 B at least."""
+    """Append one operation of GOAL. values: duration_ps, or size_bytes, at least 1 then, peer and tag; cpu."""
     size_bytes = 0 if kind == COMPUTE else max(1, values.get("size_bytes", 0))
     builder.node(
         node_id, kind, name=name, duration_ps=values.get("duration_ps", 0), size_bytes=size_bytes,

@@ -79,9 +79,7 @@ def _arrival(
     key = (2 * source + by_receiver, host)
     if key not in notify:
         tag = len(flows) + len(notify)
-        ranks[at].append(
-            {"kind": SEND, "peer": host, "tag": tag, "size_bytes": 1, "name": "trigger", "after": [node]}
-        )
+        ranks[at].append({"kind": SEND, "peer": host, "tag": tag, "size_bytes": 1, "name": "trigger", "after": [node]})
         notify[key] = len(ranks[host])
         ranks[host].append({"kind": RECEIVE, "peer": at, "tag": tag, "size_bytes": 1, "name": "trigger", "after": []})
     return notify[key]

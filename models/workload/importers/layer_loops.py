@@ -46,7 +46,9 @@ class _Groups:
         stage = self.tp * self.pp
         if n_gpu % (stage * self.ep):
             found = f"TP {self.tp} x EP {self.ep} x PP {self.pp} on {n_gpu} GPUs"
-            raise ConfigError(f"{table.path}, line 1", found, "a divisor of the GPUs; [workload] gpus sets their number")
+            raise ConfigError(
+                f"{table.path}, line 1", found, "a divisor of the GPUs; [workload] gpus sets their number"
+            )
         self.dp = n_gpu // stage
         self.is_hybrid = is_hybrid
         self.layout = f"TP{self.tp}-EP{self.ep}-DP{self.dp}-PP{self.pp}"

@@ -108,8 +108,8 @@ def _layer(path: Path, number: int, words: list[str]) -> Layer:
     if len(words) != N_WORD:
         accepted = "12: name -1, three times ns, collective, bytes, then ns"
         raise ConfigError(where, f"{len(words)} words", accepted)
-    passes = [_pass(where, *words[i : i + 3]) for i in (2, 5, 8)]
-    return Layer(words[0], *passes, _whole(where, words[11], "update time"))
+    forward, input_gradient, weight_gradient = (_pass(where, *words[i : i + 3]) for i in (2, 5, 8))
+    return Layer(words[0], forward, input_gradient, weight_gradient, _whole(where, words[11], "update time"))
 
 
 def _pass(where: str, compute: str, kind: str, size: str) -> Pass:
