@@ -160,7 +160,9 @@ def _buffers(shape: ModelShape, layout: Layout) -> int:
     return between + 2 * (largest.dense_parameters + largest.expert_parameters) * layout.weight_bytes
 
 
-def fullest_stage(shape: ModelShape, layout: Layout, schedule: Schedule = "1f1b") -> tuple[int, MemoryBreakdown]:
+def fullest_stage(
+    shape: ModelShape, layout: Layout, schedule: Schedule = "1f1b"
+) -> tuple[int, MemoryBreakdown]:
     """The pipeline stage that needs most memory, and what it needs."""
     stages = [memory_of(shape, layout, stage, schedule) for stage in range(layout.pp)]
     stage = max(range(layout.pp), key=lambda i: stages[i].total_bytes)

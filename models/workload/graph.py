@@ -72,6 +72,9 @@ class GraphPlan:
     pair_channel: np.ndarray  # int64[n_pair], -1: none
     heap_size: np.ndarray  # int64[n_agenda]  most timed nodes at once
     waits_for_ack: bool
+    node_id: np.ndarray  # int64[n_node]  in the trace's file, for messages
+    peer: np.ndarray  # int32[n_node]
+    tag: np.ndarray  # int64[n_node]
 
 
 def make_graph(plan: GraphPlan | None, row_of_pair: np.ndarray) -> Graph:

@@ -33,7 +33,7 @@ def checked(graph: TraceGraph, leniency: Leniency) -> tuple[TraceGraph, np.ndarr
     graph = _without_unmatched(graph, leniency)
     graph, order = ordered(graph, leniency)
     _check_communicators(graph, order)
-    return replace(graph, warnings=graph.warnings + leniency.warnings()), order
+    return replace(graph, warnings=leniency.warnings(), left_out=leniency.counts()), order
 
 
 def _first(graph: TraceGraph, is_bad: np.ndarray, found: str, accepted: str) -> None:

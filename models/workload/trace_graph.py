@@ -8,6 +8,7 @@ is run (`trace_plan`).
 
 from array import array
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -47,6 +48,7 @@ class TraceGraph:
     communicator_names: tuple[str, ...]
     waits_for_ack: bool = False  # a send is complete when all of it is acknowledged, else when it is posted
     warnings: tuple[str, ...] = ()
+    left_out: dict[str, int] = field(default_factory=dict)  # what the warnings are about, and how often
     facts: dict = field(default_factory=dict)
 
     @property
@@ -91,6 +93,10 @@ class Leniency:
     def warnings(self) -> tuple[str, ...]:
         """One line per sort of fault, with how many and the first of them."""
         return tuple(f"{what}: {count}, the first {first}" for what, (count, first) in self._seen.items())
+
+    def counts(self) -> dict[str, int]:
+        """How many of each sort."""
+        return {what: count for what, (count, _) in self._seen.items()}
 
 
 class GraphBuilder:
@@ -149,7 +155,7 @@ class GraphBuilder:
 
     def finish(self, waits_for_ack: bool = False, facts: dict | None = None) -> TraceGraph:
         """The graph. ConfigError: an id twice in a rank, or a dependency on a node that the rank does not have."""
-        columns = {
+        columns: dict[str, Any] = {
             name: np.frombuffer(column, np.int64).astype(_COLUMNS[name]) if len(column) else np.zeros(0, _COLUMNS[name])
             for name, column in self._columns.items()
         }

@@ -7,6 +7,7 @@ the id is the place in the trace, rank after rank; the stream's name is the node
 """
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
@@ -30,7 +31,7 @@ def plan_trace(graph: TraceGraph, order: np.ndarray, n_host: int, rules: Collect
         raise ConfigError(graph.name, f"{graph.n_rank} ranks", f"at most {n_host}, the topology's hosts")
     if max(graph.n_node, len(graph.dep)) > MAX_NODES:
         raise ConfigError(graph.name, f"{graph.n_node} nodes, {len(graph.dep)} dependencies", f"at most {MAX_NODES}")
-    builder = PlanBuilder(graph.name, n_host)
+    builder = PlanBuilder(Path(graph.name).name, n_host)
     rank = np.repeat(np.arange(graph.n_rank), np.diff(graph.rank_start))
     pair_of_send, keys = _send_pairs(graph, rank, builder)
     n_send = np.bincount(rank[graph.kind == SEND], minlength=graph.n_rank)
@@ -58,6 +59,9 @@ def plan_trace(graph: TraceGraph, order: np.ndarray, n_host: int, rules: Collect
         pair_channel=pair_channel,
         heap_size=_heap_sizes(graph, nodes, len(agenda_stream)),
         waits_for_ack=graph.waits_for_ack,
+        node_id=graph.node_id,
+        peer=graph.peer,
+        tag=graph.tag,
     )
     return replace(
         plan, pair_stream=pair_stream, pair_bytes=pair_bytes, graph=graph_plan, kinds=KIND_NAMES,
@@ -76,7 +80,7 @@ def _renamed(streams: np.ndarray) -> np.ndarray:
 def _facts(graph: TraceGraph) -> dict[str, object]:
     facts: dict[str, object] = {"ranks": graph.n_rank, "nodes": graph.n_node, "nodes_by_kind": count_kinds(graph)}
     facts |= {"communicators": len(graph.communicators), **graph.facts}
-    return facts | ({"warnings": list(graph.warnings)} if graph.warnings else {})
+    return facts | ({"left_out": graph.left_out} if graph.left_out else {})
 
 
 def _send_pairs(
