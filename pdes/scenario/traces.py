@@ -7,6 +7,7 @@ from typing import Any
 from models.topology.graph import Topology
 from models.workload.importers.chakra import Device
 from models.workload.importers.formats import TraceSource, read_trace
+from models.workload.importers.own_streams import is_own, plan_own
 from models.workload.importers.system_file import read_system
 from models.workload.plan import WorkloadPlan
 from models.workload.trace_collectives import CollectiveRules
@@ -35,6 +36,8 @@ def trace_source(config: Config, w: Any) -> TraceSource:
 
 def trace_plan(config: Config, w: Any, topology: Topology) -> WorkloadPlan:
     """The plan of a trace; warnings of a tolerant reader go to stderr. Raises ConfigError."""
+    if w.format == "chakra" and is_own(config.input_path(w.file)):
+        return plan_own(config.input_path(w.file), topology.n_host, config.simulation.iterations)
     if config.simulation.iterations > 1:
         raise ConfigError(
             "[simulation] iterations", f"{config.simulation.iterations}, and the workload is a trace", "1 with a trace"

@@ -56,6 +56,20 @@ def read_nodes(path: Path) -> Iterator[ChakraNode]:
             raise broken(path, i_message, error) from error
 
 
+def read_metadata(path: Path) -> dict[str, Value]:
+    """Attributes of ours in a `.et` file's first message."""
+    found: dict[str, Value] = {}
+    for data, begin, end in messages_of(path):
+        try:
+            for number, _, value, behind in fields(data, begin, end):
+                if number == 2:
+                    _attribute(data, value, behind, found)
+        except WireError as error:
+            raise broken(path, 0, error) from error
+        break
+    return found
+
+
 def _node(data: bytes, begin: int, end: int) -> ChakraNode:
     node = ChakraNode()
     for number, wire, value, behind in fields(data, begin, end):
