@@ -30,10 +30,9 @@ class _Tokens:
             raise ConfigError(
                 f"{path}, byte {error.start}", "is neither text nor binary GOAL", "a GOAL file"
             ) from error
-        open_comment = text.rfind("/*")
+        self._n_line = len(text.splitlines())
         text = _COMMENT.sub(lambda match: "\n" * match[0].count("\n") or " ", text)
-        self._n_line = text.count("\n") + (not text.endswith("\n"))
-        if open_comment >= 0 and "/*" in text:
+        if "/*" in text:
             raise self.error(1 + text[: text.index("/*")].count("\n"), "a comment without an end", "/* ... */")
         self._words = self._split(text)
         self._next = next(self._words, None)
@@ -97,8 +96,10 @@ def read_goal_text(path: Path, leniency: Leniency) -> TraceGraph:
             again = " a second time" if rank in ranks else ""
             raise words.error(line, f"rank {rank}{again}", f"ranks 0..{n_rank - 1}, each once")
         ranks[rank] = _read_rank(words)
-    for rank in range(n_rank):  # one that is not there has nothing to do
-        _add_rank(builder, *ranks.get(rank, ({}, {}, [])))
+    for rank in range(n_rank):
+        if rank not in ranks:
+            raise words.error(words.line, f"ends here, without rank {rank}", f"a block for each of {n_rank} ranks")
+        _add_rank(builder, *ranks[rank])
         builder.end_rank(str(path))
     return builder.finish()
 

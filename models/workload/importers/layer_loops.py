@@ -21,9 +21,9 @@ ALL_GATHER = COLLECTIVES.index("all-gather")
 
 
 def read_layers(path: Path, n_gpu: int | None, n_host: int, is_simai: bool, leniency: Leniency) -> TraceGraph:
-    """A workload's pass over its GPUs: n_gpu of them, else as many as the file says, else as the cluster has."""
+    """A workload's pass over n_gpu GPUs of one pipeline stage, else over all that the file says or the cluster has."""
     table = read_layer_table(path)
-    groups = _Groups(table, n_gpu or table.number("all_gpus", n_host))
+    groups = _Groups(table, n_gpu or table.number("all_gpus", n_host), 1 if n_gpu else table.number("pp", 1))
     if table.n_extra:
         leniency.note("lines behind the promised layers, not read", f"{path}, line {3 + len(table.layers)}")
     if "pp_comm" in table.numbers:
@@ -38,11 +38,11 @@ def read_layers(path: Path, n_gpu: int | None, n_host: int, is_simai: bool, leni
 class _Groups:
     """The communicators of a workload."""
 
-    def __init__(self, table: LayerTable, n_gpu: int) -> None:
-        self.n_gpu = n_gpu
+    def __init__(self, table: LayerTable, n_gpu: int, pp: int) -> None:
+        self.n_gpu, self.pp = n_gpu, pp
         is_hybrid = table.policy.startswith("HYBRID_TRANSFORMER")
         self.tp = table.number("model_parallel_NPU_group", 1) if is_hybrid else 1
-        self.ep, self.pp = table.number("ep", 1), table.number("pp", 1)
+        self.ep = table.number("ep", 1)
         stage = self.tp * self.pp
         if n_gpu % (stage * self.ep):
             found = f"TP {self.tp} x EP {self.ep} x PP {self.pp} on {n_gpu} GPUs"
