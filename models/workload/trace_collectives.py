@@ -2,7 +2,8 @@
 
 Algorithms, named as in ASTRA-sim's system files: ring; direct (an exchange with every peer at once); halvingDoubling
 (pairs at distances n/2, n/4, ... 1, for a power of two of members, else a ring); doubleBinaryTree (half of the data up
-and down each of two trees, one the mirror of the other; of an all-reduce only, else a ring). An all-to-all is direct.
+and down each of two trees, one the mirror of the other; of an all-reduce only, else a ring). An all-to-all is direct,
+unless a system file says ring: then each share goes round it, step by step, n (n - 1) / 2 steps in all.
 With several dimensions an all-reduce is a reduce-scatter over each but the last, an all-reduce over that, all-gathers
 back; the others go over the dimensions one by one. Broadcast and reduce go from member to member along the ring, gather
 and scatter straight between the root and each; a barrier is an all-reduce of 8 bytes.
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from models.workload.collectives import chunk_bytes, ring_operation
 from models.workload.operations import Operation
 from models.workload.plan import SLOT_PAIR, PlanBuilder, Slot
-from models.workload.program import OP_EXCHANGE, OP_RECEIVE, OP_SEND
+from models.workload.program import OP_EXCHANGE, OP_RECEIVE, OP_RING, OP_SEND
 from models.workload.trace_graph import COLLECTIVES
 
 RING, DIRECT, HALVING, TREES = ALGORITHMS = ("ring", "direct", "halvingDoubling", "doubleBinaryTree")
@@ -27,6 +28,10 @@ class CollectiveRules:
     dimensions: tuple[int, ...] = ()  # sizes; communicators of as many ranks in all go over them, others over one
     algorithm: tuple[tuple[str, tuple[str, ...]], ...] = ()
     n_chunk: int = 1  # parts of a collective, one after the other
+
+    def names(self, operation: str) -> bool:
+        """Whether a system file says how an operation is done."""
+        return operation in dict(self.algorithm)
 
     def of(self, operation: str, dimension: int) -> str:
         """The algorithm of an operation on a dimension."""
@@ -100,7 +105,7 @@ class Communicator:
         if n == 1:
             return []
         algorithm = self._rules.of(asked, dimension)
-        if operation == "all-to-all":
+        if operation == "all-to-all" and not (self._rules.names(operation) and algorithm == RING):
             return [self._exchange(member, group, place, dimension, size_bytes)]
         if algorithm == DIRECT:
             one = self._exchange(member, group, place, dimension, size_bytes)
@@ -111,6 +116,8 @@ class Communicator:
             return self._trees(member, group, place, dimension, size_bytes)
         following, before = group[(place + 1) % n], group[place - 1]
         slot, slot_in = self._to(member, following, dimension), self._from(member, before, dimension)
+        if operation == "all-to-all":
+            return [Operation(OP_RING, slot, slot_in, n * (n - 1) // 2, chunk_bytes(size_bytes, n), tag=self._tag)]
         return [ring_operation(operation, size_bytes, n, slot, slot_in, "", self._tag)]
 
     def _to(self, member: int, other: int, use: int) -> int:
