@@ -1,34 +1,35 @@
-"""Closed form of a training iteration, for fitting only: segments, alpha-beta exchanges, and a pipeline's formula.
+"""Closed form of a training iteration, for fitting only: segments, exchanges by measured curves, a pipeline's formula.
 
 A pipeline of p stages and v chunks per stage takes m t + (p - 1) t' / v, with t of the slowest stage and t' the mean of
-the others; without chunks every microbatch also waits twice for a message between stages, as 1F1B leaves nothing to
-hide it behind. Gradients follow at the end, or run beside the last microbatch's backward pass.
+the others; without chunks every microbatch but the first also waits for 2 (p - 1) / p messages between stages, as 1F1B
+leaves nothing to hide them behind. Gradients follow at the end, or run beside the last microbatch's backward pass.
 """
 
-from bisect import bisect_left
+from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache
-from math import exp, log
+from functools import cache
+from math import exp, log, sqrt
 
 from fit_rows import Case
-
-from models.compute.devices import Device
+from models.compute.devices import DEVICES, Device
 from models.compute.layout import Layout
 from models.compute.lower import Segment, optimizer_ps, segments
-from models.compute.memory import fullest_stage, stage_parameters
-from models.compute.model_shape import ModelShape
+from models.compute.memory import fits, stage_parameters
+from models.compute.parameters import parameters_of
 from models.compute.stages import stage_layers
 
-SERVER = 8
-MIB = 2**20
-# NCCL all-reduce of 8 GPUs: microseconds at 1, 2, 4, ... MiB (nccl_collectives.csv), then the last bus bandwidth, GB/s
+SERVER, MIB, GB = 8, 2**20, 10**9
+# NCCL's all-reduce of eight GPUs: microseconds at 1, 2, 4, ... MiB, then the bandwidth on a link, GB/s
 ALL_REDUCE_US = {
-    "a100": ([80, 90, 101, 133.5, 230, 424, 684.6, 1327.6, 2420.6, 4218.4, 8203.9], 234.0),
-    "h100": ([27.4, 42.2, 54.2, 83, 123.8, 199.3, 324.7, 586.4, 1112.5, 2151, 4029.4], 480.0),
-    "b200": ([50.9, 58.2, 80, 100, 115.2, 180.1, 293.2, 413.2, 727.1, 1363.6, 2597.7], 840.0),
+    "a100": ([101.9, 101.4, 101.5, 133.5, 276.6, 424, 684.6, 1327.6, 2420.6, 4218.4, 8203.9], 234),
+    "h100": ([27.4, 42.2, 54.2, 83, 123.8, 199.3, 324.7, 586.4, 1112.5, 2151, 4029.4], 480),
+    "b200": ([50.9, 58.2, 96, 116.1, 115.2, 180.1, 293.2, 413.2, 727.1, 1363.6, 2597.7], 840),
 }
-ONE_WAY_GBPS = {"a100": 230.0, "h100": 362.0, "b200": 680.0}  # a ring, without the switch's help
-NIC_FRAC, NIC_LATENCY_S = 0.92, 15e-6
+RING_BYTES_PER_S = {"a100": 230 * GB, "h100": 362 * GB, "b200": 680 * GB}  # without the switch's help
+RING_LATENCY_S, NIC_LATENCY_S, NIC_FRAC = 10e-6, 15e-6, 0.92
+NVLINK_MESSAGE_BYTES_PER_S = 190 * GB
+N_BUCKET = 20  # what of gradients no backward pass can hide
+MICROBATCHES = (1, 2, 3, 4, 6, 8, 12, 16)
 
 
 def family(device: Device) -> str:
@@ -36,176 +37,168 @@ def family(device: Device) -> str:
     return {"a": "a100", "h": "h100", "b": "b200"}[device.name[0]]
 
 
-@lru_cache(maxsize=None)
+@cache
 def in_server_s(collective: str, n_gpu: int, size_bytes: int, name: str) -> float:
-    """Time of a collective inside a server, read off the measured all-reduce of eight by the bytes that a link carries."""
+    """A collective inside a server, read off the measured all-reduce of eight by the bytes that a link carries."""
     if n_gpu == 1 or size_bytes == 0:
         return 0.0
     passes = {"all-reduce": 2, "ring": n_gpu / (n_gpu - 1)}.get(collective, 1)
-    moved = passes * (n_gpu - 1) / n_gpu * size_bytes
-    times, last_gbps = ALL_REDUCE_US[name]
-    mib = max(moved / 1.75 / MIB, 1e-3)
-    if mib >= 2 ** (len(times) - 1):
-        alike_s = moved / (last_gbps * 1e9)
+    moved_bytes = passes * (n_gpu - 1) / n_gpu * size_bytes
+    times_us, last_gbps = ALL_REDUCE_US[name]
+    doublings = max(log(max(moved_bytes / 1.75 / MIB, 1), 2), 0.0)
+    i = int(doublings)
+    if i >= len(times_us) - 1:
+        alike_s = moved_bytes / (last_gbps * GB)
     else:
-        x = max(log(mib, 2), 0.0)
-        i = min(int(x), len(times) - 2)
-        alike_s = exp(log(times[i]) + (x - i) * (log(times[i + 1]) - log(times[i]))) * 1e-6
+        alike_s = times_us[i] * exp((doublings - i) * log(times_us[i + 1] / times_us[i])) * 1e-6
     if collective == "all-reduce" and n_gpu == SERVER:
         return alike_s
-    return max(alike_s, moved / (ONE_WAY_GBPS[name] * 1e9) + 10e-6)
+    return max(alike_s, moved_bytes / RING_BYTES_PER_S[name] + RING_LATENCY_S)
 
 
-def between_servers_s(collective: str, n_gpu: int, in_server: int, size_bytes: int, nic_bps: int, name: str) -> float:
-    """Time of a collective of n_gpu GPUs, in_server of them in each server, each with a NIC that all of them use."""
-    if n_gpu == 1 or size_bytes == 0:
-        return 0.0
+def collective_s(collective: str, n_gpu: int, in_server: int, size_bytes: int, case: Case, name: str) -> float:
+    """A collective of n_gpu GPUs, in_server of them in each server, each with a NIC that all of them use."""
     if n_gpu <= in_server:
         return in_server_s(collective, n_gpu, size_bytes, name)
     passes = 2 if collective == "all-reduce" else 1
-    bus = min(in_server * nic_bps / 8 * NIC_FRAC, ONE_WAY_GBPS[name] * 1e9)
-    return passes * (n_gpu - 1) / n_gpu * size_bytes / bus + passes * NIC_LATENCY_S * (n_gpu / in_server) ** 0.5
+    rate = min(in_server * case.nic_bps / 8 * NIC_FRAC, RING_BYTES_PER_S[name])
+    return passes * ((n_gpu - 1) / n_gpu * size_bytes / rate + NIC_LATENCY_S * sqrt(n_gpu / in_server))
 
 
-def pass_s(run: tuple[Segment, ...], case: Case, layout: Layout, name: str) -> float:
-    """Time of a pass: its segments in order, overlapped exchanges as far as they are longer than what follows."""
-    total = hidden = 0.0
+def beside_s(one_s: float, other_s: float, loss_frac: float) -> float:
+    """Two things at once (HeteroSim's equation 2)."""
+    return max(one_s, other_s) + loss_frac * min(one_s, other_s)
+
+
+def pass_s(run: tuple[Segment, ...], case: Case, layout: Layout, device: Device) -> float:
+    """A pass: its segments in order, overlapped exchanges beside the next compute segment."""
+    total_s = beside = 0.0
     for segment in run:
         if segment.kind == "compute":
-            total += max(segment.time_ps * 1e-12, hidden)
-            hidden = 0.0
-            continue
-        n_gpu = {"tp": layout.tp, "ep": layout.ep, "cp": layout.cp}[segment.group]
-        stride = {"tp": 1, "ep": 1, "cp": layout.tp}[segment.group]
-        in_server = max(1, min(n_gpu, SERVER // stride))
-        steps = n_gpu - 1 if segment.kind == "ring" else 1
-        if in_server >= n_gpu:
-            taken = steps * in_server_s(segment.kind, n_gpu, segment.size_bytes, name)
-        elif segment.kind == "ring":
-            taken = steps * segment.size_bytes / (case.nic_bps / 8 * NIC_FRAC)
+            total_s += beside_s(segment.time_ps * 1e-12, beside, device.fit.overlap_loss_frac)
+            beside = 0.0
+        elif segment.overlapped:
+            beside += _segment_s(segment, case, layout, family(device))
         else:
-            taken = between_servers_s(segment.kind, n_gpu, in_server, segment.size_bytes, case.nic_bps, name)
-        if segment.overlapped:
-            hidden += taken
-        else:
-            total += taken
-    return total + hidden
+            total_s += _segment_s(segment, case, layout, family(device))
+    return total_s + beside
+
+
+def _segment_s(segment: Segment, case: Case, layout: Layout, name: str) -> float:
+    n_gpu = {"tp": layout.tp, "ep": layout.ep, "cp": layout.cp}[segment.group]
+    stride = layout.tp if segment.group == "cp" else 1
+    in_server = max(1, SERVER // stride)
+    if segment.kind != "ring":
+        return collective_s(segment.kind, n_gpu, in_server, segment.size_bytes, case, name)
+    if n_gpu <= in_server:
+        return (n_gpu - 1) * in_server_s("ring", n_gpu, segment.size_bytes, name)
+    return (n_gpu - 1) * segment.size_bytes / (case.nic_bps / 8 * NIC_FRAC)
 
 
 def iteration_s(case: Case, layout: Layout, device: Device) -> float:
-    """Time of one iteration."""
-    shape, name = case.shape, family(device)
-    single = replace(layout, dp=1, pp=1, vpp=1, n_microbatch=1, zero=0)  # what the segments do not depend on
+    """One iteration."""
+    alone = replace(layout, dp=1, pp=1, vpp=1, n_microbatch=1, zero=0)  # segments depend on nothing of these
 
-    @lru_cache(maxsize=None)
-    def part_s(part: str, which: str) -> float:
-        run_s = pass_s(segments(shape, single, device, part, which), case, layout, name)
-        if layout.zero == 3 and part in ("dense", "moe"):
-            gathered = _gather_s(case, layout, part, which, name)
-            return max(run_s, gathered)
-        return run_s
+    @cache
+    def part_s(part: str) -> float:
+        return sum(_pass_with_parameters_s(part, which, alone) for which in ("forward", "backward"))
 
-    stages = [_stage_s(shape, layout, stage, part_s) for stage in range(layout.pp)]
-    slowest, m, p, v = max(stages), layout.n_microbatch, layout.pp, layout.vpp
-    message_s = _message_s(case, layout, name)
-    fill = (sum(stages) - slowest) / v + 2 * (p - 1) * message_s
-    steady = m * slowest + (2 * (m - 1) * message_s if p > 1 and v == 1 else 0.0)
-    return fill + steady + _end_s(case, layout, device, stages, name)
+    def _pass_with_parameters_s(part: str, which: str, alone: Layout) -> float:
+        run_s = pass_s(segments(case.shape, alone, device, part, which), case, layout, device)
+        if layout.zero < 3 or part in ("embedding", "head"):
+            return run_s
+        return beside_s(run_s, _gathered_s(case, layout, part, which, device), device.fit.overlap_loss_frac)
+
+    stages_s = [_stage_s(case, layout, stage, part_s) for stage in range(layout.pp)]
+    slowest_s, m, p, v = max(stages_s), layout.n_microbatch, layout.pp, layout.vpp
+    message_s = _message_s(case, layout, family(device)) if p > 1 else 0.0
+    pipeline_s = one_f_one_b_s(p, m, v, slowest_s, sum(stages_s), message_s)
+    return pipeline_s + _end_s(case, layout, device, stages_s)
 
 
-def _stage_s(shape: ModelShape, layout: Layout, stage: int, part_s) -> float:
-    parts = [shape.layer_kind(i) for chunk in stage_layers(shape, layout, stage) for i in chunk]
+def one_f_one_b_s(p: int, m: int, v: int, slowest_s: float, all_s: float, message_s: float) -> float:
+    """1F1B of m microbatches on p stages of v chunks; forward and backward of the slowest stage, and of all."""
+    n_wait = 2 * (p - 1) + (2 * (m - 1) * (p - 1) / p if v == 1 else 0)
+    return m * slowest_s + (all_s - slowest_s) / v + n_wait * message_s
+
+
+def _stage_s(case: Case, layout: Layout, stage: int, part_s: Callable[[str], float]) -> float:
+    parts: list[str] = [case.shape.layer_kind(i) for chunk in stage_layers(case.shape, layout, stage) for i in chunk]
     parts += ["embedding"] * (stage == 0) + ["head"] * (stage == layout.pp - 1)
-    return sum(part_s(part, "forward") + part_s(part, "backward") for part in parts)
+    return sum(part_s(part) for part in parts)
 
 
 def _message_s(case: Case, layout: Layout, name: str) -> float:
-    """Hidden states from stage to stage, each GPU its share of them."""
-    if layout.pp == 1:
-        return 0.0
-    tokens = layout.microbatch * case.shape.sequence // layout.cp
-    size_bytes = tokens * case.shape.hidden * layout.activation_bytes / layout.tp
-    inside = layout.n_gpu <= SERVER
-    rate = 200e9 if inside else case.nic_bps / 8 * NIC_FRAC
-    again_s = in_server_s("all-gather", layout.tp, int(size_bytes * layout.tp), name) if not layout.sequence_parallel else 0.0
-    return size_bytes / rate + NIC_LATENCY_S + again_s
+    """Hidden states from stage to stage: each GPU sends its share, and the receivers put them together."""
+    n_token = layout.microbatch * case.shape.sequence // layout.cp
+    whole_bytes = n_token * case.shape.hidden * layout.activation_bytes
+    rate = NVLINK_MESSAGE_BYTES_PER_S if layout.n_gpu <= SERVER else case.nic_bps / 8 * NIC_FRAC
+    gather_s = 0.0 if layout.sequence_parallel else in_server_s("all-gather", layout.tp, whole_bytes, name)
+    return whole_bytes / layout.tp / rate + NIC_LATENCY_S + gather_s
 
 
-def _gather_s(case: Case, layout: Layout, part: str, which: str, name: str) -> float:
-    """ZeRO-3: a layer's parameters fetched, backwards again, and its gradients scattered."""
-    from models.compute.parameters import parameters_of
+def _gathered_s(case: Case, layout: Layout, part: str, which: str, device: Device) -> float:
+    """ZeRO-3: a layer's parameters are fetched, backwards again, and its gradients scattered."""
+    held, name, in_server = parameters_of(case.shape, layout, part), family(device), max(1, SERVER // layout.tp)
 
-    held = parameters_of(case.shape, layout, part).dense_parameters
-    in_server = max(1, SERVER // layout.tp)
-    size = layout.weight_bytes * held
-    gather = between_servers_s("all-gather", layout.n_sharer, in_server, size, case.nic_bps, name)
-    if which == "forward":
-        return gather
-    scattered = layout.gradient_bytes * held
-    return gather + between_servers_s("reduce-scatter", layout.n_sharer, in_server, scattered, case.nic_bps, name)
+    def sharers_s(collective: str, value_bytes: int) -> float:
+        size_bytes = held.dense_parameters * value_bytes
+        return collective_s(collective, layout.n_sharer, in_server, size_bytes, case, name)
+
+    gather_s = sharers_s("all-gather", layout.weight_bytes)
+    return gather_s if which == "forward" else gather_s + sharers_s("reduce-scatter", layout.gradient_bytes)
 
 
-def _end_s(case: Case, layout: Layout, device: Device, stages: list[float], name: str) -> float:
-    """Gradients and optimizer after the last backward pass."""
-    shape = case.shape
-    longest = 0.0
+def _end_s(case: Case, layout: Layout, device: Device, stages_s: list[float]) -> float:
+    """Gradients and optimizer after the last backward pass, on the stage where they take longest."""
+    longest_s = 0.0
     for stage in {0, layout.pp - 1}:
-        held = stage_parameters(shape, layout, stage)
-        gradients = 0.0
-        in_server = max(1, min(layout.n_sharer, SERVER // layout.tp))
-        if layout.n_gpu <= SERVER:
-            in_server = layout.n_sharer
-        if layout.zero < 3:
-            for n, sharers in ((held.dense_parameters, layout.n_sharer), (held.expert_parameters, layout.n_expert_sharer)):
-                inside = min(in_server, sharers)
-                if layout.zero == 0:
-                    gradients += between_servers_s("all-reduce", sharers, inside, n * layout.gradient_bytes, case.nic_bps, name)
-                else:
-                    gradients += between_servers_s("reduce-scatter", sharers, inside, n * layout.gradient_bytes, case.nic_bps, name)
-                    gradients += between_servers_s("all-gather", sharers, inside, n * layout.weight_bytes, case.nic_bps, name)
+        held = stage_parameters(case.shape, layout, stage)
+        kinds = (held.dense_parameters, layout.n_sharer), (held.expert_parameters, layout.n_expert_sharer)
+        gradients_s = sum(_gradients_s(n, sharers, case, layout, device) for n, sharers in kinds)
         if case.overlaps_dp:
-            gradients = max(gradients - stages[stage], gradients / 20)
-        own = held.dense_parameters // (layout.n_sharer if layout.zero else 1)
-        own += held.expert_parameters // (layout.n_expert_sharer if layout.zero else 1)
-        longest = max(longest, gradients + optimizer_ps(shape, layout, device, own) * 1e-12)
-    return longest
+            both_s = beside_s(stages_s[stage], gradients_s, device.fit.overlap_loss_frac)
+            gradients_s = max(both_s - stages_s[stage], gradients_s / N_BUCKET)
+        own = sum(n // (sharers if layout.zero else 1) for n, sharers in kinds)
+        longest_s = max(longest_s, gradients_s + optimizer_ps(case.shape, layout, device, own) * 1e-12)
+    return longest_s
 
 
-def choices(case: Case, device: Device) -> list[Layout]:
-    """Layouts that the source allows, with the numbers of microbatches, that fit the memory; one if it states all."""
-    per_replica = case.batch // case.layout.dp
-    found = []
-    for microbatch in [b for b in (1, 2, 3, 4, 6, 8, 12, 16) if per_replica % b == 0] if case.open_microbatch else [case.layout.microbatch]:
-        m = max(per_replica // microbatch, 1)
-        for vpp in _chunk_counts(case, m) if case.open_vpp else [case.layout.vpp]:
-            for recompute in ("selective", "full") if case.open_recompute else (case.layout.recompute,):
-                found.append(replace(case.layout, microbatch=microbatch, n_microbatch=m, vpp=vpp, recompute=recompute))
+def _gradients_s(n_parameter: int, sharers: int, case: Case, layout: Layout, device: Device) -> float:
+    if layout.zero == 3 or sharers == 1 or n_parameter == 0:
+        return 0.0
+    in_server = sharers if layout.n_gpu <= SERVER else max(1, SERVER // layout.tp)
+    gradients, weights = n_parameter * layout.gradient_bytes, n_parameter * layout.weight_bytes
+    sizes = {"all-reduce": gradients} if layout.zero == 0 else {"reduce-scatter": gradients, "all-gather": weights}
+    return sum(collective_s(kind, sharers, in_server, size, case, family(device)) for kind, size in sizes.items())
+
+
+@cache
+def choices(case: Case) -> tuple[Layout, ...]:
+    """Layouts that the source allows and that fit the memory, with their numbers of microbatches."""
+    per_replica, given = case.batch // case.layout.dp, case.layout
+    sizes = [b for b in MICROBATCHES if per_replica % b == 0] if case.open_microbatch else [given.microbatch]
+    found = [
+        replace(given, microbatch=b, n_microbatch=max(per_replica // b, 1), vpp=vpp, recompute=recompute)
+        for b in sizes
+        for vpp in (_chunk_counts(case, per_replica // b) if case.open_vpp else [given.vpp])
+        for recompute in (("selective", "full") if case.open_recompute else (given.recompute,))
+    ]
     if len(found) == 1:
-        return found
-    fitting = [layout for layout in found if fullest_stage(case.shape, layout)[1].total_bytes <= device.hbm_bytes]
-    return fitting or found[:1]
+        return tuple(found)
+    return tuple(layout for layout in found if fits(case.shape, layout, DEVICES[case.device])) or (found[0],)
 
 
 def _chunk_counts(case: Case, n_microbatch: int) -> list[int]:
     """Chunks per stage that interleaving allows: the layers must come out even, and the microbatches, too."""
-    per_stage = case.shape.layers // case.layout.pp
-    if n_microbatch % case.layout.pp or case.shape.layers % case.layout.pp:
+    per_stage, rest = divmod(case.shape.layers, case.layout.pp)
+    if rest or n_microbatch % case.layout.pp:
         return [1]
     return [v for v in range(1, per_stage + 1) if per_stage % v == 0]
 
 
 def predict_s(case: Case, device: Device) -> tuple[float, Layout]:
-    """Time of the fastest allowed layout, and that layout."""
-    return min(((iteration_s(case, layout, device), layout) for layout in _choices(case, device.hbm_bytes)), key=lambda x: x[0])
-
-
-_CHOICES: dict[tuple[str, int], list[Layout]] = {}
-
-
-def _choices(case: Case, hbm_bytes: int) -> list[Layout]:
-    key = (case.id, hbm_bytes)
-    if key not in _CHOICES:
-        from models.compute.devices import DEVICES
-
-        _CHOICES[key] = choices(case, DEVICES[case.device])
-    return _CHOICES[key]
+    """The fastest allowed layout's time, and that layout."""
+    times_s = [(iteration_s(case, layout, device), i) for i, layout in enumerate(choices(case))]
+    time_s, i = min(times_s)
+    return time_s, choices(case)[i]

@@ -229,7 +229,7 @@ def _convert(arguments: argparse.Namespace) -> int:
 
 
 def _export(arguments: argparse.Namespace) -> int:
-    from pdes.convert.parser import run_export
+    from pdes.scenario.export import run_export
 
     for path in run_export(arguments):
         print(path)

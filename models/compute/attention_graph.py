@@ -1,6 +1,6 @@
 """Operators of a layer's attention: ordinary, grouped or latent; core attention as FlashAttention or step by step.
 
-FLOPs of core attention, forward: 2 n s (d_query + d_value) per head (4 b s^2 h in all for a GPT), half if the causal mask is used.
+FLOPs of core attention, forward: 2 n s (d_query + d_value) per head, 4 b s^2 h for a GPT; half if the mask is used.
 FlashAttention's backward has five matrix products of the forward's two, so 2.5 times its FLOPs (Dao 2023, section 3).
 """
 
@@ -79,11 +79,13 @@ def _flash(splits: Splits) -> tuple[Operator, ...]:
     shape, layout = splits.shape, splits.layout
     queries, keys, values = _core_tensors(splits)
     n, heads, value = splits.n_token, splits.share(shape.heads), layout.activation_bytes
-    flops = 2 * n * shape.sequence * heads * (shape.d_query + shape.d_value) // (2 if layout.causal_half else 1)
+    flops = int(2 * n * shape.sequence * heads * (shape.d_query + shape.d_value) * layout.causal_frac)
     output = Tensor("attention output", n * heads * shape.d_value, value)
     read_bytes = queries.size_bytes + layout.cp * (keys.size_bytes + values.size_bytes) + output.size_bytes
     dtype = "bf16" if layout.precision == "fp8" else layout.precision
-    forward = Kernel("attention", flops, read_bytes, dtype, n_launch=layout.cp)
+    rows, count = -(-shape.sequence // layout.cp), layout.microbatch * heads
+    sizes = {"m": rows, "n": shape.sequence, "k": shape.d_query, "count": count}
+    forward = Kernel("attention", flops, read_bytes, dtype, **sizes, n_launch=layout.cp)
     backward = replace(forward, flops=5 * flops // 2, hbm_bytes=3 * read_bytes, n_launch=2 * layout.cp)
     sums = Tensor("softmax sums", n * heads, 4)
     return (
@@ -102,11 +104,10 @@ def _step_by_step(splits: Splits) -> tuple[Operator, ...]:
     count, rows, s = layout.microbatch * splits.share(shape.heads), -(-shape.sequence // layout.cp), shape.sequence
     value, dtype = layout.activation_bytes, "bf16" if layout.precision == "fp8" else layout.precision
     n_score = count * rows * s
-    half = 2 if layout.causal_half else 1
 
     def product(m: int, n: int, k: int) -> Kernel:
         whole = gemm(m, n, k, dtype, value, value, count)
-        return replace(whole, flops=whole.flops // half)
+        return replace(whole, flops=int(whole.flops * layout.causal_frac))
 
     mask = 2 * value + 1 if shape.dropout else 0  # dropout reads, writes, and keeps a mask
     softmax = Tensor("softmax output", n_score, value, core=True)

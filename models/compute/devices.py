@@ -1,70 +1,98 @@
-"""GPUs: what their data sheets say, and what was fitted to measurements: at most six constants per GPU type.
+"""GPUs: what their data sheets say, and constants that were fitted to measurements, at most six per GPU type.
 
-Peaks are dense (no sparsity), of tensor cores; nvlink_bps is one direction of one GPU.
+Peaks are dense (no sparsity), of tensor cores; nvlink_bps is one direction of one GPU. Fitted constants and the rows
+they were fitted to lie in `fits.json`, which `bench/fit_devices.py` writes. A GPU that nobody measured takes the times
+of one that somebody did, by their data sheets: HeteroSim's bounded transfer (equation 5), see `kernel_time`.
 """
 
-from dataclasses import dataclass, field
+import json
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
-TERA = 10**12
-GIB, GB = 2**30, 10**9
+from models.compute.kernel_table import KernelTable
+
+TERA, GIB, GB = 10**12, 2**30, 10**9
+FITS = Path(__file__).parent / "fits.json"
+MAX_FITTED = 6
 
 
 @dataclass(frozen=True)
 class Fit:
-    """Constants of a GPU type, one value each for all models and layouts.
+    """Constants of a GPU type, the same for all models and layouts. What is not fitted keeps the value given here.
 
-    gemm_gamma, attention_gamma, memory_gamma: time over what the data sheet's peak would take. launch_ps: from the end
-    of a kernel to the start of the next. dispatch_ps: what the host takes to launch a kernel; it matters where kernels
-    are shorter. rows: ids of the measurements to which they were fitted; empty: not fitted, see `transferred`.
+    gemm_gamma, attention_gamma, memory_gamma: time over what the data sheet's peak would take; fp8_gamma: of products
+    in fp8, which are bound by power and by what is not their multiplication. launch_ps: from the end of a kernel to the
+    start of the next. dispatch_ps: what the host takes to launch a kernel; it matters where kernels are shorter.
+    overlap_loss_frac: 1 - phi of HeteroSim's equation 2, how much of the shorter of a kernel and an exchange beside it
+    comes on top of the longer. rows: ids of the measurements to which the constants were fitted; none: not fitted.
     """
 
-    gemm_gamma: float = 1.25
-    attention_gamma: float = 2.0
-    memory_gamma: float = 1.25
-    launch_ps: int = 5_000_000
-    dispatch_ps: int = 10_000_000
-    rows: tuple[str, ...] = ()
+    gemm_gamma: float = 1.3
+    fp8_gamma: float = 1.6
+    attention_gamma: float = 1.9
+    memory_gamma: float = 1.3
+    launch_ps: int = 4_000_000
+    dispatch_ps: int = 20_000_000
+    overlap_loss_frac: float = 0.2
+    rows: tuple[str, ...] = field(default=(), repr=False, hash=False)
 
 
 @dataclass(frozen=True)
 class Device:
-    """A GPU type."""
+    """A GPU type. reference: the fitted type whose times bound those of an unfitted one from below, or None."""
 
     name: str
-    flops: dict[str, int] = field(hash=False)
-    hbm_bytes_per_s: int = 0
-    hbm_bytes: int = 0
-    nvlink_bps: int = 0
+    flops_per_s: tuple[tuple[str, int], ...]  # (number format, peak)
+    hbm_bytes_per_s: int
+    hbm_bytes: int
+    nvlink_bps: int
     fit: Fit = Fit()
-    transferred_from: str = ""
+    reference: "Device | None" = None
+    margin: float = 1.0  # lambda of equation 5, at least 1
+    table: KernelTable | None = None
 
     def peak(self, dtype: str) -> int:
-        """FLOP/s in a number format; bf16 is as fast as fp16, a format without tensor cores of its own as the next."""
-        for name in (dtype, *_FALLBACK.get(dtype, ())):
-            if name in self.flops:
-                return self.flops[name]
-        return max(self.flops.values())
+        """FLOP/s in a number format; without tensor cores for it, in the next wider one that has them."""
+        peaks = dict(self.flops_per_s)
+        for name in (dtype, *_INSTEAD[dtype]):
+            if name in peaks:
+                return peaks[name]
+        raise KeyError(f"{self.name} has no peak for {dtype}")
 
 
-_FALLBACK = {"fp8": ("bf16", "fp16"), "bf16": ("fp16",), "fp16": ("bf16",), "tf32": ("fp32",), "fp32": ("tf32",)}
+_INSTEAD = {"fp8": ("bf16",), "fp16": ("bf16",), "tf32": ("fp32",), "fp32": ("tf32",), "bf16": ("fp16",)}
 
 
-def _peaks(bf16: float, fp8: float, tf32: float) -> dict[str, int]:
-    peaks = {"bf16": int(bf16 * TERA), "fp32": int(tf32 * TERA)}
-    return {**peaks, "fp8": int(fp8 * TERA)} if fp8 else peaks
+def peaks_of(bf16_tflops: float, fp8_tflops: float = 0, tf32_tflops: float = 0) -> tuple[tuple[str, int], ...]:
+    """Peaks from TFLOP/s; fp32 products run as tf32, and 0 is what a GPU cannot."""
+    named = ("bf16", bf16_tflops), ("fp8", fp8_tflops), ("fp32", tf32_tflops or bf16_tflops / 2)
+    return tuple((name, int(tflops * TERA)) for name, tflops in named if tflops)
 
 
-DEVICES: dict[str, Device] = {
-    device.name: device
-    for device in (
-        Device("a100-40g", _peaks(312, 0, 156), 1555 * GB, 40 * GIB, 300 * 8 * GB),
-        Device("a100-80g", _peaks(312, 0, 156), 2039 * GB, 80 * GIB, 300 * 8 * GB),
-        Device("h100", _peaks(989.4, 1978.9, 494.7), 3350 * GB, 80 * GIB, 450 * 8 * GB),
-        Device("h100-500w", _peaks(989.4, 1978.9, 494.7), 2400 * GB, 96 * GIB, 450 * 8 * GB),
-        Device("h200", _peaks(989.4, 1978.9, 494.7), 4800 * GB, 141 * GB, 450 * 8 * GB),
-        Device("h800", _peaks(989.4, 1978.9, 494.7), 3350 * GB, 80 * GIB, 200 * 8 * GB),
-        Device("h20", _peaks(148, 296, 74), 4000 * GB, 96 * GIB, 450 * 8 * GB),
-        Device("b200", _peaks(2250, 4500, 1125), 8000 * GB, 180 * GB, 900 * 8 * GB),
-        Device("mi300x", _peaks(1307.4, 2614.9, 653.7), 5300 * GB, 192 * GB, 448 * 8 * GB),
-    )
-}
+_A100, _H100 = peaks_of(312), peaks_of(989.4, 1978.9)
+_SHEETS = (
+    Device("a100-40g", _A100, 1555 * GB, 40 * GIB, 300 * 8 * GB),
+    Device("a100-80g", _A100, 2039 * GB, 80 * GIB, 300 * 8 * GB),
+    Device("h100", _H100, 3350 * GB, 80 * GIB, 450 * 8 * GB),
+    Device("h100-500w", _H100, 2400 * GB, 96 * GIB, 450 * 8 * GB),  # HBM2e and 500 W, as built into Grand Teton
+    Device("h200", _H100, 4800 * GB, 141 * GB, 450 * 8 * GB),
+    Device("h800", _H100, 3350 * GB, 80 * GIB, 200 * 8 * GB),
+    Device("h20", peaks_of(148, 296), 4000 * GB, 96 * GIB, 450 * 8 * GB),
+    Device("b200", peaks_of(2250, 4500), 8000 * GB, 180 * GB, 900 * 8 * GB),
+    Device("mi300x", peaks_of(1307.4, 2614.9), 5300 * GB, 192 * GB, 448 * 8 * GB),
+)
+_REFERENCES = {"a100-40g": "a100-80g", "h200": "h100", "h800": "h100", "h20": "h100", "mi300x": "h100"}
+
+
+def _fitted() -> dict[str, Device]:
+    fits = json.loads(FITS.read_text())
+    devices = {sheet.name: sheet for sheet in _SHEETS}
+    for name, entry in fits.items():
+        devices[name] = replace(devices[name], fit=Fit(**entry["constants"], rows=tuple(entry["rows"])))
+    for name, reference in _REFERENCES.items():
+        devices[name] = replace(devices[name], reference=devices[reference])
+    return devices
+
+
+DEVICES: dict[str, Device] = _fitted()
+"""GPU types by name; of one's own: Device(...) with a reference from here, or with a Fit."""

@@ -1,4 +1,4 @@
-"""How a model is laid over GPUs, and what is kept in which number format (dtype decides bytes: Arcadia, section 7.3)."""
+"""How a model is laid over GPUs, and in which number format (dtype decides bytes: Arcadia, section 7.3)."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -15,6 +15,11 @@ class Layout:
     ep: GPUs that share a layer's experts, out of tp x cp x dp; an expert is whole on its GPU.
     zero: 0 nothing is split over dp; 1 the optimizer's states (Megatron's distributed optimizer), 2 gradients too,
     3 parameters too (FSDP). causal_half: attention skips what the causal mask hides.
+    expert_load: tokens that reach this GPU's experts over its balanced share; more than 1 where routing is skewed.
+    cp_balanced: each GPU has an early and a late chunk of the sequence, so that the causal mask hides as much on all;
+    else chunks follow each other, and all wait for the GPU with the last one.
+    tp_gradient_overlap: the all-reduce (or reduce-scatter) of an input's gradient runs beside the weight's gradient, as
+    in Megatron-LM since 2022.
     tp_overlap: tensor-parallel exchanges are pipelined with their GEMM (Transformer Engine's userbuffers).
     """
 
@@ -37,6 +42,9 @@ class Layout:
     zero: int = 0
     flash_attention: bool = True
     causal_half: bool = False
+    expert_load: float = 1.0
+    cp_balanced: bool = True
+    tp_gradient_overlap: bool = True
     tp_overlap: bool = False
 
     @property
@@ -64,6 +72,13 @@ class Layout:
     def dispatch_bytes(self) -> int:
         """Bytes of a token's value on its way to an expert."""
         return DTYPE_BYTES[self.dispatch_dtype or self.activation_dtype or self._wide]
+
+    @property
+    def causal_frac(self) -> float:
+        """Share of the scores that the GPU with most of them computes."""
+        if not self.causal_half:
+            return 1.0
+        return 0.5 if self.cp_balanced else (2 * self.cp - 1) / (2 * self.cp)
 
     @property
     def gemm_input_bytes(self) -> int:

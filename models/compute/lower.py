@@ -9,14 +9,14 @@ from fractions import Fraction
 from functools import lru_cache
 
 from models.compute.devices import Device
-from models.compute.kernel_time import kernel_ps
+from models.compute.kernel_time import PS_PER_S, kernel_ps
 from models.compute.layer_graph import part_graph
 from models.compute.layout import Layout
 from models.compute.model_shape import ModelShape
 from models.compute.operators import Exchange, Kernel, Operator, Step
 from models.compute.parameters import Parameters, optimizer_ps, parameters_of
 
-__all__ = ["Parameters", "Segment", "optimizer_ps", "parameters_of", "segments"]
+__all__ = ["Parameters", "Segment", "optimizer_ps", "parameters_of", "segments", "steps_of"]
 
 PASSES = ("forward", "backward", "backward-input", "backward-weight")
 
@@ -51,30 +51,43 @@ def segments(shape: ModelShape, layout: Layout, device: Device, part: str, which
 
 @lru_cache(maxsize=1024)
 def _segments(shape: ModelShape, layout: Layout, device: Device, part: str, which: str) -> tuple[Segment, ...]:
-    steps = tuple(_steps(part_graph(shape, layout, part), layout, part, which))
-    stretch = _stretch([step for _, step in steps if isinstance(step, Kernel)], device)
+    steps = tuple(steps_of(shape, layout, part, which))
+    stretch = _stretch([step for _, step in steps], layout, device)
     return tuple(_fused(iter(steps), device, stretch))
 
 
-def _stretch(kernels: list[Kernel], device: Device) -> Fraction:
-    """1, or by how much a pass takes longer because the host launches kernels slower than the GPU runs them.
+def _stretch(steps: list[Step], layout: Layout, device: Device) -> Fraction:
+    """1, or by how much kernels take longer because the host launches them slower than the GPU runs them.
 
-    Over the whole pass, as the host may be ahead during some kernels and behind at others.
+    Over the whole pass, as the host may be ahead during some kernels and behind at others. It goes on launching during
+    exchanges; these count with the least that they take.
     """
+    kernels = [step for step in steps if isinstance(step, Kernel)]
     gpu_ps = sum(kernel_ps(kernel, device) for kernel in kernels)
     host_ps = sum(kernel.n_launch for kernel in kernels) * device.fit.dispatch_ps
+    for step in steps:
+        if isinstance(step, Exchange) and not step.overlapped:
+            host_ps -= _least_ps(step, layout, device)
     return max(Fraction(1), Fraction(host_ps, gpu_ps)) if gpu_ps else Fraction(1)
 
 
-def _steps(graph: tuple[Operator, ...], layout: Layout, part: str, which: str) -> Iterator[tuple[str, Step]]:
-    """(label, step) of a pass, in order."""
+def _least_ps(step: Exchange, layout: Layout, device: Device) -> int:
+    """An exchange at the rate of NVLink, without any latency; a ring's steps are as many as its GPUs but one."""
+    n_gpu = {"tp": layout.tp, "ep": layout.ep, "cp": layout.cp}[step.group]
+    n_pass = {"all-reduce": 2, "ring": n_gpu}.get(step.collective, 1)
+    return n_pass * (n_gpu - 1) * step.size_bytes * 8 * PS_PER_S // (n_gpu * device.nvlink_bps)
+
+
+def steps_of(shape: ModelShape, layout: Layout, part: str, which: str) -> Iterator[tuple[str, Step]]:
+    """Kernels and exchanges of a pass over a part in order, each with its block's label."""
     if which not in PASSES:
         raise ValueError(f"which {which!r}: one of {PASSES}")
+    graph = part_graph(shape, layout, part)
     if which == "forward":
         yield from ((operator.label, step) for operator in graph for step in operator.forward)
         return
     if which != "backward-weight":
-        yield from recomputed_steps(graph, layout, part)
+        yield from _recomputed(graph, layout, part)
     for operator in reversed(graph):
         if which != "backward-input":
             yield from ((operator.label, step) for step in operator.regather)
@@ -84,7 +97,7 @@ def _steps(graph: tuple[Operator, ...], layout: Layout, part: str, which: str) -
             yield from ((operator.label, step) for step in operator.backward_weight)
 
 
-def recomputed_steps(graph: tuple[Operator, ...], layout: Layout, part: str) -> Iterator[tuple[str, Step]]:
+def _recomputed(graph: tuple[Operator, ...], layout: Layout, part: str) -> Iterator[tuple[str, Step]]:
     """What runs again before the backward pass of a layer: nothing, core attention if it was kept, or all."""
     if part not in ("dense", "moe") or layout.recompute == "none":
         return

@@ -9,6 +9,7 @@ In flight on stage i of p, with m microbatches: GPipe m; 1F1B p - i; interleaved
 zero-bubble ZB-H1 as 1F1B, ZB-H2 2 (p - i) - 1 (Qi et al. 2024). Never more than there are.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Literal
 
@@ -103,7 +104,9 @@ def memory_of(shape: ModelShape, layout: Layout, stage: int = 0, schedule: Sched
             (_state_bytes(layout), 1),
         )
     )
-    kinds = [[shape.layer_kind(i) for i in chunk] for chunk in stage_layers(shape, layout, stage)]
+    kinds: list[list[LayerKind]] = [
+        [shape.layer_kind(i) for i in chunk] for chunk in stage_layers(shape, layout, stage)
+    ]
     activations = _activations(shape, layout, kinds, chunks_in_flight(layout, stage, schedule))
     recompute = _recompute_bytes(shape, layout, {kind for chunk in kinds for kind in chunk})
     head = _saved_bytes(part_graph(shape, layout, "head"), layout) if stage == layout.pp - 1 else 0
@@ -126,7 +129,7 @@ def _state_bytes(layout: Layout) -> int:
     return n_state * layout.optimizer_bytes
 
 
-def _activations(shape: ModelShape, layout: Layout, kinds: list[list[LayerKind]], in_flight: int) -> int:
+def _activations(shape: ModelShape, layout: Layout, kinds: Sequence[Sequence[LayerKind]], in_flight: int) -> int:
     """Chunks come in order, pp microbatches of one before the next; so earlier chunks have one more each."""
     sizes = [sum(layer_activation_bytes(shape, layout, kind) for kind in chunk) for chunk in kinds]
     return -(-sum(sizes) * in_flight // len(sizes))
@@ -160,9 +163,7 @@ def _buffers(shape: ModelShape, layout: Layout) -> int:
     return between + 2 * (largest.dense_parameters + largest.expert_parameters) * layout.weight_bytes
 
 
-def fullest_stage(
-    shape: ModelShape, layout: Layout, schedule: Schedule = "1f1b"
-) -> tuple[int, MemoryBreakdown]:
+def fullest_stage(shape: ModelShape, layout: Layout, schedule: Schedule = "1f1b") -> tuple[int, MemoryBreakdown]:
     """The pipeline stage that needs most memory, and what it needs."""
     stages = [memory_of(shape, layout, stage, schedule) for stage in range(layout.pp)]
     stage = max(range(layout.pp), key=lambda i: stages[i].total_bytes)

@@ -15,7 +15,7 @@ LayerKind = Literal["dense", "moe"]
 
 @dataclass(frozen=True)
 class ModelShape:
-    """Sizes of a transformer. 0 means: ffn 4 x hidden; kv_heads as heads; head_dim hidden / heads; expert_ffn as ffn."""
+    """Sizes of a transformer. 0: ffn 4 x hidden, kv_heads as heads, head_dim hidden / heads, expert_ffn as ffn."""
 
     layers: int
     hidden: int

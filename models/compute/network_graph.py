@@ -1,7 +1,11 @@
 """Operators of a layer's feed-forward part: one network, or experts with their router, dispatch and combine.
 
-Routing is balanced: every expert gets the same number of tokens. An expert is whole on its GPU.
+An expert is whole on its GPU. All experts of a GPU get the same number of tokens, and so do all GPUs, unless the layout
+says that this one's experts have more: a job with skewed routing has a layout per GPU of an expert group.
 """
+
+from dataclasses import replace
+from math import ceil
 
 from models.compute.operators import Exchange, Operator, Step, Tensor, elementwise
 from models.compute.splits import Splits
@@ -36,28 +40,27 @@ def network_operators(splits: Splits, width: int) -> tuple[Operator, ...]:
 
 
 def expert_operators(splits: Splits) -> tuple[Operator, ...]:
-    """The feed-forward part of a layer with experts."""
-    shape, n_own = splits.shape, splits.n_own_token
-    router = splits.local("router", "experts", n_own, shape.hidden, shape.n_expert)
+    """The feed-forward part of a layer with experts; what every token takes depends on the norm only."""
+    shape, n_own, layout = splits.shape, splits.n_own_token, splits.layout
+    router = splits.local("router", "experts", n_own, shape.hidden, shape.n_expert, wide=True)
     choice = elementwise(n_own * shape.n_expert, 4 * 4, 4)
     choose = Operator(
         "routing", "experts", splits.outer_split, forward=(choice,), backward_input=(choice,),
         saved=(Tensor("routing", n_own * shape.n_expert, 4),),
     )  # fmt: skip
-    shared = (
-        _split_network(splits, "experts", "shared ", shape.shared_experts * shape.d_expert)
-        if shape.shared_experts
-        else ()
-    )
+    shared = _split_network(splits, "experts", "shared ", shape.shared_experts * shape.d_expert)
+    shared = (replace(shared[0], after=("mlp norm",)), *shared[1:]) if shape.shared_experts else ()
+    dispatch = _moved(splits, "dispatch", layout.dispatch_bytes, layout.activation_bytes)
+    total = splits.add("mlp sum", "experts")
     return (
         splits.norm("mlp norm", "experts"),
         router,
         choose,
         *shared,
-        _moved(splits, "dispatch", splits.layout.dispatch_bytes, splits.layout.activation_bytes),
+        replace(dispatch, after=("routing",)),
         *_experts(splits),
-        _moved(splits, "combine", splits.layout.activation_bytes, splits.layout.dispatch_bytes),
-        splits.add("mlp sum", "experts"),
+        _moved(splits, "combine", layout.activation_bytes, layout.dispatch_bytes),
+        replace(total, after=("combine", shared[-1].name)) if shared else total,
     )
 
 
@@ -86,19 +89,11 @@ def _moved(splits: Splits, name: str, forward_bytes: int, backward_bytes: int) -
 
 def _experts(splits: Splits) -> tuple[Operator, ...]:
     shape, n_local = splits.shape, -(-splits.shape.n_expert // splits.layout.ep)
-    n_routed = splits.n_own_token * shape.top_k  # tokens that arrive: as many as are sent, as routing is balanced
+    n_routed = ceil(splits.n_own_token * shape.top_k * splits.layout.expert_load)  # balanced: as many as are sent
     n_each = -(-n_routed // n_local)
-    value, n_in = splits.layout.gemm_input_bytes, 2 if shape.gated else 1
-
-    def grouped(name: str, width: int, n_out: int) -> Operator:
-        forward, inward, weight = splits.products(n_each, width, n_out, n_local)
-        return Operator(
-            name, "experts", "ep", forward=forward, backward_input=inward, backward_weight=weight,
-            saved=(Tensor(f"{name} input", n_routed * width, value),),
-        )  # fmt: skip
-
+    n_in = 2 if shape.gated else 1
     return (
-        grouped("experts up", shape.hidden, n_in * shape.d_expert),
+        splits.local("experts up", "experts", n_each, shape.hidden, n_in * shape.d_expert, n_local, "ep"),
         _activation(splits, "experts activation", "experts", n_routed, shape.d_expert),
-        grouped("experts down", shape.d_expert, shape.hidden),
+        splits.local("experts down", "experts", n_each, shape.d_expert, shape.hidden, n_local, "ep"),
     )

@@ -1,7 +1,7 @@
 """The graph of a layer as data: operators, the kernels and exchanges they are made of, and what they keep.
 
-After HeteroSim (WWW'26) section 4.1: a node has its kind, FLOPs F_v and memory bytes M_v or communication bytes B_v, its
-tensors with their number format, how parallelism splits it, and what it comes after. All numbers are one GPU's, for one
+After HeteroSim (WWW'26) section 4.1: a node has its kind, FLOPs F_v and memory bytes M_v or communication bytes B_v,
+its tensors with their number format, how parallelism splits it, and what it comes after. All are one GPU's, for one
 microbatch; a graph exists once per kind of layer, whatever the number of layers and microbatches.
 """
 
@@ -34,7 +34,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Exchange:
-    """A collective of a group; size_bytes as `lower.Segment` has it. overlapped: it runs beside the kernels after it."""
+    """A collective of a group; size_bytes as `lower.Segment` has it. overlapped: beside the kernels after it."""
 
     collective: Collective
     group: Literal["tp", "ep", "cp"]
@@ -44,7 +44,7 @@ class Exchange:
 
 @dataclass(frozen=True)
 class Tensor:
-    """What is kept from the forward to the backward pass. core: part of core attention, which selective recompute drops."""
+    """What is kept for the backward pass. core: part of core attention, which selective recompute drops."""
 
     name: str
     n_value: int

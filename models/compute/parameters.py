@@ -14,7 +14,7 @@ OPTIMIZER_LAUNCHES = 16  # kernels over lists of tensors: norm of the gradients,
 
 @dataclass(frozen=True)
 class Parameters:
-    """Of one GPU. dense: split over tp, gradients summed over dp x cp. expert: split over ep, over tp x dp x cp / ep."""
+    """Of one GPU. dense: split over tp, summed over dp x cp. expert: split over ep, summed over tp x dp x cp / ep."""
 
     dense_parameters: int = 0
     expert_parameters: int = 0

@@ -1,10 +1,10 @@
-"""What one GPU has of a microbatch, and the operators that every block is built of: norms, and the two split matrices."""
+"""What one GPU has of a microbatch, and the operators that every block is built of: norms, and split matrices."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from models.compute.layout import Layout
 from models.compute.model_shape import ModelShape
-from models.compute.operators import Exchange, Kernel, Operator, Split, Step, Tensor, elementwise, gemm, norm
+from models.compute.operators import Exchange, Operator, Split, Step, Tensor, elementwise, gemm, norm
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,18 @@ class Splits:
         """Into a split matrix, from shares of the tokens; nothing without sequence parallelism."""
         return (Exchange("all-gather", "tp", size_bytes, overlapped),) if self.sequence_parallel else ()
 
+    def pipelined(self, steps: tuple[Step, ...]) -> tuple[Step, ...]:
+        """An exchange cut into tp pieces that a product takes, or gives, one by one: all but one run beside it."""
+        if not self.layout.tp_overlap:
+            return steps
+        whole = [step for step in steps if isinstance(step, Exchange)]
+        pieces = ((replace(x, size_bytes=-(-x.size_bytes // self.layout.tp)), x) for x in whole)
+        return tuple(
+            piece
+            for one, x in pieces
+            for piece in (one, replace(x, size_bytes=x.size_bytes - one.size_bytes, overlapped=True))
+        )
+
     def reduce(self, size_bytes: int, overlapped: bool = False) -> tuple[Step, ...]:
         """Out of a split matrix: partial sums are added, over all tokens or each for its share."""
         if self.layout.tp == 1:
@@ -80,59 +92,72 @@ class Splits:
             saved=(Tensor(f"{name} mask", n_value, 1),) if mask else (),
         )  # fmt: skip
 
-    def column(self, name: str, label: str, width: int, n_out: int) -> Operator:
-        """A matrix split by columns: width x n_out / tp. Keeps its input, of which each GPU has its own tokens."""
-        whole_bytes = self.n_token * width * self.layout.activation_bytes
-        forward, inward, weight = self.products(self.n_token, width, n_out)
-        kept = Tensor(f"{name} input", self.n_own_token * width, self.layout.gemm_input_bytes)
-        pipelined = self.layout.tp_overlap
+    def column(self, name: str, label: str, width: int, n_out: int, wide: bool = False) -> Operator:
+        """A matrix split by columns: width x n_out / tp. Keeps its input, of which each GPU has its own tokens.
+
+        wide: not in fp8 even if other products are. fp8 values are gathered as fp8.
+        """
+        input_bytes = self.layout.activation_bytes if wide else self.layout.gemm_input_bytes
+        gathered_bytes = self.n_token * width * input_bytes
+        forward, inward, weight = self.products(self.n_token, width, n_out, wide=wide)
+        reduced_bytes = self.n_token * width * self.layout.activation_bytes
+        beside = self.layout.tp_gradient_overlap or self.layout.tp_overlap
         return Operator(
             name, label, "tp", scope="tp" if self.sequence_parallel else "gpu",
-            forward=self.gather(whole_bytes, pipelined) + forward,
-            regather=self.gather(whole_bytes, overlapped=True),
-            backward_input=inward + self.reduce(whole_bytes, overlapped=self.sequence_parallel or pipelined),
+            forward=self.cast(self.n_own_token * width, wide) + self.pipelined(self.gather(gathered_bytes)) + forward,
+            regather=self.gather(gathered_bytes, overlapped=True),
+            backward_input=self.cast(self.n_token * n_out, wide) + inward + self.reduce(reduced_bytes, beside),
             backward_weight=weight,
-            saved=(kept,),
+            saved=(Tensor(f"{name} input", self.n_own_token * width, input_bytes),),
         )  # fmt: skip
 
-    def row(self, name: str, label: str, width: int, n_out: int, keeps_input: bool = True) -> Operator:
+    def row(self, name: str, label: str, width: int, n_out: int) -> Operator:
         """A matrix split by rows: width / tp x n_out; its results are summed over the group."""
-        whole_bytes = self.n_token * n_out * self.layout.activation_bytes
+        layout, n_result = self.layout, self.n_token * n_out
         forward, inward, weight = self.products(self.n_token, width, n_out)
-        kept = Tensor(f"{name} input", self.n_token * width, self.layout.gemm_input_bytes)
-        pipelined = self.layout.tp_overlap
-        reduce = self.reduce(whole_bytes, pipelined)
+        reduce = self.pipelined(self.reduce(n_result * layout.activation_bytes))
+        forward = self.cast(self.n_token * width) + (reduce + forward if layout.tp_overlap else forward + reduce)
+        gather = self.pipelined(self.gather(n_result * layout.gemm_input_bytes))
         return Operator(
-            name, label, "tp", scope="tp" if self.layout.tp > 1 else "gpu",
-            forward=reduce + forward if pipelined else forward + reduce,
-            backward_input=self.gather(whole_bytes, pipelined) + inward,
+            name, label, "tp", scope="tp" if layout.tp > 1 else "gpu",
+            forward=forward,
+            backward_input=self.cast(self.n_own_token * n_out) + gather + inward,
             backward_weight=weight,
-            saved=(kept,) if keeps_input else (),
+            saved=(Tensor(f"{name} input", self.n_token * width, layout.gemm_input_bytes),),
         )  # fmt: skip
 
-    def local(self, name: str, label: str, n_token: int, width: int, n_out: int, split: Split = "") -> Operator:
-        """A matrix that is whole on this GPU, or one that exchanges nothing."""
-        forward, inward, weight = self.products(n_token, width, n_out)
-        kept = Tensor(f"{name} input", n_token * width, self.layout.gemm_input_bytes)
+    def local(
+        self, name: str, label: str, n_token: int, width: int, n_out: int,
+        count: int = 1, split: Split = "", wide: bool = False,
+    ) -> Operator:  # fmt: skip
+        """`count` matrices that are whole on this GPU, over n_token tokens each."""
+        forward, inward, weight = self.products(n_token, width, n_out, count, wide)
+        kept_bytes = self.layout.activation_bytes if wide else self.layout.gemm_input_bytes
         return Operator(
             name, label, split or self.outer_split,
-            forward=forward, backward_input=inward, backward_weight=weight, saved=(kept,),
+            forward=self.cast(count * n_token * width, wide) + forward,
+            backward_input=self.cast(count * n_token * n_out, wide) + inward,
+            backward_weight=weight,
+            saved=(Tensor(f"{name} input", count * n_token * width, kept_bytes),),
         )  # fmt: skip
 
-    def products(
-        self, n_token: int, width: int, n_out: int, count: int = 1
-    ) -> tuple[tuple[Kernel, ...], tuple[Kernel, ...], tuple[Kernel, ...]]:
-        """Kernels of `count` linear maps: forward, gradient of the input, gradient of the weights.
+    # Kernels
 
-        With fp8 each operand that changes is cast and transposed first: read wide, written twice narrow.
-        """
+    def cast(self, n_value: int, wide: bool = False) -> tuple[Step, ...]:
+        """To fp8, with a transposed copy, before a product: read wide, written twice narrow."""
+        if self.layout.precision != "fp8" or wide:
+            return ()
+        return (elementwise(n_value, self.layout.activation_bytes + 2 * self.layout.gemm_input_bytes),)
+
+    def products(
+        self, n_token: int, width: int, n_out: int, count: int = 1, wide: bool = False
+    ) -> tuple[tuple[Step, ...], tuple[Step, ...], tuple[Step, ...]]:
+        """Kernels of `count` linear maps: forward, the input's gradient, the weights' gradient, which is added up."""
         layout = self.layout
-        read, wide = layout.gemm_input_bytes, layout.activation_bytes
-        casts = layout.precision == "fp8"
-        forward = (gemm(n_token, n_out, width, layout.precision, read, wide, count),)
-        inward = (gemm(n_token, width, n_out, layout.precision, read, wide, count),)
-        weight = (gemm(width, n_out, n_token, layout.precision, read, 2 * layout.gradient_bytes, count),)
-        if casts:
-            forward = (elementwise(count * n_token * width, wide + 2), *forward)
-            inward = (elementwise(count * n_token * n_out, wide + 2), *inward)
+        narrow = layout.precision == "fp8" and not wide
+        read, value = (layout.gemm_input_bytes if narrow else layout.activation_bytes), layout.activation_bytes
+        dtype = "bf16" if layout.precision == "fp8" and wide else layout.precision
+        forward = (gemm(n_token, n_out, width, dtype, read, value, count),)
+        inward = (gemm(n_token, width, n_out, dtype, read, value, count),)
+        weight = (gemm(width, n_out, n_token, dtype, read, 2 * layout.gradient_bytes, count),)
         return forward, inward, weight

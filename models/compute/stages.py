@@ -12,7 +12,7 @@ def stage_layers(shape: ModelShape, layout: Layout, stage: int) -> tuple[tuple[i
     as even as can be.
     """
     n_chunk, n_layer = layout.pp * layout.vpp, shape.layers
-    if n_layer % n_chunk and (n_layer + 2) % n_chunk == 0 and n_layer + 2 > n_chunk:
+    if n_layer % n_chunk and (n_layer + 2) % n_chunk == 0:
         each = (n_layer + 2) // n_chunk
         bounds = [0, *(i * each - 1 for i in range(1, n_chunk)), n_layer]
     else:

@@ -15,6 +15,7 @@ from pdes.config.topology import (
     TopologyFileConfig,
     exact,
 )
+from pdes.config.training_checks import training_faults
 from pdes.config.workload import (
     NAMED_SIZES,
     CollectiveConfig,
@@ -41,7 +42,7 @@ def cross_faults(tables: Mapping[str, Table], folder: Path) -> list[Fault]:
     if isinstance(workload, PoissonConfig):
         faults += _poisson_faults(workload, n_host)
     if isinstance(workload, TrainingConfig):
-        faults += _training_faults(workload, n_host)
+        faults += training_faults(workload, n_host)
     faults += [*_criterion_faults(tables.get("wormhole")), *_memo_faults(tables.get("wormhole"))]
     faults += _restoration_faults(tables.get("wormhole"))
     return faults + list(_file_faults(tables, folder)) + list(_output_faults(tables.get("output")))
@@ -167,40 +168,6 @@ def _poisson_faults(workload: PoissonConfig, n_host: int | None) -> Iterator[Fau
     elif workload.incast is not None and workload.incast.fan_in >= n_host:
         accepted = f"Accepted: 1 to {n_host - 1}, the hosts besides the receiver"
         yield Fault(("workload", "incast", "fan_in"), f"found {workload.incast.fan_in}", accepted)
-
-
-def _training_faults(workload: TrainingConfig, n_host: int | None) -> Iterator[Fault]:
-    parallel, model = workload.parallel, workload.model
-    if (workload.preset is None) == (model is None):
-        found = "is missing, and so is [workload.model]" if model is None else "is there, and so is [workload.model]"
-        yield Fault(("workload", "preset"), found, "Accepted: one of the two")
-    if n_host is not None and n_host != parallel.n_gpu:
-        sizes = f"tp * dp * pp = {parallel.tp} * {parallel.dp} * {parallel.pp} = {parallel.n_gpu}"
-        found = f"{sizes}, but [topology] has {n_host} GPUs"
-        yield Fault(("workload", "parallel"), found, f"Accepted: sizes whose product is {n_host}")
-    if model is not None and model.layers % parallel.pp:
-        accepted = f"Accepted: a multiple of pp = {parallel.pp}"
-        yield Fault(("workload", "model", "layers"), f"found {model.layers}", accepted)
-    for key in ("hidden", "heads"):
-        size = None if model is None else getattr(model, key)
-        if size is not None and size % parallel.tp:
-            accepted = f"Accepted: a multiple of tp = {parallel.tp}"
-            yield Fault(("workload", "model", key), f"found {size}", accepted)
-    yield from _expert_faults(workload)
-
-
-def _expert_faults(workload: TrainingConfig) -> Iterator[Fault]:
-    parallel, model = workload.parallel, workload.model
-    if (parallel.tp * parallel.dp) % parallel.ep:
-        accepted = f"Accepted: a divisor of tp * dp = {parallel.tp} * {parallel.dp}, the GPUs of a pipeline stage"
-        yield Fault(("workload", "parallel", "ep"), f"found {parallel.ep}", accepted)
-    if model is not None and model.experts % parallel.ep:
-        accepted = "Accepted: 1 for a dense model" if model.experts == 1 else f"Accepted: a divisor of {model.experts}"
-        found = f"found {parallel.ep}, and [workload.model] experts is {model.experts}"
-        yield Fault(("workload", "parallel", "ep"), found, accepted)
-    if model is not None and 1 < model.experts < model.top_k:
-        accepted = f"Accepted: 1 to {model.experts}, the experts"
-        yield Fault(("workload", "model", "top_k"), f"found {model.top_k}", accepted)
 
 
 def _output_faults(output: Table | None) -> Iterator[Fault]:

@@ -110,7 +110,8 @@ class OutputConfig(Table):
     """[output]. dir: relative to the folder in which the program runs. sample_interval_ps None: no time series.
 
     sample_limit_bytes: of all rows of the time series together, 8 bytes per value. rtt_of_flow: None: of no flow.
-    partitions: how many network partitions there are, and how many of them are frozen, over time.
+    partitions: how many network partitions there are, and how many of them are frozen, over time. flows, tasks: whether
+    there are tables of them, which take memory and disk by the row.
     """
 
     dir: str = Field(default="results", min_length=1)
@@ -119,3 +120,5 @@ class OutputConfig(Table):
     sample_limit_bytes: Size = quantity("64MB", "sample_limit")
     rtt_of_flow: Annotated[int, Field(ge=0)] | None = None
     partitions: bool = False
+    flows: bool = True
+    tasks: bool = True

@@ -8,24 +8,19 @@ from pdes.config.fields import (
     Count,
     Duration,
     FieldError,
-    Flops,
     OptionalDuration,
-    PositiveDuration,
-    Rate,
     Size,
     Table,
     quantity,
 )
 from pdes.config.trace import TraceConfig
+from pdes.config.training import TrainingTable
 from pdes.units import PS_PER_MS, exact_duration, parse_duration_ps, shown
 
 Operation = Literal["all-reduce", "reduce-scatter", "all-gather", "all-to-all", "point-to-point"]
 Load = Annotated[float, Field(gt=0, le=1)]  # payload over the rate of the hosts' links
 MAX_JITTER_PS = PS_PER_MS
 NAMED_SIZES = ("web-search", "fb-hadoop")
-Preset = Literal[
-    "gpt-7b", "gpt-13b", "gpt-22b", "gpt-175b", "moe-8x7b", "moe-8x13b", "moe-8x22b", "moe-32x22b",
-]  # fmt: skip
 
 
 def _gpu_list(value: object) -> object:
@@ -102,62 +97,8 @@ class CollectivesConfig(StartsLate):
     collective: list[CollectiveConfig] = Field(min_length=1)
 
 
-class ModelConfig(Table):
-    """[workload.model]: a GPT by its sizes. heads None: not given. experts 1: dense; else each token goes to top_k."""
-
-    layers: Count
-    hidden: Count
-    heads: Count | None = None
-    vocabulary: Count = 51200
-    sequence: Count = 2048
-    experts: Count = 1
-    top_k: Count = 2
-
-
-class ParallelConfig(Table):
-    """[workload.parallel]: sizes of tensor, data, pipeline and expert parallelism; ep is over tp * dp of the GPUs."""
-
-    tp: Count
-    dp: Count
-    pp: Count
-    ep: Count = 1
-
-    @property
-    def n_gpu(self) -> int:
-        return self.tp * self.dp * self.pp
-
-
-class ComputeConfig(Table):
-    """[workload.compute]: time of a kernel = its operations / (peak_flops * efficiency)."""
-
-    peak_flops: Flops = quantity("312Tflops", "peak_flops")
-    efficiency: float = Field(default=0.5, gt=0, le=1)
-
-
-class TpModelConfig(Table):
-    """[workload.tp_model]: what is timed inside a server, alpha per collective plus bytes over bandwidth."""
-
-    alpha_ps: PositiveDuration = quantity("10us", "alpha")
-    bandwidth_bps: Rate = quantity("230GBps", "bandwidth")
-
-
-class TrainingConfig(StartsLate):
-    """kind = "training": iterations of one GPT; exactly one of preset and model is given."""
-
-    kind: Literal["training"]
-    preset: Preset | None = None
-    model: ModelConfig | None = None
-    parallel: ParallelConfig
-    microbatch: Count = 1
-    microbatches: Count | None = None
-    tp: Literal["alpha-beta", "packets"] = "alpha-beta"
-    compute: ComputeConfig = ComputeConfig()
-    tp_model: TpModelConfig = TpModelConfig()
-
-    @property
-    def n_microbatch(self) -> int:
-        """Microbatches per replica and iteration: as given, else as many as pipeline stages."""
-        return self.parallel.pp if self.microbatches is None else self.microbatches
+class TrainingConfig(StartsLate, TrainingTable):
+    """kind = "training": iterations of one model, see `pdes.config.training`."""
 
 
 WorkloadConfig = FlowsConfig | PoissonConfig | CollectivesConfig | TrainingConfig | TraceConfig

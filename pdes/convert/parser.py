@@ -1,7 +1,6 @@
-"""The arguments of `pdes-sim convert` and `pdes-sim export`, and what they call."""
+"""The arguments of `pdes-sim convert` and `export`, and what `convert` calls."""
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
 
 from pdes.errors import ConfigError
@@ -71,21 +70,3 @@ def add_export(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", metavar="OUTPUT", required=True, help="the file, or the prefix of the files")
     text = "override one key of the config; may be repeated"
     parser.add_argument("--set", metavar="TABLE.KEY=VALUE", dest="overrides", action="append", default=[], help=text)
-
-
-def run_export(arguments: argparse.Namespace) -> list[Path]:
-    """Export; the files written. Raises ConfigError."""
-    output = Path(arguments.output)
-    if arguments.format == "fct":
-        from pdes.convert.ns3_fct import write_fct
-
-        return [write_fct(Path(arguments.input), output)]
-    from models.workload.exporters.chakra_export import write_chakra
-    from models.workload.exporters.goal_export import write_goal
-    from pdes.config import load_config
-    from pdes.scenario.inputs import build_topology, build_workload
-
-    config = load_config(arguments.input, arguments.overrides)
-    plan = build_workload(config, build_topology(config))
-    writers: dict[str, Callable[..., list[Path]]] = {"chakra": write_chakra, "goal": write_goal}
-    return writers[arguments.format](plan, output)

@@ -2,14 +2,15 @@
 
 from pathlib import Path
 
-from models.topology.ns3_file import read_ns3_topology
 from pdes.convert.toml_text import toml_text, write_whole
 from pdes.convert.topology_text import reference
+from pdes.errors import ConfigError
 
 
 def convert(topology: Path, output: Path, workload: Path, form: str) -> list[str]:
     """Write a config for a topology and a workload."""
-    read_ns3_topology(topology)  # so that what is wrong with it is said now
+    if not topology.is_file():
+        raise ConfigError(str(topology), "there is no such file", "a topology file")
     text = toml_text(
         "Made by `pdes-sim convert simai`.",
         {

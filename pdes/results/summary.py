@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-TASK_KINDS = ("forward", "backward", "optimizer", "tp", "ep", "pp-wait", "dp", "collective")
+TASK_KINDS = ("forward", "backward", "optimizer", "tp", "cp", "ep", "pp-wait", "dp", "collective")
 """Kinds of the tasks table, and what a moment counts as when several tasks of a GPU overlap: the first of these.
 
 Computing hides communication. A GPU that waits for its pipeline is held up by the pipeline, not by the data-parallel
 exchange that runs behind the wait, so "dp" counts only where nothing before it runs.
 """
 
-_PARTS = {"compute_ps": (0, 1), "optimizer_ps": (2,), "tp_ps": (3,), "ep_ps": (4,), "pp_wait_ps": (5,)} | {
-    "dp_ps": (6,),
-    "collective_ps": (7,),
-}
+_PARTS = {
+    "compute_ps": (0, 1), "optimizer_ps": (2,), "tp_ps": (3,), "cp_ps": (4,), "ep_ps": (5,), "pp_wait_ps": (6,),
+    "dp_ps": (7,), "collective_ps": (8,),
+}  # fmt: skip
 PART_NAMES = (*_PARTS, "idle_ps")
 
 FLOW_COLUMNS = ("flow_id", "src", "dst", "size_bytes", "fct_ps", "ideal_fct_ps")
@@ -164,7 +164,7 @@ def pipeline_shape(result: Mapping[str, Any]) -> tuple[int, int]:
     """Stages and microbatches of the training job in a result's embedded config; (1, 1) where there is none."""
     workload = result.get("config", {}).get("workload", {})
     n_stage = int(workload.get("parallel", {}).get("pp") or 1)
-    return n_stage, int(workload.get("microbatches") or n_stage)
+    return n_stage, int(result.get("workload", {}).get("microbatches") or workload.get("microbatches") or n_stage)
 
 
 def terminal_summary(
@@ -220,6 +220,7 @@ def _breakdown_table(breakdown: Mapping[str, int]) -> "Table | None":
         ("compute", breakdown["compute_ps"]),
         ("optimizer", breakdown["optimizer_ps"]),
         ("TP exposed", breakdown["tp_ps"]),
+        ("CP exposed", breakdown["cp_ps"]),
         ("EP exposed", breakdown["ep_ps"]),
         ("PP exposed", breakdown["pp_wait_ps"] - bubble_of_wait_ps),
         ("DP exposed", breakdown["dp_ps"]),
@@ -231,7 +232,7 @@ def _breakdown_table(breakdown: Mapping[str, int]) -> "Table | None":
     title = f"Iteration {breakdown['iteration']}, mean over {breakdown['n_gpu']} GPUs"
     table = _table(title, "part", "time", "share")
     for name, part_ps in rows:
-        if part_ps or name not in ("EP exposed", "other collectives"):
+        if part_ps or name not in ("CP exposed", "EP exposed", "other collectives"):
             table.add_row(name, format_duration(part_ps), f"{100 * part_ps / max(time_ps, 1):.1f} %")
     table.add_row("total", format_duration(time_ps), "100.0 %")
     return table
@@ -317,6 +318,8 @@ def read_breakdown(folder: Path, result: Mapping[str, Any]) -> dict[str, int]:
     last = last_simulated(result)
     if last < 0 or "nodes" in result.get("workload", {}):
         return {}
+    if not (folder / "tasks.parquet").is_file():
+        return _main_streams(folder, last, *pipeline_shape(result))
     groups = []
     for group in _groups(folder / "tasks.parquet", ("gpu", "iteration", "kind", "start_ps", "end_ps")):
         kept = (group["iteration"] >= last - 1) & (group["end_ps"] != UNWRITTEN)  # the rest has no kind either
@@ -326,6 +329,25 @@ def read_breakdown(folder: Path, result: Mapping[str, Any]) -> dict[str, int]:
         return {}
     columns = {column: np.concatenate([group[column] for group in groups]) for column in groups[0]}
     return breakdown_of_tasks(columns, int(columns["gpu"].max()) + 1, last, *pipeline_shape(result))
+
+
+def _main_streams(folder: Path, iteration: int, n_stage: int, n_microbatch: int) -> dict[str, int]:
+    """The breakdown where there are no task rows: of the GPUs' main streams, each over its own iteration."""
+    names = {f"{name}_ps": f"{name}_ps" for name in ("compute", "optimizer", "tp", "cp", "ep", "dp", "idle")}
+    names |= {"pp_ps": "pp_wait_ps", "span_ps": "iteration_time_ps"}
+    total, n_gpu = dict.fromkeys(names.values(), 0), 0
+    for group in _groups(folder / "breakdown.parquet", ("iteration", *names)):
+        kept = (group["iteration"] == iteration) & (group["span_ps"] != UNWRITTEN)
+        n_gpu += int(kept.sum())
+        for column, name in names.items():
+            total[name] += int(group[column][kept].sum())
+    if n_gpu == 0:
+        return {}
+    parts = {name: value // n_gpu for name, value in total.items()} | {"collective_ps": 0}
+    parts["idle_ps"] += parts["iteration_time_ps"] - sum(parts[name] for name in PART_NAMES)
+    ideal_bubble_ps = (parts["compute_ps"] + parts["tp_ps"]) * (n_stage - 1) // n_microbatch
+    bubble_ps = min(ideal_bubble_ps, parts["pp_wait_ps"] + parts["idle_ps"])
+    return {"iteration": iteration, "n_gpu": n_gpu, "bubble_ps": bubble_ps} | parts
 
 
 def _groups(path: Path, columns: Sequence[str]) -> Iterable[dict[str, np.ndarray]]:

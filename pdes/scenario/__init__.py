@@ -5,6 +5,7 @@ others. `build` puts the parts together; each other module turns some tables int
 """
 
 from pdes.scenario.build import Scenario, build_scenario
-from pdes.scenario.inputs import build_topology, build_workload, training_job
+from pdes.scenario.inputs import build_topology, build_workload
+from pdes.scenario.training import training_job
 
 __all__ = ["Scenario", "build_scenario", "build_topology", "build_workload", "training_job"]

@@ -20,9 +20,9 @@ from models.workload.poisson import Incast, Traffic, poisson_flows
 from models.workload.queue_pair_scaling import scale_queue_pairs
 from models.workload.size_distribution import BUILT_IN, FOLDER, read_sizes
 from models.workload.start_jitter import delay_flows, delay_streams
-from models.workload.training import PRESETS, GptModel, TrainingJob, plan_training
 from pdes.config import Config
 from pdes.scenario.traces import trace_plan
+from pdes.scenario.training import build_training
 from pdes.units import PS_PER_NS
 
 NEVER = 2**62
@@ -73,6 +73,7 @@ def build_workload(config: Config, topology: Topology) -> WorkloadPlan:
     priority = np.full(len(plan.pair_src), NO_PRIORITY) if plan.pair_priority is None else plan.pair_priority
     plan = replace(plan, pair_priority=np.where(priority == NO_PRIORITY, config.network.priority, priority))
     plan = scale_queue_pairs(plan, config.network.routing.queue_pairs_per_flow)
+    plan = replace(plan, keeps_tasks=config.output.tasks)
     if not config.network.is_ns3:
         return plan
     operations = plan.operations.copy()
@@ -105,7 +106,7 @@ def _workload(config: Config, topology: Topology) -> WorkloadPlan:
         ]  # fmt: skip
         plan = plan_collectives(jobs, n_host, n_iteration)
     else:
-        plan = plan_training(training_job(w), n_host, topology.server[topology.host], n_iteration)
+        plan = build_training(config, topology)
     return delay_streams(plan, config.simulation.seed, w.start_jitter_ps) if w.start_jitter_ps else plan
 
 
@@ -134,30 +135,6 @@ def _after_what_they_wait_for(collectives: list[Any]) -> list[Any]:
         ordered.append(ready)
         waiting.remove(ready)
     return ordered
-
-
-def training_job(w: Any) -> TrainingJob:
-    """The job of a [workload] of kind "training"."""
-    model = (
-        PRESETS[w.preset]
-        if w.preset
-        else GptModel(
-            w.model.layers, w.model.hidden, w.model.vocabulary, w.model.sequence, w.model.experts, w.model.top_k
-        )
-    )
-    return TrainingJob(
-        model=model,
-        tp=w.parallel.tp,
-        dp=w.parallel.dp,
-        pp=w.parallel.pp,
-        ep=w.parallel.ep,
-        microbatch=w.microbatch,
-        n_microbatch=w.n_microbatch,
-        tp_packets=w.tp == "packets",
-        flops_per_s=round(w.compute.peak_flops * w.compute.efficiency),
-        tp_alpha_ps=w.tp_model.alpha_ps,
-        tp_bandwidth_bps=w.tp_model.bandwidth_bps,
-    )
 
 
 def given_next_hops(config: Config) -> NextHops | None:

@@ -114,8 +114,9 @@ class Run:
             place(lp_load, s.lp_edges(), world.size, s.config.partition.placement) if world.rank == 0 else None
         )
         self.balance = balance(lp_load, self.rank_of_lp, world.size)
-        self.flows = self._spool("flows", s.plan.flows_per_iteration, FLOW_SPOOL_COLUMNS)
-        self.tasks = self._spool("tasks", s.plan.tasks_per_iteration, TASK_SPOOL_COLUMNS)
+        output = s.config.output
+        self.flows = self._spool("flows", s.plan.flows_per_iteration if output.flows else 0, FLOW_SPOOL_COLUMNS)
+        self.tasks = self._spool("tasks", s.plan.tasks_per_iteration if output.tasks else 0, TASK_SPOOL_COLUMNS)
         self.spent = self._spool("breakdown", s.plan.n_main, SPENT_SPOOL_COLUMNS)
         self.n_flow_done, self.flow_ps = 0, 0
         self.parts = PartCollector(s.plan.n_part) if s.plan.n_part > 1 else None
@@ -218,13 +219,14 @@ class Run:
             ids, columns = self.facts.columns(flow, self.model.pairs.pair_of_row)
             if self.parts is not None:
                 ids, columns = self.parts.flows(ids, columns)
-            self.flows.scatter(ids, columns)
+            if self.flows.n_row:
+                self.flows.scatter(ids, columns)
             is_done = columns["finish_ps"] >= 0
             self.n_flow_done += int(is_done.sum())
             self.flow_ps += int((columns["finish_ps"] - columns["start_ps"])[is_done].sum())
         if self.parts is not None:
             arrival = self.parts.arrivals(arrival)
-        if len(arrival):
+        if len(arrival) and self.flows.n_row:
             self.flows.scatter(arrival[:, 0], {"delivered_ps": arrival[:, 1]})
         if len(task):
             self.tasks.scatter(task[:, 0], {name: task[:, 1 + i] for i, name in enumerate(TASK_SPOOL_COLUMNS)})
@@ -257,8 +259,8 @@ class Run:
             rows = unfinished_rows(self.model.state, self.model.rank_of_node, self.world.rank)
             self._take_rows(rows, rows[:0, :2], rows[:0], rows[:0])
         self.model.flush()
-        self.flows.truncate(self.n_flow)
-        self.tasks.truncate(self.n_task)
+        for spool, n_row in ((self.flows, self.n_flow), (self.tasks, self.n_task)):
+            spool.truncate(min(n_row, spool.n_row))
         self.spent.truncate(self.scenario.plan.n_main * self.n_iteration)
         return loop_s
 

@@ -163,12 +163,19 @@ def _version(name: str) -> str:
 def write_results(job: Run, totals: dict[str, Any], seconds: tuple[float, float], quiet: bool) -> None:
     """Tables, JSON files and the summary; under final names only when all are complete."""
     s, folder = job.scenario, job.folder
-    write_table(folder.work_path("flows.parquet"), "flows", job.flows.read_groups(), {"tag": list(s.plan.tags) or [""]})
-    task_names = {"kind": list(s.plan.kinds), "stream": list(s.plan.stream_names)}
-    write_table(folder.work_path("tasks.parquet"), "tasks", job.tasks.read_groups(), task_names)
+    written = ["ports"]
+    if s.config.output.flows:
+        rows, names = job.flows.read_groups(), {"tag": list(s.plan.tags) or [""]}
+        write_table(folder.work_path("flows.parquet"), "flows", rows, names)
+        written.append("flows")
+    if s.config.output.tasks:
+        task_names = {"kind": list(s.plan.kinds), "stream": list(s.plan.stream_names)}
+        write_table(folder.work_path("tasks.parquet"), "tasks", job.tasks.read_groups(), task_names)
+        written.append("tasks")
     if s.plan.n_main:
         rows = breakdown_groups(job.spent.read_groups(), s.plan.n_main)
         write_table(folder.work_path("breakdown.parquet"), "breakdown", rows)
+        written.append("breakdown")
     node_names = {"node": list(s.topology.node_name), "peer": list(s.topology.node_name)}
     write_table(folder.work_path("ports.parquet"), "ports", [totals["ports"]], node_names)
     series = {f"samples_{kind}": table for kind, table in totals["samples"].items()}
@@ -181,9 +188,9 @@ def write_results(job: Run, totals: dict[str, Any], seconds: tuple[float, float]
     write_json(folder.work_path("result.json"), result)
     write_json(folder.work_path("run.json"), facts)
     breakdown = {} if quiet else read_breakdown(folder.work, result)
-    slowest = [] if quiet else pick_slowest_flows(read_table(folder.work_path("flows.parquet"), FLOW_COLUMNS))
-    names = ("flows", "tasks", *(("breakdown",) if s.plan.n_main else ()), "ports", *series)
-    folder.commit([*(f"{name}.parquet" for name in names), "run.json", "result.json"])
+    shows_flows = s.config.output.flows and not quiet
+    slowest = pick_slowest_flows(read_table(folder.work_path("flows.parquet"), FLOW_COLUMNS)) if shows_flows else []
+    folder.commit([*(f"{name}.parquet" for name in (*written, *series)), "run.json", "result.json"])
     if not quiet:
         busiest = pick_busiest_ports([totals["ports"]], simulated_ps(result), names=node_names)
         terminal_summary(result, facts, breakdown, slowest, busiest)

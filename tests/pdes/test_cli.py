@@ -251,3 +251,19 @@ def test_an_error_on_one_rank_ends_all_ranks(tmp_path: Path, ring_file: Path, er
     done = python(str(script), str(ring_file), n_rank=2)
     assert done.returncode == 1
     assert "on rank 1 of 2" in done.stderr and "of ours" in done.stderr
+
+
+def test_tables_can_be_left_out(tmp_path: Path) -> None:
+    """The others are the same bytes, and the report still says where the time went."""
+    folders = [tmp_path / name for name in ("all", "few")]
+    quick = str(ROOT / "examples" / "quickstart.toml")
+    assert main([quick, "--out", str(folders[0]), "--quiet"]) == 0
+    few = ["--set", "output.flows=false", "--set", "output.tasks=false"]
+    assert main([quick, "--out", str(folders[1]), "--quiet", *few]) == 0
+    assert {path.name for path in folders[0].iterdir()} - {path.name for path in folders[1].iterdir()} == {
+        "flows.parquet",
+        "tasks.parquet",
+    }
+    for name in ("ports.parquet", "breakdown.parquet"):
+        assert (folders[0] / name).read_bytes() == (folders[1] / name).read_bytes()
+    assert main(["report", str(folders[1])]) == 0

@@ -63,6 +63,7 @@ def test_overlap_counts_once_and_computing_hides_communication():
         "compute_ps": 45 * MS,
         "optimizer_ps": 5 * MS,
         "tp_ps": 0,
+        "cp_ps": 0,
         "ep_ps": 0,
         "pp_wait_ps": (20 + 35) * MS // 2,
         "dp_ps": 5 * MS,
@@ -80,7 +81,7 @@ task = st.tuples(
 def plain_breakdown(rows: list[tuple], n_gpu: int, begin: int, end: int) -> dict[str, int]:
     """The same by asking at every ps what each GPU does."""
     kinds = {"forward": "compute_ps", "backward": "compute_ps", "optimizer": "optimizer_ps", "tp": "tp_ps"}
-    kinds |= {"ep": "ep_ps", "pp-wait": "pp_wait_ps", "dp": "dp_ps", "collective": "collective_ps"}
+    kinds |= {"cp": "cp_ps", "ep": "ep_ps", "pp-wait": "pp_wait_ps", "dp": "dp_ps", "collective": "collective_ps"}
     total = dict.fromkeys(PART_NAMES, 0)
     for gpu in range(n_gpu):
         for now in range(begin, end):

@@ -1,0 +1,231 @@
+"""Fit the constants of each GPU type to measured iterations, and say how far all rows are from the fit.
+
+    python bench/fit_devices.py --rows training_iterations.csv vtrain_multi_node.csv vtrain_single_node.csv \
+        simumax_b200_8gpu.csv [--kernels a100_pcie.json] [--write]
+
+Least squares in the logarithm of predicted over measured time, of the rows of two thirds (a hash of a row's id chooses
+the third that is held out), with errors above 10 % counted by their size and not its square, and each set of rows
+weighted with the square root of its size, as rows of a set are alike. Usual values count as one more measurement of
+each constant, with the spread below, which decides what the rows of a type do not. One GPU type after the other.
+The prediction is `fit_closed_form`'s, not a
+simulation. --kernels: a file of SimuMax with measured attention kernels, for the attention constant of the A100, whose
+rows all compute attention step by step. --write: models/compute/fits.json.
+"""
+
+import argparse
+import json
+from collections import defaultdict
+from dataclasses import fields, replace
+from math import log, sqrt
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from fit_closed_form import predict_s
+from fit_rows import Case, read_rows
+from models.compute.devices import DEVICES, FITS, Device, Fit
+
+NAMES = tuple(field.name for field in fields(Fit) if field.name != "rows")
+USUAL = {name: getattr(Fit(), name) for name in NAMES}
+BOUNDS = {
+    "gemm_gamma": (1.05, 3.0),
+    "fp8_gamma": (1.05, 4.0),
+    "attention_gamma": (1.05, 6.0),
+    "memory_gamma": (1.05, 4.0),
+    "launch_ps": (500_000, 40_000_000),
+    "dispatch_ps": (1_000_000, 200_000_000),
+    "overlap_loss_frac": (0.02, 0.9),
+}
+LINEAR_FROM, ROW_ERROR = 0.1, 0.05
+SPREAD = {
+    "gamma": 0.2,
+    "ps": 1.0,
+    "frac": 1.0,
+}  # of the logarithm of a constant among GPU types: 20 %, or a factor of e
+MAX_STEPS, DIFFERENCE = 40, 0.01
+FITTED = {  # what the rows of a type depend on
+    "a100-80g": ("gemm_gamma", "memory_gamma", "launch_ps", "dispatch_ps"),
+    "h100": ("gemm_gamma", "fp8_gamma", "attention_gamma", "memory_gamma", "launch_ps", "overlap_loss_frac"),
+    "h100-500w": ("gemm_gamma", "fp8_gamma", "attention_gamma", "memory_gamma", "launch_ps", "overlap_loss_frac"),
+    "b200": ("gemm_gamma", "attention_gamma", "memory_gamma", "launch_ps", "dispatch_ps", "overlap_loss_frac"),
+}
+
+
+def with_constants(device: Device, constants: dict[str, float]) -> Device:
+    """The device with these constants; times as whole picoseconds."""
+    typed = {name: int(value) if name.endswith("_ps") else round(value, 4) for name, value in constants.items()}
+    return replace(device, fit=Fit(**{**USUAL, **typed}))
+
+
+def residuals(cases: list[Case], device: Device, constants: dict[str, float], row_error: float) -> np.ndarray:
+    """One per row and one per constant, each in units of what is to be expected of it."""
+    sizes: dict[str, int] = defaultdict(int)
+    for case in cases:
+        sizes[case.group] += 1
+    fitted = with_constants(device, constants)
+    errors = np.array([log(predict_s(case, fitted)[0] / case.measured_s) for case in cases])
+    weights = np.array([sizes[case.group] ** -0.5 for case in cases])
+    bent = np.sign(errors) * LINEAR_FROM * np.sqrt(2 * (np.sqrt(1 + (errors / LINEAR_FROM) ** 2) - 1))
+    pull = [log(value / USUAL[name]) / SPREAD[name.split("_")[-1]] for name, value in constants.items()]
+    return np.concatenate([bent * np.sqrt(weights) / row_error, pull])
+
+
+def fit(cases: list[Case], device: Device, names: tuple[str, ...], row_error: float = ROW_ERROR) -> dict[str, float]:
+    """Levenberg-Marquardt in the logarithms of the constants, inside their bounds, from the usual values.
+
+    row_error: what is to be expected of a row; the smaller, the less the usual values count.
+    """
+    low, high = (np.log([BOUNDS[name][i] for name in names]) for i in (0, 1))
+    x = np.log([float(USUAL[name]) for name in names])
+
+    def at(point: np.ndarray) -> np.ndarray:
+        return residuals(cases, device, dict(zip(names, np.exp(point), strict=True)), row_error)
+
+    found, damping = at(x), 1e-3
+    for _ in range(MAX_STEPS):
+        slopes = np.array([(at(x + DIFFERENCE * unit) - found) / DIFFERENCE for unit in np.eye(len(x))]).T
+        normal, gradient = slopes.T @ slopes, slopes.T @ found
+        while damping < 1e6:
+            step = np.linalg.solve(normal + damping * np.diag(normal.diagonal() + 1e-12), -gradient)
+            moved = np.clip(x + np.clip(step, -0.5, 0.5), low, high)
+            after = at(moved)
+            if after @ after < found @ found:
+                break
+            damping *= 4
+        else:
+            break
+        gained = found @ found - after @ after
+        x, found, damping = moved, after, damping / 4
+        if gained < 1e-4 * (found @ found):
+            break
+    return dict(zip(names, np.exp(x).tolist(), strict=True))
+
+
+def attention_of_kernels(path: Path, device: Device) -> tuple[float, list[str]]:
+    """gamma from measured attention kernels, and their ids; the median, with the device's other constants.
+
+    The file has efficiencies that count all scores, of which the mask hides half.
+    """
+    operators = json.loads(path.read_text())["accelerator"]["op"]
+    gammas, ids = [], []
+    for name, products in (("sdp_fwd", 1.0), ("sdp_bwd", 2.5)):
+        for key, efficiency in operators[name]["accurate_efficient_factor"].items():
+            size = {k: int(v) for k, v in (pair.split("=") for pair in key.split(", ")) if v.isdigit()}
+            tokens, heads, kv_heads = size["batch"] * size["seq_len"], size["head_num"], size["kv_head_num"]
+            widths = size["qk_head_dim"] + size["v_head_dim"]
+            whole = products * 2 * tokens * size["seq_len"] * heads * widths
+            moved_bytes = (3 if products > 1 else 1) * 2 * tokens * widths * (heads + kv_heads)
+            rest_s = device.fit.memory_gamma * moved_bytes / device.hbm_bytes_per_s + device.fit.launch_ps * 1e-12
+            gammas.append((whole / device.peak("bf16") / efficiency - rest_s) / (whole / 2 / device.peak("bf16")))
+            ids.append(f"{path.stem}:{name}:{key.replace(' ', '')}")
+    return median(gammas), ids
+
+
+def percent(errors: list[float]) -> str:
+    """Mean of the sizes."""
+    return f"{100 * sum(map(abs, errors)) / len(errors):.1f} %" if errors else "-"
+
+
+def report(cases: list[Case], devices: dict[str, Device]) -> None:
+    """Errors per set: all rows, those fitted to, those held out."""
+    errors: dict[tuple[str, str], list[tuple[bool, float]]] = defaultdict(list)
+    for case in cases:
+        entry = case.held_out, predict_s(case, devices[case.device])[0] / case.measured_s - 1
+        for key in ((case.device, case.group), (case.device, "all"), ("all", "all")):
+            errors[key].append(entry)
+        if case.group != "vtrain_single_node":
+            errors["all", "all without vtrain_single_node"].append(entry)
+    print(f"{'GPU':<10} {'set':<32} {'rows':>5} {'MAPE':>7} {'fitted':>7} {'held out':>9} {'bias':>7} {'worst':>7}")
+    for (device, group), entries in sorted(errors.items()):
+        found = [error for _, error in entries]
+        fitted, held_out = ([error for out, error in entries if out is side] for side in (False, True))
+        columns = f"{len(found):>5} {percent(found):>7} {percent(fitted):>7} {percent(held_out):>9}"
+        bias, worst = sum(found) / len(found), max(found, key=abs)
+        print(f"{device:<10} {group:<32} {columns} {100 * bias:>+6.1f}% {100 * worst:>+6.1f}%")
+
+
+def report_each(cases: list[Case], devices: dict[str, Device]) -> None:
+    """Every row, with what was chosen where the source is silent."""
+    for case in cases:
+        predicted_s, layout = predict_s(case, devices[case.device])
+        error = 100 * (predicted_s / case.measured_s - 1)
+        chosen = f"microbatch {layout.microbatch}, {layout.vpp} chunks, {layout.recompute}"
+        print(f"{case.id:<68} {case.measured_s:>9.3f} s {predicted_s:>9.3f} s {error:>+6.1f} % {chosen}")
+
+
+def report_ranks(cases: list[Case], devices: dict[str, Device]) -> None:
+    """Spearman's rank correlation inside each model of vTrain."""
+    models: dict[tuple[str, int, int], list[tuple[float, float]]] = defaultdict(list)
+    for case in cases:
+        if case.group.startswith("vtrain"):
+            pair = case.measured_s, predict_s(case, devices[case.device])[0]
+            models[case.group, case.shape.layers, case.shape.hidden].append(pair)
+    print(f"\n{'set':<20} {'layers':>6} {'hidden':>6} {'rows':>5} {'rank correlation':>17}")
+    for (group, layers, hidden), pairs in sorted(models.items()):
+        measured, predicted = zip(*pairs, strict=True)
+        print(f"{group:<20} {layers:>6} {hidden:>6} {len(pairs):>5} {rank_correlation(measured, predicted):>17.3f}")
+
+
+def ranks(values: tuple[float, ...]) -> list[float]:
+    """Places, from 0; equal values share the mean of theirs."""
+    return [
+        sum(other < value for other in values) + (sum(other == value for other in values) - 1) / 2 for value in values
+    ]
+
+
+def rank_correlation(one: tuple[float, ...], other: tuple[float, ...]) -> float:
+    """Spearman's."""
+    x, y = ranks(one), ranks(other)
+    mean = (len(x) - 1) / 2
+    products = sum((a - mean) * (b - mean) for a, b in zip(x, y, strict=True))
+    return products / sqrt(sum((a - mean) ** 2 for a in x) * sum((b - mean) ** 2 for b in y))
+
+
+def fit_all(cases: list[Case], only: str | None, kernels: Path | None) -> dict[str, dict[str, Any]]:
+    """Constants and row ids by GPU type, as in fits.json; of types without rows what is there."""
+    entries = json.loads(FITS.read_text())
+    for name, names in FITTED.items():
+        rows = [case for case in cases if case.device == name and not case.held_out]
+        if not rows or only not in (None, name):
+            continue
+        constants, ids = fit(rows, DEVICES[name], names), [case.id for case in rows]
+        if name == "a100-80g" and kernels:
+            found = attention_of_kernels(kernels, with_constants(DEVICES[name], constants))
+            constants["attention_gamma"], ids = found[0], ids + found[1]
+        fitted = with_constants(DEVICES[name], constants).fit
+        entries[name] = {"constants": {key: getattr(fitted, key) for key in constants}, "rows": ids}
+        print(f"{name}: {len(rows)} rows, " + ", ".join(f"{k} {v:.4g}" for k, v in constants.items()), flush=True)
+    return entries
+
+
+def main() -> None:
+    """Fit, report, and write if asked to."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--rows", type=Path, nargs="+", required=True, help="CSV files of measured iterations")
+    parser.add_argument("--kernels", type=Path, help="measured attention kernels of an A100 (SimuMax's JSON)")
+    parser.add_argument("--only", help="one GPU type")
+    parser.add_argument("--report", action="store_true", help="do not fit: the constants as they are")
+    parser.add_argument("--each", action="store_true", help="every row but those of vtrain_single_node")
+    parser.add_argument("--write", action="store_true", help="write models/compute/fits.json")
+    options = parser.parse_args()
+    cases: list[Case] = []
+    for path in options.rows:
+        found, left_out = read_rows(path)
+        cases += [case for case in found if options.only in (None, case.device)]
+        print(f"{path.name}: {len(found)} rows" + "".join(f"\n  not covered: {name}: {why}" for name, why in left_out))
+    devices = dict(DEVICES)
+    if not options.report:
+        entries = fit_all(cases, options.only, options.kernels)
+        devices |= {name: with_constants(DEVICES[name], entry["constants"]) for name, entry in entries.items()}
+        if options.write:
+            FITS.write_text(json.dumps(entries, indent=1) + "\n")
+    report(cases, devices)
+    report_ranks(cases, devices)
+    if options.each:
+        report_each([case for case in cases if case.group != "vtrain_single_node"], devices)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""Refuse layouts that do not fit their model, or the memory of their GPU, with one message."""
+
+from models.compute.devices import Device
+from models.compute.layout import DTYPE_BYTES, Layout
+from models.compute.memory import GIB, Schedule, fullest_stage
+from models.compute.model_shape import ModelShape
+from pdes.errors import ConfigError
+
+PARALLEL, MODEL = "[workload.parallel]", "[workload.model]"
+
+
+def check_layout(shape: ModelShape, layout: Layout) -> None:
+    """Raise ConfigError if the sizes of a layout do not divide what they split."""
+    _check_sizes(layout)
+    tp, cp, ep = layout.tp, layout.cp, layout.ep
+    _divides(f"{PARALLEL} tp", tp, shape.heads, "heads")
+    if shape.n_kv % tp and tp % shape.n_kv:
+        found = f"{tp} GPUs for {shape.n_kv} heads of keys and values"
+        raise ConfigError(f"{PARALLEL} tp", found, "a divisor or a multiple of them")
+    if any(shape.layer_kind(i) == "dense" for i in range(shape.layers)) or shape.shared_experts:
+        _divides(f"{PARALLEL} tp", tp, shape.d_ffn, "values of the feed-forward network")
+    _divides(f"{PARALLEL} cp", cp, shape.sequence, "tokens of a sequence")
+    if layout.sequence_parallel or not shape.is_dense:
+        _divides(f"{PARALLEL} tp", tp, shape.sequence // cp, "tokens that sequence parallelism splits")
+    if shape.is_dense and ep > 1:
+        raise ConfigError(f"{PARALLEL} ep", f"{ep}, and the model has no experts", "1 for a dense model")
+    if not shape.is_dense:
+        _divides(f"{PARALLEL} ep", ep, shape.n_expert, "experts")
+        _divides(f"{PARALLEL} ep", ep, tp * layout.dp * cp, "GPUs of a stage")
+        if not 1 <= shape.top_k <= shape.n_expert:
+            found = f"{shape.top_k} experts per token of {shape.n_expert}"
+            raise ConfigError(f"{MODEL} top_k", found, f"1 to {shape.n_expert}")
+    _check_pipeline(shape, layout)
+
+
+def _check_sizes(layout: Layout) -> None:
+    for name in ("tp", "dp", "pp", "cp", "ep", "vpp", "microbatch", "n_microbatch"):
+        if getattr(layout, name) < 1:
+            raise ConfigError(f"{PARALLEL} {name}", str(getattr(layout, name)), "a whole number from 1")
+    for name in ("weight_dtype", "gradient_dtype", "optimizer_dtype", "activation_dtype", "dispatch_dtype"):
+        dtype = getattr(layout, name)
+        if dtype and dtype not in DTYPE_BYTES:
+            raise ConfigError(f"{PARALLEL} {name}", repr(dtype), f"one of {', '.join(DTYPE_BYTES)}")
+
+
+def _divides(where: str, size: int, whole: int, what: str) -> None:
+    if whole % size:
+        raise ConfigError(where, f"{size} for {whole} {what}", f"a divisor of {whole}")
+
+
+def _check_pipeline(shape: ModelShape, layout: Layout) -> None:
+    n_chunk = layout.pp * layout.vpp
+    if n_chunk > max(shape.layers, (shape.layers + 2) * (layout.vpp > 1)):
+        found = f"{layout.pp} stages of {layout.vpp} chunks for {shape.layers} layers"
+        raise ConfigError(f"{PARALLEL} pp", found, "no more chunks than layers")
+    if layout.vpp > 1 and layout.pp == 1:
+        raise ConfigError(f"{PARALLEL} vpp", f"{layout.vpp} chunks on one stage", "1 without pipeline stages")
+    if layout.vpp > 1 and layout.n_microbatch % layout.pp:
+        found = f"{layout.n_microbatch} microbatches for {layout.pp} stages of {layout.vpp} chunks"
+        raise ConfigError("[workload] microbatches", found, "a multiple of the stages if these have several chunks")
+
+
+def check_memory(shape: ModelShape, layout: Layout, device: Device, schedule: Schedule = "1f1b") -> None:
+    """Raise ConfigError with the breakdown if the fullest stage needs more memory than the GPU has."""
+    stage, memory = fullest_stage(shape, layout, schedule)
+    if memory.total_bytes <= device.hbm_bytes:
+        return
+    needs = (
+        f"{memory.total_bytes / GIB:.1f} GiB on stage {stage}, and {device.name} has {device.hbm_bytes / GIB:.1f} GiB"
+    )
+    hint = 'more tp, pp or zero, a smaller microbatch, recompute = "full", or [workload.memory] check = false'
+    raise ConfigError("[workload.memory]", f"{needs}\n{memory.table(device.hbm_bytes)}\n", hint)

@@ -1,0 +1,137 @@
+"""From a job to the plan of all GPUs: groups, programs of each stage, queue pairs, gates."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from models.compute.checks import check_layout
+from models.compute.lower import parameters_of
+from models.compute.stages import stage_layers
+from models.workload.compiler.emission import STREAMS
+from models.workload.compiler.exchanges import Communicator
+from models.workload.compiler.groups import StageGroups
+from models.workload.compiler.job import Job
+from models.workload.compiler.ranks import Groups, Ranks
+from models.workload.compiler.stage import GATES, StageWriter
+from models.workload.plan import SLOT_GATE, SLOT_PAIR, PlanBuilder, Slot, StoredProgram, WorkloadPlan
+from models.workload.slots import SlotNames
+from pdes.errors import ConfigError
+
+Table = dict[int, dict[str, list[Slot]]]
+
+
+def plan_job(
+    job: Job, n_gpu: int, server_of_gpu: np.ndarray, n_iteration: int = 1, gpu_of_rank: Sequence[int] | None = None
+) -> WorkloadPlan:
+    """The plan of a training job over all GPUs. gpu_of_rank: placement, else rank i is on GPU i.
+
+    ConfigError if the layout does not fit the model or the cluster.
+    """
+    check_job(job, n_gpu)
+    return _JobBuilder(job, n_gpu, server_of_gpu, n_iteration, gpu_of_rank).build()
+
+
+def check_job(job: Job, n_gpu: int) -> None:
+    """Raise ConfigError if the layout does not fit the model or the cluster."""
+    layout, where = job.layout, "[workload.parallel]"
+    if layout.n_gpu != n_gpu:
+        sizes = f"tp {layout.tp} x cp {layout.cp} x dp {layout.dp} x pp {layout.pp}"
+        found = f"{sizes} = {layout.n_gpu} GPUs, and the topology has {n_gpu}"
+        raise ConfigError(where, found, "sizes whose product is the number of GPUs")
+    if layout.vpp > 1 and job.schedule != "1f1b":
+        raise ConfigError(f"{where} vpp", f"{layout.vpp} with schedule {job.schedule}", 'schedule "1f1b"')
+    check_layout(job.shape, layout)
+
+
+class _JobBuilder:
+    """Collects the plan of one job."""
+
+    def __init__(
+        self, job: Job, n_gpu: int, server_of_gpu: np.ndarray, n_iteration: int, gpu_of_rank: Sequence[int] | None
+    ) -> None:
+        self.job, self.server_of_gpu = job, server_of_gpu
+        self.ranks = Ranks(job.layout, gpu_of_rank)
+        self.builder = PlanBuilder("training", n_gpu, n_iteration)
+        self.table: Table = {gpu: {} for gpu in self.ranks.gpu_of_rank}
+
+    def _make(self, name: str, groups: Groups) -> Communicator:
+        return Communicator(name, groups, self.server_of_gpu, self.job.alpha_ps, self.job.bandwidth_bps)
+
+    def _stage_groups(self, stage: int) -> StageGroups:
+        ranks, shape = self.ranks, self.job.shape
+        members: dict[str, Groups] = {"tp": ranks.tensor(stage), "cp": ranks.context(stage), "dp": ranks.sharers(stage)}
+        if not shape.is_dense:
+            members |= {"ep": ranks.experts(stage), "edp": ranks.expert_sharers(stage)}
+        return StageGroups(members, self._make)
+
+    def _embedding_groups(self) -> StageGroups:
+        """First and last stage's GPUs of the same rank, whose embeddings are one matrix."""
+        pp = self.job.layout.pp
+        pairs = list(zip(self.ranks.stage(0), self.ranks.stage(pp - 1), strict=True))
+        return StageGroups({"embedding": pairs} if pp > 1 else {}, self._make)
+
+    def build(self) -> WorkloadPlan:
+        """The plan. A program is written once for all GPUs of a stage that are of one type."""
+        pp, embedding = self.job.layout.pp, self._embedding_groups()
+        all_groups, programs = [embedding], {}
+        for stage in range(pp):
+            groups = self._stage_groups(stage)
+            all_groups.append(groups)
+            for gpu in self.ranks.stage(stage):
+                kind = self.job.device(gpu), self.job.slowness.get(gpu, 1.0)
+                if (stage, *kind) not in programs:
+                    writer = StageWriter(self.job, stage, *kind, groups, embedding)
+                    programs[stage, *kind] = self._store(writer)
+        for groups in all_groups:
+            groups.connect(self.builder, self.table)
+        self._connect_stages()
+        for stage in range(pp):
+            for gpu in self.ranks.stage(stage):
+                self._add_streams(gpu, programs[stage, self.job.device(gpu), self.job.slowness.get(gpu, 1.0)])
+        return self.builder.finish(self._facts())
+
+    def _store(self, writer: StageWriter) -> list[tuple[str, StoredProgram, SlotNames]]:
+        operations = writer.write().ops
+        return [
+            (stream, self.builder.store(operations[stream]), writer.names[stream])
+            for stream in STREAMS
+            if operations[stream]
+        ]
+
+    def _connect_stages(self) -> None:
+        """Queue pairs to the next and to the previous stage; in a circle if stages have several chunks."""
+        pp, vpp = self.job.layout.pp, self.job.layout.vpp
+        for stage in range(pp if vpp > 1 else pp - 1):
+            following = self.ranks.stage((stage + 1) % pp)
+            for gpu, peer in zip(self.ranks.stage(stage), following, strict=True):
+                forth, back = self.builder.pair(gpu, peer), self.builder.pair(peer, gpu)
+                self.table[gpu] |= {"to-next": [(SLOT_PAIR, forth)], "from-next": [(SLOT_PAIR, back)]}
+                self.table[peer] |= {"from-previous": [(SLOT_PAIR, forth)], "to-previous": [(SLOT_PAIR, back)]}
+
+    def _add_streams(self, gpu: int, programs: list[tuple[str, StoredProgram, SlotNames]]) -> None:
+        table = self.table[gpu]
+        used = {key for _, _, names in programs for key in names.keys()}
+        for gate in GATES:
+            if gate in used:
+                table[gate] = [(SLOT_GATE, self.builder.gate())]
+        for stream, stored, names in programs:
+            passes = tuple(table[gate][0][1] for gate, passer in GATES.items() if passer == stream and gate in used)
+            self.builder.stream(gpu, stream, stored, names.resolve(table), passes)
+
+    def _facts(self) -> dict[str, object]:
+        """What the summary says about a job."""
+        layout, shape = self.job.layout, self.job.shape
+        sizes = {"TP": layout.tp, "CP": layout.cp, "EP": layout.ep, "DP": layout.dp, "PP": layout.pp, "VPP": layout.vpp}
+        name = "-".join(f"{key}{n}" for key, n in sizes.items() if n > 1 or key in ("TP", "DP", "PP"))
+        own = []
+        for stage in range(layout.pp):
+            parts = [shape.layer_kind(i) for chunk in stage_layers(shape, layout, stage) for i in chunk]
+            counted = [parameters_of(shape, layout, part) for part in parts]
+            own.append(sum(p.dense_parameters + p.expert_parameters for p in counted))
+        return {
+            "parameters": shape.parameters(),
+            "layout": name,
+            "schedule": self.job.schedule if layout.vpp == 1 else f"interleaved {self.job.schedule}",
+            "microbatches": layout.n_microbatch,
+            "layer_parameters_per_gpu": own,
+        }

@@ -1,0 +1,102 @@
+"""Whether a job fits its GPUs' memory, and the microbatch and number of chunks that are left to the program to choose.
+
+A layout left open takes the value with the least predicted time among those that fit. The prediction is a closed form,
+for choosing only: microbatches and the pipeline's bubble times what the slowest stage takes, exchanges inside a server
+by their bytes, and messages between stages at the rate of a NIC, which every chunk waits for.
+"""
+
+from dataclasses import replace
+
+from models.compute.layout import Recompute
+from models.compute.lower import segments
+from models.compute.memory import MemoryBreakdown, memory_of
+from models.compute.stages import stage_layers
+from models.workload.compiler.job import Job
+
+MEMORY_SCHEDULE = {"zero-bubble-1p": "zb-h1", "zero-bubble-2p": "zb-h2", "gpipe": "gpipe", "1f1b": "1f1b"}
+MAX_MICROBATCH = 64
+
+
+def memory_of_stage(job: Job, stage: int) -> MemoryBreakdown:
+    """What a GPU of a stage needs at its fullest."""
+    return memory_of(job.shape, job.layout, stage, MEMORY_SCHEDULE[job.schedule])  # pyright: ignore[reportArgumentType]
+
+
+def fullest_stage(job: Job) -> tuple[int, MemoryBreakdown]:
+    """The stage that needs most memory, and how much."""
+    found = [(stage, memory_of_stage(job, stage)) for stage in range(job.layout.pp)]
+    return max(found, key=lambda item: item[1].total_bytes)
+
+
+def memory_bytes(job: Job) -> int:
+    """Memory of the job's smallest GPU."""
+    return job.memory_bytes or min(device.hbm_bytes for device in set(job.devices))
+
+
+def fits(job: Job) -> bool:
+    """Whether every stage fits."""
+    return fullest_stage(job)[1].total_bytes <= memory_bytes(job)
+
+
+def stage_ps(job: Job, stage: int) -> int:
+    """Time of one microbatch's forward and backward pass over all chunks of a stage, nothing overlapped."""
+    shape, layout = job.shape, job.layout
+    parts: list[str] = [shape.layer_kind(i) for chunk in stage_layers(shape, layout, stage) for i in chunk]
+    parts += ["embedding"] * (stage == 0) + ["head"] * (stage == layout.pp - 1)
+    total_ps, device = 0, job.devices[0]
+    for part in parts:
+        for which in ("forward", "backward"):
+            for segment in segments(shape, layout, device, part, which):
+                total_ps += segment.time_ps
+                if segment.kind != "compute" and not segment.overlapped:
+                    n = {"tp": layout.tp, "cp": layout.cp, "ep": layout.ep}[segment.group]
+                    passes = 2 if segment.kind == "all-reduce" else 1
+                    if n > 1:
+                        moved_bytes = passes * segment.size_bytes * (n - 1) // n
+                        total_ps += job.alpha_ps + moved_bytes * 8 * 1000 // (job.bandwidth_bps // 10**9)
+    return total_ps
+
+
+def estimate_ps(job: Job) -> int:
+    """Predicted time of an iteration, for choosing among layouts."""
+    layout = job.layout
+    slowest_ps = max(stage_ps(job, stage) for stage in {0, layout.pp // 2, layout.pp - 1})
+    slowest_ps += 2 * layout.vpp * _message_ps(job) if layout.pp > 1 else 0
+    return slowest_ps * layout.n_microbatch + slowest_ps * (layout.pp - 1) // layout.vpp
+
+
+def _message_ps(job: Job) -> int:
+    """Activations of a microbatch to the next stage: 10 us and their bytes, which each GPU has a share of."""
+    layout = job.layout
+    whole = layout.microbatch * job.shape.sequence * job.shape.hidden * layout.activation_bytes
+    return 10_000_000 + whole // (layout.tp * layout.cp) * 8 * 1000 // (job.nic_bps // 10**9)
+
+
+def choices(
+    job: Job, replica_batch: int, microbatch: int | None, vpp: int | None, recompute: Recompute | None = "none"
+) -> list[Job]:
+    """The job with every microbatch, a power of two that divides a replica's batch, number of chunks and recompute.
+
+    None: open.
+    """
+    sizes = [2**i for i in range(8) if 2**i <= MAX_MICROBATCH and replica_batch % 2**i == 0]
+    most = job.shape.layers // job.layout.pp
+    chunks = [v for v in range(1, most + 1) if most % v == 0] if job.layout.pp > 1 else [1]
+    found = [
+        replace(job, layout=replace(job.layout, microbatch=b, n_microbatch=replica_batch // b, vpp=v, recompute=again))
+        for b in (sizes if microbatch is None else [microbatch])
+        for v in (chunks if vpp is None else [vpp])
+        for again in (("none", "selective", "full") if recompute is None else (recompute,))
+    ]
+    return [one for one in found if one.layout.vpp == 1 or one.layout.n_microbatch % one.layout.pp == 0]
+
+
+def choose(
+    job: Job, replica_batch: int, microbatch: int | None, vpp: int | None, recompute: Recompute | None = "none"
+) -> Job:
+    """The fastest of the choices that fit; if none fits, the one that needs least memory."""
+    found = choices(job, replica_batch, microbatch, vpp, recompute)
+    fitting = [one for one in found if fits(one)]
+    if fitting:
+        return min(fitting, key=estimate_ps)
+    return min(found, key=lambda one: fullest_stage(one)[1].total_bytes)

@@ -1,0 +1,28 @@
+"""Operations for several streams of a GPU at once, so that a loop of one is a loop of all that take part in it."""
+
+from dataclasses import dataclass, field
+
+from models.workload.operations import Operation, Repeat
+
+STREAMS = ("main", "beside", "gather", "reduce")
+"""main: computes, and exchanges what it has to wait for. beside: exchanges that run beside the next computation.
+gather, reduce: parameters and gradients over data parallelism."""
+
+
+@dataclass
+class Emission:
+    """What each stream does next."""
+
+    ops: dict[str, list[Operation | Repeat]] = field(default_factory=lambda: {name: [] for name in STREAMS})
+
+    def add(self, stream: str, *operations: Operation | Repeat) -> None:
+        """Append operations to a stream."""
+        self.ops[stream].extend(operations)
+
+    def extend(self, other: "Emission", n: int = 1) -> None:
+        """Append what another one does, n times."""
+        for stream, operations in other.ops.items():
+            if operations and n == 1:
+                self.ops[stream].extend(operations)
+            elif operations and n > 1:
+                self.ops[stream].append(Repeat(n, tuple(operations)))

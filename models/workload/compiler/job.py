@@ -1,0 +1,43 @@
+"""A training job as its user describes it: model, layout, GPUs, schedule, and what overlaps with what."""
+
+from dataclasses import dataclass, field
+
+from models.compute.devices import Device
+from models.compute.layout import Layout
+from models.compute.model_shape import ModelShape
+from models.workload.compiler.schedule import Schedule
+
+
+@dataclass(frozen=True)
+class Job:
+    """One training job.
+
+    devices: the GPU type of every GPU, or one for all. slowness: how much longer a GPU computes, by GPU number, for
+    stragglers. overlap_gradients: the data-parallel exchange of gradients runs beside the backward pass, bucket by
+    bucket; else behind it. overlap_parameters: sharded parameters are gathered beside the forward pass.
+    bucket_parameters: layers are put together in a bucket until they have as many. iteration_overhead_ps: what an
+    iteration takes besides (data loading, logging, Python).
+    """
+
+    shape: ModelShape
+    layout: Layout
+    devices: tuple[Device, ...]
+    schedule: Schedule = "1f1b"
+    overlap_gradients: bool = True
+    overlap_parameters: bool = True
+    bucket_parameters: int = 40_000_000
+    slowness: dict[int, float] = field(default_factory=dict)
+    iteration_overhead_ps: int = 0
+    memory_bytes: int = 0  # of a GPU; 0: as its type says
+    alpha_ps: int = 10_000_000  # of a collective inside a server
+    bandwidth_bps: int = 230 * 8 * 10**9
+    nic_bps: int = 400 * 10**9  # between servers, for choosing among layouts
+
+    def device(self, gpu: int) -> Device:
+        """Type of a GPU."""
+        return self.devices[gpu if len(self.devices) > 1 else 0]
+
+    @property
+    def is_split(self) -> bool:
+        """Whether backward passes for inputs and for weights are apart."""
+        return self.schedule.startswith("zero-bubble")

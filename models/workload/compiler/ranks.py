@@ -1,0 +1,50 @@
+"""Where the ranks of a job are, and who communicates with whom.
+
+Ranks are numbered tensor first, then context, data and pipeline (Megatron-LM's tp-cp-dp-pp). Experts: a stage's ranks
+in their order, EP in a row share a layer's experts (Megatron-Core with an expert tensor parallelism of 1), and every
+EP-th holds the same ones. `gpu_of_rank` says which GPU a rank is on.
+"""
+
+from collections.abc import Sequence
+
+from models.compute.layout import Layout
+
+Groups = list[tuple[int, ...]]
+
+
+class Ranks:
+    """The GPUs of a layout's groups, stage by stage."""
+
+    def __init__(self, layout: Layout, gpu_of_rank: Sequence[int] | None = None) -> None:
+        self.layout = layout
+        self.gpu_of_rank = list(range(layout.n_gpu)) if gpu_of_rank is None else list(gpu_of_rank)
+        self.per_stage = layout.tp * layout.cp * layout.dp
+
+    def stage(self, stage: int) -> tuple[int, ...]:
+        """GPUs of a stage, by rank."""
+        return tuple(self.gpu_of_rank[stage * self.per_stage : (stage + 1) * self.per_stage])
+
+    def tensor(self, stage: int) -> Groups:
+        """GPUs that share each layer's matrices."""
+        gpus, tp = self.stage(stage), self.layout.tp
+        return [gpus[i : i + tp] for i in range(0, len(gpus), tp)]
+
+    def context(self, stage: int) -> Groups:
+        """GPUs that share sequences."""
+        gpus, tp, cp = self.stage(stage), self.layout.tp, self.layout.cp
+        return [gpus[i + t : i + tp * cp : tp] for i in range(0, len(gpus), tp * cp) for t in range(tp)]
+
+    def sharers(self, stage: int) -> Groups:
+        """GPUs that hold the same parameters besides experts: over data and context parallelism."""
+        gpus, tp = self.stage(stage), self.layout.tp
+        return [gpus[t::tp] for t in range(tp)]
+
+    def experts(self, stage: int) -> Groups:
+        """GPUs that share a layer's experts, and exchange tokens."""
+        gpus, ep = self.stage(stage), self.layout.ep
+        return [gpus[i : i + ep] for i in range(0, len(gpus), ep)]
+
+    def expert_sharers(self, stage: int) -> Groups:
+        """GPUs that hold the same experts."""
+        gpus, ep = self.stage(stage), self.layout.ep
+        return [gpus[i::ep] for i in range(ep)]

@@ -1,0 +1,289 @@
+"""The streams of a pipeline stage's GPUs: passes as the schedule orders them, their exchanges, and what runs beside.
+
+main computes; it waits for tensor-, context- and expert-parallel exchanges and for its neighbours in the pipeline.
+Activations and their gradients are posted and not waited for. What runs beside it is tied to it by gates: parameters of
+the next layer are gathered while one is computed, gradients of a bucket are reduced while the next is computed, and
+both have to be done before the optimizer's step.
+"""
+
+from collections.abc import Callable
+from itertools import groupby
+from typing import NamedTuple
+
+from models.compute.devices import Device
+from models.compute.lower import Segment, optimizer_ps, parameters_of, segments
+from models.compute.stages import stage_layers
+from models.workload.collectives import chunk_bytes
+from models.workload.compiler.emission import Emission
+from models.workload.compiler.groups import StageGroups
+from models.workload.compiler.job import Job
+from models.workload.compiler.loops import find_loops
+from models.workload.compiler.schedule import stage_passes
+from models.workload.operations import Operation
+from models.workload.program import OP_COMPUTE, OP_OPEN, OP_PASS, OP_RECEIVE, OP_SEND
+from models.workload.slots import SlotNames
+
+GATES = {
+    "parameters": "main",  # of the next layer or bucket are there
+    "credit": "gather",  # the main stream has got to a layer: the next may be gathered
+    "updated": "gather",  # the iteration begins: parameters are those of the last optimizer step
+    "gradients": "reduce",  # of a layer or bucket are there
+    "reduced": "main",  # all gradients are
+    "beside": "beside",  # an exchange beside the next computation may begin
+    "joined": "main",  # and is done
+}
+"""Gates of a GPU and the stream that passes each."""
+
+
+class Token(NamedTuple):
+    """A pass as far as its operations depend on it: which, chunk, and whether buckets are gathered or reduced in it."""
+
+    which: str
+    chunk: int
+    gathers: bool
+    reduces: bool
+
+
+class StageWriter:
+    """Writes the programs of one stage's GPUs of one type."""
+
+    def __init__(
+        self, job: Job, stage: int, device: Device, slowness: float, groups: StageGroups, embedding: StageGroups
+    ) -> None:
+        self.job, self.stage, self.device, self.slowness = job, stage, device, slowness
+        self.groups, self.embedding = groups, embedding
+        self.chunks = stage_layers(job.shape, job.layout, stage)
+        self.names: dict[str, SlotNames] = {}
+        layout = job.layout
+        self._is_fsdp = layout.zero == 3
+        has_copies = layout.n_sharer > 1 or (not job.shape.is_dense and layout.n_expert_sharer > 1)
+        self._gathers_beside = self._is_fsdp or (has_copies and layout.zero > 0 and job.overlap_parameters)
+        self._reduces_beside = self._is_fsdp or (has_copies and job.overlap_gradients)
+
+    def _slot(self, stream: str, key: str, n: int = 1) -> int:
+        return self.names.setdefault(stream, SlotNames())(key, n)
+
+    def _gate(self, emission: Emission, stream: str, kind: int, gate: str, task: str = "") -> None:
+        emission.add(stream, Operation(kind, self._slot(stream, gate), task=task))
+
+    def _exchange(self, emission: Emission, stream: str, group: str, kind: str, size_bytes: int, task: str) -> None:
+        names = self.names.setdefault(stream, SlotNames())
+        emission.add(stream, *self.groups.operations(names, stream, group, kind, size_bytes, task))
+
+    # One pass.
+
+    def _compute(self, time_ps: int, task: str) -> Operation:
+        return Operation(
+            OP_COMPUTE, time_ps=round(time_ps * self.slowness) if self.slowness != 1 else time_ps, task=task
+        )
+
+    def _part(self, part: str, which: str) -> Emission:
+        """One pass over one part: its segments in order."""
+        task = "forward" if which == "forward" else "backward"
+        emission, beside = Emission(), ""
+
+        def join() -> None:
+            if beside:
+                self._gate(emission, "main", OP_PASS, "joined", beside)
+
+        for segment in segments(self.job.shape, self.job.layout, self.device, part, which):
+            if segment.kind == "compute":
+                emission.add("main", self._compute(segment.time_ps, task))
+            join()
+            beside = ""
+            if segment.overlapped and self.groups.size(segment.group) > 1:
+                beside = segment.group
+                self._gate(emission, "main", OP_OPEN, "beside")
+                self._gate(emission, "beside", OP_PASS, "beside")
+                self._segment_exchange(emission, "beside", segment)
+                self._gate(emission, "beside", OP_OPEN, "joined")
+            elif segment.kind != "compute":
+                self._segment_exchange(emission, "main", segment)
+        join()
+        return emission
+
+    def _segment_exchange(self, emission: Emission, stream: str, segment: Segment) -> None:
+        self._exchange(emission, stream, segment.group, segment.kind, segment.size_bytes, segment.group)
+
+    def _parts(self, chunk: int) -> list[tuple[str, int]]:
+        """(part, how many layers in a row) of a chunk, in the order of the forward pass."""
+        shape, layers = self.job.shape, self.chunks[chunk]
+        parts: list[str] = [shape.layer_kind(i) for i in layers]
+        if self.stage == 0 and chunk == 0:
+            parts.insert(0, "embedding")
+        if self.stage == self.job.layout.pp - 1 and chunk == self.job.layout.vpp - 1:
+            parts.append("head")
+        return [(part, len(list(same))) for part, same in groupby(parts)]
+
+    def _buckets(self, part: str, n: int) -> list[tuple[int, int]]:
+        """(how many buckets, layers in each) of n layers in a row."""
+        own = parameters_of(self.job.shape, self.job.layout, part)
+        n_own = max(1, own.dense_parameters + own.expert_parameters)
+        each = 1 if self._is_fsdp else min(n, -(-self.job.bucket_parameters // n_own))
+        return [(n // each, each), *([(1, n % each)] if n % each else [])]
+
+    def _bucket_bytes(self, part: str, n_layer: int, value_bytes: int) -> list[tuple[str, int]]:
+        """(group, bytes over all of it) of a bucket's parameters, each with as many bytes."""
+        own = parameters_of(self.job.shape, self.job.layout, part)
+        sizes = (("dp", own.dense_parameters), ("edp", own.expert_parameters))
+        return [(group, n_layer * n * value_bytes) for group, n in sizes if n]
+
+    def _one_pass(self, token: Token) -> Emission:
+        """A pass over a chunk: receive, all parts, send."""
+        emission = Emission()
+        is_forward = token.which == "forward"
+        self._receive(emission, token)
+        parts = self._parts(token.chunk)
+        for part, n in parts if is_forward else reversed(parts):
+            for times, each in self._buckets(part, n):
+                bucket = Emission()
+                if token.gathers:
+                    self._gather(bucket, part, each)
+                bucket.extend(self._part(part, token.which), each)
+                if token.reduces:
+                    self._reduce(bucket, part, each)
+                emission.extend(bucket, times)
+        if token.which != "backward-weight":
+            self._send(emission, token)
+        return emission
+
+    def _gather(self, emission: Emission, part: str, n_layer: int) -> None:
+        self._gate(emission, "main", OP_PASS, "parameters", "dp")
+        self._gate(emission, "main", OP_OPEN, "credit")
+        for group, size_bytes in self._bucket_bytes(part, n_layer, self.job.layout.weight_bytes):
+            self._exchange(emission, "gather", group, "all-gather", size_bytes, "dp")
+        self._gate(emission, "gather", OP_OPEN, "parameters")
+        self._gate(emission, "gather", OP_PASS, "credit")
+
+    def _reduce(self, emission: Emission, part: str, n_layer: int) -> None:
+        self._gate(emission, "main", OP_OPEN, "gradients")
+        self._gate(emission, "reduce", OP_PASS, "gradients")
+        self._sum_gradients(emission, "reduce", part, n_layer)
+
+    def _sum_gradients(self, emission: Emission, stream: str, part: str, n_layer: int) -> None:
+        kind = "reduce-scatter" if self.job.layout.zero else "all-reduce"
+        for group, size_bytes in self._bucket_bytes(part, n_layer, self.job.layout.gradient_bytes):
+            self._exchange(emission, stream, group, kind, size_bytes, "dp")
+
+    # Neighbours in the pipeline.
+
+    def _boundary_bytes(self) -> int:
+        """What a GPU sends of a microbatch to the next stage: activations, split over cp and tp."""
+        layout, shape = self.job.layout, self.job.shape
+        whole = layout.microbatch * shape.sequence * shape.hidden * layout.activation_bytes
+        return chunk_bytes(whole, layout.cp * layout.tp)
+
+    def _receive(self, emission: Emission, token: Token) -> None:
+        pp, vpp = self.job.layout.pp, self.job.layout.vpp
+        first = self.stage == 0 and token.chunk == 0
+        last = self.stage == pp - 1 and token.chunk == vpp - 1
+        if token.which == "forward" and not first:
+            slot = self._slot("main", "from-previous")
+        elif token.which in ("backward", "backward-input") and not last:
+            slot = self._slot("main", "from-next")
+        else:
+            return
+        emission.add("main", Operation(OP_RECEIVE, slot, task="pp-wait", task_bytes=self._boundary_bytes()))
+
+    def _send(self, emission: Emission, token: Token) -> None:
+        pp, vpp = self.job.layout.pp, self.job.layout.vpp
+        if token.which == "forward":
+            is_end, key = self.stage == pp - 1 and token.chunk == vpp - 1, "to-next"
+        else:
+            is_end, key = self.stage == 0 and token.chunk == 0, "to-previous"
+        if not is_end:
+            slot = self._slot("main", key)
+            emission.add("main", Operation(OP_SEND, slot, size_bytes=self._boundary_bytes(), tag="pp"))
+
+    # A whole iteration.
+
+    def _tokens(self) -> list[Token]:
+        """The stage's passes, with the first forward pass over a chunk where parameters are gathered once, and the last
+        backward pass over it where gradients are reduced once."""
+        layout = self.job.layout
+        passes = stage_passes(
+            self.job.schedule, layout.pp, self.stage, layout.vpp, layout.n_microbatch, self._pass_times_ps()
+        )
+        last = {"backward-weight"} if self.job.is_split else {"backward"}
+        seen: set[int] = set()
+        left = {chunk: layout.n_microbatch for chunk in range(layout.vpp)}
+        tokens = []
+        for one in passes:
+            gathers = reduces = False
+            if self._gathers_beside:
+                gathers = self._is_fsdp or (one.which == "forward" and one.chunk not in seen)
+                seen.add(one.chunk)
+            if one.which in last:
+                left[one.chunk] -= 1
+                reduces = self._reduces_beside and (layout.zero >= 2 or left[one.chunk] == 0)
+            tokens.append(Token(one.which, one.chunk, gathers, reduces))
+        return tokens
+
+    def _pass_times_ps(self) -> tuple[int, int, int]:
+        """Computing times of a middle stage's passes, for zero-bubble schedules; the same for every stage."""
+        if not self.job.is_split:
+            return (1, 1, 1)
+        shape, layout = self.job.shape, self.job.layout
+        parts = [shape.layer_kind(i) for i in stage_layers(shape, layout, layout.pp // 2)[0]]
+
+        def time_ps(which: str) -> int:
+            device = self.job.devices[0]
+            return sum(s.time_ps for part in parts for s in segments(shape, layout, device, part, which))
+
+        return time_ps("forward"), time_ps("backward-input"), time_ps("backward-weight")
+
+    def write(self) -> Emission:
+        """All streams of one iteration."""
+        emission = Emission()
+        if self._gathers_beside:
+            self._gate(emission, "main", OP_OPEN, "updated")
+            self._gate(emission, "gather", OP_PASS, "updated")
+        elif self.job.layout.zero:
+            self._all_parts(emission, self._gather_in_line)
+        for times, tokens in find_loops(self._tokens()):
+            part = Emission()
+            for token in tokens:
+                part.extend(self._one_pass(token))
+            emission.extend(part, times)
+        if self._reduces_beside:
+            self._gate(emission, "reduce", OP_OPEN, "reduced")
+            self._gate(emission, "main", OP_PASS, "reduced", "dp")
+        else:
+            self._all_parts(emission, self._reduce_in_line)
+        self._tied_embeddings(emission)
+        self._optimizer(emission)
+        return emission
+
+    def _all_parts(self, emission: Emission, write: Callable[[Emission, str, int], None]) -> None:
+        for chunk in range(self.job.layout.vpp):
+            for part, n in self._parts(chunk):
+                write(emission, part, n)
+
+    def _gather_in_line(self, emission: Emission, part: str, n_layer: int) -> None:
+        for group, size_bytes in self._bucket_bytes(part, n_layer, self.job.layout.weight_bytes):
+            self._exchange(emission, "main", group, "all-gather", size_bytes, "dp")
+
+    def _reduce_in_line(self, emission: Emission, part: str, n_layer: int) -> None:
+        self._sum_gradients(emission, "main", part, n_layer)
+
+    def _tied_embeddings(self, emission: Emission) -> None:
+        """Where input and output embeddings are one matrix on two stages, their gradients are summed."""
+        shape, layout = self.job.shape, self.job.layout
+        if shape.tied_embeddings and layout.pp > 1 and self.stage in (0, layout.pp - 1):
+            size_bytes = chunk_bytes(shape.vocabulary * shape.hidden, layout.tp) * layout.gradient_bytes
+            names = self.names.setdefault("main", SlotNames())
+            emission.add("main", *self.embedding.operations(names, "main", "embedding", "all-reduce", size_bytes, "dp"))
+
+    def _optimizer(self, emission: Emission) -> None:
+        shape, layout = self.job.shape, self.job.layout
+        n_own = 0
+        for chunk in range(layout.vpp):
+            for part, n in self._parts(chunk):
+                own = parameters_of(shape, layout, part)
+                dense, expert = n * own.dense_parameters, n * own.expert_parameters
+                if layout.zero:
+                    dense, expert = chunk_bytes(dense, layout.n_sharer), chunk_bytes(expert, layout.n_expert_sharer)
+                n_own += dense + expert
+        emission.add("main", self._compute(optimizer_ps(shape, layout, self.device, n_own), "optimizer"))
+        if self.job.iteration_overhead_ps:
+            emission.add("main", self._compute(self.job.iteration_overhead_ps, "optimizer"))

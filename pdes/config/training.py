@@ -1,0 +1,188 @@
+"""kind = "training": a model, its layout over GPUs, and what these can do. Keys only: `models.compute` knows the rest.
+
+Two ways to say how long a GPU computes. With [workload.compute] gpu, kernel by kernel for that type, with everything
+here. Without, by its peak and an efficiency alone, for GPTs with tensor, data, pipeline and expert parallelism.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field
+
+from pdes.config.fields import (
+    Count,
+    Duration,
+    FieldError,
+    Flops,
+    PositiveDuration,
+    Rate,
+    Size,
+    Table,
+    quantity,
+)
+from pdes.units import shown
+
+Gpu = Literal["a100-40g", "a100-80g", "h100", "h100-500w", "h200", "h800", "h20", "b200", "mi300x"]
+SIMPLE_PRESETS = (
+    "gpt-7b", "gpt-13b", "gpt-22b", "gpt-175b", "moe-8x7b", "moe-8x13b", "moe-8x22b", "moe-32x22b",
+)  # fmt: skip
+Preset = Literal[
+    "gpt-7b", "gpt-13b", "gpt-22b", "gpt-175b", "moe-8x7b", "moe-8x13b", "moe-8x22b", "moe-32x22b",
+    "gpt3-175b", "llama2-7b", "llama2-13b", "llama2-70b", "llama3-8b", "llama3-70b", "llama3-405b", "mixtral-8x7b",
+    "mixtral-8x22b", "deepseek-v2", "deepseek-v3", "qwen2.5-7b", "qwen2.5-14b", "qwen2.5-32b", "qwen2.5-72b",
+    "qwen3-8b", "qwen3-14b", "qwen3-32b", "qwen3-30b-a3b", "qwen3-235b-a22b", "nemotron4-15b",
+]  # fmt: skip
+Schedule = Literal["1f1b", "gpipe", "zero-bubble-1p", "zero-bubble-2p"]
+
+
+def _count_or_auto(value: object) -> object:
+    if value == "auto" or (type(value) is int and value >= 1):
+        return value
+    raise FieldError(f"found {shown(value)}", 'Accepted: "auto" or a whole number from 1')
+
+
+CountOrAuto = Annotated[Literal["auto"] | int, BeforeValidator(_count_or_auto)]
+
+
+class ModelConfig(Table):
+    """[workload.model]: a transformer by its sizes. heads None: not given. experts 1: dense; else top_k per token.
+
+    The rest needs [workload.compute] gpu. None: ffn 4 x hidden, kv_heads as heads, head_dim hidden / heads.
+    """
+
+    layers: Count
+    hidden: Count
+    heads: Count | None = None
+    vocabulary: Count = 51200
+    sequence: Count = 2048
+    experts: Count = 1
+    top_k: Count = 2
+    ffn: Count | None = None
+    kv_heads: Count | None = None
+    head_dim: Count | None = None
+    gated: bool = False
+    norm: Literal["layer", "rms"] = "layer"
+    tied_embeddings: bool = True
+    learned_positions: bool = True
+    biases: Literal["all", "qkv", "none"] = "all"
+    dropout: bool = True
+    expert_ffn: Count | None = None
+    shared_experts: Annotated[int, Field(ge=0)] = 0
+    dense_layers: Annotated[int, Field(ge=0)] = 0
+
+
+class ParallelConfig(Table):
+    """[workload.parallel]: sizes of tensor, data, pipeline, context and expert parallelism; ep is over tp * cp * dp.
+
+    vpp: chunks of layers per stage, interleaved.
+    """
+
+    tp: Count
+    dp: Count
+    pp: Count
+    ep: Count = 1
+    cp: Count = 1
+    vpp: CountOrAuto = 1
+
+    @property
+    def n_gpu(self) -> int:
+        return self.tp * self.dp * self.pp * self.cp
+
+
+class ComputeConfig(Table):
+    """[workload.compute]: how long computing takes. Without a gpu: operations / (peak_flops * efficiency).
+
+    jitter_frac: each computation is up to this share longer or shorter, at random. iteration_overhead: of each
+    iteration, for what is not modelled.
+    """
+
+    gpu: Gpu | None = None
+    peak_flops: Flops = quantity("312Tflops", "peak_flops")
+    efficiency: float = Field(default=0.5, gt=0, le=1)
+    jitter_frac: float = Field(default=0.0, ge=0, lt=1, alias="jitter")
+    iteration_overhead_ps: Duration = quantity("0s", "iteration_overhead")
+
+
+class GpusConfig(Table):
+    """One [[workload.gpus]]: servers, by number, whose GPUs are of another type, or slower by a factor."""
+
+    servers: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
+    gpu: Gpu | None = None
+    slowness: float = Field(default=1.0, ge=1, le=1000)
+
+
+class TpModelConfig(Table):
+    """[workload.tp_model]: what is timed inside a server, alpha per collective plus bytes over bandwidth."""
+
+    alpha_ps: PositiveDuration = quantity("10us", "alpha")
+    bandwidth_bps: Rate = quantity("230GBps", "bandwidth")
+
+
+class MemoryConfig(Table):
+    """[workload.memory]: whether a layout that does not fit the GPUs' memory is refused."""
+
+    check: Literal["refuse", "warn", "off"] = "refuse"
+    size_bytes: Size | None = Field(default=None, alias="size")
+
+
+class TrainingTable(Table):
+    """The keys of kind = "training"; exactly one of preset and model is given, of microbatches and global_batch at most
+    one. None for layers, sequence: as the preset has them.
+    """
+
+    kind: Literal["training"]
+    preset: Preset | None = None
+    model: ModelConfig | None = None
+    layers: Count | None = None
+    sequence: Count | None = None
+    parallel: ParallelConfig
+    microbatch: CountOrAuto = 1
+    microbatches: Count | None = None
+    global_batch: Count | None = None
+    tp: Literal["alpha-beta", "packets"] = "alpha-beta"
+    schedule: Schedule = "1f1b"
+    sequence_parallel: bool = False
+    recompute: Literal["none", "selective", "full", "auto"] = "none"
+    precision: Literal["bf16", "fp16", "fp8", "fp32"] = "bf16"
+    gradients: Literal["", "bf16", "fp16", "fp32"] = ""
+    zero: Annotated[int, Field(ge=0, le=3)] = 0
+    overlap_gradients: bool = True
+    overlap_parameters: bool = True
+    overlap_tensor: bool = False
+    overlap_tensor_gradients: bool = True
+    balanced_context: bool = True
+    flash_attention: bool = True
+    causal: Literal["full", "half"] = "half"
+    compute: ComputeConfig = ComputeConfig()
+    gpus: list[GpusConfig] = []
+    tp_model: TpModelConfig = TpModelConfig()
+    memory: MemoryConfig = MemoryConfig()
+
+    @property
+    def n_microbatch(self) -> int:
+        """Microbatches per replica and iteration: as given, else as many as pipeline stages."""
+        if self.global_batch is not None and isinstance(self.microbatch, int):
+            return max(1, self.global_batch // (self.parallel.dp * self.microbatch))
+        return self.parallel.pp if self.microbatches is None else self.microbatches
+
+
+SIMPLE_KEYS = frozenset(
+    (
+        "kind",
+        "preset",
+        "model",
+        "parallel",
+        "microbatch",
+        "microbatches",
+        "tp",
+        "compute",
+        "tp_model",
+        "start_jitter_ps",
+    )
+)
+"""Keys of [workload] that need no [workload.compute] gpu."""
+SIMPLE_TABLE_KEYS = {
+    "model": {"layers", "hidden", "heads", "vocabulary", "sequence", "experts", "top_k"},
+    "parallel": {"tp", "dp", "pp", "ep"},
+    "compute": {"peak_flops", "efficiency"},
+}
+NOT_WITH_GPU = {"": {"tp"}, "compute": {"peak_flops", "efficiency"}}

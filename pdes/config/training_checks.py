@@ -1,0 +1,94 @@
+"""What the keys of kind = "training" must satisfy together."""
+
+from collections.abc import Iterator
+
+from pdes.config.fields import Fault
+from pdes.config.training import NOT_WITH_GPU, SIMPLE_KEYS, SIMPLE_PRESETS, SIMPLE_TABLE_KEYS
+from pdes.config.workload import TrainingConfig
+from pdes.units import shown
+
+
+def training_faults(workload: TrainingConfig, n_host: int | None) -> Iterator[Fault]:
+    """Faults of a [workload] of kind "training"."""
+    parallel, model = workload.parallel, workload.model
+    if (workload.preset is None) == (model is None):
+        found = "is missing, and so is [workload.model]" if model is None else "is there, and so is [workload.model]"
+        yield Fault(("workload", "preset"), found, "Accepted: one of the two")
+    if n_host is not None and n_host != parallel.n_gpu:
+        cp = ("cp * ", f"{parallel.cp} * ") if parallel.cp > 1 else ("", "")
+        sizes = f"tp * {cp[0]}dp * pp = {parallel.tp} * {cp[1]}{parallel.dp} * {parallel.pp} = {parallel.n_gpu}"
+        found = f"{sizes}, but [topology] has {n_host} GPUs"
+        yield Fault(("workload", "parallel"), found, f"Accepted: sizes whose product is {n_host}")
+    if workload.compute.gpu is not None:
+        yield from _by_kernel_faults(workload)
+        return
+    yield from _simple_faults(workload)
+    if model is not None and model.layers % parallel.pp:
+        accepted = f"Accepted: a multiple of pp = {parallel.pp}"
+        yield Fault(("workload", "model", "layers"), f"found {model.layers}", accepted)
+    for key in ("hidden", "heads"):
+        size = None if model is None else getattr(model, key)
+        if size is not None and size % parallel.tp:
+            accepted = f"Accepted: a multiple of tp = {parallel.tp}"
+            yield Fault(("workload", "model", key), f"found {size}", accepted)
+    yield from _expert_faults(workload)
+
+
+def _expert_faults(workload: TrainingConfig) -> Iterator[Fault]:
+    parallel, model = workload.parallel, workload.model
+    if (parallel.tp * parallel.dp) % parallel.ep:
+        accepted = f"Accepted: a divisor of tp * dp = {parallel.tp} * {parallel.dp}, the GPUs of a pipeline stage"
+        yield Fault(("workload", "parallel", "ep"), f"found {parallel.ep}", accepted)
+    if model is not None and model.experts % parallel.ep:
+        accepted = "Accepted: 1 for a dense model" if model.experts == 1 else f"Accepted: a divisor of {model.experts}"
+        found = f"found {parallel.ep}, and [workload.model] experts is {model.experts}"
+        yield Fault(("workload", "parallel", "ep"), found, accepted)
+    if model is not None and 1 < model.experts < model.top_k:
+        accepted = f"Accepted: 1 to {model.experts}, the experts"
+        yield Fault(("workload", "model", "top_k"), f"found {model.top_k}", accepted)
+
+
+def _simple_faults(workload: TrainingConfig) -> Iterator[Fault]:
+    """Without a GPU type: keys that only make sense with one."""
+    accepted = "Accepted: with [workload.compute] gpu"
+    for name, field in type(workload).model_fields.items():
+        if name in workload.model_fields_set and name not in SIMPLE_KEYS:
+            yield Fault(("workload", field.alias or name), "is there, but [workload.compute] gpu is not", accepted)
+    for table, keys in SIMPLE_TABLE_KEYS.items():
+        found = getattr(workload, table)
+        if found is None:
+            continue
+        for name in sorted(found.model_fields_set - keys):
+            key = type(found).model_fields[name].alias or name
+            yield Fault(("workload", table, key), "is there, but [workload.compute] gpu is not", accepted)
+    if workload.preset is not None and workload.preset not in SIMPLE_PRESETS:
+        names = ", ".join(map(shown, SIMPLE_PRESETS))
+        found = f"found {shown(workload.preset)}, and [workload.compute] gpu is missing"
+        yield Fault(("workload", "preset"), found, f"Accepted: with gpu, or one of {names}")
+    if workload.microbatch == "auto":
+        found = 'found "auto", and [workload.compute] gpu is missing'
+        yield Fault(("workload", "microbatch"), found, "Accepted: a number, or with gpu")
+
+
+def _by_kernel_faults(workload: TrainingConfig) -> Iterator[Fault]:
+    """With a GPU type: keys that say the same otherwise, and sizes that do not go together."""
+    for table, keys in NOT_WITH_GPU.items():
+        found = getattr(workload, table) if table else workload
+        for name in sorted(found.model_fields_set & keys):
+            path = ("workload", table, name) if table else ("workload", name)
+            yield Fault(path, "is there, and so is [workload.compute] gpu", "Accepted: without a gpu")
+    if workload.microbatches is not None and workload.global_batch is not None:
+        yield Fault(("workload", "global_batch"), "is there, and so is microbatches", "Accepted: one of the two")
+    batch, dp, microbatch = workload.global_batch, workload.parallel.dp, workload.microbatch
+    if batch is not None and batch % (dp * (microbatch if isinstance(microbatch, int) else 1)):
+        accepted = f"Accepted: a multiple of dp * microbatch = {dp} * {microbatch}"
+        yield Fault(("workload", "global_batch"), f"found {batch}", accepted)
+    if microbatch == "auto" and batch is None:
+        yield Fault(("workload", "microbatch"), 'found "auto" without global_batch', "Accepted: with global_batch")
+    if workload.preset is None:
+        for key in ("layers", "sequence"):
+            if getattr(workload, key) is not None:
+                yield Fault(("workload", key), "is there, but preset is not", "Accepted: in [workload.model]")
+    model = workload.model
+    if model is not None and model.heads is None:
+        yield Fault(("workload", "model", "heads"), "is missing", "Accepted: a whole number from 1")

@@ -1,0 +1,136 @@
+"""Training jobs of a config: what [workload] says, as the models' own job."""
+
+import logging
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from models.compute.devices import DEVICES, Device
+from models.compute.layout import Layout
+from models.compute.model_shape import ModelShape
+from models.compute.presets import PRESETS as SHAPES
+from models.topology.graph import Topology
+from models.workload.compiler.build import check_job, plan_job
+from models.workload.compiler.choose import choose, fullest_stage, memory_bytes
+from models.workload.compiler.job import Job
+from models.workload.plan import WorkloadPlan
+from models.workload.training import PRESETS, GptModel, TrainingJob, plan_training
+from pdes.config import Config
+from pdes.errors import ConfigError
+from pdes.units import format_size
+
+FACTOR_1024 = 1024
+PPM = 1_000_000
+
+
+def build_training(config: Config, topology: Topology) -> WorkloadPlan:
+    """The plan of a [workload] of kind "training"."""
+    w: Any = config.workload
+    server, n_iteration = topology.server[topology.host], config.simulation.iterations
+    if w.compute.gpu is None:
+        return plan_training(training_job(w), topology.n_host, server, n_iteration)
+    job = compiled_job(w, server, int(topology.nic_rate_bps.min()))
+    check_job(job, topology.n_host)
+    _check_memory(w, job)
+    plan = plan_job(job, topology.n_host, server, n_iteration)
+    loss_frac = max(device.fit.overlap_loss_frac for device in set(job.devices))
+    slowed = round(FACTOR_1024 / max(1 - loss_frac, 0.01))
+    return replace(plan, slowed_1024=slowed, jitter_ppm=round(w.compute.jitter_frac * PPM))
+
+
+def _check_memory(w: Any, job: Job) -> None:
+    stage, found = fullest_stage(job)
+    limit_bytes = memory_bytes(job)
+    if w.memory.check == "off" or found.total_bytes <= limit_bytes:
+        return
+    text = (
+        f"GPUs of pipeline stage {stage} need {format_size(found.total_bytes)} of {format_size(limit_bytes)}:\n"
+        f"{found.table(limit_bytes)}"
+    )
+    if w.memory.check == "refuse":
+        accepted = 'another layout, recompute, zero; or [workload.memory] check = "warn"'
+        raise ConfigError("[workload.parallel]", text, accepted)
+    logging.getLogger(__name__).warning(text)
+
+
+def model_shape(w: Any) -> ModelShape:
+    """The model of a [workload] with a GPU type."""
+    if w.preset is not None:
+        sizes = {key: getattr(w, key) for key in ("layers", "sequence") if getattr(w, key) is not None}
+        return replace(SHAPES[w.preset], **sizes)
+    m = w.model
+    return ModelShape(
+        layers=m.layers, hidden=m.hidden, heads=m.heads, ffn=m.ffn or 0, kv_heads=m.kv_heads or 0,
+        head_dim=m.head_dim or 0, vocabulary=m.vocabulary, sequence=m.sequence, gated=m.gated, norm=m.norm,
+        tied_embeddings=m.tied_embeddings, learned_positions=m.learned_positions, biases=m.biases, dropout=m.dropout,
+        n_expert=m.experts, top_k=m.top_k, expert_ffn=m.expert_ffn or 0, shared_experts=m.shared_experts,
+        n_dense_layers=m.dense_layers,
+    )  # fmt: skip
+
+
+def compiled_job(w: Any, server_of_gpu: np.ndarray, nic_bps: int) -> Job:
+    """The job of a [workload] with a GPU type; what is "auto" is chosen."""
+    p = w.parallel
+    recompute = None if w.recompute == "auto" else w.recompute
+    microbatch = w.microbatch if isinstance(w.microbatch, int) else None
+    vpp = p.vpp if isinstance(p.vpp, int) else None
+    layout = Layout(
+        tp=p.tp, dp=p.dp, pp=p.pp, cp=p.cp, ep=p.ep, vpp=vpp or 1, microbatch=microbatch or 1,
+        n_microbatch=w.n_microbatch, sequence_parallel=w.sequence_parallel, recompute=recompute or "none",
+        precision=w.precision, gradient_dtype=w.gradients, zero=w.zero, flash_attention=w.flash_attention,
+        causal_half=w.causal == "half", tp_overlap=w.overlap_tensor,
+        tp_gradient_overlap=w.overlap_tensor_gradients, cp_balanced=w.balanced_context,
+    )  # fmt: skip
+    devices, slowness = _devices(w, server_of_gpu)
+    job = Job(
+        model_shape(w), layout, devices, w.schedule, w.overlap_gradients, w.overlap_parameters, slowness=slowness,
+        iteration_overhead_ps=w.compute.iteration_overhead_ps, memory_bytes=w.memory.size_bytes or 0,
+        alpha_ps=w.tp_model.alpha_ps, bandwidth_bps=w.tp_model.bandwidth_bps, nic_bps=nic_bps,
+    )  # fmt: skip
+    if None not in (microbatch, vpp, recompute):
+        return job
+    replica_batch = w.global_batch // p.dp if w.global_batch is not None else w.n_microbatch * (microbatch or 1)
+    return choose(job, replica_batch, microbatch, vpp, recompute)
+
+
+def _devices(w: Any, server_of_gpu: np.ndarray) -> tuple[tuple[Device, ...], dict[int, float]]:
+    """The type of every GPU, or one for all, and who is slower."""
+    usual = DEVICES[w.compute.gpu]
+    if not w.gpus:
+        return (usual,), {}
+    devices, slowness = [usual] * len(server_of_gpu), {}
+    for i, group in enumerate(w.gpus):
+        unknown = sorted(set(group.servers) - set(server_of_gpu.tolist()))
+        if unknown:
+            where, found = f"[[workload.gpus]] {i}: servers", f"found {unknown[0]}"
+            raise ConfigError(where, found, f"servers 0 to {server_of_gpu.max()}")
+        for gpu in np.flatnonzero(np.isin(server_of_gpu, group.servers)).tolist():
+            devices[gpu] = DEVICES[group.gpu] if group.gpu else devices[gpu]
+            if group.slowness > 1:
+                slowness[gpu] = group.slowness
+    return tuple(devices), slowness
+
+
+def training_job(w: Any) -> TrainingJob:
+    """The job of a [workload] without a GPU type."""
+    model = (
+        PRESETS[w.preset]
+        if w.preset
+        else GptModel(
+            w.model.layers, w.model.hidden, w.model.vocabulary, w.model.sequence, w.model.experts, w.model.top_k
+        )
+    )
+    return TrainingJob(
+        model=model,
+        tp=w.parallel.tp,
+        dp=w.parallel.dp,
+        pp=w.parallel.pp,
+        ep=w.parallel.ep,
+        microbatch=w.microbatch,
+        n_microbatch=w.n_microbatch,
+        tp_packets=w.tp == "packets",
+        flops_per_s=round(w.compute.peak_flops * w.compute.efficiency),
+        tp_alpha_ps=w.tp_model.alpha_ps,
+        tp_bandwidth_bps=w.tp_model.bandwidth_bps,
+    )
