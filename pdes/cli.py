@@ -24,7 +24,9 @@ commands:
   pdes-sim config.toml                            simulate; under mpirun -n N on N ranks, with the same results
   pdes-sim plan config.toml                       print what a run would be, and run nothing
   pdes-sim report DIR                             print the summary of a result folder again
-  pdes-sim convert ns3 FOLDER -o case.toml        make a config of an ns-3 (HPCC) case
+  pdes-sim convert ns3 FOLDER -o case.toml        make a config of an ns-3 (HPCC) case, or of
+                                                  astra-sim, simai or htsim inputs
+  pdes-sim export chakra config.toml -o PREFIX    write a workload as Chakra traces or GOAL; flows as ns-3's fct.txt
 
 Exit status: 0 done, 2 bad input, 1 anything else."""
 
@@ -48,7 +50,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _parse(argv: list[str], is_silent: bool) -> argparse.Namespace:
-    makers = {"plan": _plan_parser, "report": _report_parser, "convert": _convert_parser}
+    makers = {"plan": _plan_parser, "report": _report_parser, "convert": _convert_parser, "export": _export_parser}
     is_command = bool(argv) and argv[0] in makers
     parser = makers[argv[0]]() if is_command else _run_parser()
     with open(os.devnull, "w") as nowhere, contextlib.ExitStack() as stack:
@@ -99,14 +101,18 @@ def _report_parser() -> argparse.ArgumentParser:
 
 
 def _convert_parser() -> argparse.ArgumentParser:
+    from pdes.convert.parser import add_convert
+
     parser = _new_parser("pdes-sim convert", "Make a config of another simulator's input.", _convert)
-    parser.add_argument("format", choices=["ns3"], help="ns3: a folder with topology.txt, flow.txt, config.txt")
-    parser.add_argument("input", metavar="FOLDER", help="the other simulator's input")
-    parser.add_argument("-o", "--output", metavar="FILE", required=True, help="the config to write, such as case.toml")
-    text = "by which rules the config is to run; default: ns-3's own"
-    parser.add_argument("--compatibility", choices=["ns3-hpcc", "none"], default="ns3-hpcc", help=text)
-    text = 'by our own rules: the same as "--compatibility none"'
-    parser.add_argument("--native", action="store_const", dest="compatibility", const="none", help=text)
+    add_convert(parser)
+    return parser
+
+
+def _export_parser() -> argparse.ArgumentParser:
+    from pdes.convert.parser import add_export
+
+    parser = _new_parser("pdes-sim export", "Write a workload, or flows, in another tool's format.", _export)
+    add_export(parser)
     return parser
 
 
@@ -215,10 +221,18 @@ def _report(arguments: argparse.Namespace) -> int:
 
 
 def _convert(arguments: argparse.Namespace) -> int:
-    from pdes.convert.ns3 import convert
+    from pdes.convert.parser import run_convert
 
-    for warning in convert(arguments.input, arguments.output, is_native=arguments.compatibility == "none"):
+    for warning in run_convert(arguments):
         print(f"pdes-sim: warning: {warning}", file=sys.stderr)
+    return 0
+
+
+def _export(arguments: argparse.Namespace) -> int:
+    from pdes.scenario.export import run_export
+
+    for path in run_export(arguments):
+        print(path)
     return 0
 
 

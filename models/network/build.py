@@ -38,6 +38,7 @@ from models.network.switch_state import FIRST_ROUTE, Buffers, Routing
 from models.network.wire_time import transmission_ps
 from models.topology.graph import Topology
 from models.topology.routing import Paths
+from models.workload.graph import make_graph
 from models.workload.plan import SLOT_PAIR, WorkloadPlan
 from models.workload.program import (
     FLOWS_PER_ITERATION,
@@ -51,6 +52,7 @@ from models.workload.program import (
     N_TOTAL,
     SLOWED_1024,
     TASKS_PER_ITERATION,
+    WAITING_GRAPH,
     Work,
 )
 from pdes.engine.bits import n_word
@@ -294,6 +296,9 @@ def make_work(topology: Topology, pairs: QueuePairs, plan: WorkloadPlan, fabric:
     streams["node"] = topology.host[streams["gpu"]]
     streams["phase"] = 0
     streams["waiting_for"] = -1
+    if plan.graph is not None:
+        runs = plan.graph.agenda_stream
+        streams["waiting_for"][runs], streams["step"][runs] = WAITING_GRAPH, np.arange(len(runs))
     slots = plan.slots.copy()
     is_pair = plan.slot_kind == SLOT_PAIR
     slots[is_pair] = pairs.row_of_pair[slots[is_pair]]
@@ -324,6 +329,7 @@ def make_work(topology: Topology, pairs: QueuePairs, plan: WorkloadPlan, fabric:
         iteration_tasks=np.zeros(n_iteration, np.int64),
         spent=np.zeros((max(1, plan.n_main), N_PARTS), np.int64),
         totals=totals,
+        graph=make_graph(plan.graph, pairs.row_of_pair),
     )
 
 

@@ -10,9 +10,10 @@ import numpy as np
 from models.network.interrupts import interrupt
 from models.network.nic import set_ready
 from models.network.sender import find_sending_message, finish_message
-from models.network.state import FLAG_ACK, N_ARRIVAL_ROW, Fabric, Nic, Rows
+from models.network.state import FLAG_ACK, N_ARRIVAL_ROW, N_FLOW_ROW, Fabric, Nic, Rows
 from models.network.timers import set_timers
-from models.workload.program import Work
+from models.workload.graph_stream import end_sends, take_message
+from models.workload.program import WAITING_GRAPH, Work
 from pdes.engine.jit import step_kernel
 
 
@@ -34,6 +35,8 @@ def receive_ghost(fabric: Fabric, nic: Nic, work: Work, rows: Rows, packet, now_
         stream = np.int64(record.waiting_stream)
         if stream >= 0 and work.streams[np.uint64(stream)].waiting_for == record.first_part:
             return np.int64(-1), stream
+        if stream >= 0 and work.streams[np.uint64(stream)].waiting_for == WAITING_GRAPH:
+            take_message(fabric, nic, work, stream, pair, now_ps)
         return np.int64(-1), np.int64(-1)
     record.sent_bytes += max(0, item.sequence - record.next_byte)
     record.acked_byte = max(record.acked_byte, item.sequence)
@@ -41,8 +44,11 @@ def receive_ghost(fabric: Fabric, nic: Nic, work: Work, rows: Rows, packet, now_
     record.high_byte = max(record.high_byte, item.sequence)
     nic.acked_ps[np.uint64(pair)] = now_ps
     record.n_marked = np.int64(item.size_bytes)
+    n_row = counters[N_FLOW_ROW]
     while record.first_message >= 0 and nic.messages[np.uint64(record.first_message)].end_byte <= item.sequence:
         finish_message(record, nic.messages, nic.ended, rows.flow, counters, pair, now_ps)
+    if counters[N_FLOW_ROW] > n_row and work.graph.sent.shape[0] > 0:
+        end_sends(fabric, work, pair, counters[N_FLOW_ROW] - n_row, now_ps)
     find_sending_message(record, nic.messages)
     set_ready(nic.nic_ports, nic.queue_pairs, nic.ready, pair)
     port = np.int64(record.port)

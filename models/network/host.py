@@ -53,7 +53,8 @@ from models.network.state import (
 )
 from models.network.switch_state import Buffers
 from models.network.timers import first_timer_leaf, first_timer_ps, set_timers
-from models.workload.program import Work
+from models.workload.graph_stream import end_sends, take_message
+from models.workload.program import WAITING_GRAPH, Work
 from models.workload.stream import run_stream
 from pdes.engine.jit import inlined, step_kernel
 from pdes.engine.time_index import NEVER, set_time
@@ -163,9 +164,12 @@ def _receive(fabric, buffers, nic, work, rows, ports, packets, queue_pairs, coun
         if constants[RTT_FLOW] >= 0:
             sender = queue_pairs[np.uint64(pair)]
             note_rtt(item, fabric.extra, sender, nic.messages, rows.rtt, counters, constants, packet, now_ps)
+        n_row = counters[N_FLOW_ROW]
         if receive_ack(packets, fabric.extra, nic, queue_pairs, node, rows.flow, counters, constants, packet, now_ps):
             port = np.int64(queue_pairs[np.uint64(pair)].port)
             set_ready(nic.nic_ports, queue_pairs, nic.ready, pair)
+        if counters[N_FLOW_ROW] > n_row and work.graph.sent.shape[0] > 0:
+            end_sends(fabric, work, pair, counters[N_FLOW_ROW] - n_row, now_ps)
         free_packet(packets, counters, packet)
     else:
         pair = np.int64(item.queue_pair)
@@ -176,8 +180,12 @@ def _receive(fabric, buffers, nic, work, rows, ports, packets, queue_pairs, coun
         if result & ENDS_MESSAGE:
             nic.delivered_ps[np.uint64(pair)] = now_ps
             stream = np.int64(record.waiting_stream)
-            if stream >= 0 and work.streams[np.uint64(stream)].waiting_for == record.first_part:
-                resumed = stream
+            if stream >= 0:
+                waiting_for = work.streams[np.uint64(stream)].waiting_for
+                if waiting_for == record.first_part:
+                    resumed = stream
+                elif waiting_for == WAITING_GRAPH:
+                    take_message(fabric, nic, work, stream, pair, now_ps)
         if result & ANSWERS:
             port = np.int64(fabric.path_port[np.uint64(record.ack_path)])
             nic_port = ports[np.uint64(port)]

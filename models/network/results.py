@@ -1,4 +1,4 @@
-"""From the kernels' rows and counters to the columns of the result tables, and what is unfinished at the end."""
+"""From the kernels' rows and counters to the columns of the result tables, and flows that are unfinished at the end."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from models.topology.closed_form import ideal_fct_ps
 from models.topology.graph import Topology
 from models.topology.routing import Paths
 from models.workload.plan import WorkloadPlan
-from models.workload.program import PARTS, WAITING_DONE, WAITING_GATE, WAITING_GROUP, WAITING_TIME
+from models.workload.program import PARTS
 from pdes.engine.jit import kernel
 
 FLOW_SPOOL_COLUMNS = (
@@ -114,25 +114,3 @@ def port_columns(
         "drops_loss": drops[:, 1].copy(),
         "drops_link": drops[:, 2].copy(),
     }
-
-
-def explain_blocked(
-    state: NetworkState, topology: Topology, plan: WorkloadPlan, rank: int, rank_of_node: np.ndarray
-) -> list[str]:
-    """Who waits for whom at the end of a run: one line per stream of this rank that is not done."""
-    lines = []
-    streams = state.work.streams
-    for i in np.flatnonzero((streams["waiting_for"] != WAITING_DONE) & (rank_of_node[streams["node"]] == rank)):
-        stream = streams[i]
-        name = topology.node_name[int(stream.node)]
-        what = {
-            WAITING_TIME: "for a time that did not come",
-            WAITING_GROUP: "for the other members of its group",
-            WAITING_GATE: "for another stream of this GPU",
-        }.get(int(stream.waiting_for))
-        if what is None:
-            sender = state.nic.queue_pairs["port"][int(stream.waiting_for)]
-            what = f"for a message from {topology.node_name[int(topology.port_src[sender])]}"
-        step = int(stream.operation) - int(stream.first_operation)
-        lines.append(f"{name} stream {plan.stream_names[int(stream.name)]!r} waits {what} (operation {step})")
-    return lines

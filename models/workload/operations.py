@@ -8,7 +8,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from models.workload.program import OP_COMPUTE, OP_EXCHANGE, OP_GROUP, OP_RECEIVE, OP_RING, OP_SEND
+from models.workload.program import (
+    OP_COMPUTE,
+    OP_END_NODE,
+    OP_EXCHANGE,
+    OP_GRAPH,
+    OP_GROUP,
+    OP_RECEIVE,
+    OP_RING,
+    OP_SEND,
+)
 
 
 @dataclass(frozen=True)
@@ -27,11 +36,11 @@ class Operation:
 
     def n_flow(self) -> int:
         """Messages that it sends."""
-        return self.n_step if self.kind in (OP_RING, OP_EXCHANGE) else int(self.kind == OP_SEND)
+        return self.n_step if self.kind in (OP_RING, OP_EXCHANGE, OP_GRAPH) else int(self.kind == OP_SEND)
 
     def takes_time(self) -> bool:
         """Whether nothing behind it can happen at the instant at which it begins."""
-        return self.kind in (OP_COMPUTE, OP_GROUP) and self.time_ps > 0
+        return self.kind == OP_END_NODE or (self.kind in (OP_COMPUTE, OP_GROUP) and self.time_ps > 0)
 
     def holds(self) -> bool:
         """Whether it waits for what other members do in it."""
@@ -133,4 +142,7 @@ def burst_of(program: Program, n_iteration: int = 1) -> int:
 
 
 def _weight(op: Operation | tuple[Operation, int]) -> int:
-    return op[1] if isinstance(op, tuple) else op.n_flow() + 1
+    """A graph posts one message, or writes one row, in an event."""
+    if isinstance(op, tuple):
+        return op[1]
+    return 2 if op.kind == OP_GRAPH else op.n_flow() + 1

@@ -8,13 +8,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from models.workload.graph import GraphPlan
 from models.workload.operations import Operation, Program, Repeat, Use, burst_of, use_of
 from models.workload.program import MAX_DEPTH, OP_REPEAT, OPERATION, PART_OF_TASK, PARTS, STREAM, WAITING_TIME
 from pdes.errors import ConfigError, SimError
 
 MAIN = "main"
 """Name of the stream of a GPU whose time is accounted for, from iteration to iteration."""
-SLOT_PAIR, SLOT_GROUP, SLOT_GATE, SLOT_UNUSED = range(4)
+SLOT_PAIR, SLOT_GROUP, SLOT_GATE, SLOT_UNUSED, SLOT_NODE = range(5)
 Slot = tuple[int, int]
 
 
@@ -58,6 +59,7 @@ class WorkloadPlan:
     slowed_1024: int = 1024  # see program.SLOWED_1024
     jitter_ppm: int = 0
     n_part: int = 1  # queue pairs that share each message: pairs i * n_part .. i * n_part + n_part - 1
+    graph: GraphPlan | None = None  # of a trace
     pair_priority: np.ndarray | None = None  # int64[n_pair]  0..7, 7 the highest; -1, or None for all: the config's
 
     @property

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from models.workload.graph import Graph
 from pdes.engine.jit import record
 
 # Kinds of operation.
@@ -25,7 +26,10 @@ from pdes.engine.jit import record
     OP_WAIT,  # wait until time_ps
     OP_START,  # a flow of a list: post size_bytes on queue pair `slot` at time_ps, as an event of its own (design R2)
     OP_REPEAT,  # go back over the `slot` operations before it until they ran n_step times; `slot_in`: depth of the loop
-) = range(11)
+    OP_GRAPH,  # run the nodes of a trace's graph on this GPU, which post n_step messages (`graph_stream`)
+    OP_BEGIN_NODE,  # wait until the node `slot` of the graph is released
+    OP_END_NODE,  # the node `slot` is complete, as an event of its own
+) = range(14)
 MAX_DEPTH = 4  # loops in each other
 
 OPERATION = record(
@@ -67,7 +71,7 @@ STREAM = record(
         ("n_task", np.int64),
     ]
 )
-WAITING_NOT, WAITING_TIME, WAITING_GROUP, WAITING_GATE, WAITING_DONE = -1, -2, -3, -4, -5
+WAITING_NOT, WAITING_TIME, WAITING_GROUP, WAITING_GATE, WAITING_DONE, WAITING_NODE, WAITING_GRAPH = range(-1, -8, -1)
 
 GROUP = record(
     [
@@ -116,3 +120,4 @@ class Work(NamedTuple):
     iteration_tasks: np.ndarray  # int64[n_iteration]  tasks that have ended
     spent: np.ndarray  # int64[n_main, N_PARTS]  time of main streams in their iteration so far
     totals: np.ndarray  # int64[N_TOTAL]
+    graph: Graph

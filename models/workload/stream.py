@@ -9,6 +9,7 @@ import numpy as np
 
 from models.network.messages import post_message, post_parts, take_parts
 from models.network.state import N_PART, N_SPENT_ROW, N_TASK_ROW, SEED, Fabric, Nic, Rows
+from models.workload.graph_stream import begins_node, end_collective, run_graph
 from models.workload.program import (
     FLOWS_PER_ITERATION,
     JITTER_PPM,
@@ -16,7 +17,9 @@ from models.workload.program import (
     N_MAIN,
     N_PARTS,
     N_STREAM_DONE,
+    OP_BEGIN_NODE,
     OP_COMPUTE,
+    OP_END_NODE,
     OP_EXCHANGE,
     OP_GROUP,
     OP_OPEN,
@@ -31,29 +34,17 @@ from models.workload.program import (
     TASKS_PER_ITERATION,
     WAITING_DONE,
     WAITING_GATE,
+    WAITING_GRAPH,
     WAITING_GROUP,
+    WAITING_NODE,
     WAITING_NOT,
     WAITING_TIME,
     Work,
 )
+from models.workload.wake import set_wake
 from pdes.engine.jit import inlined, step_kernel
 from pdes.engine.rng import PURPOSE_COMPUTE, random_bits
-from pdes.engine.time_index import NEVER, set_time
-
-
-@step_kernel
-def set_wake(streams, nodes, node_time, i_stream, wake_ps):
-    """Let a stream go on at wake_ps (NEVER: not by time)."""
-    stream = streams[np.uint64(i_stream)]
-    stream.wake_ps = wake_ps
-    node_id = np.int64(stream.node)
-    node = nodes[np.uint64(node_id)]
-    least_ps = NEVER
-    for k in range(node.first_stream, node.end_stream):
-        least_ps = min(least_ps, streams[np.uint64(k)].wake_ps)
-    node.wake_ps = least_ps
-    if wake_ps < node_time[np.uint64((node_time.size >> 1) + node_id)]:
-        set_time(node_time, node_id, wake_ps)
+from pdes.engine.time_index import NEVER
 
 
 @inlined
@@ -174,17 +165,20 @@ def _compute_ps(fabric: Fabric, work: Work, stream, i_stream, time_ps):
 
 
 @inlined
-def _advance_operation(fabric, nic, work, stream, i_stream, operation, now_ps):
+def _advance_operation(fabric, nic, work, rows, stream, i_stream, operation, now_ps):
     """Carry the current operation on; True if it is complete. stream.phase 0: it begins now."""
     kind = operation.kind
     begins = stream.phase == 0
     stream.phase = 1
     done = False
-    if kind == OP_COMPUTE or kind == OP_WAIT or kind == OP_SEND or kind == OP_START:
+    if kind == OP_COMPUTE or kind == OP_WAIT or kind == OP_SEND or kind == OP_START or kind == OP_END_NODE:
         end_ps = max(now_ps, operation.time_ps)
         if kind == OP_COMPUTE:
             end_ps = now_ps + (_compute_ps(fabric, work, stream, i_stream, operation.time_ps) if begins else 0)
-        done = not (begins and (end_ps > now_ps or kind == OP_START))
+        done = not (begins and (end_ps > now_ps or kind == OP_START or kind == OP_END_NODE))
+        if done and kind == OP_END_NODE:
+            i_node = np.int64(work.slots[np.uint64(stream.first_slot + operation.slot)])
+            end_collective(fabric, work, rows.task, i_node, now_ps)
         if not done:
             stream.waiting_for = WAITING_TIME
             set_wake(work.streams, fabric.nodes, fabric.node_time, i_stream, end_ps)
@@ -203,6 +197,10 @@ def _advance_operation(fabric, nic, work, stream, i_stream, operation, now_ps):
         done = _pass_gate(work, fabric.nodes, fabric.node_time, gate_id, kind == OP_OPEN, now_ps)
         if not done:
             stream.waiting_for = WAITING_GATE
+    elif kind == OP_BEGIN_NODE:
+        done = begins_node(work, np.int64(work.slots[np.uint64(stream.first_slot + operation.slot)]), now_ps)
+        if not done:
+            stream.waiting_for = WAITING_NODE
     return done
 
 
@@ -284,6 +282,9 @@ def _go_on(loops, stream, i_stream, operation):
 def run_stream(fabric: Fabric, nic: Nic, work: Work, rows: Rows, i_stream, now_ps):
     """Carry a stream on at now_ps until it waits or ends."""
     stream = work.streams[np.uint64(i_stream)]
+    if stream.waiting_for == WAITING_GRAPH:
+        run_graph(fabric, nic, work, rows.task, i_stream, now_ps)
+        return
     stream.waiting_for = WAITING_NOT
     if stream.wake_ps < NEVER:
         set_wake(work.streams, fabric.nodes, fabric.node_time, i_stream, NEVER)
@@ -296,7 +297,7 @@ def run_stream(fabric: Fabric, nic: Nic, work: Work, rows: Rows, i_stream, now_p
             stream.step = 0
             if slows:
                 _slow_computing(fabric, work, stream, i_stream, True, now_ps)
-        done = _advance_operation(fabric, nic, work, stream, i_stream, operation, now_ps)
+        done = _advance_operation(fabric, nic, work, rows, stream, i_stream, operation, now_ps)
         n_send, n_sent = _sends_now(stream, operation, begins, done), 0
         is_ring = operation.kind == OP_RING
         waits = is_ring or operation.kind == OP_EXCHANGE

@@ -14,6 +14,7 @@ from pdes.config.fields import (
     Table,
     quantity,
 )
+from pdes.config.trace import TraceConfig
 from pdes.config.training import TrainingTable
 from pdes.units import PS_PER_MS, exact_duration, parse_duration_ps, shown
 
@@ -115,10 +116,11 @@ class TrainingConfig(StartsLate, TrainingTable):
     """kind = "training": iterations of one model, see `pdes.config.training`."""
 
 
-WorkloadConfig = FlowsConfig | PoissonConfig | CollectivesConfig | TrainingConfig
+WorkloadConfig = FlowsConfig | PoissonConfig | CollectivesConfig | TrainingConfig | TraceConfig
 WORKLOAD_KINDS: dict[str, type[Table]] = {
     "flows": FlowsConfig,
     "poisson": PoissonConfig,
     "collectives": CollectivesConfig,
     "training": TrainingConfig,
+    "trace": TraceConfig,
 }

@@ -311,9 +311,12 @@ def print_report(directory: str | Path) -> None:
 
 
 def read_breakdown(folder: Path, result: Mapping[str, Any]) -> dict[str, int]:
-    """The breakdown of the last simulated iteration from tasks.parquet in `folder`; {} without training."""
+    """The breakdown of the last simulated iteration from tasks.parquet in `folder`; {} without training.
+
+    The tasks of another tool's trace are its nodes, which say nothing of parallelism.
+    """
     last = last_simulated(result)
-    if last < 0:
+    if last < 0 or "nodes" in result.get("workload", {}):
         return {}
     if not (folder / "tasks.parquet").is_file():
         return _main_streams(folder, last, *pipeline_shape(result))

@@ -23,6 +23,7 @@ from models.workload.queue_pair_scaling import scale_queue_pairs
 from models.workload.size_distribution import BUILT_IN, FOLDER, read_sizes
 from models.workload.start_jitter import delay_flows, delay_streams
 from pdes.config import Config
+from pdes.scenario.traces import trace_plan
 from pdes.scenario.training import build_training
 from pdes.units import PS_PER_NS
 
@@ -95,6 +96,8 @@ def _workload(config: Config, topology: Topology) -> WorkloadPlan:
         return _plan_flows(config, to_hosts(flows, topology.host, str(path)), n_host, path.name)
     if w.kind == "poisson":
         return _poisson(config, w, topology)
+    if w.kind == "trace":
+        return trace_plan(config, w, topology)
     if w.kind == "collectives":
         jobs = [
             Collective(

@@ -7,6 +7,7 @@ result: it only decides where LPs run and where rows go.
 import sys
 from typing import Any
 
+from models.network.blocked import find_circle
 from pdes.config import Config
 from pdes.engine.exchange import World
 from pdes.engine.time_index import NEVER
@@ -16,6 +17,8 @@ from pdes.scenario import build_scenario
 from pdes.simulation.job import Prepared, Run, compile_ahead, prepare
 from pdes.simulation.write import deadlocks, write_results
 from pdes.units import format_duration
+
+MOST_LINES = 20  # about who waits
 
 __all__ = ["Prepared", "compile_ahead", "plan", "prepare", "run", "simulate"]
 
@@ -51,8 +54,17 @@ def _check_end(job: Run, totals: dict[str, Any]) -> None:
     if totals["last_ps"] > NEVER // 8:
         text = f"the run would pass {format_duration(NEVER)} of simulated time, the most that there is, with "
         raise SimError(f"{text}{n_left} flows unfinished. Check the rates, delays and sizes of the config")
-    lines = [f"{n_left} flows are unfinished", *totals["blocked"][:20]]
+    lines = [f"{n_left} flows are unfinished", *_who_waits(job, totals)]
     raise SimError("the run cannot go on: nothing is left to happen, but\n  " + "\n  ".join(lines))
+
+
+def _who_waits(job: Run, totals: dict[str, Any]) -> list[str]:
+    """Lines that say who waits for whom; first a circle, if there is one."""
+    blocked = sorted(totals["blocked"], key=lambda item: item.node)  # the same on any number of ranks
+    names = [job.scenario.topology.node_name[node] for node in find_circle(blocked)]
+    circle = [f"a circle: {' waits for '.join([*names, names[0]])}"] if names else []
+    more = [f"and {len(blocked) - MOST_LINES} more"] if len(blocked) > MOST_LINES else []
+    return circle + [item.text for item in blocked[:MOST_LINES]] + more
 
 
 def _check_deadlock(job: Run, totals: dict[str, Any]) -> None:

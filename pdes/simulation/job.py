@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from models.network.blocked import explain_blocked
 from models.network.build import is_managed
 from models.network.deadlock import Circle, DeadlockWatch
 from models.network.make_fast_forward import make_fast_forward
@@ -19,7 +20,6 @@ from models.network.results import (
     SPENT_SPOOL_COLUMNS,
     TASK_SPOOL_COLUMNS,
     FlowFacts,
-    explain_blocked,
     port_columns,
     unfinished_rows,
 )
@@ -327,7 +327,7 @@ class Run:
             "n_task_done": np.sum([p["n_task_done"] for p in parts], axis=0),
             "ports": {name: np.sum([p["ports"][name] for p in parts], axis=0) for name in parts[0]["ports"]},
             "seconds": [p["seconds"] for p in parts],
-            "blocked": [line for p in parts for line in p["blocked"]],
+            "blocked": [item for p in parts for item in p["blocked"]],
             "samples": {} if self.sampler is None else self.sampler.gather(),
             "rtt": self._gather_rtt(),
             "partitions": {} if fast is None or fast.series is None else fast.series.columns(),

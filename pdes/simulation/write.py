@@ -57,7 +57,7 @@ def _result(job: Run, totals: dict[str, Any]) -> dict[str, Any]:
         "logical_processes": s.n_lp,
         "lookahead_ps": s.lookahead_ps,
         "base_rtt_ps": s.base_rtt_ps,
-        "iteration_time_ps": iterations.time_ps if s.config.workload.kind == "training" else [],
+        "iteration_time_ps": iterations.time_ps if s.config.workload.kind in ("training", "trace") else [],
         "simulated_time_ps": totals["last_ps"] + iterations.extrapolated_ps,
         "packet_hops": totals["hops"],
         "skipped_packet_hops": totals["skipped"].total(),

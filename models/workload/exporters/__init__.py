@@ -1,0 +1,1 @@
+"""Writers of our workloads in other tools' formats, one module per format."""

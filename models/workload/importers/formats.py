@@ -1,0 +1,48 @@
+"""Which reader reads what: the formats of traces by name."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from models.workload.importers.chakra import Device, read_chakra
+from models.workload.importers.goal_binary import is_goal_binary, read_goal_binary
+from models.workload.importers.goal_text import read_goal_text
+from models.workload.importers.htsim_traffic import read_connections
+from models.workload.importers.layer_loops import read_layers
+from models.workload.trace_checks import checked
+from models.workload.trace_graph import Leniency, TraceGraph
+from pdes.errors import ConfigError
+
+CHAKRA, GOAL, SIMAI, ASTRA_TEXT, HTSIM = FORMATS = ("chakra", "goal", "simai", "astra-sim-text", "htsim")
+
+
+@dataclass(frozen=True)
+class TraceSource:
+    """What is to be read. gpus: of a format that does not say how many; None: the file's or the cluster's."""
+
+    format: str
+    path: Path
+    communicators: Path | None = None
+    gpus: int | None = None
+    tolerant: bool = False
+    device: Device = Device(312 * 10**12, 2 * 10**12)
+
+
+def read_trace(source: TraceSource, n_host: int) -> tuple[TraceGraph, np.ndarray]:
+    """A trace that can run, and an order of its nodes. ConfigError names file, line or byte, rank and node."""
+    leniency = Leniency(source.tolerant)
+    return checked(_read(source, n_host, leniency), leniency)
+
+
+def _read(source: TraceSource, n_host: int, leniency: Leniency) -> TraceGraph:
+    path = source.path
+    if source.format == CHAKRA:
+        return read_chakra(path, source.communicators, source.device, leniency)
+    if source.format == GOAL:
+        return read_goal_binary(path, leniency) if is_goal_binary(path) else read_goal_text(path, leniency)
+    if source.format == HTSIM:
+        return read_connections(path, leniency)
+    if source.format in (SIMAI, ASTRA_TEXT):
+        return read_layers(path, source.gpus, n_host, source.format == SIMAI, leniency)
+    raise ConfigError(str(path), f'format "{source.format}"', ", ".join(FORMATS))

@@ -1,0 +1,128 @@
+"""Workloads of ASTRA-sim 1 and SimAI/AICB: a line with the parallelism, the number of layers, a row of 12 for each.
+
+A row is `name -1` and, for the forward pass, the input gradient and the weight gradient, compute time in ns,
+collective and bytes; last the time in ns of the update behind each collective. Words are parted by blanks or tabs, even
+in one line. Not here: in which order a pass goes through the rows (`layer_loops`).
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from models.workload.trace_graph import COLLECTIVES
+from pdes.errors import ConfigError
+
+N_WORD = 12
+NONE = -1
+OPERATIONS = {
+    "NONE": NONE,
+    "ALLREDUCE": COLLECTIVES.index("all-reduce"),
+    "ALLGATHER": COLLECTIVES.index("all-gather"),
+    "REDUCESCATTER": COLLECTIVES.index("reduce-scatter"),
+    "ALLTOALL": COLLECTIVES.index("all-to-all"),
+    "BROADCAST": COLLECTIVES.index("broadcast"),
+}
+TP, DP, EP, DP_EP = "TP", "DP", "EP", "DP_EP"
+SUFFIXES = {"_DP_EP": DP_EP, "_EP": EP}  # the longer one first
+POLICIES = ("HYBRID_TRANSFORMER_FWD_IN_BCKWD", "HYBRID_TRANSFORMER", "HYBRID_DLRM", "DATA", "MICRO")
+_LARGEST = 2**50
+
+
+@dataclass(frozen=True)
+class Pass:
+    """What a layer does in one of its three passes. group: what the collective's suffix says, "" without one."""
+
+    compute_ns: int
+    operation: int
+    group: str
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One row."""
+
+    name: str
+    forward: Pass
+    input_gradient: Pass
+    weight_gradient: Pass
+    update_ns: int
+
+
+@dataclass(frozen=True)
+class LayerTable:
+    """A file. numbers: what stands behind each word of the first line, such as model_parallel_NPU_group."""
+
+    path: Path
+    policy: str
+    numbers: dict[str, list[int]]
+    layers: tuple[Layer, ...]
+    n_extra: int  # lines behind the promised rows, which nobody reads
+
+    def number(self, key: str, default: int) -> int:
+        """The first number behind a word of the first line. ConfigError: it is below 1."""
+        found = self.numbers.get(key) or [default]
+        if found[0] < 1:
+            raise ConfigError(f"{self.path}, line 1", f"{key} {found[0]}", "a whole number from 1 on")
+        return found[0]
+
+
+def read_layer_table(path: Path) -> LayerTable:
+    """Read a workload. ConfigError names the line."""
+    try:
+        text = path.read_text(encoding="utf-8-sig").splitlines()
+    except OSError as error:
+        raise ConfigError(str(path), f"cannot be read: {error.strerror}", "a readable file") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}, byte {error.start}", "is not text", "a workload of ASTRA-sim 1 or SimAI") from error
+    lines = [(number, line.split()) for number, line in enumerate(text, 1) if line.strip()]
+    policy, numbers = _head(path, lines)
+    number, words = lines[1] if len(lines) > 1 else (len(text) + 1, [])
+    if len(words) != 1 or not words[0].isdecimal() or int(words[0]) < 1:
+        raise ConfigError(f"{path}, line {number}", f"found {' '.join(words)!r}", "the number of layers")
+    n_layer = int(words[0])
+    rows = lines[2 : 2 + n_layer]
+    layers = tuple(_layer(path, number, words) for number, words in rows)
+    if len(rows) < n_layer:
+        found = f"the file ends with {len(rows)} of the {n_layer} layers that line {number} promises"
+        raise ConfigError(f"{path}, line {lines[-1][0]}", found, "a whole file")
+    return LayerTable(path, policy, numbers, layers, len(lines) - 2 - n_layer)
+
+
+def _head(path: Path, lines: list[tuple[int, list[str]]]) -> tuple[str, dict[str, list[int]]]:
+    policy = lines[0][1][0] if lines else ""
+    if policy not in POLICIES:
+        raise ConfigError(f"{path}, line 1", f"found {policy[:40]!r}", f"one of {', '.join(POLICIES)}")
+    numbers: dict[str, list[int]] = {"": []}
+    key = ""
+    for word in lines[0][1][1:]:
+        if word.removeprefix("-").isdecimal():
+            numbers[key].append(int(word))
+        else:
+            key = word.removesuffix(":")
+            numbers[key] = []
+    return policy, numbers
+
+
+def _layer(path: Path, number: int, words: list[str]) -> Layer:
+    where = f"{path}, line {number}"
+    if len(words) != N_WORD:
+        accepted = "12: name -1, three times ns, collective, bytes, then ns"
+        raise ConfigError(where, f"{len(words)} words", accepted)
+    forward, input_gradient, weight_gradient = (_pass(where, *words[i : i + 3]) for i in (2, 5, 8))
+    return Layer(words[0], forward, input_gradient, weight_gradient, _whole(where, words[11], "update time"))
+
+
+def _pass(where: str, compute: str, kind: str, size: str) -> Pass:
+    group = next((name for suffix, name in SUFFIXES.items() if kind.endswith(suffix)), "")
+    plain = next((kind.removesuffix(suffix) for suffix in SUFFIXES if kind.endswith(suffix)), kind)
+    if plain not in OPERATIONS:
+        raise ConfigError(where, f"the collective {kind!r}", f"{', '.join(OPERATIONS)}, with or without _EP or _DP_EP")
+    size_bytes = _whole(where, size, "bytes")
+    operation = OPERATIONS[plain] if size_bytes > 0 else NONE
+    return Pass(_whole(where, compute, "compute time"), operation, group, size_bytes)
+
+
+def _whole(where: str, word: str, what: str) -> int:
+    if not word.isdecimal() or int(word) > _LARGEST:
+        raise ConfigError(where, f"{what} {word!r}", f"a whole number from 0 to {_LARGEST}")
+    return int(word)

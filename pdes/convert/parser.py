@@ -1,0 +1,72 @@
+"""The arguments of `pdes-sim convert` and `export`, and what `convert` calls."""
+
+import argparse
+from pathlib import Path
+
+from pdes.errors import ConfigError
+
+CONVERTED = {
+    "ns3": "a folder with topology.txt, flow.txt, config.txt",
+    "astra-sim": "a network file (.yml); --workload, and --system, --communicators",
+    "simai": "a topology file; --workload",
+    "htsim": "a fat-tree file (.topo); --workload",
+}
+USUAL_FORMAT = {"astra-sim": "chakra", "simai": "simai", "htsim": "htsim"}
+EXPORTED = {
+    "chakra": "a config, to -o PREFIX: a file per GPU, and the communicators",
+    "goal": "a config, to -o FILE: GOAL as text",
+    "fct": "a result folder, to -o FILE: flows in ns-3's 8 columns",
+}
+
+
+def add_convert(parser: argparse.ArgumentParser) -> None:
+    """Arguments of convert."""
+    text = "; ".join(f"{name}: {what}" for name, what in CONVERTED.items())
+    parser.add_argument("format", choices=list(CONVERTED), help=text)
+    parser.add_argument("input", metavar="INPUT", help="the other simulator's input")
+    parser.add_argument("-o", "--output", metavar="FILE", required=True, help="the config to write, such as case.toml")
+    parser.add_argument("-w", "--workload", metavar="FILE", help="a trace; a topology alone is not enough for a config")
+    formats = ("chakra", "goal", "simai", "astra-sim-text", "htsim")
+    text = "what the workload is, if not what goes with the topology"
+    parser.add_argument("--workload-format", choices=formats, help=text)
+    parser.add_argument("--communicators", metavar="FILE", help="of a Chakra trace, JSON")
+    parser.add_argument("--system", metavar="FILE", help="ASTRA-sim's system file, JSON: algorithms of collectives")
+    text = "ns3: by which rules the config is to run; default: ns-3's own"
+    parser.add_argument("--compatibility", choices=["ns3-hpcc", "none"], default="ns3-hpcc", help=text)
+    text = 'ns3: by our own rules, the same as "--compatibility none"'
+    parser.add_argument("--native", action="store_const", dest="compatibility", const="none", help=text)
+
+
+def run_convert(arguments: argparse.Namespace) -> list[str]:
+    """Convert; warnings. Raises ConfigError."""
+    output = Path(arguments.output)
+    if arguments.format == "ns3":
+        from pdes.convert.ns3 import convert
+
+        return convert(arguments.input, output, is_native=arguments.compatibility == "none")
+    if arguments.workload is None:
+        raise ConfigError(f"convert {arguments.format}", "no --workload", "a trace that is to run on the topology")
+    form = arguments.workload_format or USUAL_FORMAT[arguments.format]
+    source, workload = Path(arguments.input), Path(arguments.workload)
+    if arguments.format == "astra-sim":
+        from pdes.convert.astra_network import convert as convert_astra
+
+        groups, system = (Path(name) if name else None for name in (arguments.communicators, arguments.system))
+        return convert_astra(source, output, workload, form, groups, system)
+    if arguments.format == "simai":
+        from pdes.convert.simai_topology import convert as convert_simai
+
+        return convert_simai(source, output, workload, form)
+    from pdes.convert.htsim_topology import convert as convert_htsim
+
+    return convert_htsim(source, output, workload, form)
+
+
+def add_export(parser: argparse.ArgumentParser) -> None:
+    """Arguments of export."""
+    text = "; ".join(f"{name}: {what}" for name, what in EXPORTED.items())
+    parser.add_argument("format", choices=list(EXPORTED), help=text)
+    parser.add_argument("input", metavar="INPUT", help="a config, or a result folder")
+    parser.add_argument("-o", "--output", metavar="OUTPUT", required=True, help="the file, or the prefix of the files")
+    text = "override one key of the config; may be repeated"
+    parser.add_argument("--set", metavar="TABLE.KEY=VALUE", dest="overrides", action="append", default=[], help=text)
