@@ -19,7 +19,7 @@ from pdes.config.fields import (
     Table,
     quantity,
 )
-from pdes.units import shown
+from pdes.units import parse_duration_ps, shown
 
 Gpu = Literal["a100-40g", "a100-80g", "h100", "h100-500w", "h200", "h800", "h20", "b200", "mi300x"]
 SIMPLE_PRESETS = (
@@ -41,6 +41,18 @@ def _count_or_auto(value: object) -> object:
 
 
 CountOrAuto = Annotated[Literal["auto"] | int, BeforeValidator(_count_or_auto)]
+
+
+def _pass_times(value: object) -> object:
+    if value is None:
+        return None
+    if not isinstance(value, list) or len(value) != 3:
+        accepted = "Accepted: three durations: forward, backward for inputs, backward for weights"
+        raise FieldError(f"found {shown(value)}", accepted)
+    return tuple(parse_duration_ps(one) for one in value)
+
+
+PassTimes = Annotated[tuple[int, int, int] | None, BeforeValidator(_pass_times)]
 
 
 class ModelConfig(Table):
@@ -92,7 +104,8 @@ class ComputeConfig(Table):
     """[workload.compute]: how long computing takes. Without a gpu: operations / (peak_flops * efficiency).
 
     jitter_frac: each computation is up to this share longer or shorter, at random. iteration_overhead: of each
-    iteration, for what is not modelled.
+    iteration, for what is not modelled. pass_times: measured, of one microbatch on a pipeline stage: forward, backward
+    for inputs, for weights; instead of the kernels of its layers.
     """
 
     gpu: Gpu | None = None
@@ -100,6 +113,7 @@ class ComputeConfig(Table):
     efficiency: float = Field(default=0.5, gt=0, le=1)
     jitter_frac: float = Field(default=0.0, ge=0, lt=1, alias="jitter")
     iteration_overhead_ps: Duration = quantity("0s", "iteration_overhead")
+    pass_times_ps: PassTimes = Field(default=None, alias="pass_times")
 
 
 class GpusConfig(Table):

@@ -16,7 +16,8 @@ class Job:
     stragglers. overlap_gradients: the data-parallel exchange of gradients runs beside the backward pass, bucket by
     bucket; else behind it. overlap_parameters: sharded parameters are gathered beside the forward pass.
     bucket_parameters: layers are put together in a bucket until they have as many. iteration_overhead_ps: what an
-    iteration takes besides (data loading, logging, Python).
+    iteration takes besides (data loading, logging, Python). pass_times_ps: measured times of a microbatch's forward
+    pass over a stage, its backward pass for inputs and that for weights, instead of kernels and exchanges of layers.
     """
 
     shape: ModelShape
@@ -28,6 +29,7 @@ class Job:
     bucket_parameters: int = 40_000_000
     slowness: dict[int, float] = field(default_factory=dict)
     iteration_overhead_ps: int = 0
+    pass_times_ps: tuple[int, int, int] | None = None  # see above
     memory_bytes: int = 0  # of a GPU; 0: as its type says
     transport: str = "infiniband"  # between servers, see `models.workload.nccl.transports`
     nic_goodput_bps: int = 0  # payload that a NIC carries at best; 0: not known

@@ -80,6 +80,8 @@ class StageWriter:
     def _part(self, part: str, which: str) -> Emission:
         """One pass over one part: its segments in order."""
         task = "forward" if which == "forward" else "backward"
+        if self.job.pass_times_ps is not None:
+            return self._measured(part, which)
         emission, beside = Emission(), ""
 
         def join() -> None:
@@ -100,6 +102,18 @@ class StageWriter:
             elif segment.kind != "compute":
                 self._segment_exchange(emission, "main", segment)
         join()
+        return emission
+
+    def _measured(self, part: str, which: str) -> Emission:
+        """A layer's part of a pass whose time was measured over the whole stage; embedding and head are in it."""
+        assert self.job.pass_times_ps is not None
+        forward_ps, input_ps, weight_ps = self.job.pass_times_ps
+        times_ps = {"forward": forward_ps, "backward-input": input_ps, "backward-weight": weight_ps}
+        whole_ps = times_ps.get(which, input_ps + weight_ps)
+        emission, n_layer = Emission(), sum(map(len, self.chunks))
+        if part in ("dense", "moe"):
+            task = "forward" if which == "forward" else "backward"
+            emission.add("main", self._compute(-(-whole_ps // n_layer), task))
         return emission
 
     def _segment_exchange(self, emission: Emission, stream: str, segment: Segment) -> None:
@@ -223,6 +237,8 @@ class StageWriter:
         """Computing times of a middle stage's passes, for zero-bubble schedules; the same for every stage."""
         if not self.job.is_split:
             return (1, 1, 1)
+        if self.job.pass_times_ps is not None:
+            return self.job.pass_times_ps
         shape, layout = self.job.shape, self.job.layout
         parts = [shape.layer_kind(i) for i in stage_layers(shape, layout, layout.pp // 2)[0]]
 

@@ -1,0 +1,116 @@
+"""Pipeline schedules: against the closed forms of ideal pipelines, and against measured ones (Qi et al. 2024).
+
+Every line is a run of `pdes-sim` with [workload.compute] pass_times: what one microbatch takes on a stage, forward,
+backward for inputs and for weights. Ideal ones are (m + p - 1)(F + B + W) for 1F1B and GPipe, and (m + (p - 1) / v) of
+it interleaved. --rows FILE.csv has measured passes and throughputs of the same runs, in the columns of
+zero_bubble_schedules.csv; a measured iteration holds more than its passes, so the overhead is printed, and its spread.
+"""
+
+import argparse
+import csv
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from bench.runs import simulate
+from pdes.convert.toml_text import toml_text
+
+PASS_MS = (10.0, 9.0, 6.0)
+SCHEDULES = {"ZB-2p": "zero-bubble-2p", "ZB-1p": "zero-bubble-1p", "1F1B": "1f1b", "1F1B-I": "1f1b"}
+
+
+def predict_s(
+    out: Path, name: str, pp: int, m: int, schedule: str, pass_ms: tuple[float, ...], vpp: int = 1, layers: int = 0,
+    hidden: int = 256, sequence: int = 256, microbatch: int = 1,
+) -> float:  # fmt: skip
+    """Iteration time of a pipeline of one GPU per stage."""
+    tables = {
+        "topology": {"kind": "roft", "gpus": max(8, pp), "nic_rate": "200Gbps", "spine_rate": "200Gbps",
+                     "nvlink": "packets"},
+        "network": {"payload": "4096B"},
+        "workload": {"kind": "training", "microbatches": m, "microbatch": microbatch, "schedule": schedule},
+        "workload.model": {"layers": layers or pp * vpp, "hidden": hidden, "heads": 8, "sequence": sequence,
+                           "vocabulary": 8},
+        "workload.parallel": {"tp": 1, "dp": max(1, 8 // pp), "pp": pp, "vpp": vpp},
+        "workload.compute": {"gpu": "a100-80g", "pass_times": [f"{one}ms" for one in pass_ms]},
+        "workload.memory": {"check": "off"},
+        "wormhole": {"mode": "full"},
+        "output": {"tasks": False, "flows": False},
+    }  # fmt: skip
+    config = out / f"{name}.toml"
+    config.write_text(toml_text(name, tables))
+    return simulate(config, (), out / name).result["iteration_time_ps"][-1] / 1e12
+
+
+def ideal(out: Path, quick: bool, console: Console) -> float:
+    """Runs against closed forms; the largest error."""
+    table = Table(box=None, title="Ideal pipelines", title_justify="left")
+    for heading in ("schedule", "stages", "chunks", "microbatches", "closed form", "simulated", "error"):
+        table.add_column(heading, justify="right")
+    worst, total_s = 0.0, sum(PASS_MS) / 1e3
+    cases = [("1f1b", 4, 1, 8), ("gpipe", 4, 1, 8), ("1f1b", 4, 4, 8), ("1f1b", 8, 1, 32), ("1f1b", 8, 2, 32),
+             ("1f1b", 16, 1, 64), ("zero-bubble-2p", 8, 1, 24)]  # fmt: skip
+    for schedule, pp, vpp, m in cases[: 3 if quick else None]:
+        expected = total_s * (m + (pp - 1) / vpp)
+        if schedule == "zero-bubble-2p":  # no bubble on any stage; the last one begins p - 1 forward passes late
+            expected = total_s * m + (pp - 1) * PASS_MS[0] / 1e3
+        found = predict_s(out, f"ideal-{schedule}-{pp}-{vpp}-{m}", pp, m, schedule, PASS_MS, vpp)
+        error = found / expected - 1
+        worst = max(worst, abs(error))
+        table.add_row(
+            schedule, str(pp), str(vpp), str(m), f"{expected:.4f} s", f"{found:.4f} s", f"{100 * error:+.2f} %"
+        )
+    console.print(table)
+    return worst
+
+
+def measured(path: Path, out: Path, quick: bool, console: Console) -> dict[str, float]:
+    """Measured iterations over simulated ones, by schedule."""
+    table = Table(box=None, title="Measured pipelines (Qi et al. 2024)", title_justify="left")
+    for heading in ("model", "schedule", "stages", "microbatches", "measured", "simulated", "overhead"):
+        table.add_column(heading, justify="right")
+    overheads: dict[str, list[float]] = {}
+    with path.open() as file:
+        rows = list(csv.DictReader(file))
+    for i, row in enumerate(rows[: 4 if quick else None]):
+        pp, layers = int(row["pp"]), int(row["layers"])
+        vpp = (layers + 2) // pp if row["schedule"] == "1F1B-I" else 1
+        pass_ms = tuple(float(row[key]) for key in ("T_F_ms", "T_B_ms", "T_W_ms"))
+        found = predict_s(
+            out, f"measured-{i}", pp, int(row["microbatches"]), SCHEDULES[row["schedule"]], pass_ms, vpp, layers,
+            int(row["hidden"]), int(row["seq"]), int(row["mbs"]),
+        )  # fmt: skip
+        overhead = float(row["iter_s"]) / found - 1
+        overheads.setdefault(row["schedule"], []).append(overhead)
+        table.add_row(row["model"], row["schedule"], row["pp"], row["microbatches"], f"{float(row['iter_s']):.3f} s",
+                      f"{found:.3f} s", f"{100 * overhead:+.1f} %")  # fmt: skip
+    console.print(table)
+    found = {}
+    for schedule, values in overheads.items():
+        mean, off = float(np.mean(values)), float(np.abs(np.array(values) - np.mean(values)).mean())
+        console.print(f"{schedule}: measured takes {100 * mean:+.1f} %, and rows are {100 * off:.1f} % from that")
+        found[schedule] = mean
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=Path, help="CSV of measured schedules")
+    parser.add_argument("--out", type=Path, default=Path("results/pipeline-schedules"))
+    parser.add_argument("--quick", action="store_true", help="three ideal pipelines, four rows")
+    arguments = parser.parse_args()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    console = Console(width=110, highlight=False)
+    worst = ideal(arguments.out, arguments.quick, console)
+    overhead = measured(arguments.rows, arguments.out, arguments.quick, console) if arguments.rows else {}
+    print(json.dumps({"worst_error": worst, "overhead_by_schedule": overhead}))
+
+
+if __name__ == "__main__":
+    main()
