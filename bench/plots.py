@@ -30,10 +30,11 @@ def draw(
     y_label: str,
     x_ticks: Sequence[str] | None = None,
     log_y: bool = False,
+    points: Sequence[str] = (),
 ) -> bool:
     """Draw a row of panels (title -> label -> curve) into a PNG; False: matplotlib is missing.
 
-    x_ticks: names of x = 0, 1, 2, ...; curves are then drawn with a mark at each.
+    x_ticks: names of x = 0, 1, 2, ...; curves are then drawn with a mark at each. points: labels without a line.
     """
     pyplot = _pyplot()
     if pyplot is None:
@@ -45,7 +46,9 @@ def draw(
     )
     for axis, (name, curves) in zip(axes[0], panels.items(), strict=True):
         for (label, (x, y)), colour in zip(curves.items(), _colours(len(curves)), strict=True):
-            axis.plot(x, y, label=label, color=colour, linewidth=1.4, marker="o" if x_ticks else "", markersize=3)
+            is_points = label in points
+            marker, width = "o" if x_ticks or is_points else "", 0 if is_points else 1.4
+            axis.plot(x, y, label=label, color=colour, linewidth=width, marker=marker, markersize=3)
         axis.set_title(name, fontsize=10)
         axis.set_xlabel(x_label)
         axis.grid(True, alpha=0.3)

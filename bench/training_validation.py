@@ -178,6 +178,7 @@ def main() -> None:
         cases = sorted(cases, key=lambda c: c.layout.n_gpu)[:: max(1, len(cases) // QUICK_ROWS)][:QUICK_ROWS]
         cases = [c for c in cases if c.layout.n_gpu <= 256]
     arguments.out.mkdir(parents=True, exist_ok=True)
+    cases.sort(key=lambda c: (c.layout.n_gpu, c.id))
     predicted_s, wall_s = [], 0.0
     for i, case in enumerate(cases):
         seconds, wall = predict(case, arguments.out)

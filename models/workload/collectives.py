@@ -5,8 +5,11 @@ one chunk of ceil(size / n) bytes, as NCCL pads, and is sent when the chunk befo
 2009, section 3). An all-to-all sends ceil(size / n) to each peer, the next GPU first, all at once.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
+from models.workload.operations import Repeat
 from models.workload.plan import SLOT_GATE, SLOT_PAIR, Operation, PlanBuilder, Slot, WorkloadPlan
 from models.workload.program import OP_EXCHANGE, OP_OPEN, OP_PASS, OP_RECEIVE, OP_RING, OP_SEND, OP_WAIT
 from pdes.errors import ConfigError
@@ -25,6 +28,15 @@ class Collective:
     gpus: tuple[int, ...]
     start_ps: int = 0
     after: tuple[str, ...] = ()
+
+
+class Part(NamedTuple):
+    """What one stream of a GPU does of a collective: operations that use the slots from 0 on."""
+
+    gpu: int
+    stream: str
+    operations: Sequence[Operation | Repeat]
+    slots: list[Slot]
 
 
 def chunk_bytes(size_bytes: int, n_gpu: int) -> int:
@@ -59,28 +71,36 @@ def exchange_pairs(builder: PlanBuilder, gpus: tuple[int, ...]) -> list[list[Slo
     ]
 
 
-def _members(builder: PlanBuilder, job: Collective) -> list[tuple[int, list[Operation], list[Slot]]]:
-    """For each GPU of a collective: its operations, and the slots that they use from 0 on."""
+def packet_parts(builder: PlanBuilder, job: Collective) -> list[Part]:
+    """A collective without anything timed: one stream for each of its GPUs."""
     n = len(job.gpus)
     if job.operation in RING_STEPS:
         op = ring_operation(job.operation, job.size_bytes, n, 0, 1, "collective", job.name)
-        return [(gpu, [op], slots) for gpu, slots in zip(job.gpus, ring_pairs(builder, job.gpus), strict=True)]
+        return [
+            Part(gpu, job.name, [op], slots) for gpu, slots in zip(job.gpus, ring_pairs(builder, job.gpus), strict=True)
+        ]
     if job.operation == "all-to-all":
         op = Operation(
             OP_EXCHANGE, 0, n - 1, n - 1, chunk_bytes(job.size_bytes, n),
             task="collective", task_bytes=job.size_bytes, tag=job.name,
         )  # fmt: skip
-        return [(gpu, [op], slots) for gpu, slots in zip(job.gpus, exchange_pairs(builder, job.gpus), strict=True)]
+        return [
+            Part(gpu, job.name, [op], slots)
+            for gpu, slots in zip(job.gpus, exchange_pairs(builder, job.gpus), strict=True)
+        ]
     pair: list[Slot] = [(SLOT_PAIR, builder.pair(job.gpus[0], job.gpus[1]))]
     send = Operation(OP_SEND, 0, size_bytes=job.size_bytes, tag=job.name)
     receive = Operation(OP_RECEIVE, 0, task="collective", task_bytes=job.size_bytes)
-    return [(job.gpus[0], [send], pair), (job.gpus[1], [receive], pair)]
+    return [Part(job.gpus[0], job.name, [send], pair), Part(job.gpus[1], job.name, [receive], pair)]
 
 
-def _check(job: Collective, n_host: int, known: set[str]) -> None:
+MakeParts = Callable[[PlanBuilder, Collective], list[Part]]
+
+
+def _check(job: Collective, n_host: int, known: set[str], operations: tuple[str, ...]) -> None:
     where = f"[[workload.collective]] {job.name}"
-    if job.operation not in OPERATIONS:
-        raise ConfigError(where, f'operation = "{job.operation}"', f"Accepted: {', '.join(OPERATIONS)}")
+    if job.operation not in operations:
+        raise ConfigError(where, f'operation = "{job.operation}"', f"Accepted: {', '.join(operations)}")
     if len(set(job.gpus)) != len(job.gpus) or len(job.gpus) < 2:
         raise ConfigError(where, f"gpus = {list(job.gpus)[:8]}", "at least two GPUs, none of them twice")
     if job.operation == "point-to-point" and len(job.gpus) != 2:
@@ -93,29 +113,38 @@ def _check(job: Collective, n_host: int, known: set[str]) -> None:
         raise ConfigError(where, f'after = "{missing[0]}"', "the name of a collective above this one")
 
 
-def plan_collectives(jobs: list[Collective], n_host: int, n_iteration: int = 1) -> WorkloadPlan:
-    """Every collective is a stream on each of its GPUs; `after` holds a GPU's part back until its earlier part is done.
+def plan_collectives(
+    jobs: list[Collective],
+    n_host: int,
+    n_iteration: int = 1,
+    make_parts: MakeParts = packet_parts,
+    operations: tuple[str, ...] = OPERATIONS,
+) -> WorkloadPlan:
+    """Every collective is a stream, or several, on each of its GPUs; `after` holds a GPU's part back until its earlier
+    part is done. make_parts plans one collective; operations: those that it knows.
 
     Raises ConfigError that names the collective.
     """
     builder = PlanBuilder("collectives", n_host, n_iteration)
-    gpus_of = {job.name: set(job.gpus) for job in jobs}
-    gates: dict[tuple[str, str, int], int] = {}
     for i, job in enumerate(jobs):
-        _check(job, n_host, {j.name for j in jobs[:i]})
-        for name in job.after:
-            for gpu in gpus_of[name] & set(job.gpus):
-                gates[name, job.name, gpu] = builder.gate()
-    for job in jobs:
-        for gpu, operations, slots in _members(builder, job):
-            before = [g for (_, later, where), g in gates.items() if later == job.name and where == gpu]
-            behind = [g for (earlier, _, where), g in gates.items() if earlier == job.name and where == gpu]
-            n_slot = len(slots)
-            program = [Operation(OP_WAIT, time_ps=job.start_ps)] if job.start_ps else []
-            program += [Operation(OP_PASS, n_slot + k) for k in range(len(before))]
-            program += operations
-            program += [Operation(OP_OPEN, n_slot + len(before) + k) for k in range(len(behind))]
-            builder.stream(
-                gpu, job.name, program, slots + [(SLOT_GATE, g) for g in before + behind], passes=tuple(before)
-            )
+        _check(job, n_host, {j.name for j in jobs[:i]}, operations)
+    parts = [(job, part) for job in jobs for part in make_parts(builder, job)]
+    here: dict[tuple[str, int], list[int]] = {}
+    for i, (job, part) in enumerate(parts):
+        here.setdefault((job.name, part.gpu), []).append(i)
+    gates: dict[int, list[int]] = {i: [] for i in range(len(parts))}  # that a part opens
+    before: dict[int, list[int]] = {i: [] for i in range(len(parts))}
+    for i, (job, part) in enumerate(parts):
+        for earlier in (j for name in job.after for j in here.get((name, part.gpu), ())):
+            gate = builder.gate()
+            gates[earlier].append(gate)
+            before[i].append(gate)
+    for i, (job, part) in enumerate(parts):
+        n_slot = len(part.slots)
+        program: list[Operation | Repeat] = [Operation(OP_WAIT, time_ps=job.start_ps)] if job.start_ps else []
+        program += [Operation(OP_PASS, n_slot + k) for k in range(len(before[i]))]
+        program += part.operations
+        program += [Operation(OP_OPEN, n_slot + len(before[i]) + k) for k in range(len(gates[i]))]
+        slots = part.slots + [(SLOT_GATE, gate) for gate in before[i] + gates[i]]
+        builder.stream(part.gpu, part.stream, program, slots, passes=tuple(before[i]))
     return builder.finish({"collectives": len(jobs), "payload_bytes": builder.payload_bytes()})

@@ -1,31 +1,36 @@
-"""Slots of a program by name, so that GPUs that do the same share one program with one numbering."""
+"""Slots of a program by name: programs are shared, so what writes one numbers keys, and each GPU fills in its own."""
+
+from collections.abc import Mapping, Sequence
 
 from models.workload.plan import SLOT_UNUSED, Slot
 
 
 class SlotNames:
-    """Numbers slots in the order in which a program first names them; a name can stand for several in a row."""
+    """Numbers of a program's slots: each key has n in a row, in order of first use."""
 
     def __init__(self) -> None:
-        self._first: dict[str, int] = {}
-        self._count: dict[str, int] = {}
-        self._n = 0
+        self._first: dict[str, tuple[int, int]] = {}
+        self._n_slot = 0
 
     def __call__(self, key: str, n: int = 1) -> int:
-        """The first of the n slots called `key`."""
-        if key not in self._first:
-            self._first[key], self._count[key] = self._n, n
-            self._n += n
-        assert self._count[key] == n, f"slots {key}: {self._count[key]} and {n}"
-        return self._first[key]
+        """First slot of a key; n is the same in every call for it."""
+        first, n_known = self._first.setdefault(key, (self._n_slot, n))
+        if n_known != n:
+            raise ValueError(f'slots "{key}": {n}, but {n_known} before')
+        if first == self._n_slot:
+            self._n_slot += n
+        return first
 
     def keys(self) -> list[str]:
-        """All names so far."""
+        """All keys so far, in order."""
         return list(self._first)
 
-    def resolve(self, table: dict[str, list[Slot]]) -> list[Slot]:
-        """A GPU's slots in this order, from its slots by name; unused where it has none."""
+    def resolve(self, table: Mapping[str, Sequence[Slot]]) -> list[Slot]:
+        """Slots of a GPU in the program's order; SLOT_UNUSED where the GPU has none of that key."""
         slots: list[Slot] = []
-        for key, n in self._count.items():
-            slots += table.get(key, [(SLOT_UNUSED, 0)] * n)
+        for key, (_, n) in self._first.items():
+            own = list(table.get(key, ()))
+            if len(own) > n:
+                raise ValueError(f'slots "{key}": {len(own)} for {n}')
+            slots += own + [(SLOT_UNUSED, 0)] * (n - len(own))
         return slots

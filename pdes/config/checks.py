@@ -125,7 +125,18 @@ def _collectives_faults(workload: CollectivesConfig, n_host: int | None) -> Iter
             accepted = f"Accepted: at most {MAX_COLLECTIVE_BYTES} bytes"
             yield Fault((*path, "size"), f"found {collective.size_bytes} bytes", accepted)
         yield from _members_faults(collective, path, n_host)
+        if workload.gpu is None:
+            yield from _planned_faults(collective, path)
     yield from _order_faults(workload.collective, set(row_of))
+
+
+def _planned_faults(collective: CollectiveConfig, path: tuple) -> Iterator[Fault]:
+    """What is there only as NCCL plans it, for a GPU type."""
+    if collective.operation == "broadcast":
+        yield Fault((*path, "operation"), 'found "broadcast"', "Accepted: with [workload] gpu")
+    for key in ("algorithm", "protocol", "channels", "in_server", "nvls", "msccl"):
+        if key in collective.model_fields_set:
+            yield Fault((*path, key), "is there, but [workload] gpu is not", 'Accepted: with a GPU type, gpu = "h100"')
 
 
 def _members_faults(collective: CollectiveConfig, path: tuple, n_host: int | None) -> Iterator[Fault]:

@@ -155,6 +155,7 @@ class TrainingTable(Table):
     compute: ComputeConfig = ComputeConfig()
     gpus: list[GpusConfig] = []
     tp_model: TpModelConfig = TpModelConfig()
+    transport: Literal["infiniband", "roce", "efa", "tcpxo"] = "infiniband"
     memory: MemoryConfig = MemoryConfig()
 
     @property
@@ -185,4 +186,4 @@ SIMPLE_TABLE_KEYS = {
     "parallel": {"tp", "dp", "pp", "ep"},
     "compute": {"peak_flops", "efficiency"},
 }
-NOT_WITH_GPU = {"": {"tp"}, "compute": {"peak_flops", "efficiency"}}
+NOT_WITH_GPU = {"": {"tp", "tp_model"}, "compute": {"peak_flops", "efficiency"}}

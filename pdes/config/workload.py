@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from pdes.config.fields import (
+    AutoBool,
     Count,
     Duration,
     FieldError,
@@ -17,7 +18,10 @@ from pdes.config.trace import TraceConfig
 from pdes.config.training import TrainingTable
 from pdes.units import PS_PER_MS, exact_duration, parse_duration_ps, shown
 
-Operation = Literal["all-reduce", "reduce-scatter", "all-gather", "all-to-all", "point-to-point"]
+Operation = Literal["all-reduce", "reduce-scatter", "all-gather", "all-to-all", "broadcast", "point-to-point"]
+Algorithm = Literal["auto", "ring", "tree", "nvls", "hierarchical", "direct", "pairwise", "pxn"]
+Protocol = Literal["auto", "LL", "LL128", "Simple"]
+Transport = Literal["infiniband", "roce", "efa", "tcpxo"]
 Load = Annotated[float, Field(gt=0, le=1)]  # payload over the rate of the hosts' links
 MAX_JITTER_PS = PS_PER_MS
 NAMED_SIZES = ("web-search", "fb-hadoop")
@@ -80,7 +84,10 @@ class PoissonConfig(StartsLate):
 
 
 class CollectiveConfig(Table):
-    """One [[workload.collective]]; it starts at start_ps and not before all of `after` have ended."""
+    """One [[workload.collective]]; it starts at start_ps and not before all of `after` have ended.
+
+    From algorithm on: how NCCL would plan it; with [workload] gpu only. channels None: one for each NIC.
+    """
 
     name: str = Field(min_length=1)
     operation: Operation
@@ -88,12 +95,20 @@ class CollectiveConfig(Table):
     gpus: Annotated[Literal["all"] | tuple[int, ...], BeforeValidator(_gpu_list)] = "all"
     start_ps: Duration = quantity("0s", "start")
     after: list[str] = []
+    algorithm: Algorithm = "auto"
+    protocol: Protocol = "auto"
+    channels: Annotated[int, Field(ge=1, le=64)] | None = None
+    in_server: Literal["timed", "packets"] = "timed"
+    nvls: AutoBool = None
+    msccl: str | None = Field(default=None, min_length=1)
 
 
 class CollectivesConfig(StartsLate):
-    """kind = "collectives"."""
+    """kind = "collectives". gpu None: packets alone, one ring or exchange for all GPUs; else as NCCL plans them."""
 
     kind: Literal["collectives"]
+    gpu: str | None = Field(default=None, min_length=1)
+    transport: Transport = "infiniband"
     collective: list[CollectiveConfig] = Field(min_length=1)
 
 

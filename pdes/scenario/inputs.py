@@ -15,6 +15,8 @@ from models.topology.routing import NextHops, Paths, route_pairs
 from models.topology.three_tier import three_tier
 from models.workload.collectives import Collective, plan_collectives
 from models.workload.flows import NO_PRIORITY, FlowList, plan_flows, read_csv_flows, read_ns3_flows, to_hosts
+from models.workload.nccl.options import CollectiveOptions
+from models.workload.nccl.planner import NCCL_OPERATIONS, NcclPlanner, Planned
 from models.workload.plan import WorkloadPlan
 from models.workload.poisson import Incast, Traffic, poisson_flows
 from models.workload.queue_pair_scaling import scale_queue_pairs
@@ -87,7 +89,7 @@ def build_workload(config: Config, topology: Topology) -> WorkloadPlan:
 
 def _workload(config: Config, topology: Topology) -> WorkloadPlan:
     w: Any = config.workload
-    n_host, n_iteration = topology.n_host, config.simulation.iterations
+    n_host = topology.n_host
     if w.kind == "flows":
         path = config.input_path(w.file)
         is_csv = w.format == "csv" or (w.format == "auto" and path.suffix == ".csv")
@@ -105,10 +107,30 @@ def _workload(config: Config, topology: Topology) -> WorkloadPlan:
             )
             for c in _after_what_they_wait_for(w.collective)
         ]  # fmt: skip
-        plan = plan_collectives(jobs, n_host, n_iteration)
+        plan = _collectives(config, w, jobs, topology)
     else:
         plan = build_training(config, topology)
     return delay_streams(plan, config.simulation.seed, w.start_jitter_ps) if w.start_jitter_ps else plan
+
+
+def _collectives(config: Config, w: Any, jobs: list[Collective], topology: Topology) -> WorkloadPlan:
+    """Packets alone, or as NCCL plans them for a GPU type."""
+    if w.gpu is None:
+        return plan_collectives(jobs, topology.n_host, config.simulation.iterations)
+    payload, header = config.network.payload_bytes, config.network.header_bytes
+    goodput_bps = int(topology.nic_rate_bps.min()) * payload // (payload + header)
+    choices = {
+        c.name: Planned(
+            CollectiveOptions(
+                algorithm=c.algorithm, protocol=c.protocol, in_server=c.in_server, nvls=c.nvls, transport=w.transport,
+                nic_goodput_bps=goodput_bps,
+            ),
+            c.channels or 0, config.input_path(c.msccl) if c.msccl else None,
+        )
+        for c in w.collective
+    }  # fmt: skip
+    planner = NcclPlanner(w.gpu, topology.server[topology.host], choices)
+    return plan_collectives(jobs, topology.n_host, config.simulation.iterations, planner.parts, NCCL_OPERATIONS)
 
 
 def _plan_flows(config: Config, flows: FlowList, n_host: int, name: str) -> WorkloadPlan:

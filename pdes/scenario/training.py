@@ -30,7 +30,8 @@ def build_training(config: Config, topology: Topology) -> WorkloadPlan:
     server, n_iteration = topology.server[topology.host], config.simulation.iterations
     if w.compute.gpu is None:
         return plan_training(training_job(w), topology.n_host, server, n_iteration)
-    job = compiled_job(w, server, int(topology.nic_rate_bps.min()))
+    payload, header = config.network.payload_bytes, config.network.header_bytes
+    job = compiled_job(w, server, int(topology.nic_rate_bps.min()) * payload // (payload + header))
     check_job(job, topology.n_host)
     _check_memory(w, job)
     plan = plan_job(job, topology.n_host, server, n_iteration)
@@ -69,7 +70,7 @@ def model_shape(w: Any) -> ModelShape:
     )  # fmt: skip
 
 
-def compiled_job(w: Any, server_of_gpu: np.ndarray, nic_bps: int) -> Job:
+def compiled_job(w: Any, server_of_gpu: np.ndarray, nic_goodput_bps: int) -> Job:
     """The job of a [workload] with a GPU type; what is "auto" is chosen."""
     p = w.parallel
     recompute = None if w.recompute == "auto" else w.recompute
@@ -86,7 +87,7 @@ def compiled_job(w: Any, server_of_gpu: np.ndarray, nic_bps: int) -> Job:
     job = Job(
         model_shape(w), layout, devices, w.schedule, w.overlap_gradients, w.overlap_parameters, slowness=slowness,
         iteration_overhead_ps=w.compute.iteration_overhead_ps, memory_bytes=w.memory.size_bytes or 0,
-        alpha_ps=w.tp_model.alpha_ps, bandwidth_bps=w.tp_model.bandwidth_bps, nic_bps=nic_bps,
+        transport=w.transport, nic_goodput_bps=nic_goodput_bps,
     )  # fmt: skip
     if None not in (microbatch, vpp, recompute):
         return job

@@ -8,11 +8,12 @@ from models.compute.checks import check_layout
 from models.compute.lower import parameters_of
 from models.compute.stages import stage_layers
 from models.workload.compiler.emission import STREAMS
-from models.workload.compiler.exchanges import Communicator
 from models.workload.compiler.groups import StageGroups
 from models.workload.compiler.job import Job
 from models.workload.compiler.ranks import Groups, Ranks
 from models.workload.compiler.stage import GATES, StageWriter
+from models.workload.nccl.communicator import Communicator
+from models.workload.nccl.options import CollectiveOptions
 from models.workload.plan import SLOT_GATE, SLOT_PAIR, PlanBuilder, Slot, StoredProgram, WorkloadPlan
 from models.workload.slots import SlotNames
 from pdes.errors import ConfigError
@@ -55,7 +56,9 @@ class _JobBuilder:
         self.table: Table = {gpu: {} for gpu in self.ranks.gpu_of_rank}
 
     def _make(self, name: str, groups: Groups) -> Communicator:
-        return Communicator(name, groups, self.server_of_gpu, self.job.alpha_ps, self.job.bandwidth_bps)
+        job = self.job
+        options = CollectiveOptions(transport=job.transport, nic_goodput_bps=job.nic_goodput_bps)
+        return Communicator(name, groups, self.server_of_gpu, job.slowest.name, options)
 
     def _stage_groups(self, stage: int) -> StageGroups:
         ranks, shape = self.ranks, self.job.shape

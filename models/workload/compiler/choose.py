@@ -12,6 +12,7 @@ from models.compute.lower import segments
 from models.compute.memory import MemoryBreakdown, memory_of
 from models.compute.stages import stage_layers
 from models.workload.compiler.job import Job
+from models.workload.nccl.in_server import in_server_ps
 
 MEMORY_SCHEDULE = {"zero-bubble-1p": "zb-h1", "zero-bubble-2p": "zb-h2", "gpipe": "gpipe", "1f1b": "1f1b"}
 MAX_MICROBATCH = 64
@@ -50,10 +51,9 @@ def stage_ps(job: Job, stage: int) -> int:
                 total_ps += segment.time_ps
                 if segment.kind != "compute" and not segment.overlapped:
                     n = {"tp": layout.tp, "cp": layout.cp, "ep": layout.ep}[segment.group]
-                    passes = 2 if segment.kind == "all-reduce" else 1
                     if n > 1:
-                        moved_bytes = passes * segment.size_bytes * (n - 1) // n
-                        total_ps += job.alpha_ps + moved_bytes * 8 * 1000 // (job.bandwidth_bps // 10**9)
+                        kind, n_step = (segment.kind, 1) if segment.kind != "ring" else ("send-receive", n - 1)
+                        total_ps += n_step * in_server_ps(job.slowest.name, kind, segment.size_bytes, n)
     return total_ps
 
 
@@ -69,7 +69,7 @@ def _message_ps(job: Job) -> int:
     """Activations of a microbatch to the next stage: 10 us and their bytes, which each GPU has a share of."""
     layout = job.layout
     whole = layout.microbatch * job.shape.sequence * job.shape.hidden * layout.activation_bytes
-    return 10_000_000 + whole // (layout.tp * layout.cp) * 8 * 1000 // (job.nic_bps // 10**9)
+    return 10_000_000 + whole // (layout.tp * layout.cp) * 8 * 1000 // (max(job.nic_goodput_bps, 10**9) // 10**9)
 
 
 def choices(

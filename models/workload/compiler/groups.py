@@ -5,8 +5,8 @@ Streams of a GPU run side by side, so each has queue pairs of its own, as commun
 
 from collections.abc import Callable
 
-from models.workload.compiler.exchanges import Communicator
 from models.workload.compiler.ranks import Groups
+from models.workload.nccl.communicator import Communicator
 from models.workload.operations import Operation, Repeat
 from models.workload.plan import PlanBuilder, Slot
 from models.workload.slots import SlotNames

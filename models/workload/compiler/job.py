@@ -29,13 +29,17 @@ class Job:
     slowness: dict[int, float] = field(default_factory=dict)
     iteration_overhead_ps: int = 0
     memory_bytes: int = 0  # of a GPU; 0: as its type says
-    alpha_ps: int = 10_000_000  # of a collective inside a server
-    bandwidth_bps: int = 230 * 8 * 10**9
-    nic_bps: int = 400 * 10**9  # between servers, for choosing among layouts
+    transport: str = "infiniband"  # between servers, see `models.workload.nccl.transports`
+    nic_goodput_bps: int = 0  # payload that a NIC carries at best; 0: not known
 
     def device(self, gpu: int) -> Device:
         """Type of a GPU."""
         return self.devices[gpu if len(self.devices) > 1 else 0]
+
+    @property
+    def slowest(self) -> Device:
+        """The GPU type with the slowest links inside a server, whose collectives all others take part in."""
+        return min(self.devices, key=lambda device: (device.nvlink_bps, device.name))
 
     @property
     def is_split(self) -> bool:

@@ -1,0 +1,188 @@
+"""A communicator: groups of GPUs that do the same collectives side by side, and the operations of each collective.
+
+Members in one server: a timed operation. Members in several: what `estimate.choose` takes, as packets between servers
+on their rails, with timed parts inside the servers. Where all members do the same, `operations` gives it; trees and
+broadcasts differ by member: `operations_of`. Without a GPU type nothing is charged that packets do not show, as in
+`models.workload.collectives`.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from models.workload.collectives import RING_STEPS, chunk_bytes
+from models.workload.nccl.estimate import Choice, Shape, choose, exchange_lead_ps, on_wire
+from models.workload.nccl.in_server import in_server_ps
+from models.workload.nccl.layout import make_layout
+from models.workload.nccl.options import KINDS, CollectiveOptions
+from models.workload.nccl.roles import broadcast_operations, tree_operations
+from models.workload.nccl.wiring import wire
+from models.workload.operations import Operation, Repeat
+from models.workload.plan import PlanBuilder, Slot
+from models.workload.program import OP_EXCHANGE, OP_GROUP, OP_RING
+from models.workload.slots import SlotNames
+from pdes.errors import SimError
+
+Operations = list[Operation | Repeat]
+
+
+class Communicator:
+    """Groups of GPUs that do the same collectives side by side, such as all data-parallel groups of a stage.
+
+    A communicator's collectives follow each other on one stream of each GPU. gpu_type "": no timed part, all packets.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        groups: Sequence[tuple[int, ...]],
+        server_of_gpu: np.ndarray,
+        gpu_type: str,
+        options: CollectiveOptions = CollectiveOptions(),  # noqa: B008  frozen
+    ) -> None:
+        self.name, self.gpu_type, self.options = name, gpu_type, options
+        self.layout = make_layout(groups, server_of_gpu)
+        self._keys: set[str] = set()
+        self._names = SlotNames()
+        self._places: dict[int, tuple[list[int], int]] = {}
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether parts inside a server are timed; else all messages are packets."""
+        return bool(self.gpu_type) and self.options.in_server == "timed" and self.layout.per_server > 0
+
+    def same_for_all(self, kind: str, size_bytes: int) -> bool:
+        """Whether all members run the same operations in the plan that `operations_of` has."""
+        if not self.is_timed or self.layout.n_server == 1 or kind not in ("all-reduce", "broadcast"):
+            return True
+        return kind == "all-reduce" and self._choice(kind, size_bytes, False).algorithm != "tree"
+
+    def operations(self, names: SlotNames, kind: str, size_bytes: int, task: str, tag: str) -> Operations:
+        """One collective, the same for every member: where NCCL's members differ, the fastest way in which they do not.
+
+        A broadcast between servers is a ring all-gather then, which moves as many bytes.
+        """
+        return self._plan(names, kind, size_bytes, task, tag, None)
+
+    def operations_of(self, gpu: int, names: SlotNames, kind: str, size_bytes: int, task: str, tag: str) -> Operations:
+        """One collective as a member runs it."""
+        return self._plan(names, kind, size_bytes, task, tag, gpu)
+
+    def connect(self, builder: PlanBuilder) -> dict[int, dict[str, list[Slot]]]:
+        """Per GPU: key -> its slots, for the keys that operations so far have used."""
+        return wire(builder, self.layout, f"{self.name}:", self._keys)
+
+    def _plan(self, names: SlotNames, kind: str, size_bytes: int, task: str, tag: str, gpu: int | None) -> Operations:
+        if kind not in KINDS:
+            raise SimError(f'communicator {self.name}: kind "{kind}"; accepted are {", ".join(KINDS)}')
+        if self.layout.n_gpu == 1 or size_bytes == 0:
+            return []
+        self._names = names
+        if self.is_timed and self.layout.n_server == 1:
+            return [self._timed(self._one_server_ps(kind, size_bytes), task, size_bytes)]
+        if kind == "ring":
+            return self._neighbours(size_bytes, task, tag)
+        if kind == "all-to-all":
+            return self._all_to_all(size_bytes, task, tag)
+        if not self.is_timed:
+            return [self._ring_of_all(kind, size_bytes, task, tag)]
+        choice = self._choice(kind, size_bytes, gpu is None)
+        if gpu is not None and (choice.algorithm == "tree" or kind == "broadcast"):
+            return self._by_role(gpu, kind, choice, size_bytes, task, tag)
+        ring = Operation(
+            OP_RING, self._slot("rail-next"), self._slot("rail-previous"), choice.n_step,
+            self._part(choice.message_bytes()), task=task, task_bytes=size_bytes, tag=tag,
+        )  # fmt: skip
+        return self._framed(choice, [ring], task)
+
+    def _choice(self, kind: str, size_bytes: int, is_uniform: bool) -> Choice:
+        return choose(kind, size_bytes, self._shape(), self.options, is_uniform)
+
+    def _shape(self) -> Shape:
+        return Shape(self.gpu_type, self.layout.n_server, self.layout.per_server)
+
+    def _part(self, n_bytes: int) -> int:
+        """What this communicator carries of a message, where others carry the rest beside it."""
+        return -(-n_bytes // self.options.share)
+
+    def _slot(self, key: str, n: int = 1) -> int:
+        self._keys.add(key)
+        return self._names(f"{self.name}:{key}", n)
+
+    def _timed(self, time_ps: int, task: str, task_bytes: int = 0) -> Operation:
+        """Members of a server wait for each other, then for a time. A GPU alone in its server only takes the time."""
+        key = "server" if self.layout.per_server > 1 else "self"
+        return Operation(OP_GROUP, self._slot(key), time_ps=max(1, time_ps), task=task, task_bytes=task_bytes)
+
+    def _framed(self, choice: Choice, packets: Operations, task: str) -> Operations:
+        """What packets do not show around them."""
+        after: Operations = [self._timed(choice.tail_ps, task)] if self.layout.per_server > 1 else []
+        return [self._timed(choice.lead_ps, task), *packets, *after]
+
+    def _one_server_ps(self, kind: str, size_bytes: int) -> int:
+        n, options = self.layout.n_gpu, self.options
+        if kind == "ring":
+            return (n - 1) * in_server_ps(self.gpu_type, "send-receive", size_bytes, n)
+        asked = options.algorithm_of(kind)
+        algorithm = asked if asked in ("ring", "tree", "nvls") else "auto"
+        return in_server_ps(self.gpu_type, kind, size_bytes, n, algorithm, options.nvls)
+
+    def _ring_of_all(self, kind: str, size_bytes: int, task: str, tag: str) -> Operation:
+        n, passes = self.layout.n_gpu, RING_STEPS.get(kind, 1)
+        return Operation(
+            OP_RING, self._slot("ring-next"), self._slot("ring-previous"), passes * (n - 1),
+            self._part(chunk_bytes(size_bytes, n)), task=task, task_bytes=size_bytes, tag=tag,
+        )  # fmt: skip
+
+    def _neighbours(self, size_bytes: int, task: str, tag: str) -> Operations:
+        """n - 1 steps of size_bytes to the next member in the order of the group, over whatever links them."""
+        n = self.layout.n_gpu
+        ring = Operation(
+            OP_RING, self._slot("ring-next"), self._slot("ring-previous"), n - 1, self._part(size_bytes),
+            task=task, task_bytes=(n - 1) * size_bytes, tag=tag,
+        )  # fmt: skip
+        if not self.gpu_type or self.layout.per_server != 1:
+            return [ring]
+        lead_ps, _ = exchange_lead_ps(size_bytes * n, self._shape(), n - 1, self.options)
+        return [self._timed(lead_ps, task), ring]
+
+    def _all_to_all(self, size_bytes: int, task: str, tag: str) -> Operations:
+        n, k, n_server = self.layout.n_gpu, self.layout.per_server, self.layout.n_server
+        if not self.is_timed:
+            return [self._exchange("all", n - 1, self._part(chunk_bytes(size_bytes, n)), size_bytes, task, tag)]
+        asked = self.options.algorithm_of("all-to-all")
+        algorithm = ("pxn" if k > 1 else "direct") if asked == "auto" else asked
+        is_rail = algorithm == "pxn" or k == 1
+        key, n_peer = ("rail", n_server - 1) if is_rail else ("remote", (n_server - 1) * k)
+        lead_ps, wire_ppm = exchange_lead_ps(size_bytes, self._shape(), n_peer if algorithm == "pairwise" else 1,
+                                             self.options)  # fmt: skip
+        message_bytes = self._part(on_wire(chunk_bytes(size_bytes, n) * (k if is_rail else 1), wire_ppm))
+        lead = self._timed(lead_ps, task)
+        if algorithm != "pairwise":
+            return [lead, self._exchange(key, n_peer, message_bytes, size_bytes, task, tag)]
+        out, into = self._slot(f"{key}-out", n_peer), self._slot(f"{key}-in", n_peer)
+        steps = (
+            Operation(OP_EXCHANGE, out + i, into + i, 1, message_bytes, task=task, task_bytes=size_bytes // n, tag=tag)
+            for i in range(n_peer)
+        )
+        return [lead, *steps]
+
+    def _exchange(self, key: str, n_peer: int, message_bytes: int, size_bytes: int, task: str, tag: str) -> Operation:
+        return Operation(
+            OP_EXCHANGE, self._slot(f"{key}-out", n_peer), self._slot(f"{key}-in", n_peer), n_peer, message_bytes,
+            task=task, task_bytes=size_bytes, tag=tag,
+        )  # fmt: skip
+
+    def _by_role(self, gpu: int, kind: str, choice: Choice, size_bytes: int, task: str, tag: str) -> Operations:
+        rail, place = self._place(gpu)
+        make = tree_operations if kind == "all-reduce" else broadcast_operations
+        share = self._part(on_wire(chunk_bytes(size_bytes, self.layout.per_server), choice.wire_ppm))
+        packets = make(self._slot, len(rail), place, share, task, tag)
+        return self._framed(choice, packets, task)
+
+    def _place(self, gpu: int) -> tuple[list[int], int]:
+        """The rail of a member and its place there."""
+        if not self._places:
+            rails = (rail for i in range(len(self.layout.groups)) for rail in self.layout.rails(i))
+            self._places = {member: (rail, i) for rail in rails for i, member in enumerate(rail)}
+        return self._places[gpu]

@@ -1,0 +1,48 @@
+"""Where the members of groups that do the same collectives sit: servers, members per server, and rails.
+
+The i-th member of a group in each of its servers is on its i-th rail: with GPUs in order, the one on the same NIC
+number in every server.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pdes.errors import SimError
+
+
+@dataclass(frozen=True)
+class Layout:
+    """servers[group][server][i]: GPUs. n_server, per_server: of each group; per_server 0: not the same everywhere."""
+
+    groups: tuple[tuple[int, ...], ...]
+    servers: tuple[tuple[tuple[int, ...], ...], ...]
+    n_gpu: int
+    n_server: int
+    per_server: int
+
+    def rails(self, i_group: int) -> list[list[int]]:
+        """Members of a group by rail, each in the order of the servers."""
+        return [list(rail) for rail in zip(*self.servers[i_group], strict=True)]
+
+
+def make_layout(groups: Sequence[tuple[int, ...]], server_of_gpu: np.ndarray) -> Layout:
+    """Sort the members of each group by server. SimError if the groups are not all of one size."""
+    sizes = {len(group) for group in groups}
+    if len(sizes) != 1 or min(sizes) < 1:
+        raise SimError(f"groups of {sorted(sizes)} GPUs in one communicator: all have the same number")
+    servers = tuple(_by_server(group, server_of_gpu) for group in groups)
+    counts = {len(server) for group in servers for server in group}
+    n_server = {len(group) for group in servers}
+    per_server = counts.pop() if len(counts) == 1 and len(n_server) == 1 else 0
+    return Layout(tuple(map(tuple, groups)), servers, sizes.pop(), max(n_server), per_server)
+
+
+def _by_server(group: Sequence[int], server_of_gpu: np.ndarray) -> tuple[tuple[int, ...], ...]:
+    """Members by server, servers in the order in which the group names them; a GPU outside any server is one."""
+    found: dict[tuple[int, int], list[int]] = {}
+    for gpu in group:
+        server = int(server_of_gpu[gpu])
+        found.setdefault((server, -1) if server >= 0 else (-1, gpu), []).append(gpu)
+    return tuple(tuple(members) for members in found.values())

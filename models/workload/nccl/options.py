@@ -1,0 +1,38 @@
+"""How the collectives of a communicator are planned; what is left open is chosen by size and topology."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+REDUCING = ("all-reduce", "reduce-scatter", "all-gather")
+KINDS = (*REDUCING, "all-to-all", "broadcast", "ring")
+REDUCING_ALGORITHMS = ("ring", "tree", "nvls", "hierarchical")
+EXCHANGE_ALGORITHMS = ("direct", "pairwise", "pxn")
+ALGORITHMS = ("auto", *REDUCING_ALGORITHMS, *EXCHANGE_ALGORITHMS)
+PROTOCOLS = ("auto", "LL", "LL128", "Simple")
+
+
+@dataclass(frozen=True)
+class CollectiveOptions:
+    """Options of a communicator.
+
+    algorithm: for the kinds that have it. of_kind: kind -> algorithm, before `algorithm`. share: the communicator
+    carries one of so many parts of each of its collectives; that many of them beside each other are channels.
+    in_server: "timed" by `in_server`, or "packets" on the links of the topology. nvls None: where the GPU type has it.
+    transport: of `transports`. nic_goodput_bps: payload that a GPU's NIC carries at best; 0: not known, so that nothing
+    is charged for the bandwidth that protocols leave unused.
+    """
+
+    algorithm: str = "auto"
+    of_kind: Mapping[str, str] = field(default_factory=dict)
+    protocol: str = "auto"
+    share: int = 1
+    in_server: str = "timed"
+    nvls: bool | None = None
+    transport: str = "infiniband"
+    nic_goodput_bps: int = 0
+
+    def algorithm_of(self, kind: str) -> str:
+        """The algorithm asked for, if this kind has it; else "auto"."""
+        asked = self.of_kind.get(kind, self.algorithm)
+        known = EXCHANGE_ALGORITHMS if kind == "all-to-all" else REDUCING_ALGORITHMS
+        return asked if asked in known else "auto"

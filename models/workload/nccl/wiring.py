@@ -1,0 +1,124 @@
+"""Queue pairs and groups of a communicator: made for the keys that its programs use, once for each member.
+
+Keys: "server": the members in one server, "self": a GPU alone, "ring-next" and "ring-previous": around all members,
+"rail-next" and "rail-previous": around a rail, "all-out" and "all-in": to every other member, "remote-out" and
+"remote-in": to every member in another server, "rail-out" and "rail-in": those on the same rail, "tree-N-...": of the
+N-th double tree on a rail.
+"""
+
+from collections.abc import Callable, Sequence
+
+from models.workload.nccl.layout import Layout
+from models.workload.nccl.trees import Node, double_tree
+from models.workload.plan import SLOT_GROUP, SLOT_PAIR, PlanBuilder, Slot
+
+Table = dict[int, dict[str, list[Slot]]]
+PARTNER = {
+    "ring-previous": "ring-next", "rail-previous": "rail-next", "all-in": "all-out", "remote-in": "remote-out",
+    "rail-in": "rail-out",
+}  # fmt: skip
+
+
+def wire(builder: PlanBuilder, layout: Layout, prefix: str, keys: set[str]) -> Table:
+    """Per GPU: prefix + key -> its slots."""
+    table: Table = {gpu: {} for group in layout.groups for gpu in group}
+
+    def put(gpu: int, key: str, slots: list[Slot]) -> None:
+        if key in keys:
+            table[gpu][prefix + key] = slots
+
+    wanted = {PARTNER.get(key, "tree" if key.startswith("tree") else key) for key in keys}
+    for i_group in range(len(layout.groups)):
+        for key in WIRES:
+            if key in wanted:
+                WIRES[key](builder, layout, i_group, put)
+    return table
+
+
+Put = Callable[[int, str, list[Slot]], None]
+
+
+def _server(builder: PlanBuilder, layout: Layout, i_group: int, put: Put) -> None:
+    for members in layout.servers[i_group]:
+        group = builder.group()
+        for gpu in members:
+            put(gpu, "server", [(SLOT_GROUP, group)])
+
+
+def _self(builder: PlanBuilder, layout: Layout, i_group: int, put: Put) -> None:
+    for gpu in layout.groups[i_group]:
+        put(gpu, "self", [(SLOT_GROUP, builder.group())])
+
+
+def _around(builder: PlanBuilder, gpus: Sequence[int], name: str, put: Put) -> None:
+    pairs = [builder.pair(gpu, gpus[(i + 1) % len(gpus)]) for i, gpu in enumerate(gpus)]
+    for i, gpu in enumerate(gpus):
+        put(gpu, f"{name}-next", [(SLOT_PAIR, pairs[i])])
+        put(gpu, f"{name}-previous", [(SLOT_PAIR, pairs[i - 1])])
+
+
+def _ring(builder: PlanBuilder, layout: Layout, i_group: int, put: Put) -> None:
+    _around(builder, layout.groups[i_group], "ring", put)
+
+
+def _rail(builder: PlanBuilder, layout: Layout, i_group: int, put: Put) -> None:
+    for gpus in layout.rails(i_group):
+        _around(builder, gpus, "rail", put)
+
+
+def _peers(builder: PlanBuilder, gpus: Sequence[int], offsets: Sequence[Sequence[int]], name: str, put: Put) -> None:
+    """A pair from each GPU i to those at (i + offset), in the order of the offsets; the other way round for what it
+    takes in: the i-th message that it waits for comes from the GPU whose i-th it is.
+    """
+    n = len(gpus)
+    to = [[(i + offset) % n for offset in offsets[i]] for i in range(n)]
+    pair = {(i, j): builder.pair(gpus[i], gpus[j]) for i in range(n) for j in to[i]}
+    sources: list[list[int]] = [[] for _ in gpus]
+    for step in range(max(map(len, to))):
+        for i in range(n):
+            if step < len(to[i]):
+                sources[to[i][step]].append(i)
+    for i, gpu in enumerate(gpus):
+        put(gpu, f"{name}-out", [(SLOT_PAIR, pair[i, j]) for j in to[i]])
+        put(gpu, f"{name}-in", [(SLOT_PAIR, pair[j, i]) for j in sources[i]])
+
+
+def _all(builder: PlanBuilder, layout: Layout, i_group: int, put: Put) -> None:
+    gpus = layout.groups[i_group]
+    _peers(builder, gpus, [range(1, len(gpus))] * len(gpus), "all", put)
+
+
+def _rail_peers(builder: PlanBuilder, layout: Layout, i_group: int, put: Put) -> None:
+    for gpus in layout.rails(i_group):
+        _peers(builder, gpus, [range(1, len(gpus))] * len(gpus), "rail", put)
+
+
+def _remote(builder: PlanBuilder, layout: Layout, i_group: int, put: Put) -> None:
+    gpus = [gpu for members in layout.servers[i_group] for gpu in members]
+    n, k = len(gpus), layout.per_server
+    offsets = [[d for d in range(1, n) if (i + d) % n // k != i // k] for i in range(n)]
+    _peers(builder, gpus, offsets, "remote", put)
+
+
+def _tree(builder: PlanBuilder, layout: Layout, i_group: int, put: Put) -> None:
+    for gpus in layout.rails(i_group):
+        for i_tree, tree in enumerate(double_tree(len(gpus))):
+            _one_tree(builder, gpus, tree, f"tree-{i_tree}", put)
+
+
+def _one_tree(builder: PlanBuilder, gpus: list[int], tree: list[Node], name: str, put: Put) -> None:
+    up = {i: builder.pair(gpus[i], gpus[node.parent]) for i, node in enumerate(tree) if node.parent >= 0}
+    down = {i: builder.pair(gpus[node.parent], gpus[i]) for i, node in enumerate(tree) if node.parent >= 0}
+    for i, node in enumerate(tree):
+        if node.parent >= 0:
+            put(gpus[i], f"{name}-to-parent", [(SLOT_PAIR, up[i])])
+            put(gpus[i], f"{name}-from-parent", [(SLOT_PAIR, down[i])])
+        for j, child in enumerate(node.children):
+            put(gpus[i], f"{name}-to-child-{j}", [(SLOT_PAIR, down[child])])
+            put(gpus[i], f"{name}-from-child-{j}", [(SLOT_PAIR, up[child])])
+
+
+WIRES: dict[str, Callable[[PlanBuilder, Layout, int, Put], None]] = {
+    "server": _server, "self": _self, "ring-next": _ring, "rail-next": _rail, "all-out": _all,
+    "rail-out": _rail_peers, "remote-out": _remote, "tree": _tree,
+}  # fmt: skip
