@@ -86,6 +86,8 @@ def _add_config(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("config", metavar="config.toml", help="what to simulate")
     text = "override one key of the config; may be repeated"
     parser.add_argument("--set", metavar="TABLE.KEY=VALUE", dest="overrides", action="append", default=[], help=text)
+    text = "of a trace: leave out what some tools write wrong, and warn; the same as --set workload.tolerant=true"
+    parser.add_argument("--tolerant", action="store_true", help=text)
 
 
 def _plan_parser() -> argparse.ArgumentParser:
@@ -192,6 +194,8 @@ def _load(arguments: argparse.Namespace) -> "Config":
     from pdes.config import load_config
 
     overrides = list(arguments.overrides)
+    if arguments.tolerant:
+        overrides.append("workload.tolerant=true")
     if getattr(arguments, "out", None) is not None:
         overrides.append(f"output.dir={_quoted(arguments.out)}")
     return load_config(arguments.config, overrides)

@@ -5,7 +5,7 @@ free, of a channel's receives that wait for a message, of a queue pair's sends t
 list is chained through `next`. Timed nodes are in a heap per GPU. Not here: what happens to them (`graph_stream`).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -75,6 +75,12 @@ class GraphPlan:
     node_id: np.ndarray  # int64[n_node]  in the trace's file, for messages
     peer: np.ndarray  # int32[n_node]
     tag: np.ndarray  # int64[n_node]
+
+    def in_whole(self, unit_ps: int) -> "GraphPlan":
+        """The same graph with all times cut off to whole units."""
+        nodes = self.nodes.copy()
+        nodes["time_ps"] -= nodes["time_ps"] % unit_ps
+        return replace(self, nodes=nodes)
 
 
 def make_graph(plan: GraphPlan | None, row_of_pair: np.ndarray) -> Graph:

@@ -83,7 +83,7 @@ class Leniency:
     def fault(self, what: str, where: str, found: str, accepted: str) -> None:
         """Raise ConfigError, or count one fault of the sort `what`."""
         if not self.tolerant:
-            raise ConfigError(where, found, f"{accepted}; tolerant = true leaves it out with a warning")
+            raise ConfigError(where, found, f"{accepted}; --tolerant leaves it out with a warning")
         self._seen.setdefault(what, [0, f"{where}: {found}"])[0] += 1
 
     def note(self, what: str, where: str) -> None:

@@ -83,7 +83,8 @@ def build_workload(config: Config, topology: Topology) -> WorkloadPlan:
     streams = plan.streams.copy()
     streams["wake_ps"] -= streams["wake_ps"] % PS_PER_NS
     group_time_ps = np.where(plan.group_time_ps < NEVER, plan.group_time_ps // PS_PER_NS * PS_PER_NS, NEVER)
-    return replace(plan, operations=operations, streams=streams, group_time_ps=group_time_ps)
+    graph = None if plan.graph is None else plan.graph.in_whole(PS_PER_NS)
+    return replace(plan, operations=operations, streams=streams, group_time_ps=group_time_ps, graph=graph)
 
 
 def _workload(config: Config, topology: Topology) -> WorkloadPlan:

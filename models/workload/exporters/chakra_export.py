@@ -69,7 +69,6 @@ def _rank(plan: WorkloadPlan, mine: list[tuple[int, list[Step]]], members: dict,
         "pdes_iterations": plan.n_iteration,
         "pdes_slowed_1024": plan.slowed_1024,
         "pdes_jitter_ppm": plan.jitter_ppm,
-        "pdes_keeps_tasks": int(plan.keeps_tasks),
     }
     yield wire.bytes_field(1, VERSION) + b"".join(_attribute(name, value, 2) for name, value in facts.items())
     opened: dict[int, list[int]] = {}

@@ -57,7 +57,6 @@ def plan_own(prefix: Path, n_host: int, n_iteration: int) -> WorkloadPlan:
     sport = np.array([ends[number][2] for number in sorted(ends)], np.int64)
     return replace(
         plan, pair_sport=sport, slowed_1024=int(facts["pdes_slowed_1024"]), jitter_ppm=int(facts["pdes_jitter_ppm"]),
-        keeps_tasks=bool(facts["pdes_keeps_tasks"]),
     )  # fmt: skip
 
 
