@@ -157,6 +157,16 @@ def test_a_broadcast_reaches_everybody_along_a_chain(n_server, per_server):
     assert len(sent) == (n_server - 1) * per_server
 
 
+@pytest.mark.parametrize("n_server, per_server", [(2, 2), (3, 4), (4, 1)])
+def test_a_ring_of_neighbours_sends_what_leaves_a_server_and_no_more(n_server, per_server):
+    n = n_server * per_server
+    meaning = Mail()
+    sent = carry_out(servers(n_server, per_server), 64, "ring", 1000, meaning)
+    edges = {(i, (i + 1) % n) for i in range(per_server - 1, n, per_server)}
+    assert sent == dict.fromkeys(edges, (n - 1) * 1000)
+    assert meaning.heard == Counter(dict.fromkeys(edges, n - 1))
+
+
 @pytest.mark.parametrize("algorithm", ["direct", "pairwise", "pxn"])
 @pytest.mark.parametrize("n_server, per_server", [(2, 1), (2, 4), (3, 2), (5, 1)])
 def test_an_all_to_all_sends_each_peer_in_another_server_its_part(n_server, per_server, algorithm):
