@@ -11,7 +11,7 @@ from pdes.config import TrainingConfig, load_config
 from pdes.scenario import training_job
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
-SMALL = ("allreduce", "fat-tree-flows", "incast", "quickstart")
+SMALL = ("allreduce", "fat-tree-flows", "incast", "nccl", "quickstart")
 LARGE = ("hpcc-fabric",)  # about half a minute: planned here, and run by bench/hpcc_fabric.py
 WORMHOLE_TABLE_1 = [  # layers, hidden size, experts, GPUs, (TP, EP, DP, PP)
     ("gpt-7b-64", 32, 4096, 1, 64, (8, 1, 4, 2)),

@@ -4,7 +4,8 @@ Multiverse (NSDI'25) section 4.1: time = alpha + bytes / beta, with an alpha and
 range of sizes, as no single pair fits. A range here is a protocol of an algorithm. NCCL changes from one to the next by
 an estimate of its own, which is not the measured best (an all-reduce of 16 MiB on eight A100 takes twice the time of
 8 MiB), so the size at which it does is a constant as well. Latencies are those of an all-reduce over eight GPUs.
-Measured: nccl-tests on 8 GPUs of ml-engineering (CC-BY-SA-4.0), sizes from 32 KiB to 16 GiB; an H100 from 8 bytes.
+Measured: nccl-tests on eight GPUs, from 32 KiB to 16 GiB (ml-engineering, CC-BY-SA-4.0; H100, from 8 bytes on: NVIDIA's
+dgxc-benchmarking, MIT).
 """
 
 from dataclasses import dataclass, replace
