@@ -1,8 +1,9 @@
 """Collectives beside measured ones: `python bench/nccl.py --rows nccl_collectives.csv [--deepep FILE.csv]`.
 
 Each cluster is a config as a user would write it, with its collectives one after the other; their times are those of
-the tasks in the results. A row is fitted if constants of the simulator were fitted to it (`nccl_cases.FITTED`, and the
-ring rows of eight GPUs); the others are predictions. Errors count from 1 MB up: time simulated over time measured - 1.
+the tasks in the results. A row is fitted if constants of the simulator were fitted to it or to others of its cluster
+(`nccl_cases.FITTED`, all-reduces over eight GPUs); the others are predictions. Errors count from 1 MB up: time
+simulated over time measured - 1.
 """
 
 import argparse

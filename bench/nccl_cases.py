@@ -45,6 +45,7 @@ RING = (("algorithm", '"ring"'), ("nvls", "false"))
 NVLS = (("algorithm", '"nvls"'),)
 TREE = (("algorithm", '"tree"'),)
 FITTED = {"A100-8", "H100-8", "H200-8", "B200-8", "B200-4x8", "H100-2x8-GCP-A3mega", "nccl-1368-ring", "nccl-1368-tree"}
+MEASURED = {"a100", "h100", "h200", "b200"}  # any all-reduce over eight of these in one server is what was fitted
 MULTI = {  # dataset: NIC per GPU, transport; nccl-1368 has one NIC of 400 Gbps for two GPUs
     "B200-4x8": (400, "efa"),
     "H100-2x8-GCP-A3mega": (200, "tcpxo"),
@@ -90,11 +91,10 @@ def _case(row: dict[str, str]) -> Case:
     name = row["dataset"]
     size_bytes = int(row["size_bytes"]) if row["size_bytes"].isdigit() else PEAK_BYTES
     operation = row["collective"].replace("_", "-").replace("sendrecv", "point-to-point")
-    fitted = name in FITTED or (name.endswith("-n") and row["ranks"] == "8" and row["algo"].startswith("Ring"))
-    fitted = fitted or (name == "A100-sendrecv" and size_bytes >= 512 * MIB)
-    return Case(
-        name, _cluster(row), operation, size_bytes, float(row["busbw_GBps"] or 0), float(row["time_us"] or 0), fitted
-    )
+    cluster = _cluster(row)
+    same = operation == "all-reduce" and (cluster.gpu in MEASURED, cluster.n_server, cluster.per_server) == (True, 1, 8)
+    fitted = name in FITTED or same or (name == "A100-sendrecv" and size_bytes >= 512 * MIB)
+    return Case(name, cluster, operation, size_bytes, float(row["busbw_GBps"] or 0), float(row["time_us"] or 0), fitted)
 
 
 def _cluster(row: dict[str, str]) -> Cluster:

@@ -11,11 +11,8 @@ from pdes.config import TrainingConfig, load_config
 from pdes.scenario import training_job
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
-SMALL = ("allreduce", "fat-tree-flows", "incast", "quickstart")
-LARGE = (
-    "llama3-70b-64",
-    "hpcc-fabric",
-)  # about half a minute: planned here, and run by bench/hpcc_fabric.py
+SMALL = ("allreduce", "fat-tree-flows", "incast", "nccl", "quickstart")
+LARGE = ("hpcc-fabric", "llama3-70b-64")  # up to half a minute: planned here, and run by hand or in bench/
 WORMHOLE_TABLE_1 = [  # layers, hidden size, experts, GPUs, (TP, EP, DP, PP)
     ("gpt-7b-64", 32, 4096, 1, 64, (8, 1, 4, 2)),
     ("gpt-13b-128", 40, 5120, 1, 128, (8, 1, 4, 4)),

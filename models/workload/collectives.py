@@ -31,12 +31,13 @@ class Collective:
 
 
 class Part(NamedTuple):
-    """What one stream of a GPU does of a collective: operations that use the slots from 0 on."""
+    """What one stream of a GPU does of a collective: operations that use the slots from 0 on. passes: gates in them."""
 
     gpu: int
     stream: str
     operations: Sequence[Operation | Repeat]
     slots: list[Slot]
+    passes: tuple[int, ...] = ()
 
 
 def chunk_bytes(size_bytes: int, n_gpu: int) -> int:
@@ -146,5 +147,5 @@ def plan_collectives(
         program += part.operations
         program += [Operation(OP_OPEN, n_slot + len(before[i]) + k) for k in range(len(gates[i]))]
         slots = part.slots + [(SLOT_GATE, gate) for gate in before[i] + gates[i]]
-        builder.stream(part.gpu, part.stream, program, slots, passes=tuple(before[i]))
+        builder.stream(part.gpu, part.stream, program, slots, passes=(*part.passes, *before[i]))
     return builder.finish({"collectives": len(jobs), "payload_bytes": builder.payload_bytes()})

@@ -207,6 +207,9 @@ def _file_faults(tables: Mapping[str, Table], folder: Path) -> Iterator[Fault]:
         if not (folder / workload.sizes).is_file():
             found = f"there is no file {folder / workload.sizes}"
             yield Fault(("workload", "sizes"), found, f"Accepted: {names}, or a file, relative to the config's folder")
+    if isinstance(workload, CollectivesConfig):
+        for i_row, collective in enumerate(workload.collective):
+            named.append((("workload", "collective", i_row, "msccl"), collective.msccl))
     for path, name in named:
         if name is not None and not (folder / name).is_file():
             yield Fault(path, f"there is no file {folder / name}", "Accepted: a file, relative to the config's folder")

@@ -131,6 +131,32 @@ def experts(folder: Path) -> str:
     """
 
 
+def planned(folder: Path) -> str:
+    """Collectives as NCCL plans them, inside servers of two and between them; one by an MSCCL file."""
+    steps = '<step s="0" type="s"/><step s="1" type="rrc"/>'
+    gpus = (f'<gpu id="{g}"><tb id="0" send="{1 - g}" recv="{1 - g}" chan="0">{steps}</tb></gpu>' for g in (0, 1))
+    text = '<algo coll="allreduce" ngpus="2" nchunksperloop="1" inplace="1">' + "".join(gpus) + "</algo>"
+    (folder / "swap.xml").write_text(text)
+    jobs = (
+        ("all-reduce", 'algorithm = "tree"'), ("all-reduce", 'algorithm = "ring"\nchannels = 4'), ("all-to-all", ""),
+        ("broadcast", ""), ("all-reduce", 'msccl = "swap.xml"\ngpus = [1, 4]'),
+        ("all-reduce", 'msccl = "swap.xml"\ngpus = [6, 7]'),
+    )  # fmt: skip
+    return """
+        [topology]
+        kind = "roft"
+        gpus = 8
+        gpus_per_server = 2
+        nic_rate = "400Gbps"
+        [workload]
+        kind = "collectives"
+        gpu = "h100"
+    """ + "".join(
+        f'[[workload.collective]]\nname = "{i}"\nsize = "90kB"\noperation = "{operation}"\n{keys}\n'
+        for i, (operation, keys) in enumerate(jobs)
+    )
+
+
 def collectives(folder: Path) -> str:
     """Every collective on a fat-tree, some behind others."""
     kinds = ("all-reduce", "all-to-all", "all-gather", "reduce-scatter")
@@ -147,6 +173,7 @@ MAKERS: dict[str, tuple[Callable[[Path], str], str]] = {
     "fat-tree": (random_flows, "1us"),
     "incast": (incast, "700ns"),
     "gpt": (gpt, "1.5us"),
+    "planned": (planned, "1.5us"),
     "experts": (experts, "1.5us"),
     "collectives": (collectives, "1us"),
 }

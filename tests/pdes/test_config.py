@@ -18,6 +18,7 @@ MODEL = TRAINING.replace('preset = "gpt-7b"\n', "") + "[workload.model]\nlayers 
 RING = (
     '[workload]\nkind = "collectives"\n[[workload.collective]]\nname = "ring"\noperation = "all-reduce"\nsize = "4MB"\n'
 )
+PLANNED = RING.replace('"collectives"\n', '"collectives"\ngpu = "h100"\n')
 
 
 def parse(text: str) -> Config:
@@ -108,6 +109,14 @@ def test_all_faults_are_in_one_report_each_with_its_key() -> None:
         (RING + '[topology]\nkind = "roft"\ngpus = 12\n', "a multiple of gpus_per_server = 8"),
         (FAT_TREE + RING + '[partition]\ndelay_threshold = "0ns"\n', '[partition] delay_threshold: found "0ns"'),
         (FAT_TREE + RING + '[partition]\ndelay_threshold = "fast"\n', 'Accepted: "auto", or a duration'),
+        (
+            FAT_TREE + RING + 'algorithm = "tree"\n',
+            "algorithm: is there, but [workload] gpu is not. Accepted: with a GPU",
+        ),
+        (FAT_TREE + PLANNED + 'algorithm = "star"\n', 'algorithm: found "star". Accepted: "auto", "ring", "tree"'),
+        (FAT_TREE + PLANNED + "channels = 0\n", "channels: found 0. Accepted: at least 1"),
+        (FAT_TREE + PLANNED + 'msccl = "none.xml"\n', "msccl: there is no file"),
+        (FAT_TREE + RING.replace("all-reduce", "broadcast"), 'operation: found "broadcast". Accepted: with [workload]'),
         (FAT_TREE + RING + "gpus = [0, 16]\n", "[[workload.collective]] 1: gpus: names GPU 16. Accepted: 0 to 15"),
         (FAT_TREE + RING + "gpus = [0, 0]\n", "Accepted: each GPU once"),
         (FAT_TREE + RING + "gpus = [0, true]\n", 'Accepted: "all" or a list of GPU numbers'),

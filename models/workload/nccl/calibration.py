@@ -4,7 +4,8 @@ Multiverse (NSDI'25) section 4.1: time = alpha + bytes / beta, with an alpha and
 range of sizes, as no single pair fits. A range here is a protocol of an algorithm. NCCL changes from one to the next by
 an estimate of its own, which is not the measured best (an all-reduce of 16 MiB on eight A100 takes twice the time of
 8 MiB), so the size at which it does is a constant as well. Latencies are those of an all-reduce over eight GPUs.
-Measured: nccl-tests on 8 GPUs of ml-engineering (CC-BY-SA-4.0), sizes from 32 KiB to 16 GiB; an H100 from 8 bytes.
+Measured: nccl-tests on eight GPUs, from 32 KiB to 16 GiB (ml-engineering, CC-BY-SA-4.0; H100, from 8 bytes on: NVIDIA's
+dgxc-benchmarking, MIT).
 """
 
 from dataclasses import dataclass, replace
@@ -61,7 +62,7 @@ _A100 = Calibration(
     "A100-8; pair: A100-sendrecv from 512 MiB on", has_nvls=False,
 )  # fmt: skip
 _H100 = Calibration(
-    "h100", 6 * PS_PER_US, 347_000,
+    "h100", 6 * PS_PER_US, 306_000,
     (
         _regime("ring", "LL", 14.2, 22, 64 * KIB),
         _regime("ring", "LL128", 19.5, 188, 4 * MIB),
@@ -70,10 +71,10 @@ _H100 = Calibration(
         _regime("tree", "Simple", 44.7, 340),
         _regime("nvls", "Simple", 83.1, 301),
     ),
-    "H100-8; ring from H200-8; pair: 0.77 of NVLink, as DeepEP's intranode exchange has on H800",
+    "H100-8; ring from H200-8; pair: 0.68 of NVLink, as DeepEP's intranode exchange on H800",
 )  # fmt: skip
 _H200 = Calibration(
-    "h200", 30 * PS_PER_US, 347_000,
+    "h200", 30 * PS_PER_US, 306_000,
     (
         _regime("ring", "LL", 39.2, 200, 512 * KIB),
         _regime("ring", "LL128", 39.6, 236, 4 * MIB),
@@ -85,7 +86,7 @@ _H200 = Calibration(
     "H200-8; pair: as H100",
 )  # fmt: skip
 _B200 = Calibration(
-    "b200", 36 * PS_PER_US, 693_000,
+    "b200", 36 * PS_PER_US, 612_000,
     (
         _regime("ring", "LL128", 49.6, 713, 2 * MIB),
         _regime("ring", "Simple", 75.9, 365, 8 * MIB),
@@ -95,7 +96,7 @@ _B200 = Calibration(
         _regime("tree", "Simple", 102, 640),
         _regime("nvls", "Simple", 143.6, 515),
     ),
-    "B200-8; ring above 64 MiB: B200-n with 8 GPUs, ring; pair: 0.77 of NVLink",
+    "B200-8; ring above 64 MiB: B200-n with 8 GPUs, ring; pair: 0.68 of NVLink",
 )  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from models.workload.nccl.roles import broadcast_operations, tree_operations
 from models.workload.nccl.wiring import wire
 from models.workload.operations import Operation, Repeat
 from models.workload.plan import PlanBuilder, Slot
-from models.workload.program import OP_EXCHANGE, OP_GROUP, OP_RING
+from models.workload.program import OP_EXCHANGE, OP_GROUP, OP_RECEIVE, OP_RING, OP_SEND
 from models.workload.slots import SlotNames
 from pdes.errors import SimError
 
@@ -53,14 +53,17 @@ class Communicator:
 
     def same_for_all(self, kind: str, size_bytes: int) -> bool:
         """Whether all members run the same operations in the plan that `operations_of` has."""
-        if not self.is_timed or self.layout.n_server == 1 or kind not in ("all-reduce", "broadcast"):
+        if not self.is_timed or self.layout.n_server == 1 or kind not in ("all-reduce", "broadcast", "ring"):
             return True
+        if kind == "ring":
+            return self.layout.per_server == 1
         return kind == "all-reduce" and self._choice(kind, size_bytes, False).algorithm != "tree"
 
     def operations(self, names: SlotNames, kind: str, size_bytes: int, task: str, tag: str) -> Operations:
         """One collective, the same for every member: where NCCL's members differ, the fastest way in which they do not.
 
-        A broadcast between servers is a ring all-gather then, which moves as many bytes.
+        A broadcast between servers is a ring all-gather then, which moves as many bytes; a "ring" over servers with
+        several members each is packets alone.
         """
         return self._plan(names, kind, size_bytes, task, tag, None)
 
@@ -81,6 +84,8 @@ class Communicator:
         if self.is_timed and self.layout.n_server == 1:
             return [self._timed(self._one_server_ps(kind, size_bytes), task, size_bytes)]
         if kind == "ring":
+            if gpu is not None and self.is_timed and self.layout.per_server > 1:
+                return self._neighbour_by_role(gpu, size_bytes, task, tag)
             return self._neighbours(size_bytes, task, tag)
         if kind == "all-to-all":
             return self._all_to_all(size_bytes, task, tag)
@@ -179,6 +184,21 @@ class Communicator:
         share = self._part(on_wire(chunk_bytes(size_bytes, self.layout.per_server), choice.wire_ppm))
         packets = make(self._slot, len(rail), place, share, task, tag)
         return self._framed(choice, packets, task)
+
+    def _neighbour_by_role(self, gpu: int, size_bytes: int, task: str, tag: str) -> Operations:
+        """Steps to the next member where some are in the same server: those are timed, for all of the server at once,
+        while the others' messages are on their way.
+        """
+        n = self.layout.n_gpu
+        sends, receives = self.layout.edges[gpu]
+        step = (
+            [Operation(OP_SEND, self._slot("edge-next"), size_bytes=self._part(size_bytes), tag=tag)] if sends else []
+        )
+        time_ps = in_server_ps(self.gpu_type, "send-receive", size_bytes, n)
+        step.append(self._timed(time_ps, task, size_bytes))
+        if receives:
+            step.append(Operation(OP_RECEIVE, self._slot("edge-previous"), task=task))
+        return [Repeat(n - 1, tuple(step))]
 
     def _place(self, gpu: int) -> tuple[list[int], int]:
         """The rail of a member and its place there."""

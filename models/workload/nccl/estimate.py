@@ -14,7 +14,7 @@ from models.workload.nccl.transports import PPM, WIRE_PPM, Protocol, protocols_f
 
 PS_PER_S, BITS = 10**12, 8
 TREE_PPM = 810_000
-"""Of a ring's line, what a tree gets; NCCL assumes 0.92. Fitted to nccl-1368-tree: five servers, 150 GB/s."""
+"""Of what a ring gets of the line, a tree's part; NCCL assumes 0.92. Fitted to nccl-1368-tree: 5 servers, 150 GB/s."""
 CHUNK_BYTES = 512 * 1024  # of a channel, NCCL's Simple protocol
 PASSES = {"all-reduce": 2, "reduce-scatter": 1, "all-gather": 1, "broadcast": 1}
 

@@ -6,6 +6,7 @@ number in every server.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -25,6 +26,17 @@ class Layout:
     def rails(self, i_group: int) -> list[list[int]]:
         """Members of a group by rail, each in the order of the servers."""
         return [list(rail) for rail in zip(*self.servers[i_group], strict=True)]
+
+    @cached_property
+    def edges(self) -> dict[int, tuple[bool, bool]]:
+        """Per GPU: whether the next and the previous member, in its group's order, are in other servers."""
+        found = {}
+        for group, servers in zip(self.groups, self.servers, strict=True):
+            server_of = {gpu: i for i, members in enumerate(servers) for gpu in members}
+            here = [server_of[gpu] for gpu in group]
+            for i, gpu in enumerate(group):
+                found[gpu] = here[(i + 1) % len(group)] != here[i], here[i - 1] != here[i]
+        return found
 
 
 def make_layout(groups: Sequence[tuple[int, ...]], server_of_gpu: np.ndarray) -> Layout:

@@ -10,13 +10,15 @@ from models.workload.nccl.calibration import calibration_of
 from models.workload.nccl.communicator import Communicator
 from models.workload.nccl.in_server import in_server_ps
 from models.workload.nccl.layout import make_layout
+from models.workload.nccl.msccl import read_msccl
+from models.workload.nccl.msccl_check import check_algorithm
+from models.workload.nccl.msccl_plan import MscclPlan
 from models.workload.nccl.options import KINDS, CollectiveOptions
 from models.workload.plan import SLOT_GROUP, Operation, PlanBuilder
 from models.workload.program import OP_GROUP
 from models.workload.slots import SlotNames
 
 NCCL_OPERATIONS = (*(kind for kind in KINDS if kind != "ring"), "point-to-point")
-MAX_CHANNELS = 64
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,12 @@ class NcclPlanner:
     def parts(self, builder: PlanBuilder, job: Collective) -> list[Part]:
         """Streams of a collective."""
         planned = self.choices[job.name]
+        if planned.msccl is not None:
+            algorithm = read_msccl(planned.msccl)
+            check_algorithm(algorithm, planned.msccl)
+            in_server, path = planned.options.in_server, planned.msccl
+            plan = MscclPlan(builder, job, algorithm, self.server_of_gpu, self.gpu_type, in_server, path)
+            return plan.parts()
         if job.operation == "point-to-point":
             return self._point_to_point(builder, job, planned.options)
         per_server = make_layout([job.gpus], self.server_of_gpu).per_server or 1

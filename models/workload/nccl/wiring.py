@@ -1,9 +1,9 @@
 """Queue pairs and groups of a communicator: made for the keys that its programs use, once for each member.
 
 Keys: "server": the members in one server, "self": a GPU alone, "ring-next" and "ring-previous": around all members,
-"rail-next" and "rail-previous": around a rail, "all-out" and "all-in": to every other member, "remote-out" and
-"remote-in": to every member in another server, "rail-out" and "rail-in": those on the same rail, "tree-N-...": of the
-N-th double tree on a rail.
+"edge-next" and "edge-previous": of these only what joins servers, "rail-next" and "rail-previous": around a rail,
+"all-out" and "all-in": to every other member, "remote-out" and "remote-in": to every member in another server,
+"rail-out" and "rail-in": those on the same rail, "tree-N-...": of the N-th double tree on a rail.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,8 +14,8 @@ from models.workload.plan import SLOT_GROUP, SLOT_PAIR, PlanBuilder, Slot
 
 Table = dict[int, dict[str, list[Slot]]]
 PARTNER = {
-    "ring-previous": "ring-next", "rail-previous": "rail-next", "all-in": "all-out", "remote-in": "remote-out",
-    "rail-in": "rail-out",
+    "ring-previous": "ring-next", "edge-previous": "edge-next", "rail-previous": "rail-next",
+    "all-in": "all-out", "remote-in": "remote-out", "rail-in": "rail-out",
 }  # fmt: skip
 
 
@@ -59,6 +59,16 @@ def _around(builder: PlanBuilder, gpus: Sequence[int], name: str, put: Put) -> N
 
 def _ring(builder: PlanBuilder, layout: Layout, i_group: int, put: Put) -> None:
     _around(builder, layout.groups[i_group], "ring", put)
+
+
+def _edge(builder: PlanBuilder, layout: Layout, i_group: int, put: Put) -> None:
+    gpus = layout.groups[i_group]
+    for i, gpu in enumerate(gpus):
+        after = gpus[(i + 1) % len(gpus)]
+        if layout.edges[gpu][0]:
+            pair = builder.pair(gpu, after)
+            put(gpu, "edge-next", [(SLOT_PAIR, pair)])
+            put(after, "edge-previous", [(SLOT_PAIR, pair)])
 
 
 def _rail(builder: PlanBuilder, layout: Layout, i_group: int, put: Put) -> None:
@@ -119,6 +129,6 @@ def _one_tree(builder: PlanBuilder, gpus: list[int], tree: list[Node], name: str
 
 
 WIRES: dict[str, Callable[[PlanBuilder, Layout, int, Put], None]] = {
-    "server": _server, "self": _self, "ring-next": _ring, "rail-next": _rail, "all-out": _all,
+    "server": _server, "self": _self, "ring-next": _ring, "edge-next": _edge, "rail-next": _rail, "all-out": _all,
     "rail-out": _rail_peers, "remote-out": _remote, "tree": _tree,
 }  # fmt: skip
