@@ -13,6 +13,7 @@ import numpy as np
 
 from models.network.build import NetworkState, QueuePairs
 from models.network.freeze import Hidden, count_sent, hide, show
+from models.network.glances import ASSESSED_PS, FROM_PS, N_GLANCE_WORD, N_ROW, UNTIL_PS, Glance
 from models.network.memo_states import Found, Member, MemoStates
 from models.network.path_queues import PathQueues
 from models.network.progress import ACKED_BYTE, N_COLUMN, PAIR, sample_pairs
@@ -90,6 +91,8 @@ class FastForward:
         self.room: Room | None = None  # where switches have shared buffers
         self._later: dict[int, int] = {}  # queue pairs that have met frozen ports, and when: see `_interrupts`
         self.criterion: dict[str, Any] = {}  # what the results say of it
+        self._glance_words, self._glance = np.zeros(N_GLANCE_WORD, np.int64), None
+        self._glance_words[ASSESSED_PS] = -1
 
     @property
     def counters(self) -> Counters:
@@ -114,6 +117,7 @@ class FastForward:
         show(state.fabric, state.buffers, state.nic, self.hidden, none, none, 0)
         sample_pairs(state.fabric, state.nic, self.hidden.here, self._control_word, self._rows)
         compile_partitions()
+        self._controller.looks.compile()
         self._controller.criterion.compile()
         if self.states is not None:
             self.states.compile(state)
@@ -126,6 +130,20 @@ class FastForward:
             self.queues.sample_own(state.fabric, state.nic, none)
         if self.room is not None:
             self.room.compile(state)
+
+    def glance(self, other_look_ps: int) -> Glance | None:
+        """What rounds need to look by themselves until somebody else looks, at other_look_ps; None: they cannot."""
+        table, words = self._controller.looks.assessment, self._glance_words
+        if self._world.size > 1 or table is None or self.waves is not None:
+            return None
+        follows_all = self.restoration is not None or self.queues is not None or self.series is not None
+        is_audited = self.audit is not None and bool(self.audit.running)
+        self._controller.prepare()
+        words[UNTIL_PS] = 0 if follows_all or is_audited else other_look_ps
+        words[FROM_PS], words[ASSESSED_PS] = self._level_ps, -1
+        if self._glance is None:
+            self._glance = Glance(words, self.hidden.here, self._control_word, self._rows, table)
+        return self._glance
 
     def thaw(self, state: NetworkState, horizon_ps: int) -> bool:
         """Thaw what has to be thawed; whether all nodes have then done what is before the horizon, and no more.
@@ -158,8 +176,8 @@ class FastForward:
 
     def look(self, state: NetworkState, horizon_ps: int) -> int:
         """Freeze what is steady, when `thaw` has said that one may; the instant of the next look."""
-        is_due = horizon_ps >= self._controller.next_look_ps or horizon_ps >= self._controller.first_end_ps
-        if is_due or self._is_wave_due(state, horizon_ps):
+        is_due = horizon_ps >= min(self._controller.next_look_ps, self._controller.first_end_ps)
+        if is_due or self._is_assessed(horizon_ps) or self._is_wave_due(state, horizon_ps):
             self._decide(state, horizon_ps)
         if self.states is not None:
             self._watch(state)
@@ -169,8 +187,16 @@ class FastForward:
             self._tick_ps = max(self._tick_ps, horizon_ps + 1)
         return min(self._controller.next_look_ps, self.limit_ps, self._tick_ps)
 
+    def _is_assessed(self, now_ps: int) -> bool:
+        """Whether the rounds have looked and found something: see `glances`."""
+        return bool(self._glance_words[ASSESSED_PS] == now_ps)
+
     def _decide(self, state: NetworkState, horizon_ps: int) -> None:
-        n_row = sample_pairs(state.fabric, state.nic, self.hidden.here, self._control_word, self._rows)
+        is_assessed = self._is_assessed(horizon_ps)
+        if is_assessed:
+            n_row = int(self._glance_words[N_ROW])
+        else:
+            n_row = sample_pairs(state.fabric, state.nic, self.hidden.here, self._control_word, self._rows)
         rows = self._rows[:n_row]
         if self._world.size > 1:
             rows = np.concatenate(self._world.allgather(rows))
@@ -182,7 +208,7 @@ class FastForward:
         if self.waves is not None:
             state, rows = self._look_at_waves(state, rows, horizon_ps)
         allows = None if self.room is None else partial(self.room.allows, state)
-        self._freeze(state, self._controller.decide(horizon_ps, rows, allows))
+        self._freeze(state, self._controller.decide(horizon_ps, rows, allows, is_assessed))
         if self.states is not None:
             self._replay(state, rows, horizon_ps)
         if self.series is not None:

@@ -11,28 +11,17 @@ import numpy as np
 
 from pdes.engine.time_index import NEVER
 from pdes.wormhole import history as h
+from pdes.wormhole.assess import MOST_PARTITIONS, N_LOOK, N_STEADY, assess
 from pdes.wormhole.audit import Audit
 from pdes.wormhole.criterion import Criterion
 from pdes.wormhole.frozen import Freeze, FrozenSet, joined
+from pdes.wormhole.looks import Looks
 from pdes.wormhole.memo import Entry, Episode, Memo, Replay
 from pdes.wormhole.partitions import canonical, make_partitions
 from pdes.wormhole.steady import Verdict
-from pdes.wormhole.survey import (
-    IS_CALM,
-    IS_FOLLOWED,
-    MAX_INTERVAL,
-    N_FRESH,
-    N_JUDGED,
-    SOON_PS,
-    ask,
-    make_survey,
-    steady_labels,
-    survey,
-    thawed,
-)
+from pdes.wormhole.survey import IS_FOLLOWED, N_FRESH, ask, thawed
 
 MAX_CYCLE_PACKETS = 4096
-LEAST_REPLAY = 1  # samples that a message must last for the memo
 AHEAD = 32  # part of a period by which flows may get ahead of their mean rates in it
 MAX_KEPT = 2**14  # sets of flows whose ports are kept
 
@@ -75,21 +64,32 @@ class Controller:
         """
         n_flow = len(port_start) - 1
         self._partitions = make_partitions(port_start, port_of, n_port)
-        self._survey = make_survey(look_ps)
         self.criterion, self._settings = criterion, criterion.settings
         self._frozen = FrozenSet(n_flow, n_port)
+        self.looks = Looks(self._partitions, self._frozen.is_frozen, criterion, look_ps)
+        self._survey = self.looks.survey
         self._n_active, self._is_followed = 0, False
         self.stranded: list[Replay] = []
         self._members = np.zeros(n_flow, np.int64)
-        self.counters = Counters()
-        self._shortest_ps = int(look_ps.min(initial=self._settings.look_ps))
-        self._interval_ps = self.next_look_ps = self._shortest_ps
+        self._counters = Counters()
         self._known_ps = known_ps.tolist()
         self._ports_of: dict[bytes, np.ndarray] = {}  # by flows
         self.memo: Memo | None = None
         self.audit: Audit | None = None
         self.skips_steady = True
         self._fresh: list[Fresh] = []
+
+    @property
+    def counters(self) -> Counters:
+        """What happened so far."""
+        words = self.looks.words
+        self._counters.looks, self._counters.partitions = int(words[N_LOOK]), int(words[MOST_PARTITIONS])
+        return self._counters
+
+    @property
+    def next_look_ps(self) -> int:
+        """When the next look is due, whatever is frozen."""
+        return self.looks.next_ps
 
     @property
     def first_thaw_ps(self) -> int:
@@ -122,32 +122,35 @@ class Controller:
         shift_ps = np.repeat([freeze.shift_ps(at_ps) for freeze, at_ps in found], [len(f.pairs) for f, _ in found])
         self.criterion.thawed(joined([freeze.pairs for freeze, _ in found]), shift_ps)
         n_planned = sum(at_ps == freeze.end_ps for freeze, at_ps in found)
-        self.counters.thaws_planned += n_planned
-        self.counters.thaws_interrupted += len(found) - n_planned
+        self._counters.thaws_planned += n_planned
+        self._counters.thaws_interrupted += len(found) - n_planned
         self._let_go([freeze for freeze, _ in found])
         return found
 
+    def prepare(self) -> None:
+        """Say what the next look has to know."""
+        led = {} if self.memo is None else self.memo.running
+        is_audited = self.audit is not None and bool(self.audit.running)
+        self.looks.prepare(self.memo is not None, is_audited, self.skips_steady, led.values())
+
     def decide(
-        self, now_ps: int, rows: np.ndarray, allows: Callable[[list[Freeze], int], list[bool]] | None = None
-    ) -> list[Freeze]:
+        self, now_ps: int, rows: np.ndarray, allows: Callable[[list[Freeze], int], list[bool]] | None = None,
+        is_assessed: bool = False,
+    ) -> list[Freeze]:  # fmt: skip
         """What is to be frozen now. rows: a sample of every active flow that is not frozen, ascending.
 
-        allows: which of some freezes that may begin now the model can bear.
+        allows: which of some freezes that may begin now the model can bear. is_assessed: `assess` has looked at it.
         """
-        self.counters.looks += 1
+        if not is_assessed:
+            self.prepare()
+            self.looks.look(now_ps, rows)
         self._fresh, s, version = [], self._survey, self._partitions.version
-        is_led, is_audited = bool(self.memo and self.memo.running), bool(self.audit and self.audit.running)
-        flags = (self.criterion.judges_all, is_led or is_audited)
-        survey(self._partitions, s, rows, self._frozen.is_frozen, now_ps, *self._worth, *flags)
-        self.counters.partitions = max(self.counters.partitions, int(self._partitions.n_partition[0]))
         if self.audit is not None:
             self.audit.look(now_ps, rows, version)
-        found = s.found.tolist()
-        self._is_followed, self._n_active = bool(found[IS_FOLLOWED]), len(rows) + self._frozen.n_flow
-        self._pace(now_ps, bool(found[IS_CALM]), found[SOON_PS])
-        new = self._skip_steady(now_ps, rows, found[N_JUDGED], allows) if found[N_JUDGED] else []
-        if found[N_FRESH]:
-            may = s.fresh[: found[N_FRESH]]
+        self._is_followed, self._n_active = bool(s.found[IS_FOLLOWED]), len(rows) + self._frozen.n_flow
+        new = self._skip_steady(now_ps, allows) if self.looks.words[N_STEADY] else []
+        if s.found[N_FRESH]:
+            may = s.fresh[: s.found[N_FRESH]]
             self._find_fresh(rows[may], s.label[may])
             for f in self._fresh:
                 ask(s, f.label, f.version, f.rows)
@@ -159,39 +162,23 @@ class Controller:
         n_steady, n_replayed = self._frozen.census()
         return now_ps, n_partition, n_steady, n_replayed, self._n_active, self._frozen.n_flow
 
-    @property
-    def _worth(self) -> tuple[float, float]:
-        """For how many intervals messages must go on: to be skipped; for the memo, -1: there is none."""
-        n_look = self._settings.looks_ahead + self._settings.least_looks
-        return float(n_look), -1.0 if self.memo is None else float(LEAST_REPLAY)
-
     def _skip_steady(
-        self, now_ps: int, rows: np.ndarray, n_judged: int, allows: Callable[[list[Freeze], int], list[bool]] | None
+        self, now_ps: int, allows: Callable[[list[Freeze], int], list[bool]] | None
     ) -> list[Freeze]:
         """Freeze network partitions that are steady."""
-        s = self._survey
-        if n_judged < len(rows):
-            rows = rows[s.judged[:n_judged]]
-        self.criterion.add(now_ps, rows, s.group[:n_judged])
-        verdict = self.criterion.judge(now_ps, rows)
-        if not self.skips_steady:
-            return []
-        n_steady = steady_labels(s, n_judged, verdict.may_ps, float(self._least_ps), self._members)
-        if n_steady == 0:
-            return []
-        steady = self._members[:n_steady].tolist()
+        steady, (rows, verdict) = self.looks.steady, self.looks.judged
         if self.audit is not None:
             steady = [label for label in steady if label not in self.audit.running]
         planned = [(label, freeze) for label in steady if (freeze := self._plan(now_ps, label, rows, verdict))]
         if allows is not None and planned:
             may = allows([freeze for _, freeze in planned], now_ps)
-            self.counters.refused += len(may) - sum(may)
+            self._counters.refused += len(may) - sum(may)
             planned = [plan for plan, is_allowed in zip(planned, may, strict=True) if is_allowed]
         new = [freeze for label, freeze in planned if not self._is_drawn(label, freeze, rows)]
         if new:
             self._frozen.hold(new)
-            self.counters.freezes += len(new)
-            self.counters.flow_freezes += sum(len(freeze.pairs) for freeze in new)
+            self._counters.freezes += len(new)
+            self._counters.flow_freezes += sum(len(freeze.pairs) for freeze in new)
         return new
 
     def _is_drawn(self, label: int, freeze: Freeze, rows: np.ndarray) -> bool:
@@ -295,7 +282,7 @@ class Controller:
         self._frozen.drop([replay for replay, _ in over])
         frozen = [freeze for _, freeze in over if freeze is not None]
         self._frozen.hold(frozen)
-        self.counters.flow_freezes += sum(len(freeze.pairs) for freeze in frozen)
+        self._counters.flow_freezes += sum(len(freeze.pairs) for freeze in frozen)
         if len(frozen) < len(over):
             self.criterion.thawed(joined([replay.pairs for replay, freeze in over if freeze is None]), 0)
         if frozen:
@@ -321,20 +308,6 @@ class Controller:
         if n_period * period_ps < self._least_ps:
             return None
         return Freeze(replay.pairs, replay.ports, now_ps, period_ps, n_period, packets, done_ps, marked)
-
-    def _pace(self, now_ps: int, is_calm: bool, soon_ps: int) -> None:
-        """Choose the next look.
-
-        As soon as some network partition wants, soon_ps (NEVER: none has only long messages), if one of them stays as
-        it is, or if all is quiet. Else in twice the time that it was, so that traffic that never settles is hardly
-        looked at.
-        """
-        most_ps = MAX_INTERVAL * self._settings.look_ps
-        if is_calm:
-            self._interval_ps = min(soon_ps if soon_ps < NEVER else self._shortest_ps, most_ps)
-        else:
-            self._interval_ps = min(2 * self._interval_ps, most_ps)
-        self.next_look_ps = now_ps + self._interval_ps
 
     def _until_ps(self, now_ps: int) -> int:
         """The next instant that no skip may pass, NEVER if there is none."""
@@ -377,9 +350,6 @@ class Controller:
 def compile_partitions() -> None:
     """Compile what follows network partitions, or load it from the cache."""
     one = make_partitions(np.array([0, 1], np.int64), np.zeros(1, np.int32), 1)
-    one_row, found = np.zeros((1, h.N_COLUMN), np.int64), make_survey(np.ones(1, np.int64))
-    survey(one, found, one_row, np.zeros(1, np.bool_), 0, 0.0, 0.0, False, True)
-    steady_labels(found, 0, np.zeros(0), 0.0, np.zeros(1, np.int64))
     canonical(one, 0, np.zeros(1, np.int64))
 
 
