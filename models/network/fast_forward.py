@@ -272,20 +272,11 @@ class FastForward:
                 state = self._take_over(state, episode.followers, entry, now_ps)
             else:
                 self._go_on(state, episode.followers, now_ps)
-        fresh = control.fresh
-        members = [(f.pairs, f.ports, f.rows[:, ACKED_BYTE].copy()) for f in fresh]
-        keys = self._keys(state, members, now_ps)
-        self._freeze(state, control.keyed(now_ps, keys))
+        if control.fresh is not None and self.states is not None:
+            self._freeze(state, control.keyed(now_ps, self.states.keys(state, control.fresh, now_ps)))
 
     def _states(self, state: NetworkState, members: list[Member], now_ps: int) -> list[Found]:
         return self.states.states(state, members, now_ps) if self.states is not None else []
-
-    def _keys(self, state: NetworkState, members: list[Member], now_ps: int) -> list[tuple[bytes, int, np.ndarray]]:
-        """Keys of network partitions, how many random numbers they have drawn, and what their ports have sent."""
-        if not members:
-            return []
-        assert self.states is not None
-        return self.states.keys(state, members, now_ps)
 
     @property
     def memo(self) -> Memo | None:
@@ -319,19 +310,19 @@ class FastForward:
         if not replays:
             return state
         assert self.states is not None
-        bases = [replay.done_byte(entry) for replay in replays]
-        members = [(replay.pairs, replay.ports, base) for replay, base in zip(replays, bases, strict=True)]
-        ports = joined([replay.ports for replay in replays])
-        state.fabric.ports["tx_bytes"][ports] += np.tile(entry.port_bytes, len(replays))
-        state = self.states.put(state, members, now_ps, entry.words, self.grow)
+        bases, n_member = [replay.done_byte(entry) for replay in replays], sum(r.n_member for r in replays)
+        pairs, ports = (joined([getattr(replay, name) for replay in replays]) for name in ("pairs", "ports"))
+        state.fabric.ports["tx_bytes"][ports] += np.tile(entry.port_bytes, n_member)
+        state = self.states.put(state, (pairs, ports, joined(bases)), n_member, now_ps, entry.words, self.grow)
         payload = int(state.fabric.constants[PAYLOAD_BYTES])
         packets = [(base - r.rows[:, ACKED_BYTE]) // payload for r, base in zip(replays, bases, strict=True)]
-        marked, times_ps = [entry.marked] * len(replays), [now_ps - replay.begin_ps for replay in replays]
+        marked = [np.tile(entry.marked, replay.n_member) for replay in replays]
+        times_ps = [now_ps - replay.begin_ps for replay in replays]
         self._credit(state, replays[0].cause, [replay.pairs for replay in replays], packets, marked, times_ps)
         self.hidden.advance_sent[ports] = 0  # it is known better
-        over = [(replay, self._controller.steady_after(replay, entry, now_ps)) for replay in replays]
+        over = [part for replay in replays for part in self._controller.steady_after(replay, entry, now_ps)]
         self._show(state, [replay for replay, freeze in over if freeze is None], 0)
-        self._controller.replace(over)
+        self._controller.replace(replays, over)
         return state
 
     def _let_go(self, state: NetworkState, now_ps: int) -> None:
@@ -343,7 +334,7 @@ class FastForward:
         """Network partitions that stood still go on from their beginnings."""
         if replays:
             self._thaw(state, [(replay, now_ps) for replay in replays])
-            self._controller.replace([(replay, None) for replay in replays])
+            self._controller.replace(replays, [(replay, None) for replay in replays])
 
     @property
     def next_look_ps(self) -> int:
@@ -395,7 +386,8 @@ class FastForward:
             return state
         for freeze, _ in ended:
             if self.restoration is not None and not isinstance(freeze, Replay):
-                state = self.restoration.restore(state, freeze, self.grow)
+                for i in range(freeze.n_member):
+                    state = self.restoration.restore(state, freeze.part(np.array([i])), self.grow)
         payload, pairs = int(state.fabric.constants[PAYLOAD_BYTES]), [freeze.pairs for freeze, _ in ended]
         times_ps, packets, marked = zip(*(freeze.progress(at_ps) for freeze, at_ps in ended), strict=True)
         self._credit(state, "steady", pairs, packets, marked, times_ps)

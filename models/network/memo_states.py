@@ -24,6 +24,9 @@ from models.network.state import IS_SELECTIVE, N_FREE_PACKET, N_QUEUE
 from models.network.state_words import HOP_COUNT, INSTANT, PACKET_WORDS, PATH, PLACE, RAW, Numbering
 from models.topology.graph import Topology
 from pdes.engine.exchange import World
+from pdes.engine.jit import loop_kernel
+from pdes.wormhole.history import DONE
+from pdes.wormhole.memo import Fresh, Keys
 
 Member = tuple[np.ndarray, np.ndarray, np.ndarray]  # queue pairs, ports, bytes acknowledged
 Found = tuple[np.ndarray, int, np.ndarray]  # words, random numbers drawn so far, bytes that ports have sent so far
@@ -64,6 +67,7 @@ class MemoStates:
         many, ends = self._numbering([(none, none, none)], none, 0)
         words, _ = self._store(state, many, ends)
         leave_out_counts(words)
+        find_equal(words, np.zeros(1, np.int64), none, none)
         self._put(state, many, ends, words, lambda: state)
 
     def _numbering(self, members: Sequence[Member], base_tx: np.ndarray, base_ps: int) -> tuple[Numbering, np.ndarray]:
@@ -83,6 +87,10 @@ class MemoStates:
     def _sent(self, state: NetworkState, members: Sequence[Member]) -> np.ndarray:
         """What the ports of network partitions have sent, on all ranks."""
         ports = np.concatenate([member[1] for member in members])
+        return self._sent_by(state, ports)
+
+    def _sent_by(self, state: NetworkState, ports: np.ndarray) -> np.ndarray:
+        """The same of ports."""
         own = np.where(self._sends_here[ports], state.fabric.ports["tx_bytes"][ports], 0)
         parts = self._world.allgather(own)
         return own if len(parts) == 1 else np.sum(parts, axis=0)
@@ -100,22 +108,15 @@ class MemoStates:
         store_all(fabric, state.buffers, nic, self._hidden, many, ends, self._out, end_word[1:])
         return self._out[: end_word[-1]], end_word
 
-    def states(
-        self, state: NetworkState, members: Sequence[Member], now_ps: int, for_keys: bool = False
-    ) -> list[Found]:
-        """What there is of each network partition, the same on every rank.
-
-        for_keys: without what only counts; and on one rank the words are valid until the next call.
-        """
+    def states(self, state: NetworkState, members: Sequence[Member], now_ps: int) -> list[Found]:
+        """What there is of each network partition, the same on every rank."""
         if not members:
             return []
         all_sent = self._sent(state, members)
         many, ends = self._numbering(members, all_sent, now_ps)
         words, end_word = self._store(state, many, ends)
-        if for_keys:
-            leave_out_counts(words)
         draws = np.add.reduceat(state.fabric.port_info["ecn_draws"][many.ports].astype(np.int64), ends[1, :-1])
-        cut, is_kept = end_word.tolist(), self._world.size == 1 and not for_keys
+        cut, is_kept = end_word.tolist(), self._world.size == 1
         each = [words[cut[i] : cut[i + 1]] for i in range(len(members))]
         own = [(mine.copy() if is_kept else mine, n) for mine, n in zip(each, draws.tolist(), strict=True)]
         sent, parts = np.split(all_sent, ends[1, 1:-1]), self._world.allgather(own)
@@ -126,21 +127,36 @@ class MemoStates:
             for i in range(len(own))
         ]
 
-    def keys(self, state: NetworkState, members: Sequence[Member], now_ps: int) -> list[tuple[bytes, int, np.ndarray]]:
+    def keys(self, state: NetworkState, fresh: Fresh, now_ps: int) -> Keys:
         """What network partitions are, ways and constants included, and what is in them: a digest of each.
 
-        With how many random numbers each has drawn, and what its ports have sent. What is found equal is digested once.
+        What is found equal is digested once.
         """
-        keys: list[tuple[bytes, int, np.ndarray]] = []
-        known: dict[tuple[bytes, bytes], bytes] = {}  # by form and words
-        for member, (words, n_draw, sent) in zip(members, self.states(state, members, now_ps, True), strict=True):
-            (digest, form), text = self._digest(state, member), words.tobytes()
-            if (form, text) not in known:
-                whole = digest.copy()
-                whole.update(text)
-                known[form, text] = whole.digest()
-            keys.append((known[form, text], n_draw, sent))
-        return keys
+        members, all_sent = (fresh.pairs, fresh.ports, fresh.rows[:, DONE].copy()), self._sent_by(state, fresh.ports)
+        many = Numbering(*members, np.array([now_ps], np.int64), all_sent, *self._scratch)
+        words, end_word = self._store(state, many, fresh.ends)
+        leave_out_counts(words)
+        draws = np.add.reduceat(state.fabric.port_info["ecn_draws"][fresh.ports].astype(np.int64), fresh.ends[1, :-1])
+        n, cut = len(fresh.labels), end_word.tolist()
+        each, n_draw = [words[cut[i] : cut[i + 1]] for i in range(n)], draws.tolist()
+        forms = [self._digest(state, fresh.pairs[fresh.flows_of(i)], fresh.ports[fresh.ports_of(i)]) for i in range(n)]
+        if self._world.size > 1:
+            parts = self._world.allgather(list(zip(each, n_draw, strict=True)))
+            each = [in_order(np.concatenate([part[i][0] for part in parts])) for i in range(n)]
+            n_draw = [sum(part[i][1] for part in parts) for i in range(n)]
+            words, end_word = np.concatenate(each), np.cumsum([0, *map(len, each)])
+        numbers: dict[bytes, int] = {}
+        form_of = np.array([numbers.setdefault(form, len(numbers)) for _, form in forms], np.int64)
+        like, keys = np.zeros(n, np.int64), []
+        find_equal(words, end_word, form_of, like)
+        for i, first in enumerate(like.tolist()):
+            if first == i:
+                whole = forms[i][0].copy()
+                whole.update(each[i].data)
+                keys.append(whole.digest())
+            else:
+                keys.append(keys[first])
+        return Keys(keys, n_draw, all_sent)
 
     def _numbered(self, member: Member, base_tx: np.ndarray, now_ps: int) -> tuple[Numbering, np.ndarray]:
         """`_numbering` of one, for what wants its members numbered."""
@@ -171,13 +187,13 @@ class MemoStates:
 
     def form(self, state: NetworkState, member: Member) -> bytes:
         """What a network partition is, without what is in it."""
-        return self._digest(state, member)[1]
+        return self._digest(state, member[0], member[1])[1]
 
-    def _digest(self, state: NetworkState, member: Member) -> tuple[Any, bytes]:
-        """What digests it, and the digest so far."""
-        name = member[0].tobytes()
+    def _digest(self, state: NetworkState, pairs: np.ndarray, ports: np.ndarray) -> tuple[Any, bytes]:
+        """What digests a network partition, and the digest so far."""
+        name = pairs.tobytes()
         if name not in self._forms:
-            digest = self._form(state, member[0], member[1])
+            digest = self._form(state, pairs, ports)
             self._forms[name] = (digest, digest.digest())
         return self._forms[name]
 
@@ -200,11 +216,15 @@ class MemoStates:
         return digest
 
     def put(
-        self, state: NetworkState, members: Sequence[Member], now_ps: int, words: np.ndarray,
+        self, state: NetworkState, members: Member, n_member: int, now_ps: int, words: np.ndarray,
         grow: Callable[[], NetworkState],
     ) -> NetworkState:  # fmt: skip
-        """Put words in the place of frozen network partitions' states; the network's, in case its pool has grown."""
-        many, ends = self._numbering(members, self._sent(state, members), now_ps)
+        """Put words in the place of frozen network partitions' states; the network's, in case its pool has grown.
+
+        members: n_member of them, all of one size, one behind the other.
+        """
+        many, _ = self._numbering([members], self._sent(state, [members]), now_ps)
+        ends = np.stack([np.linspace(0, len(members[k]), n_member + 1, dtype=np.int64) for k in range(2)])
         return self._put(state, many, ends, words, grow)
 
     def _put(
@@ -216,6 +236,25 @@ class MemoStates:
             state = grow()
         load_all(state.fabric, state.buffers, state.nic, self._hidden, many, ends, words)
         return state
+
+
+@loop_kernel
+def find_equal(words, end_word, form_of, like):
+    """Of each stretch of words the first that is equal, and of the same form. Written: like, int64[n].
+
+    end_word: int64[n + 1], where they begin and the last ends.
+    """
+    for i in range(like.size):
+        like[i], n = i, end_word[i + 1] - end_word[i]
+        for j in range(i):
+            if like[j] != j or form_of[j] != form_of[i] or end_word[j + 1] - end_word[j] != n:
+                continue
+            k = np.int64(0)
+            while k < n and words[end_word[i] + k] == words[end_word[j] + k]:
+                k += 1
+            if k == n:
+                like[i] = j
+                break
 
 
 def blocks(words: np.ndarray) -> list[tuple[int, int, int, int]]:

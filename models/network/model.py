@@ -24,10 +24,10 @@ from models.network.build_nic import grow_ranges, make_nic
 from models.network.build_routing import make_routing
 from models.network.fast_forward import FastForward
 from models.network.freeze import take_in
+from models.network.glances import run_managed_rounds_at_a_glance, run_rounds_at_a_glance
 from models.network.host import SHORT_OF_MESSAGES, SHORT_OF_PACKETS, SHORT_OF_RANGES, SHORT_OF_ROWS
 from models.network.managed_rounds import run_managed_rounds
 from models.network.managed_switch import run_managed_switches
-from models.network.glances import run_managed_rounds_at_a_glance, run_rounds_at_a_glance
 from models.network.observers import Observer, look_at, next_look_ps
 from models.network.parameters import NetworkParameters
 from models.network.rounds import (

@@ -11,12 +11,12 @@ import numpy as np
 
 from pdes.engine.time_index import NEVER
 from pdes.wormhole import history as h
-from pdes.wormhole.assess import MOST_PARTITIONS, N_LOOK, N_STEADY, assess
+from pdes.wormhole.assess import MOST_PARTITIONS, N_LOOK, N_STEADY
 from pdes.wormhole.audit import Audit
 from pdes.wormhole.criterion import Criterion
 from pdes.wormhole.frozen import Freeze, FrozenSet, joined
 from pdes.wormhole.looks import Looks
-from pdes.wormhole.memo import Entry, Episode, Memo, Replay
+from pdes.wormhole.memo import Entry, Episode, Fresh, Keys, Memo, Replay
 from pdes.wormhole.partitions import canonical, make_partitions
 from pdes.wormhole.steady import Verdict
 from pdes.wormhole.survey import IS_FOLLOWED, N_FRESH, ask, thawed
@@ -24,17 +24,6 @@ from pdes.wormhole.survey import IS_FOLLOWED, N_FRESH, ask, thawed
 MAX_CYCLE_PACKETS = 4096
 AHEAD = 32  # part of a period by which flows may get ahead of their mean rates in it
 MAX_KEPT = 2**14  # sets of flows whose ports are kept
-
-
-@dataclass(frozen=True)
-class Fresh:
-    """A network partition that wants a key."""
-
-    label: int
-    version: int
-    pairs: np.ndarray
-    ports: np.ndarray
-    rows: np.ndarray
 
 
 @dataclass
@@ -77,7 +66,7 @@ class Controller:
         self.memo: Memo | None = None
         self.audit: Audit | None = None
         self.skips_steady = True
-        self._fresh: list[Fresh] = []
+        self._fresh: Fresh | None = None
 
     @property
     def counters(self) -> Counters:
@@ -110,9 +99,9 @@ class Controller:
             ports = self._ports(np.array([flow]))
             for i in np.unique(self._frozen.of_port[ports]).tolist():
                 if i >= 0:
-                    thaw[i] = min(thaw.get(i, NEVER), at_ps)
+                    self._interrupt(i, ports, at_ps, thaw)
             for replay in self._followers_disturbed(ports):
-                thaw[int(self._frozen.of_port[replay.ports[0]])] = at_ps
+                thaw[self._frozen.number(replay)] = at_ps
         for i in self._frozen.ended(now_ps):
             thaw[i] = min(thaw.get(i, NEVER), self._frozen[i].end_ps)
         if not thaw:
@@ -121,11 +110,22 @@ class Controller:
         self._frozen.drop([freeze for freeze, _ in found])
         shift_ps = np.repeat([freeze.shift_ps(at_ps) for freeze, at_ps in found], [len(f.pairs) for f, _ in found])
         self.criterion.thawed(joined([freeze.pairs for freeze, _ in found]), shift_ps)
-        n_planned = sum(at_ps == freeze.end_ps for freeze, at_ps in found)
+        n_planned = sum(freeze.n_member for freeze, at_ps in found if at_ps == freeze.end_ps)
         self._counters.thaws_planned += n_planned
-        self._counters.thaws_interrupted += len(found) - n_planned
+        self._counters.thaws_interrupted += sum(freeze.n_member for freeze, _ in found) - n_planned
         self._let_go([freeze for freeze, _ in found])
         return found
+
+    def _interrupt(self, number: int, ports: np.ndarray, at_ps: int, thaw: dict[int, int]) -> None:
+        """Enter those of what is frozen under a number that have one of these ports into what thaws, and when."""
+        whole, known_ps = self._frozen[number], thaw.pop(number, NEVER)
+        some, others = self._frozen.split(number, ports)
+        if others and isinstance(whole, Replay) and self.memo is not None:
+            self.memo.put_in_place(whole, [replay for replay in [*some, *others] if isinstance(replay, Replay)])
+        for freeze in some:
+            thaw[self._frozen.number(freeze)] = min(known_ps, at_ps)
+        if known_ps < NEVER:
+            thaw |= {self._frozen.number(freeze): known_ps for freeze in others}
 
     def prepare(self) -> None:
         """Say what the next look has to know."""
@@ -144,16 +144,14 @@ class Controller:
         if not is_assessed:
             self.prepare()
             self.looks.look(now_ps, rows)
-        self._fresh, s, version = [], self._survey, self._partitions.version
+        self._fresh, s, version = None, self._survey, self._partitions.version
         if self.audit is not None:
             self.audit.look(now_ps, rows, version)
         self._is_followed, self._n_active = bool(s.found[IS_FOLLOWED]), len(rows) + self._frozen.n_flow
         new = self._skip_steady(now_ps, allows) if self.looks.words[N_STEADY] else []
         if s.found[N_FRESH]:
             may = s.fresh[: s.found[N_FRESH]]
-            self._find_fresh(rows[may], s.label[may])
-            for f in self._fresh:
-                ask(s, f.label, f.version, f.rows)
+            self._find_fresh(rows, may, s.label[may])
         return new
 
     def census(self, now_ps: int) -> tuple[int, ...]:
@@ -162,9 +160,7 @@ class Controller:
         n_steady, n_replayed = self._frozen.census()
         return now_ps, n_partition, n_steady, n_replayed, self._n_active, self._frozen.n_flow
 
-    def _skip_steady(
-        self, now_ps: int, allows: Callable[[list[Freeze], int], list[bool]] | None
-    ) -> list[Freeze]:
+    def _skip_steady(self, now_ps: int, allows: Callable[[list[Freeze], int], list[bool]] | None) -> list[Freeze]:
         """Freeze network partitions that are steady."""
         steady, (rows, verdict) = self.looks.steady, self.looks.judged
         if self.audit is not None:
@@ -188,35 +184,39 @@ class Controller:
 
     # What follows is about the memo: see `memo`.
 
-    def _find_fresh(self, rows: np.ndarray, labels: np.ndarray) -> None:
-        """Network partitions that have not been keyed as they are, and whose flows are all under way."""
-        assert self.memo is not None
+    def _find_fresh(self, rows: np.ndarray, may: np.ndarray, labels: np.ndarray) -> None:
+        """Network partitions that have not been keyed as they are, and whose flows are all under way.
+
+        may: which rows are theirs; labels: of each of these.
+        """
         version = self._partitions.version
-        for label in np.unique(labels).tolist():
-            mine = rows[labels == label]
-            is_free = self.audit is None or label not in self.audit.running
-            is_ready = is_free and mine[:, h.IS_PLAIN].all() and not self._frozen.is_frozen[mine[:, h.FLOW]].any()
-            if is_ready and self.memo.is_fresh(label, int(version[label]), mine):
-                pairs = mine[:, h.FLOW].copy()
-                if len(pairs) == self._partitions.n_flow_of[label]:
-                    self._fresh.append(Fresh(label, int(version[label]), pairs, self._own_ports(pairs), mine))
+        if self.audit is not None and self.audit.running:
+            is_free = ~np.isin(labels, list(self.audit.running))
+            may, labels = may[is_free], labels[is_free]
+        if len(may) == 0:
+            return
+        order = np.argsort(labels, kind="stable")
+        labels, rows = labels[order], rows[may[order]]
+        begin = np.flatnonzero(np.diff(labels, prepend=-1))
+        labels, pairs = labels[begin], rows[:, h.FLOW].copy()
+        ports = [self._own_ports(mine) for mine in np.split(pairs, begin[1:])]
+        ends = np.zeros((2, len(begin) + 1), np.int64)
+        ends[0, :-1], ends[0, -1] = begin, len(pairs)
+        np.cumsum([len(mine) for mine in ports], out=ends[1, 1:])
+        versions = version[labels]
+        self._fresh = Fresh(labels.tolist(), versions.tolist(), pairs, joined(ports), rows, ends)
+        ask(self._survey, labels, versions, rows)
 
     @property
-    def fresh(self) -> list["Fresh"]:
-        """Network partitions that want a key, found by the last `decide`."""
+    def fresh(self) -> Fresh | None:
+        """Network partitions that want a key, found by the last `decide`; None: there are none."""
         return self._fresh
 
-    def keyed(self, now_ps: int, keys: list[tuple[bytes, int, np.ndarray]]) -> list[Replay]:
-        """Of those that wanted a key, what need not be simulated.
-
-        keys: with each how many random numbers were drawn, and what the ports have sent.
-        """
-        assert self.memo is not None
-        new = []
-        for f, (key, n_draw, sent) in zip(self._fresh, keys, strict=True):
-            replay = self.memo.begin(key, f.label, f.version, f.pairs, f.ports, now_ps, f.rows, n_draw, sent)
-            if replay is not None and (replay.entry is None or replay.end_ps <= self._until_ps(now_ps)):
-                new.append(replay)
+    def keyed(self, now_ps: int, keys: Keys) -> list[Replay]:
+        """Of those that wanted a key, what need not be simulated."""
+        assert self.memo is not None and self._fresh is not None
+        new = self.memo.begin(self._fresh, keys, now_ps)
+        new = [replay for replay in new if replay.entry is None or replay.end_ps <= self._until_ps(now_ps)]
         self._frozen.hold(new)
         return new
 
@@ -268,46 +268,53 @@ class Controller:
 
     def _let_go(self, ended: "list[Freeze | Replay]") -> None:
         """Something frozen thaws: nobody leads it any more, and it may lead or follow again."""
-        for freeze in ended:
-            label = int(self._partitions.label_of_flow[freeze.pairs[0]])
-            thawed(self._survey, label)
-            if self.memo is not None:
-                self.memo.forget(label)
+        firsts = [freeze.pairs[:: len(freeze.pairs) // freeze.n_member] for freeze in ended]
+        thawed(self._survey, self._partitions.label_of_flow[joined(firsts)])
         waits = {id(freeze) for freeze in ended if isinstance(freeze, Replay)}
         for episode in self.memo.running.values() if self.memo is not None and waits else []:
             episode.followers = [follower for follower in episode.followers if id(follower) not in waits]
 
-    def replace(self, over: list[tuple[Replay, Freeze | None]]) -> None:
-        """Replays are over: they are frozen in another way, or go on."""
-        self._frozen.drop([replay for replay, _ in over])
+    def replace(self, replays: list[Replay], over: list[tuple[Replay, Freeze | None]]) -> None:
+        """Replays are over: they are, each part of them, frozen in another way, or go on."""
+        self._frozen.drop(replays)
         frozen = [freeze for _, freeze in over if freeze is not None]
         self._frozen.hold(frozen)
         self._counters.flow_freezes += sum(len(freeze.pairs) for freeze in frozen)
         if len(frozen) < len(over):
             self.criterion.thawed(joined([replay.pairs for replay, freeze in over if freeze is None]), 0)
         if frozen:
-            rates = [freeze.done_packets * self._settings.packet_bytes / freeze.done_ps for freeze in frozen]
+            packet_bytes = self._settings.packet_bytes
+            rates = [np.tile(f.done_packets * packet_bytes / f.done_ps, f.n_member) for f in frozen]
             self.criterion.frozen(joined([freeze.pairs for freeze in frozen]), joined(rates), frozen[0].begin_ps)
 
     def due(self, now_ps: int) -> list[Replay]:
         """Replays of entries that have come to their ends."""
         return self._frozen.replayed(now_ps)
 
-    def steady_after(self, replay: Replay, entry: Entry, now_ps: int) -> Freeze | None:
-        """How a replay is frozen whose entry ended steady, if that is worth it."""
+    def steady_after(self, replay: Replay, entry: Entry, now_ps: int) -> list[tuple[Replay, Freeze | None]]:
+        """How each part of a replay is frozen whose entry ended steady; None: it is not worth it."""
         if entry.progress is None:
-            return None
+            return [(replay, None)]
         period_ps, may_n_period, packets, done_ps, marked = entry.progress
-        assert self.memo is not None
-        guard_bytes = self._settings.guard_packets * self._settings.packet_bytes
-        left = replay.left_after(entry) - guard_bytes
-        packet_bytes = self._settings.packet_bytes
-        each = [n * t // (p * packet_bytes) for n, t, p in
-                zip(left.tolist(), done_ps.tolist(), packets.tolist(), strict=True)]  # fmt: skip
-        n_period = min(may_n_period, min(min(each), self._until_ps(now_ps) - now_ps) // period_ps)
-        if n_period * period_ps < self._least_ps:
-            return None
-        return Freeze(replay.pairs, replay.ports, now_ps, period_ps, n_period, packets, done_ps, marked)
+        guard_bytes, packet_bytes = (
+            self._settings.guard_packets * self._settings.packet_bytes,
+            self._settings.packet_bytes,
+        )
+        left = (replay.left_after(entry) - guard_bytes).reshape(replay.n_member, -1)
+        pace = list(zip(done_ps.tolist(), packets.tolist(), strict=True))
+        parts: dict[int, list[int]] = {}  # members by the periods that they may be skipped
+        for i, mine in enumerate(left.tolist()):
+            least_ps = min(n * t // (p * packet_bytes) for n, (t, p) in zip(mine, pace, strict=True))
+            n_period = min(may_n_period, min(least_ps, self._until_ps(now_ps) - now_ps) // period_ps)
+            parts.setdefault(n_period if n_period * period_ps >= self._least_ps else 0, []).append(i)
+        found: list[tuple[Replay, Freeze | None]] = []
+        for n_period, members in parts.items():
+            part, freeze = replay if len(parts) == 1 else replay.part(np.array(members)), None
+            if n_period > 0:
+                shape = (packets, done_ps, marked, part.n_member)
+                freeze = Freeze(part.pairs, part.ports, now_ps, period_ps, n_period, *shape)
+            found.append((part, freeze))
+        return found
 
     def _until_ps(self, now_ps: int) -> int:
         """The next instant that no skip may pass, NEVER if there is none."""
