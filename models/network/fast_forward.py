@@ -28,7 +28,7 @@ from pdes.engine.time_index import NEVER
 from pdes.wormhole.audit import Audit
 from pdes.wormhole.controller import Controller, Counters, Freeze, compile_partitions
 from pdes.wormhole.frozen import joined
-from pdes.wormhole.memo import Entry, Memo, Replay
+from pdes.wormhole.memo import Entry, Memo, Replay, for_each
 from pdes.wormhole.partition_series import PartitionSeries
 from pdes.wormhole.waves import WaveReplay, Waves
 
@@ -312,11 +312,11 @@ class FastForward:
         assert self.states is not None
         bases, n_member = [replay.done_byte(entry) for replay in replays], sum(r.n_member for r in replays)
         pairs, ports = (joined([getattr(replay, name) for replay in replays]) for name in ("pairs", "ports"))
-        state.fabric.ports["tx_bytes"][ports] += np.tile(entry.port_bytes, n_member)
+        state.fabric.ports["tx_bytes"][ports] += for_each(entry.port_bytes, n_member)
         state = self.states.put(state, (pairs, ports, joined(bases)), n_member, now_ps, entry.words, self.grow)
         payload = int(state.fabric.constants[PAYLOAD_BYTES])
         packets = [(base - r.rows[:, ACKED_BYTE]) // payload for r, base in zip(replays, bases, strict=True)]
-        marked = [np.tile(entry.marked, replay.n_member) for replay in replays]
+        marked = [for_each(entry.marked, replay.n_member) for replay in replays]
         times_ps = [now_ps - replay.begin_ps for replay in replays]
         self._credit(state, replays[0].cause, [replay.pairs for replay in replays], packets, marked, times_ps)
         self.hidden.advance_sent[ports] = 0  # it is known better

@@ -18,15 +18,14 @@ from models.network.snapshot import (
     number,
     store_all,
     store_ends,
-    words_needed,
 )
-from models.network.state import IS_SELECTIVE, N_FREE_PACKET, N_QUEUE
+from models.network.state import IS_SELECTIVE, N_EXTRA, N_FREE_PACKET, N_QUEUE
 from models.network.state_words import HOP_COUNT, INSTANT, PACKET_WORDS, PATH, PLACE, RAW, Numbering
 from models.topology.graph import Topology
 from pdes.engine.exchange import World
 from pdes.engine.jit import loop_kernel
 from pdes.wormhole.history import DONE
-from pdes.wormhole.memo import Fresh, Keys
+from pdes.wormhole.memo import Fresh, Keys, joined
 
 Member = tuple[np.ndarray, np.ndarray, np.ndarray]  # queue pairs, ports, bytes acknowledged
 Found = tuple[np.ndarray, int, np.ndarray]  # words, random numbers drawn so far, bytes that ports have sent so far
@@ -72,7 +71,7 @@ class MemoStates:
 
     def _numbering(self, members: Sequence[Member], base_tx: np.ndarray, base_ps: int) -> tuple[Numbering, np.ndarray]:
         """Network partitions one behind the other, and where each begins: see `snapshot.store_all`."""
-        pairs, ports, base_byte = (np.concatenate([member[k] for member in members]) for k in range(3))
+        pairs, ports, base_byte = (joined([member[k] for member in members]) for k in range(3))
         ends = np.zeros((2, len(members) + 1), np.int64)
         for k in range(2):
             np.cumsum([len(member[k]) for member in members], out=ends[k, 1:])
@@ -86,8 +85,7 @@ class MemoStates:
 
     def _sent(self, state: NetworkState, members: Sequence[Member]) -> np.ndarray:
         """What the ports of network partitions have sent, on all ranks."""
-        ports = np.concatenate([member[1] for member in members])
-        return self._sent_by(state, ports)
+        return self._sent_by(state, joined([member[1] for member in members]))
 
     def _sent_by(self, state: NetworkState, ports: np.ndarray) -> np.ndarray:
         """The same of ports."""
@@ -101,12 +99,20 @@ class MemoStates:
         They lie in memory that is used again.
         """
         fabric, nic = state.fabric, state.nic
-        n_word = int(words_needed(fabric, nic, many, int(fabric.constants[N_QUEUE])))
+        n_word = self._words_needed(state, len(many.pairs), len(many.ports))
         if len(self._out) < n_word:
             self._out = np.zeros(2 * n_word, np.int64)
         end_word = np.zeros(ends.shape[1], np.int64)
         store_all(fabric, state.buffers, nic, self._hidden, many, ends, self._out, end_word[1:])
         return self._out[: end_word[-1]], end_word
+
+    def _words_needed(self, state: NetworkState, n_pair: int, n_port: int) -> int:
+        """More words than `store` can write here: if every packet that is in use were among them."""
+        fabric = state.fabric
+        n_used = len(fabric.packets) - int(fabric.counters[N_FREE_PACKET])
+        of_pair = 24 + state.nic.control.shape[1] + 2 * HEADER_WORDS
+        of_port = 16 + 2 * int(fabric.constants[N_QUEUE]) + 2 * HEADER_WORDS
+        return n_used * (PACKET_WORDS + int(fabric.constants[N_EXTRA])) + n_pair * of_pair + n_port * of_port
 
     def states(self, state: NetworkState, members: Sequence[Member], now_ps: int) -> list[Found]:
         """What there is of each network partition, the same on every rank."""
@@ -119,7 +125,8 @@ class MemoStates:
         cut, is_kept = end_word.tolist(), self._world.size == 1
         each = [words[cut[i] : cut[i + 1]] for i in range(len(members))]
         own = [(mine.copy() if is_kept else mine, n) for mine, n in zip(each, draws.tolist(), strict=True)]
-        sent, parts = np.split(all_sent, ends[1, 1:-1]), self._world.allgather(own)
+        port, parts = ends[1].tolist(), self._world.allgather(own)
+        sent = [all_sent[port[i] : port[i + 1]] for i in range(len(members))]
         if len(parts) == 1:
             return [(*part, tx) for part, tx in zip(parts[0], sent, strict=True)]
         return [
@@ -137,9 +144,10 @@ class MemoStates:
         words, end_word = self._store(state, many, fresh.ends)
         leave_out_counts(words)
         draws = np.add.reduceat(state.fabric.port_info["ecn_draws"][fresh.ports].astype(np.int64), fresh.ends[1, :-1])
-        n, cut = len(fresh.labels), end_word.tolist()
+        n, cut, (flow, port) = len(fresh.labels), end_word.tolist(), fresh.ends.tolist()
         each, n_draw = [words[cut[i] : cut[i + 1]] for i in range(n)], draws.tolist()
-        forms = [self._digest(state, fresh.pairs[fresh.flows_of(i)], fresh.ports[fresh.ports_of(i)]) for i in range(n)]
+        pairs, ports = fresh.pairs, fresh.ports
+        forms = [self._digest(state, pairs[flow[i] : flow[i + 1]], ports[port[i] : port[i + 1]]) for i in range(n)]
         if self._world.size > 1:
             parts = self._world.allgather(list(zip(each, n_draw, strict=True)))
             each = [in_order(np.concatenate([part[i][0] for part in parts])) for i in range(n)]
@@ -174,8 +182,7 @@ class MemoStates:
         own = []
         for member, tx in zip(members, self.sent(state, members), strict=True):
             one, _ = self._numbered(member, tx, now_ps)
-            n_word = int(words_needed(state.fabric, state.nic, one, int(state.fabric.constants[N_QUEUE])))
-            out = np.zeros(n_word, np.int64)
+            out = np.zeros(self._words_needed(state, len(one.pairs), len(one.ports)), np.int64)
             own.append(out[: store_ends(state.fabric, state.nic, self._hidden, one, out)].copy())
         parts = self._world.allgather(own) if own else []
         return [in_order(np.concatenate(each)) for each in zip(*parts, strict=True)]
@@ -224,7 +231,8 @@ class MemoStates:
         members: n_member of them, all of one size, one behind the other.
         """
         many, _ = self._numbering([members], self._sent(state, [members]), now_ps)
-        ends = np.stack([np.linspace(0, len(members[k]), n_member + 1, dtype=np.int64) for k in range(2)])
+        sizes = np.array([[len(members[0])], [len(members[1])]]) // n_member
+        ends = sizes * np.arange(n_member + 1)
         return self._put(state, many, ends, words, grow)
 
     def _put(

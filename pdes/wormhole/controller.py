@@ -16,7 +16,7 @@ from pdes.wormhole.audit import Audit
 from pdes.wormhole.criterion import Criterion
 from pdes.wormhole.frozen import Freeze, FrozenSet, joined
 from pdes.wormhole.looks import Looks
-from pdes.wormhole.memo import Entry, Episode, Fresh, Keys, Memo, Replay
+from pdes.wormhole.memo import Entry, Episode, Fresh, Keys, Memo, Replay, for_each
 from pdes.wormhole.partitions import canonical, make_partitions
 from pdes.wormhole.steady import Verdict
 from pdes.wormhole.survey import IS_FOLLOWED, N_FRESH, ask, thawed
@@ -199,9 +199,10 @@ class Controller:
         labels, rows = labels[order], rows[may[order]]
         begin = np.flatnonzero(np.diff(labels, prepend=-1))
         labels, pairs = labels[begin], rows[:, h.FLOW].copy()
-        ports = [self._own_ports(mine) for mine in np.split(pairs, begin[1:])]
         ends = np.zeros((2, len(begin) + 1), np.int64)
         ends[0, :-1], ends[0, -1] = begin, len(pairs)
+        cut = ends[0].tolist()
+        ports = [self._own_ports(pairs[a:b]) for a, b in zip(cut, cut[1:], strict=False)]
         np.cumsum([len(mine) for mine in ports], out=ends[1, 1:])
         versions = version[labels]
         self._fresh = Fresh(labels.tolist(), versions.tolist(), pairs, joined(ports), rows, ends)
@@ -284,7 +285,7 @@ class Controller:
             self.criterion.thawed(joined([replay.pairs for replay, freeze in over if freeze is None]), 0)
         if frozen:
             packet_bytes = self._settings.packet_bytes
-            rates = [np.tile(f.done_packets * packet_bytes / f.done_ps, f.n_member) for f in frozen]
+            rates = [for_each(f.done_packets * packet_bytes / f.done_ps, f.n_member) for f in frozen]
             self.criterion.frozen(joined([freeze.pairs for freeze in frozen]), joined(rates), frozen[0].begin_ps)
 
     def due(self, now_ps: int) -> list[Replay]:
@@ -303,7 +304,8 @@ class Controller:
         left = (replay.left_after(entry) - guard_bytes).reshape(replay.n_member, -1)
         pace = list(zip(done_ps.tolist(), packets.tolist(), strict=True))
         parts: dict[int, list[int]] = {}  # members by the periods that they may be skipped
-        for i, mine in enumerate(left.tolist()):
+        is_one = bool((left == left[0]).all())
+        for i, mine in enumerate(left[:1].tolist() if is_one else left.tolist()):
             least_ps = min(n * t // (p * packet_bytes) for n, (t, p) in zip(mine, pace, strict=True))
             n_period = min(may_n_period, min(least_ps, self._until_ps(now_ps) - now_ps) // period_ps)
             parts.setdefault(n_period if n_period * period_ps >= self._least_ps else 0, []).append(i)

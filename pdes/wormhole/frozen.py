@@ -7,7 +7,9 @@ from heapq import heappop, heappush
 import numpy as np
 
 from pdes.engine.time_index import NEVER
-from pdes.wormhole.memo import Replay, joined, of_members
+from pdes.wormhole.memo import Replay, for_each, joined, of_members
+
+NO_OVERFLOW = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,7 @@ class Freeze:
         """(time, packets of each flow, marked ones among them) by which it has gone on at_ps, by whole periods."""
         shift_ps = self.shift_ps(at_ps)
         packets, marked = (_in_proportion(shift_ps, count, self.done_ps) for count in (self.done_packets, self.marked))
-        return shift_ps, np.tile(packets, self.n_member), np.tile(marked, self.n_member)
+        return shift_ps, for_each(packets, self.n_member), for_each(marked, self.n_member)
 
     def part(self, members: np.ndarray) -> "Freeze":
         """Some of the partitions. members: int64[]."""
@@ -49,6 +51,8 @@ def _in_proportion(time_ps: int, count: np.ndarray, count_ps: np.ndarray) -> np.
     """What comes to pass in a time, rounded to the nearest, if count does in count_ps; int64[n]."""
     if not count.any():
         return count
+    if 2 * time_ps * int(count.max()) < NO_OVERFLOW:
+        return (2 * time_ps * count + count_ps) // (2 * count_ps)
     each = zip(count.tolist(), count_ps.tolist(), strict=True)
     return np.array([(2 * time_ps * n + t) // (2 * t) for n, t in each], np.int64)
 

@@ -43,6 +43,11 @@ def joined(parts: Sequence[np.ndarray]) -> np.ndarray:
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
+def for_each(array: np.ndarray, n_member: int) -> np.ndarray:
+    """What is said of one, for each of n_member that are alike."""
+    return array if n_member == 1 else np.concatenate([array] * n_member)
+
+
 def of_members(array: np.ndarray, members: np.ndarray, n_member: int) -> np.ndarray:
     """Of an array that has as many rows of each of n_member, one behind the other, those of some."""
     return array.reshape(n_member, -1, *array.shape[1:])[members].reshape(-1, *array.shape[1:])
@@ -59,13 +64,10 @@ class Fresh:
     rows: np.ndarray  # their flows' samples
     ends: np.ndarray  # int64[2, n + 1]  where each one's queue pairs and ports begin
 
-    def flows_of(self, i: int) -> slice:
-        """Where its queue pairs are."""
-        return slice(*self.ends[0, i : i + 2].tolist())
-
-    def ports_of(self, i: int) -> slice:
-        """Where its ports are."""
-        return slice(*self.ends[1, i : i + 2].tolist())
+    def places(self, members: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+        """(where their queue pairs are, where their ports are) of some that are alike."""
+        begin, size = self.ends[:, members], self.ends[:, members[0] + 1] - self.ends[:, members[0]]
+        return (begin[0][:, None] + np.arange(size[0])).ravel(), (begin[1][:, None] + np.arange(size[1])).ravel()
 
 
 @dataclass(frozen=True)
@@ -104,11 +106,11 @@ class Replay:
 
     def done_byte(self, entry: Entry) -> np.ndarray:
         """What is acknowledged at the end of an entry."""
-        return self.rows[:, h.DONE] + np.tile(entry.done_bytes, self.n_member)
+        return self.rows[:, h.DONE] + for_each(entry.done_bytes, self.n_member)
 
     def left_after(self, entry: Entry) -> np.ndarray:
         """Of each message, what is not sent at the end of an entry."""
-        return self.left_bytes - np.tile(entry.sent_bytes, self.n_member)
+        return self.left_bytes - for_each(entry.sent_bytes, self.n_member)
 
     def shift_ps(self, at_ps: int) -> int:
         """Nothing, see `progress`."""
@@ -195,9 +197,12 @@ class Memo:
 
     def _begin(self, key: bytes, members: list[int], fresh: Fresh, keys: Keys, now_ps: int) -> Iterator[Replay]:
         """The same for those with one key."""
-        pairs, rows = (joined([array[fresh.flows_of(i)] for i in members]) for array in (fresh.pairs, fresh.rows))
-        every = Replay(pairs, joined([fresh.ports[fresh.ports_of(i)] for i in members]), now_ps, rows, NEVER)
-        every.n_member, entry, rest = len(members), self.entries.get(key), np.arange(len(members))
+        entry, rest = self.entries.get(key), np.arange(len(members))
+        if entry is None and len(members) == 1:
+            self._lead(key, members[0], fresh, keys, now_ps)
+            return
+        flows, ports = fresh.places(members)
+        every = Replay(fresh.pairs[flows], fresh.ports[ports], now_ps, fresh.rows[flows], NEVER, n_member=len(members))
         if entry is not None and entry.duration_ps > 0 and (entry.done_bytes >= 0).all():
             reaches = (every.left_after(entry) >= self._packet_bytes).reshape(len(members), -1).all(axis=1)
             if reaches.any():
@@ -226,16 +231,17 @@ class Memo:
 
     def _lead(self, key: bytes, i: int, fresh: Fresh, keys: Keys, now_ps: int) -> Episode | None:
         """Simulate the i-th, for others to follow."""
-        flows, ports = fresh.flows_of(i), fresh.ports_of(i)
-        rows = fresh.rows[flows].copy()
+        (flow, end_flow), (port, end_port) = fresh.ends[:, i : i + 2].tolist()
+        rows = fresh.rows[flow:end_flow].copy()
         check_ps = self.check_ps(now_ps, rows) if self.is_shared else NEVER
         if check_ps <= now_ps:
             return None
         self.counters.misses += 1
         self.counters.episodes += 1
         episode = Episode(
-            key, fresh.labels[i], fresh.versions[i], fresh.pairs[flows].copy(), fresh.ports[ports].copy(), now_ps, rows,
-            keys.n_draw[i], keys.sent[ports].copy(), check_ps=check_ps,
+            key, fresh.labels[i], fresh.versions[i], fresh.pairs[flow:end_flow].copy(),
+            fresh.ports[port:end_port].copy(), now_ps, rows, keys.n_draw[i], keys.sent[port:end_port].copy(),
+            check_ps=check_ps,
         )  # fmt: skip
         self.running[episode.label] = episode
         return episode

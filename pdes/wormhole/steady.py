@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pdes.wormhole import history as h
-from pdes.wormhole.windows import N_WINDOW, NEAR, Limits, add_samples, judge_flows, make_memory
+from pdes.wormhole.windows import N_WINDOW, Limits, add_samples, forget, judge_flows, make_memory, remember_rates
 
 STRIDES = (1, 8, 64, 512)  # of the scales, in units of look_ps
 
@@ -90,6 +90,9 @@ class Steadiness:
     def compile(self) -> None:
         """Compile what samples and judges, or load it from the cache."""
         rows = np.zeros((0, self.memory.kept.shape[3]), np.int64)
+        none = np.zeros(0, np.int64)
+        forget(self.memory, none)
+        remember_rates(self.memory, none, np.zeros(0), 0)
         add_samples(self.memory, rows, np.zeros((0, 2), np.int64), -1)
         judge_flows(self.memory, self.limits, rows, 0, np.zeros(0), np.zeros((5, 0), np.int64))
 
@@ -100,16 +103,11 @@ class Steadiness:
     def thawed(self, flow: np.ndarray, skipped_ps: int | np.ndarray) -> None:
         """Flows go on after a skip."""
         self.memory.skipped_ps[flow] += skipped_ps
-        self.memory.count[:, flow] = 0
+        forget(self.memory, flow)
 
     def frozen(self, flow: np.ndarray, rate: np.ndarray, now_ps: int) -> None:
         """Remember the rates, in bytes per ps, of flows that are frozen now."""
-        memory = self.memory
-        memory.known_rate[flow] = rate
-        with np.errstate(divide="ignore", invalid="ignore"):
-            is_new = ~(np.abs(rate / memory.first_rate[flow] - 1) <= NEAR)
-        memory.first_rate[flow[is_new]] = rate[is_new]
-        memory.first_age_ps[flow[is_new]] = now_ps - memory.skipped_ps[flow[is_new]]
+        remember_rates(self.memory, flow, rate, now_ps)
 
     def judge(self, now_ps: int, rows: np.ndarray) -> Verdict:
         """How long each flow of a sample may be skipped from now on; negative: not at all.
