@@ -2,7 +2,8 @@
 
     python bench/wormhole_profile.py [--config FILE] [--set TABLE.KEY=VALUE] [--quick] [--pairs 3] [--out FOLDER]
 
-On one rank, by turns as it is, in a process of its own, and in this process with clocks around the parts: calls of them are timed from outside,
+On one rank, by turns as it is, in a process of its own, and here with clocks around the parts: calls of them are timed
+from outside,
 so the program itself has none. A part's time is without that of the parts that it calls. "Packets" are the compiled
 rounds, as in a full simulation; all but them and the exchange between ranks is bookkeeping, which a full simulation of
 the same config would not do: of it what looks that find nothing take, within the compiled code, is not told from the

@@ -13,7 +13,19 @@ import numpy as np
 
 from models.network.build import NetworkState, QueuePairs
 from models.network.freeze import Hidden, count_sent, hide, show
-from models.network.glances import ASSESSED_PS, FROM_PS, N_GLANCE_WORD, N_ROW, UNTIL_PS, Glance
+from models.network.glances import (
+    ASSESSED_PS,
+    FROM_PS,
+    HAS_WAVES,
+    N_GLANCE_WORD,
+    N_ROW,
+    SEEN_POSTED,
+    TICK_EVERY_PS,
+    TICK_PS,
+    UNTIL_PS,
+    WAVES_PS,
+    Glance,
+)
 from models.network.memo_states import Found, Member, MemoStates
 from models.network.path_queues import PathQueues
 from models.network.progress import ACKED_BYTE, N_COLUMN, PAIR, sample_pairs
@@ -85,14 +97,13 @@ class FastForward:
         self._watched: list[np.ndarray] = []  # ports that are
         self.waves: Waves | None = None  # where it has a tolerance
         self.wave_states: WaveStates | None = None
-        self._tick_ps, self._n_posted = NEVER, 0  # when waves want to see whether something was posted, and what was
         self.grow: Callable[[], NetworkState] = _cannot_grow
         self.queues: PathQueues | None = None  # of samples, where the criterion looks at them
         self.room: Room | None = None  # where switches have shared buffers
         self._later: dict[int, int] = {}  # queue pairs that have met frozen ports, and when: see `_interrupts`
         self.criterion: dict[str, Any] = {}  # what the results say of it
         self._glance_words, self._glance = np.zeros(N_GLANCE_WORD, np.int64), None
-        self._glance_words[ASSESSED_PS] = -1
+        self._glance_words[[ASSESSED_PS, TICK_PS]] = -1, NEVER
 
     @property
     def counters(self) -> Counters:
@@ -134,13 +145,15 @@ class FastForward:
     def glance(self, other_look_ps: int) -> Glance | None:
         """What rounds need to look by themselves until somebody else looks, at other_look_ps; None: they cannot."""
         table, words = self._controller.looks.assessment, self._glance_words
-        if self._world.size > 1 or table is None or self.waves is not None:
+        if self._world.size > 1 or table is None:
             return None
         follows_all = self.restoration is not None or self.queues is not None or self.series is not None
         is_audited = self.audit is not None and bool(self.audit.running)
         self._controller.prepare()
         words[UNTIL_PS] = 0 if follows_all or is_audited else other_look_ps
         words[FROM_PS], words[ASSESSED_PS] = self._level_ps, -1
+        if self.waves is not None:
+            words[HAS_WAVES], words[WAVES_PS] = 1, self.waves.next_look_ps
         if self._glance is None:
             self._glance = Glance(words, self.hidden.here, self._control_word, self._rows, table)
         return self._glance
@@ -184,7 +197,7 @@ class FastForward:
         self.limit_ps = self._controller.first_end_ps
         if self.waves is not None:
             self.limit_ps = min(self.limit_ps, self.waves.first_end_ps)
-            self._tick_ps = max(self._tick_ps, horizon_ps + 1)
+            self._glance_words[TICK_PS] = max(self._tick_ps, horizon_ps + 1)
         return min(self._controller.next_look_ps, self.limit_ps, self._tick_ps)
 
     def _is_assessed(self, now_ps: int) -> bool:
@@ -218,11 +231,20 @@ class FastForward:
         """Whether waves want a look: something was posted, or one may be over."""
         if self.waves is None or now_ps < self._tick_ps:
             return False
-        self._tick_ps = now_ps + self.waves.tick_ps
-        n_posted = int(state.fabric.counters[N_POSTED])
-        is_due = n_posted != self._n_posted or now_ps >= self.waves.next_look_ps
-        self._n_posted = n_posted
-        return any(self._world.allgather(is_due))
+        words, n_posted = self._glance_words, int(state.fabric.counters[N_POSTED])
+        is_due = n_posted != words[SEEN_POSTED] or now_ps >= self.waves.next_look_ps
+        words[TICK_PS], words[SEEN_POSTED] = now_ps + self.waves.tick_ps, n_posted
+        return any(self._world.allgather(bool(is_due)))
+
+    def use_waves(self, waves: Waves, states: WaveStates) -> None:
+        """Have waves, from the beginning on."""
+        self.waves, self.wave_states = waves, states
+        self._glance_words[[TICK_PS, TICK_EVERY_PS]] = waves.tick_ps
+
+    @property
+    def _tick_ps(self) -> int:
+        """When waves want to see whether something was posted, NEVER: there are none."""
+        return int(self._glance_words[TICK_PS])
 
     def _look_at_waves(self, state: NetworkState, rows: np.ndarray, now_ps: int) -> tuple[NetworkState, np.ndarray]:
         """Note what is over, and freeze what goes as an earlier one did; (state, samples of what does not)."""
@@ -234,8 +256,7 @@ class FastForward:
         new = self.waves.begin(now_ps, found, forms)
         for replay in new:
             state = self.wave_states.begin(state, replay, self.grow)
-        gone = np.concatenate([np.zeros(0, np.int64), *(replay.pairs for replay in new)])
-        return state, rows[~np.isin(rows[:, PAIR], gone)] if new else rows
+        return state, rows[state.nic.queue_pairs["is_frozen"][rows[:, PAIR]] == 0] if new else rows
 
     def _end_waves(self, state: NetworkState, horizon_ps: int, interrupts: dict[int, int]) -> None:
         """Let waves go on that are over, or that somebody has come to."""

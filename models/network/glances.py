@@ -11,7 +11,7 @@ from models.network.interrupts import is_interrupted
 from models.network.managed_rounds import run_managed_rounds
 from models.network.progress import sample_pairs
 from models.network.rounds import run_rounds
-from models.network.state import Fabric, Nic, Rows
+from models.network.state import N_POSTED, Fabric, Nic, Rows
 from models.network.switch_state import Buffers, Routing
 from models.workload.program import Work
 from pdes.engine.exchange import ExchangeState
@@ -25,8 +25,13 @@ from pdes.wormhole.assess import NEXT_LOOK_PS, Assessment, assess
     FROM_PS,  # before that nothing may be decided
     ASSESSED_PS,  # instant of the last look that found something, which is Python's to decide; -1: there is none
     N_ROW,  # of its sample
-) = range(4)
-N_GLANCE_WORD = 4
+    HAS_WAVES,  # 1: what looks find is Python's, as waves come first
+    TICK_PS,  # when waves want to see whether something was posted
+    TICK_EVERY_PS,
+    SEEN_POSTED,  # messages that were posted when they saw last
+    WAVES_PS,  # when waves want to look, whatever was posted
+) = range(9)
+N_GLANCE_WORD = 9
 
 
 class Glance(NamedTuple):
@@ -47,12 +52,19 @@ def glance(loop, fabric: Fabric, nic: Nic, g: Glance):
         return False
     if now_ps < words[FROM_PS] or now_ps >= words[UNTIL_PS]:
         return False
-    if now_ps >= g.assessment.words[NEXT_LOOK_PS]:
+    if words[HAS_WAVES]:
+        is_any = fabric.counters[N_POSTED] != words[SEEN_POSTED] or now_ps >= words[WAVES_PS]
+        if now_ps >= g.assessment.words[NEXT_LOOK_PS] or (is_any and now_ps >= words[TICK_PS]):
+            return False
+        if now_ps >= words[TICK_PS]:
+            words[TICK_PS] = now_ps + words[TICK_EVERY_PS]
+    elif now_ps >= g.assessment.words[NEXT_LOOK_PS]:
         n_row = sample_pairs(fabric, nic, g.here, g.control_word, g.rows)
         if assess(g.assessment, g.rows[:n_row], now_ps):
             words[ASSESSED_PS], words[N_ROW] = now_ps, n_row
             return False
-    loop[NEXT_LOOK], loop[LEAST] = min(g.assessment.words[NEXT_LOOK_PS], loop[LIMIT], words[UNTIL_PS]), -1
+    next_ps = min(g.assessment.words[NEXT_LOOK_PS], loop[LIMIT], words[UNTIL_PS], max(words[TICK_PS], now_ps + 1))
+    loop[NEXT_LOOK], loop[LEAST] = next_ps, -1
     return True
 
 

@@ -97,9 +97,8 @@ class Controller:
         thaw: dict[int, int] = {}
         for flow, at_ps in sorted(interrupts.items()):
             ports = self._ports(np.array([flow]))
-            for i in np.unique(self._frozen.of_port[ports]).tolist():
-                if i >= 0:
-                    self._interrupt(i, ports, at_ps, thaw)
+            for i in sorted(set(self._frozen.of_port[ports].tolist()) - {-1}):
+                self._interrupt(i, ports, at_ps, thaw)
             for replay in self._followers_disturbed(ports):
                 thaw[self._frozen.number(replay)] = at_ps
         for i in self._frozen.ended(now_ps):
@@ -261,8 +260,9 @@ class Controller:
     def _followers_disturbed(self, ports: np.ndarray) -> list[Replay]:
         """Followers of episodes that have one of these ports."""
         found: list[Replay] = []
-        if self.memo is not None:
-            for episode in [e for e in self.memo.running.values() if np.isin(ports, e.ports).any()]:
+        if self.memo is not None and self.memo.running:
+            mine = set(ports.tolist())
+            for episode in [e for e in self.memo.running.values() if not mine.isdisjoint(e.port_set)]:
                 found += episode.followers
                 self.memo.end(episode, None)
         return found

@@ -109,6 +109,8 @@ class FrozenSet:
     def split(self, number: int, ports: np.ndarray) -> tuple[list[Freeze | Replay], list[Freeze | Replay]]:
         """Part those under a number that have one of these ports from those that have none: (some, the others)."""
         whole = self._frozen[number]
+        if whole.n_member == 1:
+            return [whole], []
         n_port = len(whole.ports) // whole.n_member
         has_port = np.isin(whole.ports, ports).reshape(whole.n_member, n_port).any(axis=1)
         if has_port.all():

@@ -13,6 +13,7 @@ has the whole state at the end, so that nothing is estimated.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -137,6 +138,11 @@ class Episode:
     sent: np.ndarray  # bytes that its ports had sent
     followers: list[Replay] = field(default_factory=list)
     check_ps: int = NEVER  # its messages cannot end before
+
+    @cached_property
+    def port_set(self) -> frozenset[int]:
+        """Its ports."""
+        return frozenset(self.ports.tolist())
 
     def entry(
         self, now_ps: int, rows: np.ndarray, words: np.ndarray, n_draw: int, sent: np.ndarray, progress: tuple | None
