@@ -3,12 +3,11 @@
     python bench/wormhole_profile.py [--config FILE] [--set TABLE.KEY=VALUE] [--quick] [--pairs 3] [--out FOLDER]
 
 On one rank, by turns as it is, in a process of its own, and here with clocks around the parts: calls of them are timed
-from outside,
-so the program itself has none. A part's time is without that of the parts that it calls. "Packets" are the compiled
-rounds, as in a full simulation; all but them and the exchange between ranks is bookkeeping, which a full simulation of
-the same config would not do: of it what looks that find nothing take, within the compiled code, is not told from the
-calls. The rounds count their own time, so its share is known without clocks, too: of the loop, and of the process from
-its start to its results.
+from outside, so the program itself has none. A part's time is without that of the parts that it calls. "Packets" are
+the compiled rounds, as in a full simulation; all but them and the exchange between ranks is bookkeeping, which a full
+simulation of the same config would not do. What looks that find nothing take, within the compiled code, is not told
+from the calls into it. The rounds count their own time, so the share of bookkeeping is known without clocks, too: in
+the loop, and in the process from its start to its results.
 """
 
 import argparse

@@ -39,7 +39,7 @@ from pdes.engine.exchange import World
 from pdes.engine.time_index import NEVER
 from pdes.wormhole.audit import Audit
 from pdes.wormhole.controller import Controller, Counters, Freeze, compile_partitions
-from pdes.wormhole.frozen import joined
+from pdes.wormhole.frozen import each_of, joined
 from pdes.wormhole.memo import Entry, Memo, Replay, for_each
 from pdes.wormhole.partition_series import PartitionSeries
 from pdes.wormhole.waves import WaveReplay, Waves
@@ -407,8 +407,8 @@ class FastForward:
             return state
         for freeze, _ in ended:
             if self.restoration is not None and not isinstance(freeze, Replay):
-                for i in range(freeze.n_member):
-                    state = self.restoration.restore(state, freeze.part(np.array([i])), self.grow)
+                for one in each_of(freeze):
+                    state = self.restoration.restore(state, one, self.grow)
         payload, pairs = int(state.fabric.constants[PAYLOAD_BYTES]), [freeze.pairs for freeze, _ in ended]
         times_ps, packets, marked = zip(*(freeze.progress(at_ps) for freeze, at_ps in ended), strict=True)
         self._credit(state, "steady", pairs, packets, marked, times_ps)

@@ -147,3 +147,8 @@ class FrozenSet:
         if old:
             self.is_frozen[joined([freeze.pairs for freeze in old])] = False
             self.of_port[joined([freeze.ports for freeze in old])] = -1
+
+
+def each_of(freeze: Freeze) -> list[Freeze]:
+    """Frozen network partitions that are alike, one by one."""
+    return [freeze] if freeze.n_member == 1 else [freeze.part(np.array([i])) for i in range(freeze.n_member)]
