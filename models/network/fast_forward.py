@@ -13,6 +13,19 @@ import numpy as np
 
 from models.network.build import NetworkState, QueuePairs
 from models.network.freeze import Hidden, count_sent, hide, show
+from models.network.glances import (
+    ASSESSED_PS,
+    FROM_PS,
+    HAS_WAVES,
+    N_GLANCE_WORD,
+    N_ROW,
+    SEEN_POSTED,
+    TICK_EVERY_PS,
+    TICK_PS,
+    UNTIL_PS,
+    WAVES_PS,
+    Glance,
+)
 from models.network.memo_states import Found, Member, MemoStates
 from models.network.path_queues import PathQueues
 from models.network.progress import ACKED_BYTE, N_COLUMN, PAIR, sample_pairs
@@ -26,8 +39,8 @@ from pdes.engine.exchange import World
 from pdes.engine.time_index import NEVER
 from pdes.wormhole.audit import Audit
 from pdes.wormhole.controller import Controller, Counters, Freeze, compile_partitions
-from pdes.wormhole.frozen import joined
-from pdes.wormhole.memo import Entry, Memo, Replay
+from pdes.wormhole.frozen import each_of, joined
+from pdes.wormhole.memo import Entry, Memo, Replay, for_each
 from pdes.wormhole.partition_series import PartitionSeries
 from pdes.wormhole.waves import WaveReplay, Waves
 
@@ -84,12 +97,13 @@ class FastForward:
         self._watched: list[np.ndarray] = []  # ports that are
         self.waves: Waves | None = None  # where it has a tolerance
         self.wave_states: WaveStates | None = None
-        self._tick_ps, self._n_posted = NEVER, 0  # when waves want to see whether something was posted, and what was
         self.grow: Callable[[], NetworkState] = _cannot_grow
         self.queues: PathQueues | None = None  # of samples, where the criterion looks at them
         self.room: Room | None = None  # where switches have shared buffers
         self._later: dict[int, int] = {}  # queue pairs that have met frozen ports, and when: see `_interrupts`
         self.criterion: dict[str, Any] = {}  # what the results say of it
+        self._glance_words, self._glance = np.zeros(N_GLANCE_WORD, np.int64), None
+        self._glance_words[[ASSESSED_PS, TICK_PS]] = -1, NEVER
 
     @property
     def counters(self) -> Counters:
@@ -114,6 +128,7 @@ class FastForward:
         show(state.fabric, state.buffers, state.nic, self.hidden, none, none, 0)
         sample_pairs(state.fabric, state.nic, self.hidden.here, self._control_word, self._rows)
         compile_partitions()
+        self._controller.looks.compile()
         self._controller.criterion.compile()
         if self.states is not None:
             self.states.compile(state)
@@ -126,6 +141,22 @@ class FastForward:
             self.queues.sample_own(state.fabric, state.nic, none)
         if self.room is not None:
             self.room.compile(state)
+
+    def glance(self, other_look_ps: int) -> Glance | None:
+        """What rounds need to look by themselves until somebody else looks, at other_look_ps; None: they cannot."""
+        table, words = self._controller.looks.assessment, self._glance_words
+        if self._world.size > 1 or table is None:
+            return None
+        follows_all = self.restoration is not None or self.queues is not None or self.series is not None
+        is_audited = self.audit is not None and bool(self.audit.running)
+        self._controller.prepare()
+        words[UNTIL_PS] = 0 if follows_all or is_audited else other_look_ps
+        words[FROM_PS], words[ASSESSED_PS] = self._level_ps, -1
+        if self.waves is not None:
+            words[HAS_WAVES], words[WAVES_PS] = 1, self.waves.next_look_ps
+        if self._glance is None:
+            self._glance = Glance(words, self.hidden.here, self._control_word, self._rows, table)
+        return self._glance
 
     def thaw(self, state: NetworkState, horizon_ps: int) -> bool:
         """Thaw what has to be thawed; whether all nodes have then done what is before the horizon, and no more.
@@ -158,19 +189,27 @@ class FastForward:
 
     def look(self, state: NetworkState, horizon_ps: int) -> int:
         """Freeze what is steady, when `thaw` has said that one may; the instant of the next look."""
-        is_due = horizon_ps >= self._controller.next_look_ps or horizon_ps >= self._controller.first_end_ps
-        if is_due or self._is_wave_due(state, horizon_ps):
+        is_due = horizon_ps >= min(self._controller.next_look_ps, self._controller.first_end_ps)
+        if is_due or self._is_assessed(horizon_ps) or self._is_wave_due(state, horizon_ps):
             self._decide(state, horizon_ps)
         if self.states is not None:
             self._watch(state)
         self.limit_ps = self._controller.first_end_ps
         if self.waves is not None:
             self.limit_ps = min(self.limit_ps, self.waves.first_end_ps)
-            self._tick_ps = max(self._tick_ps, horizon_ps + 1)
+            self._glance_words[TICK_PS] = max(self._tick_ps, horizon_ps + 1)
         return min(self._controller.next_look_ps, self.limit_ps, self._tick_ps)
 
+    def _is_assessed(self, now_ps: int) -> bool:
+        """Whether the rounds have looked and found something: see `glances`."""
+        return bool(self._glance_words[ASSESSED_PS] == now_ps)
+
     def _decide(self, state: NetworkState, horizon_ps: int) -> None:
-        n_row = sample_pairs(state.fabric, state.nic, self.hidden.here, self._control_word, self._rows)
+        is_assessed = self._is_assessed(horizon_ps)
+        if is_assessed:
+            n_row = int(self._glance_words[N_ROW])
+        else:
+            n_row = sample_pairs(state.fabric, state.nic, self.hidden.here, self._control_word, self._rows)
         rows = self._rows[:n_row]
         if self._world.size > 1:
             rows = np.concatenate(self._world.allgather(rows))
@@ -182,7 +221,7 @@ class FastForward:
         if self.waves is not None:
             state, rows = self._look_at_waves(state, rows, horizon_ps)
         allows = None if self.room is None else partial(self.room.allows, state)
-        self._freeze(state, self._controller.decide(horizon_ps, rows, allows))
+        self._freeze(state, self._controller.decide(horizon_ps, rows, allows, is_assessed))
         if self.states is not None:
             self._replay(state, rows, horizon_ps)
         if self.series is not None:
@@ -192,11 +231,20 @@ class FastForward:
         """Whether waves want a look: something was posted, or one may be over."""
         if self.waves is None or now_ps < self._tick_ps:
             return False
-        self._tick_ps = now_ps + self.waves.tick_ps
-        n_posted = int(state.fabric.counters[N_POSTED])
-        is_due = n_posted != self._n_posted or now_ps >= self.waves.next_look_ps
-        self._n_posted = n_posted
-        return any(self._world.allgather(is_due))
+        words, n_posted = self._glance_words, int(state.fabric.counters[N_POSTED])
+        is_due = n_posted != words[SEEN_POSTED] or now_ps >= self.waves.next_look_ps
+        words[TICK_PS], words[SEEN_POSTED] = now_ps + self.waves.tick_ps, n_posted
+        return any(self._world.allgather(bool(is_due)))
+
+    def use_waves(self, waves: Waves, states: WaveStates) -> None:
+        """Have waves, from the beginning on."""
+        self.waves, self.wave_states = waves, states
+        self._glance_words[[TICK_PS, TICK_EVERY_PS]] = waves.tick_ps
+
+    @property
+    def _tick_ps(self) -> int:
+        """When waves want to see whether something was posted, NEVER: there are none."""
+        return int(self._glance_words[TICK_PS])
 
     def _look_at_waves(self, state: NetworkState, rows: np.ndarray, now_ps: int) -> tuple[NetworkState, np.ndarray]:
         """Note what is over, and freeze what goes as an earlier one did; (state, samples of what does not)."""
@@ -208,8 +256,7 @@ class FastForward:
         new = self.waves.begin(now_ps, found, forms)
         for replay in new:
             state = self.wave_states.begin(state, replay, self.grow)
-        gone = np.concatenate([np.zeros(0, np.int64), *(replay.pairs for replay in new)])
-        return state, rows[~np.isin(rows[:, PAIR], gone)] if new else rows
+        return state, rows[state.nic.queue_pairs["is_frozen"][rows[:, PAIR]] == 0] if new else rows
 
     def _end_waves(self, state: NetworkState, horizon_ps: int, interrupts: dict[int, int]) -> None:
         """Let waves go on that are over, or that somebody has come to."""
@@ -246,20 +293,11 @@ class FastForward:
                 state = self._take_over(state, episode.followers, entry, now_ps)
             else:
                 self._go_on(state, episode.followers, now_ps)
-        fresh = control.fresh
-        members = [(f.pairs, f.ports, f.rows[:, ACKED_BYTE].copy()) for f in fresh]
-        keys = self._keys(state, members, now_ps)
-        self._freeze(state, control.keyed(now_ps, keys))
+        if control.fresh is not None and self.states is not None:
+            self._freeze(state, control.keyed(now_ps, self.states.keys(state, control.fresh, now_ps)))
 
     def _states(self, state: NetworkState, members: list[Member], now_ps: int) -> list[Found]:
         return self.states.states(state, members, now_ps) if self.states is not None else []
-
-    def _keys(self, state: NetworkState, members: list[Member], now_ps: int) -> list[tuple[bytes, int, np.ndarray]]:
-        """Keys of network partitions, how many random numbers they have drawn, and what their ports have sent."""
-        if not members:
-            return []
-        assert self.states is not None
-        return self.states.keys(state, members, now_ps)
 
     @property
     def memo(self) -> Memo | None:
@@ -293,19 +331,19 @@ class FastForward:
         if not replays:
             return state
         assert self.states is not None
-        bases = [replay.done_byte(entry) for replay in replays]
-        members = [(replay.pairs, replay.ports, base) for replay, base in zip(replays, bases, strict=True)]
-        ports = joined([replay.ports for replay in replays])
-        state.fabric.ports["tx_bytes"][ports] += np.tile(entry.port_bytes, len(replays))
-        state = self.states.put(state, members, now_ps, entry.words, self.grow)
+        bases, n_member = [replay.done_byte(entry) for replay in replays], sum(r.n_member for r in replays)
+        pairs, ports = (joined([getattr(replay, name) for replay in replays]) for name in ("pairs", "ports"))
+        state.fabric.ports["tx_bytes"][ports] += for_each(entry.port_bytes, n_member)
+        state = self.states.put(state, (pairs, ports, joined(bases)), n_member, now_ps, entry.words, self.grow)
         payload = int(state.fabric.constants[PAYLOAD_BYTES])
         packets = [(base - r.rows[:, ACKED_BYTE]) // payload for r, base in zip(replays, bases, strict=True)]
-        marked, times_ps = [entry.marked] * len(replays), [now_ps - replay.begin_ps for replay in replays]
+        marked = [for_each(entry.marked, replay.n_member) for replay in replays]
+        times_ps = [now_ps - replay.begin_ps for replay in replays]
         self._credit(state, replays[0].cause, [replay.pairs for replay in replays], packets, marked, times_ps)
         self.hidden.advance_sent[ports] = 0  # it is known better
-        over = [(replay, self._controller.steady_after(replay, entry, now_ps)) for replay in replays]
+        over = [part for replay in replays for part in self._controller.steady_after(replay, entry, now_ps)]
         self._show(state, [replay for replay, freeze in over if freeze is None], 0)
-        self._controller.replace(over)
+        self._controller.replace(replays, over)
         return state
 
     def _let_go(self, state: NetworkState, now_ps: int) -> None:
@@ -317,7 +355,7 @@ class FastForward:
         """Network partitions that stood still go on from their beginnings."""
         if replays:
             self._thaw(state, [(replay, now_ps) for replay in replays])
-            self._controller.replace([(replay, None) for replay in replays])
+            self._controller.replace(replays, [(replay, None) for replay in replays])
 
     @property
     def next_look_ps(self) -> int:
@@ -369,7 +407,8 @@ class FastForward:
             return state
         for freeze, _ in ended:
             if self.restoration is not None and not isinstance(freeze, Replay):
-                state = self.restoration.restore(state, freeze, self.grow)
+                for one in each_of(freeze):
+                    state = self.restoration.restore(state, one, self.grow)
         payload, pairs = int(state.fabric.constants[PAYLOAD_BYTES]), [freeze.pairs for freeze, _ in ended]
         times_ps, packets, marked = zip(*(freeze.progress(at_ps) for freeze, at_ps in ended), strict=True)
         self._credit(state, "steady", pairs, packets, marked, times_ps)

@@ -62,12 +62,11 @@ def make_fast_forward(
         fast.states = MemoStates(topology, parameters, world, fast.hidden, (start, port_of))
         if memo_tolerance > 0:
             seeds = (0.0, 0) if audit is None else (audit.share, audit.seed)
-            fast.waves = Waves(
+            waves = Waves(
                 (start, port_of), topology.port_rate_bps, memo_tolerance, network.base_rtt_ps,
                 np.array(known_ps, np.int64), parameters.payload_bytes, end_ports(model.state), seeds,
             )  # fmt: skip
-            fast.wave_states = WaveStates(topology, world, fast.hidden, fast.states, model.state)
-            fast._tick_ps = fast.waves.tick_ps
+            fast.use_waves(waves, WaveStates(topology, world, fast.hidden, fast.states, model.state))
     if parameters.buffer is not None:
         fast.room = Room(topology, pairs, parameters, world, here)
     if choice.needs_queues:

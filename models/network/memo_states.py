@@ -18,12 +18,14 @@ from models.network.snapshot import (
     number,
     store_all,
     store_ends,
-    words_needed,
 )
-from models.network.state import IS_SELECTIVE, N_FREE_PACKET, N_QUEUE
+from models.network.state import IS_SELECTIVE, N_EXTRA, N_FREE_PACKET, N_QUEUE
 from models.network.state_words import HOP_COUNT, INSTANT, PACKET_WORDS, PATH, PLACE, RAW, Numbering
 from models.topology.graph import Topology
 from pdes.engine.exchange import World
+from pdes.engine.jit import loop_kernel
+from pdes.wormhole.history import DONE
+from pdes.wormhole.memo import Fresh, Keys, joined
 
 Member = tuple[np.ndarray, np.ndarray, np.ndarray]  # queue pairs, ports, bytes acknowledged
 Found = tuple[np.ndarray, int, np.ndarray]  # words, random numbers drawn so far, bytes that ports have sent so far
@@ -64,11 +66,12 @@ class MemoStates:
         many, ends = self._numbering([(none, none, none)], none, 0)
         words, _ = self._store(state, many, ends)
         leave_out_counts(words)
+        find_equal(words, np.zeros(1, np.int64), none, none)
         self._put(state, many, ends, words, lambda: state)
 
     def _numbering(self, members: Sequence[Member], base_tx: np.ndarray, base_ps: int) -> tuple[Numbering, np.ndarray]:
         """Network partitions one behind the other, and where each begins: see `snapshot.store_all`."""
-        pairs, ports, base_byte = (np.concatenate([member[k] for member in members]) for k in range(3))
+        pairs, ports, base_byte = (joined([member[k] for member in members]) for k in range(3))
         ends = np.zeros((2, len(members) + 1), np.int64)
         for k in range(2):
             np.cumsum([len(member[k]) for member in members], out=ends[k, 1:])
@@ -82,7 +85,10 @@ class MemoStates:
 
     def _sent(self, state: NetworkState, members: Sequence[Member]) -> np.ndarray:
         """What the ports of network partitions have sent, on all ranks."""
-        ports = np.concatenate([member[1] for member in members])
+        return self._sent_by(state, joined([member[1] for member in members]))
+
+    def _sent_by(self, state: NetworkState, ports: np.ndarray) -> np.ndarray:
+        """The same of ports."""
         own = np.where(self._sends_here[ports], state.fabric.ports["tx_bytes"][ports], 0)
         parts = self._world.allgather(own)
         return own if len(parts) == 1 else np.sum(parts, axis=0)
@@ -93,32 +99,34 @@ class MemoStates:
         They lie in memory that is used again.
         """
         fabric, nic = state.fabric, state.nic
-        n_word = int(words_needed(fabric, nic, many, int(fabric.constants[N_QUEUE])))
+        n_word = self._words_needed(state, len(many.pairs), len(many.ports))
         if len(self._out) < n_word:
             self._out = np.zeros(2 * n_word, np.int64)
         end_word = np.zeros(ends.shape[1], np.int64)
         store_all(fabric, state.buffers, nic, self._hidden, many, ends, self._out, end_word[1:])
         return self._out[: end_word[-1]], end_word
 
-    def states(
-        self, state: NetworkState, members: Sequence[Member], now_ps: int, for_keys: bool = False
-    ) -> list[Found]:
-        """What there is of each network partition, the same on every rank.
+    def _words_needed(self, state: NetworkState, n_pair: int, n_port: int) -> int:
+        """More words than `store` can write here: if every packet that is in use were among them."""
+        fabric = state.fabric
+        n_used = len(fabric.packets) - int(fabric.counters[N_FREE_PACKET])
+        of_pair = 24 + state.nic.control.shape[1] + 2 * HEADER_WORDS
+        of_port = 16 + 2 * int(fabric.constants[N_QUEUE]) + 2 * HEADER_WORDS
+        return n_used * (PACKET_WORDS + int(fabric.constants[N_EXTRA])) + n_pair * of_pair + n_port * of_port
 
-        for_keys: without what only counts; and on one rank the words are valid until the next call.
-        """
+    def states(self, state: NetworkState, members: Sequence[Member], now_ps: int) -> list[Found]:
+        """What there is of each network partition, the same on every rank."""
         if not members:
             return []
         all_sent = self._sent(state, members)
         many, ends = self._numbering(members, all_sent, now_ps)
         words, end_word = self._store(state, many, ends)
-        if for_keys:
-            leave_out_counts(words)
         draws = np.add.reduceat(state.fabric.port_info["ecn_draws"][many.ports].astype(np.int64), ends[1, :-1])
-        cut, is_kept = end_word.tolist(), self._world.size == 1 and not for_keys
+        cut, is_kept = end_word.tolist(), self._world.size == 1
         each = [words[cut[i] : cut[i + 1]] for i in range(len(members))]
         own = [(mine.copy() if is_kept else mine, n) for mine, n in zip(each, draws.tolist(), strict=True)]
-        sent, parts = np.split(all_sent, ends[1, 1:-1]), self._world.allgather(own)
+        port, parts = ends[1].tolist(), self._world.allgather(own)
+        sent = [all_sent[port[i] : port[i + 1]] for i in range(len(members))]
         if len(parts) == 1:
             return [(*part, tx) for part, tx in zip(parts[0], sent, strict=True)]
         return [
@@ -126,21 +134,37 @@ class MemoStates:
             for i in range(len(own))
         ]
 
-    def keys(self, state: NetworkState, members: Sequence[Member], now_ps: int) -> list[tuple[bytes, int, np.ndarray]]:
+    def keys(self, state: NetworkState, fresh: Fresh, now_ps: int) -> Keys:
         """What network partitions are, ways and constants included, and what is in them: a digest of each.
 
-        With how many random numbers each has drawn, and what its ports have sent. What is found equal is digested once.
+        What is found equal is digested once.
         """
-        keys: list[tuple[bytes, int, np.ndarray]] = []
-        known: dict[tuple[bytes, bytes], bytes] = {}  # by form and words
-        for member, (words, n_draw, sent) in zip(members, self.states(state, members, now_ps, True), strict=True):
-            (digest, form), text = self._digest(state, member), words.tobytes()
-            if (form, text) not in known:
-                whole = digest.copy()
-                whole.update(text)
-                known[form, text] = whole.digest()
-            keys.append((known[form, text], n_draw, sent))
-        return keys
+        members, all_sent = (fresh.pairs, fresh.ports, fresh.rows[:, DONE].copy()), self._sent_by(state, fresh.ports)
+        many = Numbering(*members, np.array([now_ps], np.int64), all_sent, *self._scratch)
+        words, end_word = self._store(state, many, fresh.ends)
+        leave_out_counts(words)
+        draws = np.add.reduceat(state.fabric.port_info["ecn_draws"][fresh.ports].astype(np.int64), fresh.ends[1, :-1])
+        n, cut, (flow, port) = len(fresh.labels), end_word.tolist(), fresh.ends.tolist()
+        each, n_draw = [words[cut[i] : cut[i + 1]] for i in range(n)], draws.tolist()
+        pairs, ports = fresh.pairs, fresh.ports
+        forms = [self._digest(state, pairs[flow[i] : flow[i + 1]], ports[port[i] : port[i + 1]]) for i in range(n)]
+        if self._world.size > 1:
+            parts = self._world.allgather(list(zip(each, n_draw, strict=True)))
+            each = [in_order(np.concatenate([part[i][0] for part in parts])) for i in range(n)]
+            n_draw = [sum(part[i][1] for part in parts) for i in range(n)]
+            words, end_word = np.concatenate(each), np.cumsum([0, *map(len, each)])
+        numbers: dict[bytes, int] = {}
+        form_of = np.array([numbers.setdefault(form, len(numbers)) for _, form in forms], np.int64)
+        like, keys = np.zeros(n, np.int64), []
+        find_equal(words, end_word, form_of, like)
+        for i, first in enumerate(like.tolist()):
+            if first == i:
+                whole = forms[i][0].copy()
+                whole.update(each[i].data)
+                keys.append(whole.digest())
+            else:
+                keys.append(keys[first])
+        return Keys(keys, n_draw, all_sent)
 
     def _numbered(self, member: Member, base_tx: np.ndarray, now_ps: int) -> tuple[Numbering, np.ndarray]:
         """`_numbering` of one, for what wants its members numbered."""
@@ -158,8 +182,7 @@ class MemoStates:
         own = []
         for member, tx in zip(members, self.sent(state, members), strict=True):
             one, _ = self._numbered(member, tx, now_ps)
-            n_word = int(words_needed(state.fabric, state.nic, one, int(state.fabric.constants[N_QUEUE])))
-            out = np.zeros(n_word, np.int64)
+            out = np.zeros(self._words_needed(state, len(one.pairs), len(one.ports)), np.int64)
             own.append(out[: store_ends(state.fabric, state.nic, self._hidden, one, out)].copy())
         parts = self._world.allgather(own) if own else []
         return [in_order(np.concatenate(each)) for each in zip(*parts, strict=True)]
@@ -171,13 +194,13 @@ class MemoStates:
 
     def form(self, state: NetworkState, member: Member) -> bytes:
         """What a network partition is, without what is in it."""
-        return self._digest(state, member)[1]
+        return self._digest(state, member[0], member[1])[1]
 
-    def _digest(self, state: NetworkState, member: Member) -> tuple[Any, bytes]:
-        """What digests it, and the digest so far."""
-        name = member[0].tobytes()
+    def _digest(self, state: NetworkState, pairs: np.ndarray, ports: np.ndarray) -> tuple[Any, bytes]:
+        """What digests a network partition, and the digest so far."""
+        name = pairs.tobytes()
         if name not in self._forms:
-            digest = self._form(state, member[0], member[1])
+            digest = self._form(state, pairs, ports)
             self._forms[name] = (digest, digest.digest())
         return self._forms[name]
 
@@ -200,11 +223,16 @@ class MemoStates:
         return digest
 
     def put(
-        self, state: NetworkState, members: Sequence[Member], now_ps: int, words: np.ndarray,
+        self, state: NetworkState, members: Member, n_member: int, now_ps: int, words: np.ndarray,
         grow: Callable[[], NetworkState],
     ) -> NetworkState:  # fmt: skip
-        """Put words in the place of frozen network partitions' states; the network's, in case its pool has grown."""
-        many, ends = self._numbering(members, self._sent(state, members), now_ps)
+        """Put words in the place of frozen network partitions' states; the network's, in case its pool has grown.
+
+        members: n_member of them, all of one size, one behind the other.
+        """
+        many, _ = self._numbering([members], self._sent(state, [members]), now_ps)
+        sizes = np.array([[len(members[0])], [len(members[1])]]) // n_member
+        ends = sizes * np.arange(n_member + 1)
         return self._put(state, many, ends, words, grow)
 
     def _put(
@@ -216,6 +244,25 @@ class MemoStates:
             state = grow()
         load_all(state.fabric, state.buffers, state.nic, self._hidden, many, ends, words)
         return state
+
+
+@loop_kernel
+def find_equal(words, end_word, form_of, like):
+    """Of each stretch of words the first that is equal, and of the same form. Written: like, int64[n].
+
+    end_word: int64[n + 1], where they begin and the last ends.
+    """
+    for i in range(like.size):
+        like[i], n = i, end_word[i + 1] - end_word[i]
+        for j in range(i):
+            if like[j] != j or form_of[j] != form_of[i] or end_word[j + 1] - end_word[j] != n:
+                continue
+            k = np.int64(0)
+            while k < n and words[end_word[i] + k] == words[end_word[j] + k]:
+                k += 1
+            if k == n:
+                like[i] = j
+                break
 
 
 def blocks(words: np.ndarray) -> list[tuple[int, int, int, int]]:

@@ -24,6 +24,7 @@ from models.network.build_nic import grow_ranges, make_nic
 from models.network.build_routing import make_routing
 from models.network.fast_forward import FastForward
 from models.network.freeze import take_in
+from models.network.glances import run_managed_rounds_at_a_glance, run_rounds_at_a_glance
 from models.network.host import SHORT_OF_MESSAGES, SHORT_OF_PACKETS, SHORT_OF_RANGES, SHORT_OF_ROWS
 from models.network.managed_rounds import run_managed_rounds
 from models.network.managed_switch import run_managed_switches
@@ -105,7 +106,9 @@ class NetworkModel:
         self.state = NetworkState(fabric, buffers, routing, nic, work, make_rows(plan.burst, parameters.rtt_flow))
         self.observers: list[Observer] = []  # whoever runs the model puts them here before it starts
         self.fast_forward: FastForward | None = None  # and this
-        self._run_rounds = run_managed_rounds if is_managed(parameters) else run_rounds
+        self._run_rounds, self._run_at_a_glance = run_rounds, run_rounds_at_a_glance
+        if is_managed(parameters):
+            self._run_rounds, self._run_at_a_glance = run_managed_rounds, run_managed_rounds_at_a_glance
         peers, self.port_peer_row = self._neighbours(world.rank)
         self.exchange = make_exchange(world, peers, self._exchange_words(lookahead_ps, peers, parameters))
 
@@ -132,7 +135,10 @@ class NetworkModel:
 
     def run_rounds(self, loop: np.ndarray, ex: ExchangeState) -> int:
         """Compiled rounds, see `models.network.rounds`."""
-        return self._run_rounds(loop, ex, *self.state, self.port_peer_row)
+        glance = None if self.fast_forward is None else self.fast_forward.glance(next_look_ps(self.observers))
+        if glance is None:
+            return self._run_rounds(loop, ex, *self.state, self.port_peer_row)
+        return self._run_at_a_glance(loop, ex, *self.state, self.port_peer_row, glance)
 
     def look(self, horizon_ps: int) -> int:
         """Let the observers look, see `models.network.observers`, and fast-forwarding decide."""
@@ -189,7 +195,7 @@ class NetworkModel:
     def compile(self) -> None:
         """Compile the kernels, or load them from the cache, without running anything or talking to other ranks."""
         loop = make_loop(1, stop_ps=-1)  # no event lies at or before the stop
-        self._run_rounds(loop, make_exchange(World(), [], 1), *self.state, self.port_peer_row)
+        self.run_rounds(loop, make_exchange(World(), [], 1))
         if self.fast_forward is not None:
             self.fast_forward.compile(self.state)
             take_in(self.state.fabric, make_exchange(World(), [], 1))

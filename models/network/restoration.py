@@ -99,7 +99,7 @@ class Restoration:
             in_flight, queue = (words[[at + i for at in first]] for i in (NEXT, QUEUE))
             depth_bytes = self.depths.predict(freeze.ports)
             packets = put_back(self.ways, freeze, depth_bytes, in_flight, queue, n_extra)
-        return self.states.put(state, [member], freeze.begin_ps, self._changed(state, freeze, words, packets), grow)
+        return self.states.put(state, member, 1, freeze.begin_ps, self._changed(state, freeze, words, packets), grow)
 
     def _changed(self, state: NetworkState, freeze: Freeze, words: np.ndarray, packets: PutBack) -> np.ndarray:
         """The words with nothing in flight but these packets."""

@@ -12,8 +12,6 @@ import numpy as np
 from models.network.freeze import Hidden
 from models.network.nic import free_packet
 from models.network.state import (
-    N_EXTRA,
-    N_FREE_PACKET,
     N_QUEUE,
     TELEMETRY,
     TELEMETRY_PINT,
@@ -21,7 +19,6 @@ from models.network.state import (
     Nic,
 )
 from models.network.state_words import (
-    PACKET_WORDS,
     SKIPPED_WORDS,
     Numbering,
     ahead,
@@ -207,19 +204,6 @@ def number(numbering: Numbering):
         numbering.row_of_pair[np.uint64(numbering.pairs[i])] = i
     for i in range(numbering.ports.size):
         numbering.row_of_port[np.uint64(numbering.ports[i])] = i
-
-
-@loop_kernel
-def words_needed(fabric: Fabric, nic: Nic, numbering: Numbering, n_queue):
-    """More words than `store` can write here: if every packet that is in use were in the partition."""
-    n_used = fabric.packets.size - fabric.counters[N_FREE_PACKET]
-    of_pair = 24 + nic.control.shape[1] + 2 * HEADER_WORDS
-    of_port = 16 + 2 * n_queue + 2 * HEADER_WORDS
-    return (
-        n_used * (PACKET_WORDS + fabric.constants[N_EXTRA])
-        + numbering.pairs.size * of_pair
-        + numbering.ports.size * of_port
-    )
 
 
 @loop_kernel

@@ -86,8 +86,7 @@ class WaveStates:
 
     def begin(self, state: NetworkState, replay: WaveReplay, grow: Grow) -> NetworkState:
         """Freeze a wave, free its packets, and have its messages end as its entry says; the network's state."""
-        pairs, ports, of = replay.pairs, replay.ports, replay.of
-        others = np.setdiff1d(ports, of.held)
+        pairs, ports, of, others = replay.pairs, replay.ports, replay.of, replay.of.open
         hide(state.fabric, state.buffers, state.nic, self._hidden, pairs, ports)
         count_in_flight(state.fabric, state.buffers, state.nic, self._hidden, ports, pairs, self._twice_bytes)
         empty(state.fabric, state.buffers, state.nic, self._hidden, of.held)

@@ -11,41 +11,19 @@ import numpy as np
 
 from pdes.engine.time_index import NEVER
 from pdes.wormhole import history as h
+from pdes.wormhole.assess import MOST_PARTITIONS, N_LOOK, N_STEADY
 from pdes.wormhole.audit import Audit
 from pdes.wormhole.criterion import Criterion
 from pdes.wormhole.frozen import Freeze, FrozenSet, joined
-from pdes.wormhole.memo import Entry, Episode, Memo, Replay
+from pdes.wormhole.looks import Looks
+from pdes.wormhole.memo import Entry, Episode, Fresh, Keys, Memo, Replay, for_each
 from pdes.wormhole.partitions import canonical, make_partitions
 from pdes.wormhole.steady import Verdict
-from pdes.wormhole.survey import (
-    IS_CALM,
-    IS_FOLLOWED,
-    MAX_INTERVAL,
-    N_FRESH,
-    N_JUDGED,
-    SOON_PS,
-    ask,
-    make_survey,
-    steady_labels,
-    survey,
-    thawed,
-)
+from pdes.wormhole.survey import IS_FOLLOWED, N_FRESH, ask, thawed
 
 MAX_CYCLE_PACKETS = 4096
-LEAST_REPLAY = 1  # samples that a message must last for the memo
 AHEAD = 32  # part of a period by which flows may get ahead of their mean rates in it
 MAX_KEPT = 2**14  # sets of flows whose ports are kept
-
-
-@dataclass(frozen=True)
-class Fresh:
-    """A network partition that wants a key."""
-
-    label: int
-    version: int
-    pairs: np.ndarray
-    ports: np.ndarray
-    rows: np.ndarray
 
 
 @dataclass
@@ -75,21 +53,32 @@ class Controller:
         """
         n_flow = len(port_start) - 1
         self._partitions = make_partitions(port_start, port_of, n_port)
-        self._survey = make_survey(look_ps)
         self.criterion, self._settings = criterion, criterion.settings
         self._frozen = FrozenSet(n_flow, n_port)
+        self.looks = Looks(self._partitions, self._frozen.is_frozen, criterion, look_ps)
+        self._survey = self.looks.survey
         self._n_active, self._is_followed = 0, False
         self.stranded: list[Replay] = []
         self._members = np.zeros(n_flow, np.int64)
-        self.counters = Counters()
-        self._shortest_ps = int(look_ps.min(initial=self._settings.look_ps))
-        self._interval_ps = self.next_look_ps = self._shortest_ps
+        self._counters = Counters()
         self._known_ps = known_ps.tolist()
         self._ports_of: dict[bytes, np.ndarray] = {}  # by flows
         self.memo: Memo | None = None
         self.audit: Audit | None = None
         self.skips_steady = True
-        self._fresh: list[Fresh] = []
+        self._fresh: Fresh | None = None
+
+    @property
+    def counters(self) -> Counters:
+        """What happened so far."""
+        words = self.looks.words
+        self._counters.looks, self._counters.partitions = int(words[N_LOOK]), int(words[MOST_PARTITIONS])
+        return self._counters
+
+    @property
+    def next_look_ps(self) -> int:
+        """When the next look is due, whatever is frozen."""
+        return self.looks.next_ps
 
     @property
     def first_thaw_ps(self) -> int:
@@ -108,11 +97,10 @@ class Controller:
         thaw: dict[int, int] = {}
         for flow, at_ps in sorted(interrupts.items()):
             ports = self._ports(np.array([flow]))
-            for i in np.unique(self._frozen.of_port[ports]).tolist():
-                if i >= 0:
-                    thaw[i] = min(thaw.get(i, NEVER), at_ps)
+            for i in sorted(set(self._frozen.of_port[ports].tolist()) - {-1}):
+                self._interrupt(i, ports, at_ps, thaw)
             for replay in self._followers_disturbed(ports):
-                thaw[int(self._frozen.of_port[replay.ports[0]])] = at_ps
+                thaw[self._frozen.number(replay)] = at_ps
         for i in self._frozen.ended(now_ps):
             thaw[i] = min(thaw.get(i, NEVER), self._frozen[i].end_ps)
         if not thaw:
@@ -121,36 +109,48 @@ class Controller:
         self._frozen.drop([freeze for freeze, _ in found])
         shift_ps = np.repeat([freeze.shift_ps(at_ps) for freeze, at_ps in found], [len(f.pairs) for f, _ in found])
         self.criterion.thawed(joined([freeze.pairs for freeze, _ in found]), shift_ps)
-        n_planned = sum(at_ps == freeze.end_ps for freeze, at_ps in found)
-        self.counters.thaws_planned += n_planned
-        self.counters.thaws_interrupted += len(found) - n_planned
+        n_planned = sum(freeze.n_member for freeze, at_ps in found if at_ps == freeze.end_ps)
+        self._counters.thaws_planned += n_planned
+        self._counters.thaws_interrupted += sum(freeze.n_member for freeze, _ in found) - n_planned
         self._let_go([freeze for freeze, _ in found])
         return found
 
+    def _interrupt(self, number: int, ports: np.ndarray, at_ps: int, thaw: dict[int, int]) -> None:
+        """Enter those of what is frozen under a number that have one of these ports into what thaws, and when."""
+        whole, known_ps = self._frozen[number], thaw.pop(number, NEVER)
+        some, others = self._frozen.split(number, ports)
+        if others and isinstance(whole, Replay) and self.memo is not None:
+            self.memo.put_in_place(whole, [replay for replay in [*some, *others] if isinstance(replay, Replay)])
+        for freeze in some:
+            thaw[self._frozen.number(freeze)] = min(known_ps, at_ps)
+        if known_ps < NEVER:
+            thaw |= {self._frozen.number(freeze): known_ps for freeze in others}
+
+    def prepare(self) -> None:
+        """Say what the next look has to know."""
+        led = {} if self.memo is None else self.memo.running
+        is_audited = self.audit is not None and bool(self.audit.running)
+        self.looks.prepare(self.memo is not None, is_audited, self.skips_steady, led.values())
+
     def decide(
-        self, now_ps: int, rows: np.ndarray, allows: Callable[[list[Freeze], int], list[bool]] | None = None
-    ) -> list[Freeze]:
+        self, now_ps: int, rows: np.ndarray, allows: Callable[[list[Freeze], int], list[bool]] | None = None,
+        is_assessed: bool = False,
+    ) -> list[Freeze]:  # fmt: skip
         """What is to be frozen now. rows: a sample of every active flow that is not frozen, ascending.
 
-        allows: which of some freezes that may begin now the model can bear.
+        allows: which of some freezes that may begin now the model can bear. is_assessed: `assess` has looked at it.
         """
-        self.counters.looks += 1
-        self._fresh, s, version = [], self._survey, self._partitions.version
-        is_led, is_audited = bool(self.memo and self.memo.running), bool(self.audit and self.audit.running)
-        flags = (self.criterion.judges_all, is_led or is_audited)
-        survey(self._partitions, s, rows, self._frozen.is_frozen, now_ps, *self._worth, *flags)
-        self.counters.partitions = max(self.counters.partitions, int(self._partitions.n_partition[0]))
+        if not is_assessed:
+            self.prepare()
+            self.looks.look(now_ps, rows)
+        self._fresh, s, version = None, self._survey, self._partitions.version
         if self.audit is not None:
             self.audit.look(now_ps, rows, version)
-        found = s.found.tolist()
-        self._is_followed, self._n_active = bool(found[IS_FOLLOWED]), len(rows) + self._frozen.n_flow
-        self._pace(now_ps, bool(found[IS_CALM]), found[SOON_PS])
-        new = self._skip_steady(now_ps, rows, found[N_JUDGED], allows) if found[N_JUDGED] else []
-        if found[N_FRESH]:
-            may = s.fresh[: found[N_FRESH]]
-            self._find_fresh(rows[may], s.label[may])
-            for f in self._fresh:
-                ask(s, f.label, f.version, f.rows)
+        self._is_followed, self._n_active = bool(s.found[IS_FOLLOWED]), len(rows) + self._frozen.n_flow
+        new = self._skip_steady(now_ps, allows) if self.looks.words[N_STEADY] else []
+        if s.found[N_FRESH]:
+            may = s.fresh[: s.found[N_FRESH]]
+            self._find_fresh(rows, may, s.label[may])
         return new
 
     def census(self, now_ps: int) -> tuple[int, ...]:
@@ -159,39 +159,21 @@ class Controller:
         n_steady, n_replayed = self._frozen.census()
         return now_ps, n_partition, n_steady, n_replayed, self._n_active, self._frozen.n_flow
 
-    @property
-    def _worth(self) -> tuple[float, float]:
-        """For how many intervals messages must go on: to be skipped; for the memo, -1: there is none."""
-        n_look = self._settings.looks_ahead + self._settings.least_looks
-        return float(n_look), -1.0 if self.memo is None else float(LEAST_REPLAY)
-
-    def _skip_steady(
-        self, now_ps: int, rows: np.ndarray, n_judged: int, allows: Callable[[list[Freeze], int], list[bool]] | None
-    ) -> list[Freeze]:
+    def _skip_steady(self, now_ps: int, allows: Callable[[list[Freeze], int], list[bool]] | None) -> list[Freeze]:
         """Freeze network partitions that are steady."""
-        s = self._survey
-        if n_judged < len(rows):
-            rows = rows[s.judged[:n_judged]]
-        self.criterion.add(now_ps, rows, s.group[:n_judged])
-        verdict = self.criterion.judge(now_ps, rows)
-        if not self.skips_steady:
-            return []
-        n_steady = steady_labels(s, n_judged, verdict.may_ps, float(self._least_ps), self._members)
-        if n_steady == 0:
-            return []
-        steady = self._members[:n_steady].tolist()
+        steady, (rows, verdict) = self.looks.steady, self.looks.judged
         if self.audit is not None:
             steady = [label for label in steady if label not in self.audit.running]
         planned = [(label, freeze) for label in steady if (freeze := self._plan(now_ps, label, rows, verdict))]
         if allows is not None and planned:
             may = allows([freeze for _, freeze in planned], now_ps)
-            self.counters.refused += len(may) - sum(may)
+            self._counters.refused += len(may) - sum(may)
             planned = [plan for plan, is_allowed in zip(planned, may, strict=True) if is_allowed]
         new = [freeze for label, freeze in planned if not self._is_drawn(label, freeze, rows)]
         if new:
             self._frozen.hold(new)
-            self.counters.freezes += len(new)
-            self.counters.flow_freezes += sum(len(freeze.pairs) for freeze in new)
+            self._counters.freezes += len(new)
+            self._counters.flow_freezes += sum(len(freeze.pairs) for freeze in new)
         return new
 
     def _is_drawn(self, label: int, freeze: Freeze, rows: np.ndarray) -> bool:
@@ -201,35 +183,40 @@ class Controller:
 
     # What follows is about the memo: see `memo`.
 
-    def _find_fresh(self, rows: np.ndarray, labels: np.ndarray) -> None:
-        """Network partitions that have not been keyed as they are, and whose flows are all under way."""
-        assert self.memo is not None
+    def _find_fresh(self, rows: np.ndarray, may: np.ndarray, labels: np.ndarray) -> None:
+        """Network partitions that have not been keyed as they are, and whose flows are all under way.
+
+        may: which rows are theirs; labels: of each of these.
+        """
         version = self._partitions.version
-        for label in np.unique(labels).tolist():
-            mine = rows[labels == label]
-            is_free = self.audit is None or label not in self.audit.running
-            is_ready = is_free and mine[:, h.IS_PLAIN].all() and not self._frozen.is_frozen[mine[:, h.FLOW]].any()
-            if is_ready and self.memo.is_fresh(label, int(version[label]), mine):
-                pairs = mine[:, h.FLOW].copy()
-                if len(pairs) == self._partitions.n_flow_of[label]:
-                    self._fresh.append(Fresh(label, int(version[label]), pairs, self._own_ports(pairs), mine))
+        if self.audit is not None and self.audit.running:
+            is_free = ~np.isin(labels, list(self.audit.running))
+            may, labels = may[is_free], labels[is_free]
+        if len(may) == 0:
+            return
+        order = np.argsort(labels, kind="stable")
+        labels, rows = labels[order], rows[may[order]]
+        begin = np.flatnonzero(np.diff(labels, prepend=-1))
+        labels, pairs = labels[begin], rows[:, h.FLOW].copy()
+        ends = np.zeros((2, len(begin) + 1), np.int64)
+        ends[0, :-1], ends[0, -1] = begin, len(pairs)
+        cut = ends[0].tolist()
+        ports = [self._own_ports(pairs[a:b]) for a, b in zip(cut, cut[1:], strict=False)]
+        np.cumsum([len(mine) for mine in ports], out=ends[1, 1:])
+        versions = version[labels]
+        self._fresh = Fresh(labels.tolist(), versions.tolist(), pairs, joined(ports), rows, ends)
+        ask(self._survey, labels, versions, rows)
 
     @property
-    def fresh(self) -> list["Fresh"]:
-        """Network partitions that want a key, found by the last `decide`."""
+    def fresh(self) -> Fresh | None:
+        """Network partitions that want a key, found by the last `decide`; None: there are none."""
         return self._fresh
 
-    def keyed(self, now_ps: int, keys: list[tuple[bytes, int, np.ndarray]]) -> list[Replay]:
-        """Of those that wanted a key, what need not be simulated.
-
-        keys: with each how many random numbers were drawn, and what the ports have sent.
-        """
-        assert self.memo is not None
-        new = []
-        for f, (key, n_draw, sent) in zip(self._fresh, keys, strict=True):
-            replay = self.memo.begin(key, f.label, f.version, f.pairs, f.ports, now_ps, f.rows, n_draw, sent)
-            if replay is not None and (replay.entry is None or replay.end_ps <= self._until_ps(now_ps)):
-                new.append(replay)
+    def keyed(self, now_ps: int, keys: Keys) -> list[Replay]:
+        """Of those that wanted a key, what need not be simulated."""
+        assert self.memo is not None and self._fresh is not None
+        new = self.memo.begin(self._fresh, keys, now_ps)
+        new = [replay for replay in new if replay.entry is None or replay.end_ps <= self._until_ps(now_ps)]
         self._frozen.hold(new)
         return new
 
@@ -273,68 +260,63 @@ class Controller:
     def _followers_disturbed(self, ports: np.ndarray) -> list[Replay]:
         """Followers of episodes that have one of these ports."""
         found: list[Replay] = []
-        if self.memo is not None:
-            for episode in [e for e in self.memo.running.values() if np.isin(ports, e.ports).any()]:
+        if self.memo is not None and self.memo.running:
+            mine = set(ports.tolist())
+            for episode in [e for e in self.memo.running.values() if not mine.isdisjoint(e.port_set)]:
                 found += episode.followers
                 self.memo.end(episode, None)
         return found
 
     def _let_go(self, ended: "list[Freeze | Replay]") -> None:
         """Something frozen thaws: nobody leads it any more, and it may lead or follow again."""
-        for freeze in ended:
-            label = int(self._partitions.label_of_flow[freeze.pairs[0]])
-            thawed(self._survey, label)
-            if self.memo is not None:
-                self.memo.forget(label)
+        firsts = [freeze.pairs[:: len(freeze.pairs) // freeze.n_member] for freeze in ended]
+        thawed(self._survey, self._partitions.label_of_flow[joined(firsts)])
         waits = {id(freeze) for freeze in ended if isinstance(freeze, Replay)}
         for episode in self.memo.running.values() if self.memo is not None and waits else []:
             episode.followers = [follower for follower in episode.followers if id(follower) not in waits]
 
-    def replace(self, over: list[tuple[Replay, Freeze | None]]) -> None:
-        """Replays are over: they are frozen in another way, or go on."""
-        self._frozen.drop([replay for replay, _ in over])
+    def replace(self, replays: list[Replay], over: list[tuple[Replay, Freeze | None]]) -> None:
+        """Replays are over: they are, each part of them, frozen in another way, or go on."""
+        self._frozen.drop(replays)
         frozen = [freeze for _, freeze in over if freeze is not None]
         self._frozen.hold(frozen)
-        self.counters.flow_freezes += sum(len(freeze.pairs) for freeze in frozen)
+        self._counters.flow_freezes += sum(len(freeze.pairs) for freeze in frozen)
         if len(frozen) < len(over):
             self.criterion.thawed(joined([replay.pairs for replay, freeze in over if freeze is None]), 0)
         if frozen:
-            rates = [freeze.done_packets * self._settings.packet_bytes / freeze.done_ps for freeze in frozen]
+            packet_bytes = self._settings.packet_bytes
+            rates = [for_each(f.done_packets * packet_bytes / f.done_ps, f.n_member) for f in frozen]
             self.criterion.frozen(joined([freeze.pairs for freeze in frozen]), joined(rates), frozen[0].begin_ps)
 
     def due(self, now_ps: int) -> list[Replay]:
         """Replays of entries that have come to their ends."""
         return self._frozen.replayed(now_ps)
 
-    def steady_after(self, replay: Replay, entry: Entry, now_ps: int) -> Freeze | None:
-        """How a replay is frozen whose entry ended steady, if that is worth it."""
+    def steady_after(self, replay: Replay, entry: Entry, now_ps: int) -> list[tuple[Replay, Freeze | None]]:
+        """How each part of a replay is frozen whose entry ended steady; None: it is not worth it."""
         if entry.progress is None:
-            return None
+            return [(replay, None)]
         period_ps, may_n_period, packets, done_ps, marked = entry.progress
-        assert self.memo is not None
-        guard_bytes = self._settings.guard_packets * self._settings.packet_bytes
-        left = replay.left_after(entry) - guard_bytes
-        packet_bytes = self._settings.packet_bytes
-        each = [n * t // (p * packet_bytes) for n, t, p in
-                zip(left.tolist(), done_ps.tolist(), packets.tolist(), strict=True)]  # fmt: skip
-        n_period = min(may_n_period, min(min(each), self._until_ps(now_ps) - now_ps) // period_ps)
-        if n_period * period_ps < self._least_ps:
-            return None
-        return Freeze(replay.pairs, replay.ports, now_ps, period_ps, n_period, packets, done_ps, marked)
-
-    def _pace(self, now_ps: int, is_calm: bool, soon_ps: int) -> None:
-        """Choose the next look.
-
-        As soon as some network partition wants, soon_ps (NEVER: none has only long messages), if one of them stays as
-        it is, or if all is quiet. Else in twice the time that it was, so that traffic that never settles is hardly
-        looked at.
-        """
-        most_ps = MAX_INTERVAL * self._settings.look_ps
-        if is_calm:
-            self._interval_ps = min(soon_ps if soon_ps < NEVER else self._shortest_ps, most_ps)
-        else:
-            self._interval_ps = min(2 * self._interval_ps, most_ps)
-        self.next_look_ps = now_ps + self._interval_ps
+        guard_bytes, packet_bytes = (
+            self._settings.guard_packets * self._settings.packet_bytes,
+            self._settings.packet_bytes,
+        )
+        left = (replay.left_after(entry) - guard_bytes).reshape(replay.n_member, -1)
+        pace = list(zip(done_ps.tolist(), packets.tolist(), strict=True))
+        parts: dict[int, list[int]] = {}  # members by the periods that they may be skipped
+        is_one = bool((left == left[0]).all())
+        for i, mine in enumerate(left[:1].tolist() if is_one else left.tolist()):
+            least_ps = min(n * t // (p * packet_bytes) for n, (t, p) in zip(mine, pace, strict=True))
+            n_period = min(may_n_period, min(least_ps, self._until_ps(now_ps) - now_ps) // period_ps)
+            parts.setdefault(n_period if n_period * period_ps >= self._least_ps else 0, []).append(i)
+        found: list[tuple[Replay, Freeze | None]] = []
+        for n_period, members in parts.items():
+            part, freeze = replay if len(parts) == 1 else replay.part(np.array(members)), None
+            if n_period > 0:
+                shape = (packets, done_ps, marked, part.n_member)
+                freeze = Freeze(part.pairs, part.ports, now_ps, period_ps, n_period, *shape)
+            found.append((part, freeze))
+        return found
 
     def _until_ps(self, now_ps: int) -> int:
         """The next instant that no skip may pass, NEVER if there is none."""
@@ -377,9 +359,6 @@ class Controller:
 def compile_partitions() -> None:
     """Compile what follows network partitions, or load it from the cache."""
     one = make_partitions(np.array([0, 1], np.int64), np.zeros(1, np.int32), 1)
-    one_row, found = np.zeros((1, h.N_COLUMN), np.int64), make_survey(np.ones(1, np.int64))
-    survey(one, found, one_row, np.zeros(1, np.bool_), 0, 0.0, 0.0, False, True)
-    steady_labels(found, 0, np.zeros(0), 0.0, np.zeros(1, np.int64))
     canonical(one, 0, np.zeros(1, np.int64))
 
 

@@ -1,27 +1,30 @@
 """What is frozen, from when to when. Nothing here costs a visit of everything that is."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 
 import numpy as np
 
 from pdes.engine.time_index import NEVER
-from pdes.wormhole.memo import Replay
+from pdes.wormhole.memo import Replay, for_each, joined, of_members
+
+NO_OVERFLOW = 2**62
 
 
 @dataclass(frozen=True, slots=True)
 class Freeze:
-    """A frozen network partition, and how it would go on: by whole periods."""
+    """Frozen network partitions that are alike, and how each would go on: by whole periods."""
 
-    pairs: np.ndarray  # int64, ascending
-    ports: np.ndarray  # int64, ascending
+    pairs: np.ndarray  # int64, ascending, of one partition behind those of the other
+    ports: np.ndarray  # int64, the same
     begin_ps: int
     period_ps: int
     n_period: int  # until its planned end
-    done_packets: np.ndarray  # int64[n_pair]  measured progress:
-    done_ps: np.ndarray  # int64[n_pair]  packets in a time
-    marked: np.ndarray  # int64[n_pair]  and how many of them were marked
+    done_packets: np.ndarray  # int64[n_pair of one partition]  measured progress:
+    done_ps: np.ndarray  # int64[the same]  packets in a time
+    marked: np.ndarray  # int64[the same]  and how many of them were marked
+    n_member: int = 1  # partitions
 
     @property
     def end_ps(self) -> int:
@@ -36,13 +39,20 @@ class Freeze:
         """(time, packets of each flow, marked ones among them) by which it has gone on at_ps, by whole periods."""
         shift_ps = self.shift_ps(at_ps)
         packets, marked = (_in_proportion(shift_ps, count, self.done_ps) for count in (self.done_packets, self.marked))
-        return shift_ps, packets, marked
+        return shift_ps, for_each(packets, self.n_member), for_each(marked, self.n_member)
+
+    def part(self, members: np.ndarray) -> "Freeze":
+        """Some of the partitions. members: int64[]."""
+        pairs, ports = (of_members(array, members, self.n_member) for array in (self.pairs, self.ports))
+        return replace(self, pairs=pairs, ports=ports, n_member=len(members))
 
 
 def _in_proportion(time_ps: int, count: np.ndarray, count_ps: np.ndarray) -> np.ndarray:
     """What comes to pass in a time, rounded to the nearest, if count does in count_ps; int64[n]."""
     if not count.any():
         return count
+    if 2 * time_ps * int(count.max()) < NO_OVERFLOW:
+        return (2 * time_ps * count + count_ps) // (2 * count_ps)
     each = zip(count.tolist(), count_ps.tolist(), strict=True)
     return np.array([(2 * time_ps * n + t) // (2 * t) for n, t in each], np.int64)
 
@@ -68,8 +78,8 @@ class FrozenSet:
 
     def census(self) -> tuple[int, int]:
         """How many freezes, and how many replays. It visits them all: for who asks for a series."""
-        n_steady = sum(isinstance(freeze, Freeze) for freeze in self._frozen.values())
-        return n_steady, len(self._frozen) - n_steady
+        n_steady = sum(freeze.n_member for freeze in self._frozen.values() if isinstance(freeze, Freeze))
+        return n_steady, sum(freeze.n_member for freeze in self._frozen.values()) - n_steady
 
     @property
     def first_end_ps(self) -> int:
@@ -96,6 +106,24 @@ class FrozenSet:
                 found.append(number)
         return sorted(found)
 
+    def split(self, number: int, ports: np.ndarray) -> tuple[list[Freeze | Replay], list[Freeze | Replay]]:
+        """Part those under a number that have one of these ports from those that have none: (some, the others)."""
+        whole = self._frozen[number]
+        if whole.n_member == 1:
+            return [whole], []
+        n_port = len(whole.ports) // whole.n_member
+        has_port = np.isin(whole.ports, ports).reshape(whole.n_member, n_port).any(axis=1)
+        if has_port.all():
+            return [whole], []
+        some, others = whole.part(np.flatnonzero(has_port)), whole.part(np.flatnonzero(~has_port))
+        self.drop([whole])
+        self.hold([some, others])
+        return [some], [others]
+
+    def number(self, freeze: Freeze | Replay) -> int:
+        """That of something frozen."""
+        return int(self.of_port[freeze.ports[0]])
+
     def hold(self, new: Sequence[Freeze | Replay]) -> None:
         """These are frozen from now on."""
         for freeze in new:
@@ -112,7 +140,7 @@ class FrozenSet:
     def drop(self, old: Sequence[Freeze | Replay]) -> None:
         """These are not any more."""
         for freeze in old:
-            number = int(self.of_port[freeze.ports[0]])
+            number = self.number(freeze)
             assert self._frozen[number] is freeze
             del self._frozen[number]
             self.n_flow -= len(freeze.pairs)
@@ -121,6 +149,6 @@ class FrozenSet:
             self.of_port[joined([freeze.ports for freeze in old])] = -1
 
 
-def joined(parts: Sequence[np.ndarray]) -> np.ndarray:
-    """Arrays one behind the other."""
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+def each_of(freeze: Freeze) -> list[Freeze]:
+    """Frozen network partitions that are alike, one by one."""
+    return [freeze] if freeze.n_member == 1 else [freeze.part(np.array([i])) for i in range(freeze.n_member)]

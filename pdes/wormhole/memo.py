@@ -11,7 +11,9 @@ alike); isomorphism is equality under the numbering that keeps the order in whic
 has the whole state at the end, so that nothing is estimated.
 """
 
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -37,17 +39,66 @@ class Entry:
     progress: tuple[int, int, np.ndarray, np.ndarray, np.ndarray] | None  # it ended steady: see `Freeze`
 
 
-@dataclass
-class Replay:
-    """A network partition that stands still while what it comes to is known, or is being found out."""
+def joined(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """Arrays one behind the other."""
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
+
+def for_each(array: np.ndarray, n_member: int) -> np.ndarray:
+    """What is said of one, for each of n_member that are alike."""
+    return array if n_member == 1 else np.concatenate([array] * n_member)
+
+
+def of_members(array: np.ndarray, members: np.ndarray, n_member: int) -> np.ndarray:
+    """Of an array that has as many rows of each of n_member, one behind the other, those of some."""
+    return array.reshape(n_member, -1, *array.shape[1:])[members].reshape(-1, *array.shape[1:])
+
+
+@dataclass(frozen=True)
+class Fresh:
+    """Network partitions that want a key, one behind the other."""
+
+    labels: list[int]
+    versions: list[int]
     pairs: np.ndarray
     ports: np.ndarray
+    rows: np.ndarray  # their flows' samples
+    ends: np.ndarray  # int64[2, n + 1]  where each one's queue pairs and ports begin
+
+    def places(self, members: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+        """(where their queue pairs are, where their ports are) of some that are alike."""
+        begin, size = self.ends[:, members], self.ends[:, members[0] + 1] - self.ends[:, members[0]]
+        return (begin[0][:, None] + np.arange(size[0])).ravel(), (begin[1][:, None] + np.arange(size[1])).ravel()
+
+
+@dataclass(frozen=True)
+class Keys:
+    """What was found of network partitions that wanted one."""
+
+    key: list[bytes]
+    n_draw: list[int]  # random numbers drawn so far
+    sent: np.ndarray  # int64[]  bytes that their ports have sent so far, one behind the other
+
+
+@dataclass
+class Replay:
+    """Network partitions, all alike, that stand still while what they come to is known, or is being found out."""
+
+    pairs: np.ndarray  # of one behind those of the other, as all that follows
+    ports: np.ndarray
     begin_ps: int
-    rows: np.ndarray  # its flows' samples then
+    rows: np.ndarray  # their flows' samples then
     end_ps: int  # NEVER while its leader runs
     entry: Entry | None = None
     cause: str = "follower"  # or "memo", "memo_file": where its entry comes from
+    n_member: int = 1  # network partitions
+
+    def part(self, members: np.ndarray) -> "Replay":
+        """Some of them. members: int64[]."""
+        pairs, ports, rows = (
+            of_members(array, members, self.n_member) for array in (self.pairs, self.ports, self.rows)
+        )
+        return replace(self, pairs=pairs, ports=ports, rows=rows, n_member=len(members))
 
     @property
     def left_bytes(self) -> np.ndarray:
@@ -56,11 +107,11 @@ class Replay:
 
     def done_byte(self, entry: Entry) -> np.ndarray:
         """What is acknowledged at the end of an entry."""
-        return self.rows[:, h.DONE] + entry.done_bytes
+        return self.rows[:, h.DONE] + for_each(entry.done_bytes, self.n_member)
 
     def left_after(self, entry: Entry) -> np.ndarray:
         """Of each message, what is not sent at the end of an entry."""
-        return self.left_bytes - entry.sent_bytes
+        return self.left_bytes - for_each(entry.sent_bytes, self.n_member)
 
     def shift_ps(self, at_ps: int) -> int:
         """Nothing, see `progress`."""
@@ -87,6 +138,11 @@ class Episode:
     sent: np.ndarray  # bytes that its ports had sent
     followers: list[Replay] = field(default_factory=list)
     check_ps: int = NEVER  # its messages cannot end before
+
+    @cached_property
+    def port_set(self) -> frozenset[int]:
+        """Its ports."""
+        return frozenset(self.ports.tolist())
 
     def entry(
         self, now_ps: int, rows: np.ndarray, words: np.ndarray, n_draw: int, sent: np.ndarray, progress: tuple | None
@@ -122,7 +178,6 @@ class Memo:
         self._read: dict[bytes, Entry] = {}
         self.counters = MemoCounters()
         self._line_bps, self._look_ps, self._packet_bytes = line_bps, look_ps, packet_bytes
-        self._keyed: dict[int, tuple[int, ...]] = {}  # version and messages of a label when it was keyed last
 
     def start_with(self, entries: dict[bytes, Entry]) -> None:
         """Have entries that earlier runs have found; the same on every rank, before anything runs."""
@@ -139,53 +194,63 @@ class Memo:
         n_word = sum(len(entry.words) for entry in self.entries.values())
         return asdict(self.counters) | {"entries": len(self.entries), "entries_bytes": WORD_BYTES * n_word}
 
-    def is_fresh(self, label: int, version: int, rows: np.ndarray) -> bool:
-        """Whether a network partition has not been keyed yet as it is, with these messages."""
-        return self._keyed.get(label) != (version, *rows[:, h.MESSAGE_END].tolist())
+    def begin(self, fresh: Fresh, keys: Keys, now_ps: int) -> list[Replay]:
+        """Key network partitions; those that need not be simulated."""
+        alike: dict[bytes, list[int]] = {}
+        for i, key in enumerate(keys.key):
+            alike.setdefault(key, []).append(i)
+        return [replay for key, members in alike.items() for replay in self._begin(key, members, fresh, keys, now_ps)]
 
-    def forget(self, label: int) -> None:
-        """Let a network partition be keyed again as it is: it has been frozen in the meantime."""
-        self._keyed.pop(label, None)
-
-    def begin(
-        self, key: bytes, label: int, version: int, pairs: np.ndarray, ports: np.ndarray, now_ps: int, rows: np.ndarray,
-        n_draw: int, sent: np.ndarray,
-    ) -> Replay | None:  # fmt: skip
-        """Key a network partition; what it becomes if it need not be simulated.
-
-        rows: its flows' samples. sent: bytes, by its ports.
-        """
-        self._keyed[label] = (version, *rows[:, h.MESSAGE_END].tolist())
-        left = rows[:, h.MESSAGE_END] - rows[:, h.SENT]
-        replay = Replay(pairs, ports, now_ps, rows.copy(), NEVER)
-        entry = self.entries.get(key)
-        if entry is not None and (replay.left_after(entry) >= self._packet_bytes).all():
-            end_ps = now_ps + entry.duration_ps
-            is_ahead = (replay.done_byte(entry) >= rows[:, h.DONE]).all()
-            if end_ps > now_ps and is_ahead:
-                self.counters.hits += 1
-                self.counters.hits_read += self._read.get(key) is entry
-                replay.entry, replay.end_ps = entry, end_ps
-                replay.cause = "memo_file" if self._read.get(key) is entry else "memo"
-                return replay
-        for episode in self.running.values():
-            leader_left = episode.rows[:, h.MESSAGE_END] - episode.rows[:, h.SENT] if episode.key == key else None
-            if leader_left is not None and episode.begin_ps == now_ps and (left >= leader_left).all():
-                check_ps = episode.check_ps if episode.followers else self.check_ps(now_ps, episode.rows)
-                if check_ps <= now_ps:
-                    return None
-                self.counters.followed += 1
-                episode.followers.append(replay)
+    def _begin(self, key: bytes, members: list[int], fresh: Fresh, keys: Keys, now_ps: int) -> Iterator[Replay]:
+        """The same for those with one key."""
+        entry, rest = self.entries.get(key), np.arange(len(members))
+        if entry is None and len(members) == 1:
+            self._lead(key, members[0], fresh, keys, now_ps)
+            return
+        flows, ports = fresh.places(members)
+        every = Replay(fresh.pairs[flows], fresh.ports[ports], now_ps, fresh.rows[flows], NEVER, n_member=len(members))
+        if entry is not None and entry.duration_ps > 0 and (entry.done_bytes >= 0).all():
+            reaches = (every.left_after(entry) >= self._packet_bytes).reshape(len(members), -1).all(axis=1)
+            if reaches.any():
+                is_read = self._read.get(key) is entry
+                self.counters.hits += int(reaches.sum())
+                self.counters.hits_read += int(reaches.sum()) * is_read
+                replay = every.part(rest[reaches])
+                replay.entry, replay.end_ps = entry, now_ps + entry.duration_ps
+                replay.cause = "memo_file" if is_read else "memo"
+                yield replay
+                rest = rest[~reaches]
+        left = every.left_bytes.reshape(len(members), -1)
+        while len(rest):
+            first, rest = int(rest[0]), rest[1:]
+            episode = self._lead(key, members[first], fresh, keys, now_ps)
+            follows = (left[rest] >= left[first]).all(axis=1)
+            if episode is None or not follows.any():
+                continue
+            check_ps = self.check_ps(now_ps, episode.rows)
+            if check_ps > now_ps:
+                self.counters.followed += int(follows.sum())
+                episode.followers.append(every.part(rest[follows]))
                 episode.check_ps = check_ps
-                return replay
+                yield episode.followers[0]
+            rest = rest[~follows]
+
+    def _lead(self, key: bytes, i: int, fresh: Fresh, keys: Keys, now_ps: int) -> Episode | None:
+        """Simulate the i-th, for others to follow."""
+        (flow, end_flow), (port, end_port) = fresh.ends[:, i : i + 2].tolist()
+        rows = fresh.rows[flow:end_flow].copy()
         check_ps = self.check_ps(now_ps, rows) if self.is_shared else NEVER
-        if check_ps > now_ps:
-            self.counters.misses += 1
-            self.counters.episodes += 1
-            self.running[label] = Episode(
-                key, label, version, pairs, ports, now_ps, rows.copy(), n_draw, sent, check_ps=check_ps
-            )
-        return None
+        if check_ps <= now_ps:
+            return None
+        self.counters.misses += 1
+        self.counters.episodes += 1
+        episode = Episode(
+            key, fresh.labels[i], fresh.versions[i], fresh.pairs[flow:end_flow].copy(),
+            fresh.ports[port:end_port].copy(), now_ps, rows, keys.n_draw[i], keys.sent[port:end_port].copy(),
+            check_ps=check_ps,
+        )  # fmt: skip
+        self.running[episode.label] = episode
+        return episode
 
     def check_ps(self, now_ps: int, rows: np.ndarray) -> int:
         """An instant before which no message of these flows ends, at most now_ps if one may soon."""
@@ -194,6 +259,13 @@ class Memo:
                 zip(left.tolist(), self._line_bps[rows[:, h.FLOW]].tolist(), strict=True)]  # fmt: skip
         least_ps = min(each)
         return now_ps + least_ps if least_ps > self._look_ps // 4 else now_ps
+
+    def put_in_place(self, whole: Replay, parts: list[Replay]) -> None:
+        """What followed as one does so in parts."""
+        for episode in self.running.values():
+            others = [follower for follower in episode.followers if follower is not whole]
+            if len(others) < len(episode.followers):
+                episode.followers = others + parts
 
     def end(self, episode: Episode, entry: Entry | None) -> None:
         """An episode is over; entry: what it came to, None if it was disturbed."""

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pdes.wormhole import history as h
-from pdes.wormhole.windows import N_WINDOW, NEAR, Limits, add_samples, judge_flows, make_memory
+from pdes.wormhole.windows import N_WINDOW, Limits, add_samples, forget, judge_flows, make_memory, remember_rates
 
 STRIDES = (1, 8, 64, 512)  # of the scales, in units of look_ps
 
@@ -83,38 +83,36 @@ class Steadiness:
         look_ps: int64[n_flow], least time between two samples of a flow.
         """
         self.settings = s = settings
-        self._memory, self._verdict = make_memory(n_kept, STRIDES, look_ps), Verdict(len(look_ps))
+        self.memory, self.verdict = make_memory(n_kept, STRIDES, look_ps), Verdict(len(look_ps))
         queue_bytes, guard_bytes = float(s.queue_packets * s.packet_bytes), s.guard_packets * s.packet_bytes
-        self._limits = Limits(s.spread, s.coarse_spread, s.drift, queue_bytes, guard_bytes)
+        self.limits = Limits(s.spread, s.coarse_spread, s.drift, queue_bytes, guard_bytes)
 
     def compile(self) -> None:
         """Compile what samples and judges, or load it from the cache."""
-        rows = np.zeros((0, self._memory.kept.shape[3]), np.int64)
-        add_samples(self._memory, rows, np.zeros((0, 2), np.int64), -1)
-        judge_flows(self._memory, self._limits, rows, 0, np.zeros(0), np.zeros((5, 0), np.int64))
+        rows = np.zeros((0, self.memory.kept.shape[3]), np.int64)
+        none = np.zeros(0, np.int64)
+        forget(self.memory, none)
+        remember_rates(self.memory, none, np.zeros(0), 0)
+        add_samples(self.memory, rows, np.zeros((0, 2), np.int64), -1)
+        judge_flows(self.memory, self.limits, rows, 0, np.zeros(0), np.zeros((5, 0), np.int64))
 
     def add(self, now_ps: int, rows: np.ndarray, groups: np.ndarray) -> None:
         """Sample active flows. groups: int64[n, 2], what identifies each one's network partition."""
-        add_samples(self._memory, rows, groups, now_ps)
+        add_samples(self.memory, rows, groups, now_ps)
 
     def thawed(self, flow: np.ndarray, skipped_ps: int | np.ndarray) -> None:
         """Flows go on after a skip."""
-        self._memory.skipped_ps[flow] += skipped_ps
-        self._memory.count[:, flow] = 0
+        self.memory.skipped_ps[flow] += skipped_ps
+        forget(self.memory, flow)
 
     def frozen(self, flow: np.ndarray, rate: np.ndarray, now_ps: int) -> None:
         """Remember the rates, in bytes per ps, of flows that are frozen now."""
-        memory = self._memory
-        memory.known_rate[flow] = rate
-        with np.errstate(divide="ignore", invalid="ignore"):
-            is_new = ~(np.abs(rate / memory.first_rate[flow] - 1) <= NEAR)
-        memory.first_rate[flow[is_new]] = rate[is_new]
-        memory.first_age_ps[flow[is_new]] = now_ps - memory.skipped_ps[flow[is_new]]
+        remember_rates(self.memory, flow, rate, now_ps)
 
     def judge(self, now_ps: int, rows: np.ndarray) -> Verdict:
         """How long each flow of a sample may be skipped from now on; negative: not at all.
 
         It is said in the same memory every time; what stands behind the sample's last row means nothing.
         """
-        judge_flows(self._memory, self._limits, rows, now_ps, self._verdict.may_ps, self._verdict.progress)
-        return self._verdict
+        judge_flows(self.memory, self.limits, rows, now_ps, self.verdict.may_ps, self.verdict.progress)
+        return self.verdict

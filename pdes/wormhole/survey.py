@@ -200,12 +200,12 @@ def steady_labels(s: Survey, n_row, may_ps, least_ps, out):
     return n_steady
 
 
-def ask(s: Survey, label: int, version: int, rows: np.ndarray) -> None:
-    """A network partition has got its key, with these messages. rows: its flows' samples."""
-    s.asked_version[label] = version
+def ask(s: Survey, labels: np.ndarray, versions: np.ndarray, rows: np.ndarray) -> None:
+    """Network partitions have got their keys, with these messages. rows: their flows' samples."""
+    s.asked_version[labels] = versions
     s.asked_end[rows[:, h.FLOW]] = rows[:, h.MESSAGE_END]
 
 
-def thawed(s: Survey, label: int) -> None:
-    """It goes on after a skip: it may be keyed again as it is, and is looked at as if it were new."""
-    s.asked_version[label], s.since_ps[label] = -1, -1
+def thawed(s: Survey, labels: np.ndarray) -> None:
+    """They go on after a skip: they may be keyed again as they are, and are looked at as if they were new."""
+    s.asked_version[labels], s.since_ps[labels] = -1, -1

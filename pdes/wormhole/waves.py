@@ -109,6 +109,7 @@ class Candidate:
     pairs: np.ndarray
     ports: np.ndarray
     held: np.ndarray  # of the ports, those that nobody else may use while it is replayed
+    open: np.ndarray  # and the others
     rows: np.ndarray
 
     @property
@@ -314,7 +315,8 @@ class Waves:
             mine = rows[part == i]
             pairs = mine[:, h.FLOW].copy()
             ports = np.unique(self._ports(pairs))
-            found.append(Candidate(pairs, ports, ports[self._scratch.is_busy[ports] != 0], mine))
+            is_held = self._scratch.is_busy[ports] != 0
+            found.append(Candidate(pairs, ports, ports[is_held], ports[~is_held], mine))
         return found
 
     def _ports(self, flows: np.ndarray) -> np.ndarray:

@@ -118,6 +118,25 @@ def add_samples(memory: Memory, rows, groups, now_ps):
     memory.last_ps[0] = now_ps
 
 
+@loop_kernel
+def forget(memory: Memory, flows):
+    """Let flows' samples begin anew. flows: int64[]."""
+    for i in range(flows.size):
+        for scale in range(memory.stride.size):
+            memory.count[scale, flows[i]] = 0
+
+
+@loop_kernel
+def remember_rates(memory: Memory, flows, rates, now_ps):
+    """Note at which rates flows are found steady. flows: int64[], rates: float64[the same], bytes per ps."""
+    for i in range(flows.size):
+        flow, rate = flows[i], rates[i]
+        memory.known_rate[flow] = rate
+        if memory.first_rate[flow] == 0.0 or not abs(rate / memory.first_rate[flow] - 1) <= NEAR:
+            memory.first_rate[flow] = rate
+            memory.first_age_ps[flow] = now_ps - memory.skipped_ps[flow]
+
+
 @step_kernel
 def _is_settled(kept, floats, n_average, first, last):
     """Whether a control's rate, window and averages stay, and no timer is on. floats: kept, where the averages are."""

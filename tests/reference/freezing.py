@@ -41,6 +41,7 @@ class Rest:
     end_ps: int
     packets: np.ndarray  # int64[n_pair]  until the end
     moves: bool = True  # False: thawed as it was, at the instant at which it was frozen
+    n_member: int = 1
 
     def progress(self, at_ps: int) -> tuple[int, np.ndarray, np.ndarray]:
         """As `pdes.wormhole.controller.Freeze` has it."""
@@ -49,6 +50,12 @@ class Rest:
         if not self.moves:
             return 0, none, none
         return at_ps - self.begin_ps, self.packets * (at_ps - self.begin_ps) // whole_ps, none
+
+
+class Uncompiled:
+    """Looks that are all Python's."""
+
+    assessment = None
 
 
 @dataclass(eq=False)
@@ -64,6 +71,7 @@ class Double:
     frozen: list[Rest] = field(default_factory=list)
     stranded: list[Rest] = field(default_factory=list)
     log: list[int] = field(default_factory=list)  # when something was frozen
+    looks: Uncompiled = field(default_factory=Uncompiled)
 
     @property
     def first_end_ps(self) -> int:
@@ -103,7 +111,7 @@ class Double:
             yield rest, at_ps
         self.frozen = still
 
-    def decide(self, now_ps: int, rows: np.ndarray, allows: Any = None) -> list[Rest]:
+    def decide(self, now_ps: int, rows: np.ndarray, allows: Any = None, is_assessed: bool = False) -> list[Rest]:
         self.next_look_ps = now_ps + self.every_ps
         new = self.choose(self, now_ps, rows)
         self.counters.freezes += len(new)

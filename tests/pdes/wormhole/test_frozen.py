@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pdes.engine.time_index import NEVER
-from pdes.wormhole.frozen import Freeze, FrozenSet
+from pdes.wormhole.frozen import Freeze, FrozenSet, each_of
 
 N_FLOW = 6
 
@@ -42,3 +42,29 @@ def test_what_is_held_together_is_dropped_apart_and_nothing_ends_twice() -> None
     assert [frozen[number] for number in frozen.ended(30)] == both
     frozen.drop(both[:1])
     assert frozen.ended(30) == [] and frozen.at(2) is None and frozen.at(8) is both[1]
+
+
+def test_partitions_that_are_alike_are_split_where_somebody_comes() -> None:
+    """Three with two ports each; somebody comes to the second and to the third."""
+    one, two = np.array([7]), np.array([9])
+    whole = Freeze(np.array([0, 1, 2]), np.arange(6), 0, 10, 5, one, two, 0 * one, n_member=3)
+    frozen = FrozenSet(N_FLOW, 2 * N_FLOW)
+    frozen.hold([whole])
+    (some,), (others,) = frozen.split(0, np.array([3, 4]))
+    assert (some.pairs.tolist(), some.ports.tolist(), some.n_member) == ([1, 2], [2, 3, 4, 5], 2)
+    assert (others.pairs.tolist(), others.ports.tolist(), others.n_member) == ([0], [0, 1], 1)
+    assert frozen.at(2) is some and frozen.at(5) is some and frozen.at(1) is others and frozen.n_flow == 3
+    assert frozen.split(frozen.number(some), np.array([2, 5])) == ([some], [])
+    shift_ps, packets, _ = some.progress(30)
+    assert shift_ps == 30 and packets.tolist() == [23, 23]  # 30 * 7 / 9
+    assert [freeze.pairs.tolist() for freeze in each_of(some)] == [[1], [2]]
+    assert frozen.census() == (3, 0) and len(frozen.ended(50)) == 2
+
+
+def test_progress_is_rounded_alike_however_large_it_is() -> None:
+    """Beyond what fits into 64 bits, too."""
+    count, count_ps = np.array([3, 10**9 + 7]), np.array([11, 10**10 + 19])
+    for period_ps in (7, 10**9, 10**12):
+        freeze = Freeze(np.arange(2), np.arange(2), 0, period_ps, 1, count, count_ps, 0 * count)
+        exact = [(2 * period_ps * n + t) // (2 * t) for n, t in zip(count.tolist(), count_ps.tolist(), strict=True)]
+        assert freeze.progress(period_ps)[1].tolist() == exact

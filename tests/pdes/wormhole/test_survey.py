@@ -93,10 +93,10 @@ def test_a_look_finds_what_it_should(course, needs: tuple[float, float], judges_
             label = int(partitions.label_of_flow[min(part)])
             mine = rows[np.isin(rows[:, h.FLOW], list(part))]
             if look.asks and part <= found[1]:
-                ask(s, label, int(partitions.version[label]), mine)
+                ask(s, np.array([label]), partitions.version[[label]], mine)
                 state.asked = dict(zip(mine[:, h.FLOW].tolist(), mine[:, h.MESSAGE_END].tolist(), strict=True))
             elif look.thaws:
-                thawed(s, label)
+                thawed(s, np.array([label]))
                 state.since_ps, state.asked = -1, None
 
 

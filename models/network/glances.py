@@ -1,0 +1,108 @@
+"""Rounds that look without a trip through Python, as long as there is nothing to decide: see `pdes.wormhole.assess`.
+
+On one rank alone: on several a look begins with what the others' hosts have got done.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from models.network.interrupts import is_interrupted
+from models.network.managed_rounds import run_managed_rounds
+from models.network.progress import sample_pairs
+from models.network.rounds import run_rounds
+from models.network.state import N_POSTED, Fabric, Nic, Rows
+from models.network.switch_state import Buffers, Routing
+from models.workload.program import Work
+from pdes.engine.exchange import ExchangeState
+from pdes.engine.jit import loop_kernel
+from pdes.engine.round import HORIZON, IS_INTERRUPTED, LEAST, LIMIT, NEXT_LOOK, ROUND_LOOK
+from pdes.wormhole.assess import NEXT_LOOK_PS, Assessment, assess
+
+# What `Glance.words` holds.
+(
+    UNTIL_PS,  # when somebody else looks, or this may not look: Python's turn
+    FROM_PS,  # before that nothing may be decided
+    ASSESSED_PS,  # instant of the last look that found something, which is Python's to decide; -1: there is none
+    N_ROW,  # of its sample
+    HAS_WAVES,  # 1: what looks find is Python's, as waves come first
+    TICK_PS,  # when waves want to see whether something was posted
+    TICK_EVERY_PS,
+    SEEN_POSTED,  # messages that were posted when they saw last
+    WAVES_PS,  # when waves want to look, whatever was posted
+) = range(9)
+N_GLANCE_WORD = 9
+
+
+class Glance(NamedTuple):
+    """What a look needs."""
+
+    words: np.ndarray  # int64[N_GLANCE_WORD]
+    here: np.ndarray  # uint8[n_node]  this rank's nodes
+    control_word: np.ndarray  # int64[]  words of a control's record that samples have
+    rows: np.ndarray  # int64[n_qp, columns]  where the sample is written
+    assessment: Assessment
+
+
+@loop_kernel
+def glance(loop, fabric: Fabric, nic: Nic, g: Glance):
+    """Look, at a round's end; whether there is nothing to decide, so that rounds may go on."""
+    now_ps, words = loop[HORIZON], g.words
+    if loop[IS_INTERRUPTED] or is_interrupted(fabric.counters) or now_ps >= loop[LIMIT]:
+        return False
+    if now_ps < words[FROM_PS] or now_ps >= words[UNTIL_PS]:
+        return False
+    if words[HAS_WAVES]:
+        is_any = fabric.counters[N_POSTED] != words[SEEN_POSTED] or now_ps >= words[WAVES_PS]
+        if now_ps >= g.assessment.words[NEXT_LOOK_PS] or (is_any and now_ps >= words[TICK_PS]):
+            return False
+        if now_ps >= words[TICK_PS]:
+            words[TICK_PS] = now_ps + words[TICK_EVERY_PS]
+    elif now_ps >= g.assessment.words[NEXT_LOOK_PS]:
+        n_row = sample_pairs(fabric, nic, g.here, g.control_word, g.rows)
+        if assess(g.assessment, g.rows[:n_row], now_ps):
+            words[ASSESSED_PS], words[N_ROW] = now_ps, n_row
+            return False
+    next_ps = min(g.assessment.words[NEXT_LOOK_PS], loop[LIMIT], words[UNTIL_PS], max(words[TICK_PS], now_ps + 1))
+    loop[NEXT_LOOK], loop[LEAST] = next_ps, -1
+    return True
+
+
+@loop_kernel
+def run_rounds_at_a_glance(
+    loop,
+    ex: ExchangeState,
+    fabric: Fabric,
+    buffers: Buffers,
+    routing: Routing,
+    nic: Nic,
+    work: Work,
+    rows: Rows,
+    port_peer_row,
+    g: Glance,
+):
+    """`run_rounds`, as long as looks find nothing to decide."""
+    while True:
+        code = run_rounds(loop, ex, fabric, buffers, routing, nic, work, rows, port_peer_row)
+        if code != ROUND_LOOK or not glance(loop, fabric, nic, g):
+            return code
+
+
+@loop_kernel
+def run_managed_rounds_at_a_glance(
+    loop,
+    ex: ExchangeState,
+    fabric: Fabric,
+    buffers: Buffers,
+    routing: Routing,
+    nic: Nic,
+    work: Work,
+    rows: Rows,
+    port_peer_row,
+    g: Glance,
+):
+    """The same where switches are managed."""
+    while True:
+        code = run_managed_rounds(loop, ex, fabric, buffers, routing, nic, work, rows, port_peer_row)
+        if code != ROUND_LOOK or not glance(loop, fabric, nic, g):
+            return code
