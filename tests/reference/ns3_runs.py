@@ -78,7 +78,7 @@ def run_engine(case: Path, is_native: bool = False) -> tuple[Outcome, int]:
     fct_ns = [UNFINISHED] * scenario.plan.n_flow
     start, finish = FLOW_COLUMNS.index("start_ps"), FLOW_COLUMNS.index("finish_ps")
 
-    def take_rows(flow: np.ndarray, arrival: np.ndarray, task: np.ndarray) -> None:
+    def take_rows(flow: np.ndarray, arrival: np.ndarray, task: np.ndarray, spent: np.ndarray) -> None:
         for row in flow.tolist():
             fct_ns[row[0]] = (row[finish] - row[start]) // PS_PER_NS
 
