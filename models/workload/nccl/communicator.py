@@ -22,6 +22,7 @@ from models.workload.plan import PlanBuilder, Slot
 from models.workload.program import OP_EXCHANGE, OP_GROUP, OP_RECEIVE, OP_RING, OP_SEND
 from models.workload.slots import SlotNames
 from pdes.errors import SimError
+from pdes.units import PS_PER_NS
 
 Operations = list[Operation | Repeat]
 
@@ -117,7 +118,7 @@ class Communicator:
     def _timed(self, time_ps: int, task: str, task_bytes: int = 0) -> Operation:
         """Members of a server wait for each other, then for a time. A GPU alone in its server only takes the time."""
         key = "server" if self.layout.per_server > 1 else "self"
-        return Operation(OP_GROUP, self._slot(key), time_ps=max(1, time_ps), task=task, task_bytes=task_bytes)
+        return Operation(OP_GROUP, self._slot(key), time_ps=max(PS_PER_NS, time_ps), task=task, task_bytes=task_bytes)
 
     def _framed(self, choice: Choice, packets: Operations, task: str) -> Operations:
         """What packets do not show around them."""
