@@ -45,6 +45,7 @@ class Communicator:
         self.layout = make_layout(groups, server_of_gpu)
         self._keys: set[str] = set()
         self._names = SlotNames()
+        self._choices: dict[tuple[str, int, bool], Choice] = {}
         self._places: dict[int, tuple[list[int], int]] = {}
 
     @property
@@ -102,7 +103,10 @@ class Communicator:
         return self._framed(choice, [ring], task)
 
     def _choice(self, kind: str, size_bytes: int, is_uniform: bool) -> Choice:
-        return choose(kind, size_bytes, self._shape(), self.options, is_uniform)
+        key = (kind, size_bytes, is_uniform)
+        if key not in self._choices:
+            self._choices[key] = choose(kind, size_bytes, self._shape(), self.options, is_uniform)
+        return self._choices[key]
 
     def _shape(self) -> Shape:
         return Shape(self.gpu_type, self.layout.n_server, self.layout.per_server)
