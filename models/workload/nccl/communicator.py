@@ -22,6 +22,7 @@ from models.workload.plan import PlanBuilder, Slot
 from models.workload.program import OP_EXCHANGE, OP_GROUP, OP_RECEIVE, OP_RING, OP_SEND
 from models.workload.slots import SlotNames
 from pdes.errors import SimError
+from pdes.units import PS_PER_NS
 
 Operations = list[Operation | Repeat]
 
@@ -44,6 +45,7 @@ class Communicator:
         self.layout = make_layout(groups, server_of_gpu)
         self._keys: set[str] = set()
         self._names = SlotNames()
+        self._choices: dict[tuple[str, int, bool], Choice] = {}
         self._places: dict[int, tuple[list[int], int]] = {}
 
     @property
@@ -101,7 +103,10 @@ class Communicator:
         return self._framed(choice, [ring], task)
 
     def _choice(self, kind: str, size_bytes: int, is_uniform: bool) -> Choice:
-        return choose(kind, size_bytes, self._shape(), self.options, is_uniform)
+        key = (kind, size_bytes, is_uniform)
+        if key not in self._choices:
+            self._choices[key] = choose(kind, size_bytes, self._shape(), self.options, is_uniform)
+        return self._choices[key]
 
     def _shape(self) -> Shape:
         return Shape(self.gpu_type, self.layout.n_server, self.layout.per_server)
@@ -117,7 +122,7 @@ class Communicator:
     def _timed(self, time_ps: int, task: str, task_bytes: int = 0) -> Operation:
         """Members of a server wait for each other, then for a time. A GPU alone in its server only takes the time."""
         key = "server" if self.layout.per_server > 1 else "self"
-        return Operation(OP_GROUP, self._slot(key), time_ps=max(1, time_ps), task=task, task_bytes=task_bytes)
+        return Operation(OP_GROUP, self._slot(key), time_ps=max(PS_PER_NS, time_ps), task=task, task_bytes=task_bytes)
 
     def _framed(self, choice: Choice, packets: Operations, task: str) -> Operations:
         """What packets do not show around them."""

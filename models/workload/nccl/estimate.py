@@ -113,7 +113,8 @@ def choice_of(algorithm: str, protocol: Protocol, kind: str, size_bytes: int, sh
               options: CollectiveOptions) -> Choice:  # fmt: skip
     """One algorithm and protocol of a reducing collective, estimated."""
     rail_bytes, n_hop = network_part(algorithm, kind, size_bytes, shape)
-    inside_ps, latency_ps = inside_part(algorithm, kind, size_bytes, shape, options.nvls)
+    nvls = False if options.algorithm_of(kind) == "tree" else options.nvls
+    inside_ps, latency_ps = inside_part(algorithm, kind, size_bytes, shape, nvls)
     rate_bps, wire_ppm = options.nic_goodput_bps, WIRE_PPM[protocol.name]
     part_ppm = protocol.line_ppm * TREE_PPM // PPM if algorithm == "tree" else protocol.line_ppm
     net_ps = line_ps(rail_bytes, rate_bps, part_ppm)
@@ -165,3 +166,8 @@ def exchange_lead_ps(size_bytes: int, shape: Shape, n_hop: int, options: Collect
         found.append((fixed_ps + net_ps + exposed_ps, fixed_ps + stretch_ps + exposed_ps, wire_ppm))
     _, lead_ps, wire_ppm = min(found)
     return lead_ps, wire_ppm
+
+
+def message_lead_ps(gpu: str, size_bytes: int, options: CollectiveOptions) -> tuple[int, int]:
+    """The same of one message from a server to another."""
+    return exchange_lead_ps(2 * size_bytes, Shape(gpu, 2, 1), 1, options)

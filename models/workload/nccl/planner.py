@@ -8,13 +8,14 @@ import numpy as np
 from models.workload.collectives import Collective, Part, packet_parts
 from models.workload.nccl.calibration import calibration_of
 from models.workload.nccl.communicator import Communicator
+from models.workload.nccl.estimate import message_lead_ps, on_wire
 from models.workload.nccl.in_server import in_server_ps
 from models.workload.nccl.layout import make_layout
 from models.workload.nccl.msccl import read_msccl
 from models.workload.nccl.msccl_check import check_algorithm
 from models.workload.nccl.msccl_plan import MscclPlan
 from models.workload.nccl.options import KINDS, CollectiveOptions
-from models.workload.plan import SLOT_GROUP, Operation, PlanBuilder
+from models.workload.plan import SLOT_GROUP, Operation, PlanBuilder, Slot
 from models.workload.program import OP_GROUP
 from models.workload.slots import SlotNames
 
@@ -48,8 +49,10 @@ class NcclPlanner:
             return plan.parts()
         if job.operation == "point-to-point":
             return self._point_to_point(builder, job, planned.options)
-        per_server = make_layout([job.gpus], self.server_of_gpu).per_server or 1
-        n_part = max(1, -(-planned.channels // per_server))
+        layout = make_layout([job.gpus], self.server_of_gpu)
+        n_part = max(1, -(-planned.channels // (layout.per_server or 1)))
+        if layout.n_server == 1 and planned.options.in_server == "timed":
+            n_part = 1  # the calibration knows how many channels there are
         found: list[Part] = []
         for i in range(n_part):
             options = replace(planned.options, share=n_part)
@@ -59,10 +62,16 @@ class NcclPlanner:
         return found
 
     def _point_to_point(self, builder: PlanBuilder, job: Collective, options: CollectiveOptions) -> list[Part]:
-        """Timed if both share a server."""
+        """Timed if both share a server; else a message behind what it is charged before it."""
         first, second = (int(self.server_of_gpu[gpu]) for gpu in job.gpus)
-        if options.in_server == "packets" or first != second or first < 0:
+        if options.in_server == "packets":
             return packet_parts(builder, job)
+        if first != second or first < 0:
+            lead_ps, wire_ppm = message_lead_ps(self.gpu_type, job.size_bytes, options)
+            sender, receiver = packet_parts(builder, replace(job, size_bytes=on_wire(job.size_bytes, wire_ppm)))
+            lead = Operation(OP_GROUP, 1, time_ps=lead_ps, task="collective")
+            slots: list[Slot] = [*sender.slots, (SLOT_GROUP, builder.group())]
+            return [sender._replace(operations=[lead, *sender.operations], slots=slots), receiver]
         time_ps = in_server_ps(self.gpu_type, "send-receive", job.size_bytes, 2)
         op = Operation(OP_GROUP, 0, time_ps=time_ps, task="collective", task_bytes=job.size_bytes)
         group = builder.group()

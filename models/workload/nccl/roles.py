@@ -5,9 +5,9 @@ stream carries both directions of both trees: with each hop, up and down, a memb
 never waits for what another one sends in the same turn, and LAG chunks are under way on every hop.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from models.workload.nccl.trees import Node, double_tree
+from models.workload.nccl.trees import Node, double_tree, tree_steps
 from models.workload.operations import Operation, Repeat
 from models.workload.program import OP_RECEIVE, OP_SEND
 
@@ -29,8 +29,8 @@ def tree_operations(slot_of: SlotOf, n: int, place: int, share_bytes: int, task:
     n_chunk = n_chunks(half)
     chunk = max(1, -(-half // n_chunk))
     parts: list[tuple[int, list[Operation]]] = []
-    for i, tree in enumerate(double_tree(n)):
-        up, down = (LAG * step for step in steps(tree, place))
+    for i, (tree, steps) in enumerate(zip(double_tree(n), tree_steps(n), strict=True)):
+        up, down = (LAG * step for step in steps[place])
         parts.append((up, _up(slot_of, f"tree-{i}", tree[place], chunk, task, tag)))
         parts.append((down, _down(slot_of, f"tree-{i}", tree[place], chunk, task, tag)))
     edges = sorted({lag + at for lag, _ in parts for at in (0, n_chunk)})
@@ -39,18 +39,6 @@ def tree_operations(slot_of: SlotOf, n: int, place: int, share_bytes: int, task:
         now = [op for lag, ops in parts if lag <= begin < lag + n_chunk for op in ops]
         body += [Repeat(end - begin, tuple(now))] if now else []
     return body
-
-
-def steps(tree: Sequence[Node], place: int) -> tuple[int, int]:
-    """Hops after which a member has what comes up to it, and what comes down."""
-
-    def height(at: int) -> int:
-        return max((1 + height(child) for child in tree[at].children), default=0)
-
-    root, level = place, 0
-    while tree[root].parent >= 0:
-        root, level = tree[root].parent, level + 1
-    return height(place), height(root) + level
 
 
 def _up(slot_of: SlotOf, name: str, node: Node, chunk: int, task: str, tag: str) -> list[Operation]:

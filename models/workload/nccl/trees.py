@@ -4,6 +4,7 @@ Each tree carries half of the data, so that all but two members send and receive
 Träff 2009). The second tree is the first one mirrored for an even number of members, shifted by one for an odd one.
 """
 
+from functools import cache
 from typing import NamedTuple
 
 
@@ -27,8 +28,9 @@ def binary_tree(n: int) -> list[Node]:
     return [Node(parents[rank], tuple(children[rank])) for rank in range(n)]
 
 
+@cache
 def double_tree(n: int) -> tuple[list[Node], list[Node]]:
-    """Both trees over 0 .. n - 1 (ncclGetDtree)."""
+    """Both trees over 0 .. n - 1 (ncclGetDtree). Kept: not to be changed."""
     first = binary_tree(n)
 
     def moved(rank: int) -> int:
@@ -39,3 +41,22 @@ def double_tree(n: int) -> tuple[list[Node], list[Node]]:
         parent = moved(node.parent) if node.parent >= 0 else -1
         second[moved(rank)] = Node(parent, tuple(moved(child) for child in node.children))
     return first, second
+
+
+@cache
+def tree_steps(n: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """For each member of both trees: hops after which it has what comes up to it, and what comes down."""
+    first, second = (_steps(tree) for tree in double_tree(n))
+    return first, second
+
+
+def _steps(tree: list[Node]) -> list[tuple[int, int]]:
+    order = [i for i, node in enumerate(tree) if node.parent < 0]
+    for i in order:
+        order += tree[i].children
+    up, down = [0] * len(tree), [0] * len(tree)
+    for i in reversed(order):
+        up[i] = max((1 + up[child] for child in tree[i].children), default=0)
+    for i in order:
+        down[i] = down[tree[i].parent] + 1 if tree[i].parent >= 0 else up[i]
+    return list(zip(up, down, strict=True))

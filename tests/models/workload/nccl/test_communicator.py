@@ -7,10 +7,12 @@ import pytest
 
 from models.topology.closed_form import ideal_delivery_ps
 from models.topology.rail_optimised import rail_optimised
+from models.workload.collectives import Collective, plan_collectives
 from models.workload.nccl.communicator import Communicator
-from models.workload.nccl.estimate import Shape, choose
+from models.workload.nccl.estimate import Shape, choose, message_lead_ps
 from models.workload.nccl.in_server import in_server_ps
 from models.workload.nccl.options import CollectiveOptions
+from models.workload.nccl.planner import NCCL_OPERATIONS, NcclPlanner, Planned
 from models.workload.operations import Operation
 from models.workload.plan import PlanBuilder
 from models.workload.slots import SlotNames
@@ -285,3 +287,34 @@ def test_channels_share_what_there_is_to_carry():
         for kind in ("all-to-all", "reduce-scatter") for c in (whole, half)
     ]  # fmt: skip
     assert sizes[0] == 2 * sizes[1] and sizes[2] == 2 * sizes[3]
+
+
+@pytest.mark.parametrize("gpus, n_flow", [((0, 1), 0), ((0, 2), 1)])
+def test_point_to_point_is_timed_in_a_server_and_a_message_between_two(gpus, n_flow):
+    choices = {"x": Planned(CollectiveOptions(nic_goodput_bps=380 * GBPS))}
+    planner = NcclPlanner("h100", np.arange(4) // 2, choices)
+    job = Collective("x", "point-to-point", 10_000, gpus)
+    plan = plan_collectives([job], 4, 1, planner.parts, NCCL_OPERATIONS)
+    topology = rail_optimised(4, 2, 4, 400 * GBPS, 400 * GBPS, 500 * NS, 500 * NS)
+    case = make_plan_case(topology, plan, make_parameters(topology, NO_MARKS), window_bytes=10**7)
+    outcome = case.run()
+    end_ps = max(row[6] for row in outcome.tasks)
+    assert len(outcome.flows) == n_flow
+    if n_flow:
+        t, p = case.topology, case.parameters
+        ports = (case.paths.row(0), t.port_rate_bps, t.port_delay_ps)
+        size_bytes = int(plan.pair_bytes[0])
+        assert size_bytes == 20_000  # LL: a flag of four bytes with every four
+        lead_ps, _ = message_lead_ps("h100", 10_000, choices["x"].options)
+        assert end_ps == lead_ps + ideal_delivery_ps(size_bytes, p.payload_bytes, p.header_bytes, *ports)
+    else:
+        assert end_ps == in_server_ps("h100", "send-receive", 10_000, 2)
+
+
+@pytest.mark.parametrize("n_gpu", [8, 16])
+def test_channels_are_streams_only_where_there_are_messages(n_gpu):
+    planner = NcclPlanner("h100", np.arange(16) // 8, {"x": Planned(CollectiveOptions(), channels=16)})
+    job = Collective("x", "all-reduce", 2**20, tuple(range(n_gpu)))
+    plan = plan_collectives([job], 16, 1, planner.parts, NCCL_OPERATIONS)
+    used = {plan.stream_names[name] for name in plan.streams["name"]}
+    assert used == ({"x"} if n_gpu == 8 else {"x", "x/1"})

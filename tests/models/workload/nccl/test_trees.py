@@ -2,7 +2,7 @@
 
 import pytest
 
-from models.workload.nccl.trees import double_tree
+from models.workload.nccl.trees import double_tree, tree_steps
 
 
 @pytest.mark.parametrize("n", range(2, 40))
@@ -34,3 +34,9 @@ def test_four_members_are_as_in_nccl():
     first, second = double_tree(4)
     assert [node.parent for node in first] == [-1, 2, 0, 2]
     assert [node.parent for node in second] == [1, 3, 1, -1]
+
+
+def test_a_member_is_behind_with_every_hop():
+    """0 -> 2 -> (1, 3): a leaf starts at once, 2 and 0 have it one and two hops later; then it comes down."""
+    first, _ = tree_steps(4)
+    assert first == [(2, 2), (0, 4), (1, 3), (0, 4)]
