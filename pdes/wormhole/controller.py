@@ -189,9 +189,10 @@ class Controller:
         may: which rows are theirs; labels: of each of these.
         """
         version = self._partitions.version
+        is_free = ~self._frozen.is_frozen[rows[may, h.FLOW]]  # it may have been frozen in this very look
         if self.audit is not None and self.audit.running:
-            is_free = ~np.isin(labels, list(self.audit.running))
-            may, labels = may[is_free], labels[is_free]
+            is_free &= ~np.isin(labels, list(self.audit.running))
+        may, labels = may[is_free], labels[is_free]
         if len(may) == 0:
             return
         order = np.argsort(labels, kind="stable")
