@@ -52,6 +52,16 @@ def _pass_times(value: object) -> object:
     return tuple(parse_duration_ps(one) for one in value)
 
 
+def _placement(value: object) -> object:
+    if value in ("in-order", "optimised"):
+        return value
+    if isinstance(value, list) and all(type(gpu) is int and gpu >= 0 for gpu in value):
+        return tuple(value)
+    accepted = 'Accepted: "in-order", "optimised", or a list of GPU numbers, in the order of the ranks'
+    raise FieldError(f"found {shown(value)}", accepted)
+
+
+Placement = Annotated[Literal["in-order", "optimised"] | tuple[int, ...], BeforeValidator(_placement)]
 PassTimes = Annotated[tuple[int, int, int] | None, BeforeValidator(_pass_times)]
 
 
@@ -166,6 +176,7 @@ class TrainingTable(Table):
     balanced_context: bool = True
     flash_attention: bool = True
     causal: Literal["full", "half"] = "half"
+    placement: Placement = "in-order"
     compute: ComputeConfig = ComputeConfig()
     gpus: list[GpusConfig] = []
     tp_model: TpModelConfig = TpModelConfig()

@@ -14,6 +14,7 @@ from models.topology.graph import Topology
 from models.workload.compiler.build import check_job, plan_job
 from models.workload.compiler.choose import choose, fullest_stage, memory_bytes
 from models.workload.compiler.job import Job
+from models.workload.compiler.placement import check_placement, place_ranks
 from models.workload.plan import WorkloadPlan
 from models.workload.training import PRESETS, GptModel, TrainingJob, plan_training
 from pdes.config import Config
@@ -34,10 +35,22 @@ def build_training(config: Config, topology: Topology) -> WorkloadPlan:
     job = compiled_job(w, server, int(topology.nic_rate_bps.min()) * payload // (payload + header))
     check_job(job, topology.n_host)
     _check_memory(w, job)
-    plan = plan_job(job, topology.n_host, server, n_iteration)
+    plan = plan_job(job, topology.n_host, server, n_iteration, _placement(config, job, server))
     loss_frac = max(device.fit.overlap_loss_frac for device in set(job.devices))
     slowed = round(FACTOR_1024 / max(1 - loss_frac, 0.01))
     return replace(plan, slowed_1024=slowed, jitter_ppm=round(w.compute.jitter_frac * PPM))
+
+
+def _placement(config: Config, job: Job, server_of_gpu: np.ndarray) -> list[int] | None:
+    """GPU of every rank; None: rank i is on GPU i. A GPU's rail is its number in its server."""
+    chosen = config.workload.placement  # pyright: ignore[reportAttributeAccessIssue]
+    if chosen == "in-order":
+        return None
+    if chosen == "optimised":
+        first = np.searchsorted(server_of_gpu, server_of_gpu)
+        return place_ranks(job, server_of_gpu, np.arange(len(server_of_gpu)) - first, config.simulation.seed)
+    check_placement(chosen, len(server_of_gpu))
+    return list(chosen)
 
 
 def _check_memory(w: Any, job: Job) -> None:
