@@ -169,6 +169,7 @@ class TrainingTable(Table):
     precision: Literal["bf16", "fp16", "fp8", "fp32"] = "bf16"
     gradients: Literal["", "bf16", "fp16", "fp32"] = ""
     zero: Annotated[int, Field(ge=0, le=3)] = 0
+    routing_skew: float = Field(default=0.0, ge=0, le=4)
     overlap_gradients: bool = True
     overlap_parameters: bool = True
     overlap_tensor: bool = False

@@ -100,7 +100,7 @@ def compiled_job(w: Any, server_of_gpu: np.ndarray, nic_goodput_bps: int) -> Job
     job = Job(
         model_shape(w), layout, devices, w.schedule, w.overlap_gradients, w.overlap_parameters, slowness=slowness,
         iteration_overhead_ps=w.compute.iteration_overhead_ps, memory_bytes=w.memory.size_bytes or 0,
-        pass_times_ps=w.compute.pass_times_ps,
+        pass_times_ps=w.compute.pass_times_ps, routing_skew=w.routing_skew,
         transport=w.transport, nic_goodput_bps=nic_goodput_bps,
     )  # fmt: skip
     if None not in (microbatch, vpp, recompute):

@@ -5,13 +5,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from models.compute.checks import check_layout
+from models.compute.devices import Device
 from models.compute.lower import parameters_of
 from models.compute.stages import stage_layers
+from models.workload.collectives import exchange_pairs
 from models.workload.compiler.emission import STREAMS
 from models.workload.compiler.groups import StageGroups
 from models.workload.compiler.job import Job
 from models.workload.compiler.ranks import Groups, Ranks
-from models.workload.compiler.stage import GATES, StageWriter
+from models.workload.compiler.stage import GATES, SKEWED_FROM, SKEWED_TO, StageWriter
 from models.workload.nccl.communicator import Communicator
 from models.workload.nccl.options import CollectiveOptions
 from models.workload.plan import SLOT_GATE, SLOT_PAIR, PlanBuilder, Slot, StoredProgram, WorkloadPlan
@@ -80,18 +82,33 @@ class _JobBuilder:
         for stage in range(pp):
             groups = self._stage_groups(stage)
             all_groups.append(groups)
-            for gpu in self.ranks.stage(stage):
-                kind = self.job.device(gpu), self.job.slowness.get(gpu, 1.0)
-                if (stage, *kind) not in programs:
-                    writer = StageWriter(self.job, stage, *kind, groups, embedding)
-                    programs[stage, *kind] = self._store(writer)
+            for i, gpu in enumerate(self.ranks.stage(stage)):
+                kind = self._kind(stage, i, gpu)
+                if kind not in programs:
+                    writer = StageWriter(self.job, *kind[:3], groups, embedding, kind[3])
+                    programs[kind] = self._store(writer)
         for groups in all_groups:
             groups.connect(self.builder, self.table)
         self._connect_stages()
+        if self.job.routing_skew and self.job.layout.ep > 1:
+            self._connect_experts()
         for stage in range(pp):
-            for gpu in self.ranks.stage(stage):
-                self._add_streams(gpu, programs[stage, self.job.device(gpu), self.job.slowness.get(gpu, 1.0)])
+            for i, gpu in enumerate(self.ranks.stage(stage)):
+                self._add_streams(gpu, programs[self._kind(stage, i, gpu)])
         return self.builder.finish(self._facts())
+
+    def _kind(self, stage: int, i: int, gpu: int) -> tuple[int, Device, float, int]:
+        """What a GPU's programs depend on: stage, type, slowness, and its place among the experts if that matters."""
+        place = i % self.job.layout.ep if self.job.routing_skew else 0
+        return stage, self.job.device(gpu), self.job.slowness.get(gpu, 1.0), place
+
+    def _connect_experts(self) -> None:
+        """Queue pairs of exchanges whose messages differ: from every GPU of a group to every other."""
+        for stage in range(self.job.layout.pp):
+            for group in self.ranks.experts(stage):
+                for gpu, slots in zip(group, exchange_pairs(self.builder, group), strict=True):
+                    n_peer = len(group) - 1
+                    self.table[gpu] |= {SKEWED_TO: slots[:n_peer], SKEWED_FROM: slots[n_peer:]}
 
     def _store(self, writer: StageWriter) -> list[tuple[str, StoredProgram, SlotNames]]:
         operations = writer.write().ops

@@ -31,12 +31,18 @@ class Job:
     iteration_overhead_ps: int = 0
     pass_times_ps: tuple[int, int, int] | None = None  # see above
     memory_bytes: int = 0  # of a GPU; 0: as its type says
+    routing_skew: float = 0.0  # see `expert_loads`
     transport: str = "infiniband"  # between servers, see `models.workload.nccl.transports`
     nic_goodput_bps: int = 0  # payload that a NIC carries at best; 0: not known
 
     def device(self, gpu: int) -> Device:
         """Type of a GPU."""
         return self.devices[gpu if len(self.devices) > 1 else 0]
+
+    def expert_loads(self) -> tuple[float, ...]:
+        """Tokens that reach each GPU of an expert group over a balanced share: as 1 / (i + 1)^skew; mean 1."""
+        weights = [(i + 1) ** -self.routing_skew for i in range(self.layout.ep)]
+        return tuple(len(weights) * weight / sum(weights) for weight in weights)
 
     @property
     def slowest(self) -> Device:

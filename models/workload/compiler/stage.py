@@ -7,6 +7,7 @@ both have to be done before the optimizer's step.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import groupby
 from typing import NamedTuple
 
@@ -35,6 +36,10 @@ GATES = {
 """Gates of a GPU and the stream that passes each."""
 
 
+SKEWED_TO, SKEWED_FROM = "skewed-to", "skewed-from"
+"""Slots of queue pairs to every other GPU of an expert group, the next one first, and from every other."""
+
+
 class Token(NamedTuple):
     """A pass as far as its operations depend on it: which, chunk, and whether buckets are gathered or reduced in it."""
 
@@ -48,10 +53,19 @@ class StageWriter:
     """Writes the programs of one stage's GPUs of one type."""
 
     def __init__(
-        self, job: Job, stage: int, device: Device, slowness: float, groups: StageGroups, embedding: StageGroups
+        self,
+        job: Job,
+        stage: int,
+        device: Device,
+        slowness: float,
+        groups: StageGroups,
+        embedding: StageGroups,
+        place: int = 0,
     ) -> None:
         self.job, self.stage, self.device, self.slowness = job, stage, device, slowness
         self.groups, self.embedding = groups, embedding
+        self.place, self.loads = place, job.expert_loads()
+        self.layout = replace(job.layout, expert_load=self.loads[place]) if job.routing_skew else job.layout
         self.chunks = stage_layers(job.shape, job.layout, stage)
         self.names: dict[str, SlotNames] = {}
         layout = job.layout
@@ -88,7 +102,8 @@ class StageWriter:
             if beside:
                 self._gate(emission, "main", OP_PASS, "joined", beside)
 
-        for segment in segments(self.job.shape, self.job.layout, self.device, part, which):
+        to_experts = False
+        for segment in segments(self.job.shape, self.layout, self.device, part, which):
             if segment.kind == "compute":
                 emission.add("main", self._compute(segment.time_ps, task))
             join()
@@ -99,10 +114,26 @@ class StageWriter:
                 self._gate(emission, "beside", OP_PASS, "beside")
                 self._segment_exchange(emission, "beside", segment)
                 self._gate(emission, "beside", OP_OPEN, "joined")
+            elif segment.kind == "all-to-all" and self.job.routing_skew and self.layout.ep > 1:
+                to_experts = not to_experts  # and back, in the backward pass too
+                self._skewed_exchange(emission, segment.size_bytes, to_experts)
             elif segment.kind != "compute":
                 self._segment_exchange(emission, "main", segment)
         join()
         return emission
+
+    def _skewed_exchange(self, emission: Emission, size_bytes: int, to_experts: bool) -> None:
+        """An all-to-all of a group whose experts are not all as popular: messages to or from them go by their loads."""
+        n = self.layout.ep
+        to, back = self._slot("main", SKEWED_TO, n - 1), self._slot("main", SKEWED_FROM, n - 1)
+        share = chunk_bytes(size_bytes, n)
+        for k in range(1, n):
+            load = self.loads[(self.place + k) % n if to_experts else self.place]
+            size = max(1, round(share * load))
+            emission.add("main", Operation(OP_SEND, to + k - 1, size_bytes=size, tag="ep"))
+        for k in range(1, n):
+            load = self.loads[self.place if to_experts else (self.place - k) % n]
+            emission.add("main", Operation(OP_RECEIVE, back + k - 1, task="ep", task_bytes=max(1, round(share * load))))
 
     def _measured(self, part: str, which: str) -> Emission:
         """A layer's part of a pass whose time was measured over the whole stage; embedding and head are in it."""

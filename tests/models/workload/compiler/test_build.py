@@ -13,7 +13,7 @@ from models.topology.rail_optimised import rail_optimised
 from models.workload.compiler.build import plan_job
 from models.workload.compiler.choose import choose, estimate_ps, fits
 from models.workload.compiler.job import Job
-from models.workload.program import PARTS
+from models.workload.program import OP_SEND, PARTS
 from pdes.errors import ConfigError
 from reference.network_case import Outcome, make_plan_case
 
@@ -70,6 +70,24 @@ def test_every_layout_of_a_dense_model_runs_to_its_end(sizes):
 @pytest.mark.parametrize("sizes", MOE_LAYOUTS, ids=str)
 def test_every_layout_of_a_model_with_experts_runs_to_its_end(sizes):
     run(job(MOE, **dict(sizes)), 2)
+
+
+def test_skewed_routing_sends_as_many_bytes_and_holds_up_all_that_share_experts():
+    """Loads have the mean 1, so messages have the same sum; the most popular experts' GPU computes for longest."""
+    shape = replace(MOE, layers=1, hidden=1024, ffn=16384, sequence=2048)
+    one = job(shape, tp=1, dp=16, pp=1, ep=8, n_microbatch=1)
+    skewed = replace(one, routing_skew=0.5)
+    loads = skewed.expert_loads()
+    assert sum(loads) == pytest.approx(8) and loads[0] == max(loads) > 1.5
+    (even, even_end), (odd, odd_end) = run(one), run(skewed)
+    computing = [row[4 + PARTS.index("compute")] for row in sorted(odd.spent)]
+    assert min(computing[0], computing[8]) > 1.05 * max(computing[1:8]) > 1.05 * max(computing[7], computing[15])
+    assert odd_end[0] > even_end[0] and len(even.spent) == len(odd.spent)
+    plan = plan_job(skewed, 16, SERVER)
+    tags = np.array(plan.tags)[plan.operations["tag"]]
+    sizes = plan.operations["size_bytes"][(tags == "ep") & (plan.operations["kind"] == OP_SEND)]
+    share = 2048 * 2 * 1024 * 2 // 8  # tokens x top_k x hidden x bf16 over the group
+    assert abs(int(sizes.sum()) / (len(sizes) * share) - 1) < 0.01
 
 
 def part_ps(one: Job, part: str, which: str) -> int:
