@@ -91,6 +91,13 @@ def predict(case: Case, out: Path) -> tuple[float, float]:
     return seconds, wall_s
 
 
+def n_message(case: Case) -> int:
+    """About how many messages a run has: what it costs."""
+    layout = case.layout
+    per_gpu = 2 * layout.dp + 2 * layout.vpp * (layout.pp > 1) * case.batch // (layout.dp * layout.microbatch)
+    return layout.n_gpu * per_gpu
+
+
 def rank_correlation(a: np.ndarray, b: np.ndarray) -> float:
     """Spearman's."""
     first, second = (np.argsort(np.argsort(x)).astype(float) for x in (a, b))
@@ -164,6 +171,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("results/training-validation"), help="configs, results, plot")
     parser.add_argument("--only", default="", help="rows whose id contains this")
     parser.add_argument("--most-gpus", type=int, default=10**6, help="leave out larger rows, and say so")
+    parser.add_argument("--minutes", type=float, default=10**6, help="begin no run after this time; small ones first")
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_ROWS} rows, spread over the files")
     parser.add_argument("--each", action="store_true", help="print every row")
     arguments = parser.parse_args()
@@ -178,9 +186,13 @@ def main() -> None:
         cases = sorted(cases, key=lambda c: c.layout.n_gpu)[:: max(1, len(cases) // QUICK_ROWS)][:QUICK_ROWS]
         cases = [c for c in cases if c.layout.n_gpu <= 256]
     arguments.out.mkdir(parents=True, exist_ok=True)
-    cases.sort(key=lambda c: (c.layout.n_gpu, c.id))
-    predicted_s, wall_s = [], 0.0
+    cases.sort(key=lambda c: (n_message(c), c.id))
+    predicted_s, wall_s, begin_s = [], 0.0, time.monotonic()
     for i, case in enumerate(cases):
+        if time.monotonic() - begin_s > 60 * arguments.minutes:
+            left_out += [(c.id, "not run in the minutes given") for c in cases[i:]]
+            cases = cases[:i]
+            break
         seconds, wall = predict(case, arguments.out)
         predicted_s.append(seconds)
         wall_s += wall
