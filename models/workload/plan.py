@@ -177,13 +177,13 @@ class PlanBuilder:
                 first = len(self._operations)
                 self._append(op.body, depth + 1)
                 n_back = len(self._operations) - first
-                self._operations.append((OP_REPEAT, n_back, depth, op.n, 0, 0, 0, 0, -1, -1, 0))
+                self._operations.append((OP_REPEAT, n_back, depth, op.n, 0, 0, 0, 0, -1, -1, 0, 0))
                 continue
             task_kind = self._kinds(op.task) if op.task else -1
             part = PARTS.index(PART_OF_TASK[op.task]) if op.task in PART_OF_TASK else -1
             self._operations.append(
                 (op.kind, op.slot, op.slot_in, op.n_step, op.size_bytes, op.time_ps, 0, op.task_bytes, task_kind,
-                 part, self._tags(op.tag))
+                 part, self._tags(op.tag), 0)
             )  # fmt: skip
 
     def finish(self, facts: dict | None = None) -> WorkloadPlan:

@@ -45,6 +45,7 @@ OPERATION = record(
         ("task_kind", np.int32),  # -1: no task row
         ("part", np.int32),  # of PARTS, -1: none
         ("tag", np.int32),
+        ("spare", np.int32),
     ]
 )
 
