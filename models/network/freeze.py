@@ -15,6 +15,7 @@ import numpy as np
 
 from models.network.host import _first_arrival, _first_start
 from models.network.nic import next_start
+from models.network.port import insert_in_order
 from models.network.rounds import unpack_arrivals
 from models.network.state import (
     ACK_BYTES,
@@ -246,13 +247,16 @@ def _shift_packet(fabric: Fabric, nic: Nic, hidden: Hidden, packet, shift_ps):
 
 @step_kernel
 def _shift_chain(fabric: Fabric, nic: Nic, hidden: Hidden, first, shift_ps, is_on_wire):
-    packet = np.int64(first)
+    """Shift all packets of a chain; the last one of them."""
+    packet, last = np.int64(first), np.int64(-1)
     while packet >= 0:
+        last = packet
         item = fabric.packets[np.uint64(packet)]
         if is_on_wire:
             item.arrival_ps += shift_ps
         _shift_packet(fabric, nic, hidden, packet, shift_ps)
         packet = np.int64(item.next)
+    return last
 
 
 @step_kernel
@@ -324,13 +328,26 @@ def _shift_pair(fabric: Fabric, nic: Nic, hidden: Hidden, pair, shift_ps):
 
 
 @step_kernel
+def _take_back(packets, record, strayed):
+    """Packets that came to a frozen link: of queue pairs that have ended, such as ACKs of what was sent twice."""
+    while strayed >= 0:
+        following = np.int64(packets[np.uint64(strayed)].next)
+        insert_in_order(packets, record, strayed)
+        strayed = following
+
+
+@step_kernel
 def _show_port(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, port, shift_ps):
     record, info = fabric.ports[np.uint64(port)], fabric.port_info[np.uint64(port)]
     nic.frozen_port[np.uint64(port)] = 0
+    strayed = np.int64(record.link_head)
     record.link_head = hidden.link_head[np.uint64(port)]
     if record.link_head >= 0:
         mark_link(fabric, port, True)
-        _shift_chain(fabric, nic, hidden, record.link_head, shift_ps, True)
+        record.link_tail = _shift_chain(fabric, nic, hidden, record.link_head, shift_ps, True)
+        _take_back(fabric.packets, record, strayed)
+    else:
+        record.link_head = strayed
     record.free_at_ps += shift_ps
     record.tx_bytes += hidden.advance_sent[np.uint64(port)]
     _shift_waiting(fabric, buffers, nic, hidden, port, shift_ps)

@@ -10,7 +10,7 @@ import numpy as np
 from models.network.parameters import WEIGHTED
 from models.network.state import FLAG_FRAME, HAS_BUFFER, N_QUEUE, RESERVE_BYTES, SCHEDULER, Fabric, Nic
 from models.network.switch_state import Buffers
-from models.network.verify_fabric import Chains, Columns, columns_of, expect, is_managed_state
+from models.network.verify_fabric import WIRES, Chains, Columns, columns_of, expect, is_managed_state
 from models.topology.graph import Topology
 
 
@@ -94,7 +94,7 @@ def _verify_pauses(
         paused = int(nic.nic_ports["paused"][port])
     expect(not paused & 1, f"port {port}: queue 0, which holds nothing of the buffer, is paused")
     for q in range(1, n_queue):
-        frames = [i for i in back["link"] + back["frame"] if columns["bits"][i] & FLAG_FRAME]
+        frames = [i for kind in (*WIRES, "frame") for i in back.get(kind, ()) if columns["bits"][i] & FLAG_FRAME]
         told = [bool(columns["sequence"][i]) for i in frames if columns["queue"][i] == q]
         will_be = told[-1] if told else bool(paused >> q & 1)
         wanted = bool(buffers.ingress["is_pausing"][port * n_queue + q])

@@ -7,8 +7,14 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from models.congestion.law import BUILT_IN
-from models.network.parameters import GO_BACK_N, SELECTIVE_REPEAT, NetworkParameters, TransportParameters
+from models.congestion.law import BUILT_IN, find_law
+from models.network.parameters import (
+    GO_BACK_N,
+    SELECTIVE_REPEAT,
+    WEIGHTED,
+    NetworkParameters,
+    TransportParameters,
+)
 from models.network.progress import N_COLUMN, sample_pairs
 from models.network.state import N_TIMEOUT
 from models.topology.graph import Topology
@@ -105,6 +111,32 @@ def test_nothing_is_lost_or_invented_whatever_is_frozen(frozen_case, seed, every
     """And whatever it gets done meanwhile."""
     case, threshold_ps = frozen_case
     assert_all_done(case, run_double(case, gamble(seed, longest_us * US), every_ps, threshold_ps, verify=True))
+
+
+def test_what_strays_onto_a_frozen_wire_is_kept():
+    """Data is lost and sent twice, so ACKs of messages that have ended cross ports of others that are frozen.
+
+    The wire keeps what it had and what has come, in order, when it thaws.
+    """
+    topology = leaf_spine(2, 2, 2, 100 * GBPS, 10 * GBPS, 0, 0)
+    none = np.zeros(topology.n_port, np.int64)
+    parameters = NetworkParameters(
+        ack_bytes=1, seed=16150, ecn_min_bytes=none, ecn_max_bytes=none, law=find_law("dcqcn"),
+        law_values={
+            "gain": 2**-8, "alpha_interval_ps": 1000, "decrease_interval_ps": 3_333_333,
+            "increase_interval_ps": 300_000_000, "fast_recovery_times": 0, "rate_increase_bps": 20_000_000,
+            "hyper_increase_bps": 200_000_000, "min_rate_bps": GBPS, "clamp_target": 0,
+        },
+        window_mode=0, base_rtt_ps=np.full(4, 1_846_240), pair_queue=np.array([1, 2, 2, 2]), n_queue=3,
+        scheduler=WEIGHTED, queue_weight=(3, 1, 2), loss_probability=np.full(topology.n_port, 0.05),
+        transport=TransportParameters(
+            timeout_ps=333_333_333, max_timeout_ps=333_333_333, reorder_bytes=0, nack_interval_ps=US, ack_every=1,
+            cnp_interval_ps=50_000_000,
+        ),
+    )  # fmt: skip
+    flows = [(3, 0, 116_500, 10 * US), (0, 3, 128_000, 0), (1, 2, 61_500, 449), (2, 1, 29_000, 200 * US)]
+    case = make_flow_case(topology, flows, parameters, window_bytes=20_000, queue_pairs="per-pair")
+    assert_all_done(case, run_double(case, gamble(6683, US), US, 1, verify=True))
 
 
 def test_the_gamble_is_worth_it():
