@@ -9,17 +9,14 @@ zero_bubble_schedules.csv; a measured iteration holds more than its passes, so t
 import argparse
 import csv
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-from bench.runs import simulate
 from pdes.convert.toml_text import toml_text
+from runs import simulate
 
 PASS_MS = (10.0, 9.0, 6.0)
 SCHEDULES = {"ZB-2p": "zero-bubble-2p", "ZB-1p": "zero-bubble-1p", "1F1B": "1f1b", "1F1B-I": "1f1b"}

@@ -14,16 +14,14 @@ import time
 from pathlib import Path
 
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
 from rich.console import Console
 from rich.table import Table
 
-from bench.fit_rows import Case, read_rows
-from bench.runs import simulate
+from fit_devices import rank_correlation
+from fit_rows import Case, read_rows
 from pdes.convert.toml_text import toml_text
 from pdes.engine.jit import source_digest
+from runs import simulate
 
 GIGA = 10**9
 QUICK_ROWS = 12
@@ -98,12 +96,6 @@ def n_message(case: Case) -> int:
     return layout.n_gpu * per_gpu
 
 
-def rank_correlation(a: np.ndarray, b: np.ndarray) -> float:
-    """Spearman's."""
-    first, second = (np.argsort(np.argsort(x)).astype(float) for x in (a, b))
-    return float(np.corrcoef(first, second)[0, 1])
-
-
 def report(cases: list[Case], predicted_s: list[float], console: Console) -> dict[str, dict[str, float]]:
     """Errors by set, on the terminal and returned."""
     table = Table(box=None, title="Predicted against measured iteration time", title_justify="left")
@@ -133,14 +125,14 @@ def report(cases: list[Case], predicted_s: list[float], console: Console) -> dic
 def correlations(cases: list[Case], predicted_s: list[float], console: Console) -> dict[str, float]:
     """Rank correlation inside each model of vTrain's files: is the layout that people would pick the one we pick?"""
     models: dict[str, list[int]] = {}
+    measured_s = [case.measured_s for case in cases]
     for i, case in enumerate(cases):
         if case.group.startswith("vtrain"):
             models.setdefault(f"{case.group} {case.shape.layers}x{case.shape.hidden}", []).append(i)
     found = {}
     for name, rows in sorted(models.items()):
         if len(rows) > 2:
-            per_gpu = [(predicted_s[i], cases[i].measured_s) for i in rows]
-            found[name] = rank_correlation(*(np.array(column) for column in zip(*per_gpu, strict=True)))
+            found[name] = rank_correlation(*(tuple(at[i] for i in rows) for at in (predicted_s, measured_s)))
             console.print(f"{name}: rank correlation {found[name]:.3f} over {len(rows)} rows")
     return found
 
