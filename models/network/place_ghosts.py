@@ -209,6 +209,7 @@ def take_ghosts_back(fabric: Fabric, hidden: Hidden, ports, pairs, is_over):
             packet = following
         record.link_tail = last
         hidden.link_head[np.uint64(ports[i])] = record.link_head
+        record.link_head = -1
         mark_link(fabric, np.int64(ports[i]), False)
 
 
