@@ -186,7 +186,7 @@ def choices(case: Case) -> tuple[Layout, ...]:
     ]
     if len(found) == 1:
         return tuple(found)
-    return tuple(layout for layout in found if fits(case.shape, layout, DEVICES[case.device])) or (found[0],)
+    return tuple(layout for layout in found if fits(case.shape, layout, DEVICES[case.device].hbm_bytes)) or (found[0],)
 
 
 def _chunk_counts(case: Case, n_microbatch: int) -> list[int]:

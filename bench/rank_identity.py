@@ -26,7 +26,14 @@ LAYOUTS = ((4, 2, 2), (2, 4, 2), (4, 4, 1), (2, 2, 4))
 LAWS = ("dctcp", "dcqcn", "hpcc", "hpcc-pint", "timely", "swift", "nscc", "fixed-window", "none")
 WINDOWS = ("auto", "max-bdp", "pair-bdp", "5kB")
 VARIANTS = ((1, "metis"), (2, "metis"), (2, "round-robin"), (3, "round-robin"))
+COMPILED_LAYOUTS = ((2, 1, 4, 2), (1, 1, 16, 1), (2, 2, 2, 2), (1, 1, 4, 4), (4, 1, 4, 1), (2, 4, 2, 1))
 FILES = ("flows.parquet", "tasks.parquet", "ports.parquet", "result.json")
+
+
+def present(one: Path, other: Path) -> list[str]:
+    """The files to compare; the breakdown is training jobs' alone."""
+    accounts = "breakdown.parquet"
+    return [*FILES, *([accounts] if (one / accounts).exists() or (other / accounts).exists() else [])]
 
 
 def random_topology(rng: random.Random, kind: str) -> str:
@@ -89,6 +96,25 @@ def random_training(rng: random.Random) -> str:
     )
 
 
+def random_compiled(rng: random.Random) -> str:
+    """A [workload] table of a small training job that is compiled kernel by kernel, with experts or without."""
+    tp, cp, dp, pp = rng.choice(COMPILED_LAYOUTS)
+    experts = rng.choice((1, 4)) if cp * dp * tp >= 4 else 1
+    vpp = rng.choice((1, 2)) if pp > 1 else 1
+    schedule = "1f1b" if vpp > 1 else rng.choice(("1f1b", "gpipe", "zero-bubble-1p", "zero-bubble-2p"))
+    return (
+        f'[workload]\nkind = "training"\nzero = {rng.randrange(4)}\nschedule = "{schedule}"\n'
+        f"microbatches = {pp * rng.choice((1, 2, 3))}\nsequence_parallel = {str(rng.random() < 0.5).lower()}\n"
+        f'overlap_gradients = {str(rng.random() < 0.5).lower()}\nrecompute = "{rng.choice(("none", "full"))}"\n'
+        f'placement = "{rng.choice(("in-order", "optimised"))}"\nrouting_skew = {0.5 * (experts > 1)}\n'
+        f"[workload.model]\nlayers = 4\nhidden = 256\nheads = 4\nvocabulary = 1000\nsequence = 128\n"
+        f"experts = {experts}\n"
+        f"[workload.parallel]\ntp = {tp}\ncp = {cp}\ndp = {dp}\npp = {pp}\nvpp = {vpp}\nep = {experts}\n"
+        f'[workload.compute]\ngpu = "{rng.choice(("a100-80g", "h100"))}"\njitter = {rng.choice((0.0, 0.05))}\n'
+        f'[[workload.gpus]]\nservers = [1]\ngpu = "b200"\nslowness = {rng.choice((1.0, 1.5))}\n'
+    )
+
+
 def random_network(rng: random.Random) -> str:
     """A [network] table: any congestion control; often with buffers, loss, or a routing policy."""
     text = (
@@ -110,10 +136,13 @@ def random_network(rng: random.Random) -> str:
 
 def write_config(rng: random.Random, seed: int, folder: Path) -> Path:
     """A random config in a folder of its own."""
-    what = rng.choice(("flows", "traffic", "collectives", "training"))
-    kind = "roft" if what == "training" else rng.choice(("fat-tree", "three-tier", "leaf-spine", "roft"))
-    workload = {"traffic": random_traffic, "collectives": random_collectives, "training": random_training}.get(what)
-    n_iteration = rng.choice((1, 2)) if what in ("collectives", "training") else 1
+    what = rng.choice(("flows", "traffic", "collectives", "training", "compiled"))
+    kind = "roft" if what in ("training", "compiled") else rng.choice(("fat-tree", "three-tier", "leaf-spine", "roft"))
+    workload = {
+        "traffic": random_traffic, "collectives": random_collectives, "training": random_training,
+        "compiled": random_compiled,
+    }.get(what)  # fmt: skip
+    n_iteration = rng.choice((1, 2)) if what in ("collectives", "training", "compiled") else 1
     stop = f'stop_time = "{rng.choice(("50us", "300us"))}"\n' if rng.random() < 0.25 else ""
     network = random_network(rng)
     simulation = f"[simulation]\nseed = {seed}\niterations = {n_iteration}\n{stop}"
@@ -150,8 +179,9 @@ def main() -> None:
         config = write_config(rng, i_config, folder)
         runs = [run_variant(config, *variant) for variant in VARIANTS]
         faults = [f"{out.name}: {fault}" for out, fault in runs if fault]
-        faults += [f"{out.name}/{f} differs" for out, fault in runs[1:] if not fault and not runs[0][1]
-                   for f in FILES if not filecmp.cmp(runs[0][0] / f, out / f, shallow=False)]  # fmt: skip
+        first, first_fault = runs[0]
+        faults += [f"{out.name}/{f} differs" for out, fault in runs[1:] if not fault and not first_fault
+                   for f in present(first, out) if not filecmp.cmp(first / f, out / f, shallow=False)]  # fmt: skip
         n_same += not faults
         for fault in faults:
             print(f"{config}: {fault}")

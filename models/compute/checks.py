@@ -1,6 +1,5 @@
 """Refuse layouts that do not fit their model, or the memory of their GPU, with one message."""
 
-from models.compute.devices import Device
 from models.compute.layout import DTYPE_BYTES, Layout
 from models.compute.memory import GIB, Schedule, fullest_stage
 from models.compute.model_shape import ModelShape
@@ -60,13 +59,11 @@ def _check_pipeline(shape: ModelShape, layout: Layout) -> None:
         raise ConfigError("[workload] microbatches", found, "a multiple of the stages if these have several chunks")
 
 
-def check_memory(shape: ModelShape, layout: Layout, device: Device, schedule: Schedule = "1f1b") -> None:
-    """Raise ConfigError with the breakdown if the fullest stage needs more memory than the GPU has."""
+def check_memory(shape: ModelShape, layout: Layout, memory_bytes: int, schedule: Schedule = "1f1b") -> None:
+    """Raise ConfigError with the breakdown if the fullest stage needs more than a GPU's memory_bytes."""
     stage, memory = fullest_stage(shape, layout, schedule)
-    if memory.total_bytes <= device.hbm_bytes:
+    if memory.total_bytes <= memory_bytes:
         return
-    needs = (
-        f"{memory.total_bytes / GIB:.1f} GiB on stage {stage}, and {device.name} has {device.hbm_bytes / GIB:.1f} GiB"
-    )
-    hint = 'more tp, pp or zero, a smaller microbatch, recompute = "full", or [workload.memory] check = false'
-    raise ConfigError("[workload.memory]", f"{needs}\n{memory.table(device.hbm_bytes)}\n", hint)
+    needs = f"GPUs of stage {stage} need {memory.total_bytes / GIB:.1f} GiB and have {memory_bytes / GIB:.1f} GiB"
+    hint = 'more tp, pp or zero, a smaller microbatch, recompute = "full", or [workload.memory] check = "warn"'
+    raise ConfigError("[workload.memory]", f"{needs}:\n{memory.table(memory_bytes)}", hint)

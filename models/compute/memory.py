@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Literal
 
-from models.compute.devices import Device
 from models.compute.layer_graph import part_graph
 from models.compute.layout import Layout
 from models.compute.model_shape import LayerKind, ModelShape
@@ -170,6 +169,6 @@ def fullest_stage(shape: ModelShape, layout: Layout, schedule: Schedule = "1f1b"
     return stage, stages[stage]
 
 
-def fits(shape: ModelShape, layout: Layout, device: Device, schedule: Schedule = "1f1b") -> bool:
-    """Whether every stage fits the GPU's memory."""
-    return fullest_stage(shape, layout, schedule)[1].total_bytes <= device.hbm_bytes
+def fits(shape: ModelShape, layout: Layout, memory_bytes: int, schedule: Schedule = "1f1b") -> bool:
+    """Whether every stage fits a GPU's memory."""
+    return fullest_stage(shape, layout, schedule)[1].total_bytes <= memory_bytes

@@ -6,20 +6,20 @@ from typing import Any
 
 import numpy as np
 
+from models.compute.checks import check_memory
 from models.compute.devices import DEVICES, Device
 from models.compute.layout import Layout
 from models.compute.model_shape import ModelShape
 from models.compute.presets import PRESETS as SHAPES
 from models.topology.graph import Topology
 from models.workload.compiler.build import check_job, plan_job
-from models.workload.compiler.choose import choose, fullest_stage, memory_bytes
+from models.workload.compiler.choose import choose
 from models.workload.compiler.job import Job
 from models.workload.compiler.placement import check_placement, place_ranks
 from models.workload.plan import WorkloadPlan
 from models.workload.training import PRESETS, GptModel, TrainingJob, plan_training
 from pdes.config import Config
 from pdes.errors import ConfigError
-from pdes.units import format_size
 
 FACTOR_1024 = 1024
 PPM = 1_000_000
@@ -54,18 +54,14 @@ def _placement(config: Config, job: Job, server_of_gpu: np.ndarray) -> list[int]
 
 
 def _check_memory(w: Any, job: Job) -> None:
-    stage, found = fullest_stage(job)
-    limit_bytes = memory_bytes(job)
-    if w.memory.check == "off" or found.total_bytes <= limit_bytes:
+    if w.memory.check == "off":
         return
-    text = (
-        f"GPUs of pipeline stage {stage} need {format_size(found.total_bytes)} of {format_size(limit_bytes)}:\n"
-        f"{found.table(limit_bytes)}"
-    )
-    if w.memory.check == "refuse":
-        accepted = 'another layout, recompute, zero; or [workload.memory] check = "warn"'
-        raise ConfigError("[workload.parallel]", text, accepted)
-    logging.getLogger(__name__).warning(text)
+    try:
+        check_memory(job.shape, job.layout, job.least_memory_bytes, job.memory_schedule)
+    except ConfigError as error:
+        if w.memory.check == "refuse":
+            raise
+        logging.getLogger(__name__).warning(error)
 
 
 def model_shape(w: Any) -> ModelShape:

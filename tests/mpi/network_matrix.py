@@ -76,7 +76,7 @@ def digest(network: dict[str, Any], world: World) -> str:
     rows: list[np.ndarray] = []
     model = NetworkModel(
         s.topology, s.paths, s.plan, s.max_window_bytes, s.lp_of_node, rank_of_lp, s.lookahead_ps, world, s.parameters,
-        lambda flow, arrival, _task: rows.append(np.concatenate([flow.copy(), _wide(arrival)])),
+        lambda flow, arrival, _task, _spent: rows.append(np.concatenate([flow.copy(), _wide(arrival)])),
     )  # fmt: skip
     run_rounds(model, make_loop(s.lookahead_ps), model.exchange)
     model.flush()

@@ -11,6 +11,7 @@ import pytest
 
 TABLES = ("flows.parquet", "tasks.parquet", "ports.parquet")
 FILES = ("result.json", *TABLES)
+BREAKDOWN = "breakdown.parquet"  # of training jobs
 SHARES = [(n_rank, placement) for n_rank in (2, 3, 4) for placement in ("metis", "round-robin")]
 
 
@@ -131,6 +132,39 @@ def experts(folder: Path) -> str:
     """
 
 
+def compiled(folder: Path) -> str:
+    """Two iterations of a job compiled kernel by kernel: interleaved, gradients and parameters beside the passes, which
+    slow them, and computing times that are drawn."""
+    return """
+        [simulation]
+        iterations = 2
+        [topology]
+        kind = "roft"
+        gpus = 16
+        gpus_per_server = 2
+        [workload]
+        kind = "training"
+        zero = 1
+        sequence_parallel = true
+        [workload.model]
+        layers = 4
+        hidden = 64
+        heads = 4
+        vocabulary = 256
+        sequence = 64
+        [workload.parallel]
+        tp = 2
+        dp = 4
+        pp = 2
+        vpp = 2
+        [workload.compute]
+        gpu = "h100"
+        jitter = 0.05
+        [partition]
+        delay_threshold = "500ns"
+    """
+
+
 def planned(folder: Path) -> str:
     """Collectives as NCCL plans them, inside servers of two and between them; one by an MSCCL file."""
     steps = '<step s="0" type="s"/><step s="1" type="rrc"/>'
@@ -174,6 +208,7 @@ MAKERS: dict[str, tuple[Callable[[Path], str], str]] = {
     "incast": (incast, "700ns"),
     "gpt": (gpt, "1.5us"),
     "planned": (planned, "1.5us"),
+    "compiled": (compiled, "1.5us"),
     "experts": (experts, "1.5us"),
     "collectives": (collectives, "1us"),
 }
@@ -190,8 +225,9 @@ def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 def different(one: Path, other: Path, names: tuple[str, ...] = FILES) -> list[str]:
-    """Names of the files that are not the same bytes in both folders."""
-    return [name for name in names if (one / name).read_bytes() != (other / name).read_bytes()]
+    """Names of the files that are not the same bytes in both folders; with the breakdown, if either has one."""
+    accounts = [BREAKDOWN] if (one / BREAKDOWN).exists() or (other / BREAKDOWN).exists() else []
+    return [name for name in (*names, *accounts) if (one / name).read_bytes() != (other / name).read_bytes()]
 
 
 def test_the_cases_are_worth_comparing(case: Case) -> None:
@@ -231,9 +267,11 @@ def test_another_threshold_changes_the_cut_and_no_table(
 
 
 def test_another_seed_changes_what_is_drawn_and_nothing_else(case: Case, tmp_path: Path, simulate: Callable) -> None:
-    """Only the fat-tree case marks with a probability below 1, and so draws."""
+    """Only the fat-tree case marks with a probability below 1, and so draws. The compiled one draws computing times."""
     simulate(1, case.config, tmp_path, "simulation.seed=8")
     changed = {"flows.parquet", "ports.parquet"} if case.name == "fat-tree" else set()
+    if case.name == "compiled":
+        changed = {*TABLES, BREAKDOWN}
     assert set(different(case.alone, tmp_path, TABLES)) == changed
 
 

@@ -6,8 +6,7 @@ import numpy as np
 
 from models.compute.checks import check_layout
 from models.compute.devices import Device
-from models.compute.lower import parameters_of
-from models.compute.stages import stage_layers
+from models.compute.memory import stage_parameters
 from models.workload.collectives import exchange_pairs
 from models.workload.compiler.emission import STREAMS
 from models.workload.compiler.groups import StageGroups
@@ -43,6 +42,8 @@ def check_job(job: Job, n_gpu: int) -> None:
         raise ConfigError(where, found, "sizes whose product is the number of GPUs")
     if layout.vpp > 1 and job.schedule != "1f1b":
         raise ConfigError(f"{where} vpp", f"{layout.vpp} with schedule {job.schedule}", 'schedule "1f1b"')
+    if job.routing_skew and layout.ep == 1:
+        raise ConfigError("[workload] routing_skew", f"{job.routing_skew} with ep {layout.ep}", "0, or ep of 2 or more")
     check_layout(job.shape, layout)
 
 
@@ -143,15 +144,11 @@ class _JobBuilder:
         layout, shape = self.job.layout, self.job.shape
         sizes = {"TP": layout.tp, "CP": layout.cp, "EP": layout.ep, "DP": layout.dp, "PP": layout.pp, "VPP": layout.vpp}
         name = "-".join(f"{key}{n}" for key, n in sizes.items() if n > 1 or key in ("TP", "DP", "PP"))
-        own = []
-        for stage in range(layout.pp):
-            parts = [shape.layer_kind(i) for chunk in stage_layers(shape, layout, stage) for i in chunk]
-            counted = [parameters_of(shape, layout, part) for part in parts]
-            own.append(sum(p.dense_parameters + p.expert_parameters for p in counted))
+        held = [stage_parameters(shape, layout, stage) for stage in range(layout.pp)]
         return {
             "parameters": shape.parameters(),
             "layout": name,
             "schedule": self.job.schedule if layout.vpp == 1 else f"interleaved {self.job.schedule}",
             "microbatches": layout.n_microbatch,
-            "layer_parameters_per_gpu": own,
+            "parameters_per_gpu": [own.dense_parameters + own.expert_parameters for own in held],
         }

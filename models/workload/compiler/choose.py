@@ -1,4 +1,4 @@
-"""Whether a job fits its GPUs' memory, and the microbatch and number of chunks that are left to the program to choose.
+"""The microbatch, number of chunks and recompute that are left to the program to choose.
 
 A layout left open takes the value with the least predicted time among those that fit. The prediction is a closed form,
 for choosing only: microbatches and the pipeline's bubble times what the slowest stage takes, exchanges inside a server
@@ -9,34 +9,12 @@ from dataclasses import replace
 
 from models.compute.layout import Recompute
 from models.compute.lower import segments
-from models.compute.memory import MemoryBreakdown, memory_of
+from models.compute.memory import fullest_stage
 from models.compute.stages import stage_layers
 from models.workload.compiler.job import Job
 from models.workload.nccl.in_server import in_server_ps
 
-MEMORY_SCHEDULE = {"zero-bubble-1p": "zb-h1", "zero-bubble-2p": "zb-h2", "gpipe": "gpipe", "1f1b": "1f1b"}
 MAX_MICROBATCH = 64
-
-
-def memory_of_stage(job: Job, stage: int) -> MemoryBreakdown:
-    """What a GPU of a stage needs at its fullest."""
-    return memory_of(job.shape, job.layout, stage, MEMORY_SCHEDULE[job.schedule])  # pyright: ignore[reportArgumentType]
-
-
-def fullest_stage(job: Job) -> tuple[int, MemoryBreakdown]:
-    """The stage that needs most memory, and how much."""
-    found = [(stage, memory_of_stage(job, stage)) for stage in range(job.layout.pp)]
-    return max(found, key=lambda item: item[1].total_bytes)
-
-
-def memory_bytes(job: Job) -> int:
-    """Memory of the job's smallest GPU."""
-    return job.memory_bytes or min(device.hbm_bytes for device in set(job.devices))
-
-
-def fits(job: Job) -> bool:
-    """Whether every stage fits."""
-    return fullest_stage(job)[1].total_bytes <= memory_bytes(job)
 
 
 def stage_ps(job: Job, stage: int) -> int:
@@ -96,7 +74,6 @@ def choose(
 ) -> Job:
     """The fastest of the choices that fit; if none fits, the one that needs least memory."""
     found = choices(job, replica_batch, microbatch, vpp, recompute)
-    fitting = [one for one in found if fits(one)]
-    if fitting:
-        return min(fitting, key=estimate_ps)
-    return min(found, key=lambda one: fullest_stage(one)[1].total_bytes)
+    sizes = [fullest_stage(one.shape, one.layout, one.memory_schedule)[1].total_bytes for one in found]
+    fitting = [one for one, size in zip(found, sizes, strict=True) if size <= job.least_memory_bytes]
+    return min(fitting, key=estimate_ps) if fitting else found[sizes.index(min(sizes))]

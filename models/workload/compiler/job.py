@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from models.compute.devices import Device
 from models.compute.layout import Layout
+from models.compute.memory import Schedule as MemorySchedule
 from models.compute.model_shape import ModelShape
 from models.workload.compiler.schedule import Schedule
 
@@ -43,6 +44,18 @@ class Job:
         """Tokens that reach each GPU of an expert group over a balanced share: as 1 / (i + 1)^skew; mean 1."""
         weights = [(i + 1) ** -self.routing_skew for i in range(self.layout.ep)]
         return tuple(len(weights) * weight / sum(weights) for weight in weights)
+
+    @property
+    def memory_schedule(self) -> MemorySchedule:
+        """The schedule as the memory model calls it."""
+        if self.schedule == "zero-bubble-1p":
+            return "zb-h1"
+        return "zb-h2" if self.schedule == "zero-bubble-2p" else self.schedule
+
+    @property
+    def least_memory_bytes(self) -> int:
+        """Memory of the job's smallest GPU, or as given."""
+        return self.memory_bytes or min(device.hbm_bytes for device in set(self.devices))
 
     @property
     def slowest(self) -> Device:

@@ -44,7 +44,9 @@ def test_a_layout_that_does_not_fit_its_model_is_refused(shape, layout: Layout, 
 
 
 def test_a_layout_that_does_not_fit_the_memory_is_refused_with_the_breakdown() -> None:
-    device = DEVICES["a100-80g"]
-    check_memory(GPT, Layout(tp=4), device)
-    with pytest.raises(ConfigError, match=r"(?s)GiB on stage 0, and a100-80g has 80.0 GiB.*optimizer .* GiB.*total"):
-        check_memory(GPT, Layout(), device)
+    memory_bytes = DEVICES["a100-80g"].hbm_bytes
+    check_memory(GPT, Layout(tp=4), memory_bytes)
+    with pytest.raises(
+        ConfigError, match=r"(?s)GPUs of stage 0 need .* GiB and have 80.0 GiB.*optimizer .* GiB.*total"
+    ):
+        check_memory(GPT, Layout(), memory_bytes)

@@ -168,11 +168,11 @@ def test_dtype_decides_the_bytes() -> None:
 
 
 def test_a_model_that_does_not_fit_says_what_it_needs() -> None:
-    shape, device = PRESETS["llama3-70b"], DEVICES["h100"]
-    assert not fits(shape, Layout(tp=8), device)
-    assert fits(shape, Layout(tp=8, pp=4, dp=4, zero=1, sequence_parallel=True, n_microbatch=8), device)
+    shape, memory_bytes = PRESETS["llama3-70b"], DEVICES["h100"].hbm_bytes
+    assert not fits(shape, Layout(tp=8), memory_bytes)
+    assert fits(shape, Layout(tp=8, pp=4, dp=4, zero=1, sequence_parallel=True, n_microbatch=8), memory_bytes)
     memory = memory_of(shape, Layout(tp=8))
-    table = memory.table(device.hbm_bytes)
+    table = memory.table(memory_bytes)
     assert [line.split()[0] for line in table.splitlines()] == [
         "weight", "gradient", "optimizer", "activation", "recompute", "working", "head", "buffer", "fragmentation",
         "context", "total", "memory",

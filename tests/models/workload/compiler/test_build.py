@@ -8,10 +8,11 @@ import pytest
 from models.compute.devices import DEVICES
 from models.compute.layout import Layout
 from models.compute.lower import parameters_of, segments
+from models.compute.memory import fits
 from models.compute.model_shape import ModelShape
 from models.topology.rail_optimised import rail_optimised
 from models.workload.compiler.build import plan_job
-from models.workload.compiler.choose import choose, estimate_ps, fits
+from models.workload.compiler.choose import choose, estimate_ps
 from models.workload.compiler.job import Job
 from models.workload.program import OP_SEND, PARTS
 from pdes.errors import ConfigError
@@ -26,7 +27,8 @@ SERVER = FABRIC.server[FABRIC.host]
 
 
 def job(shape: ModelShape = GPT, **sizes) -> Job:
-    options = {key: sizes.pop(key) for key in ("schedule", "overlap_gradients", "overlap_parameters") if key in sizes}
+    of_job = ("schedule", "overlap_gradients", "overlap_parameters", "routing_skew")
+    options = {key: sizes.pop(key) for key in of_job if key in sizes}
     return Job(shape, Layout(**sizes), (H100,), bucket_parameters=3_000_000, **options)
 
 
@@ -179,13 +181,17 @@ def test_placement_moves_ranks_to_other_gpus():
     make_plan_case(FABRIC, moved).run(longest_round_ps=10**9)
 
 
+def fits_memory(one: Job) -> bool:
+    return fits(one.shape, one.layout, H100.hbm_bytes)
+
+
 def test_what_is_left_open_is_the_fastest_that_fits():
     one = job(ModelShape(32, 4096, 32), tp=2, dp=4, pp=2, n_microbatch=1)
     found = choose(one, 32, None, None)
-    assert fits(found) and found.layout.microbatch * found.layout.n_microbatch == 32
+    assert fits_memory(found) and found.layout.microbatch * found.layout.n_microbatch == 32
     for b in (1, 2, 4, 8):
         other = replace(one, layout=replace(one.layout, microbatch=b, n_microbatch=32 // b))
-        assert not fits(other) or estimate_ps(found) <= estimate_ps(other)
+        assert not fits_memory(other) or estimate_ps(found) <= estimate_ps(other)
 
 
 @pytest.mark.parametrize(
@@ -195,6 +201,7 @@ def test_what_is_left_open_is_the_fastest_that_fits():
         (GPT, {"tp": 16}, "a divisor of 8"),
         (GPT, {"pp": 16}, "no more chunks than layers"),
         (GPT, {"dp": 16, "ep": 2}, "no experts"),
+        (GPT, {"dp": 16, "routing_skew": 0.5}, "routing_skew: 0.5 with ep 1"),
         (MOE, {"dp": 16, "ep": 16}, "a divisor of 8"),
         (GPT, {"dp": 16, "vpp": 2}, "1 without pipeline stages"),
         (GPT, {"dp": 4, "pp": 4, "vpp": 2, "schedule": "gpipe"}, 'schedule "1f1b"'),
