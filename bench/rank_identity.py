@@ -107,7 +107,7 @@ def random_compiled(rng: random.Random) -> str:
         f"microbatches = {pp * rng.choice((1, 2, 3))}\nsequence_parallel = {str(rng.random() < 0.5).lower()}\n"
         f'overlap_gradients = {str(rng.random() < 0.5).lower()}\nrecompute = "{rng.choice(("none", "full"))}"\n'
         f'placement = "{rng.choice(("in-order", "optimised"))}"\nrouting_skew = {0.5 * (experts > 1)}\n'
-        f"[workload.model]\nlayers = 4\nhidden = 256\nheads = 4\nvocabulary = 1000\nsequence = 128\n"
+        f"[workload.model]\nlayers = 8\nhidden = 256\nheads = 4\nvocabulary = 1000\nsequence = 128\n"
         f"experts = {experts}\n"
         f"[workload.parallel]\ntp = {tp}\ncp = {cp}\ndp = {dp}\npp = {pp}\nvpp = {vpp}\nep = {experts}\n"
         f'[workload.compute]\ngpu = "{rng.choice(("a100-80g", "h100"))}"\njitter = {rng.choice((0.0, 0.05))}\n'
