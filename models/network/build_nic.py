@@ -19,6 +19,7 @@ from pdes.engine.time_index import NEVER
 from pdes.errors import ConfigError
 
 MAX_WINDOW_BYTES, MAX_RATE_BPS = 2**37, 2**42  # what `sender.window_at` can multiply
+MAX_LANE_TIMES = 4096
 
 
 def make_queue_pairs(
@@ -193,6 +194,9 @@ def make_nic(
         frozen_port=np.zeros(topology.n_port, np.uint8),
         interrupted=np.zeros(len(table), np.int32),
         interrupt_ps=np.full(len(table), NEVER, np.int64),
+        lanes=aligned_zeros(len(table) if parameters.has_lanes else 1, state.LANE),
+        lane_of_port=np.full(topology.n_port, -1, np.int32),
+        lane_times=np.zeros((MAX_LANE_TIMES if parameters.has_lanes else 1, state.N_LANE_COLUMN), np.int64),
     )
     fabric.counters[state.FREE_MESSAGE] = fabric.counters[state.FREE_RANGE] = -1
     nic = grow_ranges(nic, fabric.counters, 1024 if fabric.constants[state.IS_SELECTIVE] else 1)

@@ -63,6 +63,11 @@ def make_constants(topology: Topology, pairs, plan: WorkloadPlan, parameters: Ne
             state.SACK_COLUMN: values[state.N_EXTRA],
         }
         values[state.N_EXTRA] += 2 * values[state.IS_SELECTIVE]
+    values[state.LANE_COLUMN] = -1
+    if p.has_lanes:
+        values[state.LANE_COLUMN] = values[state.N_EXTRA]
+        values[state.N_EXTRA] += state.N_GHOST_WORD
+        values[state.NEED_PACKETS] += 2 * plan.burst
     if p.buffer is not None:
         values |= {
             state.HAS_BUFFER: 1,

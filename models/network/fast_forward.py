@@ -26,8 +26,10 @@ from models.network.glances import (
     WAVES_PS,
     Glance,
 )
+from models.network.lane_states import LaneStates, frozen_pairs
 from models.network.memo_states import Found, Member, MemoStates
 from models.network.path_queues import PathQueues
+from models.network.place_ghosts import count_short
 from models.network.progress import ACKED_BYTE, N_COLUMN, PAIR, sample_pairs
 from models.network.restoration import Restoration
 from models.network.room import Room
@@ -97,6 +99,7 @@ class FastForward:
         self._watched: list[np.ndarray] = []  # ports that are
         self.waves: Waves | None = None  # where it has a tolerance
         self.wave_states: WaveStates | None = None
+        self.lanes: LaneStates | None = None
         self.grow: Callable[[], NetworkState] = _cannot_grow
         self.queues: PathQueues | None = None  # of samples, where the criterion looks at them
         self.room: Room | None = None  # where switches have shared buffers
@@ -135,6 +138,8 @@ class FastForward:
         if self.waves is not None and self.wave_states is not None:
             self.waves.compile()
             self.wave_states.compile(state)
+        if self.lanes is not None:
+            self.lanes.compile(state)
         if self.restoration is not None:
             self.restoration.compile(state)
         if self.queues is not None:
@@ -153,7 +158,7 @@ class FastForward:
         words[UNTIL_PS] = 0 if follows_all or is_audited else other_look_ps
         words[FROM_PS], words[ASSESSED_PS] = self._level_ps, -1
         if self.waves is not None:
-            words[HAS_WAVES], words[WAVES_PS] = 1, self.waves.next_look_ps
+            words[HAS_WAVES], words[WAVES_PS] = 1, self._next_wave_look_ps
         if self._glance is None:
             self._glance = Glance(words, self.hidden.here, self._control_word, self._rows, table)
         return self._glance
@@ -165,6 +170,8 @@ class FastForward:
         their rank, and what has thawed at an instant before is still to come as far as the others.
         """
         interrupts = self._take_interrupts(state)
+        if self.lanes is not None and interrupts:
+            interrupts = self.lanes.close(state, interrupts, horizon_ps) | interrupts
         is_due = bool(interrupts) or self._controller.first_thaw_ps <= horizon_ps
         if is_due:
             until_ps = min(interrupts.values()) if interrupts and self.room is not None else horizon_ps
@@ -190,8 +197,9 @@ class FastForward:
     def look(self, state: NetworkState, horizon_ps: int) -> int:
         """Freeze what is steady, when `thaw` has said that one may; the instant of the next look."""
         is_due = horizon_ps >= min(self._controller.next_look_ps, self._controller.first_end_ps)
-        if is_due or self._is_assessed(horizon_ps) or self._is_wave_due(state, horizon_ps):
-            self._decide(state, horizon_ps)
+        is_wave_due = self._is_wave_due(state, horizon_ps)
+        if is_due or self._is_assessed(horizon_ps) or is_wave_due:
+            self._decide(state, horizon_ps, is_wave_due)
         if self.states is not None:
             self._watch(state)
         self.limit_ps = self._controller.first_end_ps
@@ -204,7 +212,7 @@ class FastForward:
         """Whether the rounds have looked and found something: see `glances`."""
         return bool(self._glance_words[ASSESSED_PS] == now_ps)
 
-    def _decide(self, state: NetworkState, horizon_ps: int) -> None:
+    def _decide(self, state: NetworkState, horizon_ps: int, is_wave_due: bool) -> None:
         is_assessed = self._is_assessed(horizon_ps)
         if is_assessed:
             n_row = int(self._glance_words[N_ROW])
@@ -218,8 +226,11 @@ class FastForward:
             self.restoration.note(state, rows[:, PAIR].copy())
         if self.queues is not None:
             rows = np.hstack([rows, self.queues.sample(state.fabric, state.nic, rows[:, PAIR].copy())])
-        if self.waves is not None:
-            state, rows = self._look_at_waves(state, rows, horizon_ps)
+        is_alone = None
+        if self.lanes is not None and is_wave_due:
+            state, rows, is_alone = self.lanes.look(state, rows, horizon_ps, self.grow)
+        if self.waves is not None and is_wave_due:
+            state, rows = self._look_at_waves(state, rows, horizon_ps, is_alone)
         allows = None if self.room is None else partial(self.room.allows, state)
         self._freeze(state, self._controller.decide(horizon_ps, rows, allows, is_assessed))
         if self.states is not None:
@@ -227,12 +238,18 @@ class FastForward:
         if self.series is not None:
             self.series.add(*self._controller.census(horizon_ps))
 
+    @property
+    def _next_wave_look_ps(self) -> int:
+        """When waves, or lanes, want to look even if nothing is posted."""
+        lanes_ps = NEVER if self.lanes is None else self.lanes.lanes.next_look_ps
+        return NEVER if self.waves is None else min(self.waves.next_look_ps, lanes_ps)
+
     def _is_wave_due(self, state: NetworkState, now_ps: int) -> bool:
         """Whether waves want a look: something was posted, or one may be over."""
         if self.waves is None or now_ps < self._tick_ps:
             return False
         words, n_posted = self._glance_words, int(state.fabric.counters[N_POSTED])
-        is_due = n_posted != words[SEEN_POSTED] or now_ps >= self.waves.next_look_ps
+        is_due = n_posted != words[SEEN_POSTED] or now_ps >= self._next_wave_look_ps
         words[TICK_PS], words[SEEN_POSTED] = now_ps + self.waves.tick_ps, n_posted
         return any(self._world.allgather(bool(is_due)))
 
@@ -246,10 +263,12 @@ class FastForward:
         """When waves want to see whether something was posted, NEVER: there are none."""
         return int(self._glance_words[TICK_PS])
 
-    def _look_at_waves(self, state: NetworkState, rows: np.ndarray, now_ps: int) -> tuple[NetworkState, np.ndarray]:
+    def _look_at_waves(
+        self, state: NetworkState, rows: np.ndarray, now_ps: int, is_alone: np.ndarray | None
+    ) -> tuple[NetworkState, np.ndarray]:
         """Note what is over, and freeze what goes as an earlier one did; (state, samples of what does not)."""
         assert self.waves is not None and self.wave_states is not None and self.states is not None
-        over, found = self.waves.look(now_ps, rows, state.nic.queue_pairs["is_frozen"] != 0)
+        over, found = self.waves.look(now_ps, rows, frozen_pairs(state), is_alone)
         for wave, past in zip(over, self.wave_states.past(state, over, now_ps), strict=True):
             self.waves.finish(wave, past)
         forms = [self.states.form(state, (each.pairs, each.ports, each.pairs)) for each in found]
@@ -450,6 +469,20 @@ class FastForward:
         """The run is over: count what had to wait for that."""
         if self.wave_states is not None:
             self.wave_states.settle(state)
+        if self.lanes is not None:
+            self._settle_lanes(state, self.lanes)
+
+    def _settle_lanes(self, state: NetworkState, lanes: LaneStates) -> None:
+        pairs, packets, short_bytes, spared_ps = lanes.totals(state)
+        if len(pairs) == 0:
+            return
+        self._credit(state, "lane", [pairs], [packets], [np.zeros(len(pairs), np.int64)], [0])
+        sent_bytes = self.hidden.advance_sent - lanes.twice_bytes()
+        self.hidden.advance_sent[:] = 0
+        count_short(state.fabric, state.nic, pairs, short_bytes, sent_bytes)
+        state.fabric.ports["tx_bytes"] += sent_bytes
+        is_here = self.hidden.here[state.nic.queue_pairs["node"][pairs]].astype(np.int64)
+        self._skipped.flow_ps_by_cause["lane"] += int((spared_ps * is_here).sum())
 
     @property
     def skipped(self) -> Skipped:

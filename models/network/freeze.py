@@ -25,6 +25,7 @@ from models.network.state import (
     EXTRA_SENT_PS,
     FLAG_ACK,
     FLAG_FRAME,
+    FLAG_GHOST,
     HEADER_BYTES,
     IS_SELECTIVE,
     LAST_EVENT_PS,
@@ -140,6 +141,34 @@ def mark_link(fabric: Fabric, port, carries):
 
 
 @step_kernel
+def _leave_ghosts(fabric: Fabric, hidden: Hidden, port):
+    """Of what is on a link that was just hidden, leave the ghosts where they are: those of lanes are not frozen."""
+    record, packets = fabric.ports[np.uint64(port)], fabric.packets
+    packet, first, last, seen = np.int64(record.link_head), np.int64(-1), np.int64(-1), np.int64(-1)
+    hidden.link_head[np.uint64(port)] = -1
+    while packet >= 0:
+        item = packets[np.uint64(packet)]
+        following = np.int64(item.next)
+        item.next = -1
+        if item.bits & FLAG_GHOST:
+            if last < 0:
+                first = packet
+            else:
+                packets[np.uint64(last)].next = packet
+            last = packet
+        else:
+            if seen < 0:
+                hidden.link_head[np.uint64(port)] = packet
+            else:
+                packets[np.uint64(seen)].next = packet
+            seen = packet
+        packet = following
+    record.link_head, record.link_tail = first, last
+    if first < 0:
+        mark_link(fabric, port, False)
+
+
+@step_kernel
 def _chain_without_frozen(fabric: Fabric, nic: Nic, node_id):
     """Take a switch's frozen ports out of its chain of ports with waiting packets."""
     node = fabric.nodes[np.uint64(node_id)]
@@ -165,8 +194,7 @@ def hide(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, pairs, port
         nic.frozen_port[np.uint64(port)] = 1
         hidden.link_head[np.uint64(port)] = record.link_head
         if record.link_head >= 0:
-            mark_link(fabric, port, False)
-            record.link_head = -1
+            _leave_ghosts(fabric, hidden, port)
         nic.nic_ports[np.uint64(port)].next_start_ps = NEVER
     for i in range(ports.size):
         source = hidden.port_src[np.uint64(ports[i])]

@@ -10,7 +10,7 @@ import numpy as np
 from models.network.interrupts import interrupt
 from models.network.nic import set_ready
 from models.network.sender import find_sending_message, finish_message
-from models.network.state import FLAG_ACK, N_ARRIVAL_ROW, N_FLOW_ROW, Fabric, Nic, Rows
+from models.network.state import FLAG_ACK, LANE_COLUMN, N_ARRIVAL_ROW, N_FLOW_ROW, Fabric, Nic, Rows
 from models.network.timers import set_timers
 from models.workload.graph_stream import end_sends, take_message
 from models.workload.program import WAITING_GRAPH, Work
@@ -38,6 +38,8 @@ def receive_ghost(fabric: Fabric, nic: Nic, work: Work, rows: Rows, packet, now_
         if stream >= 0 and work.streams[np.uint64(stream)].waiting_for == WAITING_GRAPH:
             take_message(fabric, nic, work, stream, pair, now_ps)
         return np.int64(-1), np.int64(-1)
+    if fabric.constants[LANE_COLUMN] >= 0 and nic.lanes[np.uint64(pair)].n_flying > 0:
+        nic.lanes[np.uint64(pair)].n_flying -= 1
     record.sent_bytes += max(0, item.sequence - record.next_byte)
     record.acked_byte = max(record.acked_byte, item.sequence)
     record.next_byte = max(record.next_byte, item.sequence)

@@ -25,7 +25,7 @@ from pdes.wormhole.assess import NEXT_LOOK_PS, Assessment, assess
     FROM_PS,  # before that nothing may be decided
     ASSESSED_PS,  # instant of the last look that found something, which is Python's to decide; -1: there is none
     N_ROW,  # of its sample
-    HAS_WAVES,  # 1: what looks find is Python's, as waves come first
+    HAS_WAVES,  # 1: waves look, too
     TICK_PS,  # when waves want to see whether something was posted
     TICK_EVERY_PS,
     SEEN_POSTED,  # messages that were posted when they saw last
@@ -52,13 +52,11 @@ def glance(loop, fabric: Fabric, nic: Nic, g: Glance):
         return False
     if now_ps < words[FROM_PS] or now_ps >= words[UNTIL_PS]:
         return False
-    if words[HAS_WAVES]:
-        is_any = fabric.counters[N_POSTED] != words[SEEN_POSTED] or now_ps >= words[WAVES_PS]
-        if now_ps >= g.assessment.words[NEXT_LOOK_PS] or (is_any and now_ps >= words[TICK_PS]):
+    if words[HAS_WAVES] and now_ps >= words[TICK_PS]:
+        if fabric.counters[N_POSTED] != words[SEEN_POSTED] or now_ps >= words[WAVES_PS]:
             return False
-        if now_ps >= words[TICK_PS]:
-            words[TICK_PS] = now_ps + words[TICK_EVERY_PS]
-    elif now_ps >= g.assessment.words[NEXT_LOOK_PS]:
+        words[TICK_PS] = now_ps + words[TICK_EVERY_PS]
+    if now_ps >= g.assessment.words[NEXT_LOOK_PS]:
         n_row = sample_pairs(fabric, nic, g.here, g.control_word, g.rows)
         if assess(g.assessment, g.rows[:n_row], now_ps):
             words[ASSESSED_PS], words[N_ROW] = now_ps, n_row

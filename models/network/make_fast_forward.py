@@ -6,6 +6,7 @@ import numpy as np
 
 from models.network.build import has_pfc, is_managed
 from models.network.fast_forward import FastForward, ports_of_pairs
+from models.network.lane_states import LaneStates, data_ways, forms_of, latency_ps
 from models.network.memo_states import MemoStates, why_no_memo
 from models.network.parameters import NetworkParameters
 from models.network.path_queues import PathQueues
@@ -16,6 +17,7 @@ from pdes.engine.exchange import World
 from pdes.wormhole.audit import Audit
 from pdes.wormhole.controller import Controller
 from pdes.wormhole.criterion import Choice, Network, look_intervals, make_criterion, report, resolve
+from pdes.wormhole.lanes import Lanes
 from pdes.wormhole.memo import Memo
 from pdes.wormhole.waves import Waves
 
@@ -67,11 +69,23 @@ def make_fast_forward(
                 np.array(known_ps, np.int64), parameters.payload_bytes, end_ports(model.state), seeds,
             )  # fmt: skip
             fast.use_waves(waves, WaveStates(topology, world, fast.hidden, fast.states, model.state))
+            if parameters.has_lanes:
+                fast.lanes = _make_lanes(topology, model, world, fast, memo_tolerance, network.base_rtt_ps)
     if parameters.buffer is not None:
         fast.room = Room(topology, pairs, parameters, world, here)
     if choice.needs_queues:
         fast.queues = PathQueues(n_hop, here[topology.port_src], world)
     return fast
+
+
+def _make_lanes(
+    topology: Topology, model: "NetworkModel", world: World, fast: FastForward, tolerance: float, rtt_ps: int
+) -> LaneStates:
+    nic, form = model.state.nic, forms_of(topology, model.state)
+    nic.lanes["form"] = form
+    behind_ps = latency_ps(topology, model.state)
+    lanes = Lanes(data_ways(model.state), fast.ways, form, nic.lane_of_port, tolerance, rtt_ps, behind_ps)
+    return LaneStates(topology, world, fast.hidden, model.state, lanes)
 
 
 def turns_ps(parameters: NetworkParameters, rtt_ps: np.ndarray) -> np.ndarray:

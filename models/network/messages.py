@@ -3,10 +3,21 @@
 import numpy as np
 
 from models.network.interrupts import interrupt, meets_frozen
+from models.network.lanes import find_times, meets_lane, send_on_lane
 from models.network.nic import next_start, set_ready
 from models.network.ns3_nic import list_pair, poke
 from models.network.sender import catch_up_timers
-from models.network.state import FREE_MESSAGE, IS_NS3, N_FREE_MESSAGE, N_PART, N_POSTED, Fabric, Nic
+from models.network.state import (
+    FREE_MESSAGE,
+    IS_NS3,
+    LANE_COLUMN,
+    N_FREE_MESSAGE,
+    N_LANE,
+    N_PART,
+    N_POSTED,
+    Fabric,
+    Nic,
+)
 from models.network.timers import set_timers
 from pdes.engine.jit import step_kernel
 
@@ -23,11 +34,15 @@ def post_message(fabric: Fabric, nic: Nic, pair, size_bytes, flow_id, tag, now_p
     node = fabric.nodes[np.uint64(record.node)]
     if node.n_timer > 0 and record.acked_byte == record.posted_end:
         catch_up_timers(nic, counters, fabric.constants, record, pair, now_ps)
-    counters[N_POSTED] += 1
-    was_idle = record.acked_byte == record.posted_end
+    was_idle, is_clear = record.acked_byte == record.posted_end, record.next_byte == record.posted_end
     record.posted_end += size_bytes
-    if node.n_timer > 0 and record.is_frozen == 0:
-        set_timers(nic.timers, node, nic.control, record, pair)
+    times = np.int64(-1)
+    if counters[N_LANE] > 0 and is_clear:
+        times = find_times(nic, counters, pair, size_bytes, now_ps)
+    if times < 0:
+        counters[N_POSTED] += 1
+        if node.n_timer > 0 and record.is_frozen == 0:
+            set_timers(nic.timers, node, nic.control, record, pair)
     message.end_byte, message.size_bytes, message.flow_id = record.posted_end, size_bytes, flow_id
     message.posted_ps, message.tag, message.next = now_ps, tag, -1
     if record.last_message < 0:
@@ -39,6 +54,16 @@ def post_message(fabric: Fabric, nic: Nic, pair, size_bytes, flow_id, tag, now_p
         record.sending_message = place
         record.message_end = record.posted_end
     port = np.int64(record.port)
+    if fabric.constants[LANE_COLUMN] >= 0:
+        lane = nic.lanes[np.uint64(pair)]
+        if is_clear and now_ps >= lane.free_ps:
+            lane.clear_ps = now_ps
+        if times >= 0:
+            send_on_lane(fabric, nic, record, pair, size_bytes, flow_id, times, now_ps)
+            return
+        record.next_send_ps = max(record.next_send_ps, lane.free_ps)  # what comes packet by packet overtakes no ghost
+        if was_idle and meets_lane(fabric, nic, record, pair):
+            interrupt(fabric, nic, record, pair, 1, now_ps)
     if fabric.constants[IS_NS3]:
         list_pair(nic, record, pair, now_ps)
         poke(nic.ns3_ports, nic.nic_ports[np.uint64(port)], port, now_ps)

@@ -26,6 +26,7 @@ from models.network.fast_forward import FastForward
 from models.network.freeze import take_in
 from models.network.glances import run_managed_rounds_at_a_glance, run_rounds_at_a_glance
 from models.network.host import SHORT_OF_MESSAGES, SHORT_OF_PACKETS, SHORT_OF_RANGES, SHORT_OF_ROWS
+from models.network.lanes import MAX_FLYING
 from models.network.managed_rounds import run_managed_rounds
 from models.network.managed_switch import run_managed_switches
 from models.network.observers import Observer, look_at, next_look_ps
@@ -109,28 +110,44 @@ class NetworkModel:
         self._run_rounds, self._run_at_a_glance = run_rounds, run_rounds_at_a_glance
         if is_managed(parameters):
             self._run_rounds, self._run_at_a_glance = run_managed_rounds, run_managed_rounds_at_a_glance
-        peers, self.port_peer_row = self._neighbours(world.rank)
-        self.exchange = make_exchange(world, peers, self._exchange_words(lookahead_ps, peers, parameters))
+        peers, self.port_peer_row = self._neighbours(world.rank, parameters.has_lanes)
+        self.exchange = make_exchange(world, peers, self._exchange_words(lookahead_ps, peers, parameters, world.rank))
 
-    def _neighbours(self, rank: int) -> tuple[list[int], np.ndarray]:
-        """Ranks at the other end of this rank's links, and for each port to another rank its row among them."""
+    def _ends(self) -> tuple[np.ndarray, np.ndarray]:
+        """int64[n_qp] each: the ranks of every queue pair's sender and receiver."""
+        table, path = self.state.nic.queue_pairs, self.state.fabric.path_port
+        src = self.topology.port_src
+        return self.rank_of_node[table["node"]], self.rank_of_node[src[path[table["ack_path"]]]]
+
+    def _neighbours(self, rank: int, has_lanes: bool) -> tuple[list[int], np.ndarray]:
+        """Ranks at the other end of this rank's links, and for each port to another rank its row among them.
+
+        has_lanes: with those of queue pairs' receivers, and all ports into these ranks, as ghosts take no way.
+        """
         src, dst = self.rank_of_node[self.topology.port_src], self.rank_of_node[self.topology.port_dst]
-        peers = sorted({int(r) for r in dst[src == rank]} - {rank})
+        peers = {int(r) for r in dst[src == rank]}
+        if has_lanes:
+            senders, receivers = self._ends()
+            peers |= {int(r) for r in receivers[senders == rank]} | {int(r) for r in senders[receivers == rank]}
+        peers = sorted(peers - {rank})
         row = np.full(int(max(self.rank_of_node.max(), rank)) + 1, -1, np.int64)
         row[peers] = np.arange(len(peers))
-        return peers, np.where(src == rank, row[dst], -1)
+        return peers, np.where((src == rank) | has_lanes, row[dst], -1)
 
-    def _exchange_words(self, lookahead_ps: int, peers: list[int], parameters: NetworkParameters) -> int:
+    def _exchange_words(self, lookahead_ps: int, peers: list[int], parameters: NetworkParameters, rank: int) -> int:
         """Room for every packet that can start on the links to one neighbour within a round."""
         small, is_ns3 = smallest_packet_bytes(parameters), parameters.ns3 is not None
         most = 0
         for i in range(len(peers)):
-            ports = np.flatnonzero(self.port_peer_row == i)
+            ports = np.flatnonzero((self.port_peer_row == i) & (self.rank_of_node[self.topology.port_src] == rank))
             back = self.topology.port_peer[ports]
             for direction in (ports, back):
                 rates = self.topology.port_rate_bps[direction]
                 times = [max(SHORTEST_PS, int(transmission_ps(small, int(r), is_ns3))) for r in rates]
                 most = max(most, sum(lookahead_ps // time_ps + 2 for time_ps in times))
+        if parameters.has_lanes:
+            senders, receivers = self._ends()
+            most += (MAX_FLYING + 1) * int(((senders == rank) != (receivers == rank)).sum())
         return (int(most) + 1) * (WORDS_PER_PACKET + int(self.state.fabric.constants[N_EXTRA]))
 
     def run_rounds(self, loop: np.ndarray, ex: ExchangeState) -> int:

@@ -110,3 +110,4 @@ class NetworkParameters:
     link_changes: tuple[LinkChange, ...] = ()
     ns3: Ns3Quirks | None = None
     rtt_flow: int = -1  # flow whose packets' round-trip times are kept; -1: none
+    has_lanes: bool = False  # fast-forwarding may have them, see `lanes`

@@ -121,14 +121,16 @@ def _without(fabric: Fabric, head, pairs):
 
 @loop_kernel
 def purge(fabric: Fabric, buffers: Buffers, hidden: Hidden, ports, pairs):
-    """Free what is of queue pairs (ascending) in hidden ports of switches, which others use, too."""
+    """Free what is of queue pairs (ascending) in hidden ports that others use, too."""
     n_queue = fabric.constants[N_QUEUE]
     for i in range(ports.size):
         port = np.int64(ports[i])
         record = fabric.ports[np.uint64(port)]
         head, tail, _ = _without(fabric, hidden.link_head[np.uint64(port)], pairs)
-        hidden.link_head[np.uint64(port)], record.link_tail = head, tail
-        if hidden.is_managed[0]:
+        hidden.link_head[np.uint64(port)] = head
+        if record.link_head < 0:  # else it ends what is not hidden
+            record.link_tail = tail
+        if hidden.is_managed[0] and fabric.nodes[np.uint64(hidden.port_src[np.uint64(port)])].is_switch:
             managed = buffers.managed[np.uint64(port)]
             for k in range(n_queue):
                 if (managed.waiting >> k) & 1:
@@ -197,7 +199,8 @@ def take_ghosts_back(fabric: Fabric, hidden: Hidden, ports, pairs, is_over):
             item = fabric.packets[np.uint64(packet)]
             following = np.int64(item.next)
             at = np.searchsorted(pairs, np.int64(item.queue_pair))
-            if item.bits & FLAG_GHOST and is_over[at] == 0:
+            is_mine = at < pairs.size and pairs[at] == np.int64(item.queue_pair)
+            if is_mine and item.bits & FLAG_GHOST and is_over[at] == 0:
                 free_packet(fabric.packets, fabric.counters, packet)
             else:
                 item.next = -1

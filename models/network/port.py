@@ -7,7 +7,7 @@ because kind 0 (start of a queued packet) precedes arrivals of the same instant 
 
 import numpy as np
 
-from models.network.state import FLAG_ACK, FLAG_MARKED, N_DEPARTED, SEED
+from models.network.state import FLAG_ACK, FLAG_GHOST, FLAG_MARKED, N_DEPARTED, SEED
 from models.network.wire_time import transmission_ps
 from pdes.engine.bits import BIT_MASK, WORD_SHIFT
 from pdes.engine.jit import step_kernel
@@ -34,6 +34,31 @@ def insert_in_order(packets, record, packet):
     while behind >= 0 and packets[np.uint64(behind)].arrival_ps <= arrival_ps:
         before, behind = behind, np.int64(packets[np.uint64(behind)].next)
     packets[np.uint64(packet)].next = behind
+    if behind < 0:
+        record.link_tail = packet
+    if before < 0:
+        record.link_head = packet
+        return True
+    packets[np.uint64(before)].next = packet
+    return False
+
+
+@step_kernel
+def put_ghost_on_wire(packets, record, packet):
+    """Put a ghost among those on a link, by arrival, before packets and behind ghosts of lower queue pairs that arrive
+    at the same time, whoever came first; True if it is the first now."""
+    item, before, behind = packets[np.uint64(packet)], np.int64(-1), np.int64(record.link_head)
+    while behind >= 0:
+        other = packets[np.uint64(behind)]
+        if other.arrival_ps > item.arrival_ps:
+            break
+        if other.arrival_ps == item.arrival_ps:
+            if other.bits & FLAG_GHOST == 0 or other.queue_pair > item.queue_pair:
+                break
+            if other.queue_pair == item.queue_pair and other.sequence > item.sequence:
+                break
+        before, behind = behind, np.int64(other.next)
+    item.next = behind
     if behind < 0:
         record.link_tail = packet
     if before < 0:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from models.congestion.interface import FLOW_TIMER, N_TIMER
-from models.network.state import IS_NS3, Fabric, Nic
+from models.network.state import IS_NS3, LANE_COLUMN, Fabric, Nic
 from models.network.wire_time import transmission_ps
 from pdes.engine.jit import loop_kernel, step_kernel
 from pdes.engine.time_index import NEVER
@@ -25,8 +25,9 @@ from pdes.engine.time_index import NEVER
     POSTED_PS,
     IS_WHOLE,  # 1: one message is in flight, and nothing is to be sent again; perhaps nothing of it is acknowledged yet
     FLOW_ID,  # the message's
-) = range(15)
-N_COLUMN = 15
+    IS_CLEAR,  # 1: nothing of the queue pair's waited to be sent when it was posted; for lanes alone
+) = range(16)
+N_COLUMN = 16
 
 
 @step_kernel
@@ -50,6 +51,8 @@ def sample_pairs(fabric: Fabric, nic: Nic, here, control_word, out):
         record = nic.queue_pairs[np.uint64(pair)]
         if record.acked_byte == record.posted_end or record.is_frozen or here[np.uint64(record.node)] == 0:
             continue
+        if fabric.constants[LANE_COLUMN] >= 0 and nic.lanes[np.uint64(pair)].n_flying > 0:
+            continue
         row = out[np.uint64(n_row)]
         n_row += 1
         gap_ps = transmission_ps(np.int64(record.last_size_bytes), record.rate_bps, fabric.constants[IS_NS3])
@@ -57,11 +60,13 @@ def sample_pairs(fabric: Fabric, nic: Nic, here, control_word, out):
         row[NEXT_BYTE], row[SENT_PS] = record.next_byte, record.next_send_ps - gap_ps
         row[RATE_BPS], row[WINDOW_BYTES], row[MESSAGE_END] = record.rate_bps, record.window_bytes, record.message_end
         row[IS_WHOLE], row[N_MARKED], row[FLOW_ID] = _is_whole(record), record.n_marked, -1
-        row[MESSAGE_BEGIN], row[POSTED_PS] = record.acked_byte, 0
+        row[MESSAGE_BEGIN], row[POSTED_PS], row[IS_CLEAR] = record.acked_byte, 0, 0
         if record.first_message >= 0:
             message = nic.messages[np.uint64(record.first_message)]
             row[MESSAGE_BEGIN], row[POSTED_PS] = message.end_byte - message.size_bytes, message.posted_ps
             row[FLOW_ID] = message.flow_id
+            if fabric.constants[LANE_COLUMN] >= 0:
+                row[IS_CLEAR] = nic.lanes[np.uint64(pair)].clear_ps == message.posted_ps
         row[IS_PLAIN] = row[IS_WHOLE] != 0 and record.acked_byte > row[MESSAGE_BEGIN]
         row[HAS_TIMER] = 0
         for k in range(N_TIMER):

@@ -9,9 +9,10 @@ import numpy as np
 
 from models.network.host import run_hosts
 from models.network.interrupts import is_interrupted, is_stopped, put_back, set_aside
-from models.network.port import insert_in_order, link_filled
+from models.network.port import insert_in_order, link_filled, put_ghost_on_wire
 from models.network.state import (
     FAULT,
+    FLAG_GHOST,
     FLAG_LAST,
     FREE_PACKET,
     N_DEPARTED,
@@ -148,6 +149,8 @@ def _unpack_link(fabric: Fabric, box, at, port, n_packet):
             at += 1
         if record.link_head < 0:
             record.link_head = record.link_tail = packet
+        elif item.bits & FLAG_GHOST:
+            empty |= put_ghost_on_wire(packets, record, packet)
         elif packets[np.uint64(record.link_tail)].arrival_ps > item.arrival_ps:  # of a ghost
             empty |= insert_in_order(packets, record, packet)
         else:

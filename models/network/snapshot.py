@@ -12,6 +12,7 @@ import numpy as np
 from models.network.freeze import Hidden
 from models.network.nic import free_packet
 from models.network.state import (
+    FLAG_GHOST,
     N_QUEUE,
     TELEMETRY,
     TELEMETRY_PINT,
@@ -162,8 +163,9 @@ def _store_link(fabric: Fabric, nic: Nic, hidden: Hidden, numbering: Numbering, 
     at += 1
     while packet >= 0:
         item = fabric.packets[np.uint64(packet)]
-        at = store_packet(fabric, nic, numbering, packet, item.arrival_ps - numbering.base_ps[0], out, at)
-        out[count_at] += 1
+        if item.bits & FLAG_GHOST == 0:
+            at = store_packet(fabric, nic, numbering, packet, item.arrival_ps - numbering.base_ps[0], out, at)
+            out[count_at] += 1
         packet = np.int64(item.next)
     return at
 
@@ -182,7 +184,8 @@ def _load_link(fabric: Fabric, nic: Nic, hidden: Hidden, numbering: Numbering, r
         else:
             fabric.packets[np.uint64(tail)].next = packet
         tail = packet
-    fabric.ports[np.uint64(port)].link_tail = tail
+    if fabric.ports[np.uint64(port)].link_head < 0:  # else it ends what is not hidden
+        fabric.ports[np.uint64(port)].link_tail = tail
 
 
 @step_kernel

@@ -167,6 +167,27 @@ QUEUE_PAIR = record(
 NO_WINDOW = 2**62
 RANGE = record([("first_byte", np.int64), ("end_byte", np.int64), ("next", np.int64)])
 
+# A queue pair's lane: while it is open, the ports of its way are its data's alone, see `lanes`.
+LANE = record(
+    [
+        ("is_open", np.int32),
+        ("form", np.int32),  # what its ways are: equal ones have equal times
+        ("n_flying", np.int32),  # messages under way that are not sent packet by packet
+        ("n_message", np.int32),  # messages that began since it was opened
+        ("unused", np.int32),
+        ("settled_ps", np.int64),  # its control has come to rest by then
+        ("free_ps", np.int64),  # when the last byte of those under way has left
+        ("clear_ps", np.int64),  # posting of the last message that found nothing of the queue pair's waiting before it
+        ("packets", np.int64),  # that were not simulated
+        ("short_bytes", np.int64),  # that these lack to be full ones
+        ("spared_ps", np.int64),  # time that its messages took
+    ]
+)
+# One row of `Nic.lane_times`, int64: how long a message takes.
+LANE_FORM, LANE_SIZE, LANE_DELIVERED_PS, LANE_ENDED_PS, LANE_MARKED, LANE_BEHIND_PS, N_LANE_COLUMN = range(7)
+# What a ghost of a lane carries in Fabric.extra, from constants[LANE_COLUMN] on.
+GHOST_DELIVERED_PS, GHOST_SIZE, GHOST_BEGIN_PS, N_GHOST_WORD = range(4)
+
 MESSAGE = record(
     [
         ("end_byte", np.int64),
@@ -203,8 +224,10 @@ MESSAGE = record(
     N_POSTED,  # messages
     N_STOPPED,  # nodes set aside until the round ends
     N_CROWDED,  # switches that stopped because a packet came in which frozen ports have a say, see `room`
-) = range(23)
-N_COUNTER = 24
+    N_LANE,  # open lanes, on any rank
+    N_LANE_TIME,  # rows of Nic.lane_times
+) = range(25)
+N_COUNTER = 26
 
 # Scalars that do not, in `constants` (int64[N_CONSTANT]).
 (
@@ -248,7 +271,8 @@ N_COUNTER = 24
     SACK_COLUMN,  # of Fabric.extra: first byte and end of the range that an acknowledgement names
     RTT_FLOW,  # whose round-trip times become rows, -1: nobody's
     TELLS_RTT,  # 1: the congestion control is told round-trip times
-) = range(40)
+    LANE_COLUMN,  # of Fabric.extra, see GHOST_*; -1: there are no lanes
+) = range(41)
 N_CONSTANT = 48
 TELEMETRY_NONE, TELEMETRY_INT, TELEMETRY_PINT = range(3)
 WINDOW_BY_LAW = 2
@@ -329,6 +353,9 @@ class Nic(NamedTuple):
     frozen_port: np.ndarray  # uint8[n_port]  1: its network partition is frozen, on any rank; 2: watched
     interrupted: np.ndarray  # int32[n_qp]  queue pairs that have met frozen ports in this round
     interrupt_ps: np.ndarray  # int64[n_qp]  and when first, else NEVER
+    lanes: np.ndarray  # LANE[n_qp], or of one row without lanes
+    lane_of_port: np.ndarray  # int32[n_port]  queue pair whose open lane has it, on any rank; -1: none
+    lane_times: np.ndarray  # int64[n, N_LANE_COLUMN]  ascending by (form, size), see N_LANE_TIME
 
 
 class Rows(NamedTuple):

@@ -11,8 +11,12 @@ import numpy as np
 from models.network.state import (
     FLAG_ACK,
     FLAG_FRAME,
+    FLAG_GHOST,
     FLAG_LAST,
     FREE_PACKET,
+    GHOST_SIZE,
+    HEADER_BYTES,
+    LANE_COLUMN,
     N_DEPARTED,
     N_FREE_PACKET,
     N_FROZEN_PORT,
@@ -38,6 +42,7 @@ class Held(NamedTuple):
     size_bytes: int
     is_last: bool
     label: int
+    is_ghost: bool = False  # it stands for a message, or the rest of one
 
 
 Columns = dict[str, list[int]]
@@ -150,9 +155,13 @@ def _held(fabric: Fabric, columns: Columns, port: int, i: int, name: str) -> Hel
     flags, path = columns["bits"][i], columns["path"][i]
     on, following = int(fabric.path_port[path - 1]), int(fabric.path_port[path])
     expect(on == port or following < -1, f"packet {i} is in {name} and its path has it at port {on}")
+    sequence, size_bytes = columns["sequence"][i], columns["size_bytes"][i]
+    if flags & FLAG_GHOST:
+        size = int(fabric.extra[i, int(fabric.constants[LANE_COLUMN]) + GHOST_SIZE])
+        sequence, size_bytes = sequence - size, size + int(fabric.constants[HEADER_BYTES])
     return Held(
-        columns["queue_pair"][i], bool(flags & FLAG_ACK), columns["sequence"][i], columns["size_bytes"][i],
-        bool(flags & FLAG_LAST), int(fabric.label[i]),
+        columns["queue_pair"][i], bool(flags & FLAG_ACK), sequence, size_bytes, bool(flags & FLAG_LAST),
+        int(fabric.label[i]), bool(flags & FLAG_GHOST),
     )  # fmt: skip
 
 
@@ -166,7 +175,10 @@ def _verify_port(
     sends, receives = is_here
     record, waiting = fabric.ports[port], [i for kind, items in chains.items() if kind not in WIRES for i in items]
     on_wires = [[columns["arrival_ps"][i] for i in chains[kind]] for kind in WIRES if chains.get(kind)]
-    arrivals = on_wires[0] if len(on_wires) == 1 else []  # else something has strayed onto a frozen wire
+    has_ghost = any(columns["bits"][i] & FLAG_GHOST for kind in WIRES for i in chains.get(kind, []))
+    # else something has strayed onto a frozen wire, or never left the port
+    arrivals = on_wires[0] if len(on_wires) == 1 and not has_ghost else []
+    moves = moves or has_ghost
     for at_ps in on_wires:
         ordered = all(a < b or (moves and a == b) for a, b in zip(at_ps, at_ps[1:], strict=False))
         expect(ordered, f"{name}: packets on the wire arrive at {at_ps}, out of order")
@@ -194,7 +206,7 @@ def _verify_order(name: str, fabric: Fabric, columns: Columns, items: list[int])
     is_lossless = fabric.constants[TIMEOUT_PS] == 0
     for i in items:
         is_ack, sequence = columns["bits"][i] & FLAG_ACK, columns["sequence"][i]
-        if columns["bits"][i] & FLAG_FRAME or int(fabric.path_port[columns["path"][i]]) < -1:
+        if columns["bits"][i] & (FLAG_FRAME | FLAG_GHOST) or int(fabric.path_port[columns["path"][i]]) < -1:
             continue
         key = (columns["queue_pair"][i], is_ack)
         last = newest.get(key, -1)

@@ -1,5 +1,7 @@
 """[network] in the network model's terms: everything that the model is told besides topology, paths and workload."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from models.network.parameters import (
@@ -46,7 +48,7 @@ def network_parameters(
     low, high, probability = marking(n, control, topology)
     changes = link_changes(n, topology)
     has_loss = bool((topology.port_loss > 0).any()) or bool(changes)
-    return NetworkParameters(
+    parameters = NetworkParameters(
         payload_bytes=n.payload_bytes,
         header_bytes=n.header_bytes + control.law.header_bytes,
         ack_bytes=ack_bytes,
@@ -70,6 +72,18 @@ def network_parameters(
         ns3=_quirks(n.ns3 or Ns3Config(), queues) if n.is_ns3 else None,
         rtt_flow=_rtt_flow(config, plan),
     )
+    return replace(parameters, has_lanes=_has_lanes(config, parameters))
+
+
+def _has_lanes(config: Config, p: NetworkParameters) -> bool:
+    """Whether messages that have their ways to themselves may end as earlier ones did.
+
+    Not where packets can be lost or wait for others' buffers, where ways change, and where a run stops in between.
+    """
+    w = config.wormhole
+    is_asked = w.lanes and w.memo_tolerance > 0 and w.mode in ("memo", "full")
+    is_plain = p.ns3 is None and p.transport is None and p.buffer is None and p.routing is None
+    return is_asked and is_plain and not p.link_changes and config.simulation.stop_time_ps is None
 
 
 def _rtt_flow(config: Config, plan: WorkloadPlan) -> int:

@@ -20,8 +20,9 @@ import numpy as np
     POSTED_PS,  # when it was posted
     IS_WHOLE,  # 1: one message is in flight, and nothing is to be sent again
     ID,  # the message's
-) = range(15)
-N_COLUMN = 15
+    IS_CLEAR,  # 1: it began when it was posted, nothing of its flow was in its way
+) = range(16)
+N_COLUMN = 16
 
 
 def goes_on(

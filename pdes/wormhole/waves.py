@@ -267,8 +267,13 @@ class Waves:
         interpolate(0, none, none, none, np.zeros((0, 0), np.int64), none, none.copy())
         find_components(none, none, self._start, self._port_of, self._ends, self._byte_ps, self._scratch)
 
-    def look(self, now_ps: int, rows: np.ndarray, is_frozen: np.ndarray) -> tuple[list[Wave], list[Candidate]]:
-        """(those that are over, those that begin). rows: of active flows that are not frozen, ascending."""
+    def look(
+        self, now_ps: int, rows: np.ndarray, is_frozen: np.ndarray, alone: np.ndarray | None = None
+    ) -> tuple[list[Wave], list[Candidate]]:
+        """(those that are over, those that begin). rows: of active flows that are not frozen, ascending.
+
+        alone: bool[n_row], flows that share no port with others' data; they alone are no wave (`lanes`).
+        """
         flows, sizes = rows[:, h.FLOW].copy(), rows[:, h.MESSAGE_END] - rows[:, h.MESSAGE_BEGIN]
         n = find_components(flows, sizes, self._start, self._port_of, self._ends, self._byte_ps, self._scratch)
         part = self._scratch.part[: len(rows)]
@@ -293,6 +298,8 @@ class Waves:
             else:
                 over.append(wave)
         self.running = going
+        if alone is not None:
+            is_taken |= np.bincount(part, ~alone, minlength=n) == 0
         found = self._beginning(now_ps, rows, part, is_taken)
         old_ps = [(now_ps - wave.of.first_ps) // LOOKS for wave in going]  # noticed late by a small part of its time
         self._next_look_ps = now_ps + (0 if self.waits or found else min(old_ps, default=NEVER - now_ps))

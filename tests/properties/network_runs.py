@@ -1,6 +1,7 @@
 """Random small networks as users would configure them, run through the whole scenario."""
 
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,8 +57,11 @@ def least_buffer_bytes(tables: dict[str, Any], flows: list[Flow]) -> int:
     return int(np.bincount(s.topology.port_dst, weights=aside)[s.topology.is_switch].max())
 
 
-def run(tables: dict[str, Any], flows: list[Flow], threshold: str | None = None) -> Outcome:
-    """Run a flow list on one rank to its end. threshold: another cut into LPs."""
+def run(
+    tables: dict[str, Any], flows: list[Flow], threshold: str | None = None,
+    check: Callable[[NetworkModel], None] | None = None,
+) -> Outcome:  # fmt: skip
+    """Run a flow list on one rank to its end. threshold: another cut into LPs. check: called at decision instants."""
     s = scenario_of(tables if threshold is None else tables | {"partition": {"delay_threshold": threshold}}, flows)
     found: list[np.ndarray] = []
     delivered_ps: dict[int, int] = {}
@@ -72,12 +76,29 @@ def run(tables: dict[str, Any], flows: list[Flow], threshold: str | None = None)
     )  # fmt: skip
     if s.config.wormhole.mode != "off":
         model.fast_forward = make_fast_forward(
-            s.topology, model, s.parameters, World(), s.path_rtt_ps, s.stop_ps, mode=s.config.wormhole.mode
+            s.topology,
+            model,
+            s.parameters,
+            World(),
+            s.path_rtt_ps,
+            s.stop_ps,
+            mode=s.config.wormhole.mode,
+            memo_tolerance=s.config.wormhole.memo_tolerance,
         )
+    if check is not None:
+        look = model.look
+        model.look = lambda horizon_ps: _checked(look(horizon_ps), model, check)  # type: ignore[method-assign]
     run_rounds(model, make_loop(s.lookahead_ps, next_look_ps=model.first_look_ps()), model.exchange)
     model.flush()
+    if model.fast_forward is not None:
+        model.fast_forward.settle(model.state)
     rows = np.concatenate(found)
     return Outcome(s, model, rows[np.lexsort((rows[:, 1], rows[:, 0]))], delivered_ps)
+
+
+def _checked(next_ps: int, model: NetworkModel, check: Callable[[NetworkModel], None]) -> int:
+    check(model)
+    return next_ps
 
 
 @st.composite

@@ -1,0 +1,203 @@
+"""Lanes in the packet network: one rank's part of what `pdes.wormhole.lanes` decides."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from models.network.build import NetworkState
+from models.network.freeze import Hidden, hide, show
+from models.network.lane_ends import (
+    BASE_BYTE,
+    CLOSED_PAIR,
+    N_CLOSED_COLUMN,
+    N_MESSAGE,
+    close_at_receivers,
+    close_at_senders,
+    place_flying,
+    set_flying,
+)
+from models.network.place_ghosts import begin_wave, count_in_flight, count_short, purge
+from models.network.state import (
+    HEADER_BYTES,
+    LANE_BEHIND_PS,
+    LANE_FORM,
+    LANE_MARKED,
+    N_FREE_PACKET,
+    N_FROZEN_PORT,
+    N_LANE,
+    N_LANE_COLUMN,
+    N_LANE_TIME,
+    PAYLOAD_BYTES,
+)
+from models.network.wire_time import transmission_ps
+from models.topology.graph import Topology
+from pdes.engine.exchange import World
+from pdes.wormhole import history as h
+from pdes.wormhole.lanes import FLYING_END, FLYING_ENDED_PS, FLYING_FLOW, N_FLYING_COLUMN, Ended, Lanes, Watched
+
+Grow = Callable[[], NetworkState]
+
+
+def data_ways(state: NetworkState) -> tuple[np.ndarray, np.ndarray]:
+    """(int64[n_qp + 1], int32[]): the ports of each queue pair's way, without those of its acknowledgements."""
+    path, first = state.fabric.path_port, state.nic.queue_pairs["data_path"].astype(np.int64)
+    closed = np.flatnonzero(path < 0)
+    end = closed[np.searchsorted(closed, first)]
+    start = np.concatenate([[0], np.cumsum(end - first)]).astype(np.int64)
+    rows = np.arange(int(start[-1])) + np.repeat(first - start[:-1], end - first)
+    return start, path[rows].astype(np.int32)
+
+
+def forms_of(topology: Topology, state: NetworkState) -> np.ndarray:
+    """int64[n_qp]: equal for queue pairs whose ways, there and back, have the same rates and delays in order."""
+    path, table = state.fabric.path_port, state.nic.queue_pairs
+    n_row = len(path)
+    kinds = np.unique(np.stack([topology.port_rate_bps, topology.port_delay_ps], axis=1), axis=0, return_inverse=True)
+    kind = np.where(path >= 0, kinds[1].ravel()[path] + 1, 0)
+    closed = np.flatnonzero(path < 0)
+    first = [table[name].astype(np.int64) for name in ("data_path", "ack_path")]
+    length = [closed[np.searchsorted(closed, row)] - row for row in first]
+    most = max((int(n.max(initial=0)) for n in length), default=0)
+    words = [table["queue"].astype(np.int64), table["max_window_bytes"].astype(np.int64)]
+    for row, n in zip(first, length, strict=True):
+        for k in range(most):
+            words.append(np.where(k < n, kind[np.minimum(row + k, n_row - 1)], 0))
+    return np.unique(np.stack(words, axis=1), axis=0, return_inverse=True)[1].ravel().astype(np.int64)
+
+
+def frozen_pairs(state: NetworkState) -> np.ndarray:
+    """bool[n_qp]: which queue pairs are frozen, on any rank."""
+    if state.fabric.counters[N_FROZEN_PORT] == 0:
+        return np.zeros(len(state.nic.queue_pairs), np.bool_)
+    return state.nic.queue_pairs["is_frozen"] != 0
+
+
+def latency_ps(topology: Topology, state: NetworkState) -> np.ndarray:
+    """int64[n_qp]: from a full packet's last byte leaving the NIC to its arrival, on an idle way."""
+    start, port_of = data_ways(state)
+    constants = state.fabric.constants
+    size = int(constants[PAYLOAD_BYTES] + constants[HEADER_BYTES])
+    rates, kind = np.unique(topology.port_rate_bps, return_inverse=True)
+    wire_ps = np.array([int(transmission_ps(size, int(rate), 0)) for rate in rates], np.int64)[kind]
+    total = np.concatenate([[0], np.cumsum((wire_ps + topology.port_delay_ps)[port_of])])
+    return total[start[1:]] - total[start[:-1]] - wire_ps[state.nic.queue_pairs["port"]]
+
+
+class LaneStates:
+    """One rank's part."""
+
+    def __init__(self, topology: Topology, world: World, hidden: Hidden, state: NetworkState, lanes: Lanes) -> None:
+        self._world, self._hidden, self.lanes = world, hidden, lanes
+        table, path = state.nic.queue_pairs, state.fabric.path_port
+        here = hidden.here.astype(np.bool_)
+        self._sends_here = here[table["node"]]
+        self._receives_here = here[topology.port_src[path[table["ack_path"]]]]
+        self._twice_bytes = np.zeros(topology.n_port, np.int64)  # that ports count twice; this rank's packets
+
+    def compile(self, state: NetworkState) -> None:
+        """Compile what closes lanes, or load it from the cache."""
+        none, rows = np.zeros(0, np.int64), np.zeros((0, N_CLOSED_COLUMN), np.int64)
+        self.lanes.compile()
+        close_at_senders(state.fabric, state.buffers, state.nic, self._hidden, none, 0, 0, rows)
+        close_at_receivers(state.fabric, state.buffers, state.nic, self._hidden, rows)
+        count_short(state.fabric, state.nic, none, none, self._twice_bytes)
+        parts = (state.fabric, state.buffers, state.nic, self._hidden)
+        count_in_flight(*parts, none, none, self._twice_bytes)
+        purge(state.fabric, state.buffers, self._hidden, none, none)
+        begin_wave(*parts, none, none, none)
+        set_flying(state.fabric, state.nic, self._hidden, none, none, none)
+        place_flying(*parts, np.zeros((0, N_FLYING_COLUMN), np.int64))
+
+    def look(
+        self, state: NetworkState, rows: np.ndarray, now_ps: int, grow: Grow
+    ) -> tuple[NetworkState, np.ndarray, np.ndarray]:
+        """Learn of messages that are over, open lanes, and take to them what is under way; (the network's state,
+        samples of what is still simulated, which of these are alone)."""
+        is_frozen = frozen_pairs(state)
+        over, may = self.lanes.look(now_ps, rows, is_frozen)
+        if len(over.flows) and self.lanes.learn(over, self._ended(state, over)):
+            self._write_times(state)
+        if len(may):
+            new = self.lanes.open(rows[may, h.FLOW].copy())
+            state.nic.lanes["is_open"][new] = 1
+            state.nic.lanes["settled_ps"][new] = self.lanes.settled_ps(new)
+            state.fabric.counters[N_LANE] = self.lanes.n_open
+        flying = self.lanes.fly(now_ps, rows, may, state.nic.frozen_port)
+        if len(flying) == 0:
+            return state, rows, self.lanes.is_alone
+        state = self._fly(state, flying, rows, now_ps, grow)
+        stays = ~np.isin(rows[:, h.FLOW], flying[:, FLYING_FLOW])
+        return state, rows[stays], self.lanes.is_alone[stays]
+
+    def _fly(self, state: NetworkState, flying: np.ndarray, rows: np.ndarray, now_ps: int, grow: Grow) -> NetworkState:
+        """Take what is in flight of messages out of the network, and have them end as `flying` says."""
+        pairs = flying[:, FLYING_FLOW].copy()
+        ports = np.unique(np.concatenate([self.lanes.all_ports(pair) for pair in pairs.tolist()])).astype(np.int64)
+        base = rows[np.searchsorted(rows[:, h.FLOW], pairs), h.DONE].copy()
+        parts = (state.fabric, state.buffers, state.nic, self._hidden)
+        hide(*parts, pairs, ports)
+        count_in_flight(*parts, ports, pairs, self._twice_bytes)
+        purge(state.fabric, state.buffers, self._hidden, ports, pairs)
+        begin_wave(*parts, pairs, ports[:0], base)
+        set_flying(
+            state.fabric, state.nic, self._hidden, pairs, flying[:, FLYING_END].copy(),
+            flying[:, FLYING_ENDED_PS] - now_ps,
+        )  # fmt: skip
+        show(*parts, pairs, ports, 0)
+        while state.fabric.counters[N_FREE_PACKET] < 2 * len(pairs):
+            state = grow()
+        place_flying(state.fabric, state.buffers, state.nic, self._hidden, flying)
+        return state
+
+    def _ended(self, state: NetworkState, over: Watched) -> Ended:
+        """How messages have ended, the same on every rank."""
+        nic, pairs = state.nic, over.flows
+        own = np.column_stack([
+            nic.ended[pairs] * self._sends_here[pairs][:, None],
+            nic.delivered_ps[pairs] * self._receives_here[pairs],
+        ])  # fmt: skip
+        return Ended(*np.sum(self._world.allgather(own), axis=0).T)
+
+    def _write_times(self, state: NetworkState) -> None:
+        """What is known, for those who post messages."""
+        known, nic = self.lanes.known(), state.nic
+        known = known[: len(nic.lane_times)]
+        form = nic.lanes["form"].astype(np.int64)
+        pair_of_form = np.zeros(int(form.max(initial=0)) + 1, np.int64)
+        pair_of_form[form] = np.arange(len(form))
+        rows = np.zeros((len(known), N_LANE_COLUMN), np.int64)
+        rows[:, : LANE_MARKED + 1] = known
+        rows[:, LANE_BEHIND_PS] = self.lanes.behind_ps[pair_of_form[rows[:, LANE_FORM]]]
+        nic.lane_times[: len(rows)] = rows
+        state.fabric.counters[N_LANE_TIME] = len(rows)
+
+    def close(self, state: NetworkState, interrupts: dict[int, int], horizon_ps: int) -> dict[int, int]:
+        """Close the lanes that somebody has come to, as of the first of these instants; queue pairs that have to send
+        packets again, with that instant."""
+        pairs = self.lanes.disturbed(list(interrupts))
+        if len(pairs) == 0:
+            return {}
+        fabric, nic = state.fabric, state.nic
+        nic.lanes["is_open"][pairs] = 0
+        own = np.zeros((len(pairs), N_CLOSED_COLUMN), np.int64)
+        at_ps = min(interrupts.values())
+        n_row = close_at_senders(fabric, state.buffers, nic, self._hidden, pairs, at_ps, horizon_ps, own)
+        rows = np.concatenate(self._world.allgather(own[:n_row]))
+        rows = rows[np.argsort(rows[:, CLOSED_PAIR], kind="stable")]
+        close_at_receivers(fabric, state.buffers, nic, self._hidden, rows)
+        self.lanes.close(horizon_ps, rows[:, CLOSED_PAIR], rows[:, N_MESSAGE])
+        fabric.counters[N_LANE] = self.lanes.n_open
+        return dict.fromkeys(rows[rows[:, BASE_BYTE] >= 0, CLOSED_PAIR].tolist(), at_ps)
+
+    def totals(self, state: NetworkState) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """(queue pairs that had lanes, packets that were not simulated, bytes that these lack to be full ones, time);
+        the same on every rank."""
+        lanes, sends = state.nic.lanes, self._sends_here
+        own = np.stack([lanes[name] for name in ("packets", "short_bytes", "spared_ps")]) * sends
+        packets, short_bytes, spared_ps = np.sum(self._world.allgather(own), axis=0)
+        pairs = np.flatnonzero(packets)
+        return pairs, packets[pairs], short_bytes[pairs], spared_ps[pairs]
+
+    def twice_bytes(self) -> np.ndarray:
+        """int64[n_port]: what ports have counted of packets that were taken out of the network."""
+        return np.sum(self._world.allgather(self._twice_bytes), axis=0)

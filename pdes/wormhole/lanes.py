@@ -1,0 +1,302 @@
+"""Which flows have ports to themselves, and how long their messages take then: what opens lanes, and closes them.
+
+A message is alone if no other flow's data uses a port of its way as long as it lasts; acknowledgements of others may.
+If its flow has been alone for some round trips before, its control has settled, and how long the message takes is up to
+its way's form (rates and delays in order) and its size. Once two messages of one form and
+size in a row took the same within the tolerance, the mean of both counts for all to come: this is Wormhole's memo
+(section 4) with a single flow for a conflict graph. Deviations: the key knows nothing of rates, an episode is a whole
+message, and it may go on from the last one without a break, so that the steps of a ring follow each other in no time.
+
+A flow that is alone, and whose message is known, gets a lane: the ports of its way. It keeps it until somebody else
+has data for one of them. Everything here is alike on every rank.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pdes.engine.jit import loop_kernel
+from pdes.engine.time_index import NEVER
+from pdes.wormhole import history as h
+
+MIN_ROUND_TRIPS = 8  # that a message lasts, and that its flow was alone before: then its control has settled
+MAX_SIZE_BITS = 44
+MAX_BACKOFF = 6
+WORTH_MESSAGES = 4  # a lane that had fewer is not opened again so soon
+MIN_LEFT_ROUND_TRIPS = 4  # of a message under way, else the rest of it is simulated
+
+# A message whose rest is not simulated.
+(
+    FLYING_FLOW,
+    FLYING_ID,
+    FLYING_SIZE,  # bytes that are left
+    FLYING_END,  # its last byte's end
+    FLYING_BEGIN_PS,  # when it had come so far
+    FLYING_DELIVERED_PS,
+    FLYING_ENDED_PS,
+    FLYING_MARKED,
+    FLYING_FREE_PS,  # when its last byte leaves
+) = range(9)
+N_FLYING_COLUMN = 9
+
+
+@loop_kernel
+def find_alone(flows, others, port_start, port_of, n_data, holder, is_alone):
+    """Write whether no other flow's data uses a port of each flow's way: of these, of others, or with a lane.
+
+    flows, others: int64[]. Ports of flow f: port_of[port_start[f]] .. . n_data: int32[n_port], zeros, left as they
+    were. holder: int32[n_port], flow whose lane has it or -1.
+    """
+    for i in range(others.size):
+        for at in range(port_start[others[i]], port_start[others[i] + 1]):
+            n_data[np.uint64(port_of[at])] += 1
+    for row in range(flows.size):
+        for at in range(port_start[flows[row]], port_start[flows[row] + 1]):
+            n_data[np.uint64(port_of[at])] += 1
+    for row in range(flows.size):
+        alone = True
+        for at in range(port_start[flows[row]], port_start[flows[row] + 1]):
+            port = np.uint64(port_of[at])
+            alone &= n_data[port] == 1
+            alone &= holder[port] < 0 or holder[port] == flows[row]
+        is_alone[row] = alone
+    for row in range(flows.size):
+        for at in range(port_start[flows[row]], port_start[flows[row] + 1]):
+            n_data[np.uint64(port_of[at])] = 0
+    for i in range(others.size):
+        for at in range(port_start[others[i]], port_start[others[i] + 1]):
+            n_data[np.uint64(port_of[at])] = 0
+
+
+class Ended(NamedTuple):
+    """How flows' last messages ended; int64[n]."""
+
+    end_byte: np.ndarray
+    ended_ps: np.ndarray
+    marked: np.ndarray
+    delivered_ps: np.ndarray
+
+
+class Times(NamedTuple):
+    """How long a message takes from its posting on."""
+
+    delivered_ps: int
+    ended_ps: int
+    marked: int
+
+
+class Watched(NamedTuple):
+    """Messages that were alone and are over. Arrays int64[n]."""
+
+    flows: np.ndarray
+    end_byte: np.ndarray
+    key: np.ndarray
+    posted_ps: np.ndarray
+
+
+@dataclass
+class LaneCounters:
+    """For the results."""
+
+    known: int = 0  # forms and sizes whose time is
+    opened: int = 0
+    converted: int = 0  # messages that got one when they were under way
+    closed: int = 0  # as somebody came
+
+
+class Lanes:
+    """Those that are open, and what is known; alike on every rank."""
+
+    def __init__(
+        self, data_ways: tuple[np.ndarray, np.ndarray], all_ways: tuple[np.ndarray, np.ndarray], form: np.ndarray,
+        holder: np.ndarray, tolerance: float, rtt_ps: int, behind_ps: np.ndarray,
+    ) -> None:  # fmt: skip
+        """data_ways: ports of flow f are data_ways[1][data_ways[0][f] : data_ways[0][f + 1]]; all_ways: with those of
+        its acknowledgements. form: int64[n_flow], equal where ways are. holder: int32[n_port], -1, written here: the
+        flow that has a lane through a port. behind_ps: int64[n_flow], from a last byte's leaving to its arrival.
+        """
+        self._start, self._port_of = data_ways
+        self._all_start, self._all_port_of = all_ways
+        self._form, self._holder, self._tolerance, self._rtt_ps = form, holder, tolerance, rtt_ps
+        n_flow, n_port = len(form), len(holder)
+        self.is_open = np.zeros(n_flow, np.bool_)
+        self._n_data = np.zeros(n_port, np.int32)
+        self._watched = np.full(n_flow, -1, np.int64)  # the message that is watched
+        self._watched_rows = np.zeros((0, h.N_COLUMN), np.int64)
+        self._alone_since_ps = np.full(n_flow, NEVER, np.int64)  # by all looks since then
+        self.behind_ps = behind_ps
+        self._last = np.full((n_flow, 3), -1, np.int64)  # message, bytes acknowledged, when: at the last look
+        self._not_before_ps = np.zeros(n_flow, np.int64)
+        self._n_vain = np.zeros(n_flow, np.int64)
+        self._first: dict[int, Times] = {}  # of forms and sizes that were seen once
+        self._known: dict[int, Times] = {}
+        self._keys = np.zeros(0, np.int64)  # that are known, ascending
+        self._last_look_ps = -1
+        self._is_whole = np.zeros(0, np.bool_)
+        self.next_look_ps = NEVER  # when it wants to see how messages under way get on
+        self.is_alone = np.zeros(0, np.bool_)  # by row of the last look
+        self.counters = LaneCounters()
+
+    def compile(self) -> None:
+        """Compile what finds flows that are alone, or load it from the cache."""
+        none = np.zeros(0, np.int64)
+        n_port = len(self._holder)
+        find_alone(none, self._start, self._port_of, self._n_data, self._holder, np.zeros(n_port, np.uint8), none != 0)
+
+    def _key(self, rows: np.ndarray) -> np.ndarray:
+        """int64[n]: what the time of each row's message is up to: its way's form and its size."""
+        return (self._form[rows[:, h.FLOW]] << MAX_SIZE_BITS) + rows[:, h.MESSAGE_END] - rows[:, h.MESSAGE_BEGIN]
+
+    def settled_ps(self, flows: np.ndarray) -> np.ndarray:
+        """int64[n]: from when on the controls of flows that are alone count as settled."""
+        return self._alone_since_ps[flows] + MIN_ROUND_TRIPS * self._rtt_ps
+
+    def look(self, now_ps: int, rows: np.ndarray, is_frozen: np.ndarray) -> tuple[Watched, np.ndarray]:
+        """(messages that are over and were alone, which rows are alone and known). rows: of active flows, ascending.
+
+        is_frozen: bool[n_flow]; these have no rows.
+        """
+        flows = rows[:, h.FLOW].copy()
+        self.is_alone = is_alone = np.zeros(len(rows), np.bool_)
+        find_alone(flows, np.flatnonzero(is_frozen), self._start, self._port_of, self._n_data, self._holder, is_alone)
+        over = self._over(rows, flows, is_alone, is_frozen)
+        is_known, posted_ps = self._is_known(rows), rows[:, h.POSTED_PS]
+        since_ps = np.where(is_alone, np.minimum(self._alone_since_ps[flows], now_ps), NEVER)
+        is_settled = posted_ps >= since_ps + MIN_ROUND_TRIPS * self._rtt_ps
+        self._is_whole = is_alone & is_settled & (rows[:, h.IS_CLEAR] != 0)  # nothing has held it up
+        self._alone_since_ps[flows] = since_ps
+        begins = self._is_whole & ~is_known & (self._watched[flows] != rows[:, h.ID])
+        self._watched[flows[begins]] = rows[begins, h.ID]
+        self._watched_rows = np.concatenate([self._watched_rows, rows[begins, : h.N_COLUMN]])
+        self._last_look_ps = now_ps
+        return over, np.flatnonzero(is_alone & is_known)
+
+    def _is_known(self, rows: np.ndarray) -> np.ndarray:
+        if len(self._keys) == 0:
+            return np.zeros(len(rows), np.bool_)
+        key = self._key(rows)
+        return self._keys[np.minimum(np.searchsorted(self._keys, key), len(self._keys) - 1)] == key
+
+    def fly(self, now_ps: int, rows: np.ndarray, may: np.ndarray, frozen_port: np.ndarray) -> np.ndarray:
+        """int64[n, N_FLYING_COLUMN]: of the rows that may, those with lanes whose messages' rests are known as well.
+
+        A message that has just begun takes its time from its posting on. One that is under way goes on at the pace of
+        its time if that is its pace by the last two looks. frozen_port: uint8[n_port], 1: frozen; those are left alone.
+        """
+        found, n_wait = [], len(may)
+        for i in may.tolist():
+            row, flow = rows[i], int(rows[i, h.FLOW])
+            end, done, done_ps = (int(row[k]) for k in (h.MESSAGE_END, h.DONE, h.DONE_PS))
+            size = end - int(row[h.MESSAGE_BEGIN])
+            times = self._known[int(self._key(rows[i : i + 1])[0])]
+            if not self.is_open[flow] or row[h.IS_WHOLE] == 0:
+                continue
+            if done == end - size:
+                ended_ps = int(row[h.POSTED_PS]) + times.ended_ps
+                is_right = self._is_whole[i]
+            else:
+                message, before, before_ps = self._last[flow].tolist()
+                span_ps = times.delivered_ps - int(self.behind_ps[flow])  # for the whole message
+                ended_ps = done_ps + (end - done) * span_ps // size
+                is_right = message == row[h.ID] and done > before > end - size
+                should_ps = (done - before) * span_ps / size
+                is_right = is_right and abs(done_ps - before_ps - should_ps) <= self._tolerance * should_ps
+            if ended_ps < now_ps + MIN_LEFT_ROUND_TRIPS * self._rtt_ps:
+                n_wait -= 1
+                continue
+            if not is_right:
+                continue
+            if (frozen_port[self.all_ports(flow)] == 1).any():
+                continue
+            delivered_ps = ended_ps - (times.ended_ps - times.delivered_ps)
+            marked = int(row[h.MARKED]) + times.marked * (end - done) // size
+            free_ps = delivered_ps - int(self.behind_ps[flow])
+            found.append((flow, row[h.ID], end - done, end, now_ps, delivered_ps, ended_ps, marked, free_ps))
+        self.next_look_ps = NEVER if len(found) == n_wait else now_ps
+        self._last[rows[:, h.FLOW]] = rows[:, (h.ID, h.DONE, h.DONE_PS)]
+        self.counters.converted += len(found)
+        return np.array(found, np.int64).reshape(-1, N_FLYING_COLUMN)
+
+    def _over(self, rows: np.ndarray, flows: np.ndarray, is_alone: np.ndarray, is_frozen: np.ndarray) -> Watched:
+        """Of the messages that are watched those that are over; those that are alone no more are given up."""
+        mine = self._watched_rows
+        is_skipped = is_frozen[mine[:, h.FLOW]]
+        if len(flows):
+            at = np.minimum(np.searchsorted(flows, mine[:, h.FLOW]), len(flows) - 1)
+            goes_on = (flows[at] == mine[:, h.FLOW]) & (rows[at, h.ID] == mine[:, h.ID])
+            is_good = is_skipped | is_alone[at]
+        else:
+            goes_on, is_good = np.zeros(len(mine), np.bool_), is_skipped
+        goes_on |= is_skipped
+        over = mine[~goes_on]
+        self._watched[over[:, h.FLOW]] = -1
+        self._watched_rows = mine[goes_on & is_good]  # one that is given up is not watched again
+        return Watched(
+            over[:, h.FLOW].copy(), over[:, h.MESSAGE_END].copy(), self._key(over), over[:, h.POSTED_PS].copy()
+        )
+
+    def learn(self, over: Watched, ended: Ended) -> bool:
+        """Note how long messages took; whether more is known now."""
+        delivered_ps, ended_ps = ended.delivered_ps - over.posted_ps, ended.ended_ps - over.posted_ps
+        is_right = (ended.end_byte == over.end_byte) & (delivered_ps > 0) & (ended_ps > delivered_ps)
+        is_right &= ended_ps >= MIN_ROUND_TRIPS * self._rtt_ps
+        n_known = len(self._known)
+        for i in np.flatnonzero(is_right).tolist():
+            key = int(over.key[i])
+            new = Times(int(delivered_ps[i]), int(ended_ps[i]), int(ended.marked[i]))
+            old = self._first.get(key)
+            if key in self._known:
+                continue
+            if old is not None and abs(old.ended_ps - new.ended_ps) <= self._tolerance * old.ended_ps:
+                self._known[key] = Times(*((a + b) // 2 for a, b in zip(old, new, strict=True)))
+            self._first[key] = new
+        if len(self._known) == n_known:
+            return False
+        self._keys = np.array(sorted(self._known), np.int64)
+        self.counters.known = len(self._known)
+        return True
+
+    def known(self) -> np.ndarray:
+        """int64[n, 5]: form, size, times of delivery and of its acknowledgement, marked packets; by form and size."""
+        size = (1 << MAX_SIZE_BITS) - 1
+        return np.array([(k >> MAX_SIZE_BITS, k & size, *self._known[k]) for k in self._keys.tolist()], np.int64)
+
+    def open(self, flows: np.ndarray) -> np.ndarray:
+        """Of flows that are alone and known, those that get a lane now."""
+        new = flows[~self.is_open[flows] & (self._not_before_ps[flows] <= self._last_look_ps)]
+        for flow in new.tolist():
+            self._holder[self._port_of[self._start[flow] : self._start[flow + 1]]] = flow
+        self.is_open[new] = True
+        self.counters.opened += len(new)
+        return new
+
+    def all_ports(self, flow: int) -> np.ndarray:
+        """Ports of a flow's way and its acknowledgements'."""
+        return self._all_port_of[self._all_start[flow] : self._all_start[flow + 1]]
+
+    def disturbed(self, flows: list[int]) -> np.ndarray:
+        """Flows with lanes through ports of these flows' ways, ascending."""
+        found: set[int] = set()
+        for flow in flows:
+            found.update(self._holder[self._port_of[self._start[flow] : self._start[flow + 1]]].tolist())
+        return np.array(sorted(found - {-1} - set(flows)), np.int64)
+
+    def close(self, now_ps: int, flows: np.ndarray, n_message: np.ndarray) -> None:
+        """Lanes are closed. n_message: that each had."""
+        for flow, n in zip(flows.tolist(), n_message.tolist(), strict=True):
+            self._holder[self._port_of[self._start[flow] : self._start[flow + 1]]] = -1
+            self._n_vain[flow] = 0 if n >= WORTH_MESSAGES else min(self._n_vain[flow] + 1, MAX_BACKOFF)
+            self._not_before_ps[flow] = now_ps + (MIN_ROUND_TRIPS * self._rtt_ps << int(self._n_vain[flow]))
+        self.is_open[flows] = False
+        self._alone_since_ps[flows] = NEVER
+        self.counters.closed += len(flows)
+
+    @property
+    def n_open(self) -> int:
+        """How many are open."""
+        return int(self.is_open.sum())
+
+    def facts(self) -> dict[str, Any]:
+        """What `result.json` says of them."""
+        return dict(vars(self.counters))

@@ -1,0 +1,99 @@
+"""What holds of every network in which messages that are alone end as earlier ones did: no byte is made up, and ports
+count what they would have sent."""
+
+from typing import Any
+
+import numpy as np
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+
+from models.network.results import FlowFacts
+from models.network.verify import verify_network
+from properties.network_runs import Outcome, run
+
+MB, US = 10**6, 10**6
+N_HOST = 8
+LAWS = ("dctcp", "dcqcn", "hpcc", "timely", "swift", "fixed-window")
+Flow = tuple[int, int, int, int, int]
+
+
+@st.composite
+def networks(draw: st.DrawFn) -> dict[str, Any]:
+    """Two leaves; more spines than one let messages be alone between them."""
+    topology = {
+        "kind": "leaf-spine",
+        "leaves": 2,
+        "spines": draw(st.integers(1, 3)),
+        "hosts_per_leaf": N_HOST // 2,
+        "host_rate": "100Gbps",
+        "spine_rate": draw(st.sampled_from(["100Gbps", "400Gbps"])),
+        "host_delay": "1us",
+        "spine_delay": draw(st.sampled_from(["300ns", "1us"])),
+    }
+    return {
+        "topology": topology,
+        "network": {"congestion_control": draw(st.sampled_from(LAWS))},
+        "workload": {"queue_pairs": "per-pair"},
+        "wormhole": {"mode": draw(st.sampled_from(["memo", "full"])), "memo_tolerance": 0.05},
+    }
+
+
+@st.composite
+def flow_lists(draw: st.DrawFn) -> list[Flow]:
+    """Pairs of hosts with many messages of one size, one after the other or at once, and some that come in between."""
+    flows, size_bytes = [], draw(st.integers(1 * MB, 4 * MB))
+    for _ in range(draw(st.integers(1, 4))):
+        src = draw(st.integers(0, N_HOST - 1))
+        dst = (src + draw(st.integers(1, N_HOST - 1))) % N_HOST
+        start_ps, every_ps = (
+            draw(st.integers(0, 300 * US)),
+            draw(st.sampled_from([0, 100 * US, 300 * US, 400 * US, 450 * US])),
+        )
+        odd = draw(st.sampled_from([size_bytes, size_bytes, 100_000, 1_500_000]))  # every third, or fifth
+        every = draw(st.sampled_from([3, 5]))
+        n = draw(st.integers(3, 12))
+        flows += [(src, dst, odd if i % every == 2 else size_bytes, start_ps + i * every_ps, 3) for i in range(n)]
+    for _ in range(draw(st.integers(0, 4))):
+        src = draw(st.integers(0, N_HOST - 1))
+        dst = (src + draw(st.integers(1, N_HOST - 1))) % N_HOST
+        flows.append((src, dst, draw(st.integers(1, 3 * MB)), draw(st.integers(0, 4000 * US)), 3))
+    return flows
+
+
+def watched(outcome: Outcome) -> dict[str, int]:
+    fast = outcome.model.fast_forward
+    assert fast is not None and fast.lanes is not None
+    return fast.lanes.lanes.facts()
+
+
+@settings(max_examples=100)
+@given(networks(), flow_lists())
+def test_lanes_conserve_everything(tables: dict[str, Any], flows: list[Flow]) -> None:
+    checked = []
+
+    def check(model: Any) -> None:
+        if model.fast_forward.waves.replayed:
+            return  # what these have sent is not known before they end
+        verify_network(model.state, model.topology, model.fast_forward.link_head)
+        checked.append(bool((model.state.nic.lanes["n_flying"] > 0).any()))
+
+    fast, plain = run(tables, flows, check=check), run(tables | {"wormhole": {"mode": "off"}}, flows)
+    s, rows, state = fast.scenario, fast.rows, fast.model.state
+    for column in (0, 2, 3):
+        assert (rows[:, column] == plain.rows[:, column]).all()
+    _, columns = FlowFacts(s.topology, s.paths, s.plan, s.parameters).columns(rows, fast.model.pairs.pair_of_row)
+    assert (rows[:, 4] - rows[:, 3] >= 0.9 * columns["ideal_fct_ps"]).all()
+    delivered_ps = np.array([fast.delivered_ps[i] for i in range(len(flows))])
+    assert (rows[:, 3] < delivered_ps).all() and (delivered_ps < rows[:, 4]).all()
+    pairs = state.nic.queue_pairs
+    for name in ("acked_byte", "expected_byte", "sent_bytes", "received_bytes"):
+        assert (pairs[name] == pairs["posted_end"]).all(), name
+    assert (state.fabric.ports["link_head"] < 0).all() and not state.nic.frozen_port.any()
+    assert not state.nic.lanes["n_flying"].any()
+    sent = [outcome.model.state.fabric.ports["tx_bytes"] for outcome in (fast, plain)]
+    assert (sent[0] == sent[1]).all()
+    facts = watched(fast)
+    event(f"opened {min(facts['opened'], 5)}, converted {min(facts['converted'], 2)}, closed {min(facts['closed'], 2)}")
+    event(f"in flight at {'some' if any(checked) else 'no'} look")
+    error = np.abs((rows[:, 4] - rows[:, 3]) / (plain.rows[:, 4] - plain.rows[:, 3]) - 1)
+    event(f"mean error {'0' if error.mean() == 0 else f'below 10^{int(np.floor(np.log10(error.mean()))) + 1}'}")
