@@ -92,6 +92,10 @@ def place_flying(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, fly
         if hidden.here[np.uint64(record.node)]:
             nic.lanes[np.uint64(pair)].free_ps = row[FLYING_FREE_PS]
             record.next_send_ps = max(record.next_send_ps, row[FLYING_FREE_PS])
+            port = np.int64(record.port)
+            start_ps = next_start(fabric.ports, nic.nic_ports, nic.queue_pairs, nic.ready, port)
+            nic.nic_ports[np.uint64(port)].next_start_ps = start_ps
+            refresh(fabric, buffers, nic, hidden, np.int64(record.node))
         data, acks = last_row(fabric, np.int64(record.data_path)), last_row(fabric, np.int64(record.ack_path))
         _place(fabric, buffers, nic, hidden, data, pair, 0, row)
         _place(fabric, buffers, nic, hidden, acks, pair, FLAG_ACK, row)
@@ -169,7 +173,7 @@ def close_at_senders(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden,
                 set_timers(nic.timers, node, nic.control, record, pair)
             out_port = np.int64(record.port)
             start_ps = next_start(fabric.ports, nic.nic_ports, nic.queue_pairs, nic.ready, out_port)
-            nic.nic_ports[np.uint64(out_port)].next_start_ps = max(start_ps, horizon_ps)
+            nic.nic_ports[np.uint64(out_port)].next_start_ps = start_ps
         refresh(fabric, buffers, nic, hidden, np.int64(record.node))
     return n_row
 

@@ -41,8 +41,8 @@ def post_message(fabric: Fabric, nic: Nic, pair, size_bytes, flow_id, tag, now_p
         times = find_times(nic, counters, pair, size_bytes, now_ps)
     if times < 0:
         counters[N_POSTED] += 1
-        if node.n_timer > 0 and record.is_frozen == 0:
-            set_timers(nic.timers, node, nic.control, record, pair)
+    if node.n_timer > 0 and record.is_frozen == 0:
+        set_timers(nic.timers, node, nic.control, record, pair)
     message.end_byte, message.size_bytes, message.flow_id = record.posted_end, size_bytes, flow_id
     message.posted_ps, message.tag, message.next = now_ps, tag, -1
     if record.last_message < 0:
