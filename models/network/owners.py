@@ -161,7 +161,7 @@ def _of_work(state: NetworkState, owners: Owners) -> list[Owned]:
 
 
 def _of_graph(state: NetworkState, owners: Owners, node_of_stream: np.ndarray) -> list[Owned]:
-    """Of a trace: a lane is that of the GPU whose nodes run on it, a channel that of the GPU that its messages reach."""
+    """Of a trace: a lane is the GPU's whose nodes run on it, a channel the GPU's that its messages reach."""
     graph = state.work.graph
     of_agenda = node_of_stream[graph.agendas["stream"]]
     of_node = of_agenda[graph.nodes["agenda"]]

@@ -38,7 +38,6 @@ class PartCollector:
                 done.append((flow_id, max(self._arrivals.pop(flow_id))))
         return np.array(done, np.int64).reshape(-1, 2)
 
-
     def save(self) -> dict[str, Any]:
         """This rank's part of a checkpoint."""
         return {"flows": self._flows, "arrivals": self._arrivals}

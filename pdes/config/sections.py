@@ -1,4 +1,4 @@
-"""Small tables that have one form only: simulation, partition, wormhole, checkpoint, output. The network's are in `network`."""
+"""Small tables that have one form only: simulation, partition, wormhole, checkpoint, output. Not the network's."""
 
 from typing import Annotated, Any, Literal
 

@@ -1,7 +1,7 @@
 """Checkpoints of a run: what is in one, and how it is taken up again, on any number of ranks.
 
-Every rank saves what its nodes own; rank 0 also the scenario, which has all that was read from files, and what all ranks
-decide alike. Taking one reads the state at a round's end and changes nothing in it.
+Every rank saves what its nodes own; rank 0 also the scenario, which has all that was read from files, and what all
+ranks decide alike. Taking one reads the state at a round's end and changes nothing in it.
 """
 
 import hashlib
@@ -235,8 +235,8 @@ def restore(job: "Run", path: Path, facts: dict[str, Any]) -> None:
     if job.memo is not None:
         job.memo.load(alike["memo"], model.fast_forward)
     if rank == 0 and alike["queue_model"] != job.queue_model_digest:
-        where, digests = f"--resume {path}", f"{job.queue_model_digest}, not {alike['queue_model']}"
-        raise ConfigError(where, f"[wormhole] restoration_model has sha256 {digests}", "the file that the run began with")
+        found = f"[wormhole] restoration_model has sha256 {job.queue_model_digest}, not {alike['queue_model']}"
+        raise ConfigError(f"--resume {path}", found, "the file that the run began with")
 
 
 def _restore_observers(job: "Run", owns: list[dict[str, Any]], alike: dict[str, Any], is_here: np.ndarray) -> None:
