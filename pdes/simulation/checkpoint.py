@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from pdes.simulation.job import Run
 
 SCENARIO = "scenario"
+DEFAULT_NAME = "checkpoint"  # of the folder, in that of the results
 STOPPED_STATUS, FAILED_STATUS = 75, 1  # exit status after a signal to stop: there is a new checkpoint; there is none
 LOOP_WORDS = [NOW, HORIZON, N_ROUND, NEXT_LOOK, LIMIT]
 
@@ -53,7 +54,7 @@ def program() -> str:
 
 def checkpoint_directory(config: Config) -> Path:
     """Where a run's checkpoints go."""
-    return Path(config.checkpoint.dir or Path(config.output.dir) / "checkpoint")
+    return Path(config.checkpoint.dir or Path(config.output.dir) / DEFAULT_NAME)
 
 
 def check_directory(config: Config, results: ResultFolder) -> None:
@@ -107,6 +108,7 @@ class Checkpoints:
             self.exit_status = STOPPED_STATUS if isinstance(found, Checkpoint) else FAILED_STATUS
             if job.world.rank == 0:
                 how = f"go on with: pdes-sim --resume {self._folder.directory}"
+                how = how if isinstance(found, Checkpoint) else "what was simulated since the last checkpoint is lost"
                 print(f"pdes-sim: stopped by a signal at round {n_round:,}; {how}", file=sys.stderr, flush=True)
         return not stops
 

@@ -6,16 +6,22 @@ from pathlib import Path
 from typing import Any
 
 from pdes.engine.checkpoint_folder import Checkpoint, find_checkpoint
+from pdes.results.folder import is_complete
 from pdes.scenario import Scenario
-from pdes.simulation.checkpoint import program, read_scenario
+from pdes.simulation.checkpoint import DEFAULT_NAME, program, read_scenario
 
 
 def find(directory: str, out: str | None) -> tuple[Checkpoint, Scenario]:
     """The newest whole checkpoint of a folder, and what it is of. ConfigError: there is none that can be used.
 
+    directory: of checkpoints, of one of them, or of results with checkpoints in it.
+
     out: the result folder, None: the run's own.
     """
-    found = find_checkpoint(Path(directory), program(), _warn)
+    place = Path(directory)
+    if is_complete(place) or (place / DEFAULT_NAME).is_dir():  # a result folder, with its checkpoints in it
+        place /= DEFAULT_NAME
+    found = find_checkpoint(place, program(), _warn)
     scenario = read_scenario(found.path)
     config, folder = scenario.config, Path(found.facts["folder"])
     tables: dict[str, Any] = {
