@@ -203,11 +203,12 @@ def one_run(case: Case, config: Path, whole: Path, out: Path, loop_s: float, dra
     process = start(n_rank, config, "--out", out, *sets)
     for _ in range(draw.randint(1, 2)):
         found.ranks.append(n_rank)
-        wait_s = draw.uniform(0, 0.8 * left_s)
+        wait_s = draw.uniform(0, 0.6 * left_s)
         if not kill(process, out, n_rank, wait_s, draw):
             break
         found.n_kill += 1
         found.n_kill_between += newest(directory) > 0 and not (out / "result.json").exists()
+        (out / "result.json").unlink(missing_ok=True)  # killed after all was done: the next one makes it again
         n_rank, left_s = draw.randint(1, MAX_RANKS), max(left_s - wait_s, 0.1)
         process = (
             start(n_rank, "--resume", directory) if newest(directory) else start(n_rank, config, "--out", out, *sets)
@@ -255,6 +256,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="kill-resume-") as name:
         found = cases()
         wholes = [uninterrupted(case, Path(name) / str(i)) for i, case in enumerate(found)]
+        rounds_of_cases = [json.loads((whole / "run.json").read_text())["rounds"] for _, whole, _ in wholes]
         for i in range(n_run):
             case, (config, whole, loop_s) = found[i % len(found)], wholes[i % len(found)]
             outcome = one_run(case, config, whole, Path(name) / f"run{i}", loop_s, draw)
@@ -274,6 +276,7 @@ def main() -> None:
             "kills_after_a_checkpoint": n_between,
             "share_after_a_checkpoint": n_between / max(n_kill, 1),
             "restored_rounds": [n for outcome in outcomes for n in outcome.restored],
+            "rounds_of_cases": rounds_of_cases,
             "runs_with_fast_forwarding": sum(outcome.case.skips for outcome in outcomes),
         }
     )

@@ -183,14 +183,14 @@ def _run_on(comm: "World", arguments: argparse.Namespace) -> int:
     elif comm.rank == 1:
         simulation.compile_ahead()
     status, scenario = comm.bcast(prepared)
-    return status or simulation.run(scenario, comm, arguments.quiet, heeds_signals=True)
+    return status or simulation.run(scenario, comm, arguments.quiet)
 
 
 def _prepare(arguments: argparse.Namespace, is_alone: bool) -> Any:
     from pdes import simulation
 
     if arguments.resume is None:
-        return simulation.prepare(_load(arguments), arguments.quiet, is_alone)
+        return simulation.prepare(_load(arguments), arguments.quiet, is_alone=is_alone)
     return simulation.prepare_resumed(arguments.resume, arguments.out, arguments.quiet, is_alone)
 
 

@@ -10,6 +10,7 @@ from models.network.glances import SEEN_POSTED
 from models.network.learned_depths import LearnedDepths
 from models.network.room import Claim, Room
 from models.network.wave_states import WaveStates
+from pdes.wormhole.waves import Waves
 
 ALIKE = ("_controller", "waves", "series", "_level_ps", "limit_ps", "_later", "_watched")
 DEPTHS = ("_trace", "_seen", "_n_look")
@@ -53,8 +54,8 @@ def load_fast_forward(
     for counts, name in ((fast.skipped.hops_by_cause, "hops"), (fast.skipped.flow_ps_by_cause, "flow_ps")):
         for cause in counts:
             counts[cause] = sum(part[name][cause] for part in parts) if is_first else 0
-    if fast.wave_states is not None:
-        _load_waves(fast.wave_states, alike, parts, is_first)
+    if fast.waves is not None and fast.wave_states is not None:
+        _load_waves(fast.waves, fast.wave_states, alike, parts, is_first)
     if fast.room is not None:
         _load_room(fast.room, alike["since_ps"], [part["held"] for part in parts], fast.hidden.here)
     depths = _depths(fast)
@@ -69,8 +70,10 @@ def _depths(fast: FastForward) -> LearnedDepths | None:
 
 
 def _load_waves(
-    states: WaveStates, alike: dict[str, Any], parts: Sequence[dict[str, Any]], is_first: bool
+    waves: Waves, states: WaveStates, alike: dict[str, Any], parts: Sequence[dict[str, Any]], is_first: bool
 ) -> None:  # fmt: skip
+    for replay in waves.replayed:  # they have other ids than they had
+        waves._holder[replay.held] = id(replay)
     states._late_bytes[:] = alike["late_bytes"]
     states._twice_bytes[:] = np.sum([part["twice_bytes"] for part in parts], axis=0) if is_first else 0
 

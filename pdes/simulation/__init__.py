@@ -23,7 +23,7 @@ MOST_LINES = 20  # about who waits
 __all__ = ["Prepared", "compile_ahead", "plan", "prepare", "prepare_resumed", "run", "simulate"]
 
 
-def run(prepared: Prepared, world: World, quiet: bool = False, heeds_signals: bool = False) -> int:
+def run(prepared: Prepared, world: World, quiet: bool = False, heeds_signals: bool = True) -> int:
     """Simulate a prepared scenario on all ranks and write its results; the exit status. Raises SimError.
 
     heeds_signals: SIGUSR1 and SIGTERM ask for checkpoints, see `checkpoint.STOPPED_STATUS`.
@@ -102,7 +102,7 @@ def _counted(n: int, what: str) -> str:
 
 def simulate(config: Config, quiet: bool = True) -> None:
     """Simulate a config on one rank, from Python, and write its result folder. Raises SimError."""
-    run(prepare(config, quiet), World(), quiet)
+    run(prepare(config, quiet), World(), quiet, heeds_signals=False)
 
 
 def plan(config: Config) -> None:

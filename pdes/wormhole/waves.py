@@ -246,12 +246,6 @@ class Waves:
         self.waits = False  # for some that may not be complete yet
         self._next_look_ps, self._n_match = NEVER, 0
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Come back from a pickle, where replays have other ids."""
-        self.__dict__.update(state)
-        for replay in self.replayed:
-            self._holder[replay.held] = id(replay)
-
     @property
     def tick_ps(self) -> int:
         """How often it wants to see whether something was posted."""
