@@ -1,5 +1,6 @@
 """Checkpoints of whole runs, nothing skipped: taking them changes nothing, and from any of them a run goes on."""
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -7,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from mpi import test_same_bytes as same
+from mpi.test_looks_on_ranks import write_ring
+from pdes.errors import SimError
 from reference import made_traces as made
 from reference.checkpointed import (
     EVERY_ROUND,
@@ -138,3 +141,20 @@ def test_a_resumed_run_takes_checkpoints_that_can_be_resumed(tmp_path: Path) -> 
     resume(later[-1], tmp_path / "third")
     for name in ("taken", "again", "third"):
         assert different(tmp_path / "whole", tmp_path / name) == []
+
+
+def test_a_deadlock_is_found_at_the_same_instant(tmp_path: Path) -> None:
+    """A queue counts as stuck if it has not moved since the look before: a look that a checkpoint comes after, too."""
+    config, sample = write_ring(tmp_path, 4), "output.sample_interval=100us"
+    with pytest.raises(SimError, match="the run cannot go on"):
+        simulate(config, tmp_path / "whole", sample)
+    assert json.loads((tmp_path / "whole" / "result.json").read_text())["pfc_deadlock"]
+    with asked_every(1), pytest.raises(SimError, match="the run cannot go on"):
+        simulate(config, tmp_path / "taken", *EVERY_ROUND, sample)
+    found = checkpoints_of(tmp_path / "taken")
+    stuck = [path for path in found if saved(path, "rank0")["watch"]["still"]]
+    assert stuck
+    for i, path in enumerate((found[0], stuck[0], stuck[-1])):
+        with pytest.raises(SimError, match="the run cannot go on"):
+            resume(path, tmp_path / str(i))
+        assert different(tmp_path / "whole", tmp_path / str(i)) == []
