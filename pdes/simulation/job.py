@@ -288,7 +288,8 @@ class Run:
 
         def tick() -> None:
             hops = int(counters[PACKET_HOPS]) - self.restored["hops"]
-            share = hops / expected * (self.scenario.plan.n_iteration / self.n_iteration)
+            done = hops + self.restored["hops"] / self.world.size
+            share = done / expected * (self.scenario.plan.n_iteration / self.n_iteration)
             progress.update(int(self.loop[NOW]), hops * self.world.size, share)
             checkpoints.tick()
 

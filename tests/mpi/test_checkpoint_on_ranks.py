@@ -8,6 +8,7 @@ import pytest
 
 from mpi import test_room_on_ranks as room
 from mpi import test_waves_on_ranks as waves
+from mpi.test_looks_on_ranks import write_ring
 from mpi.test_same_bytes import gpt, incast
 from reference.checkpointed import checkpoints_of, different
 
@@ -53,6 +54,19 @@ def test_two_ranks_checkpoint_goes_on_on_one_and_on_three(
     for n_rank in (1, 3):
         resume(start, n_rank, found[n_rank * len(found) // 4], tmp_path / str(n_rank))
         assert different(tmp_path / "whole", tmp_path / str(n_rank)) == []
+
+
+def test_ranks_that_are_not_all_neighbours_rest_at_one_rounds_end(
+    tmp_path: Path, simulate: Callable, start: Callable
+) -> None:
+    """Four ranks around a ring: there a reduction says when, and not the exchange."""
+    config, sets = write_ring(tmp_path, 4), ("network.buffer.size=32MB", "partition.placement=block")
+    simulate(1, config, tmp_path / "whole", *sets)
+    simulate(4, config, tmp_path / "taken", *sets, "checkpoint.every=20ms", "checkpoint.keep=9999")
+    found = checkpoints_of(tmp_path / "taken")
+    assert found and different(tmp_path / "whole", tmp_path / "taken") == []
+    resume(start, 2, found[len(found) // 2], tmp_path / "two")
+    assert different(tmp_path / "whole", tmp_path / "two") == []
 
 
 def test_all_ranks_refuse_with_one_message(tmp_path: Path, start: Callable) -> None:
