@@ -41,6 +41,7 @@ def case_config(case: Case) -> str:
         "overlap_parameters": case.overlaps_dp, "overlap_tensor": layout.tp_overlap,
         "overlap_tensor_gradients": layout.tp_gradient_overlap, "balanced_context": layout.cp_balanced,
         "flash_attention": layout.flash_attention, "causal": "half" if layout.causal_half else "full",
+        "cross_rail_rings": case.cross_rail_rings,
     }  # fmt: skip
     model: dict[str, object] = {
         "layers": shape.layers, "hidden": shape.hidden, "heads": shape.heads, "ffn": shape.d_ffn,
@@ -94,6 +95,13 @@ def n_message(case: Case) -> int:
     layout = case.layout
     per_gpu = 2 * layout.dp + 2 * layout.vpp * (layout.pp > 1) * case.batch // (layout.dp * layout.microbatch)
     return layout.n_gpu * per_gpu
+
+
+def cost(case: Case) -> tuple[int, int]:
+    """To sort by. Rings that cross rails meet in the spines, where next to nothing is steady: their packets count."""
+    layout = case.layout
+    crosses = case.cross_rail_rings and 1 < layout.tp < 8 and layout.dp * layout.tp > 8
+    return crosses * layout.n_gpu * case.shape.parameters() // layout.pp, n_message(case)
 
 
 def report(cases: list[Case], predicted_s: list[float], console: Console) -> dict[str, dict[str, float]]:
@@ -178,7 +186,7 @@ def main() -> None:
         cases = sorted(cases, key=lambda c: c.layout.n_gpu)[:: max(1, len(cases) // QUICK_ROWS)][:QUICK_ROWS]
         cases = [c for c in cases if c.layout.n_gpu <= 256]
     arguments.out.mkdir(parents=True, exist_ok=True)
-    cases.sort(key=lambda c: (n_message(c), c.id))
+    cases.sort(key=lambda c: (cost(c), c.id))
     predicted_s, wall_s, begin_s = [], 0.0, time.monotonic()
     for i, case in enumerate(cases):
         if time.monotonic() - begin_s > 60 * arguments.minutes:
