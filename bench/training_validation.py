@@ -17,7 +17,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from fit_devices import rank_correlation
+from fit_devices import layouts_right, rank_correlation
 from fit_rows import Case, read_rows
 from pdes.convert.toml_text import toml_text
 from pdes.engine.jit import source_digest
@@ -140,8 +140,13 @@ def correlations(cases: list[Case], predicted_s: list[float], console: Console) 
     found = {}
     for name, rows in sorted(models.items()):
         if len(rows) > 2:
-            found[name] = rank_correlation(*(tuple(at[i] for i in rows) for at in (predicted_s, measured_s)))
-            console.print(f"{name}: rank correlation {found[name]:.3f} over {len(rows)} rows")
+            own_s, measured_own_s = ([at[i] for i in rows] for at in (predicted_s, measured_s))
+            found[name] = rank_correlation(tuple(own_s), tuple(measured_own_s))
+            right_s = layouts_right([cases[i] for i in rows], own_s)
+            console.print(
+                f"{name}: rank correlation {found[name]:.3f} over {len(rows)} rows; "
+                f"{rank_correlation(tuple(right_s), tuple(measured_own_s)):.3f} were layouts right on average"
+            )
     return found
 
 
