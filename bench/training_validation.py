@@ -11,6 +11,7 @@ import argparse
 import json
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -178,12 +179,13 @@ def main() -> None:
     parser.add_argument("--most-gpus", type=int, default=10**6, help="leave out larger rows, and say so")
     parser.add_argument("--minutes", type=float, default=10**6, help="begin no run after this time; small ones first")
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_ROWS} rows, spread over the files")
+    parser.add_argument("--rings", choices=("rail", "cross"), help="cross_rail_rings of all rows, not of each set")
     parser.add_argument("--each", action="store_true", help="print every row")
     arguments = parser.parse_args()
     console, cases, left_out = Console(width=110), [], []
     for path in arguments.rows:
         found, missing = read_rows(path)
-        cases += found
+        cases += [replace(c, cross_rail_rings=arguments.rings == "cross") for c in found] if arguments.rings else found
         left_out += missing
     left_out += [(c.id, "larger than --most-gpus") for c in cases if c.layout.n_gpu > arguments.most_gpus]
     cases = [c for c in cases if arguments.only in c.id and c.layout.n_gpu <= arguments.most_gpus]
