@@ -20,6 +20,7 @@ from rich.table import Table
 
 from fit_devices import layouts_right, rank_correlation
 from fit_rows import Case, read_rows
+from models.workload.compiler.job import Job
 from pdes.convert.toml_text import toml_text
 from pdes.engine.jit import source_digest
 from runs import simulate
@@ -92,9 +93,13 @@ def predict(case: Case, out: Path) -> tuple[float, float]:
 
 
 def n_message(case: Case) -> int:
-    """About how many messages a run has: what it costs."""
+    """About how many messages a run has: what it costs. Gradients beside the backward pass go in many buckets."""
     layout = case.layout
-    per_gpu = 2 * layout.dp + 2 * layout.vpp * (layout.pp > 1) * case.batch // (layout.dp * layout.microbatch)
+    n_layer = -(-case.shape.layers // layout.pp)
+    own = case.shape.parameters() // (layout.tp * layout.pp)
+    n_bucket = min(n_layer, -(-own // Job.bucket_parameters)) if case.overlaps_dp else 1
+    per_gpu = 2 * layout.dp * n_bucket
+    per_gpu += 2 * layout.vpp * (layout.pp > 1) * case.batch // (layout.dp * layout.microbatch)
     return layout.n_gpu * per_gpu
 
 

@@ -39,5 +39,7 @@ def test_what_a_row_leaves_open_is_chosen(tmp_path: Path) -> None:
 def test_more_gpus_and_microbatches_cost_more() -> None:
     assert n_message(CASE) < n_message(replace(CASE, batch=256))
     assert n_message(CASE) < n_message(replace(CASE, layout=replace(LAYOUT, dp=4)))
+    behind = replace(CASE, overlaps_dp=False)  # one sum of gradients; beside the backward pass a bucket for each layer
+    assert n_message(CASE) - n_message(behind) == 64 * 2 * 2 * (80 // 4 - 1)
     four = replace(CASE, layout=replace(LAYOUT, dp=4))
     assert cost(replace(four, batch=1024)) < cost(replace(four, cross_rail_rings=True))
