@@ -74,7 +74,7 @@ def measured(path: Path, out: Path, quick: bool, console: Console) -> dict[str, 
         table.add_column(heading, justify="right")
     overheads: dict[str, list[float]] = {}
     with path.open() as file:
-        rows = list(csv.DictReader(file))
+        rows = sorted(csv.DictReader(file), key=lambda row: int(row["pp"]) * int(row["microbatches"]))
     for i, row in enumerate(rows[: 4 if quick else None]):
         pp, layers = int(row["pp"]), int(row["layers"])
         vpp = (layers + 2) // pp if row["schedule"] == "1F1B-I" else 1

@@ -4,6 +4,12 @@ from models.compute.layout import Layout
 from models.compute.model_shape import ModelShape
 
 
+def ends_are_layers(shape: ModelShape, layout: Layout) -> bool:
+    """Whether embedding and head count as a layer each where layers are shared out, see `stage_layers`."""
+    n_chunk = layout.pp * layout.vpp
+    return shape.layers % n_chunk != 0 and (shape.layers + 2) % n_chunk == 0
+
+
 def stage_layers(shape: ModelShape, layout: Layout, stage: int) -> tuple[tuple[int, ...], ...]:
     """Layers of each of a stage's vpp chunks; chunk c of stage i is the (c pp + i)-th of all.
 
@@ -12,7 +18,7 @@ def stage_layers(shape: ModelShape, layout: Layout, stage: int) -> tuple[tuple[i
     as even as can be.
     """
     n_chunk, n_layer = layout.pp * layout.vpp, shape.layers
-    if n_layer % n_chunk and (n_layer + 2) % n_chunk == 0:
+    if ends_are_layers(shape, layout):
         each = (n_layer + 2) // n_chunk
         bounds = [0, *(i * each - 1 for i in range(1, n_chunk)), n_layer]
     else:

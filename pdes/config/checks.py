@@ -116,6 +116,8 @@ def _three_tier_faults(topology: ThreeTierConfig) -> Iterator[Fault]:
 
 def _collectives_faults(workload: CollectivesConfig, n_host: int | None) -> Iterator[Fault]:
     row_of: dict[str, int] = {}
+    if workload.gpu is None and workload.cross_rail_rings:
+        yield Fault(("workload", "cross_rail_rings"), "is true, but gpu is not there", 'Accepted: with gpu = "h100"')
     for i_row, collective in enumerate(workload.collective):
         path = ("workload", "collective", i_row)
         if collective.name in row_of:

@@ -182,6 +182,7 @@ class TrainingTable(Table):
     gpus: list[GpusConfig] = []
     tp_model: TpModelConfig = TpModelConfig()
     transport: Literal["infiniband", "roce", "efa", "tcpxo"] = "infiniband"
+    cross_rail_rings: bool = False
     memory: MemoryConfig = MemoryConfig()
 
     @property

@@ -109,6 +109,7 @@ class CollectivesConfig(StartsLate):
     kind: Literal["collectives"]
     gpu: str | None = Field(default=None, min_length=1)
     transport: Transport = "infiniband"
+    cross_rail_rings: bool = False
     collective: list[CollectiveConfig] = Field(min_length=1)
 
 

@@ -123,7 +123,7 @@ def _collectives(config: Config, w: Any, jobs: list[Collective], topology: Topol
         c.name: Planned(
             CollectiveOptions(
                 algorithm=c.algorithm, protocol=c.protocol, in_server=c.in_server, nvls=c.nvls, transport=w.transport,
-                nic_goodput_bps=goodput_bps,
+                nic_goodput_bps=goodput_bps, cross_rail_rings=w.cross_rail_rings,
             ),
             c.channels or 0, config.input_path(c.msccl) if c.msccl else None,
         )

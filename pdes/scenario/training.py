@@ -97,7 +97,7 @@ def compiled_job(w: Any, server_of_gpu: np.ndarray, nic_goodput_bps: int) -> Job
         model_shape(w), layout, devices, w.schedule, w.overlap_gradients, w.overlap_parameters, slowness=slowness,
         iteration_overhead_ps=w.compute.iteration_overhead_ps, memory_bytes=w.memory.size_bytes or 0,
         pass_times_ps=w.compute.pass_times_ps, routing_skew=w.routing_skew,
-        transport=w.transport, nic_goodput_bps=nic_goodput_bps,
+        transport=w.transport, cross_rail_rings=w.cross_rail_rings, nic_goodput_bps=nic_goodput_bps,
     )  # fmt: skip
     if None not in (microbatch, vpp, recompute):
         return job

@@ -60,7 +60,9 @@ class _JobBuilder:
 
     def _make(self, name: str, groups: Groups) -> Communicator:
         job = self.job
-        options = CollectiveOptions(transport=job.transport, nic_goodput_bps=job.nic_goodput_bps)
+        options = CollectiveOptions(
+            transport=job.transport, nic_goodput_bps=job.nic_goodput_bps, cross_rail_rings=job.cross_rail_rings
+        )
         return Communicator(name, groups, self.server_of_gpu, job.slowest.name, options)
 
     def _stage_groups(self, stage: int) -> StageGroups:

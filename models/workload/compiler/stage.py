@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from models.compute.devices import Device
 from models.compute.lower import Segment, optimizer_ps, parameters_of, segments
-from models.compute.stages import stage_layers
+from models.compute.stages import ends_are_layers, stage_layers
 from models.workload.collectives import chunk_bytes
 from models.workload.compiler.emission import Emission
 from models.workload.compiler.groups import StageGroups
@@ -136,13 +136,19 @@ class StageWriter:
             emission.add("main", Operation(OP_RECEIVE, back + k - 1, task="ep", task_bytes=max(1, round(share * load))))
 
     def _measured(self, part: str, which: str) -> Emission:
-        """A layer's part of a pass whose time was measured over the whole stage; embedding and head are in it."""
+        """A layer's part of a pass whose time was measured over the whole stage.
+
+        Embedding and head are in it: as a layer each if layers are shared out so, else for nothing.
+        """
         assert self.job.pass_times_ps is not None
         forward_ps, input_ps, weight_ps = self.job.pass_times_ps
         times_ps = {"forward": forward_ps, "backward-input": input_ps, "backward-weight": weight_ps}
         whole_ps = times_ps.get(which, input_ps + weight_ps)
         emission, n_layer = Emission(), sum(map(len, self.chunks))
-        if part in ("dense", "moe"):
+        has_ends = ends_are_layers(self.job.shape, self.layout)
+        if has_ends:
+            n_layer += (self.stage == 0) + (self.stage == self.layout.pp - 1)
+        if has_ends or part in ("dense", "moe"):
             task = "forward" if which == "forward" else "backward"
             emission.add("main", self._compute(-(-whole_ps // n_layer), task))
         return emission

@@ -31,6 +31,12 @@ class Communicator:
     """Groups of GPUs that do the same collectives side by side, such as all data-parallel groups of a stage.
 
     A communicator's collectives follow each other on one stream of each GPU. gpu_type "": no timed part, all packets.
+
+    A ring leaves a server by the NIC that it came by, if the last GPU in the server reaches that NIC. Before NCCL 2.12,
+    in servers whose PCIe switches are on NUMA nodes of their own (DGX A100), a GPU reached at full rate only the NICs
+    on its switch; without a second member there, the search (graph/search.cc: "first try crossnic, then decrease
+    speed") took a ring from NIC to NIC, so that each border leads from one rail to another, through the spines. Since
+    2.12 (PXN) the ring's first GPU hands the data to its NIC. options.cross_rail_rings: as before 2.12.
     """
 
     def __init__(
@@ -96,8 +102,9 @@ class Communicator:
         choice = self._choice(kind, size_bytes, gpu is None)
         if gpu is not None and (choice.algorithm == "tree" or kind == "broadcast"):
             return self._by_role(gpu, kind, choice, size_bytes, task, tag)
+        way = "turn" if self.options.cross_rail_rings and self.layout.is_apart else "rail"
         ring = Operation(
-            OP_RING, self._slot("rail-next"), self._slot("rail-previous"), choice.n_step,
+            OP_RING, self._slot(f"{way}-next"), self._slot(f"{way}-previous"), choice.n_step,
             self._part(choice.message_bytes()), task=task, task_bytes=size_bytes, tag=tag,
         )  # fmt: skip
         return self._framed(choice, [ring], task)

@@ -19,7 +19,7 @@ class CollectiveOptions:
     carries one of so many parts of each of its collectives; that many of them beside each other are channels.
     in_server: "timed" by `in_server`, or "packets" on the links of the topology. nvls None: where the GPU type has it.
     transport: of `transports`. nic_goodput_bps: payload that a GPU's NIC carries at best; 0: not known, so that nothing
-    is charged for the bandwidth that protocols leave unused.
+    is charged for the bandwidth that protocols leave unused. cross_rail_rings: see `Communicator`.
     """
 
     algorithm: str = "auto"
@@ -30,6 +30,7 @@ class CollectiveOptions:
     nvls: bool | None = None
     transport: str = "infiniband"
     nic_goodput_bps: int = 0
+    cross_rail_rings: bool = False
 
     def algorithm_of(self, kind: str) -> str:
         """The algorithm asked for, if this kind has it; else "auto"."""
