@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from pdes.config.devices import device_faults
 from pdes.config.fields import Fault, Table
 from pdes.config.network import NetworkConfig
 from pdes.config.network_checks import network_faults
@@ -115,6 +116,9 @@ def _three_tier_faults(topology: ThreeTierConfig) -> Iterator[Fault]:
 
 
 def _collectives_faults(workload: CollectivesConfig, n_host: int | None) -> Iterator[Fault]:
+    yield from device_faults(workload.devices)
+    if workload.devices and workload.gpu is None:
+        yield Fault(("workload", "devices"), "is there, but [workload] gpu is not", "Accepted: with gpu")
     row_of: dict[str, int] = {}
     for i_row, collective in enumerate(workload.collective):
         path = ("workload", "collective", i_row)

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
+from pdes.config.devices import DeviceConfig
 from pdes.config.fields import (
     Count,
     Duration,
@@ -21,7 +22,7 @@ from pdes.config.fields import (
 )
 from pdes.units import parse_duration_ps, shown
 
-Gpu = Literal["a100-40g", "a100-80g", "h100", "h100-500w", "h200", "h800", "h20", "b200", "mi300x"]
+Gpu = Annotated[str, Field(min_length=1)]  # of `devices.GPUS`, or of [workload.devices]
 SIMPLE_PRESETS = (
     "gpt-7b", "gpt-13b", "gpt-22b", "gpt-175b", "moe-8x7b", "moe-8x13b", "moe-8x22b", "moe-32x22b",
 )  # fmt: skip
@@ -180,6 +181,7 @@ class TrainingTable(Table):
     placement: Placement = "in-order"
     compute: ComputeConfig = ComputeConfig()
     gpus: list[GpusConfig] = []
+    devices: dict[str, DeviceConfig] = {}
     tp_model: TpModelConfig = TpModelConfig()
     transport: Literal["infiniband", "roce", "efa", "tcpxo"] = "infiniband"
     memory: MemoryConfig = MemoryConfig()

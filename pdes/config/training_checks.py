@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from pdes.config.devices import device_faults, gpu_fault
 from pdes.config.fields import Fault
 from pdes.config.training import NOT_WITH_GPU, SIMPLE_KEYS, SIMPLE_PRESETS, SIMPLE_TABLE_KEYS
 from pdes.config.workload import TrainingConfig
@@ -72,6 +73,10 @@ def _simple_faults(workload: TrainingConfig) -> Iterator[Fault]:
 
 def _by_kernel_faults(workload: TrainingConfig) -> Iterator[Fault]:
     """With a GPU type: keys that say the same otherwise, and sizes that do not go together."""
+    yield from device_faults(workload.devices)
+    yield from gpu_fault(("workload", "compute", "gpu"), workload.compute.gpu, workload.devices)
+    for i, group in enumerate(workload.gpus):
+        yield from gpu_fault(("workload", "gpus", i, "gpu"), group.gpu, workload.devices)
     for table, keys in NOT_WITH_GPU.items():
         found = getattr(workload, table) if table else workload
         for name in sorted(found.model_fields_set & keys):

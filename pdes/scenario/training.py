@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from models.compute.checks import check_memory
-from models.compute.devices import DEVICES, Device
+from models.compute.devices import Device
 from models.compute.layout import Layout
 from models.compute.model_shape import ModelShape
 from models.compute.presets import PRESETS as SHAPES
@@ -20,6 +20,7 @@ from models.workload.plan import WorkloadPlan
 from models.workload.training import PRESETS, GptModel, TrainingJob, plan_training
 from pdes.config import Config
 from pdes.errors import ConfigError
+from pdes.scenario.devices import own_devices
 
 FACTOR_1024 = 1024
 PPM = 1_000_000
@@ -107,7 +108,8 @@ def compiled_job(w: Any, server_of_gpu: np.ndarray, nic_goodput_bps: int) -> Job
 
 def _devices(w: Any, server_of_gpu: np.ndarray) -> tuple[tuple[Device, ...], dict[int, float]]:
     """The type of every GPU, or one for all, and who is slower."""
-    usual = DEVICES[w.compute.gpu]
+    known = own_devices(w.devices)
+    usual = known[w.compute.gpu]
     if not w.gpus:
         return (usual,), {}
     devices, slowness = [usual] * len(server_of_gpu), {}
@@ -117,7 +119,7 @@ def _devices(w: Any, server_of_gpu: np.ndarray) -> tuple[tuple[Device, ...], dic
             where, found = f"[[workload.gpus]] {i}: servers", f"found {unknown[0]}"
             raise ConfigError(where, found, f"servers 0 to {server_of_gpu.max()}")
         for gpu in np.flatnonzero(np.isin(server_of_gpu, group.servers)).tolist():
-            devices[gpu] = DEVICES[group.gpu] if group.gpu else devices[gpu]
+            devices[gpu] = known[group.gpu] if group.gpu else devices[gpu]
             if group.slowness > 1:
                 slowness[gpu] = group.slowness
     return tuple(devices), slowness

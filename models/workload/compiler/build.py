@@ -61,7 +61,7 @@ class _JobBuilder:
     def _make(self, name: str, groups: Groups) -> Communicator:
         job = self.job
         options = CollectiveOptions(transport=job.transport, nic_goodput_bps=job.nic_goodput_bps)
-        return Communicator(name, groups, self.server_of_gpu, job.slowest.name, options)
+        return Communicator(name, groups, self.server_of_gpu, job.in_server, options)
 
     def _stage_groups(self, stage: int) -> StageGroups:
         ranks, shape = self.ranks, self.job.shape

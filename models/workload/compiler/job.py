@@ -7,6 +7,8 @@ from models.compute.layout import Layout
 from models.compute.memory import Schedule as MemorySchedule
 from models.compute.model_shape import ModelShape
 from models.workload.compiler.schedule import Schedule
+from models.workload.nccl.calibration import GpuType
+from models.workload.nccl.own_type import in_server_type
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,11 @@ class Job:
     def slowest(self) -> Device:
         """The GPU type with the slowest links inside a server, whose collectives all others take part in."""
         return min(self.devices, key=lambda device: (device.nvlink_bps, device.name))
+
+    @property
+    def in_server(self) -> GpuType:
+        """What collectives inside a server go by."""
+        return in_server_type(self.slowest)
 
     @property
     def is_split(self) -> bool:

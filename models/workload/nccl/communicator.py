@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from models.workload.collectives import RING_STEPS, chunk_bytes
+from models.workload.nccl.calibration import GpuType
 from models.workload.nccl.estimate import Choice, Shape, choose, exchange_lead_ps, on_wire
 from models.workload.nccl.in_server import in_server_ps
 from models.workload.nccl.layout import make_layout
@@ -38,7 +39,7 @@ class Communicator:
         name: str,
         groups: Sequence[tuple[int, ...]],
         server_of_gpu: np.ndarray,
-        gpu_type: str,
+        gpu_type: GpuType,
         options: CollectiveOptions = CollectiveOptions(),  # noqa: B008  frozen
     ) -> None:
         self.name, self.gpu_type, self.options = name, gpu_type, options

@@ -7,7 +7,7 @@ the slower one is what is seen). `Choice.lead_ps` is that sum.
 
 from dataclasses import dataclass
 
-from models.workload.nccl.calibration import ALL_SIZES, PS_PER_US, Calibration, Regime, calibration_of
+from models.workload.nccl.calibration import ALL_SIZES, PS_PER_US, Calibration, GpuType, Regime, calibration_of
 from models.workload.nccl.in_server import REFERENCE_STEPS, in_server_ps
 from models.workload.nccl.options import CollectiveOptions
 from models.workload.nccl.transports import PPM, WIRE_PPM, Protocol, protocols_for, transport_of
@@ -55,7 +55,7 @@ def line_ps(data_bytes: int, rate_bps: int, part_ppm: int = PPM) -> int:
 class Shape:
     """A group: n_server servers with per_server members each, of a GPU type."""
 
-    gpu: str
+    gpu: GpuType
     n_server: int
     per_server: int
 
@@ -168,6 +168,6 @@ def exchange_lead_ps(size_bytes: int, shape: Shape, n_hop: int, options: Collect
     return lead_ps, wire_ppm
 
 
-def message_lead_ps(gpu: str, size_bytes: int, options: CollectiveOptions) -> tuple[int, int]:
+def message_lead_ps(gpu: GpuType, size_bytes: int, options: CollectiveOptions) -> tuple[int, int]:
     """The same of one message from a server to another."""
     return exchange_lead_ps(2 * size_bytes, Shape(gpu, 2, 1), 1, options)

@@ -4,7 +4,7 @@ Of the algorithms and protocols that NCCL may take at a size, the one with the l
 constants of `calibration`. All integers, so that every machine finds the same.
 """
 
-from models.workload.nccl.calibration import PS_PER_US, Calibration, Regime, calibration_of
+from models.workload.nccl.calibration import PS_PER_US, Calibration, GpuType, Regime, calibration_of
 from pdes.errors import SimError
 
 REDUCING = ("all-reduce", "reduce-scatter", "all-gather")
@@ -14,7 +14,7 @@ REFERENCE_STEPS = 14  # of the all-reduce over eight GPUs whose latencies the ca
 
 
 def in_server_ps(
-    gpu: str,
+    gpu: GpuType,
     operation: str,
     size_bytes: int,
     n_gpu: int,

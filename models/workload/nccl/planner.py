@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from models.workload.collectives import Collective, Part, packet_parts
-from models.workload.nccl.calibration import calibration_of
+from models.workload.nccl.calibration import GpuType, calibration_of
 from models.workload.nccl.communicator import Communicator
 from models.workload.nccl.estimate import message_lead_ps, on_wire
 from models.workload.nccl.in_server import in_server_ps
@@ -34,7 +34,7 @@ class Planned:
 class NcclPlanner:
     """Plans collectives for GPUs of one type; choices: by the name of the collective."""
 
-    def __init__(self, gpu_type: str, server_of_gpu: np.ndarray, choices: dict[str, Planned]) -> None:
+    def __init__(self, gpu_type: GpuType, server_of_gpu: np.ndarray, choices: dict[str, Planned]) -> None:
         calibration_of(gpu_type)  # refuses a type that is not known
         self.gpu_type, self.server_of_gpu, self.choices = gpu_type, server_of_gpu, choices
 
