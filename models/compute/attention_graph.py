@@ -86,7 +86,9 @@ def _flash(splits: Splits) -> tuple[Operator, ...]:
     rows, count = -(-shape.sequence // layout.cp), layout.microbatch * heads
     sizes = {"m": rows, "n": shape.sequence, "k": shape.d_query, "count": count}
     forward = Kernel("attention", flops, read_bytes, dtype, **sizes, n_launch=layout.cp)
-    backward = replace(forward, flops=5 * flops // 2, hbm_bytes=3 * read_bytes, n_launch=2 * layout.cp)
+    backward = replace(
+        forward, flops=5 * flops // 2, hbm_bytes=3 * read_bytes, n_launch=2 * layout.cp, is_backward=True
+    )
     sums = Tensor("softmax sums", n * heads, 4)
     return (
         Operator(

@@ -18,7 +18,7 @@ Pass = Literal["forward", "regather", "backward_input", "backward_weight"]
 class Kernel:
     """Work of one GPU. A matrix product of `count` times m x k by k x n has its sizes, whatever else runs has bytes.
 
-    n_launch: kernels that it takes.
+    n_launch: kernels that it takes. is_backward: of attention, whose backward pass has the same sizes.
     """
 
     kind: KernelKind
@@ -30,6 +30,7 @@ class Kernel:
     k: int = 0
     count: int = 1
     n_launch: int = 1
+    is_backward: bool = False
 
 
 @dataclass(frozen=True)

@@ -214,6 +214,9 @@ def _file_faults(tables: Mapping[str, Table], folder: Path) -> Iterator[Fault]:
     if isinstance(workload, CollectivesConfig):
         for i_row, collective in enumerate(workload.collective):
             named.append((("workload", "collective", i_row, "msccl"), collective.msccl))
+    if isinstance(workload, TrainingConfig):
+        named.append((("workload", "compute", "kernels"), workload.compute.kernels))
+        named += [(("workload", "devices", own, "kernels"), d.kernels) for own, d in workload.devices.items()]
     for path, name in named:
         if name is not None and not (folder / name).is_file():
             yield Fault(path, f"there is no file {folder / name}", "Accepted: a file, relative to the config's folder")

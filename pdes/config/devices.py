@@ -37,7 +37,7 @@ class DeviceConfig(Table):
     """One type. like: the known type that has what is not given, and whose times bound this one's; margin: times that.
 
     nvlink_bps: of one GPU, one direction. nvlink_latency_ps: of a step of a collective inside a server.
-    nvls: reductions in the NVSwitch.
+    nvls: reductions in the NVSwitch. kernels: a file of measured kernel times, relative to the config's folder.
     """
 
     like: str | None = Field(default=None, min_length=1)
@@ -48,6 +48,7 @@ class DeviceConfig(Table):
     nvlink_latency_ps: PositiveDuration | None = Field(default=None, alias="nvlink_latency")
     nvls: AutoBool = None
     margin: float = Field(default=1.0, ge=1, le=100)
+    kernels: str | None = Field(default=None, min_length=1)
     constants: ConstantsConfig = ConstantsConfig()
 
 

@@ -116,7 +116,8 @@ class ComputeConfig(Table):
 
     jitter_frac: each computation is up to this share longer or shorter, at random. iteration_overhead: of each
     iteration, for what is not modelled. pass_times: measured, of one microbatch on a pipeline stage: forward, backward
-    for inputs, for weights; instead of the kernels of its layers.
+    for inputs, for weights; instead of the kernels of its layers. kernels: a file of measured kernel times on this GPU,
+    relative to the config's folder.
     """
 
     gpu: Gpu | None = None
@@ -124,6 +125,7 @@ class ComputeConfig(Table):
     efficiency: float = Field(default=0.5, gt=0, le=1)
     jitter_frac: float = Field(default=0.0, ge=0, lt=1, alias="jitter")
     iteration_overhead_ps: Duration = quantity("0s", "iteration_overhead")
+    kernels: str | None = Field(default=None, min_length=1)
     pass_times_ps: PassTimes = Field(default=None, alias="pass_times")
 
 

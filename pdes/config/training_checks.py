@@ -71,6 +71,18 @@ def _simple_faults(workload: TrainingConfig) -> Iterator[Fault]:
         yield Fault(("workload", "microbatch"), found, "Accepted: a number, or with gpu")
 
 
+def _kernels_faults(workload: TrainingConfig) -> Iterator[Fault]:
+    """Two files for one type, or a file of what is not used."""
+    compute = workload.compute
+    own = workload.devices.get(compute.gpu or "")
+    if compute.kernels is not None and own is not None and own.kernels is not None:
+        found = f"is there, and so is [workload.devices.{compute.gpu}] kernels"
+        yield Fault(("workload", "compute", "kernels"), found, "Accepted: one of the two")
+    if compute.kernels is not None and compute.pass_times_ps is not None:
+        found = "is there, and so is pass_times, which stands for all kernels of the layers"
+        yield Fault(("workload", "compute", "kernels"), found, "Accepted: one of the two")
+
+
 def _by_kernel_faults(workload: TrainingConfig) -> Iterator[Fault]:
     """With a GPU type: keys that say the same otherwise, and sizes that do not go together."""
     yield from device_faults(workload.devices)
@@ -82,6 +94,7 @@ def _by_kernel_faults(workload: TrainingConfig) -> Iterator[Fault]:
         for name in sorted(found.model_fields_set & keys):
             path = ("workload", table, name) if table else ("workload", name)
             yield Fault(path, "is there, and so is [workload.compute] gpu", "Accepted: without a gpu")
+    yield from _kernels_faults(workload)
     if workload.microbatches is not None and workload.global_batch is not None:
         yield Fault(("workload", "global_batch"), "is there, and so is microbatches", "Accepted: one of the two")
     batch, dp, microbatch = workload.global_batch, workload.parallel.dp, workload.microbatch

@@ -5,7 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from models.compute.devices import DEVICES, Device, Fit, Links
-from pdes.config import DeviceConfig
+from models.compute.kernel_table import read_kernel_table
+from pdes.config import Config, DeviceConfig
 from pdes.errors import ConfigError
 
 TERA = 10**12
@@ -15,6 +16,16 @@ WIDER = (("fp8", "bf16"), ("fp8", "fp16"), ("bf16", "fp32"), ("fp16", "fp32"))
 def own_devices(tables: Mapping[str, DeviceConfig]) -> dict[str, Device]:
     """Known types, and the user's, by name. ConfigError for peaks that cannot be."""
     return DEVICES | {name: _own(name, table) for name, table in tables.items()}
+
+
+def training_devices(config: Config) -> dict[str, Device]:
+    """The same with the tables of measured kernels that a training job's [workload] names."""
+    w: Any = config.workload
+    known = own_devices(w.devices)
+    files = {name: table.kernels for name, table in w.devices.items()}
+    files |= {w.compute.gpu: w.compute.kernels} if w.compute.kernels else {}
+    tables = {name: read_kernel_table(config.input_path(file)) for name, file in files.items() if file}
+    return known | {name: replace(known[name], table=table) for name, table in tables.items()}
 
 
 def _own(name: str, table: DeviceConfig) -> Device:

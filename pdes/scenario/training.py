@@ -20,7 +20,7 @@ from models.workload.plan import WorkloadPlan
 from models.workload.training import PRESETS, GptModel, TrainingJob, plan_training
 from pdes.config import Config
 from pdes.errors import ConfigError
-from pdes.scenario.devices import own_devices
+from pdes.scenario.devices import training_devices
 
 FACTOR_1024 = 1024
 PPM = 1_000_000
@@ -32,14 +32,21 @@ def build_training(config: Config, topology: Topology) -> WorkloadPlan:
     server, n_iteration = topology.server[topology.host], config.simulation.iterations
     if w.compute.gpu is None:
         return plan_training(training_job(w), topology.n_host, server, n_iteration)
-    payload, header = config.network.payload_bytes, config.network.header_bytes
-    job = compiled_job(w, server, int(topology.nic_rate_bps.min()) * payload // (payload + header))
-    check_job(job, topology.n_host)
+    job = checked_job(config, topology)
     _check_memory(w, job)
     plan = plan_job(job, topology.n_host, server, n_iteration, _placement(config, job, server))
     loss_frac = max(device.fit.overlap_loss_frac for device in set(job.devices))
     slowed = round(FACTOR_1024 / max(1 - loss_frac, 0.01))
     return replace(plan, slowed_1024=slowed, jitter_ppm=round(w.compute.jitter_frac * PPM))
+
+
+def checked_job(config: Config, topology: Topology) -> Job:
+    """The job of a [workload] with a GPU type, which fits its model and the cluster."""
+    payload, header = config.network.payload_bytes, config.network.header_bytes
+    goodput_bps = int(topology.nic_rate_bps.min()) * payload // (payload + header)
+    job = compiled_job(config, topology.server[topology.host], goodput_bps)
+    check_job(job, topology.n_host)
+    return job
 
 
 def _placement(config: Config, job: Job, server_of_gpu: np.ndarray) -> list[int] | None:
@@ -80,8 +87,9 @@ def model_shape(w: Any) -> ModelShape:
     )  # fmt: skip
 
 
-def compiled_job(w: Any, server_of_gpu: np.ndarray, nic_goodput_bps: int) -> Job:
+def compiled_job(config: Config, server_of_gpu: np.ndarray, nic_goodput_bps: int) -> Job:
     """The job of a [workload] with a GPU type; what is "auto" is chosen."""
+    w: Any = config.workload
     p = w.parallel
     recompute = None if w.recompute == "auto" else w.recompute
     microbatch = w.microbatch if isinstance(w.microbatch, int) else None
@@ -93,7 +101,7 @@ def compiled_job(w: Any, server_of_gpu: np.ndarray, nic_goodput_bps: int) -> Job
         causal_half=w.causal == "half", tp_overlap=w.overlap_tensor,
         tp_gradient_overlap=w.overlap_tensor_gradients, cp_balanced=w.balanced_context,
     )  # fmt: skip
-    devices, slowness = _devices(w, server_of_gpu)
+    devices, slowness = _devices(config, server_of_gpu)
     job = Job(
         model_shape(w), layout, devices, w.schedule, w.overlap_gradients, w.overlap_parameters, slowness=slowness,
         iteration_overhead_ps=w.compute.iteration_overhead_ps, memory_bytes=w.memory.size_bytes or 0,
@@ -106,9 +114,10 @@ def compiled_job(w: Any, server_of_gpu: np.ndarray, nic_goodput_bps: int) -> Job
     return choose(job, replica_batch, microbatch, vpp, recompute)
 
 
-def _devices(w: Any, server_of_gpu: np.ndarray) -> tuple[tuple[Device, ...], dict[int, float]]:
+def _devices(config: Config, server_of_gpu: np.ndarray) -> tuple[tuple[Device, ...], dict[int, float]]:
     """The type of every GPU, or one for all, and who is slower."""
-    known = own_devices(w.devices)
+    w: Any = config.workload
+    known = training_devices(config)
     usual = known[w.compute.gpu]
     if not w.gpus:
         return (usual,), {}

@@ -11,6 +11,7 @@ from models.workload.collectives import exchange_pairs
 from models.workload.compiler.emission import STREAMS
 from models.workload.compiler.groups import StageGroups
 from models.workload.compiler.job import Job
+from models.workload.compiler.kernels import measured_text
 from models.workload.compiler.ranks import Groups, Ranks
 from models.workload.compiler.stage import GATES, SKEWED_FROM, SKEWED_TO, StageWriter
 from models.workload.nccl.communicator import Communicator
@@ -145,10 +146,12 @@ class _JobBuilder:
         sizes = {"TP": layout.tp, "CP": layout.cp, "EP": layout.ep, "DP": layout.dp, "PP": layout.pp, "VPP": layout.vpp}
         name = "-".join(f"{key}{n}" for key, n in sizes.items() if n > 1 or key in ("TP", "DP", "PP"))
         held = [stage_parameters(shape, layout, stage) for stage in range(layout.pp)]
+        measured = sorted({device for device in self.job.devices if device.table is not None}, key=lambda d: d.name)
+        texts = [f"{device.name} {measured_text(self.job, device)}" for device in measured]
         return {
             "parameters": shape.parameters(),
             "layout": name,
             "schedule": self.job.schedule if layout.vpp == 1 else f"interleaved {self.job.schedule}",
             "microbatches": layout.n_microbatch,
             "parameters_per_gpu": [own.dense_parameters + own.expert_parameters for own in held],
-        }
+        } | ({"measured_kernels": "; ".join(texts)} if texts else {})

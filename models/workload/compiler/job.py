@@ -1,6 +1,6 @@
 """A training job as its user describes it: model, layout, GPUs, schedule, and what overlaps with what."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from models.compute.devices import Device
 from models.compute.layout import Layout
@@ -46,6 +46,12 @@ class Job:
         """Tokens that reach each GPU of an expert group over a balanced share: as 1 / (i + 1)^skew; mean 1."""
         weights = [(i + 1) ** -self.routing_skew for i in range(self.layout.ep)]
         return tuple(len(weights) * weight / sum(weights) for weight in weights)
+
+    def expert_layouts(self) -> tuple[Layout, ...]:
+        """The layout as each GPU of an expert group sees it; one for all if routing is balanced."""
+        if not self.routing_skew:
+            return (self.layout,)
+        return tuple(replace(self.layout, expert_load=load) for load in self.expert_loads())
 
     @property
     def memory_schedule(self) -> MemorySchedule:

@@ -7,8 +7,6 @@ both have to be done before the optimizer's step.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
-from itertools import groupby
 from typing import NamedTuple
 
 from models.compute.devices import Device
@@ -19,6 +17,7 @@ from models.workload.compiler.emission import Emission
 from models.workload.compiler.groups import StageGroups
 from models.workload.compiler.job import Job
 from models.workload.compiler.loops import find_loops
+from models.workload.compiler.parts import chunk_parts, updated_parameters
 from models.workload.compiler.schedule import stage_passes
 from models.workload.operations import Operation
 from models.workload.program import OP_COMPUTE, OP_OPEN, OP_PASS, OP_RECEIVE, OP_SEND
@@ -65,7 +64,7 @@ class StageWriter:
         self.job, self.stage, self.device, self.slowness = job, stage, device, slowness
         self.groups, self.embedding = groups, embedding
         self.place, self.loads = place, job.expert_loads()
-        self.layout = replace(job.layout, expert_load=self.loads[place]) if job.routing_skew else job.layout
+        self.layout = job.expert_layouts()[place]
         self.chunks = stage_layers(job.shape, job.layout, stage)
         self.names: dict[str, SlotNames] = {}
         layout = job.layout
@@ -150,16 +149,6 @@ class StageWriter:
     def _segment_exchange(self, emission: Emission, stream: str, segment: Segment) -> None:
         self._exchange(emission, stream, segment.group, segment.kind, segment.size_bytes, segment.group)
 
-    def _parts(self, chunk: int) -> list[tuple[str, int]]:
-        """(part, how many layers in a row) of a chunk, in the order of the forward pass."""
-        shape, layers = self.job.shape, self.chunks[chunk]
-        parts: list[str] = [shape.layer_kind(i) for i in layers]
-        if self.stage == 0 and chunk == 0:
-            parts.insert(0, "embedding")
-        if self.stage == self.job.layout.pp - 1 and chunk == self.job.layout.vpp - 1:
-            parts.append("head")
-        return [(part, len(list(same))) for part, same in groupby(parts)]
-
     def _buckets(self, part: str, n: int) -> list[tuple[int, int]]:
         """(how many buckets, layers in each) of n layers in a row."""
         own = parameters_of(self.job.shape, self.job.layout, part)
@@ -178,7 +167,7 @@ class StageWriter:
         emission = Emission()
         is_forward = token.which == "forward"
         self._receive(emission, token)
-        parts = self._parts(token.chunk)
+        parts = chunk_parts(self.job, self.stage, token.chunk)
         for part, n in parts if is_forward else reversed(parts):
             for times, each in self._buckets(part, n):
                 bucket = Emission()
@@ -303,7 +292,7 @@ class StageWriter:
 
     def _all_parts(self, emission: Emission, write: Callable[[Emission, str, int], None]) -> None:
         for chunk in range(self.job.layout.vpp):
-            for part, n in self._parts(chunk):
+            for part, n in chunk_parts(self.job, self.stage, chunk):
                 write(emission, part, n)
 
     def _gather_in_line(self, emission: Emission, part: str, n_layer: int) -> None:
@@ -322,15 +311,8 @@ class StageWriter:
             emission.add("main", *self.embedding.operations(names, "main", "embedding", "all-reduce", size_bytes, "dp"))
 
     def _optimizer(self, emission: Emission) -> None:
-        shape, layout = self.job.shape, self.job.layout
-        n_own = 0
-        for chunk in range(layout.vpp):
-            for part, n in self._parts(chunk):
-                own = parameters_of(shape, layout, part)
-                dense, expert = n * own.dense_parameters, n * own.expert_parameters
-                if layout.zero:
-                    dense, expert = chunk_bytes(dense, layout.n_sharer), chunk_bytes(expert, layout.n_expert_sharer)
-                n_own += dense + expert
-        emission.add("main", self._compute(optimizer_ps(shape, layout, self.device, n_own), "optimizer"))
+        n_own = updated_parameters(self.job, self.stage)
+        time_ps = optimizer_ps(self.job.shape, self.job.layout, self.device, n_own)
+        emission.add("main", self._compute(time_ps, "optimizer"))
         if self.job.iteration_overhead_ps:
             emission.add("main", self._compute(self.job.iteration_overhead_ps, "optimizer"))
