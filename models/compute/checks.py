@@ -1,5 +1,7 @@
 """Refuse layouts that do not fit their model, or the memory of their GPU, with one message."""
 
+from dataclasses import fields
+
 from models.compute.layout import DTYPE_BYTES, Layout
 from models.compute.memory import GIB, Schedule, fullest_stage
 from models.compute.model_shape import ModelShape
@@ -36,7 +38,7 @@ def _check_sizes(layout: Layout) -> None:
     for name in ("tp", "dp", "pp", "cp", "ep", "vpp", "microbatch", "n_microbatch"):
         if getattr(layout, name) < 1:
             raise ConfigError(f"{PARALLEL} {name}", str(getattr(layout, name)), "a whole number from 1")
-    for name in ("weight_dtype", "gradient_dtype", "optimizer_dtype", "activation_dtype", "dispatch_dtype"):
+    for name in (field.name for field in fields(layout) if field.name.endswith("_dtype")):
         dtype = getattr(layout, name)
         if dtype and dtype not in DTYPE_BYTES:
             raise ConfigError(f"{PARALLEL} {name}", repr(dtype), f"one of {', '.join(DTYPE_BYTES)}")

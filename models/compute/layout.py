@@ -35,10 +35,15 @@ class Layout:
     recompute: Recompute = "none"
     precision: Precision = "bf16"
     weight_dtype: str = ""
-    gradient_dtype: str = ""  # kept and reduced in; default fp32 for bf16 and fp8, as Megatron does, else the precision
-    optimizer_dtype: str = "fp32"  # master weights and both moments
+    gradient_dtype: str = (
+        ""  # kept and added up in; default fp32 for bf16 and fp8, as Megatron does, else the precision
+    )
+    reduce_dtype: str = ""  # in which gradients are sent to be summed; default: as they are kept
+    optimizer_dtype: str = "fp32"  # master weights
+    moment_dtype: str = ""  # both moments; default: as master weights
     activation_dtype: str = ""
-    dispatch_dtype: str = ""  # of tokens on their way to experts
+    dispatch_dtype: str = ""  # of tokens on their way to experts, and of gradients of what these made
+    combine_dtype: str = ""  # of what experts made of them on its way back, and of gradients of tokens
     zero: int = 0
     flash_attention: bool = True
     causal_half: bool = False
@@ -54,14 +59,24 @@ class Layout:
 
     @property
     def gradient_bytes(self) -> int:
-        """Bytes of a gradient as it is accumulated and reduced."""
+        """Bytes of a gradient as it is kept and added up."""
         default = "fp16" if self.precision == "fp16" else "fp32"
         return DTYPE_BYTES[self.gradient_dtype or default]
 
     @property
+    def reduce_bytes(self) -> int:
+        """Bytes of a gradient as it is sent to be summed over data parallelism."""
+        return DTYPE_BYTES[self.reduce_dtype] if self.reduce_dtype else self.gradient_bytes
+
+    @property
     def optimizer_bytes(self) -> int:
-        """Bytes of one of the optimizer's values."""
+        """Bytes of a master weight."""
         return DTYPE_BYTES[self.optimizer_dtype]
+
+    @property
+    def moment_bytes(self) -> int:
+        """Bytes of one of the two moments of a parameter."""
+        return DTYPE_BYTES[self.moment_dtype or self.optimizer_dtype]
 
     @property
     def activation_bytes(self) -> int:
@@ -72,6 +87,11 @@ class Layout:
     def dispatch_bytes(self) -> int:
         """Bytes of a token's value on its way to an expert."""
         return DTYPE_BYTES[self.dispatch_dtype or self.activation_dtype or self._wide]
+
+    @property
+    def combine_bytes(self) -> int:
+        """Bytes of a value on its way back from an expert."""
+        return DTYPE_BYTES[self.combine_dtype or self.activation_dtype or self._wide]
 
     @property
     def causal_frac(self) -> float:

@@ -17,7 +17,7 @@ from models.compute.layer_graph import part_graph
 from models.compute.layout import Layout
 from models.compute.model_shape import LayerKind, ModelShape
 from models.compute.operators import Kernel, Operator
-from models.compute.parameters import N_STATE, Parameters, parameters_of
+from models.compute.parameters import N_MOMENT, Parameters, parameters_of
 from models.compute.stages import stage_layers
 
 Schedule = Literal["gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2"]
@@ -124,8 +124,8 @@ def memory_of(shape: ModelShape, layout: Layout, stage: int = 0, schedule: Sched
 
 def _state_bytes(layout: Layout) -> int:
     """Optimizer's bytes per parameter: two moments, and master weights unless the weights are as wide."""
-    n_state = N_STATE - (layout.weight_bytes >= layout.optimizer_bytes)
-    return n_state * layout.optimizer_bytes
+    master_bytes = layout.optimizer_bytes if layout.weight_bytes < layout.optimizer_bytes else 0
+    return master_bytes + N_MOMENT * layout.moment_bytes
 
 
 def _activations(shape: ModelShape, layout: Layout, kinds: Sequence[Sequence[LayerKind]], in_flight: int) -> int:

@@ -93,6 +93,25 @@ class ModelConfig(Table):
     dense_layers: Annotated[int, Field(ge=0)] = 0
 
 
+Wide = Literal["bf16", "fp16", "fp32"]
+Format = Literal["bf16", "fp16", "fp32", "fp8"]
+
+
+class DtypesConfig(Table):
+    """[workload.dtypes]: number formats of tensors. None: as `precision` implies, reduce as gradients, moments as
+    optimizer, dispatch and combine as activations.
+    """
+
+    weights: Format | None = None
+    gradients: Wide | None = None
+    reduce: Format | None = None
+    optimizer: Wide | None = None
+    moments: Format | None = None
+    activations: Wide | None = None
+    dispatch: Format | None = None
+    combine: Format | None = None
+
+
 class ParallelConfig(Table):
     """[workload.parallel]: sizes of tensor, data, pipeline, context and expert parallelism; ep is over tp * cp * dp.
 
@@ -171,6 +190,7 @@ class TrainingTable(Table):
     recompute: Literal["none", "selective", "full", "auto"] = "none"
     precision: Literal["bf16", "fp16", "fp8", "fp32"] = "bf16"
     gradients: Literal["", "bf16", "fp16", "fp32"] = ""
+    dtypes: DtypesConfig = DtypesConfig()
     zero: Annotated[int, Field(ge=0, le=3)] = 0
     routing_skew: float = Field(default=0.0, ge=0, le=4)
     overlap_gradients: bool = True

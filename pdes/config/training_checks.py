@@ -83,6 +83,18 @@ def _kernels_faults(workload: TrainingConfig) -> Iterator[Fault]:
         yield Fault(("workload", "compute", "kernels"), found, "Accepted: one of the two")
 
 
+def _dtypes_faults(workload: TrainingConfig) -> Iterator[Fault]:
+    """Formats that are given twice, or of tensors that a model does not have."""
+    dtypes = workload.dtypes
+    if dtypes.gradients is not None and workload.gradients:
+        found = "is there, and so is [workload.dtypes] gradients"
+        yield Fault(("workload", "gradients"), found, "Accepted: one of the two")
+    for key in ("dispatch", "combine"):
+        if getattr(dtypes, key) is not None and workload.parallel.ep == 1:
+            found = "is there, but [workload.parallel] ep is 1: tokens stay where they are"
+            yield Fault(("workload", "dtypes", key), found, "Accepted: with ep of 2 or more")
+
+
 def _by_kernel_faults(workload: TrainingConfig) -> Iterator[Fault]:
     """With a GPU type: keys that say the same otherwise, and sizes that do not go together."""
     yield from device_faults(workload.devices)
@@ -95,6 +107,7 @@ def _by_kernel_faults(workload: TrainingConfig) -> Iterator[Fault]:
             path = ("workload", table, name) if table else ("workload", name)
             yield Fault(path, "is there, and so is [workload.compute] gpu", "Accepted: without a gpu")
     yield from _kernels_faults(workload)
+    yield from _dtypes_faults(workload)
     if workload.microbatches is not None and workload.global_batch is not None:
         yield Fault(("workload", "global_batch"), "is there, and so is microbatches", "Accepted: one of the two")
     batch, dp, microbatch = workload.global_batch, workload.parallel.dp, workload.microbatch

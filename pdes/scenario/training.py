@@ -97,7 +97,7 @@ def compiled_job(config: Config, server_of_gpu: np.ndarray, nic_goodput_bps: int
     layout = Layout(
         tp=p.tp, dp=p.dp, pp=p.pp, cp=p.cp, ep=p.ep, vpp=vpp or 1, microbatch=microbatch or 1,
         n_microbatch=w.n_microbatch, sequence_parallel=w.sequence_parallel, recompute=recompute or "none",
-        precision=w.precision, gradient_dtype=w.gradients, zero=w.zero, flash_attention=w.flash_attention,
+        precision=w.precision, **_dtypes(w), zero=w.zero, flash_attention=w.flash_attention,
         causal_half=w.causal == "half", tp_overlap=w.overlap_tensor,
         tp_gradient_overlap=w.overlap_tensor_gradients, cp_balanced=w.balanced_context,
     )  # fmt: skip
@@ -112,6 +112,13 @@ def compiled_job(config: Config, server_of_gpu: np.ndarray, nic_goodput_bps: int
         return job
     replica_batch = w.global_batch // p.dp if w.global_batch is not None else w.n_microbatch * (microbatch or 1)
     return choose(job, replica_batch, microbatch, vpp, recompute)
+
+
+def _dtypes(w: Any) -> dict[str, Any]:
+    """Formats of tensors that are not the usual ones of the precision."""
+    given = {key: dtype for key, dtype in w.dtypes if dtype is not None}
+    given |= {"gradients": w.gradients} if w.gradients else {}
+    return {f"{key.removesuffix('s')}_dtype": dtype for key, dtype in given.items()}
 
 
 def _devices(config: Config, server_of_gpu: np.ndarray) -> tuple[tuple[Device, ...], dict[int, float]]:

@@ -148,10 +148,11 @@ class _JobBuilder:
         held = [stage_parameters(shape, layout, stage) for stage in range(layout.pp)]
         measured = sorted({device for device in self.job.devices if device.table is not None}, key=lambda d: d.name)
         texts = [f"{device.name} {measured_text(self.job, device)}" for device in measured]
-        return {
+        facts: dict[str, object] = {
             "parameters": shape.parameters(),
             "layout": name,
             "schedule": self.job.schedule if layout.vpp == 1 else f"interleaved {self.job.schedule}",
             "microbatches": layout.n_microbatch,
             "parameters_per_gpu": [own.dense_parameters + own.expert_parameters for own in held],
-        } | ({"measured_kernels": "; ".join(texts)} if texts else {})
+        }
+        return facts | ({"measured_kernels": "; ".join(texts)} if texts else {})

@@ -196,7 +196,7 @@ class StageWriter:
 
     def _sum_gradients(self, emission: Emission, stream: str, part: str, n_layer: int) -> None:
         kind = "reduce-scatter" if self.job.layout.zero else "all-reduce"
-        for group, size_bytes in self._bucket_bytes(part, n_layer, self.job.layout.gradient_bytes):
+        for group, size_bytes in self._bucket_bytes(part, n_layer, self.job.layout.reduce_bytes):
             self._exchange(emission, stream, group, kind, size_bytes, "dp")
 
     # Neighbours in the pipeline.
@@ -306,7 +306,7 @@ class StageWriter:
         """Where input and output embeddings are one matrix on two stages, their gradients are summed."""
         shape, layout = self.job.shape, self.job.layout
         if shape.tied_embeddings and layout.pp > 1 and self.stage in (0, layout.pp - 1):
-            size_bytes = chunk_bytes(shape.vocabulary * shape.hidden, layout.tp) * layout.gradient_bytes
+            size_bytes = chunk_bytes(shape.vocabulary * shape.hidden, layout.tp) * layout.reduce_bytes
             names = self.names.setdefault("main", SlotNames())
             emission.add("main", *self.embedding.operations(names, "main", "embedding", "all-reduce", size_bytes, "dp"))
 
