@@ -20,6 +20,7 @@ from pdes.config.fields import (
     Table,
     quantity,
 )
+from pdes.config.nccl import NcclConfig
 from pdes.units import parse_duration_ps, shown
 
 Gpu = Annotated[str, Field(min_length=1)]  # of `devices.GPUS`, or of [workload.devices]
@@ -207,6 +208,7 @@ class TrainingTable(Table):
     tp_model: TpModelConfig = TpModelConfig()
     transport: Literal["infiniband", "roce", "efa", "tcpxo"] = "infiniband"
     memory: MemoryConfig = MemoryConfig()
+    nccl: NcclConfig = NcclConfig()
 
     @property
     def n_microbatch(self) -> int:

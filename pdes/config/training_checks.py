@@ -108,6 +108,9 @@ def _by_kernel_faults(workload: TrainingConfig) -> Iterator[Fault]:
             yield Fault(path, "is there, and so is [workload.compute] gpu", "Accepted: without a gpu")
     yield from _kernels_faults(workload)
     yield from _dtypes_faults(workload)
+    if workload.nccl.all_to_all is not None and workload.routing_skew:
+        found = "is there, and so is routing_skew, with which every message has a size of its own"
+        yield Fault(("workload", "nccl", "all-to-all"), found, "Accepted: with routing_skew = 0")
     if workload.microbatches is not None and workload.global_batch is not None:
         yield Fault(("workload", "global_batch"), "is there, and so is microbatches", "Accepted: one of the two")
     batch, dp, microbatch = workload.global_batch, workload.parallel.dp, workload.microbatch

@@ -16,6 +16,7 @@ from models.workload.compiler.build import check_job, plan_job
 from models.workload.compiler.choose import choose
 from models.workload.compiler.job import Job
 from models.workload.compiler.placement import check_placement, place_ranks
+from models.workload.compiler.tuning import KindTuning, Tuning
 from models.workload.plan import WorkloadPlan
 from models.workload.training import PRESETS, GptModel, TrainingJob, plan_training
 from pdes.config import Config
@@ -106,12 +107,21 @@ def compiled_job(config: Config, server_of_gpu: np.ndarray, nic_goodput_bps: int
         model_shape(w), layout, devices, w.schedule, w.overlap_gradients, w.overlap_parameters, slowness=slowness,
         iteration_overhead_ps=w.compute.iteration_overhead_ps, memory_bytes=w.memory.size_bytes or 0,
         pass_times_ps=w.compute.pass_times_ps, routing_skew=w.routing_skew,
-        transport=w.transport, nic_goodput_bps=nic_goodput_bps,
+        transport=w.transport, nic_goodput_bps=nic_goodput_bps, tuning=_tuning(w.nccl),
     )  # fmt: skip
     if None not in (microbatch, vpp, recompute):
         return job
     replica_batch = w.global_batch // p.dp if w.global_batch is not None else w.n_microbatch * (microbatch or 1)
     return choose(job, replica_batch, microbatch, vpp, recompute)
+
+
+def _tuning(nccl: Any) -> Tuning:
+    """What [workload.nccl] asks for."""
+    of_kind = {
+        kind: KindTuning(one.algorithm, one.protocol, one.channels or 0, one.groups)
+        for kind, one in nccl.of_kind.items()
+    }
+    return Tuning(nccl.protocol, nccl.channels or 0, nccl.nvls, of_kind)
 
 
 def _dtypes(w: Any) -> dict[str, Any]:

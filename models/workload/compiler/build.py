@@ -1,6 +1,7 @@
 """From a job to the plan of all GPUs: groups, programs of each stage, queue pairs, gates."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -8,14 +9,13 @@ from models.compute.checks import check_layout
 from models.compute.devices import Device
 from models.compute.memory import stage_parameters
 from models.workload.collectives import exchange_pairs
-from models.workload.compiler.emission import STREAMS
 from models.workload.compiler.groups import StageGroups
 from models.workload.compiler.job import Job
 from models.workload.compiler.kernels import measured_text
 from models.workload.compiler.ranks import Groups, Ranks
-from models.workload.compiler.stage import GATES, SKEWED_FROM, SKEWED_TO, StageWriter
+from models.workload.compiler.stage import GATES, SKEWED_FROM, SKEWED_TO, StageWriter, passer_of
 from models.workload.nccl.communicator import Communicator
-from models.workload.nccl.options import CollectiveOptions
+from models.workload.nccl.layout import make_layout
 from models.workload.plan import SLOT_GATE, SLOT_PAIR, PlanBuilder, Slot, StoredProgram, WorkloadPlan
 from models.workload.slots import SlotNames
 from pdes.errors import ConfigError
@@ -59,10 +59,15 @@ class _JobBuilder:
         self.builder = PlanBuilder("training", n_gpu, n_iteration)
         self.table: Table = {gpu: {} for gpu in self.ranks.gpu_of_rank}
 
-    def _make(self, name: str, groups: Groups) -> Communicator:
-        job = self.job
-        options = CollectiveOptions(transport=job.transport, nic_goodput_bps=job.nic_goodput_bps)
-        return Communicator(name, groups, self.server_of_gpu, job.in_server, options)
+    def _make(self, group: str, stream: str, members: Groups, kind: str) -> list[Communicator]:
+        """Communicators of a group on a stream, one for each part of a collective."""
+        job, name = self.job, f"{group}.{stream}"
+        options = job.tuning.options(group, job.transport, job.nic_goodput_bps)
+        layout = make_layout(members, self.server_of_gpu)
+        n_part = layout.n_part(job.tuning.n_channel(group, kind), options.in_server)
+        names = [name] if n_part == 1 else [f"{name}.{i + 1}/{n_part}" for i in range(n_part)]
+        options = replace(options, share=n_part)
+        return [Communicator(name, members, self.server_of_gpu, job.in_server, options) for name in names]
 
     def _stage_groups(self, stage: int) -> StageGroups:
         ranks, shape = self.ranks, self.job.shape
@@ -80,23 +85,25 @@ class _JobBuilder:
     def build(self) -> WorkloadPlan:
         """The plan. A program is written once for all GPUs of a stage that are of one type."""
         pp, embedding = self.job.layout.pp, self._embedding_groups()
-        all_groups, programs = [embedding], {}
+        all_groups, program_of_gpu = [embedding], {}
         for stage in range(pp):
-            groups = self._stage_groups(stage)
+            groups, programs = self._stage_groups(stage), {}
             all_groups.append(groups)
             for i, gpu in enumerate(self.ranks.stage(stage)):
                 kind = self._kind(stage, i, gpu)
-                if kind not in programs:
-                    writer = StageWriter(self.job, *kind[:3], groups, embedding, kind[3])
-                    programs[kind] = self._store(writer)
+                if (kind, groups.places(gpu)) not in programs:
+                    writer = StageWriter(self.job, *kind[:3], groups, embedding, *kind[3:], gpu)
+                    stored = self._store(writer)  # from the first one on it is known on which places programs depend
+                    programs[kind, groups.places(gpu)] = stored
+                program_of_gpu[gpu] = programs[kind, groups.places(gpu)]
         for groups in all_groups:
             groups.connect(self.builder, self.table)
         self._connect_stages()
         if self.job.routing_skew and self.job.layout.ep > 1:
             self._connect_experts()
         for stage in range(pp):
-            for i, gpu in enumerate(self.ranks.stage(stage)):
-                self._add_streams(gpu, programs[self._kind(stage, i, gpu)])
+            for gpu in self.ranks.stage(stage):
+                self._add_streams(gpu, program_of_gpu[gpu])
         return self.builder.finish(self._facts())
 
     def _kind(self, stage: int, i: int, gpu: int) -> tuple[int, Device, float, int]:
@@ -116,7 +123,7 @@ class _JobBuilder:
         operations = writer.write().ops
         return [
             (stream, self.builder.store(operations[stream]), writer.names[stream])
-            for stream in STREAMS
+            for stream in operations
             if operations[stream]
         ]
 
@@ -133,11 +140,10 @@ class _JobBuilder:
     def _add_streams(self, gpu: int, programs: list[tuple[str, StoredProgram, SlotNames]]) -> None:
         table = self.table[gpu]
         used = {key for _, _, names in programs for key in names.keys()}
-        for gate in GATES:
-            if gate in used:
-                table[gate] = [(SLOT_GATE, self.builder.gate())]
+        gates = [*(gate for gate in GATES if gate in used), *sorted(key for key in used - set(GATES) if passer_of(key))]
+        table |= {gate: [(SLOT_GATE, self.builder.gate())] for gate in gates}
         for stream, stored, names in programs:
-            passes = tuple(table[gate][0][1] for gate, passer in GATES.items() if passer == stream and gate in used)
+            passes = tuple(table[gate][0][1] for gate in gates if passer_of(gate) == stream)
             self.builder.stream(gpu, stream, stored, names.resolve(table), passes)
 
     def _facts(self) -> dict[str, object]:

@@ -7,6 +7,7 @@ from models.compute.layout import Layout
 from models.compute.memory import Schedule as MemorySchedule
 from models.compute.model_shape import ModelShape
 from models.workload.compiler.schedule import Schedule
+from models.workload.compiler.tuning import Tuning
 from models.workload.nccl.calibration import GpuType
 from models.workload.nccl.own_type import in_server_type
 
@@ -36,6 +37,7 @@ class Job:
     memory_bytes: int = 0  # of a GPU; 0: as its type says
     routing_skew: float = 0.0  # see `expert_loads`
     transport: str = "infiniband"  # between servers, see `models.workload.nccl.transports`
+    tuning: Tuning = Tuning()  # noqa: RUF009  frozen
     nic_goodput_bps: int = 0  # payload that a NIC carries at best; 0: not known
 
     def device(self, gpu: int) -> Device:

@@ -13,7 +13,7 @@ from models.compute.devices import Device
 from models.compute.lower import Segment, optimizer_ps, parameters_of, segments
 from models.compute.stages import stage_layers
 from models.workload.collectives import chunk_bytes
-from models.workload.compiler.emission import Emission
+from models.workload.compiler.emission import Emission, side_stream
 from models.workload.compiler.groups import StageGroups
 from models.workload.compiler.job import Job
 from models.workload.compiler.loops import find_loops
@@ -33,6 +33,15 @@ GATES = {
     "joined": "main",  # and is done
 }
 """Gates of a GPU and the stream that passes each."""
+GO, DONE = "go:", "done:"
+"""Gates before and behind each part of a collective on a side stream: the prefix of its name."""
+
+
+def passer_of(gate: str) -> str:
+    """The stream that passes a gate; "" for a slot that is none."""
+    if gate.startswith(GO):
+        return gate.removeprefix(GO)
+    return gate.removeprefix(DONE).split("/")[0] if gate.startswith(DONE) else GATES.get(gate, "")
 
 
 SKEWED_TO, SKEWED_FROM = "skewed-to", "skewed-from"
@@ -60,8 +69,9 @@ class StageWriter:
         groups: StageGroups,
         embedding: StageGroups,
         place: int = 0,
+        gpu: int = 0,
     ) -> None:
-        self.job, self.stage, self.device, self.slowness = job, stage, device, slowness
+        self.job, self.stage, self.device, self.slowness, self.gpu = job, stage, device, slowness, gpu
         self.groups, self.embedding = groups, embedding
         self.place, self.loads = place, job.expert_loads()
         self.layout = job.expert_layouts()[place]
@@ -80,8 +90,23 @@ class StageWriter:
         emission.add(stream, Operation(kind, self._slot(stream, gate), task=task))
 
     def _exchange(self, emission: Emission, stream: str, group: str, kind: str, size_bytes: int, task: str) -> None:
-        names = self.names.setdefault(stream, SlotNames())
-        emission.add(stream, *self.groups.operations(names, stream, group, kind, size_bytes, task))
+        self._collective(emission, self.groups, stream, group, kind, size_bytes, task)
+
+    def _collective(
+        self, emission: Emission, groups: StageGroups, stream: str, group: str, kind: str, size_bytes: int, task: str
+    ) -> None:
+        """A collective on a stream; parts of it besides the first are on streams of their own beside it."""
+        parts = groups.parts(stream, group, kind) if size_bytes else []
+        sides = [side_stream(stream, i) for i in range(1, len(parts))]
+        for side in sides:
+            self._gate(emission, stream, OP_OPEN, GO + side)
+            self._gate(emission, side, OP_PASS, GO + side)
+        for part, on in zip(parts, (stream, *sides), strict=False):
+            names = self.names.setdefault(on, SlotNames())
+            emission.add(on, *groups.operations(part, self.gpu, names, kind, size_bytes, task, group))
+        for side in sides:
+            self._gate(emission, side, OP_OPEN, DONE + side)
+            self._gate(emission, stream, OP_PASS, DONE + side, task)
 
     # One pass.
 
@@ -307,8 +332,7 @@ class StageWriter:
         shape, layout = self.job.shape, self.job.layout
         if shape.tied_embeddings and layout.pp > 1 and self.stage in (0, layout.pp - 1):
             size_bytes = chunk_bytes(shape.vocabulary * shape.hidden, layout.tp) * layout.reduce_bytes
-            names = self.names.setdefault("main", SlotNames())
-            emission.add("main", *self.embedding.operations(names, "main", "embedding", "all-reduce", size_bytes, "dp"))
+            self._collective(emission, self.embedding, "main", "embedding", "all-reduce", size_bytes, "dp")
 
     def _optimizer(self, emission: Emission) -> None:
         n_own = updated_parameters(self.job, self.stage)

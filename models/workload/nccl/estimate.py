@@ -145,19 +145,21 @@ def choose(kind: str, size_bytes: int, shape: Shape, options: CollectiveOptions,
     found = []
     for algorithm in algorithms:
         name = "hierarchical" if two and algorithm == "tree" else algorithm
-        for protocol in protocols_for(transport_of(options.transport), size_bytes, options.protocol):
+        for protocol in protocols_for(transport_of(options.transport), size_bytes, options.protocol_of(kind)):
             found.append(choice_of(name, protocol, kind, size_bytes, shape, options))
     return min(found, key=lambda choice: choice.total_ps)
 
 
-def exchange_lead_ps(size_bytes: int, shape: Shape, n_hop: int, options: CollectiveOptions) -> tuple[int, int]:
-    """(what an all-to-all charges before its packets, bytes on the wire per million bytes of data)."""
+def exchange_lead_ps(
+    size_bytes: int, shape: Shape, n_hop: int, options: CollectiveOptions, kind: str = "all-to-all"
+) -> tuple[int, int]:
+    """(what an exchange of a kind charges before its packets, bytes on the wire per million bytes of data)."""
     n, k = shape.n_gpu, shape.per_server
     rail_bytes = -(-size_bytes // n) * (n - k)
     inside_ps = in_server_ps(shape.gpu, "all-to-all", size_bytes, k)
     launch_ps = calibration_of(shape.gpu).launch_ps
     found = []
-    for protocol in protocols_for(transport_of(options.transport), size_bytes, options.protocol):
+    for protocol in protocols_for(transport_of(options.transport), size_bytes, options.protocol_of(kind)):
         wire_ppm = WIRE_PPM[protocol.name]
         net_ps = line_ps(rail_bytes, options.nic_goodput_bps, protocol.line_ppm)
         stretch_ps = max(0, net_ps - line_ps(on_wire(rail_bytes, wire_ppm), options.nic_goodput_bps))

@@ -50,9 +50,7 @@ class NcclPlanner:
         if job.operation == "point-to-point":
             return self._point_to_point(builder, job, planned.options)
         layout = make_layout([job.gpus], self.server_of_gpu)
-        n_part = max(1, -(-planned.channels // (layout.per_server or 1)))
-        if layout.n_server == 1 and planned.options.in_server == "timed":
-            n_part = 1  # the calibration knows how many channels there are
+        n_part = layout.n_part(planned.channels, planned.options.in_server)
         found: list[Part] = []
         for i in range(n_part):
             options = replace(planned.options, share=n_part)
