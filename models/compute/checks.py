@@ -54,11 +54,24 @@ def _check_pipeline(shape: ModelShape, layout: Layout) -> None:
     if n_chunk > max(shape.layers, (shape.layers + 2) * (layout.vpp > 1)):
         found = f"{layout.pp} stages of {layout.vpp} chunks for {shape.layers} layers"
         raise ConfigError(f"{PARALLEL} pp", found, "no more chunks than layers")
+    if layout.dual:
+        _check_dual(layout)
     if layout.vpp > 1 and layout.pp == 1:
         raise ConfigError(f"{PARALLEL} vpp", f"{layout.vpp} chunks on one stage", "1 without pipeline stages")
     if layout.vpp > 1 and layout.n_microbatch % layout.pp:
         found = f"{layout.n_microbatch} microbatches for {layout.pp} stages of {layout.vpp} chunks"
         raise ConfigError("[workload] microbatches", found, "a multiple of the stages if these have several chunks")
+
+
+def _check_dual(layout: Layout) -> None:
+    where = 'with schedule "dualpipe"'
+    if layout.pp % 2:
+        raise ConfigError(f"{PARALLEL} pp", f"{layout.pp} {where}", "an even number of stages")
+    if layout.n_microbatch % 2 or layout.n_microbatch < 2 * layout.pp:
+        found = f"{layout.n_microbatch} microbatches {where} and {layout.pp} stages"
+        raise ConfigError("[workload] microbatches", found, "an even number, at least two for each stage")
+    if layout.zero > 1:
+        raise ConfigError("[workload] zero", f"{layout.zero} {where}", "0 or 1")
 
 
 def check_memory(shape: ModelShape, layout: Layout, memory_bytes: int, schedule: Schedule = "1f1b") -> None:

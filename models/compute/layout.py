@@ -21,6 +21,7 @@ class Layout:
     tp_gradient_overlap: the all-reduce (or reduce-scatter) of an input's gradient runs beside the weight's gradient, as
     in Megatron-LM since 2022.
     tp_overlap: tensor-parallel exchanges are pipelined with their GEMM (Transformer Engine's userbuffers).
+    dual: microbatches enter the pipeline from both ends, so that every GPU has two of its stages (DualPipe).
     """
 
     tp: int = 1
@@ -51,6 +52,7 @@ class Layout:
     cp_balanced: bool = True
     tp_gradient_overlap: bool = True
     tp_overlap: bool = False
+    dual: bool = False
 
     @property
     def weight_bytes(self) -> int:
@@ -117,9 +119,24 @@ class Layout:
     @property
     def n_sharer(self) -> int:
         """GPUs that hold the same dense parameters, so that reduce their gradients and may share states."""
-        return self.dp * self.cp
+        return self.n_copy * self.dp * self.cp
 
     @property
     def n_expert_sharer(self) -> int:
         """GPUs that hold the same experts."""
-        return self.tp * self.dp * self.cp // self.ep
+        return self.n_copy * self.tp * self.dp * self.cp // self.ep
+
+    @property
+    def n_copy(self) -> int:
+        """GPUs of a pipeline that hold the same stage of the model."""
+        return 2 if self.dual else 1
+
+    @property
+    def n_chunk(self) -> int:
+        """Parts of the model, one not next to the other, that a stage has."""
+        return 2 if self.dual else self.vpp
+
+    @property
+    def n_program(self) -> int:
+        """Stages whose GPUs do not do the same: with a dual pipeline it is as its mirror image does."""
+        return self.pp // self.n_copy

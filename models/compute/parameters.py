@@ -24,7 +24,7 @@ def parameters_of(shape: ModelShape, layout: Layout, part: str) -> Parameters:
     """Parameters of "embedding", one "dense" or "moe" layer, or "head".
 
     Matrices and their split biases are divided by tp, rounded up; norms and biases after a sum are whole on each GPU.
-    With tied embeddings the head has its own copy of them where it is on another pipeline stage.
+    With tied embeddings the head has its own copy of them where it is on another GPU.
     """
 
     def share(n: int) -> int:
@@ -35,7 +35,7 @@ def parameters_of(shape: ModelShape, layout: Layout, part: str) -> Parameters:
             share(shape.vocabulary * shape.hidden) + shape.embedding_parameters() - shape.vocabulary * shape.hidden
         )
     if part == "head":
-        has_words = not shape.tied_embeddings or layout.pp > 1
+        has_words = not shape.tied_embeddings or (layout.pp > 1 and not layout.dual)
         return Parameters(
             shape.norm_parameters(shape.hidden) + (share(shape.vocabulary * shape.hidden) if has_words else 0)
         )

@@ -33,7 +33,7 @@ Preset = Literal[
     "mixtral-8x22b", "deepseek-v2", "deepseek-v3", "qwen2.5-7b", "qwen2.5-14b", "qwen2.5-32b", "qwen2.5-72b",
     "qwen3-8b", "qwen3-14b", "qwen3-32b", "qwen3-30b-a3b", "qwen3-235b-a22b", "nemotron4-15b",
 ]  # fmt: skip
-Schedule = Literal["1f1b", "gpipe", "zero-bubble-1p", "zero-bubble-2p"]
+Schedule = Literal["1f1b", "gpipe", "zero-bubble-1p", "zero-bubble-2p", "dualpipe"]
 
 
 def _count_or_auto(value: object) -> object:

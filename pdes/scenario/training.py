@@ -100,7 +100,7 @@ def compiled_job(config: Config, server_of_gpu: np.ndarray, nic_goodput_bps: int
         n_microbatch=w.n_microbatch, sequence_parallel=w.sequence_parallel, recompute=recompute or "none",
         precision=w.precision, **_dtypes(w), zero=w.zero, flash_attention=w.flash_attention,
         causal_half=w.causal == "half", tp_overlap=w.overlap_tensor,
-        tp_gradient_overlap=w.overlap_tensor_gradients, cp_balanced=w.balanced_context,
+        tp_gradient_overlap=w.overlap_tensor_gradients, cp_balanced=w.balanced_context, dual=w.schedule == "dualpipe",
     )  # fmt: skip
     devices, slowness = _devices(config, server_of_gpu)
     job = Job(

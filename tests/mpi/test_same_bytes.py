@@ -210,6 +210,36 @@ def tuned(folder: Path) -> str:
     """
 
 
+def dual(folder: Path) -> str:
+    """A pipeline from both ends, with tokens of one direction on their way while the other computes."""
+    return """
+        [topology]
+        kind = "roft"
+        gpus = 8
+        gpus_per_server = 1
+        [workload]
+        kind = "training"
+        schedule = "dualpipe"
+        microbatches = 8
+        [workload.model]
+        layers = 4
+        hidden = 64
+        heads = 4
+        vocabulary = 256
+        sequence = 64
+        experts = 8
+        [workload.parallel]
+        tp = 1
+        dp = 2
+        pp = 4
+        ep = 2
+        [workload.compute]
+        gpu = "h100"
+        [partition]
+        delay_threshold = "500ns"
+    """
+
+
 def planned(folder: Path) -> str:
     """Collectives as NCCL plans them, inside servers of two and between them; one by an MSCCL file."""
     steps = '<step s="0" type="s"/><step s="1" type="rrc"/>'
@@ -255,6 +285,7 @@ MAKERS: dict[str, tuple[Callable[[Path], str], str]] = {
     "planned": (planned, "1.5us"),
     "compiled": (compiled, "1.5us"),
     "tuned": (tuned, "1.5us"),
+    "dual": (dual, "1.5us"),
     "experts": (experts, "1.5us"),
     "collectives": (collectives, "1us"),
 }

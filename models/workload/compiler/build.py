@@ -9,11 +9,12 @@ from models.compute.checks import check_layout
 from models.compute.devices import Device
 from models.compute.memory import stage_parameters
 from models.workload.collectives import exchange_pairs
+from models.workload.compiler.gates import GATES, passer_of
 from models.workload.compiler.groups import StageGroups
 from models.workload.compiler.job import Job
 from models.workload.compiler.kernels import measured_text
 from models.workload.compiler.ranks import Groups, Ranks
-from models.workload.compiler.stage import GATES, SKEWED_FROM, SKEWED_TO, StageWriter, passer_of
+from models.workload.compiler.stage import SKEWED_FROM, SKEWED_TO, StageWriter
 from models.workload.nccl.communicator import Communicator
 from models.workload.nccl.layout import make_layout
 from models.workload.plan import SLOT_GATE, SLOT_PAIR, PlanBuilder, Slot, StoredProgram, WorkloadPlan
@@ -41,6 +42,8 @@ def check_job(job: Job, n_gpu: int) -> None:
         sizes = f"tp {layout.tp} x cp {layout.cp} x dp {layout.dp} x pp {layout.pp}"
         found = f"{sizes} = {layout.n_gpu} GPUs, and the topology has {n_gpu}"
         raise ConfigError(where, found, "sizes whose product is the number of GPUs")
+    if job.routing_skew and layout.dual:
+        raise ConfigError("[workload] routing_skew", f"{job.routing_skew} with schedule {job.schedule}", "0")
     if layout.vpp > 1 and job.schedule != "1f1b":
         raise ConfigError(f"{where} vpp", f"{layout.vpp} with schedule {job.schedule}", 'schedule "1f1b"')
     if job.routing_skew and layout.ep == 1:
@@ -80,16 +83,16 @@ class _JobBuilder:
         """First and last stage's GPUs of the same rank, whose embeddings are one matrix."""
         pp = self.job.layout.pp
         pairs = list(zip(self.ranks.stage(0), self.ranks.stage(pp - 1), strict=True))
-        return StageGroups({"embedding": pairs} if pp > 1 else {}, self._make)
+        return StageGroups({"embedding": pairs} if pp > 1 and not self.job.layout.dual else {}, self._make)
 
     def build(self) -> WorkloadPlan:
         """The plan. A program is written once for all GPUs of a stage that are of one type."""
-        pp, embedding = self.job.layout.pp, self._embedding_groups()
+        n_program, embedding = self.job.layout.n_program, self._embedding_groups()
         all_groups, program_of_gpu = [embedding], {}
-        for stage in range(pp):
+        for stage in range(n_program):
             groups, programs = self._stage_groups(stage), {}
             all_groups.append(groups)
-            for i, gpu in enumerate(self.ranks.stage(stage)):
+            for i, gpu in enumerate(self.ranks.alike(stage)):
                 kind = self._kind(stage, i, gpu)
                 if (kind, groups.places(gpu)) not in programs:
                     writer = StageWriter(self.job, *kind[:3], groups, embedding, *kind[3:], gpu)
@@ -98,12 +101,14 @@ class _JobBuilder:
                 program_of_gpu[gpu] = programs[kind, groups.places(gpu)]
         for groups in all_groups:
             groups.connect(self.builder, self.table)
-        self._connect_stages()
+        if self.job.layout.dual:
+            self._connect_both_ways()
+        else:
+            self._connect_stages()
         if self.job.routing_skew and self.job.layout.ep > 1:
             self._connect_experts()
-        for stage in range(pp):
-            for gpu in self.ranks.stage(stage):
-                self._add_streams(gpu, program_of_gpu[gpu])
+        for gpu, stored in program_of_gpu.items():
+            self._add_streams(gpu, stored)
         return self.builder.finish(self._facts())
 
     def _kind(self, stage: int, i: int, gpu: int) -> tuple[int, Device, float, int]:
@@ -136,6 +141,18 @@ class _JobBuilder:
                 forth, back = self.builder.pair(gpu, peer), self.builder.pair(peer, gpu)
                 self.table[gpu] |= {"to-next": [(SLOT_PAIR, forth)], "from-next": [(SLOT_PAIR, back)]}
                 self.table[peer] |= {"from-previous": [(SLOT_PAIR, forth)], "to-previous": [(SLOT_PAIR, back)]}
+
+    def _connect_both_ways(self) -> None:
+        """Queue pairs of microbatches from either end and of their gradients; chunks as `dual_pipe` has them."""
+        pp = self.job.layout.pp
+        for stage in range(pp - 1):
+            for gpu, peer in zip(self.ranks.stage(stage), self.ranks.stage(stage + 1), strict=True):
+                for up, down, chunk_of in ((gpu, peer, (0, 1)), (peer, gpu, (1, 0))):
+                    forth, back = [(SLOT_PAIR, self.builder.pair(up, down))], [(SLOT_PAIR, self.builder.pair(down, up))]
+                    here, there = (stage, stage + 1) if up == gpu else (stage + 1, stage)
+                    chunks = [chunk_of[2 * at >= pp] for at in (here, there)]
+                    self.table[up] |= {f"to-next-{chunks[0]}": forth, f"from-next-{chunks[0]}": back}
+                    self.table[down] |= {f"from-previous-{chunks[1]}": forth, f"to-previous-{chunks[1]}": back}
 
     def _add_streams(self, gpu: int, programs: list[tuple[str, StoredProgram, SlotNames]]) -> None:
         table = self.table[gpu]

@@ -4,9 +4,10 @@ from dataclasses import dataclass, field
 
 from models.workload.operations import Operation, Repeat
 
-STREAMS = ("main", "beside", "gather", "reduce")
+STREAMS = ("main", "beside", "gather", "reduce", "beside-backward")
 """main: computes, and exchanges what it has to wait for. beside: exchanges that run beside the next computation.
-gather, reduce: parameters and gradients over data parallelism."""
+gather, reduce: parameters and gradients over data parallelism. beside-backward: exchanges of a backward pass that runs
+in turns with a forward pass, whose exchanges are beside."""
 
 
 def side_stream(stream: str, i: int) -> str:

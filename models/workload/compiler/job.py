@@ -60,7 +60,9 @@ class Job:
         """The schedule as the memory model calls it."""
         if self.schedule == "zero-bubble-1p":
             return "zb-h1"
-        return "zb-h2" if self.schedule == "zero-bubble-2p" else self.schedule
+        if self.schedule == "zero-bubble-2p":
+            return "zb-h2"
+        return self.schedule
 
     @property
     def least_memory_bytes(self) -> int:

@@ -22,9 +22,9 @@ def job_kernels(job: Job) -> Counter[Kernel]:
     """Kernels of an iteration on one GPU of each pipeline stage, and how often they run."""
     found: Counter[Kernel] = Counter()
     parts: Counter[str] = Counter()
-    for stage in range(job.layout.pp):
+    for stage in range(job.layout.n_program):
         found[optimizer_kernel(job.layout, updated_parameters(job, stage))] += 1
-        for chunk in range(job.layout.vpp):
+        for chunk in range(job.layout.n_chunk):
             parts.update(dict(chunk_parts(job, stage, chunk)))
     for layout in job.expert_layouts():
         for part, n in parts.items():
