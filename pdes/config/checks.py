@@ -117,6 +117,10 @@ def _three_tier_faults(topology: ThreeTierConfig) -> Iterator[Fault]:
 
 def _collectives_faults(workload: CollectivesConfig, n_host: int | None) -> Iterator[Fault]:
     yield from device_faults(workload.devices)
+    for name, device in workload.devices.items():
+        if device.kernels is not None:
+            found = "is there, but collectives have no kernels"
+            yield Fault(("workload", "devices", name, "kernels"), found, 'Accepted: with kind = "training"')
     if workload.devices and workload.gpu is None:
         yield Fault(("workload", "devices"), "is there, but [workload] gpu is not", "Accepted: with gpu")
     row_of: dict[str, int] = {}

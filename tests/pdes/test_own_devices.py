@@ -121,6 +121,8 @@ def test_collectives_take_a_type_of_ones_own() -> None:
         return plan_of(tables() | {"workload": workload})
 
     plans = [of("h100"), of("mine", mine={"like": "h100"}), of("mine", mine={"like": "h100", "nvlink": "50GBps"})]
+    with pytest.raises(ConfigError, match=r"devices.mine\] kernels: is there, but collectives have no kernels"):
+        of("mine", mine={"like": "h100", "kernels": "k.csv"})
     same, alike, slow = (int(plan.operations["time_ps"].sum()) for plan in plans)
     assert same == alike < slow
 

@@ -7,7 +7,7 @@ by their bytes, and messages between stages at the rate of a NIC, which every ch
 
 from dataclasses import replace
 
-from models.compute.layout import Layout, Recompute
+from models.compute.layout import Recompute
 from models.compute.lower import segments
 from models.compute.memory import fullest_stage
 from models.compute.stages import has_part, stage_layers
@@ -67,14 +67,15 @@ def choices(
         for v in (chunks if vpp is None else [vpp])
         for again in (("none", "selective", "full") if recompute is None else (recompute,))
     ]
-    return [one for one in found if _can_run(one.layout)] or found[:1]
+    return [one for one in found if _can_run(one)] or found[:1]
 
 
-def _can_run(layout: Layout) -> bool:
-    """Whether the schedule takes as many microbatches."""
-    if layout.dual:
-        return layout.n_microbatch % 2 == 0 and layout.n_microbatch >= 2 * layout.pp
-    return layout.vpp == 1 or layout.n_microbatch % layout.pp == 0
+def _can_run(job: Job) -> bool:
+    """Whether the schedule takes as many microbatches, and chunks."""
+    layout = job.layout
+    if layout.dual and (layout.n_microbatch % 2 or layout.n_microbatch < 2 * layout.pp):
+        return False
+    return layout.vpp == 1 or (job.schedule == "1f1b" and layout.n_microbatch % layout.pp == 0)
 
 
 def choose(

@@ -37,7 +37,7 @@ class Job:
     memory_bytes: int = 0  # of a GPU; 0: as its type says
     routing_skew: float = 0.0  # see `expert_loads`
     transport: str = "infiniband"  # between servers, see `models.workload.nccl.transports`
-    tuning: Tuning = Tuning()  # noqa: RUF009  frozen
+    tuning: Tuning = Tuning()
     nic_goodput_bps: int = 0  # payload that a NIC carries at best; 0: not known
 
     def device(self, gpu: int) -> Device:

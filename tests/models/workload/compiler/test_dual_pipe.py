@@ -13,6 +13,7 @@ from models.compute.memory import chunks_in_flight, memory_of
 from models.compute.model_shape import ModelShape
 from models.topology.rail_optimised import rail_optimised
 from models.workload.compiler.build import plan_job
+from models.workload.compiler.choose import choose
 from models.workload.compiler.dual_pipe import BOTH, dual_pipe
 from models.workload.compiler.job import Job
 from models.workload.compiler.schedule import Pass
@@ -212,6 +213,13 @@ def test_memory_has_two_stages_and_half_of_each_ones_activations() -> None:
         memory_of(shape, layout, 0, name).activation_bytes for layout, name in ((dual, "dualpipe"), (one_way, "1f1b"))
     ]
     assert kept[0] / kept[1] == 5 / 4  # PP + 1 and, on the first stage, PP
+
+
+def test_what_is_left_open_is_what_the_schedule_takes() -> None:
+    """An even number of microbatches, two for each stage at least, and no chunks."""
+    found = choose(job(dp=1, pp=4, n_microbatch=1), 48, None, None)
+    assert found.layout.vpp == 1 and found.layout.n_microbatch % 2 == 0 and found.layout.n_microbatch >= 8
+    assert found.layout.microbatch * found.layout.n_microbatch == 48
 
 
 @pytest.mark.parametrize(
