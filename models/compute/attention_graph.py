@@ -86,9 +86,10 @@ def _flash(splits: Splits) -> tuple[Operator, ...]:
     read_bytes = queries.size_bytes + layout.cp * (keys.size_bytes + values.size_bytes) + output.size_bytes
     dtype = "bf16" if layout.precision == "fp8" else layout.precision
     rows, count = -(-shape.sequence // layout.cp), layout.microbatch * heads
-    sizes = {"m": rows, "n": shape.sequence, "k": shape.d_query, "count": count}
-    forward = Kernel("attention", flops, read_bytes, dtype, **sizes, n_launch=layout.cp)
-    backward = replace(forward, flops=5 * flops // 2, hbm_bytes=3 * read_bytes, n_launch=2 * layout.cp)
+    forward = Kernel("attention", flops, read_bytes, dtype, rows, shape.sequence, shape.d_query, count, layout.cp)
+    backward = replace(
+        forward, flops=5 * flops // 2, hbm_bytes=3 * read_bytes, n_launch=2 * layout.cp, is_backward=True
+    )
     sums = Tensor("softmax sums", n * heads, 4)
     return (
         Operator(

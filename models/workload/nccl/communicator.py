@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from models.workload.collectives import RING_STEPS, chunk_bytes
+from models.workload.nccl.calibration import GpuType
 from models.workload.nccl.estimate import Choice, Shape, choose, exchange_lead_ps, on_wire
 from models.workload.nccl.in_server import in_server_ps
 from models.workload.nccl.layout import make_layout
@@ -44,7 +45,7 @@ class Communicator:
         name: str,
         groups: Sequence[tuple[int, ...]],
         server_of_gpu: np.ndarray,
-        gpu_type: str,
+        gpu_type: GpuType,
         options: CollectiveOptions = CollectiveOptions(),  # noqa: B008  frozen
     ) -> None:
         self.name, self.gpu_type, self.options = name, gpu_type, options
@@ -78,6 +79,10 @@ class Communicator:
     def operations_of(self, gpu: int, names: SlotNames, kind: str, size_bytes: int, task: str, tag: str) -> Operations:
         """One collective as a member runs it."""
         return self._plan(names, kind, size_bytes, task, tag, gpu)
+
+    def place(self, gpu: int) -> int:
+        """What `operations_of` depends on: the place of a member on its rail."""
+        return self._place(gpu)[1]
 
     def connect(self, builder: PlanBuilder) -> dict[int, dict[str, list[Slot]]]:
         """Per GPU: key -> its slots, for the keys that operations so far have used."""
@@ -142,7 +147,7 @@ class Communicator:
             return (n - 1) * in_server_ps(self.gpu_type, "send-receive", size_bytes, n)
         asked = options.algorithm_of(kind)
         algorithm = asked if asked in ("ring", "tree", "nvls") else "auto"
-        return in_server_ps(self.gpu_type, kind, size_bytes, n, algorithm, options.nvls)
+        return in_server_ps(self.gpu_type, kind, size_bytes, n, algorithm, options.nvls, options.protocol_of(kind))
 
     def _ring_of_all(self, kind: str, size_bytes: int, task: str, tag: str) -> Operation:
         n, passes = self.layout.n_gpu, RING_STEPS.get(kind, 1)
@@ -160,7 +165,7 @@ class Communicator:
         )  # fmt: skip
         if not self.gpu_type or self.layout.per_server != 1:
             return [ring]
-        lead_ps, _ = exchange_lead_ps(size_bytes * n, self._shape(), n - 1, self.options)
+        lead_ps, _ = exchange_lead_ps(size_bytes * n, self._shape(), n - 1, self.options, "ring")
         return [self._timed(lead_ps, task), ring]
 
     def _all_to_all(self, size_bytes: int, task: str, tag: str) -> Operations:

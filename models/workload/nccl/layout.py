@@ -33,6 +33,15 @@ class Layout:
         """Members of a group by rail, each in the order of the servers."""
         return [list(rail) for rail in zip(*self.servers[i_group], strict=True)]
 
+    def n_part(self, channels: int, in_server: str) -> int:
+        """Parts of a collective beside each other for a number of channels, one on each rail at least.
+
+        Inside a server what is timed knows how many there are.
+        """
+        if self.n_server == 1 and in_server == "timed":
+            return 1
+        return max(1, -(-channels // (self.per_server or 1)))
+
     @cached_property
     def edges(self) -> dict[int, tuple[bool, bool]]:
         """Per GPU: whether the next and the previous member, in its group's order, are in other servers."""
