@@ -146,7 +146,7 @@ def _gathered_s(case: Case, layout: Layout, part: str, which: str, device: Devic
         return collective_s(collective, layout.n_sharer, in_server, size_bytes, case, name)
 
     gather_s = sharers_s("all-gather", layout.weight_bytes)
-    return gather_s if which == "forward" else gather_s + sharers_s("reduce-scatter", layout.gradient_bytes)
+    return gather_s if which == "forward" else gather_s + sharers_s("reduce-scatter", layout.reduce_bytes)
 
 
 def _end_s(case: Case, layout: Layout, device: Device, stages_s: list[float]) -> float:
@@ -168,7 +168,7 @@ def _gradients_s(n_parameter: int, sharers: int, case: Case, layout: Layout, dev
     if layout.zero == 3 or sharers == 1 or n_parameter == 0:
         return 0.0
     in_server = sharers if layout.n_gpu <= SERVER else max(1, SERVER // layout.tp)
-    gradients, weights = n_parameter * layout.gradient_bytes, n_parameter * layout.weight_bytes
+    gradients, weights = n_parameter * layout.reduce_bytes, n_parameter * layout.weight_bytes
     sizes = {"all-reduce": gradients} if layout.zero == 0 else {"reduce-scatter": gradients, "all-gather": weights}
     return sum(collective_s(kind, sharers, in_server, size, case, family(device)) for kind, size in sizes.items())
 

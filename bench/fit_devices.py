@@ -16,7 +16,7 @@ import argparse
 import json
 from collections import defaultdict
 from dataclasses import fields, replace
-from math import log, sqrt
+from math import exp, log, sqrt
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -156,16 +156,31 @@ def report_each(cases: list[Case], devices: dict[str, Device]) -> None:
 
 
 def report_ranks(cases: list[Case], devices: dict[str, Device]) -> None:
-    """Spearman's rank correlation inside each model of vTrain."""
-    models: dict[tuple[str, int, int], list[tuple[float, float]]] = defaultdict(list)
+    """Spearman's rank correlation inside vTrain's models, and what it were if every layout were right on average."""
+    models: dict[tuple[str, int, int], list[Case]] = defaultdict(list)
     for case in cases:
         if case.group.startswith("vtrain"):
-            pair = case.measured_s, predict_s(case, devices[case.device])[0]
-            models[case.group, case.shape.layers, case.shape.hidden].append(pair)
-    print(f"\n{'set':<20} {'layers':>6} {'hidden':>6} {'rows':>5} {'rank correlation':>17}")
-    for (group, layers, hidden), pairs in sorted(models.items()):
-        measured, predicted = zip(*pairs, strict=True)
-        print(f"{group:<20} {layers:>6} {hidden:>6} {len(pairs):>5} {rank_correlation(measured, predicted):>17.3f}")
+            models[case.group, case.shape.layers, case.shape.hidden].append(case)
+    print(f"\n{'set':<20} {'layers':>6} {'hidden':>6} {'rows':>5} {'rank correlation':>17} {'layouts right':>14}")
+    for (group, layers, hidden), rows in sorted(models.items()):
+        measured, predicted = [], []
+        for case in rows:
+            measured.append(case.measured_s)
+            predicted.append(predict_s(case, devices[case.device])[0])
+        found = (rank_correlation(tuple(p), tuple(measured)) for p in (predicted, layouts_right(rows, predicted)))
+        print(f"{group:<20} {layers:>6} {hidden:>6} {len(rows):>5} {next(found):>17.3f} {next(found):>14.3f}")
+
+
+def layouts_right(cases: list[Case], predicted_s: list[float]) -> list[float]:
+    """Predictions of one model's rows, each layout's (TP, DP, PP) times a factor that takes its mean error away.
+
+    What is still wrong differs between the microbatches of one layout.
+    """
+    logs: dict[tuple[int, int, int], list[float]] = defaultdict(list)
+    keys = [(case.layout.tp, case.layout.dp, case.layout.pp) for case in cases]
+    for key, case, predicted in zip(keys, cases, predicted_s, strict=True):
+        logs[key].append(log(case.measured_s / predicted))
+    return [p * exp(sum(logs[key]) / len(logs[key])) for key, p in zip(keys, predicted_s, strict=True)]
 
 
 def ranks(values: tuple[float, ...]) -> list[float]:

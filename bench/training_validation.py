@@ -11,14 +11,16 @@ import argparse
 import json
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from fit_devices import rank_correlation
+from fit_devices import layouts_right, rank_correlation
 from fit_rows import Case, read_rows
+from models.workload.compiler.job import Job
 from pdes.convert.toml_text import toml_text
 from pdes.engine.jit import source_digest
 from runs import simulate
@@ -41,6 +43,7 @@ def case_config(case: Case) -> str:
         "overlap_parameters": case.overlaps_dp, "overlap_tensor": layout.tp_overlap,
         "overlap_tensor_gradients": layout.tp_gradient_overlap, "balanced_context": layout.cp_balanced,
         "flash_attention": layout.flash_attention, "causal": "half" if layout.causal_half else "full",
+        "cross_rail_rings": case.cross_rail_rings,
     }  # fmt: skip
     model: dict[str, object] = {
         "layers": shape.layers, "hidden": shape.hidden, "heads": shape.heads, "ffn": shape.d_ffn,
@@ -90,10 +93,21 @@ def predict(case: Case, out: Path) -> tuple[float, float]:
 
 
 def n_message(case: Case) -> int:
-    """About how many messages a run has: what it costs."""
+    """About how many messages a run has: what it costs. Gradients beside the backward pass go in many buckets."""
     layout = case.layout
-    per_gpu = 2 * layout.dp + 2 * layout.vpp * (layout.pp > 1) * case.batch // (layout.dp * layout.microbatch)
+    n_layer = -(-case.shape.layers // layout.pp)
+    own = case.shape.parameters() // (layout.tp * layout.pp)
+    n_bucket = min(n_layer, -(-own // Job.bucket_parameters)) if case.overlaps_dp else 1
+    per_gpu = 2 * layout.dp * n_bucket
+    per_gpu += 2 * layout.vpp * (layout.pp > 1) * case.batch // (layout.dp * layout.microbatch)
     return layout.n_gpu * per_gpu
+
+
+def cost(case: Case) -> tuple[int, int]:
+    """To sort by. Rings that cross rails meet in the spines, where next to nothing is steady: their packets count."""
+    layout = case.layout
+    crosses = case.cross_rail_rings and 1 < layout.tp < 8 and layout.dp * layout.tp > 8
+    return crosses * layout.n_gpu * case.shape.parameters() // layout.pp, n_message(case)
 
 
 def report(cases: list[Case], predicted_s: list[float], console: Console) -> dict[str, dict[str, float]]:
@@ -132,8 +146,13 @@ def correlations(cases: list[Case], predicted_s: list[float], console: Console) 
     found = {}
     for name, rows in sorted(models.items()):
         if len(rows) > 2:
-            found[name] = rank_correlation(*(tuple(at[i] for i in rows) for at in (predicted_s, measured_s)))
-            console.print(f"{name}: rank correlation {found[name]:.3f} over {len(rows)} rows")
+            own_s, measured_own_s = ([at[i] for i in rows] for at in (predicted_s, measured_s))
+            found[name] = rank_correlation(tuple(own_s), tuple(measured_own_s))
+            right_s = layouts_right([cases[i] for i in rows], own_s)
+            console.print(
+                f"{name}: rank correlation {found[name]:.3f} over {len(rows)} rows; "
+                f"{rank_correlation(tuple(right_s), tuple(measured_own_s)):.3f} were layouts right on average"
+            )
     return found
 
 
@@ -165,12 +184,13 @@ def main() -> None:
     parser.add_argument("--most-gpus", type=int, default=10**6, help="leave out larger rows, and say so")
     parser.add_argument("--minutes", type=float, default=10**6, help="begin no run after this time; small ones first")
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_ROWS} rows, spread over the files")
+    parser.add_argument("--rings", choices=("rail", "cross"), help="cross_rail_rings of all rows, not of each set")
     parser.add_argument("--each", action="store_true", help="print every row")
     arguments = parser.parse_args()
     console, cases, left_out = Console(width=110), [], []
     for path in arguments.rows:
         found, missing = read_rows(path)
-        cases += found
+        cases += [replace(c, cross_rail_rings=arguments.rings == "cross") for c in found] if arguments.rings else found
         left_out += missing
     left_out += [(c.id, "larger than --most-gpus") for c in cases if c.layout.n_gpu > arguments.most_gpus]
     cases = [c for c in cases if arguments.only in c.id and c.layout.n_gpu <= arguments.most_gpus]
@@ -178,7 +198,7 @@ def main() -> None:
         cases = sorted(cases, key=lambda c: c.layout.n_gpu)[:: max(1, len(cases) // QUICK_ROWS)][:QUICK_ROWS]
         cases = [c for c in cases if c.layout.n_gpu <= 256]
     arguments.out.mkdir(parents=True, exist_ok=True)
-    cases.sort(key=lambda c: (n_message(c), c.id))
+    cases.sort(key=lambda c: (cost(c), c.id))
     predicted_s, wall_s, begin_s = [], 0.0, time.monotonic()
     for i, case in enumerate(cases):
         if time.monotonic() - begin_s > 60 * arguments.minutes:

@@ -6,12 +6,13 @@ Events at or past the end are dropped (Fujimoto 1990; ROSS `models/phold`). Devi
 so an exponential draw is rounded down. It runs on the engine's rounds, order and exchange, and knows no network.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from pdes.engine.event_queue import EventQueue, make_event_queue, peek_time, pop_event, push_event
+from pdes.engine.event_queue import FREE, EventQueue, make_event_queue, peek_time, pop_event, push_event
 from pdes.engine.exchange import HEADER_WORDS, ExchangeState, World, make_exchange
 from pdes.engine.jit import loop_kernel
 from pdes.engine.rng import (
@@ -160,7 +161,7 @@ class Phold:
     """PHOLD on this rank, for `pdes.engine.round.run_rounds`."""
 
     def __init__(self, config: PholdConfig, world: World) -> None:
-        self.state = make_phold(config, world)
+        self.state, self._config, self._world = make_phold(config, world), config, world
         peers = [r for r in range(world.size) if r != world.rank]
         self.exchange = make_exchange(world, peers, config.n_lp * config.population * WORDS_PER_EVENT)
         self.loop = make_loop(config.lookahead_ps)
@@ -168,6 +169,32 @@ class Phold:
     def run_rounds(self, loop: np.ndarray, ex: ExchangeState) -> int:
         """Compiled rounds until done or time to pause."""
         return _run_rounds(loop, ex, self.state)
+
+    def save(self) -> dict[str, np.ndarray]:
+        """This rank's part of a checkpoint, at a round's end."""
+        queue, n_local = self.state.queue, int(self.state.block[1])
+        is_pending, free = np.ones(len(queue.events), np.bool_), int(queue.cursor[FREE])
+        while 0 <= free < len(queue.events):
+            is_pending[free] = False
+            free = int(queue.events["next"][free])
+        names = ("time_ps", "source", "sequence", "target")
+        return {
+            "events": np.column_stack([queue.events[name][is_pending].astype(np.int64) for name in names]),
+            "drawn": self.state.drawn[:n_local], "counters": self.state.counters,
+        }  # fmt: skip
+
+    def load(self, parts: Sequence[dict[str, np.ndarray]]) -> None:
+        """Go on from a checkpoint. parts: of all ranks, however many there were."""
+        state, config, (first, n_local, _) = self.state, self._config, self.state.block.tolist()
+        self.state = state._replace(queue=make_event_queue(len(state.queue.events), 8 * config.mean_ps))
+        for time_ps, source, sequence, target in np.concatenate([part["events"] for part in parts]).tolist():
+            if first <= target < first + n_local:
+                push_event(self.state.queue, time_ps, source, sequence, target)
+        drawn = np.concatenate([part["drawn"] for part in parts])  # blocks of LPs stand in the order of ranks
+        state.drawn[:n_local] = drawn[first : first + n_local]
+        if self._world.rank == 0:
+            state.counters[N_EVENT] = sum(int(part["counters"][N_EVENT]) for part in parts)
+            state.counters[DIGEST] = np.bitwise_xor.reduce([part["counters"][DIGEST] for part in parts])
 
     def relieve(self, code: int) -> None:
         """PHOLD's buffers hold every event that can exist: nothing is ever short."""

@@ -22,13 +22,14 @@ if TYPE_CHECKING:
 EPILOG = """\
 commands:
   pdes-sim config.toml                            simulate; under mpirun -n N on N ranks, with the same results
+  pdes-sim --resume DIR                           go on from the newest checkpoint in DIR, on any number of ranks
   pdes-sim plan config.toml                       print what a run would be, and run nothing
   pdes-sim report DIR                             print the summary of a result folder again
   pdes-sim convert ns3 FOLDER -o case.toml        make a config of an ns-3 (HPCC) case, or of
                                                   astra-sim, simai or htsim inputs
   pdes-sim export chakra config.toml -o PREFIX    write a workload as Chakra traces or GOAL; flows as ns-3's fct.txt
 
-Exit status: 0 done, 2 bad input, 1 anything else."""
+Exit status: 0 done, 2 bad input, 75 stopped by SIGTERM after a checkpoint, 1 anything else."""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -62,7 +63,18 @@ def _parse(argv: list[str], is_silent: bool) -> argparse.Namespace:
             parser.exit(2)
         if not is_command and len(argv) > 1 and argv[0].isidentifier() and argv[1].endswith(".toml"):
             parser.error(f"{argv[0]} is no command. Commands: {', '.join(makers)}; to simulate, give the config alone")
-        return parser.parse_args(argv[1:] if is_command else argv)
+        found = parser.parse_args(argv[1:] if is_command else argv)
+        if found.command is _run:
+            _check_run(parser, found)
+        return found
+
+
+def _check_run(parser: argparse.ArgumentParser, found: argparse.Namespace) -> None:
+    """A run has a config or a checkpoint, which has its config in it."""
+    if found.resume is None and found.config is None:
+        parser.error("the following arguments are required: config.toml, or --resume DIR")
+    if found.resume is not None and (found.config is not None or found.overrides or found.tolerant):
+        parser.error("--resume goes on with the config in the checkpoint. Accepted besides: --out and --quiet")
 
 
 def _new_parser(name: str, description: str, command: Any, **kwargs: Any) -> argparse.ArgumentParser:
@@ -75,15 +87,17 @@ def _run_parser() -> argparse.ArgumentParser:
     text = "Simulate a GPU training cluster packet by packet, on one rank or many."
     raw = argparse.RawDescriptionHelpFormatter
     parser = _new_parser("pdes-sim", text, _run, epilog=EPILOG, formatter_class=raw)
-    _add_config(parser)
+    _add_config(parser, nargs="?")
+    text = "instead of a config: a folder of checkpoints ([checkpoint] dir), or one of them, to go on from"
+    parser.add_argument("--resume", metavar="DIR", help=text)
     parser.add_argument("--out", metavar="DIR", help="result folder, instead of the config's [output] dir")
     parser.add_argument("--quiet", action="store_true", help="no progress and no summary")
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     return parser
 
 
-def _add_config(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("config", metavar="config.toml", help="what to simulate")
+def _add_config(parser: argparse.ArgumentParser, **keys: Any) -> None:
+    parser.add_argument("config", metavar="config.toml", help="what to simulate", **keys)
     text = "override one key of the config; may be repeated"
     parser.add_argument("--set", metavar="TABLE.KEY=VALUE", dest="overrides", action="append", default=[], help=text)
     text = "of a trace: leave out what some tools write wrong, and warn; the same as --set workload.tolerant=true"
@@ -162,16 +176,22 @@ def _run_on(comm: "World", arguments: argparse.Namespace) -> int:
     prepared = None
     if comm.rank == 0:
         try:
-            prepared = (0, simulation.prepare(_load(arguments), arguments.quiet, is_alone=comm.size == 1))
+            prepared = (0, _prepare(arguments, is_alone=comm.size == 1))
         except SimError as error:
             _complain(error)
             prepared = (error.exit_status, None)
     elif comm.rank == 1:
         simulation.compile_ahead()
     status, scenario = comm.bcast(prepared)
-    if status == 0:
-        simulation.run(scenario, comm, arguments.quiet)
-    return status
+    return status or simulation.run(scenario, comm, arguments.quiet)
+
+
+def _prepare(arguments: argparse.Namespace, is_alone: bool) -> Any:
+    from pdes import simulation
+
+    if arguments.resume is None:
+        return simulation.prepare(_load(arguments), arguments.quiet, is_alone=is_alone)
+    return simulation.prepare_resumed(arguments.resume, arguments.out, arguments.quiet, is_alone)
 
 
 def _start_mpi() -> "World":

@@ -10,6 +10,8 @@ from models.compute.operators import Exchange, Kernel, Operator, Step, Tensor, e
 from models.compute.splits import Splits
 
 LABEL = "attention"
+FUSED_MATRICES = 4
+"""Megatron-LM's softmax is one kernel if microbatch x heads of a GPU is a multiple of this (fused_softmax.py)."""
 
 
 def attention_operators(splits: Splits) -> tuple[Operator, ...]:
@@ -84,9 +86,10 @@ def _flash(splits: Splits) -> tuple[Operator, ...]:
     read_bytes = queries.size_bytes + layout.cp * (keys.size_bytes + values.size_bytes) + output.size_bytes
     dtype = "bf16" if layout.precision == "fp8" else layout.precision
     rows, count = -(-shape.sequence // layout.cp), layout.microbatch * heads
-    sizes = {"m": rows, "n": shape.sequence, "k": shape.d_query, "count": count}
-    forward = Kernel("attention", flops, read_bytes, dtype, **sizes, n_launch=layout.cp)
-    backward = replace(forward, flops=5 * flops // 2, hbm_bytes=3 * read_bytes, n_launch=2 * layout.cp)
+    forward = Kernel("attention", flops, read_bytes, dtype, rows, shape.sequence, shape.d_query, count, layout.cp)
+    backward = replace(
+        forward, flops=5 * flops // 2, hbm_bytes=3 * read_bytes, n_launch=2 * layout.cp, is_backward=True
+    )
     sums = Tensor("softmax sums", n * heads, 4)
     return (
         Operator(
@@ -95,6 +98,20 @@ def _flash(splits: Splits) -> tuple[Operator, ...]:
             saved=(queries, keys, values, sums), core=True,
         ),
     )  # fmt: skip
+
+
+def _softmax(n_score: int, is_fused: bool, value: int, mask: int) -> tuple[Kernel, Kernel]:
+    """Forward and backward, each with dropout if mask is not 0: bytes of a score that dropout moves.
+
+    Not fused (forward_torch_softmax): to fp32, scaled, masked in place, softmax, and back from fp32.
+    """
+    n_launch, forward_bytes, backward_bytes = 1, 2 * value, 3 * value
+    if not is_fused:
+        casts, scaled, masked = 2 * (value + 4), 2 * 4, 2 * 4 + 1
+        n_launch, around = 5, casts + scaled + masked
+        forward_bytes, backward_bytes = around + 2 * 4, around + 3 * 4
+    n_launch += 1 if mask else 0
+    return elementwise(n_score, forward_bytes + mask, n_launch), elementwise(n_score, backward_bytes + mask, n_launch)
 
 
 def _step_by_step(splits: Splits) -> tuple[Operator, ...]:
@@ -110,7 +127,9 @@ def _step_by_step(splits: Splits) -> tuple[Operator, ...]:
         return replace(whole, flops=int(whole.flops * layout.causal_frac))
 
     mask = 2 * value + 1 if shape.dropout else 0  # dropout reads, writes, and keeps a mask
-    softmax = Tensor("softmax output", n_score, value, core=True)
+    is_fused = count % FUSED_MATRICES == 0
+    softmax = Tensor("softmax output", n_score, value if is_fused else 4, core=True)
+    softmax_forward, softmax_backward = _softmax(n_score, is_fused, value, mask)
     dropped = (Tensor("dropout mask", n_score, 1, core=True), Tensor("dropout output", n_score, value, core=True))
     dims = shape.d_query, shape.d_value
     return (
@@ -120,8 +139,7 @@ def _step_by_step(splits: Splits) -> tuple[Operator, ...]:
             saved=(queries, keys), core=True,
         ),
         Operator(
-            "softmax", LABEL, "tp", forward=(elementwise(n_score, 2 * value + mask, 2 if mask else 1),),
-            backward_input=(elementwise(n_score, 3 * value + mask, 2 if mask else 1),),
+            "softmax", LABEL, "tp", forward=(softmax_forward,), backward_input=(softmax_backward,),
             saved=(softmax, *(dropped if mask else ())), core=True,
         ),
         Operator(

@@ -1,5 +1,7 @@
 """Refuse layouts that do not fit their model, or the memory of their GPU, with one message."""
 
+from dataclasses import fields
+
 from models.compute.layout import DTYPE_BYTES, Layout
 from models.compute.memory import GIB, Schedule, fullest_stage
 from models.compute.model_shape import ModelShape
@@ -36,7 +38,7 @@ def _check_sizes(layout: Layout) -> None:
     for name in ("tp", "dp", "pp", "cp", "ep", "vpp", "microbatch", "n_microbatch"):
         if getattr(layout, name) < 1:
             raise ConfigError(f"{PARALLEL} {name}", str(getattr(layout, name)), "a whole number from 1")
-    for name in ("weight_dtype", "gradient_dtype", "optimizer_dtype", "activation_dtype", "dispatch_dtype"):
+    for name in (field.name for field in fields(layout) if field.name.endswith("_dtype")):
         dtype = getattr(layout, name)
         if dtype and dtype not in DTYPE_BYTES:
             raise ConfigError(f"{PARALLEL} {name}", repr(dtype), f"one of {', '.join(DTYPE_BYTES)}")
@@ -52,11 +54,24 @@ def _check_pipeline(shape: ModelShape, layout: Layout) -> None:
     if n_chunk > max(shape.layers, (shape.layers + 2) * (layout.vpp > 1)):
         found = f"{layout.pp} stages of {layout.vpp} chunks for {shape.layers} layers"
         raise ConfigError(f"{PARALLEL} pp", found, "no more chunks than layers")
+    if layout.dual:
+        _check_dual(layout)
     if layout.vpp > 1 and layout.pp == 1:
         raise ConfigError(f"{PARALLEL} vpp", f"{layout.vpp} chunks on one stage", "1 without pipeline stages")
     if layout.vpp > 1 and layout.n_microbatch % layout.pp:
         found = f"{layout.n_microbatch} microbatches for {layout.pp} stages of {layout.vpp} chunks"
         raise ConfigError("[workload] microbatches", found, "a multiple of the stages if these have several chunks")
+
+
+def _check_dual(layout: Layout) -> None:
+    where = 'with schedule "dualpipe"'
+    if layout.pp % 2:
+        raise ConfigError(f"{PARALLEL} pp", f"{layout.pp} {where}", "an even number of stages")
+    if layout.n_microbatch % 2 or layout.n_microbatch < 2 * layout.pp:
+        found = f"{layout.n_microbatch} microbatches {where} and {layout.pp} stages"
+        raise ConfigError("[workload] microbatches", found, "an even number, at least two for each stage")
+    if layout.zero > 1:
+        raise ConfigError("[workload] zero", f"{layout.zero} {where}", "0 or 1")
 
 
 def check_memory(shape: ModelShape, layout: Layout, memory_bytes: int, schedule: Schedule = "1f1b") -> None:

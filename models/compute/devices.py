@@ -38,8 +38,23 @@ class Fit:
 
 
 @dataclass(frozen=True)
+class Links:
+    """Inside a server, of a GPU type that a user describes. like: the known type whose collectives it has, "": none.
+
+    step_ps: latency of a step of a collective, 0: as `like`. nvls: the NVSwitch reduces; None: as `like`.
+    """
+
+    like: str = ""
+    step_ps: int = 0
+    nvls: bool | None = None
+
+
+@dataclass(frozen=True)
 class Device:
-    """A GPU type. reference: the fitted type whose times bound those of an unfitted one from below, or None."""
+    """A GPU type. reference: the fitted type whose times bound those of an unfitted one from below, or None.
+
+    links: of a user's type; collectives inside a server go by the name of any other.
+    """
 
     name: str
     flops_per_s: tuple[tuple[str, int], ...]  # (number format, peak)
@@ -50,6 +65,7 @@ class Device:
     reference: "Device | None" = None
     margin: float = 1.0  # lambda of equation 5, at least 1
     table: KernelTable | None = None
+    links: Links | None = None
 
     def peak(self, dtype: str) -> int:
         """FLOP/s in a number format; without tensor cores for it, in the next wider one that has them."""

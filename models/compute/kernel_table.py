@@ -1,27 +1,35 @@
 """Measured kernel times from a user's file, which take the place of the model's.
 
 A CSV file with the columns kind, dtype, count, m, n, k, bytes, time_us. A matrix product is found by its sizes (count
-times m x k by k x n), attention by count (sequences x heads), m (queries), n (keys) and k (values of a query), anything
-else by the bytes that it reads and writes; columns that do not name a kernel are 0 or empty. Times include the launch.
+times m x k by k x n) and number format, attention, forward or backward, by count (sequences x heads), m (queries), n
+(keys), k (values of a query) and format, anything else by the bytes that it reads and writes; columns that do not name
+a kernel are 0 or empty.
+Times include the launch. Nothing is interpolated: a kernel that is not in the table keeps the model's time.
 """
 
 import csv
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from models.compute.layout import DTYPE_BYTES
 from models.compute.operators import Kernel
 from pdes.errors import ConfigError
 
 COLUMNS = ("kind", "dtype", "count", "m", "n", "k", "bytes", "time_us")
-BY_SIZES = ("gemm", "attention")
+SIZES = ("count", "m", "n", "k", "bytes")
+BY_SIZES = ("gemm", "attention", "attention-backward")
 KINDS = (*BY_SIZES, "elementwise", "norm", "optimizer")
+MOST_US = 10**9  # of one kernel: a quarter of an hour
 Key = tuple[str, str, int, int, int, int, int]
 
 
 def key_of(kernel: Kernel) -> Key:
     """What identifies a kernel in a table."""
     if kernel.kind in BY_SIZES:
-        return kernel.kind, kernel.dtype, kernel.count, kernel.m, kernel.n, kernel.k, 0
+        kind = f"{kernel.kind}-backward" if kernel.is_backward else kernel.kind
+        return kind, kernel.dtype, kernel.count, kernel.m, kernel.n, kernel.k, 0
     return kernel.kind, "", 0, 0, 0, 0, kernel.hbm_bytes
 
 
@@ -40,31 +48,61 @@ class KernelTable:
 def read_kernel_table(path: Path) -> KernelTable:
     """Read a file. Raises ConfigError with file and line."""
     try:
-        with path.open(newline="") as file:
-            rows = list(csv.DictReader(file))
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            rows = csv.DictReader(file, strict=True)
+            _check_header(path, rows.fieldnames or ())
+            times_ps: dict[Key, int] = {}
+            for row in rows:
+                key, time_ps = _read_row(f"{path}: line {rows.line_num}", row)
+                if key in times_ps:
+                    raise ConfigError(
+                        f"{path}: line {rows.line_num}", "a kernel that is there already", "each one once"
+                    )
+                times_ps[key] = time_ps
     except OSError as error:
         raise ConfigError(str(path), f"cannot be read: {error.strerror}", "a CSV file of kernel times") from None
-    times_ps: dict[Key, int] = {}
-    for i_line, row in enumerate(rows, 2):
-        where = f"{path}:{i_line}"
-        missing = [name for name in ("kind", "time_us") if not row.get(name)]
-        if missing:
-            raise ConfigError(where, f"no {' and no '.join(missing)}", f"columns {', '.join(COLUMNS)}")
-        if row["kind"] not in KINDS:
-            raise ConfigError(where, f"kind {row['kind']!r}", f"one of {', '.join(KINDS)}")
-        try:
-            sizes = [int(row.get(name) or 0) for name in ("count", "m", "n", "k", "bytes")]
-            time_ps = round(float(row["time_us"]) * 10**6)
-        except ValueError as error:
-            raise ConfigError(where, str(error), "whole numbers for sizes and a number of microseconds") from None
-        if time_ps <= 0 or min(sizes) < 0:
-            raise ConfigError(where, f"time_us {row['time_us']}, sizes {sizes}", "a time above 0, and no negative size")
-        sized = row["kind"] in BY_SIZES
-        count, m, n, k, n_byte = sizes
-        key = (
-            (row["kind"], row.get("dtype") or "bf16", max(count, 1), m, n, k, 0)
-            if sized
-            else (row["kind"], "", 0, 0, 0, 0, n_byte)
-        )
-        times_ps[key] = time_ps
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ConfigError(str(path), f"is not CSV: {error}", "a CSV file of kernel times, UTF-8") from None
+    if not times_ps:
+        raise ConfigError(str(path), "no kernel", f"a line with {', '.join(COLUMNS)}, and one for each kernel")
     return KernelTable(str(path), times_ps)
+
+
+def _check_header(path: Path, columns: Iterable[str]) -> None:
+    found = list(columns)
+    wrong = [name for name in found if name not in COLUMNS]
+    missing = [name for name in ("kind", "time_us") if name not in found]
+    accepted = f"columns {', '.join(COLUMNS)}, each once"
+    if missing:
+        raise ConfigError(f"{path}: line 1", f"no column {' and no '.join(missing)}", accepted)
+    if wrong or len(set(found)) < len(found):
+        raise ConfigError(f"{path}: line 1", f"columns {', '.join(found)}", accepted)
+
+
+def _read_row(where: str, row: dict) -> tuple[Key, int]:
+    missing = [name for name in ("kind", "time_us") if not row.get(name)]
+    if missing:
+        raise ConfigError(where, f"no {' and no '.join(missing)}", f"columns {', '.join(COLUMNS)}")
+    if None in row:
+        raise ConfigError(where, "more values than columns", "a value for each column")
+    kind, dtype = row["kind"], row.get("dtype") or ""
+    if kind not in KINDS:
+        raise ConfigError(where, f"kind {kind!r}", f"one of {', '.join(KINDS)}")
+    try:
+        count, m, n, k, n_byte = sizes = [int(row.get(name) or 0) for name in SIZES]
+        time_us = float(row["time_us"])
+    except ValueError as error:
+        raise ConfigError(where, str(error), "whole numbers for sizes and a number of microseconds") from None
+    if not 0 < time_us <= MOST_US or math.isnan(time_us) or min(sizes) < 0:
+        found = f"time_us {row['time_us']}, sizes {sizes}"
+        raise ConfigError(where, found, f"a time above 0 and at most {MOST_US} us, and no negative size")
+    time_ps = max(1, round(time_us * 10**6))
+    if kind not in BY_SIZES:
+        if not n_byte:
+            raise ConfigError(where, f"{kind} without bytes", "the bytes that it reads and writes")
+        return (kind, "", 0, 0, 0, 0, n_byte), time_ps
+    if dtype and dtype not in DTYPE_BYTES:
+        raise ConfigError(where, f"dtype {dtype!r}", f"one of {', '.join(DTYPE_BYTES)}")
+    if not (m and n and k):
+        raise ConfigError(where, f"{kind} of {m} x {k} by {k} x {n}", "sizes m, n and k above 0")
+    return (kind, dtype or "bf16", max(count, 1), m, n, k, 0), time_ps

@@ -21,6 +21,7 @@ class Layout:
     tp_gradient_overlap: the all-reduce (or reduce-scatter) of an input's gradient runs beside the weight's gradient, as
     in Megatron-LM since 2022.
     tp_overlap: tensor-parallel exchanges are pipelined with their GEMM (Transformer Engine's userbuffers).
+    dual: microbatches enter the pipeline from both ends, so that every GPU has two of its stages (DualPipe).
     """
 
     tp: int = 1
@@ -35,10 +36,15 @@ class Layout:
     recompute: Recompute = "none"
     precision: Precision = "bf16"
     weight_dtype: str = ""
-    gradient_dtype: str = ""  # kept and reduced in; default fp32 for bf16 and fp8, as Megatron does, else the precision
-    optimizer_dtype: str = "fp32"  # master weights and both moments
+    gradient_dtype: str = (
+        ""  # kept and added up in; default fp32 for bf16 and fp8, as Megatron does, else the precision
+    )
+    reduce_dtype: str = ""  # in which gradients are sent to be summed; default: as they are kept
+    optimizer_dtype: str = "fp32"  # master weights
+    moment_dtype: str = ""  # both moments; default: as master weights
     activation_dtype: str = ""
-    dispatch_dtype: str = ""  # of tokens on their way to experts
+    dispatch_dtype: str = ""  # of tokens on their way to experts, and of gradients of what these made
+    combine_dtype: str = ""  # of what experts made of them on its way back, and of gradients of tokens
     zero: int = 0
     flash_attention: bool = True
     causal_half: bool = False
@@ -46,6 +52,7 @@ class Layout:
     cp_balanced: bool = True
     tp_gradient_overlap: bool = True
     tp_overlap: bool = False
+    dual: bool = False
 
     @property
     def weight_bytes(self) -> int:
@@ -54,14 +61,24 @@ class Layout:
 
     @property
     def gradient_bytes(self) -> int:
-        """Bytes of a gradient as it is accumulated and reduced."""
+        """Bytes of a gradient as it is kept and added up."""
         default = "fp16" if self.precision == "fp16" else "fp32"
         return DTYPE_BYTES[self.gradient_dtype or default]
 
     @property
+    def reduce_bytes(self) -> int:
+        """Bytes of a gradient as it is sent to be summed over data parallelism."""
+        return DTYPE_BYTES[self.reduce_dtype] if self.reduce_dtype else self.gradient_bytes
+
+    @property
     def optimizer_bytes(self) -> int:
-        """Bytes of one of the optimizer's values."""
+        """Bytes of a master weight."""
         return DTYPE_BYTES[self.optimizer_dtype]
+
+    @property
+    def moment_bytes(self) -> int:
+        """Bytes of one of the two moments of a parameter."""
+        return DTYPE_BYTES[self.moment_dtype or self.optimizer_dtype]
 
     @property
     def activation_bytes(self) -> int:
@@ -72,6 +89,11 @@ class Layout:
     def dispatch_bytes(self) -> int:
         """Bytes of a token's value on its way to an expert."""
         return DTYPE_BYTES[self.dispatch_dtype or self.activation_dtype or self._wide]
+
+    @property
+    def combine_bytes(self) -> int:
+        """Bytes of a value on its way back from an expert."""
+        return DTYPE_BYTES[self.combine_dtype or self.activation_dtype or self._wide]
 
     @property
     def causal_frac(self) -> float:
@@ -97,9 +119,24 @@ class Layout:
     @property
     def n_sharer(self) -> int:
         """GPUs that hold the same dense parameters, so that reduce their gradients and may share states."""
-        return self.dp * self.cp
+        return self.n_copy * self.dp * self.cp
 
     @property
     def n_expert_sharer(self) -> int:
         """GPUs that hold the same experts."""
-        return self.tp * self.dp * self.cp // self.ep
+        return self.n_copy * self.tp * self.dp * self.cp // self.ep
+
+    @property
+    def n_copy(self) -> int:
+        """GPUs of a pipeline that hold the same stage of the model."""
+        return 2 if self.dual else 1
+
+    @property
+    def n_chunk(self) -> int:
+        """Parts of the model, one not next to the other, that a stage has."""
+        return 2 if self.dual else self.vpp
+
+    @property
+    def n_program(self) -> int:
+        """Stages whose GPUs do not do the same: with a dual pipeline it is as its mirror image does."""
+        return self.pp // self.n_copy

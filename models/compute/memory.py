@@ -6,7 +6,8 @@ keep, which for a GPT gives s b h (34 + 5 a s / h) per layer (Korthikanti et al.
 
 In flight on stage i of p, with m microbatches: GPipe m; 1F1B p - i; interleaved with v chunks per stage
 2 (p - i - 1) + (v - 1) p + 1 chunks (Narayanan et al. SC'21; on stage 0 Korthikanti's L (1 + (p - 1) / (p v)) layers);
-zero-bubble ZB-H1 as 1F1B, ZB-H2 2 (p - i) - 1 (Qi et al. 2024). Never more than there are.
+zero-bubble ZB-H1 as 1F1B, ZB-H2 2 (p - i) - 1 (Qi et al. 2024); DualPipe p + 1 chunks (DeepSeek-V3, table 2). Never
+more than there are.
 """
 
 from collections.abc import Sequence
@@ -17,10 +18,10 @@ from models.compute.layer_graph import part_graph
 from models.compute.layout import Layout
 from models.compute.model_shape import LayerKind, ModelShape
 from models.compute.operators import Kernel, Operator
-from models.compute.parameters import N_STATE, Parameters, parameters_of
-from models.compute.stages import stage_layers
+from models.compute.parameters import N_MOMENT, Parameters, parameters_of
+from models.compute.stages import has_part, stage_layers
 
-Schedule = Literal["gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2"]
+Schedule = Literal["gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "dualpipe"]
 GIB = 2**30
 CONTEXT_BYTES = 2 * GIB  # the CUDA context, libraries, and NCCL's buffers
 FRAGMENTATION_FRAC = 0.04  # of what comes and goes: PyTorch's allocator reserves in blocks
@@ -65,6 +66,8 @@ def chunks_in_flight(layout: Layout, stage: int, schedule: Schedule) -> int:
     behind, m = layout.pp - stage, layout.n_microbatch
     if schedule == "gpipe":
         return m * layout.vpp
+    if schedule == "dualpipe":
+        return min(layout.pp + 1, m)
     if layout.vpp > 1:
         return min(2 * (behind - 1) + (layout.vpp - 1) * layout.pp + 1, m * layout.vpp)
     return min(2 * behind - 1 if schedule == "zb-h2" else behind, m)
@@ -86,7 +89,7 @@ def _saved_bytes(graph: tuple[Operator, ...], layout: Layout) -> int:
 def stage_parameters(shape: ModelShape, layout: Layout, stage: int) -> Parameters:
     """All parameters of a GPU of a pipeline stage."""
     parts = [shape.layer_kind(i) for chunk in stage_layers(shape, layout, stage) for i in chunk]
-    parts += ["embedding"] * (stage == 0) + ["head"] * (stage == layout.pp - 1)
+    parts += [part for part in ("embedding", "head") if has_part(layout, stage, part)]
     held = [parameters_of(shape, layout, part) for part in parts]
     return Parameters(sum(p.dense_parameters for p in held), sum(p.expert_parameters for p in held))
 
@@ -108,8 +111,8 @@ def memory_of(shape: ModelShape, layout: Layout, stage: int = 0, schedule: Sched
     ]
     activations = _activations(shape, layout, kinds, chunks_in_flight(layout, stage, schedule))
     recompute = _recompute_bytes(shape, layout, {kind for chunk in kinds for kind in chunk})
-    head = _saved_bytes(part_graph(shape, layout, "head"), layout) if stage == layout.pp - 1 else 0
-    if stage == 0:
+    head = _saved_bytes(part_graph(shape, layout, "head"), layout) if has_part(layout, stage, "head") else 0
+    if has_part(layout, stage, "embedding"):
         head += _saved_bytes(part_graph(shape, layout, "embedding"), layout) * min(layout.pp, layout.n_microbatch)
     buffers = _buffers(shape, layout)
     working = max(
@@ -124,8 +127,8 @@ def memory_of(shape: ModelShape, layout: Layout, stage: int = 0, schedule: Sched
 
 def _state_bytes(layout: Layout) -> int:
     """Optimizer's bytes per parameter: two moments, and master weights unless the weights are as wide."""
-    n_state = N_STATE - (layout.weight_bytes >= layout.optimizer_bytes)
-    return n_state * layout.optimizer_bytes
+    master_bytes = layout.optimizer_bytes if layout.weight_bytes < layout.optimizer_bytes else 0
+    return master_bytes + N_MOMENT * layout.moment_bytes
 
 
 def _activations(shape: ModelShape, layout: Layout, kinds: Sequence[Sequence[LayerKind]], in_flight: int) -> int:

@@ -41,7 +41,7 @@ def network_operators(splits: Splits, width: int) -> tuple[Operator, ...]:
 
 def expert_operators(splits: Splits) -> tuple[Operator, ...]:
     """The feed-forward part of a layer with experts; what every token takes depends on the norm only."""
-    shape, n_own, layout = splits.shape, splits.n_own_token, splits.layout
+    shape, n_own = splits.shape, splits.n_own_token
     router = splits.local("router", "experts", n_own, shape.hidden, shape.n_expert, wide=True)
     choice = elementwise(n_own * shape.n_expert, 4 * 4, 4)
     choose = Operator(
@@ -50,7 +50,7 @@ def expert_operators(splits: Splits) -> tuple[Operator, ...]:
     )  # fmt: skip
     shared = _split_network(splits, "experts", "shared ", shape.shared_experts * shape.d_expert)
     shared = (replace(shared[0], after=("mlp norm",)), *shared[1:]) if shape.shared_experts else ()
-    dispatch = _moved(splits, "dispatch", layout.dispatch_bytes, layout.activation_bytes)
+    dispatch = _moved(splits, "dispatch")
     total = splits.add("mlp sum", "experts")
     return (
         splits.norm("mlp norm", "experts"),
@@ -59,7 +59,7 @@ def expert_operators(splits: Splits) -> tuple[Operator, ...]:
         *shared,
         replace(dispatch, after=("routing",)),
         *_experts(splits),
-        _moved(splits, "combine", layout.activation_bytes, layout.dispatch_bytes),
+        _moved(splits, "combine"),
         replace(total, after=("combine", shared[-1].name)) if shared else total,
     )
 
@@ -69,18 +69,19 @@ def _all_to_all(splits: Splits, value_bytes: int) -> tuple[Step, ...]:
     return (Exchange("all-to-all", "ep", size_bytes),) if splits.layout.ep > 1 else ()
 
 
-def _moved(splits: Splits, name: str, forward_bytes: int, backward_bytes: int) -> Operator:
+def _moved(splits: Splits, name: str) -> Operator:
     """Tokens to their experts, or back: sorted (or summed) in memory, and exchanged. Backwards the other way round."""
-    shape, value = splits.shape, splits.layout.activation_bytes
+    shape, layout, value = splits.shape, splits.layout, splits.layout.activation_bytes
     n_value = splits.n_own_token * shape.hidden
-    sort = elementwise(n_value, (shape.top_k + 1) * value, 2)
-    kept = Tensor("combine input", shape.top_k * n_value, value)
-    if name == "dispatch":
-        steps = (sort, *_all_to_all(splits, forward_bytes)), (*_all_to_all(splits, value), sort)
-        saved = ()
-    else:
-        steps = (*_all_to_all(splits, value), sort), (sort, *_all_to_all(splits, backward_bytes))
-        saved = (kept,)
+
+    def copied(copy_bytes: int) -> Step:
+        return elementwise(n_value, shape.top_k * copy_bytes + value, 2)
+
+    out = (copied(layout.dispatch_bytes), *_all_to_all(splits, layout.dispatch_bytes))
+    back = (*_all_to_all(splits, layout.combine_bytes), copied(layout.combine_bytes))
+    is_dispatch = name == "dispatch"
+    steps = (out, back) if is_dispatch else (back, out)
+    saved = () if is_dispatch else (Tensor("combine input", shape.top_k * n_value, value),)
     return Operator(
         name, "experts", "ep", scope="ep" if splits.layout.ep > 1 else "gpu",
         forward=steps[0], backward_input=steps[1], saved=saved,

@@ -18,7 +18,7 @@ Pass = Literal["forward", "regather", "backward_input", "backward_weight"]
 class Kernel:
     """Work of one GPU. A matrix product of `count` times m x k by k x n has its sizes, whatever else runs has bytes.
 
-    n_launch: kernels that it takes.
+    n_launch: kernels that it takes. is_backward: of attention, whose backward pass has the same sizes.
     """
 
     kind: KernelKind
@@ -30,6 +30,7 @@ class Kernel:
     k: int = 0
     count: int = 1
     n_launch: int = 1
+    is_backward: bool = False
 
 
 @dataclass(frozen=True)
@@ -86,9 +87,11 @@ class Operator:
         return sum(step.flops for step in self.forward if isinstance(step, Kernel))
 
 
-def gemm(m: int, n: int, k: int, dtype: str, input_bytes: int, output_bytes: int, count: int = 1) -> Kernel:
-    """count matrix products m x k by k x n; *_bytes: of one value."""
-    moved = count * (input_bytes * (m * k + k * n) + output_bytes * m * n)
+def gemm(
+    m: int, n: int, k: int, dtype: str, input_bytes: int, output_bytes: int, count: int = 1, weight_bytes: int = 0
+) -> Kernel:
+    """count matrix products m x k by k x n; *_bytes: of a value; weight_bytes: of the second factor, 0: alike."""
+    moved = count * (input_bytes * m * k + (weight_bytes or input_bytes) * k * n + output_bytes * m * n)
     return Kernel("gemm", 2 * m * n * k * count, moved, dtype, m, n, k, count)
 
 

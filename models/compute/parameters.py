@@ -8,7 +8,7 @@ from models.compute.layout import Layout
 from models.compute.model_shape import ModelShape
 from models.compute.operators import Kernel
 
-N_STATE = 3  # Adam: master weights and two moments
+N_MOMENT = 2  # Adam
 OPTIMIZER_LAUNCHES = 16  # kernels over lists of tensors: norm of the gradients, clip, step, copy
 
 
@@ -24,7 +24,7 @@ def parameters_of(shape: ModelShape, layout: Layout, part: str) -> Parameters:
     """Parameters of "embedding", one "dense" or "moe" layer, or "head".
 
     Matrices and their split biases are divided by tp, rounded up; norms and biases after a sum are whole on each GPU.
-    With tied embeddings the head has its own copy of them where it is on another pipeline stage.
+    With tied embeddings the head has its own copy of them where it is on another GPU.
     """
 
     def share(n: int) -> int:
@@ -35,7 +35,7 @@ def parameters_of(shape: ModelShape, layout: Layout, part: str) -> Parameters:
             share(shape.vocabulary * shape.hidden) + shape.embedding_parameters() - shape.vocabulary * shape.hidden
         )
     if part == "head":
-        has_words = not shape.tied_embeddings or layout.pp > 1
+        has_words = not shape.tied_embeddings or (layout.pp > 1 and not layout.dual)
         return Parameters(
             shape.norm_parameters(shape.hidden) + (share(shape.vocabulary * shape.hidden) if has_words else 0)
         )
@@ -57,7 +57,8 @@ def _split_network(shape: ModelShape, layout: Layout, width: int) -> int:
 def optimizer_kernel(layout: Layout, n_parameter_own: int) -> Kernel:
     """Adam over n_parameter_own parameters: reads the gradient twice (norm, step), reads and writes its states, writes
     the weight, and zeroes the gradient."""
-    value_bytes = 3 * layout.gradient_bytes + 2 * N_STATE * layout.optimizer_bytes + layout.weight_bytes
+    state_bytes = layout.optimizer_bytes + N_MOMENT * layout.moment_bytes
+    value_bytes = 3 * layout.gradient_bytes + 2 * state_bytes + layout.weight_bytes
     return Kernel("optimizer", 0, n_parameter_own * value_bytes, n_launch=OPTIMIZER_LAUNCHES)
 
 

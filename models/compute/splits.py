@@ -157,7 +157,8 @@ class Splits:
         narrow = layout.precision == "fp8" and not wide
         read, value = (layout.gemm_input_bytes if narrow else layout.activation_bytes), layout.activation_bytes
         dtype = "bf16" if layout.precision == "fp8" and wide else layout.precision
-        forward = (gemm(n_token, n_out, width, dtype, read, value, count),)
-        inward = (gemm(n_token, width, n_out, dtype, read, value, count),)
+        weight_bytes = read if narrow else layout.weight_bytes
+        forward = (gemm(n_token, n_out, width, dtype, read, value, count, weight_bytes),)
+        inward = (gemm(n_token, width, n_out, dtype, read, value, count, weight_bytes),)
         weight = (gemm(width, n_out, n_token, dtype, read, 2 * layout.gradient_bytes, count),)
         return forward, inward, weight

@@ -10,7 +10,8 @@ move, does not count. So a network that is not deadlocked is never said to be. A
 after everything that can leave has left the switches on the circle.
 """
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -116,6 +117,18 @@ class DeadlockWatch:
             self.found_ps = horizon_ps
         return bool(self.circles)
 
+    def save(self, state: NetworkState) -> dict[str, Any]:
+        """This rank's part of a checkpoint: which queues have not moved since the last look."""
+        now = dict(zip(self._last, self._first_packets(state, np.array(list(self._last), np.int64)), strict=True))
+        return {"due_ps": self.due_ps, "still": [code for code, first in self._last.items() if now[code] == first]}
+
+    def load(self, parts: Sequence[dict[str, Any]], state: NetworkState) -> None:
+        """Go on from a checkpoint. parts: of all ranks."""
+        self.due_ps = parts[0]["due_ps"]
+        codes = np.array([code for part in parts for code in part["still"]], np.int64)
+        codes = codes[np.isin(codes // self._n_queue, self._ports)]
+        self._last = dict(zip(codes.tolist(), self._first_packets(state, codes), strict=True))
+
     def look_at_end(self, state: NetworkState) -> None:
         """The same once a run is over: without events nothing moves, so no look before is needed."""
         is_over = min(self._world.allgather(int(state.fabric.node_time[1]))) >= NEVER
@@ -133,11 +146,14 @@ class DeadlockWatch:
         found = {}
         for queue in range(1, self._n_queue):
             codes = self._ports[(held >> queue) & 1 > 0] * self._n_queue + queue
-            first = state.buffers.queues["head"][codes]
-            packets = state.fabric.packets[first]
-            rows = zip(first.tolist(), packets["queue_pair"].tolist(), packets["sequence"].tolist(), strict=True)
-            found |= dict(zip(codes.tolist(), rows, strict=True))
+            found |= dict(zip(codes.tolist(), self._first_packets(state, codes), strict=True))
         return found
+
+    def _first_packets(self, state: NetworkState, codes: np.ndarray) -> list[tuple[int, ...]]:
+        """What tells the first packet of each queue from others; of an empty one, nothing."""
+        first = state.buffers.queues["head"][codes]
+        packets = state.fabric.packets[first]
+        return list(zip(first.tolist(), packets["queue_pair"].tolist(), packets["sequence"].tolist(), strict=True))
 
     def _facts(self, state: NetworkState, codes: list[int]) -> QueueFacts:
         queues, ingress = state.buffers.queues, state.buffers.ingress

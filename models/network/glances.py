@@ -16,7 +16,17 @@ from models.network.switch_state import Buffers, Routing
 from models.workload.program import Work
 from pdes.engine.exchange import ExchangeState
 from pdes.engine.jit import loop_kernel
-from pdes.engine.round import HORIZON, IS_INTERRUPTED, LEAST, LIMIT, NEXT_LOOK, ROUND_LOOK
+from pdes.engine.round import (
+    HORIZON,
+    IS_INTERRUPTED,
+    LEAST,
+    LIMIT,
+    MARK_NS,
+    NEXT_LOOK,
+    RETURN_NS,
+    ROUND_LOOK,
+    ROUND_PAUSE,
+)
 from pdes.wormhole.assess import NEXT_LOOK_PS, Assessment, assess
 
 # What `Glance.words` holds.
@@ -84,6 +94,8 @@ def run_rounds_at_a_glance(
         code = run_rounds(loop, ex, fabric, buffers, routing, nic, work, rows, port_peer_row)
         if code != ROUND_LOOK or not glance(loop, fabric, nic, g):
             return code
+        if loop[MARK_NS] > loop[RETURN_NS]:
+            return ROUND_PAUSE
 
 
 @loop_kernel
@@ -104,3 +116,5 @@ def run_managed_rounds_at_a_glance(
         code = run_managed_rounds(loop, ex, fabric, buffers, routing, nic, work, rows, port_peer_row)
         if code != ROUND_LOOK or not glance(loop, fabric, nic, g):
             return code
+        if loop[MARK_NS] > loop[RETURN_NS]:
+            return ROUND_PAUSE

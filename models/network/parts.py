@@ -1,5 +1,8 @@
 """Rows of messages that were split over several queue pairs: the parts' rows made into one."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
 ADDED = ("size_bytes", "retransmitted_bytes", "ecn_marks")
@@ -34,6 +37,20 @@ class PartCollector:
             if len(times) == self.n_part:
                 done.append((flow_id, max(self._arrivals.pop(flow_id))))
         return np.array(done, np.int64).reshape(-1, 2)
+
+    def save(self) -> dict[str, Any]:
+        """This rank's part of a checkpoint."""
+        return {"flows": self._flows, "arrivals": self._arrivals}
+
+    def load(self, parts: Sequence[dict[str, Any]], is_here: np.ndarray, node_of_arrival: dict[int, int]) -> None:
+        """Go on from a checkpoint with what the hosts of this rank have to add to. parts: of all ranks.
+
+        is_here: bool[n_node]. node_of_arrival: the receiver of every flow of which a part is still under way.
+        """
+        for part in parts:
+            self._flows |= {flow: rows for flow, rows in part["flows"].items() if is_here[rows[0]["src"]]}
+            arrivals = part["arrivals"].items()
+            self._arrivals |= {flow: times for flow, times in arrivals if is_here[node_of_arrival[flow]]}
 
 
 def join_parts(parts: list[dict[str, int]]) -> dict[str, int]:

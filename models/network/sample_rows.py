@@ -27,13 +27,17 @@ class PortRows:
     def __init__(self, n_port: int) -> None:
         self._n_port = n_port
         self._rows = [np.zeros((0, self.N_COLUMN), np.int64)]
-        self._last = np.zeros((n_port, 3), np.int64)
+        self.last = np.zeros((n_port, 3), np.int64)  # what the last row of each port says
 
     def add(self, instant: int, ports: np.ndarray, now: np.ndarray) -> None:
         """Take what ports, ascending, have at a new instant. now: int64[n, 3], queue_bytes, paused, tx_bytes."""
-        kept = (now[:, :2] > 0).any(axis=1) | (now != self._last[ports]).any(axis=1)
-        self._last[ports[kept]] = now[kept]
+        kept = (now[:, :2] > 0).any(axis=1) | (now != self.last[ports]).any(axis=1)
+        self.last[ports[kept]] = now[kept]
         self._rows.append(np.column_stack([np.full(kept.sum(), instant), ports[kept], now[kept]]))
+
+    def start_with(self, rows: np.ndarray) -> None:
+        """Have rows that were there before, int64[n, N_COLUMN]."""
+        self._rows = [rows]
 
     def table(self) -> np.ndarray:
         """All rows, int64[n, N_COLUMN], by instant and port."""
@@ -62,8 +66,8 @@ class PortRows:
         same = np.flatnonzero(rows[1:, 1] == rows[:-1, 1])
         before[same + 1] = rows[same, 2:]
         rows = rows[(rows[:, 2:4] > 0).any(axis=1) | (rows[:, 2:] != before).any(axis=1)]
-        self._last[:] = 0
-        self._last[rows[:, 1]] = rows[:, 2:]  # NumPy: of equal indices the last one counts
+        self.last[:] = 0
+        self.last[rows[:, 1]] = rows[:, 2:]  # NumPy: of equal indices the last one counts
         self._rows = [rows[np.lexsort((rows[:, 1], rows[:, 0]))]]
 
 
@@ -78,6 +82,10 @@ class FlowRows:
     def add(self, instant: int, now: np.ndarray) -> None:
         """Take the rows of a new instant, int64[n, N_COLUMN - 1]."""
         self._rows.append(np.column_stack([np.full(len(now), instant), now]))
+
+    def start_with(self, rows: np.ndarray) -> None:
+        """Have rows that were there before, int64[n, N_COLUMN]."""
+        self._rows = [rows]
 
     def table(self) -> np.ndarray:
         """All rows, int64[n, N_COLUMN], in the order in which they came."""

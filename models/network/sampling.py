@@ -6,6 +6,7 @@ so it is the same on any number of ranks.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -107,6 +108,26 @@ class Sampler:
             np.clip(acked_bytes, 0, size_bytes),
         ]
         return np.column_stack(columns).astype(np.int64)
+
+    def save(self) -> dict[str, Any]:
+        """This rank's part of a checkpoint."""
+        return {
+            "interval_ps": self.interval_ps, "due_ps": self.due_ps, "times_ps": list(self.times_ps),
+            "rows": [rows.table() for rows in self._series()],
+            "last": None if self._port_rows is None else (self._ports, self._port_rows.last[self._ports]),
+        }  # fmt: skip
+
+    def load(self, parts: Sequence[dict[str, Any]], sends_here: np.ndarray) -> None:
+        """Go on from a checkpoint. parts: of all ranks. sends_here: bool[n_pair], the plan's queue pairs."""
+        first = parts[0]
+        self.interval_ps, self.due_ps, self.times_ps = first["interval_ps"], first["due_ps"], list(first["times_ps"])
+        for i, series in enumerate(self._series()):
+            rows = np.concatenate([part["rows"][i] for part in parts])
+            is_mine = sends_here[rows[:, 2]] if series is self._flow_rows else np.isin(rows[:, 1], self._ports)
+            series.start_with(rows[is_mine])
+        if self._port_rows is not None:
+            for ports, last in (part["last"] for part in parts):
+                self._port_rows.last[ports] = last
 
     def gather(self) -> dict[str, Table]:
         """The tables of all ranks by kind, sorted by time and id, on rank 0; {} elsewhere."""

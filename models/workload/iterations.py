@@ -8,6 +8,8 @@ Iterations have no barrier between them (design R12): GPUs are in later ones whe
 to the end of the last iteration that any stream has begun, and all ends as a run of that many iterations would.
 """
 
+from typing import Any
+
 import numpy as np
 
 from models.network.build import NetworkState
@@ -19,6 +21,7 @@ from pdes.engine.exchange import World
 from pdes.engine.time_index import NEVER
 
 FIRST_LOOK_PS = 10**6
+SAVED = ("_end_ps", "n_iteration", "agreed", "due_ps")
 
 
 class IterationWatch:
@@ -56,6 +59,15 @@ class IterationWatch:
                 state.work.streams["n_iteration"] = n_begun
         self.due_ps = self._next_look_ps(horizon_ps) if is_open else NEVER
         return False
+
+    def save(self) -> dict[str, Any]:
+        """The same on every rank, for a checkpoint."""
+        return {name: getattr(self, name) for name in SAVED}
+
+    def load(self, saved: dict[str, Any]) -> None:
+        """Go on from a checkpoint."""
+        for name in SAVED:
+            setattr(self, name, saved[name])
 
     def _progress(self, work: Work) -> tuple[int, int]:
         """(iterations that every stream has behind it, iterations that some stream has begun), of all ranks."""

@@ -3,6 +3,7 @@
 Quantities are text with a unit in the file and ints in ps, bytes or bit/s here; names of attributes carry the unit.
 """
 
+from pdes.config.devices import DeviceConfig
 from pdes.config.load import config_from_dict, load_config
 from pdes.config.network import (
     ECN_REFERENCE_RATE_BPS,
@@ -25,6 +26,7 @@ __all__ = [
     "CollectiveConfig",
     "CollectivesConfig",
     "Config",
+    "DeviceConfig",
     "FatTreeConfig",
     "FlowsConfig",
     "LeafSpineConfig",

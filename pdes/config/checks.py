@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from pdes.config.devices import device_faults
 from pdes.config.fields import Fault, Table
 from pdes.config.network import NetworkConfig
 from pdes.config.network_checks import network_faults
@@ -115,7 +116,16 @@ def _three_tier_faults(topology: ThreeTierConfig) -> Iterator[Fault]:
 
 
 def _collectives_faults(workload: CollectivesConfig, n_host: int | None) -> Iterator[Fault]:
+    yield from device_faults(workload.devices)
+    for name, device in workload.devices.items():
+        if device.kernels is not None:
+            found = "is there, but collectives have no kernels"
+            yield Fault(("workload", "devices", name, "kernels"), found, 'Accepted: with kind = "training"')
+    if workload.devices and workload.gpu is None:
+        yield Fault(("workload", "devices"), "is there, but [workload] gpu is not", "Accepted: with gpu")
     row_of: dict[str, int] = {}
+    if workload.gpu is None and workload.cross_rail_rings:
+        yield Fault(("workload", "cross_rail_rings"), "is true, but gpu is not there", 'Accepted: with gpu = "h100"')
     for i_row, collective in enumerate(workload.collective):
         path = ("workload", "collective", i_row)
         if collective.name in row_of:
@@ -210,6 +220,9 @@ def _file_faults(tables: Mapping[str, Table], folder: Path) -> Iterator[Fault]:
     if isinstance(workload, CollectivesConfig):
         for i_row, collective in enumerate(workload.collective):
             named.append((("workload", "collective", i_row, "msccl"), collective.msccl))
+    if isinstance(workload, TrainingConfig):
+        named.append((("workload", "compute", "kernels"), workload.compute.kernels))
+        named += [(("workload", "devices", own, "kernels"), d.kernels) for own, d in workload.devices.items()]
     for path, name in named:
         if name is not None and not (folder / name).is_file():
             yield Fault(path, f"there is no file {folder / name}", "Accepted: a file, relative to the config's folder")

@@ -58,10 +58,15 @@ def nearest(word: str, known: list[str]) -> str:
 
 def _keys_at(table: type[BaseModel], loc: tuple) -> list[str]:
     """The keys that the table reached from `table` along `loc` (keys and list positions) accepts."""
+    is_name = False  # the key is one that the user chose
     for key in loc:
-        if isinstance(key, str):
+        if isinstance(key, str) and not is_name:
             fields = {field.alias or name: field for name, field in table.model_fields.items()}
-            table = _table_in(fields[key].annotation) or table
+            annotation = fields[key].annotation
+            table = _table_in(annotation) or table
+            is_name = typing.get_origin(annotation) is dict
+        elif isinstance(key, str):
+            is_name = False
     return [field.alias or name for name, field in table.model_fields.items()]
 
 

@@ -112,6 +112,12 @@ def _auto_or(parse: Callable[[object], int], text: object) -> int | None:
     return value if isinstance(value, int) else None
 
 
+def _off_or(parse: Callable[[object], int], text: object) -> int | None:
+    """None for "off" (and for an absent key), else a positive quantity."""
+    value = None if text is None else _word_or(("off",), parse, text)
+    return value if isinstance(value, int) else None
+
+
 def _one_of(available: tuple[str, ...], value: object) -> str:
     if isinstance(value, str) and value in available:
         return value
@@ -132,6 +138,7 @@ Duration = Annotated[int, BeforeValidator(parse_duration_ps)]
 PositiveDuration = Annotated[int, BeforeValidator(partial(_positive, parse_duration_ps))]
 OptionalDuration = Annotated[int | None, BeforeValidator(partial(_optional, parse_duration_ps))]
 AutoDuration = Annotated[int | None, BeforeValidator(partial(_auto_or, parse_duration_ps))]
+OffDuration = Annotated[int | None, BeforeValidator(partial(_off_or, parse_duration_ps))]
 Size = Annotated[int, BeforeValidator(partial(_positive, parse_size_bytes))]
 AutoSize = Annotated[int | None, BeforeValidator(partial(_auto_or, parse_size_bytes))]
 SizeFromZero = Annotated[int, BeforeValidator(parse_size_bytes)]

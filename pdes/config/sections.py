@@ -1,4 +1,4 @@
-"""Small tables that have one form only: simulation, partition, wormhole, output. The network's are in `network`."""
+"""Small tables that have one form only: simulation, partition, wormhole, checkpoint, output. Not the network's."""
 
 from typing import Annotated, Any, Literal
 
@@ -11,6 +11,7 @@ from pdes.config.fields import (
     AutoSize,
     Count,
     FieldError,
+    OffDuration,
     OptionalDuration,
     Size,
     Table,
@@ -95,6 +96,18 @@ class WormholeConfig(Table):
     def criterion_parameters(self) -> dict[str, Any]:
         """Those of all criteria."""
         return self.model_dump(include=set(CRITERION_KEYS))
+
+
+class CheckpointConfig(Table):
+    """[checkpoint]: never changes a result. every_ps: of wall time, None: only when a signal asks for one.
+
+    dir: relative to the folder in which the program runs; None: "checkpoint" in the result folder. keep: how many, the
+    newest ones.
+    """
+
+    dir: Annotated[str, Field(min_length=1)] | None = None
+    every_ps: OffDuration = quantity("off", "every")
+    keep: Count = 2
 
 
 SAMPLE_KINDS = ("ports", "flows")

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
+from pdes.config.devices import DeviceConfig
 from pdes.config.fields import (
     Count,
     Duration,
@@ -19,9 +20,10 @@ from pdes.config.fields import (
     Table,
     quantity,
 )
+from pdes.config.nccl import NcclConfig
 from pdes.units import parse_duration_ps, shown
 
-Gpu = Literal["a100-40g", "a100-80g", "h100", "h100-500w", "h200", "h800", "h20", "b200", "mi300x"]
+Gpu = Annotated[str, Field(min_length=1)]  # of `devices.GPUS`, or of [workload.devices]
 SIMPLE_PRESETS = (
     "gpt-7b", "gpt-13b", "gpt-22b", "gpt-175b", "moe-8x7b", "moe-8x13b", "moe-8x22b", "moe-32x22b",
 )  # fmt: skip
@@ -31,7 +33,7 @@ Preset = Literal[
     "mixtral-8x22b", "deepseek-v2", "deepseek-v3", "qwen2.5-7b", "qwen2.5-14b", "qwen2.5-32b", "qwen2.5-72b",
     "qwen3-8b", "qwen3-14b", "qwen3-32b", "qwen3-30b-a3b", "qwen3-235b-a22b", "nemotron4-15b",
 ]  # fmt: skip
-Schedule = Literal["1f1b", "gpipe", "zero-bubble-1p", "zero-bubble-2p"]
+Schedule = Literal["1f1b", "gpipe", "zero-bubble-1p", "zero-bubble-2p", "dualpipe"]
 
 
 def _count_or_auto(value: object) -> object:
@@ -92,6 +94,25 @@ class ModelConfig(Table):
     dense_layers: Annotated[int, Field(ge=0)] = 0
 
 
+Wide = Literal["bf16", "fp16", "fp32"]
+Format = Literal["bf16", "fp16", "fp32", "fp8"]
+
+
+class DtypesConfig(Table):
+    """[workload.dtypes]: number formats of tensors. None: as `precision` implies, reduce as gradients, moments as
+    optimizer, dispatch and combine as activations.
+    """
+
+    weights: Format | None = None
+    gradients: Wide | None = None
+    reduce: Format | None = None
+    optimizer: Wide | None = None
+    moments: Format | None = None
+    activations: Wide | None = None
+    dispatch: Format | None = None
+    combine: Format | None = None
+
+
 class ParallelConfig(Table):
     """[workload.parallel]: sizes of tensor, data, pipeline, context and expert parallelism; ep is over tp * cp * dp.
 
@@ -115,7 +136,8 @@ class ComputeConfig(Table):
 
     jitter_frac: each computation is up to this share longer or shorter, at random. iteration_overhead: of each
     iteration, for what is not modelled. pass_times: measured, of one microbatch on a pipeline stage: forward, backward
-    for inputs, for weights; instead of the kernels of its layers.
+    for inputs, for weights; instead of the kernels of its layers. kernels: a file of measured kernel times on this GPU,
+    relative to the config's folder.
     """
 
     gpu: Gpu | None = None
@@ -123,6 +145,7 @@ class ComputeConfig(Table):
     efficiency: float = Field(default=0.5, gt=0, le=1)
     jitter_frac: float = Field(default=0.0, ge=0, lt=1, alias="jitter")
     iteration_overhead_ps: Duration = quantity("0s", "iteration_overhead")
+    kernels: str | None = Field(default=None, min_length=1)
     pass_times_ps: PassTimes = Field(default=None, alias="pass_times")
 
 
@@ -168,6 +191,7 @@ class TrainingTable(Table):
     recompute: Literal["none", "selective", "full", "auto"] = "none"
     precision: Literal["bf16", "fp16", "fp8", "fp32"] = "bf16"
     gradients: Literal["", "bf16", "fp16", "fp32"] = ""
+    dtypes: DtypesConfig = DtypesConfig()
     zero: Annotated[int, Field(ge=0, le=3)] = 0
     routing_skew: float = Field(default=0.0, ge=0, le=4)
     overlap_gradients: bool = True
@@ -180,9 +204,12 @@ class TrainingTable(Table):
     placement: Placement = "in-order"
     compute: ComputeConfig = ComputeConfig()
     gpus: list[GpusConfig] = []
+    devices: dict[str, DeviceConfig] = {}
     tp_model: TpModelConfig = TpModelConfig()
     transport: Literal["infiniband", "roce", "efa", "tcpxo"] = "infiniband"
+    cross_rail_rings: bool = False
     memory: MemoryConfig = MemoryConfig()
+    nccl: NcclConfig = NcclConfig()
 
     @property
     def n_microbatch(self) -> int:

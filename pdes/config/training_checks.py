@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from pdes.config.devices import device_faults, gpu_fault
 from pdes.config.fields import Fault
 from pdes.config.training import NOT_WITH_GPU, SIMPLE_KEYS, SIMPLE_PRESETS, SIMPLE_TABLE_KEYS
 from pdes.config.workload import TrainingConfig
@@ -70,13 +71,46 @@ def _simple_faults(workload: TrainingConfig) -> Iterator[Fault]:
         yield Fault(("workload", "microbatch"), found, "Accepted: a number, or with gpu")
 
 
+def _kernels_faults(workload: TrainingConfig) -> Iterator[Fault]:
+    """Two files for one type, or a file of what is not used."""
+    compute = workload.compute
+    own = workload.devices.get(compute.gpu or "")
+    if compute.kernels is not None and own is not None and own.kernels is not None:
+        found = f"is there, and so is [workload.devices.{compute.gpu}] kernels"
+        yield Fault(("workload", "compute", "kernels"), found, "Accepted: one of the two")
+    if compute.kernels is not None and compute.pass_times_ps is not None:
+        found = "is there, and so is pass_times, which stands for all kernels of the layers"
+        yield Fault(("workload", "compute", "kernels"), found, "Accepted: one of the two")
+
+
+def _dtypes_faults(workload: TrainingConfig) -> Iterator[Fault]:
+    """Formats that are given twice, or of tensors that a model does not have."""
+    dtypes = workload.dtypes
+    if dtypes.gradients is not None and workload.gradients:
+        found = "is there, and so is [workload.dtypes] gradients"
+        yield Fault(("workload", "gradients"), found, "Accepted: one of the two")
+    for key in ("dispatch", "combine"):
+        if getattr(dtypes, key) is not None and workload.parallel.ep == 1:
+            found = "is there, but [workload.parallel] ep is 1: tokens stay where they are"
+            yield Fault(("workload", "dtypes", key), found, "Accepted: with ep of 2 or more")
+
+
 def _by_kernel_faults(workload: TrainingConfig) -> Iterator[Fault]:
     """With a GPU type: keys that say the same otherwise, and sizes that do not go together."""
+    yield from device_faults(workload.devices)
+    yield from gpu_fault(("workload", "compute", "gpu"), workload.compute.gpu, workload.devices)
+    for i, group in enumerate(workload.gpus):
+        yield from gpu_fault(("workload", "gpus", i, "gpu"), group.gpu, workload.devices)
     for table, keys in NOT_WITH_GPU.items():
         found = getattr(workload, table) if table else workload
         for name in sorted(found.model_fields_set & keys):
             path = ("workload", table, name) if table else ("workload", name)
             yield Fault(path, "is there, and so is [workload.compute] gpu", "Accepted: without a gpu")
+    yield from _kernels_faults(workload)
+    yield from _dtypes_faults(workload)
+    if workload.nccl.all_to_all is not None and workload.routing_skew:
+        found = "is there, and so is routing_skew, with which every message has a size of its own"
+        yield Fault(("workload", "nccl", "all-to-all"), found, "Accepted: with routing_skew = 0")
     if workload.microbatches is not None and workload.global_batch is not None:
         yield Fault(("workload", "global_batch"), "is there, and so is microbatches", "Accepted: one of the two")
     batch, dp, microbatch = workload.global_batch, workload.parallel.dp, workload.microbatch

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
+from pdes.config.devices import DeviceConfig
 from pdes.config.fields import (
     AutoBool,
     Count,
@@ -104,11 +105,16 @@ class CollectiveConfig(Table):
 
 
 class CollectivesConfig(StartsLate):
-    """kind = "collectives". gpu None: packets alone, one ring or exchange for all GPUs; else as NCCL plans them."""
+    """kind = "collectives". gpu None: packets alone, one ring or exchange for all GPUs; else as NCCL plans them.
+
+    gpu: a type that the planner knows, or one of devices.
+    """
 
     kind: Literal["collectives"]
     gpu: str | None = Field(default=None, min_length=1)
+    devices: dict[str, DeviceConfig] = {}
     transport: Transport = "infiniband"
+    cross_rail_rings: bool = False
     collective: list[CollectiveConfig] = Field(min_length=1)
 
 

@@ -16,6 +16,7 @@ EXPORTED = {
     "chakra": "a config, to -o PREFIX: a file per GPU, and the communicators",
     "goal": "a config, to -o FILE: GOAL as text",
     "fct": "a result folder, to -o FILE: flows in ns-3's 8 columns",
+    "kernels": "a training config, to -o FILE: its kernels and their times, a table for [workload.compute] kernels",
 }
 
 

@@ -9,6 +9,9 @@ A model has a compiled function `run_rounds(loop, ex, ...) -> code` that repeats
 
 so that rounds cost no trip through Python; `run_rounds` below calls it until the run is over. What looks at nodes of
 all ranks (design R6) does so between two rounds, at the first round end whose horizon has reached loop[NEXT_LOOK].
+
+A rank that sets loop[ASKS] has all ranks rest at the same round's end, the next one or the one after it: nothing is in
+flight then. Asking rides on what rounds reduce and exchange anyway.
 """
 
 from collections.abc import Callable
@@ -38,12 +41,15 @@ from pdes.engine.time_index import NEVER
     NEXT_LOOK,  # NEVER: none
     LIMIT,  # no round passes it before the model has looked there, NEVER: none
     IS_INTERRUPTED,  # 1: a rank has said INTERRUPTED instead of its next event
-) = range(15)
-N_LOOP = 16
+    ASKS,  # 1: this rank wants all ranks to rest
+    IS_RESTING,  # 1: they do
+) = range(17)
+N_LOOP = 24
 
 # What a compiled loop returns; a model adds its own codes above PAUSE.
 ROUND_DONE, ROUND_PAUSE, ROUND_LOOK = 0, 1, -1
-INTERRUPTED = -1  # in place of the next event time: all ranks look before anything else happens
+INTERRUPTED = -2  # in place of the next event time: all ranks look before anything else happens
+REST = -1  # the same: all ranks rest
 END_RUN = -1  # what a model's look returns to end the run
 PAUSE_EVERY_S = 0.2
 
@@ -86,7 +92,7 @@ def make_loop(lookahead_ps: int, stop_ps: int = NEVER - 1, next_look_ps: int = N
 
 @step_kernel
 def open_round(loop, ex: ExchangeState, next_event_ps):
-    """Agree on the next horizon; False if no rank has an event up to the stop, or if one is interrupted.
+    """Agree on the next horizon; False if no rank has an event up to the stop, or if one is interrupted, or asks.
 
     Nothing to do inside a round. A round that begins at loop[LIMIT] is empty.
     """
@@ -96,12 +102,12 @@ def open_round(loop, ex: ExchangeState, next_event_ps):
     begin_ns = clock_ns(ex.clock[0], ex.clock[1:])
     least_ps = loop[LEAST]  # known from the last exchange if all ranks are neighbours: then no reduction is due
     if least_ps < 0:
-        least_ps = reduce_min(ex, next_event_ps)
+        least_ps = reduce_min(ex, min(next_event_ps, REST) if loop[ASKS] else next_event_ps)
     loop[MARK_NS] = clock_ns(ex.clock[0], ex.clock[1:])
     loop[WAIT_NS] += loop[MARK_NS] - begin_ns
-    loop[IS_INTERRUPTED] = least_ps == INTERRUPTED
+    loop[IS_INTERRUPTED], loop[IS_RESTING] = least_ps == INTERRUPTED, least_ps == REST
     least_ps = min(least_ps, loop[LIMIT])
-    if loop[IS_INTERRUPTED] or least_ps > loop[STOP]:
+    if least_ps < 0 or least_ps > loop[STOP]:
         return False
     loop[NOW] = least_ps
     loop[HORIZON] = min(least_ps + loop[LOOKAHEAD], loop[STOP] + 1, loop[LIMIT])
@@ -125,9 +131,9 @@ def close_round(loop, ex: ExchangeState, least_ps):
     loop[COMPUTE_NS] += begin_ns - loop[MARK_NS]
     end_ns = begin_ns
     if ex.n_rank[0] > 1:
-        least_ps = swap(ex, least_ps)
+        least_ps = swap(ex, min(least_ps, REST) if loop[ASKS] else least_ps)
         if ex.is_complete[0]:
-            loop[LEAST] = least_ps
+            loop[LEAST] = least_ps  # below 0: a reduction says who asks, or is interrupted
         end_ns = clock_ns(ex.clock[0], ex.clock[1:])
         loop[EXCHANGE_NS] += end_ns - begin_ns
     loop[IN_ROUND] = 0
@@ -143,15 +149,25 @@ def run_rounds(
     ex: ExchangeState,
     tick: Callable[[], None] | None = None,
     pause_every_s: float = PAUSE_EVERY_S,
+    rest: Callable[[], bool] | None = None,
 ) -> None:
-    """Run a model to its end on this rank. tick is called every so often, for progress; 0: after every round."""
+    """Run a model to its end on this rank. tick is called every so often, for progress; 0: after every round.
+
+    rest: called on all ranks at one round's end after some have set loop[ASKS], say in tick; whether to go on.
+    """
     pause_ns, is_due = int(pause_every_s * 1e9), True
     while True:
         if is_due:
             loop[RETURN_NS] = clock_ns(ex.clock[0], ex.clock[1:]) + pause_ns
         code = model.run_rounds(loop, ex)
         if code == ROUND_DONE:
-            return
+            if not loop[IS_RESTING]:
+                return
+            loop[ASKS] = loop[IS_RESTING] = 0
+            if rest is not None and not rest():
+                return
+            is_due = True
+            continue
         if code > ROUND_PAUSE:
             model.relieve(code)
             continue

@@ -109,6 +109,33 @@ class RowSpool:
         if self._cells is not None:
             self._cells = self._cells[:n_row]
 
+    def save(self, stream: BinaryIO) -> None:
+        """Write the cells that this rank has, as a part, for `load`. Before anyone reads. OSError as it comes."""
+        assert self._map is None
+        if self._part is not None:
+            with open(self._part, "rb") as part:
+                shutil.copyfileobj(part, stream, _DROP_BYTES)
+            return
+        assert self._cells is not None
+        for start in range(0, self.n_row, GROUP_ROWS):
+            cells = self._cells[start : start + GROUP_ROWS]
+            rows = np.flatnonzero(cells.any(axis=1))
+            if len(rows):
+                header = np.array([len(rows), (1 << len(self.columns)) - 1], np.int64)
+                stream.write(header.tobytes())
+                stream.write(np.vstack([rows + start, cells[rows].T ^ self.fill]).tobytes())
+
+    def load(self, stream: BinaryIO) -> None:
+        """Take over what some rank has saved. SimError: the disk is full or refuses."""
+        while header := stream.read(16):
+            n, mask = (int(x) for x in np.frombuffer(header, np.int64))
+            i_columns = [i for i in range(len(self.columns)) if mask >> i & 1]
+            block = np.frombuffer(stream.read(8 * n * (1 + len(i_columns))), np.int64).reshape(-1, n)
+            if self._part is None:
+                self._put(i_columns, block)
+            else:
+                self._append(self._part, i_columns, block)
+
     def close(self) -> None:
         """Drop the rows; what lies in the folder stays until the folder goes."""
         self._cells = None

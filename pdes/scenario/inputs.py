@@ -16,6 +16,7 @@ from models.topology.three_tier import three_tier
 from models.workload.collectives import Collective, plan_collectives
 from models.workload.flows import NO_PRIORITY, FlowList, plan_flows, read_csv_flows, read_ns3_flows, to_hosts
 from models.workload.nccl.options import CollectiveOptions
+from models.workload.nccl.own_type import in_server_type
 from models.workload.nccl.planner import NCCL_OPERATIONS, NcclPlanner, Planned
 from models.workload.plan import WorkloadPlan
 from models.workload.poisson import Incast, Traffic, poisson_flows
@@ -23,6 +24,7 @@ from models.workload.queue_pair_scaling import scale_queue_pairs
 from models.workload.size_distribution import BUILT_IN, FOLDER, read_sizes
 from models.workload.start_jitter import delay_flows, delay_streams
 from pdes.config import Config
+from pdes.scenario.devices import own_devices
 from pdes.scenario.traces import trace_plan
 from pdes.scenario.training import build_training
 from pdes.units import PS_PER_NS
@@ -123,13 +125,14 @@ def _collectives(config: Config, w: Any, jobs: list[Collective], topology: Topol
         c.name: Planned(
             CollectiveOptions(
                 algorithm=c.algorithm, protocol=c.protocol, in_server=c.in_server, nvls=c.nvls, transport=w.transport,
-                nic_goodput_bps=goodput_bps,
+                nic_goodput_bps=goodput_bps, cross_rail_rings=w.cross_rail_rings,
             ),
             c.channels or 0, config.input_path(c.msccl) if c.msccl else None,
         )
         for c in w.collective
     }  # fmt: skip
-    planner = NcclPlanner(w.gpu, topology.server[topology.host], choices)
+    gpu_type = in_server_type(own_devices(w.devices)[w.gpu]) if w.gpu in w.devices else w.gpu
+    planner = NcclPlanner(gpu_type, topology.server[topology.host], choices)
     return plan_collectives(jobs, topology.n_host, config.simulation.iterations, planner.parts, NCCL_OPERATIONS)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from models.compute.checks import check_memory
-from models.compute.devices import DEVICES, Device
+from models.compute.devices import Device
 from models.compute.layout import Layout
 from models.compute.model_shape import ModelShape
 from models.compute.presets import PRESETS as SHAPES
@@ -16,10 +16,12 @@ from models.workload.compiler.build import check_job, plan_job
 from models.workload.compiler.choose import choose
 from models.workload.compiler.job import Job
 from models.workload.compiler.placement import check_placement, place_ranks
+from models.workload.compiler.tuning import KindTuning, Tuning
 from models.workload.plan import WorkloadPlan
 from models.workload.training import PRESETS, GptModel, TrainingJob, plan_training
 from pdes.config import Config
 from pdes.errors import ConfigError
+from pdes.scenario.devices import training_devices
 
 FACTOR_1024 = 1024
 PPM = 1_000_000
@@ -31,14 +33,21 @@ def build_training(config: Config, topology: Topology) -> WorkloadPlan:
     server, n_iteration = topology.server[topology.host], config.simulation.iterations
     if w.compute.gpu is None:
         return plan_training(training_job(w), topology.n_host, server, n_iteration)
-    payload, header = config.network.payload_bytes, config.network.header_bytes
-    job = compiled_job(w, server, int(topology.nic_rate_bps.min()) * payload // (payload + header))
-    check_job(job, topology.n_host)
+    job = checked_job(config, topology)
     _check_memory(w, job)
     plan = plan_job(job, topology.n_host, server, n_iteration, _placement(config, job, server))
     loss_frac = max(device.fit.overlap_loss_frac for device in set(job.devices))
     slowed = round(FACTOR_1024 / max(1 - loss_frac, 0.01))
     return replace(plan, slowed_1024=slowed, jitter_ppm=round(w.compute.jitter_frac * PPM))
+
+
+def checked_job(config: Config, topology: Topology) -> Job:
+    """The job of a [workload] with a GPU type, which fits its model and the cluster."""
+    payload, header = config.network.payload_bytes, config.network.header_bytes
+    goodput_bps = int(topology.nic_rate_bps.min()) * payload // (payload + header)
+    job = compiled_job(config, topology.server[topology.host], goodput_bps)
+    check_job(job, topology.n_host)
+    return job
 
 
 def _placement(config: Config, job: Job, server_of_gpu: np.ndarray) -> list[int] | None:
@@ -79,8 +88,9 @@ def model_shape(w: Any) -> ModelShape:
     )  # fmt: skip
 
 
-def compiled_job(w: Any, server_of_gpu: np.ndarray, nic_goodput_bps: int) -> Job:
+def compiled_job(config: Config, server_of_gpu: np.ndarray, nic_goodput_bps: int) -> Job:
     """The job of a [workload] with a GPU type; what is "auto" is chosen."""
+    w: Any = config.workload
     p = w.parallel
     recompute = None if w.recompute == "auto" else w.recompute
     microbatch = w.microbatch if isinstance(w.microbatch, int) else None
@@ -88,16 +98,17 @@ def compiled_job(w: Any, server_of_gpu: np.ndarray, nic_goodput_bps: int) -> Job
     layout = Layout(
         tp=p.tp, dp=p.dp, pp=p.pp, cp=p.cp, ep=p.ep, vpp=vpp or 1, microbatch=microbatch or 1,
         n_microbatch=w.n_microbatch, sequence_parallel=w.sequence_parallel, recompute=recompute or "none",
-        precision=w.precision, gradient_dtype=w.gradients, zero=w.zero, flash_attention=w.flash_attention,
+        precision=w.precision, **_dtypes(w), zero=w.zero, flash_attention=w.flash_attention,
         causal_half=w.causal == "half", tp_overlap=w.overlap_tensor,
-        tp_gradient_overlap=w.overlap_tensor_gradients, cp_balanced=w.balanced_context,
+        tp_gradient_overlap=w.overlap_tensor_gradients, cp_balanced=w.balanced_context, dual=w.schedule == "dualpipe",
     )  # fmt: skip
-    devices, slowness = _devices(w, server_of_gpu)
+    devices, slowness = _devices(config, server_of_gpu)
     job = Job(
         model_shape(w), layout, devices, w.schedule, w.overlap_gradients, w.overlap_parameters, slowness=slowness,
         iteration_overhead_ps=w.compute.iteration_overhead_ps, memory_bytes=w.memory.size_bytes or 0,
         pass_times_ps=w.compute.pass_times_ps, routing_skew=w.routing_skew,
-        transport=w.transport, nic_goodput_bps=nic_goodput_bps,
+        transport=w.transport, cross_rail_rings=w.cross_rail_rings, nic_goodput_bps=nic_goodput_bps,
+        tuning=_tuning(w.nccl),
     )  # fmt: skip
     if None not in (microbatch, vpp, recompute):
         return job
@@ -105,9 +116,27 @@ def compiled_job(w: Any, server_of_gpu: np.ndarray, nic_goodput_bps: int) -> Job
     return choose(job, replica_batch, microbatch, vpp, recompute)
 
 
-def _devices(w: Any, server_of_gpu: np.ndarray) -> tuple[tuple[Device, ...], dict[int, float]]:
+def _tuning(nccl: Any) -> Tuning:
+    """What [workload.nccl] asks for."""
+    of_kind = {
+        kind: KindTuning(one.algorithm, one.protocol, one.channels or 0, one.groups)
+        for kind, one in nccl.of_kind.items()
+    }
+    return Tuning(nccl.protocol, nccl.channels or 0, nccl.nvls, of_kind)
+
+
+def _dtypes(w: Any) -> dict[str, Any]:
+    """Formats of tensors that are not the usual ones of the precision."""
+    given = {key: dtype for key, dtype in w.dtypes if dtype is not None}
+    given |= {"gradients": w.gradients} if w.gradients else {}
+    return {f"{key.removesuffix('s')}_dtype": dtype for key, dtype in given.items()}
+
+
+def _devices(config: Config, server_of_gpu: np.ndarray) -> tuple[tuple[Device, ...], dict[int, float]]:
     """The type of every GPU, or one for all, and who is slower."""
-    usual = DEVICES[w.compute.gpu]
+    w: Any = config.workload
+    known = training_devices(config)
+    usual = known[w.compute.gpu]
     if not w.gpus:
         return (usual,), {}
     devices, slowness = [usual] * len(server_of_gpu), {}
@@ -117,7 +146,7 @@ def _devices(w: Any, server_of_gpu: np.ndarray) -> tuple[tuple[Device, ...], dic
             where, found = f"[[workload.gpus]] {i}: servers", f"found {unknown[0]}"
             raise ConfigError(where, found, f"servers 0 to {server_of_gpu.max()}")
         for gpu in np.flatnonzero(np.isin(server_of_gpu, group.servers)).tolist():
-            devices[gpu] = DEVICES[group.gpu] if group.gpu else devices[gpu]
+            devices[gpu] = known[group.gpu] if group.gpu else devices[gpu]
             if group.slowness > 1:
                 slowness[gpu] = group.slowness
     return tuple(devices), slowness

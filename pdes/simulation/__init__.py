@@ -14,22 +14,28 @@ from pdes.engine.time_index import NEVER
 from pdes.errors import SimError
 from pdes.results.pauses import deadlock_text
 from pdes.scenario import build_scenario
-from pdes.simulation.job import Prepared, Run, compile_ahead, prepare
+from pdes.simulation.job import Prepared, Run, compile_ahead, prepare, prepare_resumed
 from pdes.simulation.write import deadlocks, write_results
 from pdes.units import format_duration
 
 MOST_LINES = 20  # about who waits
 
-__all__ = ["Prepared", "compile_ahead", "plan", "prepare", "run", "simulate"]
+__all__ = ["Prepared", "compile_ahead", "plan", "prepare", "prepare_resumed", "run", "simulate"]
 
 
-def run(prepared: Prepared, world: World, quiet: bool = False) -> None:
-    """Simulate a prepared scenario on all ranks and write its results. Raises SimError."""
+def run(prepared: Prepared, world: World, quiet: bool = False, heeds_signals: bool = True) -> int:
+    """Simulate a prepared scenario on all ranks and write its results; the exit status. Raises SimError.
+
+    heeds_signals: SIGUSR1 and SIGTERM ask for checkpoints, see `checkpoint.STOPPED_STATUS`.
+    """
     job = Run(prepared, world)
     try:
         _warn(job)
         compile_s = job.compile()
-        loop_s = job.simulate(quiet)
+        job.restore()
+        loop_s = job.simulate(quiet, heeds_signals)
+        if job.checkpoints is not None and job.checkpoints.exit_status:
+            return job.checkpoints.exit_status
         totals = job.gather()
         if world.rank == 0:  # alone, so that what it says is said once; the others wait below and end with it
             _check_end(job, totals)
@@ -38,6 +44,7 @@ def run(prepared: Prepared, world: World, quiet: bool = False) -> None:
             write_results(job, totals, (compile_s, loop_s), quiet)
             _check_deadlock(job, totals)
         job.world.barrier()
+        return 0
     finally:
         job.flows.close()
         job.tasks.close()
@@ -95,7 +102,7 @@ def _counted(n: int, what: str) -> str:
 
 def simulate(config: Config, quiet: bool = True) -> None:
     """Simulate a config on one rank, from Python, and write its result folder. Raises SimError."""
-    run(prepare(config, quiet), World(), quiet)
+    run(prepare(config, quiet), World(), quiet, heeds_signals=False)
 
 
 def plan(config: Config) -> None:

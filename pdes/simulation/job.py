@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -28,17 +29,22 @@ from models.network.state import EVENTS, LAST_EVENT_PS, N_TIMEOUT, PACKET_HOPS, 
 from models.workload.iterations import IterationWatch
 from partition.placement import balance, place
 from pdes.config import Config
+from pdes.engine.checkpoint_folder import Checkpoint
 from pdes.engine.exchange import World
 from pdes.engine.jit import is_compiled
-from pdes.engine.round import COMPUTE_NS, EXCHANGE_NS, NOW, WAIT_NS, make_loop, run_rounds
+from pdes.engine.round import COMPUTE_NS, EXCHANGE_NS, NOW, PAUSE_EVERY_S, WAIT_NS, make_loop, run_rounds
 from pdes.engine.time_index import NEVER
 from pdes.results.folder import ResultFolder
 from pdes.results.progress import Progress
 from pdes.results.spool import RowSpool
 from pdes.scenario import Scenario, build_scenario
 from pdes.scenario.queues import find_queues
+from pdes.simulation.checkpoint import Checkpoints, check_directory, restore
+from pdes.simulation.requests import Requests
 from pdes.simulation.restoration import read_queue_model, restoration_of
+from pdes.simulation.resume import find
 from pdes.simulation.shared_memo import SharedMemo, read_memo
+from pdes.units import PS_PER_S
 from pdes.wormhole.audit import Audit
 from pdes.wormhole.criterion import Choice
 from pdes.wormhole.memo_file import MemoFile
@@ -57,9 +63,11 @@ class Prepared:
         self.memo: MemoFile | None = None
         self.queue_model: QueueModel | None = None
         self.helper: subprocess.Popen[bytes] | None = None  # compiles ahead
+        self.resumed: Checkpoint | None = None  # where the run goes on from
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"scenario": self.scenario, "folder": None, "begin_s": 0.0, "token": self.folder.token}
+        kept = {"scenario": self.scenario, "resumed": self.resumed, "token": self.folder.token}
+        return kept | {"folder": None, "begin_s": 0.0}
 
 
 def prepare(config: Config, quiet: bool = False, is_alone: bool = True) -> Prepared:
@@ -67,13 +75,26 @@ def prepare(config: Config, quiet: bool = False, is_alone: bool = True) -> Prepa
 
     is_alone: there is no other rank that could compile ahead.
     """
+    return _prepare(config, lambda: build_scenario(config), quiet, is_alone)
+
+
+def prepare_resumed(directory: str, out: str | None, quiet: bool = False, is_alone: bool = True) -> Prepared:
+    """The same of a run that goes on from a checkpoint. directory: of checkpoints. out: None: the run's own."""
+    found, scenario = find(directory, out)
+    prepared = _prepare(scenario.config, lambda: scenario, quiet, is_alone)
+    prepared.resumed = found
+    return prepared
+
+
+def _prepare(config: Config, build: Callable[[], Scenario], quiet: bool, is_alone: bool) -> Prepared:
     memo = read_memo(config.wormhole)
     helper = _compile_beside() if is_alone and not is_compiled(HOSTS) and (os.cpu_count() or 1) > 1 else None
     try:
-        scenario = build_scenario(config)
+        scenario = build()
         queue_model = read_queue_model(scenario)
         folder = ResultFolder(config.output.dir)
         folder.check()
+        check_directory(config, folder)
     except BaseException:
         if helper is not None:
             helper.kill()
@@ -108,6 +129,10 @@ class Run:
         token = getattr(prepared, "token", None)
         self.folder = prepared.folder or ResultFolder(self.scenario.config.output.dir, token)
         self.begin_s, self.helper = prepared.begin_s, getattr(prepared, "helper", None)
+        self.resumed = prepared.resumed
+        self.run_id = self.folder.token if self.resumed is None else self.resumed.facts["run"]
+        self.restored = {"rounds": 0, "hops": 0, "events": 0}  # what others have simulated before
+        self.checkpoints: Checkpoints | None = None
         s = self.scenario
         lp_load = s.lp_load()
         self.rank_of_lp = world.bcast(
@@ -233,7 +258,17 @@ class Run:
         if len(spent):
             self.spent.scatter(spent[:, 0], {name: spent[:, 1 + i] for i, name in enumerate(SPENT_SPOOL_COLUMNS)})
 
-    def simulate(self, quiet: bool) -> float:
+    def restore(self) -> None:
+        """Go on from a checkpoint, if there is one to go on from. After compiling, which empties some memory."""
+        if self.resumed is None:
+            return
+        restore(self, self.resumed.path, self.resumed.facts)
+        self.world.barrier()
+        if self.world.rank == 0:
+            text = f"resumed from round {self.resumed.facts['round']:,} of {self.resumed.path}"
+            print(f"pdes-sim: {text}", file=sys.stderr, flush=True)
+
+    def simulate(self, quiet: bool, heeds_signals: bool = False) -> float:
         """Run the rounds; seconds of wall time that they took."""
         counters = self.model.state.fabric.counters
         stream = sys.stderr if self.world.rank == 0 and not quiet else None
@@ -241,17 +276,33 @@ class Run:
         mine = self.model.rank_of_node[self.scenario.topology.port_src] == self.world.rank
         expected = max(1, int(self.scenario.port_hops[mine].sum()))
 
-        def tick() -> None:
-            hops = int(counters[PACKET_HOPS])
-            share = hops / expected * (self.scenario.plan.n_iteration / self.n_iteration)
-            progress.update(int(self.loop[NOW]), hops * self.world.size, share)
+        def say(text: str) -> None:
+            progress.close()
+            if stream is not None:
+                print(text, file=stream, flush=True)
 
+        every_ps = self.scenario.config.checkpoint.every_ps
+        every_s = None if every_ps is None else every_ps / PS_PER_S
+        requests = Requests(every_s if self.world.rank == 0 else None, heeds_signals)
+        checkpoints = self.checkpoints = Checkpoints(self, requests, say)
+
+        def tick() -> None:
+            hops = int(counters[PACKET_HOPS]) - self.restored["hops"]
+            done = hops + self.restored["hops"] / self.world.size
+            share = done / expected * (self.scenario.plan.n_iteration / self.n_iteration)
+            progress.update(int(self.loop[NOW]), hops * self.world.size, share)
+            checkpoints.tick()
+
+        pause_s = PAUSE_EVERY_S if every_s is None else min(PAUSE_EVERY_S, every_s / 4)
         self.world.barrier()
         begin_s = time.monotonic()
-        run_rounds(self.model, self.loop, self.model.exchange, tick)
+        with requests:
+            run_rounds(self.model, self.loop, self.model.exchange, tick, pause_s, checkpoints.rest)
         self.world.barrier()
         loop_s = time.monotonic() - begin_s
         progress.close()
+        if checkpoints.exit_status:
+            return loop_s
         if self.watch is not None:
             self.watch.look_at_end(self.model.state)
         if self.scenario.stop_ps is not None or self.circles:

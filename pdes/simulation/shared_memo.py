@@ -48,6 +48,15 @@ class SharedMemo:
         self._memo.start_with(entries)
         self._n_read = len(entries)
 
+    def save(self) -> dict[str, Any]:
+        """For a checkpoint; entries are in that of the memo itself."""
+        return {"digest": self.digest, "n_read": self._n_read}
+
+    def load(self, saved: dict[str, Any], fast: FastForward | None) -> None:
+        """Go on from a checkpoint: what counts as read is what was read when the run began."""
+        self.digest, self._n_read = saved["digest"], saved["n_read"]
+        self._memo = fast.memo if fast is not None else None
+
     def finish(self) -> dict[str, Any]:
         """Add what the run has found to the file; what `run.json` says. On rank 0.
 

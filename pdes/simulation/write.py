@@ -131,6 +131,8 @@ def deadlocks(job: Run, totals: dict[str, Any]) -> list[dict[str, Any]]:
 def _run_facts(job: Run, totals: dict[str, Any], compile_s: float, loop_s: float) -> dict[str, Any]:
     """`run.json`: how it was run."""
     names = ("pdes-sim", "numpy", "numba", "mpi4py", "pyarrow", "pymetis")
+    rounds, hops, events = int(job.loop[N_ROUND]), totals["hops"], totals["events"]
+    before = job.restored  # what was restored has not been simulated here
     compute, wait, exchange = zip(*totals["seconds"], strict=True)
     return {
         "ranks": job.world.size,
@@ -143,18 +145,21 @@ def _run_facts(job: Run, totals: dict[str, Any], compile_s: float, loop_s: float
         "wall_seconds": time.monotonic() - job.begin_s,
         "compile_seconds": compile_s,
         "loop_seconds": loop_s,
-        "packet_hops_per_second": totals["hops"] / max(loop_s, 1e-9),
-        "events_per_second": totals["events"] / max(loop_s, 1e-9),
-        "rounds": int(job.loop[N_ROUND]),
+        "packet_hops_per_second": (hops - before["hops"]) / max(loop_s, 1e-9),
+        "events_per_second": (events - before["events"]) / max(loop_s, 1e-9),
+        "rounds": rounds - before["rounds"],
+        "resumed_from_round": before["rounds"],
+        "checkpoints": job.checkpoints.facts() if job.checkpoints is not None else {},
         "compute_seconds": list(compute),
         "wait_seconds": list(wait),
         "exchange_seconds": list(exchange),
-        "versions": {name: _version(name) for name in names} | {"python": platform.python_version()},
+        "versions": {name: version_of(name) for name in names} | {"python": platform.python_version()},
         "machine": f"{platform.machine()} {platform.system()}",
     }
 
 
-def _version(name: str) -> str:
+def version_of(name: str) -> str:
+    """Of an installed distribution."""
     try:
         return version(name)
     except PackageNotFoundError:

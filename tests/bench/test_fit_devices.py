@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fit_closed_form import in_server_s, iteration_s, one_f_one_b_s, pass_s
-from fit_devices import fit, rank_correlation, with_constants
+from fit_devices import fit, layouts_right, rank_correlation, with_constants
 from fit_rows import Case, read_rows
 from models.compute.devices import DEVICES
 from models.compute.layout import Layout
@@ -27,6 +27,13 @@ def test_rank_correlation_of_known_orders() -> None:
     assert rank_correlation((1.0, 2.0, 3.0), (3.0, 2.0, 1.0)) == pytest.approx(-1)
     # 1 - 6 sum d^2 / (n (n^2 - 1)) with d = 1, 1, 0, 0
     assert rank_correlation((1.0, 2.0, 3.0, 4.0), (2.0, 1.0, 3.0, 4.0)) == pytest.approx(1 - 6 * 2 / 60)
+
+
+def test_layouts_made_right_keep_what_differs_inside_them() -> None:
+    two, four = Layout(tp=2), Layout(tp=4)
+    cases = [case(two, 2.0), case(two, 8.0), case(four, 6.0)]
+    right_s = layouts_right(cases, [1.0, 1.0, 2.0])
+    assert right_s == pytest.approx([4.0, 4.0, 6.0])  # sqrt(2 x 8), whose order no factor per layout tells
 
 
 def test_a_third_of_the_rows_is_held_out() -> None:

@@ -4,9 +4,10 @@ from dataclasses import replace
 from heapq import heappop, heappush
 from math import log, sqrt
 
+import numpy as np
 import pytest
 
-from models.phold import PholdConfig, run_phold
+from models.phold import DIGEST, N_EVENT, Phold, PholdConfig, run_phold
 from pdes.engine.exchange import World
 from pdes.engine.rng import (
     PURPOSE_PHOLD_DELAY,
@@ -16,6 +17,7 @@ from pdes.engine.rng import (
     mix64_plain,
     uniform_plain,
 )
+from pdes.engine.round import ASKS, N_ROUND, run_rounds
 
 SMALL = PholdConfig(n_lp=32, end_ps=40_000_000)
 
@@ -96,3 +98,31 @@ def test_the_same_seed_gives_the_same_history_and_another_seed_another():
 
 def test_no_event_at_or_past_the_end():
     assert run(replace(SMALL, end_ps=SMALL.lookahead_ps)) == (0, mix64_plain(0))
+
+
+def test_a_run_goes_on_from_a_checkpoint_of_any_number_of_ranks() -> None:
+    config = PholdConfig(n_lp=32, population=3, remote_frac=0.5, end_ps=30_000_000)
+    n_event, digest, _ = run_phold(config, World())
+    model, parts = Phold(config, World()), []
+
+    def rest() -> bool:
+        parts.append(model.save())
+        return False
+
+    def ask() -> None:
+        model.loop[ASKS] = model.loop[N_ROUND] == 9
+
+    run_rounds(model, model.loop, model.exchange, ask, 0, rest)
+    (whole,) = parts
+    halves = []  # as two ranks would have saved it
+    for rank, (first, end) in enumerate(((0, 16), (16, 32))):
+        mine = (whole["events"][:, 3] >= first) & (whole["events"][:, 3] < end)
+        counters = whole["counters"] if rank == 0 else np.zeros_like(whole["counters"])
+        halves.append({"events": whole["events"][mine], "drawn": whole["drawn"][first:end], "counters": counters})
+    for saved in ([whole], halves):
+        again = Phold(config, World())
+        again.load(saved)
+        assert int(again.state.counters[N_EVENT]) < n_event
+        run_rounds(again, again.loop, again.exchange)
+        found = again.state.counters
+        assert (int(found[N_EVENT]), mix64_plain(int(found[DIGEST]) & (2**64 - 1))) == (n_event, digest)

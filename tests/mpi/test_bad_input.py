@@ -12,6 +12,7 @@ BASE = {
     "output": 'dir = "results"',
 }
 GPT = 'kind = "training"\npreset = "gpt-7b"\n[workload.parallel]\ntp = 3\ndp = 1\npp = 1'
+BY_KERNEL = GPT.replace("tp = 3\ndp = 1", "tp = 4\ndp = 4") + '\n[workload.compute]\ngpu = "h100"\nkernels = "k.csv"'
 FROM_FILE = 'kind = "file"\nfile = "islands.txt"'
 FLOWS = "src,dst,size_bytes,start_ps\n0,1,1000,0\n2,3,1000,0\n"
 ISLANDS = "6 2 4\n4 5\n0 4 100Gbps 1us 0\n1 4 100Gbps 1us 0\n2 5 100Gbps 1us 0\n3 5 100Gbps 1us 0\n"
@@ -30,6 +31,11 @@ FAULTS: dict[str, tuple[dict[str, str], dict[str, str | None], list[str | re.Pat
         {"topology": FROM_FILE},
         {"islands.txt": ISLANDS.replace("2 5 100Gbps", "2 5 fast")},
         ["islands.txt", LINE_5, '"fast"', "100Gbps"],
+    ),
+    "kernel line": (
+        {"workload": BY_KERNEL},
+        {"k.csv": "kind,bytes,time_us\nnorm,4096,2\nnorm,8192,3\nnorm,1e4,9\n"},
+        ["k.csv", LINE_4, "'1e4'", "whole numbers"],
     ),
     "unreachable": (
         {"topology": FROM_FILE},

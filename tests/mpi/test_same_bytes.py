@@ -165,6 +165,81 @@ def compiled(folder: Path) -> str:
     """
 
 
+def tuned(folder: Path) -> str:
+    """Two iterations with gradients summed along trees in four channels beside the backward pass, tokens to experts in
+    fp8, and a server of GPUs that the config describes, with a file of measured kernels."""
+    (folder / "slow.csv").write_text("kind,bytes,time_us\nnorm,16384,40\n")
+    return """
+        [simulation]
+        iterations = 2
+        [topology]
+        kind = "roft"
+        gpus = 8
+        gpus_per_server = 1
+        [workload]
+        kind = "training"
+        [workload.model]
+        layers = 2
+        hidden = 64
+        heads = 4
+        vocabulary = 256
+        sequence = 64
+        experts = 8
+        [workload.parallel]
+        tp = 1
+        dp = 8
+        pp = 1
+        ep = 4
+        [workload.compute]
+        gpu = "h100"
+        [workload.dtypes]
+        dispatch = "fp8"
+        reduce = "bf16"
+        [workload.nccl.all-reduce]
+        algorithm = "tree"
+        channels = 4
+        [[workload.gpus]]
+        servers = [3]
+        gpu = "slow"
+        [workload.devices.slow]
+        like = "a100-40g"
+        nvlink_latency = "5us"
+        kernels = "slow.csv"
+        [partition]
+        delay_threshold = "500ns"
+    """
+
+
+def dual(folder: Path) -> str:
+    """A pipeline from both ends, with tokens of one direction on their way while the other computes."""
+    return """
+        [topology]
+        kind = "roft"
+        gpus = 8
+        gpus_per_server = 1
+        [workload]
+        kind = "training"
+        schedule = "dualpipe"
+        microbatches = 8
+        [workload.model]
+        layers = 4
+        hidden = 64
+        heads = 4
+        vocabulary = 256
+        sequence = 64
+        experts = 8
+        [workload.parallel]
+        tp = 1
+        dp = 2
+        pp = 4
+        ep = 2
+        [workload.compute]
+        gpu = "h100"
+        [partition]
+        delay_threshold = "500ns"
+    """
+
+
 def planned(folder: Path) -> str:
     """Collectives as NCCL plans them, inside servers of two and between them; one by an MSCCL file."""
     steps = '<step s="0" type="s"/><step s="1" type="rrc"/>'
@@ -209,6 +284,8 @@ MAKERS: dict[str, tuple[Callable[[Path], str], str]] = {
     "gpt": (gpt, "1.5us"),
     "planned": (planned, "1.5us"),
     "compiled": (compiled, "1.5us"),
+    "tuned": (tuned, "1.5us"),
+    "dual": (dual, "1.5us"),
     "experts": (experts, "1.5us"),
     "collectives": (collectives, "1us"),
 }

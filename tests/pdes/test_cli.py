@@ -47,7 +47,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     seen: list[Any] = []
     fake = ModuleType("pdes.simulation")
     fake.prepare = lambda config, quiet, is_alone: config  # pyright: ignore[reportAttributeAccessIssue]
-    fake.run = lambda scenario, comm, quiet: seen.append((scenario, comm, quiet))  # pyright: ignore
+    fake.run = lambda scenario, comm, quiet: seen.append((scenario, comm, quiet)) or 0  # pyright: ignore
     fake.plan = seen.append  # pyright: ignore[reportAttributeAccessIssue]
     monkeypatch.setitem(sys.modules, "pdes.simulation", fake)
     monkeypatch.setattr(pdes, "simulation", fake, raising=False)

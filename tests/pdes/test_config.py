@@ -113,6 +113,10 @@ def test_all_faults_are_in_one_report_each_with_its_key() -> None:
             FAT_TREE + RING + 'algorithm = "tree"\n',
             "algorithm: is there, but [workload] gpu is not. Accepted: with a GPU",
         ),
+        (
+            FAT_TREE + RING.replace("[workload]\n", "[workload]\ncross_rail_rings = true\n"),
+            "[workload] cross_rail_rings: is true, but gpu is not there. Accepted: with gpu",
+        ),
         (FAT_TREE + PLANNED + 'algorithm = "star"\n', 'algorithm: found "star". Accepted: "auto", "ring", "tree"'),
         (FAT_TREE + PLANNED + "channels = 0\n", "channels: found 0. Accepted: at least 1"),
         (FAT_TREE + PLANNED + 'msccl = "none.xml"\n', "msccl: there is no file"),

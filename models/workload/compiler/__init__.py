@@ -2,5 +2,5 @@
 
 `models.compute` says what a GPU computes and exchanges in a pass over a layer, and how long that takes; here this
 becomes programs of streams: `schedule` orders the passes of a pipeline stage, `loops` finds what repeats in them,
-`stage` writes a stage's streams, `sharding` what gradients and parameters do beside, `build` gives them to the GPUs.
+`stage` writes a stage's streams, `groups` has its collectives, `build` gives them to the GPUs.
 """

@@ -1,6 +1,7 @@
 """From a job to the plan of all GPUs: groups, programs of each stage, queue pairs, gates."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -8,13 +9,14 @@ from models.compute.checks import check_layout
 from models.compute.devices import Device
 from models.compute.memory import stage_parameters
 from models.workload.collectives import exchange_pairs
-from models.workload.compiler.emission import STREAMS
+from models.workload.compiler.gates import GATES, passer_of
 from models.workload.compiler.groups import StageGroups
 from models.workload.compiler.job import Job
+from models.workload.compiler.kernels import measured_text
 from models.workload.compiler.ranks import Groups, Ranks
-from models.workload.compiler.stage import GATES, SKEWED_FROM, SKEWED_TO, StageWriter
+from models.workload.compiler.stage import SKEWED_FROM, SKEWED_TO, StageWriter
 from models.workload.nccl.communicator import Communicator
-from models.workload.nccl.options import CollectiveOptions
+from models.workload.nccl.layout import make_layout
 from models.workload.plan import SLOT_GATE, SLOT_PAIR, PlanBuilder, Slot, StoredProgram, WorkloadPlan
 from models.workload.slots import SlotNames
 from pdes.errors import ConfigError
@@ -40,6 +42,8 @@ def check_job(job: Job, n_gpu: int) -> None:
         sizes = f"tp {layout.tp} x cp {layout.cp} x dp {layout.dp} x pp {layout.pp}"
         found = f"{sizes} = {layout.n_gpu} GPUs, and the topology has {n_gpu}"
         raise ConfigError(where, found, "sizes whose product is the number of GPUs")
+    if job.routing_skew and layout.dual:
+        raise ConfigError("[workload] routing_skew", f"{job.routing_skew} with schedule {job.schedule}", "0")
     if layout.vpp > 1 and job.schedule != "1f1b":
         raise ConfigError(f"{where} vpp", f"{layout.vpp} with schedule {job.schedule}", 'schedule "1f1b"')
     if job.routing_skew and layout.ep == 1:
@@ -58,10 +62,15 @@ class _JobBuilder:
         self.builder = PlanBuilder("training", n_gpu, n_iteration)
         self.table: Table = {gpu: {} for gpu in self.ranks.gpu_of_rank}
 
-    def _make(self, name: str, groups: Groups) -> Communicator:
-        job = self.job
-        options = CollectiveOptions(transport=job.transport, nic_goodput_bps=job.nic_goodput_bps)
-        return Communicator(name, groups, self.server_of_gpu, job.slowest.name, options)
+    def _make(self, group: str, stream: str, members: Groups, kind: str) -> list[Communicator]:
+        """Communicators of a group on a stream, one for each part of a collective."""
+        job, name = self.job, f"{group}.{stream}"
+        options = job.tuning.options(group, job.transport, job.nic_goodput_bps)
+        layout = make_layout(members, self.server_of_gpu)
+        n_part = layout.n_part(job.tuning.n_channel(group, kind), options.in_server)
+        names = [name] if n_part == 1 else [f"{name}.{i + 1}/{n_part}" for i in range(n_part)]
+        options = replace(options, share=n_part, cross_rail_rings=job.cross_rail_rings)
+        return [Communicator(name, members, self.server_of_gpu, job.in_server, options) for name in names]
 
     def _stage_groups(self, stage: int) -> StageGroups:
         ranks, shape = self.ranks, self.job.shape
@@ -74,28 +83,32 @@ class _JobBuilder:
         """First and last stage's GPUs of the same rank, whose embeddings are one matrix."""
         pp = self.job.layout.pp
         pairs = list(zip(self.ranks.stage(0), self.ranks.stage(pp - 1), strict=True))
-        return StageGroups({"embedding": pairs} if pp > 1 else {}, self._make)
+        return StageGroups({"embedding": pairs} if pp > 1 and not self.job.layout.dual else {}, self._make)
 
     def build(self) -> WorkloadPlan:
         """The plan. A program is written once for all GPUs of a stage that are of one type."""
-        pp, embedding = self.job.layout.pp, self._embedding_groups()
-        all_groups, programs = [embedding], {}
-        for stage in range(pp):
-            groups = self._stage_groups(stage)
+        n_program, embedding = self.job.layout.n_program, self._embedding_groups()
+        all_groups, program_of_gpu = [embedding], {}
+        for stage in range(n_program):
+            groups, programs = self._stage_groups(stage), {}
             all_groups.append(groups)
-            for i, gpu in enumerate(self.ranks.stage(stage)):
+            for i, gpu in enumerate(self.ranks.alike(stage)):
                 kind = self._kind(stage, i, gpu)
-                if kind not in programs:
-                    writer = StageWriter(self.job, *kind[:3], groups, embedding, kind[3])
-                    programs[kind] = self._store(writer)
+                if (kind, groups.places(gpu)) not in programs:
+                    writer = StageWriter(self.job, *kind[:3], groups, embedding, *kind[3:], gpu)
+                    stored = self._store(writer)  # from the first one on it is known on which places programs depend
+                    programs[kind, groups.places(gpu)] = stored
+                program_of_gpu[gpu] = programs[kind, groups.places(gpu)]
         for groups in all_groups:
             groups.connect(self.builder, self.table)
-        self._connect_stages()
+        if self.job.layout.dual:
+            self._connect_both_ways()
+        else:
+            self._connect_stages()
         if self.job.routing_skew and self.job.layout.ep > 1:
             self._connect_experts()
-        for stage in range(pp):
-            for i, gpu in enumerate(self.ranks.stage(stage)):
-                self._add_streams(gpu, programs[self._kind(stage, i, gpu)])
+        for gpu, stored in program_of_gpu.items():
+            self._add_streams(gpu, stored)
         return self.builder.finish(self._facts())
 
     def _kind(self, stage: int, i: int, gpu: int) -> tuple[int, Device, float, int]:
@@ -115,7 +128,7 @@ class _JobBuilder:
         operations = writer.write().ops
         return [
             (stream, self.builder.store(operations[stream]), writer.names[stream])
-            for stream in STREAMS
+            for stream in operations
             if operations[stream]
         ]
 
@@ -129,14 +142,25 @@ class _JobBuilder:
                 self.table[gpu] |= {"to-next": [(SLOT_PAIR, forth)], "from-next": [(SLOT_PAIR, back)]}
                 self.table[peer] |= {"from-previous": [(SLOT_PAIR, forth)], "to-previous": [(SLOT_PAIR, back)]}
 
+    def _connect_both_ways(self) -> None:
+        """Queue pairs of microbatches from either end and of their gradients; chunks as `dual_pipe` has them."""
+        pp = self.job.layout.pp
+        for stage in range(pp - 1):
+            for gpu, peer in zip(self.ranks.stage(stage), self.ranks.stage(stage + 1), strict=True):
+                for up, down, chunk_of in ((gpu, peer, (0, 1)), (peer, gpu, (1, 0))):
+                    forth, back = [(SLOT_PAIR, self.builder.pair(up, down))], [(SLOT_PAIR, self.builder.pair(down, up))]
+                    here, there = (stage, stage + 1) if up == gpu else (stage + 1, stage)
+                    chunks = [chunk_of[2 * at >= pp] for at in (here, there)]
+                    self.table[up] |= {f"to-next-{chunks[0]}": forth, f"from-next-{chunks[0]}": back}
+                    self.table[down] |= {f"from-previous-{chunks[1]}": forth, f"to-previous-{chunks[1]}": back}
+
     def _add_streams(self, gpu: int, programs: list[tuple[str, StoredProgram, SlotNames]]) -> None:
         table = self.table[gpu]
         used = {key for _, _, names in programs for key in names.keys()}
-        for gate in GATES:
-            if gate in used:
-                table[gate] = [(SLOT_GATE, self.builder.gate())]
+        gates = [*(gate for gate in GATES if gate in used), *sorted(key for key in used - set(GATES) if passer_of(key))]
+        table |= {gate: [(SLOT_GATE, self.builder.gate())] for gate in gates}
         for stream, stored, names in programs:
-            passes = tuple(table[gate][0][1] for gate, passer in GATES.items() if passer == stream and gate in used)
+            passes = tuple(table[gate][0][1] for gate in gates if passer_of(gate) == stream)
             self.builder.stream(gpu, stream, stored, names.resolve(table), passes)
 
     def _facts(self) -> dict[str, object]:
@@ -145,10 +169,13 @@ class _JobBuilder:
         sizes = {"TP": layout.tp, "CP": layout.cp, "EP": layout.ep, "DP": layout.dp, "PP": layout.pp, "VPP": layout.vpp}
         name = "-".join(f"{key}{n}" for key, n in sizes.items() if n > 1 or key in ("TP", "DP", "PP"))
         held = [stage_parameters(shape, layout, stage) for stage in range(layout.pp)]
-        return {
+        measured = sorted({device for device in self.job.devices if device.table is not None}, key=lambda d: d.name)
+        texts = [f"{device.name} {measured_text(self.job, device)}" for device in measured]
+        facts: dict[str, object] = {
             "parameters": shape.parameters(),
             "layout": name,
             "schedule": self.job.schedule if layout.vpp == 1 else f"interleaved {self.job.schedule}",
             "microbatches": layout.n_microbatch,
             "parameters_per_gpu": [own.dense_parameters + own.expert_parameters for own in held],
         }
+        return facts | ({"measured_kernels": "; ".join(texts)} if texts else {})

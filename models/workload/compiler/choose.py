@@ -10,7 +10,7 @@ from dataclasses import replace
 from models.compute.layout import Recompute
 from models.compute.lower import segments
 from models.compute.memory import fullest_stage
-from models.compute.stages import stage_layers
+from models.compute.stages import has_part, stage_layers
 from models.workload.compiler.job import Job
 from models.workload.nccl.in_server import in_server_ps
 
@@ -21,7 +21,7 @@ def stage_ps(job: Job, stage: int) -> int:
     """Time of one microbatch's forward and backward pass over all chunks of a stage, nothing overlapped."""
     shape, layout = job.shape, job.layout
     parts: list[str] = [shape.layer_kind(i) for chunk in stage_layers(shape, layout, stage) for i in chunk]
-    parts += ["embedding"] * (stage == 0) + ["head"] * (stage == layout.pp - 1)
+    parts += [part for part in ("embedding", "head") if has_part(layout, stage, part)]
     total_ps, device = 0, job.devices[0]
     for part in parts:
         for which in ("forward", "backward"):
@@ -31,8 +31,8 @@ def stage_ps(job: Job, stage: int) -> int:
                     n = {"tp": layout.tp, "cp": layout.cp, "ep": layout.ep}[segment.group]
                     if n > 1:
                         kind, n_step = (segment.kind, 1) if segment.kind != "ring" else ("send-receive", n - 1)
-                        total_ps += n_step * in_server_ps(job.slowest.name, kind, segment.size_bytes, n)
-    return total_ps
+                        total_ps += n_step * in_server_ps(job.in_server, kind, segment.size_bytes, n)
+    return total_ps // layout.n_copy  # a microbatch is in one of them
 
 
 def estimate_ps(job: Job) -> int:
@@ -40,7 +40,8 @@ def estimate_ps(job: Job) -> int:
     layout = job.layout
     slowest_ps = max(stage_ps(job, stage) for stage in {0, layout.pp // 2, layout.pp - 1})
     slowest_ps += 2 * layout.vpp * _message_ps(job) if layout.pp > 1 else 0
-    return slowest_ps * layout.n_microbatch + slowest_ps * (layout.pp - 1) // layout.vpp
+    n_wait = layout.pp // 2 - 1 if layout.dual else layout.pp - 1
+    return slowest_ps * layout.n_microbatch + slowest_ps * n_wait // layout.vpp
 
 
 def _message_ps(job: Job) -> int:
@@ -66,7 +67,15 @@ def choices(
         for v in (chunks if vpp is None else [vpp])
         for again in (("none", "selective", "full") if recompute is None else (recompute,))
     ]
-    return [one for one in found if one.layout.vpp == 1 or one.layout.n_microbatch % one.layout.pp == 0]
+    return [one for one in found if _can_run(one)] or found[:1]
+
+
+def _can_run(job: Job) -> bool:
+    """Whether the schedule takes as many microbatches, and chunks."""
+    layout = job.layout
+    if layout.dual and (layout.n_microbatch % 2 or layout.n_microbatch < 2 * layout.pp):
+        return False
+    return layout.vpp == 1 or (job.schedule == "1f1b" and layout.n_microbatch % layout.pp == 0)
 
 
 def choose(

@@ -4,9 +4,15 @@ from dataclasses import dataclass, field
 
 from models.workload.operations import Operation, Repeat
 
-STREAMS = ("main", "beside", "gather", "reduce")
+STREAMS = ("main", "beside", "gather", "reduce", "beside-backward")
 """main: computes, and exchanges what it has to wait for. beside: exchanges that run beside the next computation.
-gather, reduce: parameters and gradients over data parallelism."""
+gather, reduce: parameters and gradients over data parallelism. beside-backward: exchanges of a backward pass that runs
+in turns with a forward pass, whose exchanges are beside."""
+
+
+def side_stream(stream: str, i: int) -> str:
+    """The stream of the i-th part of collectives on a stream, beside its own part, from 1."""
+    return f"{stream}/{i}"
 
 
 @dataclass
@@ -17,12 +23,12 @@ class Emission:
 
     def add(self, stream: str, *operations: Operation | Repeat) -> None:
         """Append operations to a stream."""
-        self.ops[stream].extend(operations)
+        self.ops.setdefault(stream, []).extend(operations)
 
     def extend(self, other: "Emission", n: int = 1) -> None:
         """Append what another one does, n times."""
         for stream, operations in other.ops.items():
             if operations and n == 1:
-                self.ops[stream].extend(operations)
+                self.add(stream, *operations)
             elif operations and n > 1:
-                self.ops[stream].append(Repeat(n, tuple(operations)))
+                self.add(stream, Repeat(n, tuple(operations)))

@@ -1,12 +1,15 @@
 """A training job as its user describes it: model, layout, GPUs, schedule, and what overlaps with what."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from models.compute.devices import Device
 from models.compute.layout import Layout
 from models.compute.memory import Schedule as MemorySchedule
 from models.compute.model_shape import ModelShape
 from models.workload.compiler.schedule import Schedule
+from models.workload.compiler.tuning import Tuning
+from models.workload.nccl.calibration import GpuType
+from models.workload.nccl.own_type import in_server_type
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,8 @@ class Job:
     memory_bytes: int = 0  # of a GPU; 0: as its type says
     routing_skew: float = 0.0  # see `expert_loads`
     transport: str = "infiniband"  # between servers, see `models.workload.nccl.transports`
+    cross_rail_rings: bool = False  # see `models.workload.nccl.communicator`
+    tuning: Tuning = Tuning()
     nic_goodput_bps: int = 0  # payload that a NIC carries at best; 0: not known
 
     def device(self, gpu: int) -> Device:
@@ -45,12 +50,20 @@ class Job:
         weights = [(i + 1) ** -self.routing_skew for i in range(self.layout.ep)]
         return tuple(len(weights) * weight / sum(weights) for weight in weights)
 
+    def expert_layouts(self) -> tuple[Layout, ...]:
+        """The layout as each GPU of an expert group sees it; one for all if routing is balanced."""
+        if not self.routing_skew:
+            return (self.layout,)
+        return tuple(replace(self.layout, expert_load=load) for load in self.expert_loads())
+
     @property
     def memory_schedule(self) -> MemorySchedule:
         """The schedule as the memory model calls it."""
         if self.schedule == "zero-bubble-1p":
             return "zb-h1"
-        return "zb-h2" if self.schedule == "zero-bubble-2p" else self.schedule
+        if self.schedule == "zero-bubble-2p":
+            return "zb-h2"
+        return self.schedule
 
     @property
     def least_memory_bytes(self) -> int:
@@ -61,6 +74,11 @@ class Job:
     def slowest(self) -> Device:
         """The GPU type with the slowest links inside a server, whose collectives all others take part in."""
         return min(self.devices, key=lambda device: (device.nvlink_bps, device.name))
+
+    @property
+    def in_server(self) -> GpuType:
+        """What collectives inside a server go by."""
+        return in_server_type(self.slowest)
 
     @property
     def is_split(self) -> bool:

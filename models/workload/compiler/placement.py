@@ -29,7 +29,7 @@ class PlacementCost:
         self._server, self._rail = np.asarray(server_of_gpu), np.asarray(rail_of_gpu)
         layout = job.layout
         ranks = Ranks(layout)
-        stages = range(layout.pp)
+        stages = range(layout.n_program)
         self._tensor = np.array([group for stage in stages for group in ranks.tensor(stage)])
         sharers = np.array([group for stage in stages for group in ranks.sharers(stage)])
         self._rings = np.stack([sharers.ravel(), np.roll(sharers, -1, axis=1).ravel()]) if layout.n_sharer > 1 else None

@@ -24,27 +24,31 @@ class Ranks:
         """GPUs of a stage, by rank."""
         return tuple(self.gpu_of_rank[stage * self.per_stage : (stage + 1) * self.per_stage])
 
+    def alike(self, stage: int) -> tuple[int, ...]:
+        """GPUs that run the programs of a stage: its own, and with a dual pipeline those of its mirror image."""
+        return self.stage(stage) + (self.stage(self.layout.pp - 1 - stage) if self.layout.dual else ())
+
     def tensor(self, stage: int) -> Groups:
         """GPUs that share each layer's matrices."""
-        gpus, tp = self.stage(stage), self.layout.tp
+        gpus, tp = self.alike(stage), self.layout.tp
         return [gpus[i : i + tp] for i in range(0, len(gpus), tp)]
 
     def context(self, stage: int) -> Groups:
         """GPUs that share sequences."""
-        gpus, tp, cp = self.stage(stage), self.layout.tp, self.layout.cp
+        gpus, tp, cp = self.alike(stage), self.layout.tp, self.layout.cp
         return [gpus[i + t : i + tp * cp : tp] for i in range(0, len(gpus), tp * cp) for t in range(tp)]
 
     def sharers(self, stage: int) -> Groups:
         """GPUs that hold the same parameters besides experts: over data and context parallelism."""
-        gpus, tp = self.stage(stage), self.layout.tp
+        gpus, tp = self.alike(stage), self.layout.tp
         return [gpus[t::tp] for t in range(tp)]
 
     def experts(self, stage: int) -> Groups:
         """GPUs that share a layer's experts, and exchange tokens."""
-        gpus, ep = self.stage(stage), self.layout.ep
+        gpus, ep = self.alike(stage), self.layout.ep
         return [gpus[i : i + ep] for i in range(0, len(gpus), ep)]
 
     def expert_sharers(self, stage: int) -> Groups:
         """GPUs that hold the same experts."""
-        gpus, ep = self.stage(stage), self.layout.ep
+        gpus, ep = self.alike(stage), self.layout.ep
         return [gpus[i::ep] for i in range(ep)]

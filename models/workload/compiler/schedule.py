@@ -4,12 +4,12 @@ GPipe (Huang et al. 2019): all forward passes, then all backward ones. 1F1B (Nar
 passes ahead as there are stages behind, then one of each in turn. Interleaved 1F1B (Narayanan et al. SC'21, 2.2): the
 same over several chunks of layers per stage, pp microbatches through one chunk before they go through the next; if
 microbatches are no multiple of pp, the last group has fewer. Zero bubble (Qi et al. 2024): backward passes for inputs
-and for weights apart; `zero_bubble` has them.
+and for weights apart; `zero_bubble` has them. DualPipe (DeepSeek-V3): `dual_pipe`.
 """
 
 from typing import Literal, NamedTuple
 
-Schedule = Literal["gpipe", "1f1b", "zero-bubble-1p", "zero-bubble-2p"]
+Schedule = Literal["gpipe", "1f1b", "zero-bubble-1p", "zero-bubble-2p", "dualpipe"]
 
 
 class Pass(NamedTuple):
@@ -64,6 +64,10 @@ def stage_passes(
         return gpipe(n_microbatch)
     if schedule == "1f1b":
         return one_f_one_b(pp, stage, vpp, n_microbatch)
+    if schedule == "dualpipe":
+        from models.workload.compiler.dual_pipe import dual_pipe
+
+        return dual_pipe(pp, min(stage, pp - 1 - stage), n_microbatch)
     from models.workload.compiler.zero_bubble import zero_bubble
 
     return zero_bubble(pp, n_microbatch, 1 if schedule == "zero-bubble-1p" else 2, times_ps)[stage]

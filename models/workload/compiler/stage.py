@@ -7,34 +7,23 @@ both have to be done before the optimizer's step.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
-from itertools import groupby
 from typing import NamedTuple
 
 from models.compute.devices import Device
 from models.compute.lower import Segment, optimizer_ps, parameters_of, segments
-from models.compute.stages import stage_layers
+from models.compute.stages import ends_are_layers, has_part, stage_layers
 from models.workload.collectives import chunk_bytes
-from models.workload.compiler.emission import Emission
+from models.workload.compiler.dual_pipe import BOTH
+from models.workload.compiler.emission import Emission, side_stream
+from models.workload.compiler.gates import DONE, GO, TURNS
 from models.workload.compiler.groups import StageGroups
 from models.workload.compiler.job import Job
 from models.workload.compiler.loops import find_loops
+from models.workload.compiler.parts import chunk_parts, is_first, is_last, updated_parameters
 from models.workload.compiler.schedule import stage_passes
 from models.workload.operations import Operation
 from models.workload.program import OP_COMPUTE, OP_OPEN, OP_PASS, OP_RECEIVE, OP_SEND
 from models.workload.slots import SlotNames
-
-GATES = {
-    "parameters": "main",  # of the next layer or bucket are there
-    "credit": "gather",  # the main stream has got to a layer: the next may be gathered
-    "updated": "gather",  # the iteration begins: parameters are those of the last optimizer step
-    "gradients": "reduce",  # of a layer or bucket are there
-    "reduced": "main",  # all gradients are
-    "beside": "beside",  # an exchange beside the next computation may begin
-    "joined": "main",  # and is done
-}
-"""Gates of a GPU and the stream that passes each."""
-
 
 SKEWED_TO, SKEWED_FROM = "skewed-to", "skewed-from"
 """Slots of queue pairs to every other GPU of an expert group, the next one first, and from every other."""
@@ -61,11 +50,12 @@ class StageWriter:
         groups: StageGroups,
         embedding: StageGroups,
         place: int = 0,
+        gpu: int = 0,
     ) -> None:
-        self.job, self.stage, self.device, self.slowness = job, stage, device, slowness
+        self.job, self.stage, self.device, self.slowness, self.gpu = job, stage, device, slowness, gpu
         self.groups, self.embedding = groups, embedding
         self.place, self.loads = place, job.expert_loads()
-        self.layout = replace(job.layout, expert_load=self.loads[place]) if job.routing_skew else job.layout
+        self.layout = job.expert_layouts()[place]
         self.chunks = stage_layers(job.shape, job.layout, stage)
         self.names: dict[str, SlotNames] = {}
         layout = job.layout
@@ -81,8 +71,23 @@ class StageWriter:
         emission.add(stream, Operation(kind, self._slot(stream, gate), task=task))
 
     def _exchange(self, emission: Emission, stream: str, group: str, kind: str, size_bytes: int, task: str) -> None:
-        names = self.names.setdefault(stream, SlotNames())
-        emission.add(stream, *self.groups.operations(names, stream, group, kind, size_bytes, task))
+        self._collective(emission, self.groups, stream, group, kind, size_bytes, task)
+
+    def _collective(
+        self, emission: Emission, groups: StageGroups, stream: str, group: str, kind: str, size_bytes: int, task: str
+    ) -> None:
+        """A collective on a stream; parts of it besides the first are on streams of their own beside it."""
+        parts = groups.parts(stream, group, kind) if size_bytes else []
+        sides = [side_stream(stream, i) for i in range(1, len(parts))]
+        for side in sides:
+            self._gate(emission, stream, OP_OPEN, GO + side)
+            self._gate(emission, side, OP_PASS, GO + side)
+        for part, on in zip(parts, (stream, *sides), strict=False):
+            names = self.names.setdefault(on, SlotNames())
+            emission.add(on, *groups.operations(part, self.gpu, names, kind, size_bytes, task, group))
+        for side in sides:
+            self._gate(emission, side, OP_OPEN, DONE + side)
+            self._gate(emission, stream, OP_PASS, DONE + side, task)
 
     # One pass.
 
@@ -136,29 +141,26 @@ class StageWriter:
             emission.add("main", Operation(OP_RECEIVE, back + k - 1, task="ep", task_bytes=max(1, round(share * load))))
 
     def _measured(self, part: str, which: str) -> Emission:
-        """A layer's part of a pass whose time was measured over the whole stage; embedding and head are in it."""
+        """A layer's part of a pass whose time was measured over the whole stage.
+
+        Embedding and head are in it: as a layer each if layers are shared out so, else for nothing.
+        """
         assert self.job.pass_times_ps is not None
         forward_ps, input_ps, weight_ps = self.job.pass_times_ps
         times_ps = {"forward": forward_ps, "backward-input": input_ps, "backward-weight": weight_ps}
         whole_ps = times_ps.get(which, input_ps + weight_ps)
-        emission, n_layer = Emission(), sum(map(len, self.chunks))
-        if part in ("dense", "moe"):
+        has_ends = ends_are_layers(self.job.shape, self.layout)
+        n_layer = sum(map(len, self.chunks))
+        if has_ends:
+            n_layer += sum(has_part(self.layout, self.stage, name) for name in ("embedding", "head"))
+        emission, n_layer = Emission(), -(-n_layer // self.layout.n_copy)
+        if has_ends or part in ("dense", "moe"):
             task = "forward" if which == "forward" else "backward"
             emission.add("main", self._compute(-(-whole_ps // n_layer), task))
         return emission
 
     def _segment_exchange(self, emission: Emission, stream: str, segment: Segment) -> None:
         self._exchange(emission, stream, segment.group, segment.kind, segment.size_bytes, segment.group)
-
-    def _parts(self, chunk: int) -> list[tuple[str, int]]:
-        """(part, how many layers in a row) of a chunk, in the order of the forward pass."""
-        shape, layers = self.job.shape, self.chunks[chunk]
-        parts: list[str] = [shape.layer_kind(i) for i in layers]
-        if self.stage == 0 and chunk == 0:
-            parts.insert(0, "embedding")
-        if self.stage == self.job.layout.pp - 1 and chunk == self.job.layout.vpp - 1:
-            parts.append("head")
-        return [(part, len(list(same))) for part, same in groupby(parts)]
 
     def _buckets(self, part: str, n: int) -> list[tuple[int, int]]:
         """(how many buckets, layers in each) of n layers in a row."""
@@ -176,9 +178,11 @@ class StageWriter:
     def _one_pass(self, token: Token) -> Emission:
         """A pass over a chunk: receive, all parts, send."""
         emission = Emission()
+        if token.which == BOTH:
+            return self._two_passes(token.chunk)
         is_forward = token.which == "forward"
         self._receive(emission, token)
-        parts = self._parts(token.chunk)
+        parts = chunk_parts(self.job, self.stage, token.chunk)
         for part, n in parts if is_forward else reversed(parts):
             for times, each in self._buckets(part, n):
                 bucket = Emission()
@@ -191,6 +195,56 @@ class StageWriter:
         if token.which != "backward-weight":
             self._send(emission, token)
         return emission
+
+    def _two_passes(self, chunk: int) -> Emission:
+        """A forward pass over a chunk and a backward pass over the other, in turns: while an exchange of one is under
+        way the other computes (DeepSeek-V3, section 3.2.1)."""
+        emission = Emission()
+        forward, backward = Token("forward", chunk, False, False), Token("backward", 1 - chunk, False, False)
+        for token in (forward, backward):
+            self._receive(emission, token)
+        if self.job.pass_times_ps is not None:
+            for token in (forward, backward):
+                for part, n in chunk_parts(self.job, self.stage, token.chunk):
+                    emission.extend(self._measured(part, token.which), n)
+        else:
+            self._in_turns(emission, self._segments(forward), self._segments(backward))
+        for token in (forward, backward):
+            self._send(emission, token)
+        return emission
+
+    def _segments(self, token: Token) -> list[Segment]:
+        """All segments of a pass over a chunk."""
+        parts = chunk_parts(self.job, self.stage, token.chunk)
+        found = [
+            segments(self.job.shape, self.layout, self.device, part, token.which) * n
+            for part, n in (parts if token.which == "forward" else reversed(parts))
+        ]
+        return [segment for one in found for segment in one]
+
+    def _in_turns(self, emission: Emission, *runs: list[Segment]) -> None:
+        """A forward and a backward run: each computes until it exchanges, then the other one goes on."""
+        left, under_way, turn = [run[::-1] for run in runs], ["", ""], 0
+        while left[0] or left[1]:
+            turn = turn if left[turn] else 1 - turn
+            stream, joined = TURNS[turn]
+            if under_way[turn]:
+                self._gate(emission, "main", OP_PASS, joined, under_way[turn])
+                under_way[turn] = ""
+            while left[turn] and not under_way[turn]:
+                segment = left[turn].pop()
+                if segment.kind == "compute":
+                    emission.add("main", self._compute(segment.time_ps, ("forward", "backward")[turn]))
+                elif self.groups.size(segment.group) > 1:
+                    under_way[turn] = segment.group
+                    self._gate(emission, "main", OP_OPEN, stream)
+                    self._gate(emission, stream, OP_PASS, stream)
+                    self._segment_exchange(emission, stream, segment)
+                    self._gate(emission, stream, OP_OPEN, joined)
+            turn = 1 - turn
+        for (_, joined), label in zip(TURNS, under_way, strict=True):
+            if label:
+                self._gate(emission, "main", OP_PASS, joined, label)
 
     def _gather(self, emission: Emission, part: str, n_layer: int) -> None:
         self._gate(emission, "main", OP_PASS, "parameters", "dp")
@@ -207,7 +261,7 @@ class StageWriter:
 
     def _sum_gradients(self, emission: Emission, stream: str, part: str, n_layer: int) -> None:
         kind = "reduce-scatter" if self.job.layout.zero else "all-reduce"
-        for group, size_bytes in self._bucket_bytes(part, n_layer, self.job.layout.gradient_bytes):
+        for group, size_bytes in self._bucket_bytes(part, n_layer, self.job.layout.reduce_bytes):
             self._exchange(emission, stream, group, kind, size_bytes, "dp")
 
     # Neighbours in the pipeline.
@@ -218,26 +272,26 @@ class StageWriter:
         whole = layout.microbatch * shape.sequence * shape.hidden * layout.activation_bytes
         return chunk_bytes(whole, layout.cp * layout.tp)
 
+    def _neighbour(self, name: str, chunk: int) -> int:
+        """The slot of messages to or from a neighbour; of a dual pipeline each chunk has its own."""
+        return self._slot("main", f"{name}-{chunk}" if self.layout.dual else name)
+
     def _receive(self, emission: Emission, token: Token) -> None:
-        pp, vpp = self.job.layout.pp, self.job.layout.vpp
-        first = self.stage == 0 and token.chunk == 0
-        last = self.stage == pp - 1 and token.chunk == vpp - 1
-        if token.which == "forward" and not first:
-            slot = self._slot("main", "from-previous")
-        elif token.which in ("backward", "backward-input") and not last:
-            slot = self._slot("main", "from-next")
+        if token.which == "forward" and not is_first(self.job, self.stage, token.chunk):
+            slot = self._neighbour("from-previous", token.chunk)
+        elif token.which in ("backward", "backward-input") and not is_last(self.job, self.stage, token.chunk):
+            slot = self._neighbour("from-next", token.chunk)
         else:
             return
         emission.add("main", Operation(OP_RECEIVE, slot, task="pp-wait", task_bytes=self._boundary_bytes()))
 
     def _send(self, emission: Emission, token: Token) -> None:
-        pp, vpp = self.job.layout.pp, self.job.layout.vpp
         if token.which == "forward":
-            is_end, key = self.stage == pp - 1 and token.chunk == vpp - 1, "to-next"
+            is_end, key = is_last(self.job, self.stage, token.chunk), "to-next"
         else:
-            is_end, key = self.stage == 0 and token.chunk == 0, "to-previous"
+            is_end, key = is_first(self.job, self.stage, token.chunk), "to-previous"
         if not is_end:
-            slot = self._slot("main", key)
+            slot = self._neighbour(key, token.chunk)
             emission.add("main", Operation(OP_SEND, slot, size_bytes=self._boundary_bytes(), tag="pp"))
 
     # A whole iteration.
@@ -249,16 +303,17 @@ class StageWriter:
         passes = stage_passes(
             self.job.schedule, layout.pp, self.stage, layout.vpp, layout.n_microbatch, self._pass_times_ps()
         )
-        last = {"backward-weight"} if self.job.is_split else {"backward"}
         seen: set[int] = set()
-        left = {chunk: layout.n_microbatch for chunk in range(layout.vpp)}
+        left = {chunk: layout.n_microbatch // layout.n_copy for chunk in range(layout.n_chunk)}
         tokens = []
         for one in passes:
             gathers = reduces = False
             if self._gathers_beside:
                 gathers = self._is_fsdp or (one.which == "forward" and one.chunk not in seen)
                 seen.add(one.chunk)
-            if one.which in last:
+            if one.which == BOTH:
+                left[1 - one.chunk] -= 1
+            if one.which in ("backward", "backward-weight"):
                 left[one.chunk] -= 1
                 reduces = self._reduces_beside and (layout.zero >= 2 or left[one.chunk] == 0)
             tokens.append(Token(one.which, one.chunk, gathers, reduces))
@@ -302,8 +357,8 @@ class StageWriter:
         return emission
 
     def _all_parts(self, emission: Emission, write: Callable[[Emission, str, int], None]) -> None:
-        for chunk in range(self.job.layout.vpp):
-            for part, n in self._parts(chunk):
+        for chunk in range(self.job.layout.n_chunk):
+            for part, n in chunk_parts(self.job, self.stage, chunk):
                 write(emission, part, n)
 
     def _gather_in_line(self, emission: Emission, part: str, n_layer: int) -> None:
@@ -316,21 +371,13 @@ class StageWriter:
     def _tied_embeddings(self, emission: Emission) -> None:
         """Where input and output embeddings are one matrix on two stages, their gradients are summed."""
         shape, layout = self.job.shape, self.job.layout
-        if shape.tied_embeddings and layout.pp > 1 and self.stage in (0, layout.pp - 1):
-            size_bytes = chunk_bytes(shape.vocabulary * shape.hidden, layout.tp) * layout.gradient_bytes
-            names = self.names.setdefault("main", SlotNames())
-            emission.add("main", *self.embedding.operations(names, "main", "embedding", "all-reduce", size_bytes, "dp"))
+        if shape.tied_embeddings and layout.pp > 1 and not layout.dual and self.stage in (0, layout.pp - 1):
+            size_bytes = chunk_bytes(shape.vocabulary * shape.hidden, layout.tp) * layout.reduce_bytes
+            self._collective(emission, self.embedding, "main", "embedding", "all-reduce", size_bytes, "dp")
 
     def _optimizer(self, emission: Emission) -> None:
-        shape, layout = self.job.shape, self.job.layout
-        n_own = 0
-        for chunk in range(layout.vpp):
-            for part, n in self._parts(chunk):
-                own = parameters_of(shape, layout, part)
-                dense, expert = n * own.dense_parameters, n * own.expert_parameters
-                if layout.zero:
-                    dense, expert = chunk_bytes(dense, layout.n_sharer), chunk_bytes(expert, layout.n_expert_sharer)
-                n_own += dense + expert
-        emission.add("main", self._compute(optimizer_ps(shape, layout, self.device, n_own), "optimizer"))
+        n_own = updated_parameters(self.job, self.stage)
+        time_ps = optimizer_ps(self.job.shape, self.job.layout, self.device, n_own)
+        emission.add("main", self._compute(time_ps, "optimizer"))
         if self.job.iteration_overhead_ps:
             emission.add("main", self._compute(self.job.iteration_overhead_ps, "optimizer"))

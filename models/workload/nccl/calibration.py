@@ -100,7 +100,7 @@ _B200 = Calibration(
 )  # fmt: skip
 
 
-def _scaled(calibration: Calibration, gpu: str, part: float, fitted_to: str, has_nvls: bool = True) -> Calibration:
+def scaled(calibration: Calibration, gpu: str, part: float, fitted_to: str, has_nvls: bool = True) -> Calibration:
     """A type that nobody measured: the latencies of another one, its bandwidths by those of the data sheets."""
     regimes = tuple(
         replace(regime, bytes_per_us=round(regime.bytes_per_us * part)) for regime in calibration.regimes
@@ -111,6 +111,9 @@ def _scaled(calibration: Calibration, gpu: str, part: float, fitted_to: str, has
     )  # fmt: skip
 
 
+GpuType = str | Calibration
+"""A GPU type by name, or what is known of one that the user describes."""
+
 CALIBRATIONS: dict[str, Calibration] = {
     calibration.gpu: calibration
     for calibration in (
@@ -118,18 +121,20 @@ CALIBRATIONS: dict[str, Calibration] = {
         _H100,
         _H200,
         _B200,
-        _scaled(_A100, "v100", 150 / 300, "none: A100 by NVLink's rate", has_nvls=False),
-        _scaled(_H100, "h800", 200 / 450, "none: H100 by NVLink's rate"),
-        _scaled(_H100, "h20", 1.0, "none: as H100"),
-        _scaled(_H100, "gh200", 1.0, "none: as H100"),
-        _scaled(_B200, "gb200", 1.0, "none: as B200"),
-        _scaled(_A100, "mi300x", 448 / 300, "none: A100 by Infinity Fabric's rate", has_nvls=False),
+        scaled(_A100, "v100", 150 / 300, "none: A100 by NVLink's rate", has_nvls=False),
+        scaled(_H100, "h800", 200 / 450, "none: H100 by NVLink's rate"),
+        scaled(_H100, "h20", 1.0, "none: as H100"),
+        scaled(_H100, "gh200", 1.0, "none: as H100"),
+        scaled(_B200, "gb200", 1.0, "none: as B200"),
+        scaled(_A100, "mi300x", 448 / 300, "none: A100 by Infinity Fabric's rate", has_nvls=False),
     )
 }
 
 
-def calibration_of(gpu: str) -> Calibration:
+def calibration_of(gpu: str | Calibration) -> Calibration:
     """Constants of a GPU type; a variant such as "a100-80g" has those of its type. ConfigError if there are none."""
+    if isinstance(gpu, Calibration):
+        return gpu
     name = gpu.lower()
     found = CALIBRATIONS.get(name) or CALIBRATIONS.get(name.split("-")[0])
     if found is None:

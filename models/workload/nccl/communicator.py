@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from models.workload.collectives import RING_STEPS, chunk_bytes
+from models.workload.nccl.calibration import GpuType
 from models.workload.nccl.estimate import Choice, Shape, choose, exchange_lead_ps, on_wire
 from models.workload.nccl.in_server import in_server_ps
 from models.workload.nccl.layout import make_layout
@@ -31,6 +32,12 @@ class Communicator:
     """Groups of GPUs that do the same collectives side by side, such as all data-parallel groups of a stage.
 
     A communicator's collectives follow each other on one stream of each GPU. gpu_type "": no timed part, all packets.
+
+    A ring leaves a server by the NIC that it came by, if the last GPU in the server reaches that NIC. Before NCCL 2.12,
+    in servers whose PCIe switches are on NUMA nodes of their own (DGX A100), a GPU reached at full rate only the NICs
+    on its switch; without a second member there, the search (graph/search.cc: "first try crossnic, then decrease
+    speed") took a ring from NIC to NIC, so that each border leads from one rail to another, through the spines. Since
+    2.12 (PXN) the ring's first GPU hands the data to its NIC. options.cross_rail_rings: as before 2.12.
     """
 
     def __init__(
@@ -38,7 +45,7 @@ class Communicator:
         name: str,
         groups: Sequence[tuple[int, ...]],
         server_of_gpu: np.ndarray,
-        gpu_type: str,
+        gpu_type: GpuType,
         options: CollectiveOptions = CollectiveOptions(),  # noqa: B008  frozen
     ) -> None:
         self.name, self.gpu_type, self.options = name, gpu_type, options
@@ -73,6 +80,10 @@ class Communicator:
         """One collective as a member runs it."""
         return self._plan(names, kind, size_bytes, task, tag, gpu)
 
+    def place(self, gpu: int) -> int:
+        """What `operations_of` depends on: the place of a member on its rail."""
+        return self._place(gpu)[1]
+
     def connect(self, builder: PlanBuilder) -> dict[int, dict[str, list[Slot]]]:
         """Per GPU: key -> its slots, for the keys that operations so far have used."""
         return wire(builder, self.layout, f"{self.name}:", self._keys)
@@ -96,8 +107,9 @@ class Communicator:
         choice = self._choice(kind, size_bytes, gpu is None)
         if gpu is not None and (choice.algorithm == "tree" or kind == "broadcast"):
             return self._by_role(gpu, kind, choice, size_bytes, task, tag)
+        way = "turn" if self.options.cross_rail_rings and self.layout.is_apart else "rail"
         ring = Operation(
-            OP_RING, self._slot("rail-next"), self._slot("rail-previous"), choice.n_step,
+            OP_RING, self._slot(f"{way}-next"), self._slot(f"{way}-previous"), choice.n_step,
             self._part(choice.message_bytes()), task=task, task_bytes=size_bytes, tag=tag,
         )  # fmt: skip
         return self._framed(choice, [ring], task)
@@ -135,7 +147,7 @@ class Communicator:
             return (n - 1) * in_server_ps(self.gpu_type, "send-receive", size_bytes, n)
         asked = options.algorithm_of(kind)
         algorithm = asked if asked in ("ring", "tree", "nvls") else "auto"
-        return in_server_ps(self.gpu_type, kind, size_bytes, n, algorithm, options.nvls)
+        return in_server_ps(self.gpu_type, kind, size_bytes, n, algorithm, options.nvls, options.protocol_of(kind))
 
     def _ring_of_all(self, kind: str, size_bytes: int, task: str, tag: str) -> Operation:
         n, passes = self.layout.n_gpu, RING_STEPS.get(kind, 1)
@@ -153,7 +165,7 @@ class Communicator:
         )  # fmt: skip
         if not self.gpu_type or self.layout.per_server != 1:
             return [ring]
-        lead_ps, _ = exchange_lead_ps(size_bytes * n, self._shape(), n - 1, self.options)
+        lead_ps, _ = exchange_lead_ps(size_bytes * n, self._shape(), n - 1, self.options, "ring")
         return [self._timed(lead_ps, task), ring]
 
     def _all_to_all(self, size_bytes: int, task: str, tag: str) -> Operations:

@@ -7,7 +7,7 @@ the slower one is what is seen). `Choice.lead_ps` is that sum.
 
 from dataclasses import dataclass
 
-from models.workload.nccl.calibration import ALL_SIZES, PS_PER_US, Calibration, Regime, calibration_of
+from models.workload.nccl.calibration import ALL_SIZES, PS_PER_US, Calibration, GpuType, Regime, calibration_of
 from models.workload.nccl.in_server import REFERENCE_STEPS, in_server_ps
 from models.workload.nccl.options import CollectiveOptions
 from models.workload.nccl.transports import PPM, WIRE_PPM, Protocol, protocols_for, transport_of
@@ -55,7 +55,7 @@ def line_ps(data_bytes: int, rate_bps: int, part_ppm: int = PPM) -> int:
 class Shape:
     """A group: n_server servers with per_server members each, of a GPU type."""
 
-    gpu: str
+    gpu: GpuType
     n_server: int
     per_server: int
 
@@ -145,19 +145,21 @@ def choose(kind: str, size_bytes: int, shape: Shape, options: CollectiveOptions,
     found = []
     for algorithm in algorithms:
         name = "hierarchical" if two and algorithm == "tree" else algorithm
-        for protocol in protocols_for(transport_of(options.transport), size_bytes, options.protocol):
+        for protocol in protocols_for(transport_of(options.transport), size_bytes, options.protocol_of(kind)):
             found.append(choice_of(name, protocol, kind, size_bytes, shape, options))
     return min(found, key=lambda choice: choice.total_ps)
 
 
-def exchange_lead_ps(size_bytes: int, shape: Shape, n_hop: int, options: CollectiveOptions) -> tuple[int, int]:
-    """(what an all-to-all charges before its packets, bytes on the wire per million bytes of data)."""
+def exchange_lead_ps(
+    size_bytes: int, shape: Shape, n_hop: int, options: CollectiveOptions, kind: str = "all-to-all"
+) -> tuple[int, int]:
+    """(what an exchange of a kind charges before its packets, bytes on the wire per million bytes of data)."""
     n, k = shape.n_gpu, shape.per_server
     rail_bytes = -(-size_bytes // n) * (n - k)
     inside_ps = in_server_ps(shape.gpu, "all-to-all", size_bytes, k)
     launch_ps = calibration_of(shape.gpu).launch_ps
     found = []
-    for protocol in protocols_for(transport_of(options.transport), size_bytes, options.protocol):
+    for protocol in protocols_for(transport_of(options.transport), size_bytes, options.protocol_of(kind)):
         wire_ppm = WIRE_PPM[protocol.name]
         net_ps = line_ps(rail_bytes, options.nic_goodput_bps, protocol.line_ppm)
         stretch_ps = max(0, net_ps - line_ps(on_wire(rail_bytes, wire_ppm), options.nic_goodput_bps))
@@ -168,6 +170,6 @@ def exchange_lead_ps(size_bytes: int, shape: Shape, n_hop: int, options: Collect
     return lead_ps, wire_ppm
 
 
-def message_lead_ps(gpu: str, size_bytes: int, options: CollectiveOptions) -> tuple[int, int]:
+def message_lead_ps(gpu: GpuType, size_bytes: int, options: CollectiveOptions) -> tuple[int, int]:
     """The same of one message from a server to another."""
     return exchange_lead_ps(2 * size_bytes, Shape(gpu, 2, 1), 1, options)

@@ -4,7 +4,7 @@ Of the algorithms and protocols that NCCL may take at a size, the one with the l
 constants of `calibration`. All integers, so that every machine finds the same.
 """
 
-from models.workload.nccl.calibration import PS_PER_US, Calibration, Regime, calibration_of
+from models.workload.nccl.calibration import PS_PER_US, Calibration, GpuType, Regime, calibration_of
 from pdes.errors import SimError
 
 REDUCING = ("all-reduce", "reduce-scatter", "all-gather")
@@ -14,18 +14,20 @@ REFERENCE_STEPS = 14  # of the all-reduce over eight GPUs whose latencies the ca
 
 
 def in_server_ps(
-    gpu: str,
+    gpu: GpuType,
     operation: str,
     size_bytes: int,
     n_gpu: int,
     algorithm: str = "auto",
     nvls: bool | None = None,
+    protocol: str = "auto",
 ) -> int:
     """Time in ps of one collective over n_gpu GPUs of a type in one server.
 
     size_bytes: the whole buffer of a rank (of an all-gather the gathered result, of an all-to-all what a rank sends to
     all, itself included; of a send-receive the message). algorithm: of ALGORITHMS; "auto" takes the fastest one.
-    nvls None: where the GPU type has it. ConfigError for an unknown GPU type, SimError for an unknown operation.
+    nvls None: where the GPU type has it. protocol: where the algorithm has it, else as NCCL has it. ConfigError for
+    an unknown GPU type, SimError for an unknown operation.
     """
     if operation not in OPERATIONS or algorithm not in ALGORITHMS:
         raise SimError(f"{operation} by {algorithm}: accepted are {', '.join(OPERATIONS)} by {', '.join(ALGORITHMS)}")
@@ -35,14 +37,20 @@ def in_server_ps(
     if operation in ("all-to-all", "send-receive"):
         return _pair_ps(calibration, operation, size_bytes, n_gpu)
     use_nvls = calibration.has_nvls if nvls is None else nvls
-    regimes = candidates(calibration, operation, size_bytes, n_gpu, algorithm, use_nvls)
+    regimes = candidates(calibration, operation, size_bytes, n_gpu, algorithm, use_nvls, protocol)
     return min(regime_ps(calibration, regime, operation, size_bytes, n_gpu) for regime in regimes)
 
 
 def candidates(
-    calibration: Calibration, operation: str, size_bytes: int, n_gpu: int, algorithm: str, use_nvls: bool
+    calibration: Calibration,
+    operation: str,
+    size_bytes: int,
+    n_gpu: int,
+    algorithm: str,
+    use_nvls: bool,
+    protocol: str = "auto",
 ) -> list[Regime]:
-    """Regimes among which the fastest one is taken: of each algorithm the one for this size.
+    """Regimes among which the fastest one is taken: of each algorithm the one for this size, or with this protocol.
 
     A broadcast and the halves of an all-reduce are rings where nothing else is asked for, as NCCL has them by default.
     """
@@ -55,7 +63,14 @@ def candidates(
             found.setdefault(regime.algorithm, regime)
     if not found:
         found = {"ring": [regime for regime in calibration.regimes if regime.algorithm == "ring"][-1]}
-    return list(found.values())
+    return [_with_protocol(calibration, regime, size_bytes, protocol) for regime in found.values()]
+
+
+def _with_protocol(calibration: Calibration, usual: Regime, size_bytes: int, protocol: str) -> Regime:
+    """The regime of an algorithm with a protocol, at sizes beyond those that NCCL uses it for too; if there is none,
+    the usual one."""
+    same = [r for r in calibration.regimes if (r.algorithm, r.protocol) == (usual.algorithm, protocol)]
+    return next((r for r in same if size_bytes <= r.up_to_bytes), same[-1]) if same else usual
 
 
 def n_steps(algorithm: str, operation: str, n_gpu: int) -> int:

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from models.workload.collectives import Collective, Part
-from models.workload.nccl.calibration import PS_PER_US, calibration_of
+from models.workload.nccl.calibration import PS_PER_US, GpuType, calibration_of
 from models.workload.nccl.in_server import REFERENCE_STEPS
 from models.workload.nccl.msccl import RECEIVES, SENDS, Algorithm, Step, Threadblock
 from models.workload.plan import SLOT_GATE, SLOT_GROUP, SLOT_PAIR, Operation, PlanBuilder, Slot
@@ -43,7 +43,7 @@ class MscclPlan:
     """Plans one collective by an algorithm; in_server "packets": messages inside servers, too."""
 
     def __init__(
-        self, builder: PlanBuilder, job: Collective, algorithm: Algorithm, server_of_gpu: np.ndarray, gpu_type: str,
+        self, builder: PlanBuilder, job: Collective, algorithm: Algorithm, server_of_gpu: np.ndarray, gpu_type: GpuType,
         in_server: str, path: Path,
     ) -> None:  # fmt: skip
         if algorithm.operation != job.operation or len(algorithm.gpus) != len(job.gpus):

@@ -15,21 +15,28 @@ PROTOCOLS = ("auto", "LL", "LL128", "Simple")
 class CollectiveOptions:
     """Options of a communicator.
 
-    algorithm: for the kinds that have it. of_kind: kind -> algorithm, before `algorithm`. share: the communicator
-    carries one of so many parts of each of its collectives; that many of them beside each other are channels.
+    algorithm: for the kinds that have it. of_kind: kind -> algorithm, before `algorithm`; protocol_of_kind alike.
+    share: the communicator carries one of so many parts of each of its collectives; that many of them beside each other
+    are channels.
     in_server: "timed" by `in_server`, or "packets" on the links of the topology. nvls None: where the GPU type has it.
     transport: of `transports`. nic_goodput_bps: payload that a GPU's NIC carries at best; 0: not known, so that nothing
-    is charged for the bandwidth that protocols leave unused.
+    is charged for the bandwidth that protocols leave unused. cross_rail_rings: see `Communicator`.
     """
 
     algorithm: str = "auto"
     of_kind: Mapping[str, str] = field(default_factory=dict)
     protocol: str = "auto"
+    protocol_of_kind: Mapping[str, str] = field(default_factory=dict)
     share: int = 1
     in_server: str = "timed"
     nvls: bool | None = None
     transport: str = "infiniband"
     nic_goodput_bps: int = 0
+    cross_rail_rings: bool = False
+
+    def protocol_of(self, kind: str) -> str:
+        """The protocol asked for."""
+        return self.protocol_of_kind.get(kind, self.protocol)
 
     def algorithm_of(self, kind: str) -> str:
         """The algorithm asked for, if this kind has it; else "auto"."""

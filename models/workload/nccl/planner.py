@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from models.workload.collectives import Collective, Part, packet_parts
-from models.workload.nccl.calibration import calibration_of
+from models.workload.nccl.calibration import GpuType, calibration_of
 from models.workload.nccl.communicator import Communicator
 from models.workload.nccl.estimate import message_lead_ps, on_wire
 from models.workload.nccl.in_server import in_server_ps
@@ -34,7 +34,7 @@ class Planned:
 class NcclPlanner:
     """Plans collectives for GPUs of one type; choices: by the name of the collective."""
 
-    def __init__(self, gpu_type: str, server_of_gpu: np.ndarray, choices: dict[str, Planned]) -> None:
+    def __init__(self, gpu_type: GpuType, server_of_gpu: np.ndarray, choices: dict[str, Planned]) -> None:
         calibration_of(gpu_type)  # refuses a type that is not known
         self.gpu_type, self.server_of_gpu, self.choices = gpu_type, server_of_gpu, choices
 
@@ -50,9 +50,7 @@ class NcclPlanner:
         if job.operation == "point-to-point":
             return self._point_to_point(builder, job, planned.options)
         layout = make_layout([job.gpus], self.server_of_gpu)
-        n_part = max(1, -(-planned.channels // (layout.per_server or 1)))
-        if layout.n_server == 1 and planned.options.in_server == "timed":
-            n_part = 1  # the calibration knows how many channels there are
+        n_part = layout.n_part(planned.channels, planned.options.in_server)
         found: list[Part] = []
         for i in range(n_part):
             options = replace(planned.options, share=n_part)

@@ -2,6 +2,7 @@
 
 Keys: "server": the members in one server, "self": a GPU alone, "ring-next" and "ring-previous": around all members,
 "edge-next" and "edge-previous": of these only what joins servers, "rail-next" and "rail-previous": around a rail,
+"turn-next" and "turn-previous": around the servers, from rail to rail,
 "all-out" and "all-in": to every other member, "remote-out" and "remote-in": to every member in another server,
 "rail-out" and "rail-in": those on the same rail, "tree-N-...": of the N-th double tree on a rail.
 """
@@ -15,7 +16,7 @@ from models.workload.plan import SLOT_GROUP, SLOT_PAIR, PlanBuilder, Slot
 Table = dict[int, dict[str, list[Slot]]]
 PARTNER = {
     "ring-previous": "ring-next", "edge-previous": "edge-next", "rail-previous": "rail-next",
-    "all-in": "all-out", "remote-in": "remote-out", "rail-in": "rail-out",
+    "turn-previous": "turn-next", "all-in": "all-out", "remote-in": "remote-out", "rail-in": "rail-out",
 }  # fmt: skip
 
 
@@ -76,6 +77,19 @@ def _rail(builder: PlanBuilder, layout: Layout, i_group: int, put: Put) -> None:
         _around(builder, gpus, "rail", put)
 
 
+def _turn(builder: PlanBuilder, layout: Layout, i_group: int, put: Put) -> None:
+    """What comes in on a rail goes through all members of the server, the last of which is on the rail before."""
+    rails = layout.rails(i_group)
+    n = len(rails[0])
+    for i, gpus in enumerate(rails):
+        following = rails[(i + 1) % len(rails)]
+        for j, gpu in enumerate(gpus):
+            peer = following[(j + 1) % n]
+            pair = builder.pair(gpu, peer)
+            put(gpu, "turn-next", [(SLOT_PAIR, pair)])
+            put(peer, "turn-previous", [(SLOT_PAIR, pair)])
+
+
 def _peers(builder: PlanBuilder, gpus: Sequence[int], offsets: Sequence[Sequence[int]], name: str, put: Put) -> None:
     """A pair from each GPU i to those at (i + offset), in the order of the offsets; the other way round for what it
     takes in: the i-th message that it waits for comes from the GPU whose i-th it is.
@@ -129,6 +143,6 @@ def _one_tree(builder: PlanBuilder, gpus: list[int], tree: list[Node], name: str
 
 
 WIRES: dict[str, Callable[[PlanBuilder, Layout, int, Put], None]] = {
-    "server": _server, "self": _self, "ring-next": _ring, "edge-next": _edge, "rail-next": _rail, "all-out": _all,
-    "rail-out": _rail_peers, "remote-out": _remote, "tree": _tree,
+    "server": _server, "self": _self, "ring-next": _ring, "edge-next": _edge, "rail-next": _rail, "turn-next": _turn,
+    "all-out": _all, "rail-out": _rail_peers, "remote-out": _remote, "tree": _tree,
 }  # fmt: skip

@@ -90,15 +90,35 @@ def test_a_measured_time_takes_the_place_of_the_formula(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "line, message",
     [
-        ("gem,bf16,1,1,1,1,,1", r":2: kind 'gem'"),
-        ("gemm,bf16,1,1,1,1,,", r":2: no time_us"),
-        ("gemm,bf16,1,x,1,1,,1", r":2: invalid literal"),
-        ("gemm,bf16,1,1,1,1,,-1", r":2: time_us -1"),
+        ("gem,bf16,1,1,1,1,,1", r": line 2: kind 'gem'"),
+        ("gemm,bf16,1,1,1,1,,", r": line 2: no time_us"),
+        ("gemm,bf16,1,x,1,1,,1", r": line 2: invalid literal"),
+        ("gemm,bf16,1,1,1,1,,-1", r": line 2: time_us -1"),
+        ("gemm,bf16,1,1,1,1,,inf", r": line 2: time_us inf"),
+        ("gemm,bf16,1,1,1,1,,nan", r": line 2: time_us nan"),
+        ("gemm,bf17,1,1,1,1,,1", r": line 2: dtype 'bf17'"),
+        ("gemm,bf16,1,1,1,,,1", r": line 2: gemm of 1 x 0 by 0 x 1"),
+        ("norm,,,,,,,1", r": line 2: norm without bytes"),
+        ("gemm,bf16,1,1,1,1,,1,7", r": line 2: more values than columns"),
+        ("gemm,,1,1,1,1,,1\ngemm,bf16,1,1,1,1,,2", r": line 3: a kernel that is there already"),
+        ("", r"no kernel"),
+        ('gemm,bf16,1,1,1,1,,"1', r"is not CSV: unexpected end of data"),
     ],
 )
 def test_a_wrong_line_is_named(tmp_path: Path, line: str, message: str) -> None:
     path = tmp_path / "kernels.csv"
     path.write_text(TABLE.splitlines()[0] + "\n" + line + "\n")
+    with pytest.raises(ConfigError, match=message):
+        read_kernel_table(path)
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [("kind,dtype", "line 1: no column time_us"), ("kind,time_us,width", "line 1: columns kind, time_us, width")],
+)
+def test_a_wrong_header_is_named(tmp_path: Path, header: str, message: str) -> None:
+    path = tmp_path / "kernels.csv"
+    path.write_text(f"{header}\nnorm,1,1\n")
     with pytest.raises(ConfigError, match=message):
         read_kernel_table(path)
 

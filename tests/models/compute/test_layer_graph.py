@@ -124,3 +124,19 @@ def test_the_scope_of_an_operator_is_the_group_it_exchanges_with() -> None:
     for operator in part_graph(PRESETS["mixtral-8x7b"], Layout(tp=2, ep=4, dp=2, cp=2), "moe"):
         groups = {step.group for step in operator.forward if isinstance(step, Exchange)}
         assert groups <= {operator.scope}
+
+
+@pytest.mark.parametrize("microbatch, tp, is_fused", [(1, 4, True), (2, 8, True), (1, 8, False), (3, 8, False)])
+def test_the_softmax_is_one_kernel_for_multiples_of_four_matrices(microbatch: int, tp: int, is_fused: bool) -> None:
+    """Else fp16 to fp32, scaled, masked in place, softmax, and back: each reads and writes every score."""
+    shape = ModelShape(1, 1024, 16, sequence=512)
+    layout = replace(PLAIN, precision="fp16", microbatch=microbatch, tp=tp)
+    [softmax] = [operator for operator in part_graph(shape, layout, "dense") if operator.name == "softmax"]
+    [forward], [backward] = softmax.forward, softmax.backward_input
+    assert isinstance(forward, Kernel) and isinstance(backward, Kernel)
+    n_score = microbatch * 16 // tp * 512**2
+    dropout = 2 + 2 + 1
+    apart = (2 + 4) + (4 + 4) + (4 + 4 + 1) + (4 + 4) + (4 + 2)
+    assert forward.hbm_bytes == n_score * ((4 if is_fused else apart) + dropout)
+    assert backward.hbm_bytes == n_score * ((6 if is_fused else apart + 4) + dropout)
+    assert forward.n_launch == backward.n_launch == (2 if is_fused else 6)

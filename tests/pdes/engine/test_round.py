@@ -5,10 +5,13 @@ import numpy as np
 from pdes.engine.exchange import ExchangeState, World, make_exchange, reduce_min, swap
 from pdes.engine.jit import loop_kernel
 from pdes.engine.round import (
+    ASKS,
     END_RUN,
     HORIZON,
+    INTERRUPTED,
     N_ROUND,
     NOW,
+    REST,
     ROUND_DONE,
     close_round,
     leave_round,
@@ -139,6 +142,34 @@ def test_a_look_may_end_the_run():
     model = Looker([3, 5, 12, 13, 40, 1000], 20, end_ps=50)
     run(model, 10)
     assert model.done == [3, 5, 12, 13, 40]
+
+
+def test_who_asks_has_a_rest_at_a_rounds_end_and_nothing_else_changes():
+    rests, model, blind = [], Counter([3, 5, 12, 13, 40, 1000]), Counter([3, 5, 12, 13, 40, 1000])
+    loop = make_loop(10)
+
+    def ask() -> None:
+        loop[ASKS] = len(model.rounds) in (1, 3)
+
+    def rest() -> bool:
+        rests.append((len(model.rounds), model.done))
+        return True
+
+    run_rounds(model, loop, make_exchange(World(), [], 1), ask, 0, rest)
+    run(blind, 10)
+    assert rests == [(1, [3, 5, 12]), (3, [3, 5, 12, 13, 40])] and model.rounds == blind.rounds
+
+
+def test_a_rest_may_end_the_run():
+    model, loop = Counter([3, 5, 12, 13, 1000]), make_loop(10)
+    loop[ASKS] = 1
+    run_rounds(model, loop, make_exchange(World(), [], 1), rest=lambda: False)
+    assert model.done == [] and not loop[ASKS]
+
+
+def test_an_interrupt_comes_before_a_rest():
+    """What is interrupted is looked at first: a rest finds nothing half done."""
+    assert INTERRUPTED < REST < 0
 
 
 def test_one_rank_reduces_and_swaps_nothing():

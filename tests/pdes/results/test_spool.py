@@ -1,5 +1,6 @@
 """A spool gives back what was written, whoever wrote it in whatever order, and a table's bytes follow from that."""
 
+import io
 import os
 import shutil
 import subprocess
@@ -56,6 +57,36 @@ def test_any_order_and_any_split_over_ranks_gives_the_same_parquet_bytes(written
         write_table(folder / "b", "tasks", [whole], NAMES)
         assert (folder / "a").read_bytes() == (folder / "b").read_bytes()
         for spool in spools:
+            spool.close()
+
+
+@given(
+    written=cells, was=st.sampled_from([(1, 1000), (1, 0), (3, 0)]), now=st.sampled_from([(1, 1000), (1, 0), (2, 0)])
+)
+@settings(deadline=None, max_examples=40)
+def test_what_ranks_have_saved_any_number_of_ranks_takes_over(written, was, now):
+    """A row's cells come partly before and partly after; was, now: ranks, and rows that are kept in memory."""
+    half = len(written) // 2
+    with tempfile.TemporaryDirectory() as first, tempfile.TemporaryDirectory() as second:
+        before, after = (
+            make_spools(Path(first), was[0], 40, 7, was[1]),
+            make_spools(Path(second), now[0], 40, 7, now[1]),
+        )
+        for row, column, value, rank in written[:half]:
+            before[rank % was[0]].scatter(np.array([row]), {column: np.array([value])})
+        for spool in before:
+            stream = io.BytesIO()
+            spool.save(stream)
+            stream.seek(0)
+            after[0].load(stream)
+        for row, column, value, rank in written[half:]:
+            after[rank % now[0]].scatter(np.array([row]), {column: np.array([value])})
+        expected = np.full((40, len(COLUMNS)), 7, np.int64)
+        for row, column, value, _ in written:
+            expected[row, COLUMNS.index(column)] = value
+        read = read_all(after[0])
+        assert all((read[column] == expected[:, i]).all() for i, column in enumerate(COLUMNS))
+        for spool in (*before, *after):
             spool.close()
 
 

@@ -120,6 +120,15 @@ def test_a_pipeline_takes_its_closed_form_within_two_per_cent(vpp, schedule):
     assert 0.98 * expected_ps < last_ps < 1.02 * expected_ps + 8 * sum(ends_ps)
 
 
+@pytest.mark.parametrize("layers, vpp", [(16, 2), (14, 2), (8, 1)])
+def test_measured_passes_are_shared_out_evenly_over_a_stages_chunks(layers, vpp):
+    """14 layers on 16 chunks: embedding and head are one each, so that no chunk is free and none takes double."""
+    pass_ps = (10 * 10**9, 9 * 10**9, 6 * 10**9)
+    one = job(replace(GPT, layers=layers), tp=1, dp=2, pp=8, vpp=vpp, n_microbatch=16)
+    _, ends = run(replace(one, pass_times_ps=pass_ps))
+    assert ends[0] == pytest.approx(sum(pass_ps) * (16 + 7 / vpp), rel=0.01)
+
+
 @pytest.mark.parametrize("zero", [0, 1, 3])
 def test_data_parallelism_moves_what_its_algorithm_needs(zero):
     """16 servers of one GPU: a ring's reduce-scatter or all-gather of S bytes moves 15 S, an all-reduce twice that.

@@ -203,6 +203,55 @@ def test_a_ring_over_rails_crosses_servers_as_rings_over_all_gpus_do(n_server, p
     assert all(0 <= found[key] - crossing[key] < n_step for key in found)
 
 
+def apart(n_server: int, members: tuple[int, ...], **options) -> Communicator:
+    """GPUs with these numbers in each of some servers of eight, as one group."""
+    group = tuple(8 * s + i for s in range(n_server) for i in members)
+    settings = CollectiveOptions(protocol="Simple", algorithm="ring", **options)
+    return Communicator("some", [group], np.arange(8 * n_server) // 8, "a100", settings)
+
+
+@pytest.mark.parametrize(
+    "members, turns",
+    [((0, 2, 4, 6), True), ((1, 5), True), ((0, 3), True), ((0, 1), False), ((0, 1, 4), False), ((3,), False),
+     (tuple(range(8)), False)],
+)  # fmt: skip
+def test_rings_cross_rails_where_no_two_members_share_a_pcie_switch(members, turns):
+    found = {}
+    for crosses in (False, True):
+        sent = carry_out(apart(3, members, cross_rail_rings=crosses), 64, "all-reduce", 10**6, Mail())
+        found[crosses] = {(src % 8, dst % 8) for src, dst in sent}
+    rails = {(i, i) for i in members}
+    assert found[False] == rails
+    following = {(i, j) for i, j in zip(members, members[1:] + members[:1], strict=True)}
+    assert found[True] == (following if turns else rails)
+
+
+@pytest.mark.parametrize("n_server", [2, 3, 4])
+def test_rings_that_cross_rails_send_as_much(n_server):
+    size_bytes = 8 * 3 * 5 * 1000
+    for kind in ("all-reduce", "reduce-scatter", "all-gather"):
+        bytes_from = []
+        for crosses in (False, True):
+            sent = carry_out(apart(n_server, (0, 2, 5, 7), cross_rail_rings=crosses), 64, kind, size_bytes, Mail())
+            bytes_from.append(Counter({src: n_bytes for (src, _), n_bytes in sent.items()}))
+        assert bytes_from[0] == bytes_from[1]
+
+
+def test_rings_that_cross_rails_share_the_only_spine_and_others_do_not_see_it():
+    """Each rail switch has one uplink for its four servers, as fast as a NIC: crossing messages get a quarter of it."""
+    topology = rail_optimised(32, 8, 4, 100 * GBPS, 100 * GBPS, 500 * NS, 1500 * NS, oversubscription=4)
+    communicator = apart(4, (0, 2, 4, 6))
+    choice = communicator._choice("all-reduce", 64 * 10**6, False)
+    packets_ps = {}
+    for crosses in (False, True):
+        _, outcome = run_alone(apart(4, (0, 2, 4, 6), cross_rail_rings=crosses), topology, "all-reduce", 64 * 10**6)
+        packets_ps[crosses] = max(delivered for _, delivered, _, _ in outcome.flows.values()) - choice.lead_ps
+    with_headers = choice.n_step * choice.message_bytes() * (1000 + 48 + 60) // 1000  # data, and ACKs of what came
+    wire_ps = with_headers * 8 * 10**12 // (100 * GBPS)
+    assert packets_ps[False] == pytest.approx(wire_ps, rel=0.02)
+    assert packets_ps[True] == pytest.approx(4 * wire_ps, rel=0.02)
+
+
 def run_alone(communicator: Communicator, topology, kind: str, size_bytes: int):
     """Case and outcome of one collective; every member as it plans it."""
     builder = PlanBuilder("alone", topology.n_host)

@@ -1,0 +1,42 @@
+"""The parts of a model that a pipeline stage has, chunk by chunk, and the parameters that a GPU of it updates."""
+
+from itertools import groupby
+
+from models.compute.parameters import parameters_of
+from models.compute.stages import place_of, stage_layers
+from models.workload.collectives import chunk_bytes
+from models.workload.compiler.job import Job
+
+
+def is_first(job: Job, stage: int, chunk: int) -> bool:
+    """Whether a chunk of a stage is where microbatches enter the model."""
+    return place_of(job.layout, stage, chunk) == 0
+
+
+def is_last(job: Job, stage: int, chunk: int) -> bool:
+    """Whether a chunk of a stage is where they leave it, and turn round."""
+    return place_of(job.layout, stage, chunk) == job.layout.pp * job.layout.vpp - 1
+
+
+def chunk_parts(job: Job, stage: int, chunk: int) -> list[tuple[str, int]]:
+    """(part, how many layers in a row) of a chunk, in the order of the forward pass."""
+    shape, layout = job.shape, job.layout
+    parts: list[str] = [shape.layer_kind(i) for i in stage_layers(shape, layout, stage)[chunk]]
+    if is_first(job, stage, chunk):
+        parts.insert(0, "embedding")
+    if is_last(job, stage, chunk):
+        parts.append("head")
+    return [(part, len(list(same))) for part, same in groupby(parts)]
+
+
+def updated_parameters(job: Job, stage: int) -> int:
+    """Parameters that the optimizer of a stage's GPU updates: its share of each part, if states are split."""
+    layout, n_own = job.layout, 0
+    for chunk in range(layout.n_chunk):
+        for part, n in chunk_parts(job, stage, chunk):
+            own = parameters_of(job.shape, layout, part)
+            dense, expert = n * own.dense_parameters, n * own.expert_parameters
+            if layout.zero:
+                dense, expert = chunk_bytes(dense, layout.n_sharer), chunk_bytes(expert, layout.n_expert_sharer)
+            n_own += dense + expert
+    return n_own

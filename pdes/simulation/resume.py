@@ -1,0 +1,37 @@
+"""Finding the checkpoint to go on from, and the scenario in it, with the places of its files as they are now."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pdes.engine.checkpoint_folder import Checkpoint, find_checkpoint
+from pdes.results.folder import is_complete
+from pdes.scenario import Scenario
+from pdes.simulation.checkpoint import DEFAULT_NAME, program, read_scenario
+
+
+def find(directory: str, out: str | None) -> tuple[Checkpoint, Scenario]:
+    """The newest whole checkpoint of a folder, and what it is of. ConfigError: there is none that can be used.
+
+    directory: of checkpoints, of one of them, or of results with checkpoints in it.
+
+    out: the result folder, None: the run's own.
+    """
+    place = Path(directory)
+    if is_complete(place) or (place / DEFAULT_NAME).is_dir():  # a result folder, with its checkpoints in it
+        place /= DEFAULT_NAME
+    found = find_checkpoint(place, program(), _warn)
+    scenario = read_scenario(found.path)
+    config, folder = scenario.config, Path(found.facts["folder"])
+    tables: dict[str, Any] = {
+        "output": config.output.model_copy(update={"dir": out or found.facts["output"]}),
+        "checkpoint": config.checkpoint.model_copy(update={"dir": str(found.path.parent.absolute())}),
+    }
+    if config.wormhole.memo is not None:
+        tables["wormhole"] = config.wormhole.model_copy(update={"memo": str(folder / config.wormhole.memo)})
+    return found, replace(scenario, config=config.model_copy(update=tables))
+
+
+def _warn(text: str) -> None:
+    print(f"pdes-sim: warning: {text}", file=sys.stderr, flush=True)
