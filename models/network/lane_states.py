@@ -198,6 +198,11 @@ class LaneStates:
         pairs = np.flatnonzero(packets)
         return pairs, packets[pairs], short_bytes[pairs], spared_ps[pairs]
 
+    def go_on(self, lanes: Lanes, twice_bytes: np.ndarray | int) -> None:
+        """Take over what a checkpoint has: `lanes`, and what this rank's packets count twice."""
+        lanes.share(self.lanes)
+        self.lanes, self._twice_bytes[:] = lanes, twice_bytes
+
     def twice_bytes(self) -> np.ndarray:
         """int64[n_port]: what ports have counted of packets that were taken out of the network."""
         return np.sum(self._world.allgather(self._twice_bytes), axis=0)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from models.network.build import NetworkState
-from models.network.state import N_QUEUE, QUEUE_PAIR
+from models.network.state import LANE_COLUMN, N_QUEUE, QUEUE_PAIR
 from models.topology.graph import Topology
 from models.workload.trace_graph import COMPUTE, RECEIVE
 from pdes.engine.bits import n_set_word
@@ -119,6 +119,8 @@ def _of_nic(topology: Topology, state: NetworkState, owners: Owners) -> list[Own
         Owned("ended", nic.ended, sends),
         Owned("delivered_ps", nic.delivered_ps, receives),
     ]
+    if state.fabric.constants[LANE_COLUMN] >= 0:
+        found.append(Owned("lanes", nic.lanes, sends))
     if len(nic.ns3_ports) == topology.n_port:
         found += [Owned("ns3_ports", nic.ns3_ports, owners.sends), Owned("ns3_listed", nic.ns3_listed, sends)]
     return found

@@ -25,6 +25,7 @@ def save_alike(fast: FastForward) -> dict[str, Any]:
         "advance_sent": fast.hidden.advance_sent,
         "late_bytes": None if fast.wave_states is None else fast.wave_states._late_bytes,
         "since_ps": None if fast.room is None else fast.room._since_ps,
+        "lanes": None if fast.lanes is None else fast.lanes.lanes,
         "depths": None if depths is None else {name: getattr(depths, name) for name in DEPTHS},
     }
 
@@ -37,6 +38,7 @@ def save_own(fast: FastForward) -> dict[str, Any]:
         "flow_ps": dict(skipped.flow_ps_by_cause),
         "seen_posted": int(fast._glance_words[SEEN_POSTED]),
         "twice_bytes": None if fast.wave_states is None else fast.wave_states._twice_bytes,
+        "lane_twice_bytes": None if fast.lanes is None else fast.lanes._twice_bytes,
         "held": {} if fast.room is None else {k: (pair, *claim) for k, (claim, pair) in fast.room._held.items()},
     }
 
@@ -56,6 +58,9 @@ def load_fast_forward(
             counts[cause] = sum(part[name][cause] for part in parts) if is_first else 0
     if fast.waves is not None and fast.wave_states is not None:
         _load_waves(fast.waves, fast.wave_states, alike, parts, is_first)
+    if fast.lanes is not None:
+        twice_bytes = np.sum([part["lane_twice_bytes"] for part in parts], axis=0) if is_first else 0
+        fast.lanes.go_on(alike["lanes"], twice_bytes)
     if fast.room is not None:
         _load_room(fast.room, alike["since_ps"], [part["held"] for part in parts], fast.hidden.here)
     depths = _depths(fast)

@@ -20,6 +20,8 @@ from models.network.state import (
     N_FLOW_ROW,
     N_FROZEN_PORT,
     N_INTERRUPT,
+    N_LANE,
+    N_LANE_TIME,
     N_POSTED,
     N_RTT_ROW,
     N_SPENT_ROW,
@@ -53,6 +55,9 @@ def save_network(
         "added": fabric.counters[list(ADDED)],
         "last_event_ps": fabric.counters[[LAST_EVENT_PS]],
         "n_frozen_port": fabric.counters[[N_FROZEN_PORT]],
+        "n_lane": fabric.counters[[N_LANE, N_LANE_TIME]],
+        "lane_of_port": nic.lane_of_port,
+        "lane_times": nic.lane_times,
         "frozen_port": nic.frozen_port,
         "is_frozen": np.ascontiguousarray(nic.queue_pairs["is_frozen"]),
         "dropped": fabric.dropped,
@@ -84,6 +89,7 @@ def load_network(
             mine = is_here[owner[saved]]
             rows[saved[mine]] = part[name].view(rows.dtype)[mine]
     state.nic.frozen_port[:], state.nic.queue_pairs["is_frozen"] = parts[0]["frozen_port"], parts[0]["is_frozen"]
+    state.nic.lane_of_port[:], state.nic.lane_times[:] = parts[0]["lane_of_port"], parts[0]["lane_times"]
     state = load_chains(topology, state, parts, is_here, hidden_head)
     _load_counts(state, parts, is_first)
     _load_rtt(topology, state, parts, is_here, is_first)
@@ -95,6 +101,7 @@ def _load_counts(state: NetworkState, parts: Sequence[Arrays], is_first: bool) -
     fabric, work = state.fabric, state.work
     fabric.counters[LAST_EVENT_PS] = max(int(part["last_event_ps"][0]) for part in parts)
     fabric.counters[N_FROZEN_PORT] = parts[0]["n_frozen_port"][0]
+    fabric.counters[[N_LANE, N_LANE_TIME]] = parts[0]["n_lane"]
     work.iteration_end_ps[:] = np.max([part["iteration_end_ps"] for part in parts], axis=0)
     if is_first:
         fabric.counters[list(ADDED)] = np.sum([part["added"] for part in parts], axis=0)

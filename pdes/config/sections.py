@@ -54,7 +54,7 @@ class WormholeConfig(Table):
     iteration_repeats cycles (0: never), say the mean of the others to iteration_tolerance (`workload.agreement`).
 
     memo_tolerance: how far waves of flows (an all-to-all) may differ, as part of their time, that the memo takes for
-    equal; 0: not at all. lanes: with it, messages that have their ways to themselves end as earlier ones did.
+    equal; 0: not at all. lanes: with a tolerance, messages that have their ways to themselves end as earlier ones did.
 
     criterion: what has settled, by ours or by a paper's. The keys behind it are those of the papers' criteria
     (CRITERION_KEYS says of which); None: follows from the run.
@@ -72,7 +72,7 @@ class WormholeConfig(Table):
     iteration_repeats: int = Field(default=3, ge=0)
     iteration_tolerance: float = Field(default=0.001, ge=0, le=1)
     memo_tolerance: float = Field(default=0.0, ge=0, le=0.5)
-    lanes: bool = True
+    lanes: bool = False
     audit: float = Field(default=0.0, ge=0, le=1)
     restoration: Literal["snapshot", "none", "learned"] = "snapshot"
     restoration_model: Annotated[str, Field(min_length=1)] | None = None

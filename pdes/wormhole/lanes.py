@@ -138,6 +138,11 @@ class Lanes:
         self.is_alone = np.zeros(0, np.bool_)  # by row of the last look
         self.counters = LaneCounters()
 
+    def share(self, other: "Lanes") -> None:
+        """Write into the array of holders that another one writes into, which models read."""
+        other._holder[:] = self._holder
+        self._holder = other._holder
+
     def compile(self) -> None:
         """Compile what finds flows that are alone, or load it from the cache."""
         none = np.zeros(0, np.int64)

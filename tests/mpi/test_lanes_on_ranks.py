@@ -30,6 +30,7 @@ pp = 2
 [wormhole]
 mode = "full"
 memo_tolerance = 0.05
+lanes = true
 [output]
 partitions = true
 """

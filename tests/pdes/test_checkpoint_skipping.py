@@ -8,6 +8,7 @@ import pytest
 
 from mpi import test_criteria_on_ranks as criteria
 from mpi import test_iterations_on_ranks as iterations
+from mpi import test_lanes_on_ranks as lanes
 from mpi import test_restoration_on_ranks as restoration
 from mpi import test_room_on_ranks as room
 from mpi import test_waves_on_ranks as waves
@@ -121,6 +122,18 @@ def test_a_wave_that_is_replayed_comes_back_with_its_ghosts(tmp_path: Path) -> N
     replayed = [path for path in found if saved(path, "alike")["fast"]["fast"]["waves"].replayed]
     assert replayed
     resume(replayed[len(replayed) // 2], tmp_path / "again")
+    assert different(tmp_path / "whole", tmp_path / "again") == []
+
+
+def test_messages_on_lanes_come_back_with_their_ghosts(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text(lanes.CONFIG)
+    simulate(tmp_path / "config.toml", tmp_path / "whole")
+    with asked_every(rounds_of(tmp_path / "whole") // 30):
+        simulate(tmp_path / "config.toml", tmp_path / "taken", *EVERY_ROUND)
+    found = [path for path in checkpoints_of(tmp_path / "taken") if saved(path, "rank0")["network"]["n_lane"][0]]
+    flying = [path for path in found if saved(path, "rank0")["network"]["lanes"]["n_flying"].any()]
+    assert flying
+    resume(flying[len(flying) // 2], tmp_path / "again")
     assert different(tmp_path / "whole", tmp_path / "again") == []
 
 

@@ -34,7 +34,7 @@ def networks(draw: st.DrawFn) -> dict[str, Any]:
         "topology": topology,
         "network": {"congestion_control": draw(st.sampled_from(LAWS))},
         "workload": {"queue_pairs": "per-pair"},
-        "wormhole": {"mode": draw(st.sampled_from(["memo", "full"])), "memo_tolerance": 0.05},
+        "wormhole": {"mode": draw(st.sampled_from(["memo", "full"])), "memo_tolerance": 0.05, "lanes": True},
     }
 
 

@@ -1,0 +1,141 @@
+"""Claims about lanes: who is alone, what is known of messages, and what a run with lanes looks like."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+from hypothesis import given
+from hypothesis import strategies as st
+
+import pdes
+from pdes.config import load_config
+from pdes.wormhole import history as h
+from pdes.wormhole.lanes import Ended, Lanes, Watched, find_alone
+
+N_PORT = 8
+
+
+@st.composite
+def ways(draw: st.DrawFn) -> list[list[int]]:
+    """The ports of each flow."""
+    way = st.lists(st.integers(0, N_PORT - 1), min_size=1, max_size=4, unique=True)
+    return draw(st.lists(way, min_size=1, max_size=7))
+
+
+@given(ways(), st.data())
+def test_who_is_alone(flow_ports: list[list[int]], data: st.DataObject) -> None:
+    n = len(flow_ports)
+    kind = data.draw(st.lists(st.sampled_from(["active", "frozen", "lane", "idle"]), min_size=n, max_size=n))
+    start = np.cumsum([0, *map(len, flow_ports)])
+    port_of = np.array([p for way in flow_ports for p in way], np.int32)
+    holder = np.full(N_PORT, -1, np.int32)
+    for i in range(n):
+        if kind[i] == "lane" and (holder[flow_ports[i]] < 0).all():
+            holder[flow_ports[i]] = i
+    flows = np.array([i for i in range(n) if kind[i] in ("active", "lane")], np.int64)
+    others = np.array([i for i in range(n) if kind[i] == "frozen"], np.int64)
+    found, n_data = np.zeros(len(flows), np.bool_), np.zeros(N_PORT, np.int32)
+    find_alone(flows, others, start, port_of, n_data, holder, found)
+    busy = {i: set(flow_ports[i]) for i in [*flows.tolist(), *others.tolist()]}
+    held = {p: int(holder[p]) for p in range(N_PORT) if holder[p] >= 0}
+    wanted = [
+        all(not busy[i] & busy[j] for j in busy if j != i) and all(held.get(p, i) == i for p in busy[i])
+        for i in flows.tolist()
+    ]
+    assert found.tolist() == wanted and not n_data.any()
+
+
+def lanes_of(n_flow: int, tolerance: float = 0.02) -> Lanes:
+    """Flows with a port each, all of one form."""
+    way = np.arange(n_flow + 1), np.arange(n_flow, dtype=np.int32)
+    none = np.zeros(n_flow, np.int64)
+    return Lanes(way, way, none, np.full(n_flow, -1, np.int32), tolerance, 10, none)
+
+
+def ended(took_ps: int, posted_ps: int) -> Ended:
+    at = np.array([posted_ps + took_ps])
+    return Ended(np.array([1000]), at, np.array([0]), at - 1)
+
+
+def over(posted_ps: int, key: int = 1000) -> Watched:
+    return Watched(np.array([0]), np.array([1000]), np.array([key]), np.array([posted_ps]))
+
+
+def test_a_time_is_known_once_two_in_a_row_agree() -> None:
+    lanes = lanes_of(1)
+    assert not lanes.learn(over(0), ended(1000, 0))
+    assert not lanes.learn(over(2000), ended(1100, 2000))  # 10 % longer
+    assert lanes.learn(over(4000), ended(1110, 4000))
+    assert lanes.known().tolist() == [[0, 1000, 1104, 1105, 0]]
+    assert not lanes.learn(over(6000), ended(5000, 6000))  # what is known stays
+    assert not lanes.learn(over(0, 2000), ended(79, 0))  # less than eight round trips
+    assert not lanes.learn(over(100, 2000), ended(79, 100))
+
+
+def row(flow: int, message: int, posted_ps: int, done: int, done_ps: int) -> list[int]:
+    values = dict.fromkeys(range(h.N_COLUMN), 0) | {
+        h.FLOW: flow, h.ID: message, h.POSTED_PS: posted_ps, h.DONE: done, h.DONE_PS: done_ps, h.MESSAGE_END: 1000,
+        h.IS_WHOLE: 1, h.IS_CLEAR: 1,
+    }  # fmt: skip
+    return [values[k] for k in range(h.N_COLUMN)]
+
+
+def test_a_message_under_way_goes_on_at_its_pace_or_not_at_all() -> None:
+    lanes, nothing = lanes_of(1), np.zeros(1, np.uint8)
+    lanes.learn(over(0), ended(1000, 0))
+    lanes.learn(over(0), ended(1000, 0))
+
+    def look(now_ps: int, done: int, done_ps: int) -> np.ndarray:
+        rows = np.array([row(0, 7, 0, done, done_ps)])
+        _, may = lanes.look(now_ps, rows, np.zeros(1, np.bool_))
+        lanes.open(rows[may, h.FLOW])
+        return lanes.fly(now_ps, rows, may, nothing)
+
+    assert len(look(100, 100, 100)) == 0  # nothing to compare with
+    assert len(look(200, 150, 200)) == 0  # half as fast
+    found = look(300, 250, 300)  # 100 bytes in 100 ps, as 1000 in 999 to the receiver
+    assert found.tolist() == [[0, 7, 750, 1000, 300, 1048, 1049, 0, 1048]]
+
+
+CONFIG = """\
+[topology]
+kind = "roft"
+gpus = 64
+gpus_per_server = 4
+servers_per_rail_switch = 8
+[network]
+congestion_control = "{control}"
+[workload]
+kind = "training"
+microbatch = 1
+start_jitter = "30us"
+[workload.model]
+layers = 4
+hidden = 1024
+vocabulary = 8192
+sequence = 1024
+[workload.parallel]
+tp = 4
+dp = 8
+pp = 2
+"""
+
+
+def test_rings_out_of_step_are_hardly_simulated(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text(CONFIG.format(control="dctcp"))
+    results, tables, sent = {}, {}, {}
+    on = ["wormhole.mode=full", "wormhole.memo_tolerance=0.02", "wormhole.lanes=true"]
+    for name, sets in (("off", ["wormhole.mode=off"]), ("lanes", on)):
+        pdes.simulate(load_config(tmp_path / "config.toml", [*sets, f'output.dir="{tmp_path / name}"']))
+        results[name] = json.loads((tmp_path / name / "result.json").read_text())
+        tables[name] = pq.read_table(tmp_path / name / "flows.parquet")
+        sent[name] = pq.read_table(tmp_path / name / "ports.parquet")["tx_bytes"].to_numpy()
+    facts = results["lanes"]["fast_forward"]
+    assert facts["lanes"]["opened"] > 20 and facts["skipped_packet_hops"]["lane"] > 0
+    assert results["lanes"]["packet_hops"] < results["off"]["packet_hops"] / 3
+    assert (sent["off"] == sent["lanes"]).all()  # R8, to the byte
+    fct_ps = {name: table["fct_ps"].to_numpy() for name, table in tables.items()}
+    assert np.abs(fct_ps["lanes"] / fct_ps["off"] - 1).mean() < 0.01
+    one, other = (results[name]["iteration_time_ps"][0] for name in ("off", "lanes"))
+    assert abs(other / one - 1) < 0.005
