@@ -23,7 +23,9 @@ from models.network.glances import (
     TICK_EVERY_PS,
     TICK_PS,
     UNTIL_PS,
+    WAVES_COME_FIRST,
     WAVES_PS,
+    WAVES_WAIT,
     Glance,
 )
 from models.network.lane_states import LaneStates, frozen_pairs
@@ -158,7 +160,8 @@ class FastForward:
         words[UNTIL_PS] = 0 if follows_all or is_audited else other_look_ps
         words[FROM_PS], words[ASSESSED_PS] = self._level_ps, -1
         if self.waves is not None:
-            words[HAS_WAVES], words[WAVES_PS] = 1, self._next_wave_look_ps
+            words[HAS_WAVES] = WAVES_WAIT if self.lanes is not None else WAVES_COME_FIRST
+            words[WAVES_PS] = self._next_wave_look_ps
         if self._glance is None:
             self._glance = Glance(words, self.hidden.here, self._control_word, self._rows, table)
         return self._glance
@@ -197,8 +200,9 @@ class FastForward:
     def look(self, state: NetworkState, horizon_ps: int) -> int:
         """Freeze what is steady, when `thaw` has said that one may; the instant of the next look."""
         is_due = horizon_ps >= min(self._controller.next_look_ps, self._controller.first_end_ps)
-        is_wave_due = self._is_wave_due(state, horizon_ps)
-        if is_due or self._is_assessed(horizon_ps) or is_wave_due:
+        is_look_due = is_due or self._is_assessed(horizon_ps)
+        is_wave_due = (self.lanes is not None or not is_look_due) and self._is_wave_due(state, horizon_ps)
+        if is_look_due or is_wave_due:
             self._decide(state, horizon_ps, is_wave_due)
         if self.states is not None:
             self._watch(state)
@@ -229,7 +233,7 @@ class FastForward:
         is_alone = None
         if self.lanes is not None and is_wave_due:
             state, rows, is_alone = self.lanes.look(state, rows, horizon_ps, self.grow)
-        if self.waves is not None and is_wave_due:
+        if self.waves is not None and (is_wave_due or self.lanes is None):
             state, rows = self._look_at_waves(state, rows, horizon_ps, is_alone)
         allows = None if self.room is None else partial(self.room.allows, state)
         self._freeze(state, self._controller.decide(horizon_ps, rows, allows, is_assessed))

@@ -35,13 +35,14 @@ from pdes.wormhole.assess import NEXT_LOOK_PS, Assessment, assess
     FROM_PS,  # before that nothing may be decided
     ASSESSED_PS,  # instant of the last look that found something, which is Python's to decide; -1: there is none
     N_ROW,  # of its sample
-    HAS_WAVES,  # 1: waves look, too
+    HAS_WAVES,  # one of WAVES_*, 0: there are none
     TICK_PS,  # when waves want to see whether something was posted
     TICK_EVERY_PS,
     SEEN_POSTED,  # messages that were posted when they saw last
     WAVES_PS,  # when waves want to look, whatever was posted
 ) = range(9)
 N_GLANCE_WORD = 9
+WAVES_COME_FIRST, WAVES_WAIT = 1, 2  # waves look at every look, which is Python's then; or, beside lanes, at ticks
 
 
 class Glance(NamedTuple):
@@ -61,6 +62,8 @@ def glance(loop, fabric: Fabric, nic: Nic, g: Glance):
     if loop[IS_INTERRUPTED] or is_interrupted(fabric.counters) or now_ps >= loop[LIMIT]:
         return False
     if now_ps < words[FROM_PS] or now_ps >= words[UNTIL_PS]:
+        return False
+    if words[HAS_WAVES] == WAVES_COME_FIRST and now_ps >= g.assessment.words[NEXT_LOOK_PS]:
         return False
     if words[HAS_WAVES] and now_ps >= words[TICK_PS]:
         if fabric.counters[N_POSTED] != words[SEEN_POSTED] or now_ps >= words[WAVES_PS]:
