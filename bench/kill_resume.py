@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -176,7 +177,9 @@ def newest(folder: Path) -> int:
 
 
 def finish(process: "subprocess.Popen[str]") -> str:
-    """Wait; what it said."""
+    """Wait; what it said, "" if that was asked before."""
+    if process.stderr is None or process.stderr.closed:
+        return ""
     _, said = process.communicate()
     return said
 
@@ -190,7 +193,8 @@ def kill(process: "subprocess.Popen[str]", out: Path, n_rank: int, wait_s: float
     while process.poll() is None and time.monotonic() < until_s:
         time.sleep(0.005)
     if process.poll() is None:
-        os.kill(rank_process(process.pid, draw.randrange(n_rank)), signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it has ended just now
+            os.kill(rank_process(process.pid, draw.randrange(n_rank)), signal.SIGKILL)
     finish(process)
     return process.returncode != 0
 

@@ -52,3 +52,9 @@ def test_the_newest_checkpoint_is_the_one_with_the_highest_number(tmp_path: Path
     for number in (9, 10, 2):
         (tmp_path / f"checkpoint-{number:06d}").mkdir()
     assert kill_resume.newest(tmp_path) == 10
+
+
+def test_what_has_ended_before_its_kill_can_be_asked_twice() -> None:
+    command = [sys.executable, "-c", "import sys; print('so', file=sys.stderr)"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert kill_resume.finish(process) == "so\n" and kill_resume.finish(process) == ""
