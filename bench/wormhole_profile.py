@@ -25,6 +25,7 @@ import pdes.engine.round as engine
 import pdes.wormhole.controller as wormhole
 import pdes.wormhole.looks as looks
 from cases import print_last, spread
+from models.network.credits import Credits
 from models.network.memo_states import MemoStates
 from models.network.model import NetworkModel
 from pdes.config import load_config
@@ -47,7 +48,7 @@ PARTS: dict[str, Sequence[tuple[Any, str]]] = {  # what is timed: functions by t
     "decisions": [(wormhole.Controller, name) for name in ("decide", "ends", "due")],
     "memo: keys and states": [(MemoStates, name) for name in ("states", "keys", "form", "put")],
     "memo: episodes": [(network.FastForward, "_replay"), (Memo, "begin"), (wormhole.Controller, "over")],
-    "freeze and thaw": [(network.FastForward, name) for name in ("_freeze", "_thaw", "_show", "_credit")],
+    "freeze and thaw": [(network.FastForward, name) for name in ("_freeze", "_thaw", "_show")] + [(Credits, "note")],
 }
 CRITERION = ("add", "judge", "thawed", "frozen")
 

@@ -7,11 +7,12 @@ and thaws its own part (`freeze`).
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from models.network.build import NetworkState, QueuePairs
+from models.network.credits import Credits
 from models.network.freeze import Hidden, count_sent, hide, show
 from models.network.glances import (
     ASSESSED_PS,
@@ -31,13 +32,14 @@ from models.network.glances import (
 from models.network.lane_states import LaneStates, frozen_pairs
 from models.network.memo_states import Found, Member, MemoStates
 from models.network.path_queues import PathQueues
-from models.network.place_ghosts import count_short
 from models.network.progress import ACKED_BYTE, N_COLUMN, PAIR, sample_pairs
 from models.network.restoration import Restoration
 from models.network.room import Room
 from models.network.skipped import Skipped
-from models.network.state import N_CROWDED, N_INTERRUPT, N_POSTED, PAYLOAD_BYTES
+from models.network.state import N_POSTED, PAYLOAD_BYTES
+from models.network.taken_interrupts import meets_frozen, take_interrupts
 from models.network.wave_states import WaveStates
+from models.network.ways import ports_of_pairs
 from models.topology.graph import Topology
 from pdes.engine.exchange import World
 from pdes.engine.time_index import NEVER
@@ -46,11 +48,7 @@ from pdes.wormhole.controller import Controller, Counters, Freeze, compile_parti
 from pdes.wormhole.frozen import each_of, joined
 from pdes.wormhole.memo import Entry, Memo, Replay, for_each
 from pdes.wormhole.partition_series import PartitionSeries
-from pdes.wormhole.waves import WaveReplay, Waves
-
-if TYPE_CHECKING:
-    pass
-
+from pdes.wormhole.waves import Waves
 
 WATCHED = 2  # of nic.frozen_port
 
@@ -92,6 +90,7 @@ class FastForward:
             advance_sent=np.zeros(topology.n_port, np.int64),
         )
         self._skipped = Skipped()
+        self._credits = Credits(self.hidden, self._skipped)
         self.series: PartitionSeries | None = None  # where somebody asks for it
         self.ways = ports_of_pairs(pairs)
         self.restoration: Restoration | None = None  # None: what is frozen comes back as it was
@@ -105,7 +104,7 @@ class FastForward:
         self.grow: Callable[[], NetworkState] = _cannot_grow
         self.queues: PathQueues | None = None  # of samples, where the criterion looks at them
         self.room: Room | None = None  # where switches have shared buffers
-        self._later: dict[int, int] = {}  # queue pairs that have met frozen ports, and when: see `_interrupts`
+        self._later: dict[int, int] = {}  # queue pairs that have met frozen ports, and when: see `taken_interrupts`
         self.criterion: dict[str, Any] = {}  # what the results say of it
         self._glance_words, self._glance = np.zeros(N_GLANCE_WORD, np.int64), None
         self._glance_words[[ASSESSED_PS, TICK_PS]] = -1, NEVER
@@ -172,14 +171,14 @@ class FastForward:
         If not, nothing may be decided: how far nodes of a stopped logical process have come is up to what else is on
         their rank, and what has thawed at an instant before is still to come as far as the others.
         """
-        interrupts = self._take_interrupts(state)
+        interrupts, self._later = take_interrupts(state, self._world, self.room, self._later)
         if self.lanes is not None and interrupts:
             interrupts = self.lanes.close(state, interrupts, horizon_ps) | interrupts
         is_due = bool(interrupts) or self._controller.first_thaw_ps <= horizon_ps
         if is_due:
             until_ps = min(interrupts.values()) if interrupts and self.room is not None else horizon_ps
             state = self._thaw(state, list(self._controller.ends(until_ps, interrupts)))
-            self._later = {pair: at_ps for pair, at_ps in self._later.items() if self._meets_frozen(state, pair)}
+            self._later = {pair: at_ps for pair, at_ps in self._later.items() if meets_frozen(state, pair)}
         self._end_waves(state, horizon_ps, interrupts)
         if is_due:
             due = [(replay, replay.entry) for replay in self._controller.due(horizon_ps) if replay.entry is not None]
@@ -289,14 +288,8 @@ class FastForward:
         for replay, _ in disturbed:  # until the last ghost has come nothing is frozen
             self._level_ps = max(self._level_ps, replay.quiet_ps(horizon_ps))
         for replay, at_ps in [*disturbed, *((r, r.end_ps) for r in self.waves.due(horizon_ps))]:
-            credit = partial(self._credit_wave, state, replay, at_ps)
+            credit = partial(self._credits.note_wave, state, replay, at_ps)
             self.wave_states.end(state, replay, at_ps, horizon_ps, credit)
-
-    def _credit_wave(self, state: NetworkState, replay: WaveReplay, at_ps: int, packets: np.ndarray) -> None:
-        none = np.zeros(len(replay.pairs), np.int64)
-        self._credit(state, "wave", [replay.pairs], [packets], [none], [0])
-        is_here = self.hidden.here[state.nic.queue_pairs["node"][replay.pairs]].astype(np.int64)
-        self._skipped.flow_ps_by_cause["wave"] += int((replay.spared_ps(at_ps) * is_here).sum())
 
     def _replay(self, state: NetworkState, rows: np.ndarray, now_ps: int) -> None:
         """Let followers take over what their leaders have come to, and key what is fresh."""
@@ -362,7 +355,7 @@ class FastForward:
         packets = [(base - r.rows[:, ACKED_BYTE]) // payload for r, base in zip(replays, bases, strict=True)]
         marked = [for_each(entry.marked, replay.n_member) for replay in replays]
         times_ps = [now_ps - replay.begin_ps for replay in replays]
-        self._credit(state, replays[0].cause, [replay.pairs for replay in replays], packets, marked, times_ps)
+        self._credits.note(state, replays[0].cause, [replay.pairs for replay in replays], packets, marked, times_ps)
         self.hidden.advance_sent[ports] = 0  # it is known better
         over = [part for replay in replays for part in self._controller.steady_after(replay, entry, now_ps)]
         self._show(state, [replay for replay, freeze in over if freeze is None], 0)
@@ -385,36 +378,6 @@ class FastForward:
         """When it wants to look."""
         return min(self._controller.next_look_ps, self._controller.first_end_ps, self._tick_ps)
 
-    def _take_interrupts(self, state: NetworkState) -> dict[int, int]:
-        """Queue pairs of all ranks that met frozen ports, with the instants; nobody is stopped any more.
-
-        With shared buffers those of the first instant alone. What a switch does is up to what has thawed until then,
-        and a switch that has stopped is behind what thaws later. So what was posted later waits in `_later`, and
-        packets at switches come again.
-        """
-        nic, counters, own = state.nic, state.fabric.counters, {}
-        if counters[N_INTERRUPT] or counters[N_CROWDED]:
-            rows = nic.interrupted[: counters[N_INTERRUPT]].astype(np.int64)
-            own = dict(zip(rows.tolist(), nic.interrupt_ps[rows].tolist(), strict=True))
-            nic.interrupt_ps[rows] = NEVER
-            counters[N_INTERRUPT] = 0
-            state.fabric.stop_ps[:] = NEVER
-        if self.room is None:
-            return {pair: at_ps for part in self._world.allgather(own) for pair, at_ps in part.items()}
-        parts = self._world.allgather((own, self.room.interrupted(state)))
-        posted = self._later | {pair: at_ps for part, _ in parts for pair, at_ps in part.items()}
-        crowded = [(at_ps, pair) for _, part in parts for pair, at_ps in part.items()]
-        first_ps = min([*posted.values(), *(at_ps for at_ps, _ in crowded)], default=NEVER)
-        self._later = {pair: at_ps for pair, at_ps in posted.items() if at_ps > first_ps}
-        found = dict.fromkeys([pair for pair, at_ps in posted.items() if at_ps == first_ps], first_ps)
-        return found | dict.fromkeys([pair for at_ps, pair in crowded if at_ps == first_ps], first_ps)
-
-    def _meets_frozen(self, state: NetworkState, pair: int) -> bool:
-        """Whether a port of a queue pair's ways is frozen."""
-        record, path = state.nic.queue_pairs[pair], state.fabric.path_port
-        ways = [path_ports(path, int(record[name])) for name in ("data_path", "ack_path")]
-        return bool((state.nic.frozen_port[np.concatenate(ways)] == 1).any())
-
     def _freeze(self, state: NetworkState, new: Sequence[Freeze | Replay]) -> None:
         """Freeze network partitions, all in one call: they have nothing in common."""
         if self.room is not None:
@@ -434,7 +397,7 @@ class FastForward:
                     state = self.restoration.restore(state, one, self.grow)
         payload, pairs = int(state.fabric.constants[PAYLOAD_BYTES]), [freeze.pairs for freeze, _ in ended]
         times_ps, packets, marked = zip(*(freeze.progress(at_ps) for freeze, at_ps in ended), strict=True)
-        self._credit(state, "steady", pairs, packets, marked, times_ps)
+        self._credits.note(state, "steady", pairs, packets, marked, times_ps)
         alike: dict[int, list[Freeze | Replay]] = {}  # what goes on by the same time
         for (freeze, _), time_ps in zip(ended, times_ps, strict=True):
             alike.setdefault(time_ps, []).append(freeze)
@@ -453,65 +416,14 @@ class FastForward:
             pairs, ports = (joined([getattr(freeze, name) for freeze in frozen]) for name in ("pairs", "ports"))
             show(state.fabric, state.buffers, state.nic, self.hidden, pairs, ports, shift_ps)
 
-    def _credit(
-        self, state: NetworkState, cause: str, pairs: Sequence[np.ndarray], packets: Sequence[np.ndarray],
-        marked: Sequence[np.ndarray], times_ps: Sequence[int],
-    ) -> None:  # fmt: skip
-        """Count what network partitions have got done without being simulated: of each its queue pairs, their packets,
-        the marked ones among them, and in which time; in `Hidden.advance_sent` what ports sent.
-
-        cause: of `skipped.CAUSES`.
-        """
-        table, skipped, every = state.nic.queue_pairs, self._skipped, joined(pairs)
-        table["n_marked"][every] += joined(marked).astype(np.int32)
-        skipped.hops_by_cause[cause] += int(count_sent(state.fabric, state.nic, self.hidden, every, joined(packets)))
-        begin = np.cumsum([0, *map(len, pairs[:-1])])
-        n_here = np.add.reduceat(self.hidden.here[table["node"][every]].astype(np.int64), begin)
-        skipped.flow_ps_by_cause[cause] += sum(t * n for t, n in zip(times_ps, n_here.tolist(), strict=True))
-
     def settle(self, state: NetworkState) -> None:
         """The run is over: count what had to wait for that."""
         if self.wave_states is not None:
             self.wave_states.settle(state)
         if self.lanes is not None:
-            self._settle_lanes(state, self.lanes)
-
-    def _settle_lanes(self, state: NetworkState, lanes: LaneStates) -> None:
-        pairs, packets, short_bytes, spared_ps = lanes.totals(state)
-        if len(pairs) == 0:
-            return
-        self._credit(state, "lane", [pairs], [packets], [np.zeros(len(pairs), np.int64)], [0])
-        sent_bytes = self.hidden.advance_sent - lanes.twice_bytes()
-        self.hidden.advance_sent[:] = 0
-        count_short(state.fabric, state.nic, pairs, short_bytes, sent_bytes)
-        state.fabric.ports["tx_bytes"] += sent_bytes
-        is_here = self.hidden.here[state.nic.queue_pairs["node"][pairs]].astype(np.int64)
-        self._skipped.flow_ps_by_cause["lane"] += int((spared_ps * is_here).sum())
+            self._credits.settle_lanes(state, self.lanes)
 
     @property
     def skipped(self) -> Skipped:
         """What this rank's hosts and ports were spared so far."""
         return self._skipped
-
-
-def ports_of_pairs(pairs: QueuePairs, port_peer: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """(int64[n_pair + 1], int32[]): the ports of each queue pair's way and of its ACKs', by row.
-
-    port_peer: the port back of each, with PFC: then these count as well, as pauses go there.
-    """
-    begin = pairs.path_start[0:-1:2][pairs.pair_of_row]
-    length = pairs.path_start[2::2][pairs.pair_of_row] - begin  # with the end marks of both ways
-    slots = np.arange(int(length.sum())) + np.repeat(begin - (np.cumsum(length) - length), length)
-    port_of = pairs.path_port[slots]
-    start, port_of = np.concatenate([[0], np.cumsum(length - 2)]), port_of[port_of >= 0]
-    if port_peer is not None:
-        start, port_of = 2 * start, np.stack([port_of, port_peer[port_of]], axis=1).ravel()
-    return start.astype(np.int64), port_of.astype(np.int32)
-
-
-def path_ports(path_port: np.ndarray, first: int) -> np.ndarray:
-    """The ports of the path that begins at a row of path_port."""
-    end = first
-    while path_port[end] >= 0:
-        end += 1
-    return path_port[first:end].astype(np.int64)

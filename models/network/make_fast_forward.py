@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from models.network.build import has_pfc, is_managed
-from models.network.fast_forward import FastForward, ports_of_pairs
+from models.network.fast_forward import FastForward
 from models.network.lane_states import LaneStates, data_ways, forms_of, latency_ps
 from models.network.memo_states import MemoStates, why_no_memo
 from models.network.parameters import NetworkParameters
 from models.network.path_queues import PathQueues
 from models.network.room import Room
 from models.network.wave_states import WaveStates, end_ports
+from models.network.ways import ports_of_pairs
 from models.topology.graph import Topology
 from pdes.engine.exchange import World
 from pdes.wormhole.audit import Audit

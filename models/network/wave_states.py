@@ -21,7 +21,7 @@ from models.network.state import N_FREE_PACKET, PAYLOAD_BYTES
 from models.topology.graph import Topology
 from pdes.engine.exchange import World
 from pdes.wormhole import history as h
-from pdes.wormhole.waves import Past, Wave, WaveReplay
+from pdes.wormhole.wave_entries import Past, Wave, WaveReplay
 
 Grow = Callable[[], NetworkState]
 

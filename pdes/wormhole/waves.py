@@ -13,194 +13,30 @@ stay within the tolerance. Congestion controls begin in different states; that m
 is only taken for another if it lasts for at least MIN_ROUND_TRIPS.
 """
 
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from pdes.engine.jit import loop_kernel, step_kernel
 from pdes.engine.rng import PURPOSE_AUDIT, uniform_plain
 from pdes.engine.time_index import NEVER
 from pdes.wormhole import history as h
+from pdes.wormhole.busy_ports import Scratch, find_components
+from pdes.wormhole.wave_entries import (
+    NO_ENTRIES,
+    Candidate,
+    Entries,
+    Past,
+    Wave,
+    WaveEntry,
+    WaveReplay,
+    interpolate,
+)
 
 MIN_ROUND_TRIPS = 8
-MAX_ENTRIES = 256  # of one key
-BUSY = 0.8  # of the time that what is on its way takes at another port: then flows do not wait for each other
 LOOKS = 16  # at the least, at a wave
 AUDIT_STREAM = 1
 BIT_PS = 8e12  # bits per byte x ps per second
-
-
-@loop_kernel
-def interpolate(at_ps, posted_ps, ended_ps, curve_ps, curve, size_bytes, done):
-    """Write what flows have got done at an instant: straight from 0 when posted, through the curve, to the end."""
-    for i in range(done.size):
-        from_ps, from_byte, to_ps, to_byte = posted_ps[i], np.int64(0), ended_ps[i], size_bytes[i]
-        for k in range(curve_ps.size):
-            if curve_ps[k] >= ended_ps[i]:
-                break
-            if curve_ps[k] > at_ps:
-                to_ps, to_byte = curve_ps[k], curve[k, i]
-                break
-            from_ps, from_byte = curve_ps[k], curve[k, i]
-        share = min(max(at_ps - from_ps, 0), to_ps - from_ps) / max(to_ps - from_ps, 1)
-        done[i] = from_byte + np.int64((to_byte - from_byte) * share)
-
-
-@dataclass(frozen=True)
-class WaveEntry:
-    """What a wave came to. Arrays have one element per flow, in the order of ids; times are since the first posting."""
-
-    posted_ps: np.ndarray
-    delivered_ps: np.ndarray
-    ended_ps: np.ndarray
-    marked: np.ndarray
-    curve_ps: np.ndarray  # int64[k]
-    curve: np.ndarray  # int64[k, n_flow]  bytes of each message that were acknowledged by then
-    words: np.ndarray  # the state of both ends of every queue pair when all was over
-
-    @property
-    def duration_ps(self) -> int:
-        """To the last end."""
-        return int(self.ended_ps.max())
-
-    def done_bytes(self, at_ps: int, size_bytes: np.ndarray) -> np.ndarray:
-        """Bytes of each message that are acknowledged at an instant, straight between those that are known."""
-        done = np.empty(len(size_bytes), np.int64)
-        interpolate(at_ps, self.posted_ps, self.ended_ps, self.curve_ps, self.curve, size_bytes, done)
-        return done
-
-
-class Entries:
-    """Those of one key, with what they are compared by side by side."""
-
-    def __init__(self) -> None:
-        self.all: list[WaveEntry] = []
-        self._posted_ps, self._facts = np.zeros((0, 0), np.int64), np.zeros((0, 2), np.int64)
-
-    def add(self, entry: WaveEntry) -> None:
-        """Have one more, while there is room."""
-        if len(self.all) < MAX_ENTRIES:
-            self.all.append(entry)
-            self._posted_ps = np.array([each.posted_ps for each in self.all])
-            self._facts = np.array([(each.duration_ps, each.delivered_ps.min()) for each in self.all])
-
-    def near(self, posted_ps: np.ndarray, within: float, least_ps: int, age_ps: int) -> list[tuple[float, WaveEntry]]:
-        """Entries of which no posting is further away than that part of their time, the nearest first.
-
-        least_ps: that they lasted, at least. age_ps: none of their messages had come across by then.
-        """
-        if not self.all:
-            return []
-        duration_ps, delivered_ps = self._facts.T
-        off = np.abs(self._posted_ps - posted_ps).max(axis=1) / duration_ps
-        may = np.flatnonzero((off <= within) & (duration_ps >= least_ps) & (delivered_ps > age_ps))
-        return [(float(off[i]), self.all[i]) for i in may[np.argsort(off[may], kind="stable")].tolist()]
-
-
-NO_ENTRIES = Entries()
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """Flows that share ports, all of them under way. rows: their samples."""
-
-    pairs: np.ndarray
-    ports: np.ndarray
-    held: np.ndarray  # of the ports, those that nobody else may use while it is replayed
-    open: np.ndarray  # and the others
-    rows: np.ndarray
-
-    @property
-    def sizes(self) -> np.ndarray:
-        """Bytes of each message."""
-        return self.rows[:, h.MESSAGE_END] - self.rows[:, h.MESSAGE_BEGIN]
-
-    @property
-    def first_ps(self) -> int:
-        """When the first of them was posted."""
-        return int(self.rows[:, h.POSTED_PS].min())
-
-
-@dataclass
-class Wave:
-    """One that is simulated, to be known afterwards."""
-
-    key: bytes
-    of: Candidate
-    curve_ps: list[int] = field(default_factory=list)
-    curve: list[np.ndarray] = field(default_factory=list)
-    expected: WaveEntry | None = None  # audited: what it would have been taken to come to
-
-
-class Past(NamedTuple):
-    """How flows ended. Arrays int64[n]."""
-
-    end_byte: np.ndarray  # of the message that ended last
-    delivered_ps: np.ndarray
-    ended_ps: np.ndarray
-    marked: np.ndarray
-    words: np.ndarray
-
-
-@dataclass(frozen=True)
-class WaveReplay:
-    """One that is not simulated: its flows end as an entry says."""
-
-    of: Candidate
-    entry: WaveEntry
-    begin_ps: int
-
-    @cached_property
-    def end_ps(self) -> int:
-        """When all of it is over."""
-        return int(self.ended_ps.max()) + 1
-
-    @property
-    def pairs(self) -> np.ndarray:
-        """Its flows, ascending."""
-        return self.of.pairs
-
-    @property
-    def ports(self) -> np.ndarray:
-        """Theirs, ascending."""
-        return self.of.ports
-
-    @property
-    def held(self) -> np.ndarray:
-        """Of the ports, those that nobody else may use meanwhile."""
-        return self.of.held
-
-    @property
-    def delivered_ps(self) -> np.ndarray:
-        """When messages come across: each takes as long as its counterpart did."""
-        return self.of.rows[:, h.POSTED_PS] + (self.entry.delivered_ps - self.entry.posted_ps)
-
-    @property
-    def ended_ps(self) -> np.ndarray:
-        """When they are acknowledged."""
-        return self.of.rows[:, h.POSTED_PS] + (self.entry.ended_ps - self.entry.posted_ps)
-
-    def spared_ps(self, at_ps: int) -> np.ndarray:
-        """How long each flow was not simulated, if it ends at_ps."""
-        return np.minimum(self.ended_ps, at_ps) - self.begin_ps
-
-    def quiet_ps(self, horizon_ps: int) -> int:
-        """When all that came across before horizon_ps is acknowledged."""
-        return int(np.where(self.delivered_ps < horizon_ps, self.ended_ps, 0).max(initial=0)) + 1
-
-    def state_at(self, at_ps: int, horizon_ps: int, packet_bytes: int) -> tuple[np.ndarray, np.ndarray]:
-        """(bytes of the stream that are acknowledged, which flows are over) if it ends at_ps.
-
-        What comes across before horizon_ps has, or will have, come across: some hosts are that far.
-        """
-        rows, sizes = self.of.rows, self.of.sizes
-        is_over = self.delivered_ps < horizon_ps
-        done = self.entry.done_bytes(at_ps - self.of.first_ps, sizes) // packet_bytes
-        least = (rows[:, h.DONE] - rows[:, h.MESSAGE_BEGIN]) // packet_bytes
-        done = np.clip(done, least, (sizes - 1) // packet_bytes) * packet_bytes
-        return rows[:, h.MESSAGE_BEGIN] + np.where(is_over, sizes, done), is_over
 
 
 @dataclass
@@ -422,84 +258,3 @@ class Waves:
             "mean_fct_error": float(errors.mean()) if len(errors) else None,
             "p99_fct_error": float(errors[-(len(errors) // 100) - 1]) if len(errors) else None,
         }
-
-
-class Scratch(NamedTuple):
-    """What `find_components` needs and leaves as it was. Rows for every port; `part` and `most` for every flow."""
-
-    first_row: np.ndarray  # int64, -1
-    load_ps: np.ndarray  # float64, 0
-    least_ps: np.ndarray  # float64, inf
-    is_busy: np.ndarray  # uint8: what the last call has found of the ports of its flows
-    most_ps: np.ndarray  # float64
-    part: np.ndarray  # int64
-
-
-@step_kernel
-def _root(part, row):
-    while part[row] != row:
-        part[row] = part[part[row]]
-        row = part[row]
-    return row
-
-
-@step_kernel
-def _find_busy(flows, size_bytes, port_start, port_of, byte_ps, s: Scratch):
-    """A port is busy unless each of its flows has another on its way that takes much longer for what it has to send."""
-    for row in range(flows.size):
-        for at in range(port_start[flows[row]], port_start[flows[row] + 1]):
-            port = np.uint64(port_of[at])
-            s.load_ps[port] += size_bytes[row] * byte_ps[port]
-    for row in range(flows.size):
-        s.most_ps[row] = 0.0
-        for at in range(port_start[flows[row]], port_start[flows[row] + 1]):
-            s.most_ps[row] = max(s.most_ps[row], s.load_ps[np.uint64(port_of[at])])
-        for at in range(port_start[flows[row]], port_start[flows[row] + 1]):
-            port = np.uint64(port_of[at])
-            s.least_ps[port] = min(s.least_ps[port], s.most_ps[row])
-    for row in range(flows.size):
-        for at in range(port_start[flows[row]], port_start[flows[row] + 1]):
-            port = np.uint64(port_of[at])
-            if s.load_ps[port] > 0.0:
-                s.is_busy[port] = s.load_ps[port] > BUSY * s.least_ps[port]
-                s.load_ps[port], s.least_ps[port] = 0.0, np.inf
-
-
-@loop_kernel
-def find_components(flows, size_bytes, port_start, port_of, ends, byte_ps, s: Scratch):
-    """Write into s.part[row] which flows share busy ports, directly or through others: 0, 1, .. by first row; how many.
-
-    Ports at hosts count as busy. flows, size_bytes: int64[n_row]. ends: int64[n_flow, 4], hosts' ports of each flow.
-    byte_ps: float64[n_port], time that a byte takes.
-    """
-    _find_busy(flows, size_bytes, port_start, port_of, byte_ps, s)
-    part = s.part
-    for row in range(flows.size):
-        for k in range(ends.shape[1]):
-            s.is_busy[np.uint64(ends[flows[row], k])] = 1
-    for row in range(flows.size):
-        part[row] = row
-        for at in range(port_start[flows[row]], port_start[flows[row] + 1]):
-            port = np.uint64(port_of[at])
-            if s.is_busy[port] == 0:
-                continue
-            if s.first_row[port] < 0:
-                s.first_row[port] = row
-            else:
-                one, other = _root(part, s.first_row[port]), _root(part, np.int64(row))
-                part[max(one, other)] = min(one, other)
-    n = np.int64(0)
-    for row in range(flows.size):  # roots come before the rest of theirs, and have been numbered when these do
-        for at in range(port_start[flows[row]], port_start[flows[row] + 1]):
-            s.first_row[np.uint64(port_of[at])] = -1
-        if part[row] == row:
-            part[row] = -1 - n
-            n += 1
-        else:
-            root = part[row]
-            while root >= 0 and part[root] >= 0:
-                root = part[root]
-            part[row] = part[root]
-    for row in range(flows.size):
-        part[row] = -1 - part[row]
-    return n

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import wormhole_breakdown as bench
+from models.network.skipped import CAUSES
 from pdes.config import load_config
 from pdes.results.tables import COLUMNS, write_table
 from runs import Finished
@@ -25,7 +26,7 @@ def made_up(folder: Path, mode: str) -> Finished:
     time_ps, ones = np.array([10, 20, 30]), np.ones(3, np.int64)
     series = dict(zip(COLUMNS["partitions"], (time_ps, np.array([4, -1, 2]), ones, 0 * ones, ones, ones), strict=True))
     write_table(folder / "partitions.parquet", "partitions", [series])
-    causes = {"steady": 900 if mode == "steady" else 600, "memo": 0, "memo_file": 0, "follower": 0, "wave": 0}
+    causes = dict.fromkeys(CAUSES, 0) | {"steady": 900 if mode == "steady" else 600}
     if mode != "steady":
         causes = causes | {"steady": 0 if mode == "memo" else 600, "follower": 1000 - HOPS[mode] - causes["steady"]}
     facts = {
@@ -69,7 +70,7 @@ def test_modes_are_told_by_hops_and_time(call: Callable) -> None:
         assert {mode: row["loop_factor"] for mode, row in rows.items()} == {"steady": 10, "memo": 2, "full": 25}
         assert rows["full"]["mean_fct_error"] == pytest.approx(0.005) and rows["steady"]["mean_fct_error"] == 0
         assert rows["full"]["freezes_per_flow"] == 1.5
-        causes = {"steady": 0.6, "follower": 0.36, "memo": 0, "memo_file": 0, "wave": 0}
+        causes = {"steady": 0.6, "follower": 0.36, "memo": 0, "memo_file": 0, "wave": 0, "lane": 0}
         assert rows["full"]["skipped_by_cause"] == causes
     assert len(calls) == 2 * 2 * len(bench.MODES) and figures["exercised"] == figures["rows"] == 6
     assert all("network.congestion_control=hpcc" in sets for sets in calls) and "5, 1, 2" in text

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 import pdes
 from pdes.config import load_config
-from pdes.wormhole.waves import BIT_PS, BUSY, Scratch, WaveEntry, find_components
+from pdes.wormhole.busy_ports import BUSY, Scratch, find_components
+from pdes.wormhole.wave_entries import WaveEntry
+from pdes.wormhole.waves import BIT_PS
 
 N_PORT = 12
 

@@ -1,0 +1,59 @@
+"""Counting what was got done without being simulated: packets and marks of queue pairs, bytes of ports, time spared."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from models.network.build import NetworkState
+from models.network.freeze import Hidden, count_sent
+from models.network.lane_states import LaneStates
+from models.network.place_ghosts import count_short
+from models.network.skipped import Skipped
+from pdes.wormhole.frozen import joined
+from pdes.wormhole.wave_entries import WaveReplay
+
+
+class Credits(NamedTuple):
+    """What one rank counts into."""
+
+    hidden: Hidden
+    skipped: Skipped
+
+    def note(
+        self, state: NetworkState, cause: str, pairs: Sequence[np.ndarray], packets: Sequence[np.ndarray],
+        marked: Sequence[np.ndarray], times_ps: Sequence[int],
+    ) -> None:  # fmt: skip
+        """Count what network partitions have got done: of each its queue pairs, their packets, the marked ones among
+        them, and in which time; in `Hidden.advance_sent` what ports sent.
+
+        cause: of `skipped.CAUSES`.
+        """
+        table, skipped, every = state.nic.queue_pairs, self.skipped, joined(pairs)
+        table["n_marked"][every] += joined(marked).astype(np.int32)
+        skipped.hops_by_cause[cause] += int(count_sent(state.fabric, state.nic, self.hidden, every, joined(packets)))
+        begin = np.cumsum([0, *map(len, pairs[:-1])])
+        n_here = np.add.reduceat(self.hidden.here[table["node"][every]].astype(np.int64), begin)
+        skipped.flow_ps_by_cause[cause] += sum(t * n for t, n in zip(times_ps, n_here.tolist(), strict=True))
+
+    def note_wave(self, state: NetworkState, replay: WaveReplay, at_ps: int, packets: np.ndarray) -> None:
+        """Count what the flows of a wave have got done until it ends at an instant."""
+        none = np.zeros(len(replay.pairs), np.int64)
+        self.note(state, "wave", [replay.pairs], [packets], [none], [0])
+        self._note_time(state, "wave", replay.pairs, replay.spared_ps(at_ps))
+
+    def settle_lanes(self, state: NetworkState, lanes: LaneStates) -> None:
+        """The run is over: count what all lanes have carried."""
+        pairs, packets, short_bytes, spared_ps = lanes.totals(state)
+        if len(pairs) == 0:
+            return
+        self.note(state, "lane", [pairs], [packets], [np.zeros(len(pairs), np.int64)], [0])
+        sent_bytes = self.hidden.advance_sent - lanes.twice_bytes()
+        self.hidden.advance_sent[:] = 0
+        count_short(state.fabric, state.nic, pairs, short_bytes, sent_bytes)
+        state.fabric.ports["tx_bytes"] += sent_bytes
+        self._note_time(state, "lane", pairs, spared_ps)
+
+    def _note_time(self, state: NetworkState, cause: str, pairs: np.ndarray, spared_ps: np.ndarray) -> None:
+        is_here = self.hidden.here[state.nic.queue_pairs["node"][pairs]].astype(np.int64)
+        self.skipped.flow_ps_by_cause[cause] += int((spared_ps * is_here).sum())
