@@ -34,7 +34,8 @@ def post_message(fabric: Fabric, nic: Nic, pair, size_bytes, flow_id, tag, now_p
     node = fabric.nodes[np.uint64(record.node)]
     if node.n_timer > 0 and record.acked_byte == record.posted_end:
         catch_up_timers(nic, counters, fabric.constants, record, pair, now_ps)
-    was_idle, is_clear = record.acked_byte == record.posted_end, record.next_byte == record.posted_end
+    is_clear = record.next_byte == record.posted_end
+    was_idle = record.acked_byte == record.posted_end
     record.posted_end += size_bytes
     times = np.int64(-1)
     if counters[N_LANE] > 0 and is_clear:
@@ -56,6 +57,7 @@ def post_message(fabric: Fabric, nic: Nic, pair, size_bytes, flow_id, tag, now_p
     port = np.int64(record.port)
     if fabric.constants[LANE_COLUMN] >= 0:
         lane = nic.lanes[np.uint64(pair)]
+        was_idle |= is_clear and lane.n_flying > 0  # nobody has counted on its packets
         if is_clear and now_ps >= lane.free_ps:
             lane.clear_ps = now_ps
         if times >= 0:

@@ -62,6 +62,7 @@ from models.topology.routing import Paths
 from models.workload.plan import WorkloadPlan
 from models.workload.stream import run_stream
 from pdes.engine.exchange import ExchangeState, World, make_exchange
+from pdes.engine.foreign import clock_ns
 from pdes.engine.jit import JIT_DISABLED
 from pdes.engine.round import END_RUN, close_round, make_loop, open_round
 from pdes.engine.time_index import NEVER
@@ -212,7 +213,9 @@ class NetworkModel:
     def compile(self) -> None:
         """Compile the kernels, or load them from the cache, without running anything or talking to other ranks."""
         loop = make_loop(1, stop_ps=-1)  # no event lies at or before the stop
-        self.run_rounds(loop, make_exchange(World(), [], 1))
+        exchange = make_exchange(World(), [], 1)
+        self.run_rounds(loop, exchange)
+        clock_ns(exchange.clock[0], exchange.clock[1:])
         if self.fast_forward is not None:
             self.fast_forward.compile(self.state)
             take_in(self.state.fabric, make_exchange(World(), [], 1))

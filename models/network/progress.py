@@ -51,8 +51,9 @@ def sample_pairs(fabric: Fabric, nic: Nic, here, control_word, out):
         record = nic.queue_pairs[np.uint64(pair)]
         if record.acked_byte == record.posted_end or record.is_frozen or here[np.uint64(record.node)] == 0:
             continue
-        if fabric.constants[LANE_COLUMN] >= 0 and nic.lanes[np.uint64(pair)].n_flying > 0:
-            continue
+        is_flying = fabric.constants[LANE_COLUMN] >= 0 and nic.lanes[np.uint64(pair)].n_flying > 0
+        if is_flying and record.next_byte == record.posted_end:
+            continue  # else packets wait behind its ghosts
         row = out[np.uint64(n_row)]
         n_row += 1
         gap_ps = transmission_ps(np.int64(record.last_size_bytes), record.rate_bps, fabric.constants[IS_NS3])
@@ -65,7 +66,7 @@ def sample_pairs(fabric: Fabric, nic: Nic, here, control_word, out):
             message = nic.messages[np.uint64(record.first_message)]
             row[MESSAGE_BEGIN], row[POSTED_PS] = message.end_byte - message.size_bytes, message.posted_ps
             row[FLOW_ID] = message.flow_id
-            if fabric.constants[LANE_COLUMN] >= 0:
+            if fabric.constants[LANE_COLUMN] >= 0 and not is_flying:
                 row[IS_CLEAR] = nic.lanes[np.uint64(pair)].clear_ps == message.posted_ps
         row[IS_PLAIN] = row[IS_WHOLE] != 0 and record.acked_byte > row[MESSAGE_BEGIN]
         row[HAS_TIMER] = 0

@@ -146,8 +146,7 @@ class Lanes:
     def compile(self) -> None:
         """Compile what finds flows that are alone, or load it from the cache."""
         none = np.zeros(0, np.int64)
-        n_port = len(self._holder)
-        find_alone(none, self._start, self._port_of, self._n_data, self._holder, np.zeros(n_port, np.uint8), none != 0)
+        find_alone(none, none, self._start, self._port_of, self._n_data, self._holder, none != 0)
 
     def _key(self, rows: np.ndarray) -> np.ndarray:
         """int64[n]: what the time of each row's message is up to: its way's form and its size."""

@@ -1,0 +1,28 @@
+"""Compiling ahead compiles all that a run needs, and touches nothing of its state."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SKIPPING = ["wormhole.mode=full", "wormhole.memo_tolerance=0.02", "workload.model.hidden=4096"]
+CASES = {
+    "waves": SKIPPING,
+    "lanes": [*SKIPPING, "wormhole.lanes=true"],
+    "shared buffers": [*SKIPPING, "network.buffer.size=auto"],
+    "queues": [*SKIPPING[:1], "wormhole.criterion=hygra"],
+}
+
+
+@pytest.mark.skipif(bool(os.environ.get("NUMBA_DISABLE_JIT")), reason="nothing is compiled")
+@pytest.mark.parametrize("name", CASES)
+def test_compiling_is_done_before_and_changes_nothing(name: str, tmp_path: Path) -> None:
+    config = ROOT / "examples" / "quickstart.toml"
+    command = [sys.executable, ROOT / "tests" / "pdes" / "compiled_before.py", tmp_path / "out", config, *CASES[name]]
+    for _ in range(2):  # compiled code that is loaded from the cache brings what it calls along
+        found = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+        assert found.returncode == 0, found.stderr
+    assert found.stdout == ""
