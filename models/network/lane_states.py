@@ -18,6 +18,7 @@ from models.network.lane_ends import (
 )
 from models.network.place_ghosts import begin_wave, count_in_flight, count_short, purge
 from models.network.state import (
+    ACK_BYTES,
     HEADER_BYTES,
     LANE_BEHIND_PS,
     LANE_FORM,
@@ -40,7 +41,11 @@ Grow = Callable[[], NetworkState]
 
 def data_ways(state: NetworkState) -> tuple[np.ndarray, np.ndarray]:
     """(int64[n_qp + 1], int32[]): the ports of each queue pair's way, without those of its acknowledgements."""
-    path, first = state.fabric.path_port, state.nic.queue_pairs["data_path"].astype(np.int64)
+    return _ways(state, "data_path")
+
+
+def _ways(state: NetworkState, name: str) -> tuple[np.ndarray, np.ndarray]:
+    path, first = state.fabric.path_port, state.nic.queue_pairs[name].astype(np.int64)
     closed = np.flatnonzero(path < 0)
     end = closed[np.searchsorted(closed, first)]
     start = np.concatenate([[0], np.cumsum(end - first)]).astype(np.int64)
@@ -72,15 +77,22 @@ def frozen_pairs(state: NetworkState) -> np.ndarray:
     return state.nic.queue_pairs["is_frozen"] != 0
 
 
-def latency_ps(topology: Topology, state: NetworkState) -> np.ndarray:
-    """int64[n_qp]: from a full packet's last byte leaving the NIC to its arrival, on an idle way."""
-    start, port_of = data_ways(state)
-    constants = state.fabric.constants
-    size = int(constants[PAYLOAD_BYTES] + constants[HEADER_BYTES])
+def latencies_ps(topology: Topology, state: NetworkState) -> tuple[np.ndarray, np.ndarray]:
+    """int64[n_qp] twice, on idle ways: from a full packet's last byte leaving the NIC to its arrival, and from there to
+    the arrival of its acknowledgement."""
+    constants, nic_port = state.fabric.constants, state.nic.queue_pairs["port"]
+    full_bytes, ack_bytes = int(constants[PAYLOAD_BYTES] + constants[HEADER_BYTES]), int(constants[ACK_BYTES])
+    data_ps, wire_ps = _on_way_ps(topology, _ways(state, "data_path"), full_bytes)
+    return data_ps - wire_ps[nic_port], _on_way_ps(topology, _ways(state, "ack_path"), ack_bytes)[0]
+
+
+def _on_way_ps(topology: Topology, ways: tuple[np.ndarray, np.ndarray], size: int) -> tuple[np.ndarray, np.ndarray]:
+    """(int64[n_qp]: how long a packet takes over idle ways, int64[n_port]: to be put on a wire)"""
+    start, port_of = ways
     rates, kind = np.unique(topology.port_rate_bps, return_inverse=True)
     wire_ps = np.array([int(transmission_ps(size, int(rate), 0)) for rate in rates], np.int64)[kind]
     total = np.concatenate([[0], np.cumsum((wire_ps + topology.port_delay_ps)[port_of])])
-    return total[start[1:]] - total[start[:-1]] - wire_ps[state.nic.queue_pairs["port"]]
+    return total[start[1:]] - total[start[:-1]], wire_ps
 
 
 class LaneStates:
@@ -125,6 +137,9 @@ class LaneStates:
         flying = self.lanes.fly(now_ps, rows, may, state.nic.frozen_port)
         if len(flying) == 0:
             return state, rows, self.lanes.is_alone
+        watched, ended = self.lanes.watched_of(rows, flying)
+        if len(watched.flows) and self.lanes.learn(watched, ended):
+            self._write_times(state)
         state = self._fly(state, flying, rows, now_ps, grow)
         stays = ~np.isin(rows[:, h.FLOW], flying[:, FLYING_FLOW])
         return state, rows[stays], self.lanes.is_alone[stays]

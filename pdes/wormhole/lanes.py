@@ -2,13 +2,17 @@
 
 A message is alone if no other flow's data uses a port of its way as long as it lasts; acknowledgements of others may.
 If its flow has been alone for some round trips before, its control has settled, and how long the message takes is up to
-its way's form (rates and delays in order) and its size. Once two messages of one form and
-size in a row took the same within the tolerance, the mean of both counts for all to come: this is Wormhole's memo
-(section 4) with a single flow for a conflict graph. Deviations: the key knows nothing of rates, an episode is a whole
-message, and it may go on from the last one without a break, so that the steps of a ring follow each other in no time.
+its way's form (rates and delays in order) and its size. Once two messages of one form and size in a row took the same
+within the tolerance, the mean of both counts for all to come: this is Wormhole's memo (section 4) with a single flow
+for a conflict graph. Deviations: the key knows nothing of rates, an episode is a whole message, and it may go on from
+the last one without a break, so that the steps of a ring follow each other in no time.
 
-A flow that is alone, and whose message is known, gets a lane: the ports of its way. It keeps it until somebody else
-has data for one of them. Everything here is alike on every rank.
+Until then a message that is alone is simulated until it has gone on at one pace, within half the tolerance, between
+three looks; the rest of it is taken to go on so (Wormhole's steady skipping, section 5, of a single flow whose
+acknowledgements nobody waits behind).
+
+A flow that is alone, and whose message or pace is known, gets a lane: the ports of its way. It keeps it until somebody
+else has data for one of them. Everything here is alike on every rank.
 """
 
 from dataclasses import dataclass
@@ -25,6 +29,7 @@ MAX_SIZE_BITS = 44
 MAX_BACKOFF = 6
 WORTH_MESSAGES = 4  # a lane that had fewer is not opened again so soon
 MIN_LEFT_ROUND_TRIPS = 4  # of a message under way, else the rest of it is simulated
+PATIENCE_ROUND_TRIPS = 32  # so long a message that is alone is looked at again and again for its pace
 
 # A message whose rest is not simulated.
 (
@@ -110,11 +115,12 @@ class Lanes:
 
     def __init__(
         self, data_ways: tuple[np.ndarray, np.ndarray], all_ways: tuple[np.ndarray, np.ndarray], form: np.ndarray,
-        holder: np.ndarray, tolerance: float, rtt_ps: int, behind_ps: np.ndarray,
+        holder: np.ndarray, tolerance: float, rtt_ps: int, behind_ps: np.ndarray, ack_ps: np.ndarray,
     ) -> None:  # fmt: skip
         """data_ways: ports of flow f are data_ways[1][data_ways[0][f] : data_ways[0][f + 1]]; all_ways: with those of
         its acknowledgements. form: int64[n_flow], equal where ways are. holder: int32[n_port], -1, written here: the
-        flow that has a lane through a port. behind_ps: int64[n_flow], from a last byte's leaving to its arrival.
+        flow that has a lane through a port. behind_ps: int64[n_flow], from a last byte's leaving to its arrival;
+        ack_ps: from there to its acknowledgement.
         """
         self._start, self._port_of = data_ways
         self._all_start, self._all_port_of = all_ways
@@ -125,8 +131,10 @@ class Lanes:
         self._watched = np.full(n_flow, -1, np.int64)  # the message that is watched
         self._watched_rows = np.zeros((0, h.N_COLUMN), np.int64)
         self._alone_since_ps = np.full(n_flow, NEVER, np.int64)  # by all looks since then
-        self.behind_ps = behind_ps
+        self.behind_ps, self._ack_ps = behind_ps, ack_ps
         self._last = np.full((n_flow, 3), -1, np.int64)  # message, bytes acknowledged, when: at the last look
+        self._pace = np.zeros((n_flow, 2), np.int64)  # bytes and ps between the last two looks, 0: not known
+        self._is_paced = np.zeros(0, np.bool_)  # by row of the last look
         self._not_before_ps = np.zeros(n_flow, np.int64)
         self._n_vain = np.zeros(n_flow, np.int64)
         self._first: dict[int, Times] = {}  # of forms and sizes that were seen once
@@ -174,7 +182,20 @@ class Lanes:
         self._watched[flows[begins]] = rows[begins, h.ID]
         self._watched_rows = np.concatenate([self._watched_rows, rows[begins, : h.N_COLUMN]])
         self._last_look_ps = now_ps
-        return over, np.flatnonzero(is_alone & is_known)
+        self._is_paced = self._find_pace(now_ps, rows, flows) & is_alone & ~is_known
+        return over, np.flatnonzero(is_alone & is_known | self._is_paced)
+
+    def _find_pace(self, now_ps: int, rows: np.ndarray, flows: np.ndarray) -> np.ndarray:
+        """bool[n_row]: which have gone on at one pace between the last three looks, long after they were disturbed."""
+        last, before = self._last[flows], self._pace[flows]
+        pace = rows[:, (h.DONE, h.DONE_PS)] - last[:, 1:]
+        is_same = (last[:, 0] == rows[:, h.ID]) & (last[:, 1] > rows[:, h.MESSAGE_BEGIN]) & (pace > 0).all(axis=1)
+        pace[~is_same] = 0
+        self._pace[flows] = pace
+        should_ps = before[:, 1] * (pace[:, 0] / np.maximum(before[:, 0], 1))
+        is_even = is_same & (before[:, 0] > 0) & (np.abs(pace[:, 1] - should_ps) <= self._tolerance / 2 * should_ps)
+        since_ps = np.minimum(self._alone_since_ps[flows], now_ps)
+        return is_even & (now_ps >= since_ps + MIN_ROUND_TRIPS * self._rtt_ps) & (rows[:, h.IS_WHOLE] != 0)
 
     def _is_known(self, rows: np.ndarray) -> np.ndarray:
         if len(self._keys) == 0:
@@ -193,10 +214,15 @@ class Lanes:
             row, flow = rows[i], int(rows[i, h.FLOW])
             end, done, done_ps = (int(row[k]) for k in (h.MESSAGE_END, h.DONE, h.DONE_PS))
             size = end - int(row[h.MESSAGE_BEGIN])
-            times = self._known[int(self._key(rows[i : i + 1])[0])]
+            times = self._known.get(int(self._key(rows[i : i + 1])[0]))
             if not self.is_open[flow] or row[h.IS_WHOLE] == 0:
                 continue
-            if done == end - size:
+            if times is None:
+                span_bytes, span_ps = self._pace[flow].tolist()
+                ended_ps = done_ps + (end - done) * span_ps // span_bytes
+                times = Times(ended_ps - int(self._ack_ps[flow]), ended_ps, 0)  # the difference counts
+                is_right = True
+            elif done == end - size:
                 ended_ps = int(row[h.POSTED_PS]) + times.ended_ps
                 is_right = self._is_whole[i]
             else:
@@ -217,10 +243,29 @@ class Lanes:
             marked = int(row[h.MARKED]) + times.marked * (end - done) // size
             free_ps = delivered_ps - int(self.behind_ps[flow])
             found.append((flow, row[h.ID], end - done, end, now_ps, delivered_ps, ended_ps, marked, free_ps))
-        self.next_look_ps = NEVER if len(found) == n_wait else now_ps
+        self.next_look_ps = NEVER if len(found) == n_wait and not self._may_find_pace(now_ps, rows) else now_ps
         self._last[rows[:, h.FLOW]] = rows[:, (h.ID, h.DONE, h.DONE_PS)]
         self.counters.converted += len(found)
         return np.array(found, np.int64).reshape(-1, N_FLYING_COLUMN)
+
+    def _may_find_pace(self, now_ps: int, rows: np.ndarray) -> bool:
+        """Whether the pace of a message that is alone, and has some way to go, may be known at the next look."""
+        flows, posted_ps = rows[:, h.FLOW], rows[:, h.POSTED_PS]
+        since_ps = np.maximum(np.minimum(self._alone_since_ps[flows], now_ps), posted_ps)
+        is_new = now_ps < since_ps + PATIENCE_ROUND_TRIPS * self._rtt_ps
+        return bool((self.is_alone & is_new & (rows[:, h.IS_WHOLE] != 0) & ~self._is_paced).any())
+
+    def watched_of(self, rows: np.ndarray, flying: np.ndarray) -> tuple[Watched, Ended]:
+        """Of messages that take lanes at their own pace, those that were watched, and how they will end; they are not
+        watched any more."""
+        at = np.searchsorted(rows[:, h.FLOW], flying[:, FLYING_FLOW])
+        is_mine = self._is_paced[at] & (self._watched[flying[:, FLYING_FLOW]] == flying[:, FLYING_ID])
+        mine, flying = rows[at[is_mine]], flying[is_mine]
+        self._watched[flying[:, FLYING_FLOW]] = -1
+        self._watched_rows = self._watched_rows[~np.isin(self._watched_rows[:, h.FLOW], flying[:, FLYING_FLOW])]
+        over = Watched(mine[:, h.FLOW].copy(), mine[:, h.MESSAGE_END].copy(), self._key(mine), mine[:, h.POSTED_PS])
+        columns = (FLYING_END, FLYING_ENDED_PS, FLYING_MARKED, FLYING_DELIVERED_PS)
+        return over, Ended(*(flying[:, column].copy() for column in columns))
 
     def _over(self, rows: np.ndarray, flows: np.ndarray, is_alone: np.ndarray, is_frozen: np.ndarray) -> Watched:
         """Of the messages that are watched those that are over; those that are alone no more are given up."""

@@ -5,11 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import pdes
 from pdes.config import load_config
+from pdes.engine.time_index import NEVER
 from pdes.wormhole import history as h
 from pdes.wormhole.lanes import Ended, Lanes, Watched, find_alone
 
@@ -46,11 +48,11 @@ def test_who_is_alone(flow_ports: list[list[int]], data: st.DataObject) -> None:
     assert found.tolist() == wanted and not n_data.any()
 
 
-def lanes_of(n_flow: int, tolerance: float = 0.02) -> Lanes:
+def lanes_of(n_flow: int, tolerance: float = 0.02, ack_ps: int = 0) -> Lanes:
     """Flows with a port each, all of one form."""
     way = np.arange(n_flow + 1), np.arange(n_flow, dtype=np.int32)
     none = np.zeros(n_flow, np.int64)
-    return Lanes(way, way, none, np.full(n_flow, -1, np.int32), tolerance, 10, none)
+    return Lanes(way, way, none, np.full(n_flow, -1, np.int32), tolerance, 10, none, none + ack_ps)
 
 
 def ended(took_ps: int, posted_ps: int) -> Ended:
@@ -96,6 +98,37 @@ def test_a_message_under_way_goes_on_at_its_pace_or_not_at_all() -> None:
     assert len(look(200, 150, 200)) == 0  # half as fast
     found = look(300, 250, 300)  # 100 bytes in 100 ps, as 1000 in 999 to the receiver
     assert found.tolist() == [[0, 7, 750, 1000, 300, 1048, 1049, 0, 1048]]
+
+
+@pytest.mark.parametrize("last_ps, flies", [(300, True), (301, True), (303, False)])
+def test_a_message_of_which_nothing_is_known_goes_on_at_an_even_pace(last_ps: int, flies: bool) -> None:
+    lanes, nothing = lanes_of(1, ack_ps=6), np.zeros(1, np.uint8)
+    found = np.zeros((0, 9))
+    for now_ps, done, done_ps in ((100, 100, 100), (200, 200, 200), (last_ps, 300, last_ps)):
+        rows = np.array([row(0, 7, 0, done, done_ps)])
+        assert len(found) == 0
+        _, may = lanes.look(now_ps, rows, np.zeros(1, np.bool_))
+        lanes.open(rows[may, h.FLOW])
+        found = lanes.fly(now_ps, rows, may, nothing)
+        assert lanes.next_look_ps == (NEVER if len(found) else now_ps)
+    ended_ps = last_ps + 700 * (last_ps - 200) // 100
+    wanted = [[0, 7, 700, 1000, last_ps, ended_ps - 6, ended_ps, 0, ended_ps - 6]] if flies else []
+    assert found.tolist() == wanted
+
+
+def test_how_a_watched_message_will_end_is_learned_when_its_pace_is_known() -> None:
+    lanes, nothing = lanes_of(1, ack_ps=6), np.zeros(1, np.uint8)
+    for first_ps in (1000, 3000, 5000):  # before the first the control has not settled, and two have to agree
+        assert len(lanes.known()) == 0
+        for k in (1, 2, 3):
+            now_ps = first_ps + 100 * k
+            rows = np.array([row(0, first_ps, first_ps, 100 * k, now_ps)])
+            _, may = lanes.look(now_ps, rows, np.zeros(1, np.bool_))
+            lanes.open(rows[may, h.FLOW])
+            flying = lanes.fly(now_ps, rows, may, nothing)
+            assert len(flying) == (k == 3)
+            lanes.learn(*lanes.watched_of(rows, flying))
+    assert lanes.known().tolist() == [[0, 1000, 994, 1000, 0]]
 
 
 CONFIG = """\
