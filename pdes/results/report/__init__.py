@@ -87,4 +87,4 @@ def _subtitle(results: Results) -> str:
 
 def _footer(results: Results) -> str:
     version = results.run.get("versions", {}).get("pdes-sim", "")
-    return f"pdes-sim {version}".strip()
+    return f"pdes-sim {version if version[:1].isdigit() else ''}".strip()

@@ -61,7 +61,8 @@ def time_figures(result: Mapping[str, Any], breakdown: Mapping[str, int]) -> lis
 
 
 def _part(name: str, part_ps: int, whole_ps: int) -> Figure:
-    return Figure(name, part_ps, f"{100 * part_ps / whole_ps:.1f} %", format_duration(part_ps))
+    is_less_better = None if name == "compute" else True
+    return Figure(name, part_ps, f"{100 * part_ps / whole_ps:.1f} %", format_duration(part_ps), is_less_better)
 
 
 def flow_figures(result: Mapping[str, Any], sample: FlowSample | None) -> list[Figure]:
@@ -110,7 +111,7 @@ def run_figures(result: Mapping[str, Any], run: Mapping[str, Any]) -> list[Figur
         note = f"{format_count(skipped)} of {format_count(hops + skipped)} packet-hops"
         found.append(Figure("skipped", share, f"{100 * share:.4g} %", note, None))
     ranks = f"on {run['ranks']} rank{'s' if run['ranks'] != 1 else ''}"
-    return [*found, Figure("wall time", wall_s, format_duration(round(wall_s * 1e3) * 10**9), ranks)]
+    return [*found, Figure("wall time", wall_s, format_duration(round(wall_s * 1e3) * 10**9), ranks, None)]
 
 
 def tiles(figures: list[Figure]) -> list[Tile]:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pdes.results.report.fabric import Fabric, draw
+from pdes.results.report.fabric import MOST_COLUMNS, Fabric, draw
 from pdes.results.report.figures import Plot, rounded
 from pdes.results.report.ports import Ports
 from pdes.results.tables import read_table
@@ -75,9 +75,10 @@ def fabric_plot(ports: Ports, topology: Mapping[str, Any], metrics: list[Metric]
         ]
         lines = _lines(ports, fabric, metric.value)
         states.append((metric, rounded(z), text.tolist(), lines))
+    gap = 1 if columns <= MOST_COLUMNS // 2 else 0.3
     data = [_line(i, share) for i, share in enumerate(LINE_SHARES)]
     data.append({
-        "type": "heatmap", "text": names.tolist(), "xgap": 1, "ygap": 1, "meta": {"heat": True}, "zmin": 0,
+        "type": "heatmap", "text": names.tolist(), "xgap": gap, "ygap": gap, "meta": {"heat": True}, "zmin": 0,
         "hoverongaps": False, "colorbar": {"thickness": 10, "title": {"side": "right"}},
     })  # fmt: skip
     if len(ports.nodes) <= NAMED_NODES:

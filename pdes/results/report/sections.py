@@ -160,7 +160,7 @@ def _flat(value: Mapping[str, Any], before: str = "") -> list[tuple[str, str]]:
         if isinstance(item, Mapping):
             rows += _flat(item, f"{before}{key}: ")
         elif item is not None and not isinstance(item, list):
-            rows.append((before + key, _shown(key, item)))
+            rows.append((before + key.removesuffix("_ps"), _shown(key, item)))
     return rows
 
 

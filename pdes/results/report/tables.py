@@ -4,6 +4,8 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import NamedTuple
 
+WIDE = 32  # characters of a text from which it may be broken into lines
+
 
 class Tile(NamedTuple):
     """A figure of the headline."""
@@ -27,7 +29,9 @@ def table_html(headings: Sequence[str], rows: Iterable[Sequence[str]], n_left: i
     """A table. The first n_left columns hold text, the others figures."""
 
     def cells(tag: str, row: Sequence[str]) -> str:
-        kinds = ["" if i < n_left else ' class="n"' for i in range(len(row))]
+        kinds = [
+            ' class="n"' if i >= n_left else ' class="wide"' if len(row[i]) > WIDE else "" for i in range(len(row))
+        ]
         return "".join(f"<{tag}{kind}>{escape(cell)}</{tag}>" for kind, cell in zip(kinds, row, strict=True))
 
     head = f"<thead><tr>{cells('th', headings)}</tr></thead>"

@@ -12,7 +12,7 @@ from pdes.units import PS_PER_NS
 
 Event = dict[str, Any]
 FABRIC_PID = 1
-FIRST_GPU_PID = 2
+FIRST_GPU_PID = 100_000  # viewers show it behind the name, so that it is to look like the number of the GPU
 
 CATEGORY = {
     "forward": "compute", "backward": "compute", "optimizer": "compute", "tp": "TP", "cp": "CP", "ep": "EP",

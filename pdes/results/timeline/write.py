@@ -49,8 +49,10 @@ class _Trace:
         ports = read_ports(folder / "ports.parquet")
         hosts = [i for i, name in enumerate(ports.nodes) if name.rstrip("0123456789") in HOSTS]
         self._gpus = choose_gpus(result, len(hosts), wanted.gpus)
+        self._node_names = ports.nodes
         self._gpu_of_node = {hosts[gpu]: gpu for gpu in self._gpus}
-        self._names = {gpu: ports.nodes[hosts[gpu]] for gpu in self._gpus}
+        digits = len(str(max(self._gpus, default=0)))  # viewers sort by text
+        self._names = {gpu: f"GPU {gpu:0{digits}}" for gpu in self._gpus}
         self.said = [_counted("GPUs", len(self._gpus), len(hosts))]
         self._read(folder, wanted, ports)
 
@@ -137,7 +139,7 @@ class _Trace:
                     continue
                 end_ns = events.to_ns(end_ps)
                 tid = self._rows.place(_pid(gpu), f"{way} others: {tag or 'messages'}", begin_ns, end_ns)
-                name = f"{tag or 'message'} {src} -> {dst}"
+                name = f"{tag or 'message'} {self._node_names[src]} -> {self._node_names[dst]}"
                 yield events.slice_event(name, "message", _pid(gpu), tid, begin_ns, end_ns, args)
                 ends.append((_pid(gpu), tid, begin_ns if way == "to" else end_ns))
             if len(ends) == 2:

@@ -40,7 +40,7 @@
     };
     for (const axis of ["xaxis", "yaxis"]) layout[axis] = { automargin: true, gridcolor: now.line, zerolinecolor: now.line, ...layout[axis] };
     const data = plot.data.map((trace) => {
-      if (trace.meta && trace.meta.heat) return { ...trace, colorscale: now.heat };
+      if (trace.meta && trace.meta.heat) return { ...trace, colorscale: now.heat, ...(isNarrow() ? { xgap: 0, ygap: 0 } : {}) };
       if (trace.meta && trace.meta.shade) return { ...trace, line: { ...trace.line, color: shade(now.heat, trace.meta.shade) } };
       return trace;
     });
