@@ -182,16 +182,17 @@ def time_plot(path: Path, ports: Ports, simulated_ps: int) -> Plot | None:
     chosen = order[:TIME_PORTS]
     place = np.full(len(ports), -1)
     place[chosen] = np.arange(len(chosen))
-    queue, paused = np.zeros((2, len(chosen), TIME_BINS))
-    width_ps, times = max(-(-simulated_ps // TIME_BINS), 1), []
+    instants = [np.unique(group["time_ps"]) for group in read_table(path, ("time_ps",))]
+    instants = np.unique(np.concatenate(instants)) if instants else np.zeros(0, np.int64)
+    n_bin = min(max(len(instants) // 2, 1), TIME_BINS)
+    width_ps = max(-(-simulated_ps // n_bin), 1)
+    queue, paused = np.zeros((2, len(chosen), n_bin))
     for group in read_table(path, ("time_ps", "port_id", "queue_bytes", "paused")):
-        times.append(np.unique(group["time_ps"]))
         kept = place[group["port_id"]] >= 0
-        cell = place[group["port_id"][kept]], np.minimum(group["time_ps"][kept] // width_ps, TIME_BINS - 1)
+        cell = place[group["port_id"][kept]], np.minimum(group["time_ps"][kept] // width_ps, n_bin - 1)
         np.maximum.at(queue, cell, group["queue_bytes"][kept])
         np.add.at(paused, cell, group["paused"][kept] != 0)
-    instants = np.unique(np.concatenate(times)) if times else np.zeros(0, np.int64)
-    n_instant = np.bincount(np.minimum(instants // width_ps, TIME_BINS - 1), minlength=TIME_BINS)
+    n_instant = np.bincount(np.minimum(instants // width_ps, n_bin - 1), minlength=n_bin)
     shares = 100 * paused / np.maximum(n_instant, 1)
     states = [("largest queue", "bytes", queue), ("paused", "% of the samples", shares)]
     choices = []
@@ -202,7 +203,7 @@ def time_plot(path: Path, ports: Ports, simulated_ps: int) -> Plot | None:
                   "colorbar.title.text": f"{name}, {unit}"}  # fmt: skip
         choices.append({"label": name, "updates": [[update, [0]]]})
     heat = {
-        "type": "heatmap", "x": [round(i * width_ps / 1e9, 6) for i in range(TIME_BINS)],
+        "type": "heatmap", "x": [round(i * width_ps / 1e9, 6) for i in range(n_bin)],
         "y": [ports.name(int(port)) for port in chosen], "zmin": 0, "meta": {"heat": True}, "hoverongaps": False,
         "colorbar": {"thickness": 10, "title": {"side": "right"}},
     }  # fmt: skip

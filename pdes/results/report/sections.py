@@ -144,7 +144,7 @@ def fast_forward_section(facts: Facts, plots: Plots) -> str:
     texts = [text for text in (iterations_text(facts.result), audit_text(facts.result)) if text]
     if not audit_text(facts.result):
         texts.append("The error of the skips was not measured in this run: [wormhole] audit does that.")
-    rows = [(name.replace("_", " "), value) for name, value in _flat(found)]
+    rows = [(name.replace("_", " "), value) for name, value in _flat(found) if value != "0"]
     parts = [*(paragraph(text) for text in texts), table_html(("what", "value"), rows)]
     path = facts.folder / "partitions.parquet"
     if path.is_file():

@@ -28,16 +28,19 @@
     return { text: colour("--text"), line: colour("--line"), panel: colour("--panel"), heat: HEAT[isDark ? "dark" : "light"] };
   }
 
+  const PRINT_WIDTH = 680; // px: a page of A4 or letter between its margins
   const clear = "rgba(0,0,0,0)";
   const isNarrow = () => innerWidth < 640;
 
   function themed(plot) {
     const now = theme();
+    const isPrinted = document.documentElement.dataset.theme === "light";
     const layout = {
       ...plot.layout, height: plot.height, paper_bgcolor: clear, plot_bgcolor: clear, dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom",
       font: { color: now.text, size: isNarrow() ? 11 : 12, family: "system-ui, sans-serif" }, margin: { l: 10, r: 10, t: 10, b: 10 },
       hoverlabel: { bgcolor: now.panel, bordercolor: now.line, font: { color: now.text }, align: "left", namelength: -1 },
     };
+    if (isPrinted) layout.width = PRINT_WIDTH;
     for (const axis of ["xaxis", "yaxis"]) layout[axis] = { automargin: true, gridcolor: now.line, zerolinecolor: now.line, ...layout[axis] };
     const data = plot.data.map((trace) => {
       if (trace.meta && trace.meta.heat) return { ...trace, colorscale: now.heat, ...(isNarrow() ? { xgap: 0, ygap: 0 } : {}) };
@@ -95,5 +98,5 @@
   places.forEach((place) => watch.observe(place));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
   addEventListener("beforeprint", () => { document.documentElement.dataset.theme = "light"; places.forEach((place) => draw(place)); });
-  addEventListener("afterprint", () => { delete document.documentElement.dataset.theme; redraw(); });
+  addEventListener("afterprint", () => { delete document.documentElement.dataset.theme; redraw(); drawn.forEach((_, place) => Plotly.Plots.resize(place)); });
 })();
