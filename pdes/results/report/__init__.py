@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pdes.errors import ConfigError
+from pdes.results.folder import DERIVED_FILES
 from pdes.results.opened import Results, open_results, readable
-from pdes.results.report.compare import comparison_sections, run_names
+from pdes.results.report.compare import comparison_sections, print_differences, run_names
 from pdes.results.report.page import page_html, write_page
 from pdes.results.report.sections import (
     Facts,
@@ -19,7 +20,7 @@ from pdes.results.report.sections import (
     time_section,
 )
 
-FILE_NAME = "report.html"
+FILE_NAME = DERIVED_FILES[0]
 COMPARISON_NAME = "comparison.html"
 MOST_RUNS = 16
 
@@ -55,12 +56,17 @@ def print_and_write(directories: Sequence[str], out: str | None = None) -> None:
         print_report(directories[0])
         path = write_report(directories[0], out)
     else:
-        path = write_comparison(directories, out)
+        path = write_comparison(directories, out, is_printed=True)
     print(f"report in {path}")
 
 
-def write_comparison(directories: Sequence[str | Path], out: str | Path | None = None) -> Path:
-    """Write a comparison of result folders, the first one is what others are compared with. Raises ConfigError."""
+def write_comparison(
+    directories: Sequence[str | Path], out: str | Path | None = None, is_printed: bool = False
+) -> Path:
+    """Write a comparison of result folders, the first one is what others are compared with. Raises ConfigError.
+
+    is_printed: its table of differences as well, on stdout.
+    """
     if len(directories) > MOST_RUNS:
         raise ConfigError("report", f"{len(directories)} folders", f"Accepted: at most {MOST_RUNS} at a time")
     facts = []
@@ -72,6 +78,8 @@ def write_comparison(directories: Sequence[str | Path], out: str | Path | None =
     sections = comparison_sections(facts, plots)
     title = " / ".join(run_names(facts))
     html = page_html(title, f"{len(facts)} runs compared", sections, plots, _footer(facts[0].results))
+    if is_printed:
+        print_differences(facts)
     path = Path(COMPARISON_NAME if out is None else out)
     write_page(path, html)
     return path

@@ -51,6 +51,20 @@ def figure_rows(facts: Sequence[Facts]) -> list[tuple[str, ...]]:
     return [row for _, row in rows]
 
 
+def print_differences(facts: Sequence[Facts]) -> None:
+    """The same table on the terminal."""
+    from rich.console import Console
+    from rich.table import Table
+
+    names = run_names(facts)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for i, heading in enumerate(("figure", *names, *(f"{name} against {names[0]}" for name in names[1:]))):
+        table.add_column(heading, justify="left" if i == 0 else "right", header_style="dim")
+    for row in figure_rows(facts):
+        table.add_row(*row)
+    Console(markup=False, highlight=False, emoji=False).print(table)
+
+
 def _difference(own: Sequence[Figure]) -> float:
     values = [figure.value for figure in own]
     return 0.0 if all(value == values[0] for value in values) else 1.0

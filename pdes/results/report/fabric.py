@@ -139,7 +139,7 @@ def _places(
     for line in range(n_line):
         own = top[line * widest : (line + 1) * widest]
         column[own], row[own] = _spread(len(own), widest), line - n_line - 1
-    return column, row - int(row.min(initial=0))
+    return column, row - int(row.min(initial=row[0] if len(row) else 0))
 
 
 def _most_in_block(block: np.ndarray, is_host: np.ndarray) -> int:

@@ -5,8 +5,9 @@ import re
 from pathlib import Path
 
 from pdes.errors import ConfigError
+from pdes.results.folder import DERIVED_FILES
 
-FILE_NAME = "trace.json.gz"
+FILE_NAME = DERIVED_FILES[1]
 MOST_SLICES = 250_000
 MOST_GPUS = 64
 N_PORT = 8

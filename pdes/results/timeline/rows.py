@@ -77,9 +77,8 @@ def read_queues(path: Path, ports: Sequence[int], span_ps: tuple[int, int], most
     for port in ports if whole else ():
         own = whole["port_id"] == port
         queue = np.zeros(len(times_ps), np.int64)
-        place = np.searchsorted(times_ps, whole["time_ps"][own])
-        hits = (place < len(times_ps)) & (times_ps[np.minimum(place, len(times_ps) - 1)] == whole["time_ps"][own])
-        queue[place[hits]] = whole["queue_bytes"][own][hits]
+        hits = np.isin(whole["time_ps"][own], times_ps)
+        queue[np.searchsorted(times_ps, whole["time_ps"][own][hits])] = whole["queue_bytes"][own][hits]
         changes = np.flatnonzero(np.diff(queue, prepend=-1))
         found.append(list(zip(times_ps[changes].tolist(), queue[changes].tolist(), strict=True)))
     return found
