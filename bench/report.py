@@ -113,7 +113,7 @@ def listening(folder: Path):
 def browse(browser: str, url: str, server: Any) -> tuple[dict[str, Any], list[str]]:
     """Open a page until it has told the server something; (that, errors on its console)."""
     server.said.clear()
-    with tempfile.TemporaryDirectory() as profile, open(Path(profile) / "log", "w+") as log:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile, open(Path(profile) / "log", "w+") as log:
         options = (
             "--headless=new",
             "--no-sandbox",

@@ -121,18 +121,18 @@ def _places(
     n_up = int(tier[pod >= 0].max(initial=0))  # tiers of switches inside a pod
     n_inside = 1 if (tier == -1).any() else 0
     left, band, widest = 0, 0, 1
-    height = n_up + 1 + min(stacked, _most_in_block(block, is_host)) + n_inside + 1
+    height = 2 * n_up + min(stacked, _most_in_block(block, is_host)) + n_inside + 1
     for one in range(int(pod.max(initial=-1)) + 1):
         nodes = np.flatnonzero(pod == one)
-        width = _place_hosts(nodes, tier, block, is_host, stacked, left, band + n_up + 1, column, row)
+        width = _place_hosts(nodes, tier, block, is_host, stacked, left, band + 2 * n_up, column, row)
         width = max(width, *(int((tier[nodes] == level).sum()) for level in range(n_up + 1) if level), 1)
         if left and left + width > MOST_COLUMNS:
             left, band = 0, band + height
-            _place_hosts(nodes, tier, block, is_host, stacked, left, band + n_up + 1, column, row)
+            _place_hosts(nodes, tier, block, is_host, stacked, left, band + 2 * n_up, column, row)
         _widen(nodes[tier[nodes] <= 0], left, width, column)
         for level in range(1, n_up + 1):
             own = nodes[tier[nodes] == level]
-            column[own], row[own] = left + _spread(len(own), width), band + n_up - level
+            column[own], row[own] = left + _spread(len(own), width), band + 2 * (n_up - level)
         left += width + 1
         widest = max(widest, left - 1)
     n_line = -(-len(top) // widest) if len(top) else 0

@@ -138,12 +138,10 @@ def sizes_plot(sample: FlowSample) -> Plot:
             "marker": {"size": 5, "opacity": 0.55, "color": SERIES_COLOURS[len(data) % len(SERIES_COLOURS)]},
             "hovertemplate": f"%{{x:,}} B in %{{y:,.4~g}} {unit}, slowdown %{{customdata:.2f}}" + NAMED,
         })  # fmt: skip
-    sizes, first = np.unique(sample.size_bytes[shown], return_index=True)
-    data.append({
-        "type": "scatter", "mode": "lines+markers" if len(sizes) < 20 else "lines", "name": "idle network",
-        "x": sizes.tolist(), "y": rounded(sample.ideal_fct_ps[shown][first] / ps),
-        "line": {"color": "#8a8f98", "dash": "dot"},
-        "marker": {"size": 4}, "hoverinfo": "skip",
+    pairs = np.unique(np.stack([sample.size_bytes[shown], sample.ideal_fct_ps[shown]]), axis=1)  # near and far ones
+    data.append(base | {
+        "name": "idle network", "x": pairs[0].tolist(), "y": rounded(pairs[1] / ps), "hoverinfo": "skip",
+        "marker": {"size": 4, "color": "#8a8f98", "symbol": "line-ew-open"},
     })  # fmt: skip
     layout = {
         "xaxis": {"type": "log", "title": {"text": "bytes"}},

@@ -12,13 +12,14 @@ from pdes.results.report.ports import Ports
 from pdes.results.tables import read_table
 from pdes.units import format_rate, format_size
 
-MOST_LINKS = 1_500  # drawn one by one: those with the largest values
+MOST_LINKS = 1_100  # drawn one by one: those with the largest values
 MOST_CELLS = 60_000  # of a plot of the links between two tiers
 LEAST_SHARE = 0.2  # of its cells that are links: else it would be mostly empty
 LINE_SHARES = (0.25, 0.5, 0.75, 1.0)  # of the largest value: shades of links
 TIME_PORTS, TIME_BINS = 32, 240
 TABLE_PORTS = 15
 LEAST_COLUMNS = 16
+FEW_ROWS = 64  # up to so many, cells have gaps between them
 NAMED_NODES = 100  # up to so many have their names in the fabric
 
 
@@ -116,7 +117,10 @@ def _by_node(ports: Ports, fabric: Fabric, value: np.ndarray) -> tuple[np.ndarra
 def _lines(ports: Ports, fabric: Fabric, value: np.ndarray) -> list[tuple[list[float | None], list[float | None]]]:
     """For each shade the lines of the links between switches, as x and y with gaps."""
     tier = fabric.tier
-    port = np.flatnonzero((tier[ports.node] >= 1) & (tier[ports.peer] >= 1) & (value > 0))
+    is_drawn = (tier[ports.node] >= 1) & (tier[ports.peer] >= 1) & (value > 0)
+    if len(np.unique(fabric.row[tier == 1])) > 1:  # pods below each other: lines to the top would hide them
+        is_drawn &= fabric.pod[ports.node] == fabric.pod[ports.peer]
+    port = np.flatnonzero(is_drawn)
     port = port[np.argsort(-value[port], kind="stable")][: 2 * MOST_LINKS]
     low, high = np.minimum(ports.node[port], ports.peer[port]), np.maximum(ports.node[port], ports.peer[port])
     _, first = np.unique(np.stack([low, high]), axis=1, return_index=True)
@@ -165,9 +169,10 @@ def link_plot(ports: Ports, topology: Mapping[str, Any], metrics: list[Metric]) 
             update = {"z": [rounded(z)], "zmax": max(float(metric.value.max(initial=0)), 1e-9),
                       "hovertemplate": template, "colorbar.title.text": f"{metric.name}, {metric.unit}"}  # fmt: skip
             choices.append({"label": f"{metric.name}, {way}", "updates": [[update, [0]]]})
+    gap = 1 if len(lower) <= FEW_ROWS else 0
     heat = {
         "type": "heatmap", "x": [ports.nodes[i] for i in upper], "y": [ports.nodes[i] for i in lower], "zmin": 0,
-        "meta": {"heat": True}, "xgap": 1, "ygap": 1, "hoverongaps": False,
+        "meta": {"heat": True}, "xgap": gap, "ygap": gap, "hoverongaps": False,
         "colorbar": {"thickness": 10, "title": {"side": "right"}},
     }  # fmt: skip
     layout = {"xaxis": {"type": "category"}, "yaxis": {"type": "category", "autorange": "reversed"}}

@@ -111,7 +111,7 @@ def network_section(facts: Facts, plots: Plots) -> str:
     metrics = network.metrics_of(facts.ports, facts.simulated_ps)
     plots["fabric"] = network.fabric_plot(facts.ports, topology, metrics)
     text = (
-        "Each cell is a node, coloured by the worst of its ports; lines are the links between switches with the "
+        "Each cell is a node, coloured by the worst of its ports; lines are links between switches, those with the "
         f"largest values, {network.MOST_LINKS:,} at most. Hosts at the bottom, pods side by side, "
         "the top tier above them."
     )
