@@ -12,6 +12,7 @@ from pdes.results.tables import read_table
 from pdes.units import BITS_PER_BYTE, PS_PER_S, format_duration, format_size
 
 SHOWN = 20
+SLOW = 1.05  # slowdown below which there is nothing to explain
 FULL_SHARE = 0.5  # below, a port was not what held a flow back
 OTHERS = ("tag", "retransmitted_bytes", "ecn_marks")
 HEADINGS = ("flow", "from", "to", "kind", "why", "size", "FCT", "idle network", "slowdown")
@@ -36,7 +37,9 @@ def slow_flow_rows(path: Path, ports: Ports, result: Mapping[str, Any], simulate
         hops = hops_of(flow, ways.get(flow["flow_id"], []), ports, result)
         ends = (_node(ports, flow["src"]), _node(ports, flow["dst"]))
         times = (format_duration(flow["fct_ps"]), format_duration(flow["ideal_fct_ps"]), f"{flow['slowdown']:.2f}")
-        text = why_text(flow | other, hops, ports, simulated_ps)
+        text = (
+            why_text(flow | other, hops, ports, simulated_ps) if flow["slowdown"] >= SLOW else "as on an idle network"
+        )
         rows.append((str(flow["flow_id"]), *ends, other["tag"] or "", text, format_size(flow["size_bytes"]), *times))
     return rows
 

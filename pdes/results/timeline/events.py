@@ -38,14 +38,28 @@ class RowNumbers:
                 return tid
             lane += 1
 
+    def settle(self) -> None:
+        """Number the rows in the order in which they are to be read, as some viewers go by nothing else; begin again."""
+        ordered = sorted(self._tid, key=lambda row: (row[0], _place_of(row[1]), row[1:]))
+        self._tid = {row: i + 1 for i, row in enumerate(ordered)}
+        self._end_ns.clear()
+
     def names(self) -> Iterator[Event]:
         """Events that name and order the rows."""
-        order = {name: i for i, name in enumerate(ROW_ORDER)}
         for (pid, name, lane), tid in self._tid.items():
             shown = name if lane == 0 else f"{name}, {lane + 1}"
             yield _meta("thread_name", pid, {"name": shown}, tid)
-            base = order.get(name.split(" (")[0], len(order) + name.startswith("to") + 2 * name.startswith("from"))
-            yield _meta("thread_sort_index", pid, {"sort_index": 100 * base + lane}, tid)
+            yield _meta("thread_sort_index", pid, {"sort_index": tid}, tid)
+
+
+def _place_of(name: str) -> int:
+    """Work before messages, and these by their way."""
+    work = name.split(" (")[0]
+    return (
+        ROW_ORDER.index(work)
+        if work in ROW_ORDER
+        else len(ROW_ORDER) + name.startswith("to ") + 2 * name.startswith("from ")
+    )
 
 
 def process_names(names: Iterable[tuple[int, str]]) -> Iterator[Event]:

@@ -36,6 +36,7 @@ class Wanted(NamedTuple):
 def write_timeline(results: Results, wanted: Wanted, path: Path) -> list[str]:
     """Write the trace; lines that say what is in it and what is not. Raises ConfigError."""
     trace = _Trace(results, wanted)
+    trace.number_rows()
     n_byte = _write(path, trace.all_events(), trace.metadata())
     return [f"{path}: {format_size(n_byte)}, for https://ui.perfetto.dev or chrome://tracing", *trace.said]
 
@@ -85,6 +86,12 @@ class _Trace:
         names = [ports.name(port) for port in chosen]
         self.said.append(_counted("queues", len(names), len(ports)))
         return list(zip(names, series, strict=False))
+
+    def number_rows(self) -> None:
+        """Find out which rows there will be."""
+        for _ in self.all_events():
+            pass
+        self._rows.settle()
 
     def metadata(self) -> dict[str, str]:
         """What the file says of itself."""

@@ -87,6 +87,9 @@ def test_a_trace_keeps_the_rules_and_has_everything(tmp_path: Path, capsys: pyte
     assert kinds["s"] == kinds["f"] == len(FLOWS)
     assert kinds["X"] == len(TASKS) + 2 * len(FLOWS) + len(RESULT["iteration_time_ps"])
     assert "GPUs: 4\n" in capsys.readouterr().out and found["displayTimeUnit"] == "ns"
+    first = [event for event in events if event["name"] == "thread_name" and event["pid"] == FIRST_GPU_PID]
+    in_order = [event["args"]["name"] for event in sorted(first, key=lambda event: event["tid"])]
+    assert in_order[:3] == ["compute", "PP", "DP"] and in_order[-1].startswith("from others")
     rows = {event["args"]["name"] for event in events if event["name"] == "thread_name"}
     assert {"compute", "DP", "DP, 2", "PP", "to others: dp", "from others: dp", "iterations"} <= rows
 
