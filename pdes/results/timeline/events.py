@@ -39,7 +39,7 @@ class RowNumbers:
             lane += 1
 
     def settle(self) -> None:
-        """Number the rows in the order in which they are to be read, as some viewers go by nothing else; begin again."""
+        """Number the rows in the order in which they are to be read, as some viewers go by that alone; begin again."""
         ordered = sorted(self._tid, key=lambda row: (row[0], _place_of(row[1]), row[1:]))
         self._tid = {row: i + 1 for i, row in enumerate(ordered)}
         self._end_ns.clear()
