@@ -4,6 +4,7 @@ Colours of text, grid and heat maps follow the reader's light or dark theme: the
 """
 
 from collections.abc import Mapping, Sequence
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,11 @@ def rounded(values: np.ndarray) -> list[Any]:
     return [flat[i : i + columns] for i in range(0, len(flat), columns)] if values.ndim == 2 else flat
 
 
+def label(text: str) -> str:
+    """Text that somebody else chose, as it is: Plotly would take tags in it for formatting."""
+    return escape(text, quote=False)
+
+
 def time_unit(most_ps: float) -> tuple[str, float]:
     """(unit, ps in it) in which a time up to this one reads well."""
     for unit, ps in (("s", 1e12), ("ms", 1e9), ("us", 1e6), ("ns", 1e3)):
@@ -55,7 +61,7 @@ def time_unit(most_ps: float) -> tuple[str, float]:
 def breakdown_plot(groups: Sequence[tuple[str, Mapping[str, int]]]) -> Plot:
     """A bar for each group (or run), made of the parts of its time."""
     unit, ps = time_unit(max(parts["iteration_time_ps"] for _, parts in groups))
-    names, rows = [name for name, _ in groups], [breakdown_rows(parts) for _, parts in groups]
+    names, rows = [label(name) for name, _ in groups], [breakdown_rows(parts) for _, parts in groups]
     data = []
     for i, (part, _) in enumerate(rows[0]):
         values = [row[i][1] for row in rows]
@@ -86,7 +92,7 @@ def iterations_plot(series: Sequence[tuple[str, Sequence[int], int]]) -> Plot:
     for i, (name, times, n_simulated) in enumerate(series):
         shown = np.unique(np.linspace(0, len(times) - 1, min(len(times), 500)).round().astype(int)).tolist()
         data.append({
-            "type": "scatter", "mode": "lines+markers", "name": name, "x": shown,
+            "type": "scatter", "mode": "lines+markers", "name": label(name), "x": shown,
             "y": [times[k] / ps for k in shown], "line": {"color": SERIES_COLOURS[i % len(SERIES_COLOURS)]},
             "marker": {"symbol": ["circle" if k < n_simulated else "circle-open" for k in shown]},
             "hovertemplate": f"iteration %{{x}}: %{{y:,.5~g}} {unit}" + NAMED,
@@ -112,7 +118,7 @@ def distributions_plot(series: Sequence[tuple[str, np.ndarray]], title: str) -> 
     for i, (name, values) in enumerate(series):
         x, y = distribution(values)
         data.append({
-            "type": "scatter", "mode": "lines", "name": name, "x": x, "y": y,
+            "type": "scatter", "mode": "lines", "name": label(name), "x": x, "y": y,
             "line": {"shape": "hv", "color": SERIES_COLOURS[i % len(SERIES_COLOURS)]},
             "hovertemplate": "%{y:.2%} up to %{x:,.4~g}" + NAMED,
         })  # fmt: skip
@@ -133,7 +139,7 @@ def sizes_plot(sample: FlowSample) -> Plot:
     for tag in np.unique(sample.tag[shown]).tolist():
         own = shown[sample.tag[shown] == tag]
         data.append(base | {
-            "name": sample.tags[tag] or "flows", "x": sample.size_bytes[own].tolist(),
+            "name": label(sample.tags[tag]) or "flows", "x": sample.size_bytes[own].tolist(),
             "y": rounded(sample.fct_ps[own] / ps), "customdata": rounded(sample.slowdown[own]),
             "marker": {"size": 5, "opacity": 0.55, "color": SERIES_COLOURS[len(data) % len(SERIES_COLOURS)]},
             "hovertemplate": f"%{{x:,}} B in %{{y:,.4~g}} {unit}, slowdown %{{customdata:.2f}}" + NAMED,

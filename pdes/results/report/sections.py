@@ -47,8 +47,9 @@ class Facts:
 
 def headline_section(facts: Facts) -> str:
     """Tiles, and warnings."""
-    warnings = [trouble_text(facts.result), *pause_warnings(facts.result)]
-    parts = [paragraph(text, "warn") for text in warnings if text]
+    parts = [paragraph(text, "warn") for text in pause_warnings(facts.result)]
+    if text := trouble_text(facts.result):
+        parts.append(paragraph(text))
     return section("headline", "Headline", *parts, tiles_html(headline.tiles(facts.figures)))
 
 
