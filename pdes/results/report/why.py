@@ -79,7 +79,7 @@ def why_text(flow: Mapping[str, Any], hops: list[Hop], ports: Ports, simulated_p
         parts.append(f"{format_size(flow['retransmitted_bytes'])} sent again")
     if flow["ecn_marks"] > 0:
         parts.append(f"{flow['ecn_marks']:,} packets came back marked")
-    return "; ".join(parts) or "its way is not known: packets choose theirs, or the run has none"
+    return "; ".join(parts) or "its way is not known"
 
 
 def rows_at(path: Path, columns: tuple[str, ...], ids: list[int]) -> list[dict[str, Any]]:

@@ -148,7 +148,8 @@ class _Trace:
                 tid = self._rows.place(_pid(gpu), f"{way} others: {tag or 'messages'}", begin_ns, end_ns)
                 name = f"{tag or 'message'} {self._node_names[src]} -> {self._node_names[dst]}"
                 yield events.slice_event(name, "message", _pid(gpu), tid, begin_ns, end_ns, args)
-                ends.append((_pid(gpu), tid, begin_ns if way == "to" else end_ns))
+                # Chrome's viewer adds up floats: an arrow to the very end of a slice may miss it.
+                ends.append((_pid(gpu), tid, begin_ns if way == "to" else max(end_ns - 1, begin_ns)))
             if len(ends) == 2:
                 yield from events.arrow_events(flow_id, tag or "message", *ends)
 

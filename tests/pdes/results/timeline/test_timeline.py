@@ -76,7 +76,7 @@ def check_format(events: list[dict[str, Any]]) -> None:
     for ends in arrows.values():  # an arrow hangs on the slices around its ends, and time goes on
         assert set(ends) == {"s", "f"} and ends["s"]["ts"] <= ends["f"]["ts"]
         for end in ends.values():
-            assert any(a <= end["ts"] <= b + 1e-6 for a, b in slices[end["pid"], end["tid"]])
+            assert any(a <= end["ts"] < b for a, b in slices[end["pid"], end["tid"]])
 
 
 def test_a_trace_keeps_the_rules_and_has_everything(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
