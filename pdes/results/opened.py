@@ -45,8 +45,8 @@ def readable(folder: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError, KeyError) as error:
-        found = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-        text = f"the results cannot be read: {found}"
+        found = str(error.args[0]) if isinstance(error, KeyError) else str(error)
+        text = f"the results cannot be read: {found if ' ' in found else f'{found} is missing'}"
         raise ConfigError(str(folder), text, "Run the simulation again with this version") from error
 
 
