@@ -12,7 +12,7 @@ import traceback
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from pdes.errors import ConfigError, SimError
+from pdes.errors import SimError
 from pdes.launcher import LauncherError, check_launch, read_launch
 
 if TYPE_CHECKING:
@@ -24,7 +24,8 @@ commands:
   pdes-sim config.toml                            simulate; under mpirun -n N on N ranks, with the same results
   pdes-sim --resume DIR                           go on from the newest checkpoint in DIR, on any number of ranks
   pdes-sim plan config.toml                       print what a run would be, and run nothing
-  pdes-sim report DIR                             print the summary of a result folder again
+  pdes-sim report DIR [DIR ...]                   explain a run in one HTML file, or compare several
+  pdes-sim timeline DIR -o trace.json.gz          what GPUs did over time, for ui.perfetto.dev
   pdes-sim convert ns3 FOLDER -o case.toml        make a config of an ns-3 (HPCC) case, or of
                                                   astra-sim, simai or htsim inputs
   pdes-sim export chakra config.toml -o PREFIX    write a workload as Chakra traces or GOAL; flows as ns-3's fct.txt
@@ -51,7 +52,10 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _parse(argv: list[str], is_silent: bool) -> argparse.Namespace:
-    makers = {"plan": _plan_parser, "report": _report_parser, "convert": _convert_parser, "export": _export_parser}
+    makers = {
+        "plan": _plan_parser, "report": _report_parser, "timeline": _timeline_parser, "convert": _convert_parser,
+        "export": _export_parser,
+    }  # fmt: skip
     is_command = bool(argv) and argv[0] in makers
     parser = makers[argv[0]]() if is_command else _run_parser()
     with open(os.devnull, "w") as nowhere, contextlib.ExitStack() as stack:
@@ -111,8 +115,20 @@ def _plan_parser() -> argparse.ArgumentParser:
 
 
 def _report_parser() -> argparse.ArgumentParser:
-    parser = _new_parser("pdes-sim report", "Print the summary of a result folder.", _report)
-    parser.add_argument("directory", metavar="DIR", help="a result folder")
+    text = "Explain a run in one HTML file, and print its summary; or compare several runs with the first one."
+    parser = _new_parser("pdes-sim report", text, _report)
+    parser.add_argument("directories", metavar="DIR", nargs="+", help="a result folder")
+    text = "instead of report.html in the folder, or comparison.html here"
+    parser.add_argument("--out", metavar="FILE.html", help=text)
+    return parser
+
+
+def _timeline_parser() -> argparse.ArgumentParser:
+    from pdes.results.timeline.parser import add_timeline
+
+    text = "Write what GPUs did over time as a trace for ui.perfetto.dev or chrome://tracing."
+    parser = _new_parser("pdes-sim timeline", text, _timeline)
+    add_timeline(parser)
     return parser
 
 
@@ -236,11 +252,16 @@ def _plan(arguments: argparse.Namespace) -> int:
 
 
 def _report(arguments: argparse.Namespace) -> int:
-    if not os.path.isdir(arguments.directory):
-        raise ConfigError(arguments.directory, "is not a folder", "Accepted: a result folder, as --out names it")
-    from pdes.results.summary import print_report
+    from pdes.results.report import print_and_write
 
-    print_report(arguments.directory)
+    print_and_write(arguments.directories, arguments.out)
+    return 0
+
+
+def _timeline(arguments: argparse.Namespace) -> int:
+    from pdes.results.timeline.parser import run_timeline
+
+    run_timeline(arguments)
     return 0
 
 

@@ -81,7 +81,7 @@ def _seconds(seconds: float) -> str:
 
 def _fact(key: str, value: object) -> str:
     """A fact of the workload plan for people: "gradient bytes per gpu 858 MB to 860 MB"."""
-    show = format_size if "bytes" in key else format_count
+    show = format_size if "bytes" in key else "{:.3g}".format if "flops" in key else format_count
     if isinstance(value, list):
         ends = dict.fromkeys((show(min(value)), show(max(value))))
         text = " to ".join(ends)

@@ -14,8 +14,9 @@ from pdes.engine.jit import kernel
 
 FLOW_SPOOL_COLUMNS = (
     "src", "dst", "size_bytes", "start_ps", "delivered_ps", "finish_ps", "ideal_fct_ps", "hops", "retransmitted_bytes",
-    "ecn_marks", "tag",
+    "ecn_marks", "tag", "pair",
 )  # fmt: skip
+"""Columns of the flows table, and the queue pair, which says which way a flow went."""
 SPENT_SPOOL_COLUMNS = (*SPENT_COLUMNS[1:], *PARTS)
 TASK_SPOOL_COLUMNS = ("gpu", "iteration", "kind", "stream", "start_ps", "end_ps", "bytes")
 
@@ -62,6 +63,7 @@ class FlowFacts:
             "retransmitted_bytes": rows[:, 7],
             "ecn_marks": rows[:, 5],
             "tag": rows[:, 6],
+            "pair": pair,
         }
 
 

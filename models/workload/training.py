@@ -150,6 +150,8 @@ def _facts(job: TrainingJob) -> dict[str, object]:
         "parameters": job.model.parameters(),
         "layout": job.layout,
         "microbatches": job.microbatches,
+        "model_flops_per_iteration": job.model_flops(),
+        "peak_flops_per_s": job.peak_flops_per_s * job.tp * job.dp * job.pp,
         "gradient_bytes_per_gpu": [job.gradient_bytes(s) for s in range(job.pp)],
         "activation_bytes_per_message": -(-job.activation_bytes() // job.tp),
     }

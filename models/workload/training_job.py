@@ -30,6 +30,7 @@ class TrainingJob:
     n_microbatch: int = 0  # per replica and iteration; 0: as many as pipeline stages
     tp_packets: bool = False
     flops_per_s: int = 156 * 10**12  # peak x efficiency of one GPU
+    peak_flops_per_s: int = 312 * 10**12
     tp_alpha_ps: int = 10_000_000
     tp_bandwidth_bps: int = 230 * 8 * 10**9
 
@@ -80,6 +81,12 @@ class TrainingJob:
         """Gradient bytes of a GPU's experts, which it holds whole."""
         experts = 0 if self.model.is_dense else self.layers_per_stage * self.model.n_expert // self.ep
         return BYTES_PER_VALUE * experts * self.model.expert_parameters()
+
+    def model_flops(self) -> int:
+        """FLOPs of an iteration by the model's sizes alone, as MFU counts them: backward is twice forward."""
+        model, n_sequence = self.model, self.microbatches * self.microbatch * self.dp
+        layer = model.attention_flops(n_sequence) + model.feed_forward_flops(n_sequence)
+        return 3 * (model.n_layer * layer + model.logits_flops(n_sequence))
 
     def compute_ps(self, flops: int) -> int:
         """Time of an operation that a tensor-parallel group shares, rounded up."""

@@ -33,6 +33,9 @@ RESULT_FILES = (
 )
 """All names a run may leave; those that a run does not make go when it commits. The last marks completeness."""
 
+DERIVED_FILES = ("report.html", "trace.json.gz")
+"""What `report` and `timeline` make of a run's results, and leave with them: gone when another run's results come."""
+
 MARKER = RESULT_FILES[-1]
 _WORK_PREFIX = ".pdes-work-"
 _PLAN = "commit-plan.json"
@@ -174,7 +177,7 @@ def _put_in_place(directory: Path, work: Path, names: Sequence[str]) -> None:
     if (work / MARKER).exists():  # otherwise a killed commit got as far as its last rename
         (directory / MARKER).unlink(missing_ok=True)
         _sync(directory)
-        for name in RESULT_FILES[:-1]:
+        for name in (*DERIVED_FILES, *RESULT_FILES[:-1]):
             if name not in names:
                 (directory / name).unlink(missing_ok=True)
             elif (work / name).exists():

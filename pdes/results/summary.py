@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pdes.errors import ConfigError, SimError
+from pdes.errors import SimError
 from pdes.results.fast_forward import audit_text, iterations_text, last_simulated, simulated_ps, simulated_text
-from pdes.results.folder import ResultFolder, is_complete
+from pdes.results.opened import open_results, readable
 from pdes.results.pauses import pause_warnings
 from pdes.results.tables import UNWRITTEN, Columns, read_table
 from pdes.results.trouble import trouble_text
@@ -53,21 +53,26 @@ def _plain(value: Any) -> Any:
 
 
 def breakdown_of_tasks(
-    columns: Columns, n_gpu: int, iteration: int, n_stage: int = 1, n_microbatch: int = 1
+    columns: Columns,
+    n_gpu: int,
+    iteration: int,
+    n_stage: int = 1,
+    n_microbatch: int = 1,
+    span_ps: tuple[int, int] | None = None,
 ) -> dict[str, int]:
     """Where the time of one iteration went, as a mean over GPUs.
 
     columns: gpu, iteration, start_ps, end_ps int64[n_task], and kind, int64 index into TASK_KINDS or str; of this
     iteration, the one before and any later, because iteration i lasts from the last task end of i-1 (or 0) to its own,
     and GPUs may work on the next one meanwhile. Unfinished tasks (UNWRITTEN) are left out. n_stage, n_microbatch: of
-    the pipeline.
+    the pipeline. span_ps: begin and end of the iteration, where the columns have only some of the GPUs.
 
     Returns iteration, n_gpu, iteration_time_ps, PART_NAMES (which add up to iteration_time_ps; each means the time that
     counts as that part, see TASK_KINDS, rounded down, idle taking the rest), and bubble_ps: of pp_wait_ps and idle_ps,
     what a 1F1B pipeline needs on a perfect network, (n_stage - 1) / n_microbatch of compute and TP.
     SimError: no finished task in that iteration, an unknown kind, a GPU out of range.
     """
-    begin_ps, end_ps = _iteration_span(columns, iteration)
+    begin_ps, end_ps = iteration_span(columns, iteration) if span_ps is None else span_ps
     kept = (columns["end_ps"] > begin_ps) & (columns["start_ps"] < end_ps) & (columns["start_ps"] != UNWRITTEN)
     gpu, kind = columns["gpu"][kept], _kind_codes(columns["kind"][kept])
     if len(gpu) and not (0 <= gpu.min() and gpu.max() < n_gpu):
@@ -85,7 +90,7 @@ def breakdown_of_tasks(
     return head | parts
 
 
-def _iteration_span(columns: Columns, iteration: int) -> tuple[int, int]:
+def iteration_span(columns: Columns, iteration: int) -> tuple[int, int]:
     """Begin and end of an iteration, ps."""
     ends = []
     for i in (iteration - 1, iteration):
@@ -212,11 +217,10 @@ def _table(title: str, *headings: str, n_left: int = 1) -> "Table":
     return table
 
 
-def _breakdown_table(breakdown: Mapping[str, int]) -> "Table | None":
-    if not breakdown:
-        return None
+def breakdown_rows(breakdown: Mapping[str, int]) -> list[tuple[str, int]]:
+    """(part, time in ps) as people read them: the bubble is taken out of waiting and idling. Adds up to the whole."""
     bubble_of_wait_ps = min(breakdown["bubble_ps"], breakdown["pp_wait_ps"])
-    rows = [
+    return [
         ("compute", breakdown["compute_ps"]),
         ("optimizer", breakdown["optimizer_ps"]),
         ("TP exposed", breakdown["tp_ps"]),
@@ -228,11 +232,21 @@ def _breakdown_table(breakdown: Mapping[str, int]) -> "Table | None":
         ("pipeline bubble", breakdown["bubble_ps"]),
         ("idle", breakdown["idle_ps"] - (breakdown["bubble_ps"] - bubble_of_wait_ps)),
     ]
+
+
+def is_shown(part: str, part_ps: int) -> bool:
+    """Whether a part has a row: not every job has all kinds of parallelism."""
+    return part_ps > 0 or part not in ("CP exposed", "EP exposed", "other collectives")
+
+
+def _breakdown_table(breakdown: Mapping[str, int]) -> "Table | None":
+    if not breakdown:
+        return None
     time_ps = breakdown["iteration_time_ps"]
     title = f"Iteration {breakdown['iteration']}, mean over {breakdown['n_gpu']} GPUs"
     table = _table(title, "part", "time", "share")
-    for name, part_ps in rows:
-        if part_ps or name not in ("CP exposed", "EP exposed", "other collectives"):
+    for name, part_ps in breakdown_rows(breakdown):
+        if is_shown(name, part_ps):
             table.add_row(name, format_duration(part_ps), f"{100 * part_ps / max(time_ps, 1):.1f} %")
     table.add_row("total", format_duration(time_ps), "100.0 %")
     return table
@@ -294,20 +308,12 @@ def _seconds(seconds: float) -> str:
 
 def print_report(directory: str | Path) -> None:
     """Print the summary of a result folder. ConfigError: it holds no complete result, or one that cannot be read."""
-    folder = Path(directory)
-    if not is_complete(folder):
-        ResultFolder(folder).finish_interrupted_commit()
-    if not is_complete(folder):
-        accepted = "Name a folder that holds result.json, which a run writes last"
-        raise ConfigError(str(folder), "no complete result here", accepted)
-    try:
-        result, run = (json.loads((folder / name).read_text()) for name in ("result.json", "run.json"))
+    folder, result, run = open_results(directory)
+    with readable(folder):
         breakdown = read_breakdown(folder, result)
         flows = pick_slowest_flows(_groups(folder / "flows.parquet", FLOW_COLUMNS))
         ports = pick_busiest_ports(_groups(folder / "ports.parquet", PORT_COLUMNS), simulated_ps(result))
         terminal_summary(result, run, breakdown, flows, ports)
-    except (OSError, ValueError, KeyError) as error:
-        raise ConfigError(str(folder), f"the results cannot be read: {error}", "Run the simulation again") from error
 
 
 def read_breakdown(folder: Path, result: Mapping[str, Any]) -> dict[str, int]:
@@ -333,21 +339,31 @@ def read_breakdown(folder: Path, result: Mapping[str, Any]) -> dict[str, int]:
 
 def _main_streams(folder: Path, iteration: int, n_stage: int, n_microbatch: int) -> dict[str, int]:
     """The breakdown where there are no task rows: of the GPUs' main streams, each over its own iteration."""
-    names = {f"{name}_ps": f"{name}_ps" for name in ("compute", "optimizer", "tp", "cp", "ep", "dp", "idle")}
-    names |= {"pp_ps": "pp_wait_ps", "span_ps": "iteration_time_ps"}
-    total, n_gpu = dict.fromkeys(names.values(), 0), 0
-    for group in _groups(folder / "breakdown.parquet", ("iteration", *names)):
+    total, n_gpu = dict.fromkeys(STREAM_PARTS.values(), 0), 0
+    for group in _groups(folder / "breakdown.parquet", ("iteration", *STREAM_PARTS)):
         kept = (group["iteration"] == iteration) & (group["span_ps"] != UNWRITTEN)
         n_gpu += int(kept.sum())
-        for column, name in names.items():
+        for column, name in STREAM_PARTS.items():
             total[name] += int(group[column][kept].sum())
     if n_gpu == 0:
         return {}
+    mean = stream_mean(total, n_gpu, n_stage, n_microbatch)
+    return {"iteration": iteration, "n_gpu": n_gpu} | mean
+
+
+STREAM_PARTS = {f"{name}_ps": f"{name}_ps" for name in ("compute", "optimizer", "tp", "cp", "ep", "dp", "idle")} | {
+    "pp_ps": "pp_wait_ps", "span_ps": "iteration_time_ps",
+}  # fmt: skip
+"""Columns of the breakdown table, as a breakdown calls them."""
+
+
+def stream_mean(total: Mapping[str, int], n_gpu: int, n_stage: int, n_microbatch: int) -> dict[str, int]:
+    """The mean over GPUs of parts that were added up, each rounded down and idle taking the rest, and the bubble."""
     parts = {name: value // n_gpu for name, value in total.items()} | {"collective_ps": 0}
     parts["idle_ps"] += parts["iteration_time_ps"] - sum(parts[name] for name in PART_NAMES)
     ideal_bubble_ps = (parts["compute_ps"] + parts["tp_ps"]) * (n_stage - 1) // n_microbatch
     bubble_ps = min(ideal_bubble_ps, parts["pp_wait_ps"] + parts["idle_ps"])
-    return {"iteration": iteration, "n_gpu": n_gpu, "bubble_ps": bubble_ps} | parts
+    return {"bubble_ps": bubble_ps} | parts
 
 
 def _groups(path: Path, columns: Sequence[str]) -> Iterable[dict[str, np.ndarray]]:

@@ -171,6 +171,7 @@ def training_job(w: Any) -> TrainingJob:
         n_microbatch=w.n_microbatch,
         tp_packets=w.tp == "packets",
         flops_per_s=round(w.compute.peak_flops * w.compute.efficiency),
+        peak_flops_per_s=w.compute.peak_flops,
         tp_alpha_ps=w.tp_model.alpha_ps,
         tp_bandwidth_bps=w.tp_model.bandwidth_bps,
     )

@@ -2,6 +2,7 @@
 
 import platform
 import time
+from collections.abc import Iterator
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from math import inf
@@ -14,9 +15,11 @@ from models.network.rtt_rows import MAX_RTT_ROWS
 from models.network.skipped import CAUSES
 from models.workload.agreement import agreement
 from pdes.engine.round import N_ROUND
+from pdes.results import slow_flows
 from pdes.results.breakdown import breakdown_groups
 from pdes.results.fast_forward import Iterations, extrapolate, simulated_ps
 from pdes.results.pauses import find_storms
+from pdes.results.spool import RowSpool
 from pdes.results.summary import (
     FLOW_COLUMNS,
     pick_busiest_ports,
@@ -166,6 +169,29 @@ def version_of(name: str) -> str:
         return "not installed"
 
 
+def _slowest_flows(job: Run) -> list[dict[str, Any]]:
+    groups = read_table(job.folder.work_path("flows.parquet"), FLOW_COLUMNS)
+    return pick_slowest_flows(groups, slow_flows.SHOWN)
+
+
+def _explain(job: Run, slowest: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What the slowest flows met on their ways; [] where packets choose their ways themselves."""
+    s = job.scenario
+    if s.parameters.routing is not None or s.plan.n_part > 1 or job.flows.n_row > slow_flows.MOST_FLOWS:
+        return []
+    return slow_flows.explain_slowest(slowest, _Again(job.flows), s.paths.start, s.paths.port)
+
+
+class _Again:
+    """Rows of a spool, as often as they are asked for."""
+
+    def __init__(self, spool: RowSpool) -> None:
+        self._spool = spool
+
+    def __iter__(self) -> Iterator[dict[str, np.ndarray]]:
+        return iter(self._spool.read_groups())
+
+
 def write_results(job: Run, totals: dict[str, Any], seconds: tuple[float, float], quiet: bool) -> None:
     """Tables, JSON files and the summary; under final names only when all are complete."""
     s, folder = job.scenario, job.folder
@@ -189,15 +215,15 @@ def write_results(job: Run, totals: dict[str, Any], seconds: tuple[float, float]
     for name, table in series.items():
         write_table(folder.work_path(f"{name}.parquet"), name, [table])
     result, facts = _result(job, totals), _run_facts(job, totals, *seconds)
+    slowest = _slowest_flows(job) if s.config.output.flows else []
+    result["slowest_flows"] = _explain(job, slowest)
     if job.memo is not None:
         facts["memo"] = job.memo.finish()
     write_json(folder.work_path("result.json"), result)
     write_json(folder.work_path("run.json"), facts)
     breakdown = {} if quiet else read_breakdown(folder.work, result)
-    shows_flows = s.config.output.flows and not quiet
-    slowest = pick_slowest_flows(read_table(folder.work_path("flows.parquet"), FLOW_COLUMNS)) if shows_flows else []
     folder.commit([*(f"{name}.parquet" for name in (*written, *series)), "run.json", "result.json"])
     if not quiet:
         busiest = pick_busiest_ports([totals["ports"]], simulated_ps(result), names=node_names)
-        terminal_summary(result, facts, breakdown, slowest, busiest)
+        terminal_summary(result, facts, breakdown, slowest[:5], busiest)
         print(f"results in {folder.directory}")

@@ -136,14 +136,22 @@ def test_a_wrong_command_line_is_status_2(argv: list[str], capsys: pytest.Captur
 def test_an_unknown_command_is_called_that(word: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([word, "config.toml"]) == 2
     assert (
-        f"{word} is no command. Commands: plan, report, convert, export; to simulate, give the config"
+        f"{word} is no command. Commands: plan, report, timeline, convert, export; to simulate, give the config"
         in capsys.readouterr().err
     )
 
 
 @pytest.mark.parametrize(
     "argv",
-    [["--help"], ["plan", "--help"], ["report", "-h"], ["convert", "-h"], ["export", "-h"], ["--version"]],
+    [
+        ["--help"],
+        ["plan", "--help"],
+        ["report", "-h"],
+        ["timeline", "-h"],
+        ["convert", "-h"],
+        ["export", "-h"],
+        ["--version"],
+    ],
 )
 def test_help_and_version_are_status_0(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(argv) == 0

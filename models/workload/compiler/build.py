@@ -8,6 +8,7 @@ import numpy as np
 from models.compute.checks import check_layout
 from models.compute.devices import Device
 from models.compute.memory import stage_parameters
+from models.compute.model_flops import model_flops
 from models.workload.collectives import exchange_pairs
 from models.workload.compiler.gates import GATES, passer_of
 from models.workload.compiler.groups import StageGroups
@@ -176,6 +177,8 @@ class _JobBuilder:
             "layout": name,
             "schedule": self.job.schedule if layout.vpp == 1 else f"interleaved {self.job.schedule}",
             "microbatches": layout.n_microbatch,
+            "model_flops_per_iteration": model_flops(shape, layout.dp * layout.n_microbatch * layout.microbatch),
+            "peak_flops_per_s": sum(self.job.device(gpu).peak(layout.precision) for gpu in range(layout.n_gpu)),
             "parameters_per_gpu": [own.dense_parameters + own.expert_parameters for own in held],
         }
         return facts | ({"measured_kernels": "; ".join(texts)} if texts else {})

@@ -10,10 +10,11 @@ import pytest
 
 from pdes.errors import ConfigError, SimError
 from pdes.results import folder as folder_module
-from pdes.results.folder import RESULT_FILES, ResultFolder, is_complete
+from pdes.results.folder import DERIVED_FILES, RESULT_FILES, ResultFolder, is_complete
 
 NAMES = ["run.json", "flows.parquet", "ports.parquet", "result.json"]
-N_CHANGE = len(RESULT_FILES) + 2  # of file names in a commit: the plan, the old result.json, then every name there is
+# Changes of file names in a commit: the plan, the old result.json, then every name there is.
+N_CHANGE = 2 + len(RESULT_FILES) + len(DERIVED_FILES)
 
 
 def visible(directory: Path) -> dict[str, str]:
@@ -40,7 +41,8 @@ def test_a_commit_shows_exactly_the_named_files_and_leaves_no_work_folder(tmp_pa
 
 def test_new_results_replace_old_ones_whole_and_leave_other_files_alone(tmp_path):
     run_once(tmp_path, "old", list(RESULT_FILES))
-    (tmp_path / "notes.txt").write_text("mine")
+    for name in ("notes.txt", *DERIVED_FILES):  # a report of the old results says nothing of the new ones
+        (tmp_path / name).write_text("mine")
     run_once(tmp_path, "new")
     assert visible(tmp_path) == {**dict.fromkeys(NAMES, "new"), "notes.txt": "mine"}
 

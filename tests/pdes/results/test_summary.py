@@ -229,7 +229,7 @@ def test_a_run_that_stopped_early_has_a_report(tmp_path, capsys):
 
 
 def test_a_folder_without_a_complete_result_is_refused_by_name(tmp_path):
-    with pytest.raises(ConfigError, match="nowhere: no complete result"):
+    with pytest.raises(ConfigError, match="nowhere: is not a folder"):
         print_report(tmp_path / "nowhere")
     write_results(tmp_path, RESULT)
     (tmp_path / "result.json").unlink()

@@ -1,0 +1,177 @@
+"""Where each node of a fabric is drawn: GPUs below, in columns as their servers or switches have them, tier over tier.
+
+Everything follows from who has a link with whom, and from the names that hosts have. Pods are what is left connected
+when the top tier is taken away; those of a rail-optimised fat-tree are its units of servers, which share rail switches.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pdes.results.report.ports import Ports
+
+MOST_COLUMNS = 272  # of a row of pods
+MOST_STACKED = 16  # hosts of a switch above each other
+HOSTS = ("gpu", "host")
+IN_SERVER = "nvswitch"
+
+
+@dataclass(frozen=True, eq=False)
+class Fabric:
+    """A place on a grid for every node. Row 0 is the top one."""
+
+    tier: np.ndarray
+    """int64[n_node]; 0 hosts, 1 the switches that they hang on, and up; -1 switches inside servers."""
+    pod: np.ndarray
+    """int64[n_node]; -1: the top tier, which belongs to all."""
+    column: np.ndarray
+    row: np.ndarray
+    n_pod: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(rows, columns)."""
+        return int(self.row.max(initial=0)) + 1, int(self.column.max(initial=0)) + 1
+
+    @property
+    def top(self) -> int:
+        """The highest tier."""
+        return int(self.tier.max(initial=0))
+
+
+def draw(ports: Ports, topology: Mapping[str, Any]) -> Fabric:
+    """Places of the nodes. topology: the config's table, for the sizes of a rail-optimised fat-tree."""
+    kind = [name.rstrip("0123456789") for name in ports.nodes]
+    is_host = np.array([name in HOSTS for name in kind], bool)
+    in_server = np.array([name == IN_SERVER for name in kind], bool)
+    tier = _tiers(ports, is_host, in_server)
+    is_top = tier == tier.max(initial=0) if tier.max(initial=0) > 1 else np.zeros(len(tier), bool)
+    pod = _components(ports, is_top)
+    block = _blocks(ports, tier, is_host)
+    stacked = MOST_STACKED
+    if topology.get("kind") == "roft":
+        per_server, per_unit = int(topology["gpus_per_server"]), int(topology["servers_per_rail_switch"])
+        block, pod, stacked = _units(ports, tier, is_host, in_server, per_server, per_unit)
+    pod[is_top] = -1
+    column, row = _places(tier, pod, block, is_host, stacked)
+    return Fabric(tier, pod, column, row, int(pod.max(initial=-1)) + 1)
+
+
+def _tiers(ports: Ports, is_host: np.ndarray, in_server: np.ndarray) -> np.ndarray:
+    """Links to the nearest host, switches inside servers apart; what no host reaches is on the top tier."""
+    tier = np.where(is_host, 0, np.iinfo(np.int64).max)
+    counts = ~in_server[ports.node] & ~in_server[ports.peer]
+    src, dst = ports.node[counts], ports.peer[counts]
+    for level in range(1, len(tier) + 1):
+        near = dst[(tier[src] == level - 1) & (tier[dst] > level)]
+        if not len(near):
+            break
+        tier[near] = level
+    known = tier[tier < np.iinfo(np.int64).max]
+    tier = np.minimum(tier, known.max(initial=0))
+    return np.where(in_server, -1, tier)
+
+
+def _components(ports: Ports, is_out: np.ndarray) -> np.ndarray:
+    """Number of the connected component of every node without those that are out, in order of its first node."""
+    label = np.arange(len(is_out))
+    kept = ~is_out[ports.node] & ~is_out[ports.peer]
+    src, dst = ports.node[kept], ports.peer[kept]
+    while True:
+        before = label.copy()
+        np.minimum.at(label, dst, label[src])
+        label = label[label]
+        if (label == before).all():
+            break
+    _, number = np.unique(np.where(is_out, -1, label), return_inverse=True)
+    return number - int(is_out.any())
+
+
+def _blocks(ports: Ports, tier: np.ndarray, is_host: np.ndarray) -> np.ndarray:
+    """For each host the first switch that it hangs on, else -1."""
+    block = np.full(len(tier), len(tier))
+    down = is_host[ports.node] & (tier[ports.peer] >= 1)
+    np.minimum.at(block, ports.node[down], ports.peer[down])
+    return np.where(block < len(tier), block, -1)
+
+
+def _units(
+    ports: Ports, tier: np.ndarray, is_host: np.ndarray, in_server: np.ndarray, per_server: int, per_unit: int
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """(server of every host, unit of every node but the spines, GPUs above each other) of a rail-optimised fat-tree."""
+    block, pod = np.full(len(tier), -1), np.full(len(tier), -1)
+    number = np.arange(int(is_host.sum()))
+    block[is_host], pod[is_host] = number // per_server, number // per_server // per_unit
+    joins = is_host[ports.node] & ((tier[ports.peer] == 1) | in_server[ports.peer])
+    pod[ports.peer[joins]] = pod[ports.node[joins]]
+    server = np.full(len(tier), -1)
+    server[ports.peer[joins]] = block[ports.node[joins]]
+    block[in_server] = server[in_server]
+    return block, pod, per_server
+
+
+def _places(
+    tier: np.ndarray, pod: np.ndarray, block: np.ndarray, is_host: np.ndarray, stacked: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Columns and rows: pods side by side, and below each other where the page is full."""
+    column, row = np.zeros(len(tier), np.int64), np.zeros(len(tier), np.int64)
+    top = np.flatnonzero(pod < 0)
+    n_up = int(tier[pod >= 0].max(initial=0))  # tiers of switches inside a pod
+    n_inside = 1 if (tier == -1).any() else 0
+    left, band, widest = 0, 0, 1
+    height = 2 * n_up + min(stacked, _most_in_block(block, is_host)) + n_inside + 1
+    for one in range(int(pod.max(initial=-1)) + 1):
+        nodes = np.flatnonzero(pod == one)
+        width = _place_hosts(nodes, tier, block, is_host, stacked, left, band + 2 * n_up, column, row)
+        width = max(width, *(int((tier[nodes] == level).sum()) for level in range(n_up + 1) if level), 1)
+        if left and left + width > MOST_COLUMNS:
+            left, band = 0, band + height
+            _place_hosts(nodes, tier, block, is_host, stacked, left, band + 2 * n_up, column, row)
+        _widen(nodes[tier[nodes] <= 0], left, width, column)
+        for level in range(1, n_up + 1):
+            own = nodes[tier[nodes] == level]
+            column[own], row[own] = left + _spread(len(own), width), band + 2 * (n_up - level)
+        left += width + 1
+        widest = max(widest, left - 1)
+    n_line = -(-len(top) // widest) if len(top) else 0
+    for line in range(n_line):
+        own = top[line * widest : (line + 1) * widest]
+        column[own], row[own] = _spread(len(own), widest), line - n_line - 1
+    return column, row - int(row.min(initial=row[0] if len(row) else 0))
+
+
+def _most_in_block(block: np.ndarray, is_host: np.ndarray) -> int:
+    own = block[is_host]
+    return int(np.unique(own, return_counts=True)[1].max(initial=1)) if len(own) else 1
+
+
+def _place_hosts(
+    nodes: np.ndarray, tier: np.ndarray, block: np.ndarray, is_host: np.ndarray, stacked: int, left: int, band: int,
+    column: np.ndarray, row: np.ndarray,
+) -> int:  # fmt: skip
+    """Hosts of a pod, block by block, and below them the switches inside their servers; the columns that they take."""
+    first = left
+    deepest = min(stacked, _most_in_block(block, is_host))
+    for number in dict.fromkeys(block[nodes[is_host[nodes]]].tolist()):
+        own = nodes[(block[nodes] == number) & is_host[nodes]]
+        place = np.arange(len(own))
+        column[own], row[own] = left + place // deepest, band + place % deepest
+        inside = nodes[(block[nodes] == number) & (tier[nodes] == -1)]
+        column[inside], row[inside] = left, band + deepest
+        left += -(-len(own) // deepest)
+    return left - first
+
+
+def _widen(nodes: np.ndarray, left: int, width: int, column: np.ndarray) -> None:
+    """Spread columns that begin at left over a width, where switches above take more room than what is below."""
+    own = column[nodes] - left
+    taken = int(own.max(initial=0)) + 1
+    if taken < width:
+        column[nodes] = left + _spread(taken, width)[own]
+
+
+def _spread(n: int, width: int) -> np.ndarray:
+    """n different columns of a width that has room for them, evenly."""
+    return (np.arange(n) * width + width // 2) // max(n, 1) if n <= width else np.arange(n)
