@@ -21,6 +21,7 @@ ONLY_IMPORTS = {  # what modules below the key may import of ours, besides each 
 TOP = (
     "pdes.cli",
     "pdes.commands",
+    "pdes.debug",
     "pdes.simulation",
     "pdes.scenario",
     "pdes.plan",

@@ -32,6 +32,8 @@ def load(arguments: argparse.Namespace) -> "Config":
         overrides.append("workload.tolerant=true")
     if getattr(arguments, "out", None) is not None:
         overrides.append(f"output.dir={_quoted(arguments.out)}")
+    if getattr(arguments, "until", None) is not None:
+        overrides.append(f"simulation.stop_time={_quoted(arguments.until)}")
     return load_config(arguments.config, overrides)
 
 

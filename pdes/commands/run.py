@@ -5,6 +5,7 @@ An exception that nobody expects ends all ranks with its traceback.
 """
 
 import argparse
+import os
 import sys
 import traceback
 import warnings
@@ -18,6 +19,8 @@ from pdes.launcher import LauncherError, check_launch, read_launch
 if TYPE_CHECKING:
     from pdes.engine.exchange import World
 
+TRACE_ROWS, MOST_TRACE_ROWS = 100_000, 50_000_000
+
 
 def make_parser(epilog: str) -> argparse.ArgumentParser:
     """Its arguments. epilog: what the help ends with."""
@@ -28,16 +31,81 @@ def make_parser(epilog: str) -> argparse.ArgumentParser:
     text = "instead of a config: a folder of checkpoints ([checkpoint] dir), or one of them, to go on from"
     parser.add_argument("--resume", metavar="DIR", help=text)
     parser.add_argument("--out", metavar="DIR", help="result folder, instead of the config's [output] dir")
+    _add_debugging(parser)
     parser.add_argument("--quiet", action="store_true", help="no progress and no summary")
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     return parser
+
+
+def _add_debugging(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("looking into a run (docs/debugging.md)")
+    text = "write every event of these flows and ports to trace.txt and trace.parquet: flow=12,port=leaf3:2"
+    group.add_argument("--trace", metavar="WHAT", help=text)
+    text = "of a trace: keep at most so many events, the first ones (default: %(default)s)"
+    group.add_argument("--trace-limit", metavar="N", type=_row_count, default=TRACE_ROWS, help=text)
+    text = "check conservation, order and bounds at the end of every round; slow"
+    group.add_argument("--check", action="store_true", help=text)
+    text = "stop at this simulated time, such as 1.2ms, and print what is under way"
+    group.add_argument("--until", metavar="TIME", type=_duration, help=text)
+    text = "stop at the first round's end where this holds, and print it: 'queue(leaf3:2) > 1MB'"
+    group.add_argument("--break", metavar="CONDITION", dest="condition", help=text)
+    text = "run the kernels as plain Python, for a debugger: python -m pdb -m pdes config.toml --python"
+    group.add_argument("--python", action="store_true", help=text)
+
+
+def _row_count(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 0 < int(text) <= MOST_TRACE_ROWS):
+        raise argparse.ArgumentTypeError(f"found {text!r}. Accepted: a number of events, 1 to {MOST_TRACE_ROWS}")
+    return int(text)
+
+
+def _duration(text: str) -> str:
+    from pdes.units import QuantityError, parse_duration_ps
+
+    try:
+        if parse_duration_ps(text) > 0:
+            return text
+        raise argparse.ArgumentTypeError(f"found {text!r}. Accepted: a duration above zero")
+    except QuantityError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _choose_kernels(arguments: argparse.Namespace) -> None:
+    """Which variant of the kernels: chosen by the environment, before the first of them is imported."""
+    if arguments.python:
+        os.environ["NUMBA_DISABLE_JIT"] = "1"
+    if arguments.trace is not None:
+        os.environ["PDES_TRACED"] = "1"
+
+
+def _options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What is asked for beyond the config, as keywords for `simulation.prepare`; {} if nothing is."""
+    if not (arguments.trace or arguments.condition or arguments.check or arguments.until):
+        return {}
+    from pdes.debug.options import DebugOptions
+
+    options = DebugOptions(
+        trace=arguments.trace,
+        trace_rows=arguments.trace_limit,
+        condition=arguments.condition,
+        checks=arguments.check,
+        shows_end=arguments.until is not None,
+        enters_debugger=_has_debugger(arguments),
+    )
+    return {"options": options}
+
+
+def _has_debugger(arguments: argparse.Namespace) -> bool:
+    """Whether somebody can talk to a debugger, and asks for one."""
+    return arguments.python and sys.stdin is not None and sys.stdin.isatty()
 
 
 def check(parser: argparse.ArgumentParser, found: argparse.Namespace) -> None:
     """A run has a config or a checkpoint, which has its config in it."""
     if found.resume is None and found.config is None:
         parser.error("the following arguments are required: config.toml, or --resume DIR")
-    if found.resume is not None and (found.config is not None or found.overrides or found.tolerant):
+    of_config = (found.config, found.overrides, found.tolerant, found.trace, found.condition, found.until, found.check)
+    if found.resume is not None and any(of_config):
         parser.error("--resume goes on with the config in the checkpoint. Accepted besides: --out and --quiet")
 
 
@@ -57,6 +125,7 @@ class _Version(argparse.Action):
 
 def run(arguments: argparse.Namespace) -> int:
     """Simulate on all ranks. No exception leaves: each ends every rank."""
+    _choose_kernels(arguments)
     try:
         comm = _start_mpi()
     except SimError as error:
@@ -75,6 +144,10 @@ def run(arguments: argparse.Namespace) -> int:
         status = 1
         # One write: what follows ends the process, and MPI passes on what has come by then.
         print(f"pdes-sim: internal error{on_rank(comm)}\n{traceback.format_exc()}", file=sys.stderr, flush=True)
+        if _has_debugger(arguments) and comm.size == 1:
+            import pdb
+
+            pdb.post_mortem()
     comm.abort(status)  # ends the process if there are other ranks
     return status
 
@@ -99,7 +172,7 @@ def _prepare(arguments: argparse.Namespace, is_alone: bool) -> Any:
     from pdes import simulation
 
     if arguments.resume is None:
-        return simulation.prepare(load(arguments), arguments.quiet, is_alone=is_alone)
+        return simulation.prepare(load(arguments), arguments.quiet, is_alone=is_alone, **_options(arguments))
     return simulation.prepare_resumed(arguments.resume, arguments.out, arguments.quiet, is_alone)
 
 

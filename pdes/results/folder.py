@@ -28,6 +28,8 @@ RESULT_FILES = (
     "samples_flows.parquet",
     "rtt.parquet",
     "partitions.parquet",
+    "trace.parquet",
+    "trace.txt",
     "run.json",
     "result.json",
 )

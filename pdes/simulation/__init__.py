@@ -5,6 +5,7 @@ result: it only decides where LPs run and where rows go.
 """
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from models.network.blocked import find_circle
@@ -37,11 +38,14 @@ def run(prepared: Prepared, world: World, quiet: bool = False, heeds_signals: bo
         if job.checkpoints is not None and job.checkpoints.exit_status:
             return job.checkpoints.exit_status
         totals = job.gather()
+        say = _sayer(job)
+        job.debug.tell(say, totals["last_ps"])
+        traces = job.debug.write(job.folder, say)
         if world.rank == 0:  # alone, so that what it says is said once; the others wait below and end with it
             _check_end(job, totals)
         job.world.barrier()
         if world.rank == 0:
-            write_results(job, totals, (compile_s, loop_s), quiet)
+            write_results(job, totals, (compile_s, loop_s), quiet, traces)
             _check_deadlock(job, totals)
         job.world.barrier()
         return 0
@@ -56,7 +60,8 @@ def run(prepared: Prepared, world: World, quiet: bool = False, heeds_signals: bo
 def _check_end(job: Run, totals: dict[str, Any]) -> None:
     """Raise SimError if a run without a stop time ended before its workload; with a deadlock there are results."""
     n_left = job.n_flow - totals["n_flow_done"]
-    if job.scenario.stop_ps is not None or job.circles or not (totals["blocked"] or n_left):
+    ends_early = job.scenario.stop_ps is not None or job.debug.stopped_ps is not None
+    if ends_early or job.circles or not (totals["blocked"] or n_left):
         return
     if totals["last_ps"] > NEVER // 8:
         text = f"the run would pass {format_duration(NEVER)} of simulated time, the most that there is, with "
@@ -85,6 +90,13 @@ def _check_deadlock(job: Run, totals: dict[str, Any]) -> None:
     lines.append("A larger [network.buffer], a slower start or routes without a circle may avoid it")
     why = "some queues wait for each other for ever" if job.is_deadlocked else "nothing is left to happen"
     raise SimError(f"the run cannot go on: {why}\n  " + "\n  ".join(lines))
+
+
+def _sayer(job: Run) -> Callable[[str], None]:
+    """Says something that was asked for, once: on stderr, also where all else is quiet."""
+    if job.world.rank > 0:
+        return lambda _: None
+    return lambda text: print(text if text.startswith(" ") else f"pdes-sim: {text}", file=sys.stderr, flush=True)
 
 
 def _warn(job: Run) -> None:

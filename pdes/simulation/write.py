@@ -2,6 +2,7 @@
 
 import platform
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from math import inf
@@ -84,7 +85,7 @@ def _result(job: Run, totals: dict[str, Any]) -> dict[str, Any]:
     if totals["rtt"]:
         n_row = len(totals["rtt"]["flow_id"])
         found["rtt"] = {"flow_id": s.parameters.rtt_flow, "rows": n_row, "is_complete": n_row < MAX_RTT_ROWS}
-    return found
+    return found | job.debug.facts()
 
 
 def _fast_forward_facts(job: Run, totals: dict[str, Any]) -> dict[str, Any]:
@@ -166,8 +167,10 @@ def version_of(name: str) -> str:
         return "not installed"
 
 
-def write_results(job: Run, totals: dict[str, Any], seconds: tuple[float, float], quiet: bool) -> None:
-    """Tables, JSON files and the summary; under final names only when all are complete."""
+def write_results(
+    job: Run, totals: dict[str, Any], seconds: tuple[float, float], quiet: bool, others: Sequence[str] = ()
+) -> None:  # fmt: skip
+    """Tables, JSON files and the summary; under final names only when all are complete. others: files made already."""
     s, folder = job.scenario, job.folder
     written = ["ports"]
     if s.config.output.flows:
@@ -196,7 +199,7 @@ def write_results(job: Run, totals: dict[str, Any], seconds: tuple[float, float]
     breakdown = {} if quiet else read_breakdown(folder.work, result)
     shows_flows = s.config.output.flows and not quiet
     slowest = pick_slowest_flows(read_table(folder.work_path("flows.parquet"), FLOW_COLUMNS)) if shows_flows else []
-    folder.commit([*(f"{name}.parquet" for name in (*written, *series)), "run.json", "result.json"])
+    folder.commit([*others, *(f"{name}.parquet" for name in (*written, *series)), "run.json", "result.json"])
     if not quiet:
         busiest = pick_busiest_ports([totals["ports"]], simulated_ps(result), names=node_names)
         terminal_summary(result, facts, breakdown, slowest, busiest)
