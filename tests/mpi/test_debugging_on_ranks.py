@@ -43,7 +43,7 @@ def test_a_trace_is_the_same_bytes_on_any_number_of_ranks(start: Start, tmp_path
 def test_a_condition_stops_at_the_same_instant_on_any_number_of_ranks(start: Start, tmp_path: Path) -> None:
     config, said = fabric(tmp_path, LOSSY), []
     for n_rank in (1, 2, 3):
-        what = ("--check", "--break", "queue(leaf0:0) > 2kB and flow(2).sent > 2kB")
+        what = ("--check", "--break", "max_queue(leaf0:0) > 2kB and flow(2).acked > 8kB")
         done = start(n_rank, *command(config, tmp_path / str(n_rank), *what))
         assert done.returncode == 0, done.stderr
         said.append(done.stderr)
