@@ -10,13 +10,15 @@ from pdes.commands.complaint import complain
 from pdes.errors import SimError
 from pdes.launcher import read_launch
 
-COMMANDS = ("plan", "report", "convert", "export")
+COMMANDS = ("plan", "report", "diff", "explain", "convert", "export")
 EPILOG = """\
 commands:
   pdes-sim config.toml                            simulate; under mpirun -n N on N ranks, with the same results
   pdes-sim --resume DIR                           go on from the newest checkpoint in DIR, on any number of ranks
   pdes-sim plan config.toml                       print what a run would be, and run nothing
   pdes-sim report DIR                             print the summary of a result folder again
+  pdes-sim diff DIR DIR                           print where two results begin to differ, and what led to it
+  pdes-sim explain KEY                            print what a key of the config means, its unit and default
   pdes-sim convert ns3 FOLDER -o case.toml        make a config of an ns-3 (HPCC) case, or of
                                                   astra-sim, simai or htsim inputs
   pdes-sim export chakra config.toml -o PREFIX    write a workload as Chakra traces or GOAL; flows as ns-3's fct.txt

@@ -18,7 +18,7 @@ from models.network.state import (
     PACKET_HOPS,
     Fabric,
 )
-from models.network.tracing import ARRIVED, DEQUEUED, IS_TRACED, NOTHING, QUEUED, STARTED, trace_packet
+from models.network.tracing import ARRIVED, DEQUEUED, IS_TRACED, NOTHING, trace_packet, trace_start
 from pdes.engine.bits import WORD_BITS, lowest_bit
 from pdes.engine.jit import inlined, step_kernel
 from pdes.engine.time_index import NEVER, set_time
@@ -119,16 +119,12 @@ def run_switches(fabric: Fabric, todo, n_run, begin_ps, horizon_ps):
                 port, now_ps, ports, port_info, packets, nodes, mask, node_time, departed, counters, constants
             )
             record = ports[np.uint64(port)]
+            if IS_TRACED:
+                trace_start(counters, packets, record, packet, port, now_ps)
             if record.free_at_ps <= now_ps:
                 n_hop += 1
-                if IS_TRACED:
-                    trace_packet(counters, packets, packet, STARTED, now_ps, port, np.int64(record.queued_bytes))
                 send_now(ports, port_info, packets, nodes, mask, node_time, departed, counters, port, packet, now_ps)
-                continue
-            is_first = add_waiting(ports, packets, port, packet)
-            if IS_TRACED:
-                trace_packet(counters, packets, packet, QUEUED, now_ps, port, np.int64(record.queued_bytes))
-            if is_first:
+            elif add_waiting(ports, packets, port, packet):
                 info = port_info[np.uint64(port)]
                 if info.wait_next == NOT_CHAINED:
                     info.wait_next = node.wait_head

@@ -152,6 +152,17 @@ def trace_packet(words, packets, packet, kind, time_ps, port, queue_bytes):
 
 
 @step_kernel
+def trace_start(words, packets, record, packet, port, time_ps):
+    """A packet is about to start at a plain switch's port, or to wait there. record: PORT."""
+    item, queued_bytes = packets[np.uint64(packet)], np.int64(record.queued_bytes)
+    if record.free_at_ps <= time_ps:
+        trace_packet(words, packets, packet, STARTED, time_ps, port, queued_bytes)
+    else:
+        queued_bytes += 0 if item.bits & FLAG_ACK else np.int64(item.size_bytes)
+        trace_packet(words, packets, packet, QUEUED, time_ps, port, queued_bytes)
+
+
+@step_kernel
 def trace_pause(words, port, i_queue, is_pause, time_ps):
     """A chosen port is told to pause one of its queues, or to go on."""
     if words[words[PORTS_AT] + port]:

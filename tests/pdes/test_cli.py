@@ -136,7 +136,7 @@ def test_a_wrong_command_line_is_status_2(argv: list[str], capsys: pytest.Captur
 def test_an_unknown_command_is_called_that(word: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([word, "config.toml"]) == 2
     assert (
-        f"{word} is no command. Commands: plan, report, convert, export; to simulate, give the config"
+        f"{word} is no command. Commands: plan, report, diff, explain, convert, export; to simulate, give the config"
         in capsys.readouterr().err
     )
 
