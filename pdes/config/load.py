@@ -11,12 +11,16 @@ from pdes.config.checks import cross_faults
 from pdes.config.faults import faults_of, nearest, report
 from pdes.config.fields import Fault, Table
 from pdes.config.network import NetworkConfig
+from pdes.config.places import Path as KeyPath
+from pdes.config.places import lines_of
 from pdes.config.root import Config
 from pdes.config.sections import CheckpointConfig, OutputConfig, PartitionConfig, SimulationConfig, WormholeConfig
 from pdes.config.topology import TOPOLOGY_KINDS
 from pdes.config.workload import WORKLOAD_KINDS
 from pdes.errors import ConfigError
 from pdes.units import shown
+
+Lines = dict[KeyPath, int]
 
 _PLAIN_TABLES: dict[str, type[Table]] = {
     "simulation": SimulationConfig,
@@ -35,15 +39,21 @@ def load_config(path: str | Path, overrides: list[str] | None = None) -> Config:
     Raises one ConfigError that lists every fault: file, table and key, what was found, what is accepted.
     """
     source = Path(path)
-    data = _read_toml(source)
+    data, text = _read_toml(source)
     overridden = {_override(data, text) for text in overrides or []}
-    return config_from_dict(data, source, overridden)
+    return config_from_dict(data, source, overridden, lines_of(text))
 
 
 def config_from_dict(
-    data: dict[str, Any], source: Path = Path("config.toml"), overridden: set[tuple[str, ...]] | None = None
+    data: dict[str, Any],
+    source: Path = Path("config.toml"),
+    overridden: set[tuple[str, ...]] | None = None,
+    lines: Lines | None = None,
 ) -> Config:
-    """Check tables as TOML gives them. source: for texts and relative file names. Raises ConfigError as load_config."""
+    """Check tables as TOML gives them. source: for texts and relative file names. Raises ConfigError as load_config.
+
+    lines: where keys are in the file, as `places.lines_of` finds them.
+    """
     names = [*_KIND_TABLES, *_PLAIN_TABLES]
     faults = [Fault((name,), "unknown table", nearest(name, names)) for name in data if name not in names]
     tables: dict[str, Table] = {}
@@ -51,15 +61,17 @@ def config_from_dict(
         faults += _check_table(name, data, tables)
     faults += cross_faults(tables, source.parent)
     if faults:
-        raise report(source, faults, overridden or set())
+        raise report(source, faults, overridden or set(), lines or {})
     config = Config(**tables)  # pyright: ignore[reportArgumentType]
-    config._source = source
+    config._source, config._lines = source, lines or {}
     return config
 
 
-def _read_toml(source: Path) -> dict[str, Any]:
+def _read_toml(source: Path) -> tuple[dict[str, Any], str]:
+    """(the tables, the text)."""
     try:
-        return tomllib.loads(source.read_text(encoding="utf-8-sig"))
+        text = source.read_text(encoding="utf-8-sig")
+        return tomllib.loads(text), text
     except OSError as error:
         raise ConfigError(str(source), f"cannot be read: {error.strerror}", "Accepted: a TOML file") from error
     except UnicodeDecodeError as error:

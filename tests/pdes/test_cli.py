@@ -86,7 +86,7 @@ def test_bad_input_is_one_message_and_status_2(
     assert main([str(ring_file)]) == 2
     captured = capsys.readouterr()
     assert captured.out == "" and captured.err.count("pdes-sim: error: ") == 1
-    assert f'{ring_file}: [topology] link_rte: unknown key. Did you mean "link_rate"?' in captured.err
+    assert f'{ring_file}:4: [topology] link_rte: unknown key. Did you mean "link_rate"?' in captured.err
     assert len(calls) == 1
 
 

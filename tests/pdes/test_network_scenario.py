@@ -237,7 +237,7 @@ def test_parameters_of_a_control_are_checked_and_part_of_the_identity(build) -> 
         ('[network]\ncongestion_control = "my.py:Mine"\n', r"\[network\] congestion_control: cannot read .*my.py"),
         (
             '[network]\ncongestion_control = "mine.py:Mine"\n[network.parameters]\nstp = 1\n',
-            r'config.toml: \[network.parameters\] stp: unknown key. Did you mean "step"',
+            r'config.toml:\d+: \[network.parameters\] stp: unknown key. Did you mean "step"',
         ),
         (
             '[network]\ncongestion_control = "hpcc"\npayload = "65480B"\n',
