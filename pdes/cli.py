@@ -11,6 +11,7 @@ from pdes.errors import SimError
 from pdes.launcher import read_launch
 
 COMMANDS = ("plan", "report", "diff", "explain", "convert", "export")
+BROKEN_PIPE = 141  # what a shell says of a program that SIGPIPE ended
 EPILOG = """\
 commands:
   pdes-sim config.toml                            simulate; under mpirun -n N on N ranks, with the same results
@@ -42,6 +43,9 @@ def main(argv: list[str] | None = None) -> int:
     except SimError as error:
         complain(error)
         return error.exit_status
+    except BrokenPipeError:  # who reads has seen enough, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
 
 
 def _parse(argv: list[str], is_silent: bool) -> argparse.Namespace:

@@ -44,6 +44,9 @@ def _fault(entry: dict, table: type[BaseModel], root: str) -> Fault:
         return Fault(path, context["error"].found, context["error"].accepted)
     if kind == "literal_error":
         return Fault(path, f"found {shown(value)}", "Accepted: " + context["expected"].replace("'", '"'))
+    if kind == "list_type" and isinstance(value, dict):
+        name = ".".join(str(part) for part in path if not isinstance(part, int))
+        return Fault(path, "is one table", f"Accepted: a list of tables, each under [[{name}]], with two brackets")
     if kind in _EXPECTED:
         return Fault(path, f"found {shown(value)}", f"Accepted: {_EXPECTED[kind]}")
     if kind in ("too_short", "string_too_short"):
