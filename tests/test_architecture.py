@@ -25,6 +25,7 @@ TOP = (
     "pdes.simulation",
     "pdes.scenario",
     "pdes.plan",
+    "pdes.result",
     "pdes.explain",
 )  # the only ones that know models, partition and results
 MAX_LINES = 500

@@ -5,13 +5,14 @@ An exception that nobody expects ends all ranks with its traceback.
 """
 
 import argparse
+import json
 import os
 import sys
 import traceback
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from pdes.commands.complaint import complain, on_rank
+from pdes.commands.complaint import complain, complain_in_json, on_rank
 from pdes.commands.parser import add_config, load, new_parser
 from pdes.errors import SimError
 from pdes.launcher import LauncherError, check_launch, read_launch
@@ -33,6 +34,10 @@ def make_parser(epilog: str) -> argparse.ArgumentParser:
     parser.add_argument("--out", metavar="DIR", help="result folder, instead of the config's [output] dir")
     _add_debugging(parser)
     parser.add_argument("--quiet", action="store_true", help="no progress and no summary")
+    text = "lines of progress also where stderr is no terminal"
+    parser.add_argument("--progress", action="store_true", help=text)
+    text = "quiet, and then result.json as one line on stdout; errors as a line of JSON on stderr"
+    parser.add_argument("--json", action="store_true", help=text)
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     return parser
 
@@ -125,25 +130,30 @@ class _Version(argparse.Action):
 
 def run(arguments: argparse.Namespace) -> int:
     """Simulate on all ranks. No exception leaves: each ends every rank."""
+    arguments.quiet |= arguments.json
     _choose_kernels(arguments)
     try:
         comm = _start_mpi()
     except SimError as error:
         if read_launch().rank == 0:
-            complain(error)
+            complain(error, None, arguments.json)
         return error.exit_status
     try:
         return _run_on(comm, arguments)
     except SimError as error:
         status = error.exit_status
-        complain(error, comm)
+        complain(error, comm, arguments.json)
     except KeyboardInterrupt:
         status = 130
         print(f"pdes-sim: interrupted{on_rank(comm)}", file=sys.stderr)
     except BaseException:
         status = 1
         # One write: what follows ends the process, and MPI passes on what has come by then.
-        print(f"pdes-sim: internal error{on_rank(comm)}\n{traceback.format_exc()}", file=sys.stderr, flush=True)
+        if arguments.json:
+            text = traceback.format_exc()
+            complain_in_json({"error": "internal error", "status": status, "traceback": text}, comm)
+        else:
+            print(f"pdes-sim: internal error{on_rank(comm)}\n{traceback.format_exc()}", file=sys.stderr, flush=True)
         if _has_debugger(arguments) and comm.size == 1:
             import pdb
 
@@ -160,12 +170,20 @@ def _run_on(comm: "World", arguments: argparse.Namespace) -> int:
         try:
             prepared = (0, _prepare(arguments, is_alone=comm.size == 1))
         except SimError as error:
-            complain(error)
+            complain(error, None, arguments.json)
             prepared = (error.exit_status, None)
     elif comm.rank == 1:
         simulation.compile_ahead()
     status, scenario = comm.bcast(prepared)
-    return status or simulation.run(scenario, comm, arguments.quiet)
+    if status:
+        return status
+    more = {"shows_progress": True} if arguments.progress else {}
+    status = simulation.run(scenario, comm, arguments.quiet, **more)
+    if arguments.json and comm.rank == 0 and status == 0:
+        directory = scenario.scenario.config.output.dir
+        with open(os.path.join(directory, "result.json"), encoding="utf-8") as file:
+            print(json.dumps({"output": directory} | json.load(file)), flush=True)
+    return status
 
 
 def _prepare(arguments: argparse.Namespace, is_alone: bool) -> Any:

@@ -1,7 +1,7 @@
 """The whole config: one attribute per table, and where its file lies."""
 
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from pydantic import PrivateAttr
 
@@ -41,6 +41,12 @@ class Config(Table):
     def source(self) -> Path:
         """The file that the config came from."""
         return self._source
+
+    def written_to(self, directory: str | Path) -> Self:
+        """The same config with another result folder."""
+        config = self.model_copy(update={"output": self.output.model_copy(update={"dir": str(directory)})})
+        config._source, config._lines = self._source, self._lines
+        return config
 
     def place(self, key: str) -> str:
         """Where a key is, for an error: "config.toml:7: [network] window". key: "[network] window"."""

@@ -5,14 +5,17 @@ result: it only decides where LPs run and where rows go.
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from models.network.blocked import find_circle
-from pdes.config import Config
+from pdes.config import Config, load_config
+from pdes.config.values import make_config
 from pdes.engine.exchange import World
 from pdes.engine.time_index import NEVER
 from pdes.errors import SimError
+from pdes.result import Result
 from pdes.results.pauses import deadlock_text
 from pdes.scenario import build_scenario
 from pdes.simulation.job import Prepared, Run, compile_ahead, prepare, prepare_resumed
@@ -24,17 +27,20 @@ MOST_LINES = 20  # about who waits
 __all__ = ["Prepared", "compile_ahead", "plan", "prepare", "prepare_resumed", "run", "simulate"]
 
 
-def run(prepared: Prepared, world: World, quiet: bool = False, heeds_signals: bool = True) -> int:
+def run(
+    prepared: Prepared, world: World, quiet: bool = False, heeds_signals: bool = True, shows_progress: bool = False
+) -> int:  # fmt: skip
     """Simulate a prepared scenario on all ranks and write its results; the exit status. Raises SimError.
 
-    heeds_signals: SIGUSR1 and SIGTERM ask for checkpoints, see `checkpoint.STOPPED_STATUS`.
+    heeds_signals: SIGUSR1 and SIGTERM ask for checkpoints, see `checkpoint.STOPPED_STATUS`. shows_progress: also where
+    stderr is no terminal.
     """
     job = Run(prepared, world)
     try:
         _warn(job)
         compile_s = job.compile()
         job.restore()
-        loop_s = job.simulate(quiet, heeds_signals)
+        loop_s = job.simulate(quiet, heeds_signals, shows_progress)
         if job.checkpoints is not None and job.checkpoints.exit_status:
             return job.checkpoints.exit_status
         totals = job.gather()
@@ -112,9 +118,22 @@ def _counted(n: int, what: str) -> str:
     return f"{n} {what}{'' if n == 1 else 's'}"
 
 
-def simulate(config: Config, quiet: bool = True) -> None:
-    """Simulate a config on one rank, from Python, and write its result folder. Raises SimError."""
+def simulate(
+    config: Config | Mapping[str, Any] | str | Path, out: str | Path | None = None, *, quiet: bool = True
+) -> Result:  # fmt: skip
+    """Simulate on one rank, from Python; what came of it. Raises SimError.
+
+    config: checked, or as `make_config` takes it, or a TOML file. out: the result folder, in place of the config's.
+    quiet: nothing is printed.
+    """
+    if isinstance(config, str | Path):
+        config = load_config(config)
+    elif not isinstance(config, Config):
+        config = make_config(config)
+    if out is not None:
+        config = config.written_to(out)
     run(prepare(config, quiet), World(), quiet, heeds_signals=False)
+    return Result(config.output.dir)
 
 
 def plan(config: Config) -> None:

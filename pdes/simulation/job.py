@@ -277,11 +277,12 @@ class Run:
             text = f"resumed from round {self.resumed.facts['round']:,} of {self.resumed.path}"
             print(f"pdes-sim: {text}", file=sys.stderr, flush=True)
 
-    def simulate(self, quiet: bool, heeds_signals: bool = False) -> float:
-        """Run the rounds; seconds of wall time that they took."""
+    def simulate(self, quiet: bool, heeds_signals: bool = False, shows_progress: bool = False) -> float:
+        """Run the rounds; seconds of wall time that they took. shows_progress: also where there is no terminal."""
         counters = self.model.state.fabric.counters
         stream = sys.stderr if self.world.rank == 0 and not quiet else None
-        progress = Progress(stream, self.world.size, self.scenario.stop_ps)
+        is_shown = shows_progress or (stream is not None and stream.isatty())
+        progress = Progress(stream if is_shown else None, self.world.size, self.scenario.stop_ps)
         mine = self.model.rank_of_node[self.scenario.topology.port_src] == self.world.rank
         expected = max(1, int(self.scenario.port_hops[mine].sum()))
 
@@ -299,7 +300,7 @@ class Run:
             hops = int(counters[PACKET_HOPS]) - self.restored["hops"]
             done = hops + self.restored["hops"] / self.world.size
             share = done / expected * (self.scenario.plan.n_iteration / self.n_iteration)
-            progress.update(int(self.loop[NOW]), hops * self.world.size, share)
+            progress.update(int(self.loop[NOW]), hops * self.world.size, share, self._how_it_goes)
             checkpoints.tick()
 
         pause_s = PAUSE_EVERY_S if every_s is None else min(PAUSE_EVERY_S, every_s / 4)
@@ -323,6 +324,18 @@ class Run:
             spool.truncate(min(n_row, spool.n_row))
         self.spent.truncate(self.scenario.plan.n_main * self.n_iteration)
         return loop_s
+
+    def _how_it_goes(self) -> list[str]:
+        """What progress says of this rank: how long it waits for others, and what need not be simulated."""
+        compute_ns, idle_ns = int(self.loop[COMPUTE_NS]), int(self.loop[WAIT_NS] + self.loop[EXCHANGE_NS])
+        fast, found = self.model.fast_forward, []
+        if self.world.size > 1:
+            share = idle_ns / max(compute_ns + idle_ns, 1)
+            found.append(f"rank 0 waits {100 * share:.0f} %, expected imbalance {self.balance:.2f}")
+        if fast is not None:
+            skipped, hops = sum(fast.skipped.hops_by_cause.values()), int(self.model.state.fabric.counters[PACKET_HOPS])
+            found.append(f"skipped {100 * skipped / max(skipped + hops, 1):.1f} %")
+        return found
 
     @property
     def n_iteration(self) -> int:

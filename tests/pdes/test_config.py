@@ -268,7 +268,7 @@ def test_a_config_is_immutable_and_survives_pickling(ring_file: Path) -> None:
         (ROFT + MODEL + "[parallel]\ntp = 8\n", "unknown table. It goes below another table: [workload.parallel]"),
         (
             FAT_TREE + RING.replace("[[", "[").replace("]]", "]"),
-            "collective: is one table. Accepted: a list of tables, each under [[workload.collective]], with two brackets",
+            "collective: is one table. Accepted: a list of tables, each under [[workload.collective]]",
         ),
         (FAT_TREE + RING + "[output]\nflows = 1\n", "[output] flows: found 1. Accepted: true or false"),
         (FAT_TREE + 'link_rate = "100gbps"\n' + RING, 'Did you mean "100Gbps"?'),
