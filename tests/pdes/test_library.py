@@ -19,7 +19,8 @@ def test_a_config_of_values_is_that_of_the_file(tmp_path: Path) -> None:
         '[workload]\nkind = "collectives"\n'
         '[[workload.collective]]\nname = "ring"\noperation = "all-reduce"\nsize = "40kB"\n'
     )
-    assert pdes.make_config(TABLES) == pdes.make_config(**TABLES) == pdes.load_config(tmp_path / "c.toml")
+    configs = pdes.make_config(TABLES), pdes.make_config(**TABLES), pdes.load_config(tmp_path / "c.toml")
+    assert len({json.dumps(config.model_dump(mode="json")) for config in configs}) == 1
 
 
 def test_keywords_come_on_top_and_leave_what_was_given_as_it_was() -> None:
