@@ -1,0 +1,46 @@
+"""Claims about what a run prints: --json for programs, progress without a terminal, and a reader that leaves."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from reference.debug_runs import INCAST, ROOT, run, write_case
+
+
+def test_json_is_the_result_in_one_line_and_nothing_else(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    done = run(write_case(tmp_path, INCAST), out, "--json")
+    assert (done.returncode, done.stderr, done.stdout.count("\n")) == (0, "", 1)
+    found = json.loads(done.stdout)
+    assert found.pop("output") == str(out) and found == json.loads((out / "result.json").read_text())
+
+
+def test_an_error_is_json_too(tmp_path: Path) -> None:
+    config = write_case(tmp_path, INCAST, "[network]\nwindow = 3\n")
+    done = run(config, tmp_path / "out", "--json")
+    found = json.loads(done.stderr)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert (found["status"], found["kind"], found["found"]) == (2, "ConfigError", "found 3, which is not text")
+    assert found["where"] == f"{config}:11: [network] window" and found["accepted"].startswith('Accepted: "auto"')
+
+
+def test_without_a_terminal_there_is_no_progress_unless_asked_for(tmp_path: Path) -> None:
+    """A run of more than two seconds, which is when progress begins."""
+    flows = [(i % 3 + 1, 0, 250_000, 0) for i in range(6)]
+    config = write_case(tmp_path, flows)
+    command = [sys.executable, "-m", "pdes", str(config), "--out", str(tmp_path / "out"), "--python"]
+    plain, asked = (
+        subprocess.run([*command, *more], capture_output=True, text=True, cwd=ROOT, timeout=200)
+        for more in ((), ("--progress",))
+    )
+    assert plain.stderr == "" and "real time" in asked.stderr and "packet-hops/s, 1 rank" in asked.stderr
+    assert "Slowest flows" in plain.stdout
+
+
+def test_a_reader_that_leaves_is_no_fault() -> None:
+    """As `head` does: all tables are far more than a pipe holds."""
+    command = f"{sys.executable} -m pdes explain workload; echo status $? >&2"
+    done = subprocess.run(["sh", "-c", f"({command}) | head -1"], capture_output=True, text=True, cwd=ROOT, timeout=60)
+    assert "Traceback" not in done.stderr and done.stderr.startswith("status ")
+    assert done.stdout.startswith("workload ")
