@@ -20,7 +20,7 @@ from pdes.launcher import LauncherError, check_launch, read_launch
 if TYPE_CHECKING:
     from pdes.engine.exchange import World
 
-TRACE_ROWS, MOST_TRACE_ROWS = 100_000, 50_000_000
+TRACE_ROWS, MOST_TRACE_ROWS = 100_000, 10_000_000
 
 
 def make_parser(epilog: str) -> argparse.ArgumentParser:
@@ -111,7 +111,9 @@ def check(parser: argparse.ArgumentParser, found: argparse.Namespace) -> None:
         parser.error("the following arguments are required: config.toml, or --resume DIR")
     of_config = (found.config, found.overrides, found.tolerant, found.trace, found.condition, found.until, found.check)
     if found.resume is not None and any(of_config):
-        parser.error("--resume goes on with the config in the checkpoint. Accepted besides: --out and --quiet")
+        parser.error(
+            "--resume goes on with the config in the checkpoint. Accepted besides: --out, --quiet, --progress, --json"
+        )
 
 
 class _Version(argparse.Action):

@@ -21,6 +21,7 @@ OPERATORS: dict[str, Callable[[int, int], bool]] = {
 }  # fmt: skip
 DURATION, SIZE, RATE, COUNT = "a duration", "a size", "a rate", "a number"
 UNITS = {DURATION: "1.2ms", SIZE: "1MB", RATE: "50Gbps", COUNT: "3"}
+INNER_UNITS = {DURATION: " ps", SIZE: " B", RATE: " bit/s", COUNT: ""}
 _PARSERS = {DURATION: parse_duration_ps, SIZE: parse_size_bytes, RATE: parse_rate_bps}
 QUANTITIES: dict[str, tuple[str, str, str]] = {  # what may be asked: of what, its dimension, what it means
     "time": ("", DURATION, "simulated time: everything before it has happened"),

@@ -8,7 +8,7 @@ import numpy as np
 from models.network.model import NetworkModel
 from models.network.observers import Observer
 from pdes.debug.check import RoundCheck
-from pdes.debug.conditions import QUANTITIES
+from pdes.debug.conditions import INNER_UNITS, QUANTITIES
 from pdes.debug.entities import Entities
 from pdes.debug.options import DebugPlan
 from pdes.debug.picture import Picture
@@ -69,7 +69,7 @@ class DebugSession:
         if self._breakpoint is not None and self.stopped_ps is not None:
             say(f"stopped at {_instant(self.stopped_ps)}, as {self._plan.options.condition}")
             for quantity, value in self._breakpoint.values.items():
-                say(f"  {quantity} is {value:,}: {QUANTITIES[quantity.name][2]}")
+                say(f"  {quantity} is {value:,}{INNER_UNITS[quantity.dimension]}: {QUANTITIES[quantity.name][2]}")
             self._show(say)
         elif self._breakpoint is not None:
             say(f"the run has ended at {_instant(end_ps)}, and this never held: {self._plan.options.condition}")

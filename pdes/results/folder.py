@@ -120,6 +120,11 @@ class ResultFolder:
                     self.directory.rmdir()
         self._release()
 
+    def keep(self, names: Sequence[str]) -> None:
+        """Put files of the work folder in place by themselves, when there will be no results; before `abandon`."""
+        for name in names:
+            self.work_path(name).replace(self.directory / name)
+
     def _write_plan(self, names: Sequence[str]) -> None:
         plan = self.work_path(_PLAN)
         unfinished = plan.with_suffix(".new")

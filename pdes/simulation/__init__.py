@@ -48,7 +48,11 @@ def run(
         job.debug.tell(say, totals["last_ps"])
         traces = job.debug.write(job.folder, say)
         if world.rank == 0:  # alone, so that what it says is said once; the others wait below and end with it
-            _check_end(job, totals)
+            try:
+                _check_end(job, totals)
+            except SimError:
+                job.folder.keep(traces)  # what shows how it came to that
+                raise
         job.world.barrier()
         if world.rank == 0:
             write_results(job, totals, (compile_s, loop_s), quiet, traces)

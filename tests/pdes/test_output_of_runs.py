@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from pdes.cli import main
 from reference.debug_runs import INCAST, ROOT, run, write_case
 
 
@@ -44,3 +45,20 @@ def test_a_reader_that_leaves_is_no_fault() -> None:
     done = subprocess.run(["sh", "-c", f"({command}) | head -1"], capture_output=True, text=True, cwd=ROOT, timeout=60)
     assert "Traceback" not in done.stderr and done.stderr.startswith("status ")
     assert done.stdout.startswith("workload ")
+
+
+def test_plain_python_gives_the_bytes_of_compiled_kernels(tmp_path: Path) -> None:
+    config = write_case(tmp_path, INCAST)
+    assert main([str(config), "--out", str(tmp_path / "compiled"), "--quiet"]) == 0
+    assert run(config, tmp_path / "python").returncode == 0
+    for name in ("flows.parquet", "ports.parquet", "result.json"):
+        assert (tmp_path / "python" / name).read_bytes() == (tmp_path / "compiled" / name).read_bytes()
+
+
+def test_the_trace_of_a_run_that_cannot_go_on_is_kept(tmp_path: Path) -> None:
+    config = write_case(tmp_path, [(1, 0, 2_000_000, 0)])
+    slow = ("--set", "topology.host_rate=1bps", "--trace", "flow=0")  # it would pass all simulated time
+    done = run(config, tmp_path / "out", *slow)
+    assert done.returncode == 1 and "of simulated time, the most that there is" in done.stderr
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["trace.parquet", "trace.txt"]
+    assert "posted" in (tmp_path / "out" / "trace.txt").read_text()
