@@ -71,7 +71,8 @@ def _fabric(t: Topology) -> str:
     nodes = Counter(name.rstrip("0123456789-_.") or "node" for name in t.node_name)
     kinds = Counter(zip(t.port_rate_bps.tolist(), t.port_delay_ps.tolist(), strict=True))
     links = [
-        f"{n // 2:,} links of {format_rate(rate)} and {format_duration(delay)}" for (rate, delay), n in kinds.items()
+        f"{n // 2:,} link{'' if n == 2 else 's'} of {format_rate(rate)} and {format_duration(delay)}"
+        for (rate, delay), n in kinds.items()
     ]
     shown = sorted(links)[:MOST_LINKS] + (
         [f"and {len(links) - MOST_LINKS} more kinds"] if len(links) > MOST_LINKS else []

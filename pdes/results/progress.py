@@ -67,7 +67,8 @@ class Progress:
         done = None if fraction is None else min(max(fraction, 0.0), 1.0)
         if done is not None:
             parts.append(f"{int(100 * done)} %")
-        parts.append(speed_text(speed))
+        if speed > 0:
+            parts.append(speed_text(speed))
         parts.append(f"{format_count(round(rate))} packet-hops/s")
         parts.append(f"{self._n_rank} rank{'s' if self._n_rank != 1 else ''}")
         parts += more
@@ -93,10 +94,10 @@ class Progress:
 
 
 def speed_text(speed: float) -> str:
-    """Simulated time over wall time: "1/240 of real time", "3.1 x real time"."""
+    """Simulated time over wall time, above 0: "1/240 of real time", "3.1 x real time"."""
     if speed >= 1:
         return f"{format_count(speed)} x real time"
-    return f"1/{format_count(round(1 / speed))} of real time" if speed > 0 else "no time passes"
+    return f"1/{format_count(round(1 / speed))} of real time"
 
 
 def _clock_text(seconds: float) -> str:

@@ -5,7 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from pdes.cli import main
+from pdes.results import progress
+from pdes.simulation import job
 from reference.debug_runs import INCAST, ROOT, run, write_case
 
 
@@ -26,17 +30,18 @@ def test_an_error_is_json_too(tmp_path: Path) -> None:
     assert found["where"] == f"{config}:11: [network] window" and found["accepted"].startswith('Accepted: "auto"')
 
 
-def test_without_a_terminal_there_is_no_progress_unless_asked_for(tmp_path: Path) -> None:
-    """A run of more than two seconds, which is when progress begins."""
-    flows = [(i % 3 + 1, 0, 250_000, 0) for i in range(6)]
-    config = write_case(tmp_path, flows)
-    command = [sys.executable, "-m", "pdes", str(config), "--out", str(tmp_path / "out"), "--python"]
-    plain, asked = (
-        subprocess.run([*command, *more], capture_output=True, text=True, cwd=ROOT, timeout=200)
-        for more in ((), ("--progress",))
-    )
-    assert plain.stderr == "" and "real time" in asked.stderr and "packet-hops/s, 1 rank" in asked.stderr
-    assert "Slowest flows" in plain.stdout
+def test_without_a_terminal_there_is_no_progress_unless_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the clock's say left out of it: from the first round on, and after every round."""
+    monkeypatch.setattr(progress, "QUIET_S", 0.0)
+    monkeypatch.setattr(job, "PAUSE_EVERY_S", 0.0)
+    config = write_case(tmp_path, INCAST)
+    for more, is_shown in (((), False), (("--progress",), True), (("--progress", "--quiet"), False)):
+        assert main([str(config), "--out", str(tmp_path / "out"), *more]) == 0
+        said = capsys.readouterr()
+        assert ("sim 0 ps, " in said.err and "packet-hops/s, 1 rank" in said.err) == is_shown
+        assert ("Slowest flows" in said.out) == ("--quiet" not in more)
 
 
 def test_a_reader_that_leaves_is_no_fault() -> None:
@@ -62,3 +67,10 @@ def test_the_trace_of_a_run_that_cannot_go_on_is_kept(tmp_path: Path) -> None:
     assert done.returncode == 1 and "of simulated time, the most that there is" in done.stderr
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["trace.parquet", "trace.txt"]
     assert "posted" in (tmp_path / "out" / "trace.txt").read_text()
+
+
+def test_plan_says_what_the_fabric_is_made_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", str(write_case(tmp_path, INCAST)), "--set", "topology.host_rate=25Gbps"]) == 0
+    fabric = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("fabric"))
+    kinds = "1 link of 100 Gbps and 1 us, 4 links of 25 Gbps and 1 us"
+    assert fabric.split(maxsplit=1)[1] == f"4 host, 1 leaf, 1 spine; {kinds}"
