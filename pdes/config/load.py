@@ -164,7 +164,10 @@ def _advice(name: str, known: list[str]) -> str:
 def _at_home(fault: Fault) -> Fault:
     """Of a key that is unknown where it is, but known elsewhere, say where."""
     homes = _homes(str(fault.path[-1])) if fault.found == "unknown key" else []
-    return fault._replace(accepted=f"It is a key of {' and of '.join(homes)}") if homes else fault
+    if not homes:
+        return fault
+    likely = f"{fault.accepted} " if fault.accepted.startswith("Did you mean") else ""
+    return fault._replace(accepted=f"{likely}It is a key of {' and of '.join(homes)}")
 
 
 def _homes(name: str) -> list[str]:
