@@ -16,6 +16,8 @@ import tempfile
 import time
 from pathlib import Path
 
+import numpy as np
+
 from cases import fat_tree_permutation, make_model, mixed_delays, print_last, spread
 from models.congestion.law import find_law
 from models.network.build import NetworkState
@@ -29,7 +31,12 @@ QUICK_START = Path(__file__).resolve().parent.parent / "examples" / "quickstart.
 
 def state_bytes(state: NetworkState) -> int:
     """Memory of everything that the kernels work on."""
-    return sum(array.nbytes for part in state for array in part) - state.fabric.packet_words.nbytes
+    return _bytes_of(state) - state.fabric.packet_words.nbytes
+
+
+def _bytes_of(part: np.ndarray | tuple) -> int:
+    """Of an array, or of all arrays in nested tuples of them."""
+    return sum(map(_bytes_of, part)) if isinstance(part, tuple) else part.nbytes
 
 
 def measure(scenario: Scenario, n_run: int) -> tuple[list[float], int, int, int]:

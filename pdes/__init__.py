@@ -3,8 +3,9 @@
 From Python:
 
     import pdes
-    config = pdes.load_config("config.toml", ["topology.gpus=32"])
-    pdes.simulate(config)          # writes the result folder that the config names
+    config = pdes.load_config("config.toml", ["topology.gpus=32"])    # or pdes.make_config(topology={...}, ...)
+    result = pdes.simulate(config)     # writes the result folder that the config names
+    result.flows.to_pandas()           # tables are Arrow's: polars.from_arrow(result.flows)
 
 Nothing heavy is imported before it is used, so that the command line starts at once.
 """
@@ -15,6 +16,8 @@ from pdes.errors import CapacityError, CausalityError, ConfigError, SimError
 
 if TYPE_CHECKING:
     from pdes.config import Config, load_config
+    from pdes.config.values import make_config
+    from pdes.result import Result
     from pdes.simulation import simulate
 
     NEVER: int
@@ -28,8 +31,10 @@ __all__ = [
     "CausalityError",
     "Config",
     "ConfigError",
+    "Result",
     "SimError",
     "load_config",
+    "make_config",
     "scaled",
     "simulate",
 ]
@@ -37,6 +42,8 @@ __all__ = [
 _HOMES = {
     "Config": "pdes.config",
     "load_config": "pdes.config",
+    "make_config": "pdes.config.values",
+    "Result": "pdes.result",
     "simulate": "pdes.simulation",
     "scaled": "models.congestion.interface",  # these two are for congestion controls of one's own
     "NEVER": "models.congestion.interface",

@@ -1,13 +1,17 @@
 """What `pdes-sim plan` prints: the run that a config would be, without running it."""
 
+from collections import Counter
+
 import numpy as np
 
 from models.network.state import MESSAGE, PACKET, PORT, QUEUE_PAIR
+from models.topology.graph import Topology
 from partition.placement import balance, place
 from pdes.scenario import Scenario
-from pdes.units import format_count, format_duration, format_size
+from pdes.units import format_count, format_duration, format_rate, format_size
 
 RANK_COUNTS = (1, 2, 4, 8, 16, 32)
+MOST_LINKS = 5  # kinds of them
 RATE_GUESS = 30e6  # packet-hops per second and core, see bench/packet_hops.py
 
 
@@ -33,6 +37,7 @@ def print_plan(scenario: Scenario) -> None:
     hops = int(scenario.port_hops.sum())
     facts = [
         ("topology", f"{t.name}: {t.n_node - t.n_host} switches, {t.n_port // 2} links"),
+        ("fabric", _fabric(t)),
         ("workload", ", ".join(_fact(key, value) for key, value in plan.facts.items())),
         ("queue pairs", format_count(len(plan.pair_src))),
         ("flows, tasks", f"{format_count(plan.n_flow)}, {format_count(plan.n_task)}"),
@@ -59,6 +64,20 @@ def print_plan(scenario: Scenario) -> None:
         table.add_row(str(n_rank), str(used), f"{balance(load, rank_of_lp, n_rank):.3f}", format_count(cut))
     console.print()
     console.print(table)
+
+
+def _fabric(t: Topology) -> str:
+    """ "32 host, 4 leaf, 4 spine; 32 links of 100 Gbps and 1 us, ..."."""
+    nodes = Counter(name.rstrip("0123456789-_.") or "node" for name in t.node_name)
+    kinds = Counter(zip(t.port_rate_bps.tolist(), t.port_delay_ps.tolist(), strict=True))
+    links = [
+        f"{n // 2:,} link{'' if n == 2 else 's'} of {format_rate(rate)} and {format_duration(delay)}"
+        for (rate, delay), n in kinds.items()
+    ]
+    shown = sorted(links)[:MOST_LINKS] + (
+        [f"and {len(links) - MOST_LINKS} more kinds"] if len(links) > MOST_LINKS else []
+    )
+    return f"{', '.join(f'{n:,} {name}' for name, n in nodes.items())}; {', '.join(shown)}"
 
 
 def _repeats(scenario: Scenario) -> list[tuple[str, str]]:

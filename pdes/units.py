@@ -99,7 +99,9 @@ def _parse(text: object, units: dict[str, int], kind: str, unit_names: str, exam
     unit = unit.replace("\u00b5", "u").replace("\u03bc", "u")
     if unit not in units:
         what = f"has the unit {shown(unit)}" if unit else "has no unit"
-        raise QuantityError(f"found {shown(text)}, which {what}", accepted)
+        meant = _meant(unit, units)
+        advice = f'. Did you mean "{number}{exponent}{meant}"?' if meant else ""
+        raise QuantityError(f"found {shown(text)}, which {what}", accepted + advice)
     value = _exact(number, exponent) * units[unit]
     if value < 0 or value > MAX_INT64:
         what = "is below zero" if value < 0 else f"is above the largest value, {MAX_INT64} {inner}"
@@ -107,6 +109,21 @@ def _parse(text: object, units: dict[str, int], kind: str, unit_names: str, exam
     if value.denominator != 1:
         raise QuantityError(f"found {shown(text)}, which is not a whole number of {inner}", accepted)
     return value.numerator
+
+
+def _meant(unit: str, units: dict[str, int]) -> str:
+    """The unit that is written otherwise ("bytes", "gbit/s", "KBPS", "usec"), "" if that is not sure."""
+    word = unit.lower().replace("bit/s", "bps").replace("bits", "b").replace("bit", "b").replace("sec", "s")
+    for ending in ("bytes", "byte"):
+        word = word.replace(ending, "b")
+    if not word or (units is RATE_UNITS and ("B" in unit or "byte" in unit.lower())):  # bits and bytes: who knows
+        return ""
+    found = [
+        name
+        for name in units
+        if name.lower() in (word, word + "b", word + "ps", word + "bps") and not name.endswith(("Bps", "B/s"))
+    ]
+    return found[0] if found else ""
 
 
 def _exact(number: str, exponent: str) -> Fraction:

@@ -20,9 +20,13 @@ ONLY_IMPORTS = {  # what modules below the key may import of ours, besides each 
 }
 TOP = (
     "pdes.cli",
+    "pdes.commands",
+    "pdes.debug",
     "pdes.simulation",
     "pdes.scenario",
     "pdes.plan",
+    "pdes.result",
+    "pdes.explain",
 )  # the only ones that know models, partition and results
 MAX_LINES = 500
 VAGUE_NAMES = {"utils.py", "util.py", "common.py", "helpers.py", "misc.py"}

@@ -19,7 +19,8 @@ from models.network.nic import (
     set_ready,
     watch_for_loss,
 )
-from models.network.ns3_nic import NOTHING, SEND_ACK, look, next_look, poke
+from models.network.ns3_nic import NOTHING as NOTHING_TO_SEND
+from models.network.ns3_nic import SEND_ACK, look, next_look, poke
 from models.network.port import queue_behind, send_now, take_from_wire
 from models.network.receiver import ANSWERS, ENDS_MESSAGE, receive_data
 from models.network.rtt_rows import note_rtt
@@ -53,6 +54,16 @@ from models.network.state import (
 )
 from models.network.switch_state import Buffers
 from models.network.timers import first_timer_leaf, first_timer_ps, set_timers
+from models.network.tracing import (
+    ARRIVED,
+    IS_TRACED,
+    NOTHING,
+    STARTED,
+    trace_ack,
+    trace_delivered,
+    trace_packet,
+    trace_pause,
+)
 from models.workload.graph_stream import end_sends, take_message
 from models.workload.program import WAITING_GRAPH, Work
 from models.workload.stream import run_stream
@@ -127,7 +138,7 @@ def _make_data(fabric, nic, packets, nic_ports, queue_pairs, ready, counters, co
 
 
 @step_kernel
-def _take_frame(packets, buffers: Buffers, nic: Nic, constants, packet, in_port, now_ps):
+def _take_frame(packets, buffers: Buffers, nic: Nic, counters, constants, packet, in_port, now_ps):
     """Obey a PFC frame; the NIC port that it is for, -1 if it is ignored."""
     item = packets[np.uint64(packet)]
     port = np.int64(buffers.inlets[np.uint64(in_port)].peer)
@@ -136,6 +147,8 @@ def _take_frame(packets, buffers: Buffers, nic: Nic, constants, packet, in_port,
         return np.int64(-1)
     nic_port = nic.nic_ports[np.uint64(port)]
     bit = np.int64(1) << np.int64(item.queue)
+    if IS_TRACED:
+        trace_pause(counters, port, np.int64(item.queue), item.sequence, now_ps)
     if item.sequence:
         if nic_port.paused == 0:
             nic_port.paused_since_ps = now_ps
@@ -157,7 +170,7 @@ def _receive(fabric, buffers, nic, work, rows, ports, packets, queue_pairs, coun
         port, resumed = receive_ghost(fabric, nic, work, rows, packet, now_ps)
         free_packet(packets, counters, packet)
     elif item.bits & FLAG_FRAME:
-        port = _take_frame(packets, buffers, nic, constants, packet, in_port, now_ps)
+        port = _take_frame(packets, buffers, nic, counters, constants, packet, in_port, now_ps)
         free_packet(packets, counters, packet)
     elif item.bits & FLAG_ACK:
         pair = np.int64(item.queue_pair)
@@ -168,17 +181,22 @@ def _receive(fabric, buffers, nic, work, rows, ports, packets, queue_pairs, coun
         if receive_ack(packets, fabric.extra, nic, queue_pairs, node, rows.flow, counters, constants, packet, now_ps):
             port = np.int64(queue_pairs[np.uint64(pair)].port)
             set_ready(nic.nic_ports, queue_pairs, nic.ready, pair)
+            if IS_TRACED:
+                trace_ack(counters, queue_pairs[np.uint64(pair)], pair, now_ps)
         if counters[N_FLOW_ROW] > n_row and work.graph.sent.shape[0] > 0:
             end_sends(fabric, work, pair, counters[N_FLOW_ROW] - n_row, now_ps)
         free_packet(packets, counters, packet)
     else:
         pair = np.int64(item.queue_pair)
-        record = queue_pairs[np.uint64(pair)]
+        record, first_row = queue_pairs[np.uint64(pair)], counters[N_ARRIVAL_ROW]
         result = receive_data(
             packets, fabric.label, fabric.extra, record, nic.ranges, rows.arrival, counters, constants, packet, now_ps
         )
         if result & ENDS_MESSAGE:
             nic.delivered_ps[np.uint64(pair)] = now_ps
+            if IS_TRACED:
+                last_row, byte = counters[N_ARRIVAL_ROW], record.expected_byte
+                trace_delivered(counters, rows.arrival, first_row, last_row, pair, byte, now_ps)
             stream = np.int64(record.waiting_stream)
             if stream >= 0:
                 waiting_for = work.streams[np.uint64(stream)].waiting_for
@@ -210,7 +228,7 @@ def _start_of_ns3(fabric: Fabric, nic: Nic, node, port, now_ps):
     """A port in ns-3 mode looks for something to send, and sends it; packets started, 0 or 1."""
     ports, counters, constants = fabric.ports, fabric.counters, fabric.constants
     what, pair = look(ports, nic, constants, port, now_ps)
-    if what != NOTHING:
+    if what != NOTHING_TO_SEND:
         if what == SEND_ACK:
             packet = _take_ack(fabric.packets, ports[np.uint64(port)])
         else:
@@ -218,13 +236,15 @@ def _start_of_ns3(fabric: Fabric, nic: Nic, node, port, now_ps):
                 fabric, nic, fabric.packets, nic.nic_ports, nic.queue_pairs, nic.ready, counters, constants, node, pair,
                 now_ps,
             )  # fmt: skip
+        if IS_TRACED:
+            trace_packet(counters, fabric.packets, packet, STARTED, now_ps, port, NOTHING)
         send_now(
             ports, fabric.port_info, fabric.packets, fabric.nodes, fabric.mask, fabric.node_time, fabric.departed,
             counters, port, packet, now_ps,
         )  # fmt: skip
         nic.ns3_ports[np.uint64(port)].complete_ps = ports[np.uint64(port)].free_at_ps
     next_look(nic, port)
-    return np.int64(what != NOTHING)
+    return np.int64(what != NOTHING_TO_SEND)
 
 
 @step_kernel
@@ -275,6 +295,8 @@ def run_hosts(fabric: Fabric, buffers: Buffers, nic: Nic, work: Work, rows: Rows
                     packet = _make_data(
                         fabric, nic, packets, nic_ports, queue_pairs, ready, counters, constants, node, pair, now_ps
                     )
+                if IS_TRACED:
+                    trace_packet(counters, packets, packet, STARTED, now_ps, start_port, NOTHING)
                 send_now(
                     ports, port_info, packets, nodes, mask, node_time, departed, counters, start_port, packet, now_ps
                 )
@@ -286,6 +308,8 @@ def run_hosts(fabric: Fabric, buffers: Buffers, nic: Nic, work: Work, rows: Rows
             if arrival_ps == now_ps:
                 packet = np.int64(ports[np.uint64(in_port)].link_head)
                 take_from_wire(ports, packets, in_port, node, mask)
+                if IS_TRACED:
+                    trace_packet(counters, packets, packet, ARRIVED, now_ps, in_port, NOTHING)
                 cause = NOT_LOST
                 if node.is_lossy:
                     cause = why_lost(packets, ports, buffers.inlets, constants, packet, in_port)

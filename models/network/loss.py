@@ -5,6 +5,7 @@ import numpy as np
 from models.network.nic import free_packet
 from models.network.state import FLAG_ACK, FLAG_FRAME, HEADER_BYTES, IS_NS3, SEED
 from models.network.switch_state import DROP_LINK, DROP_LOSS
+from models.network.tracing import DROPPED, IS_TRACED, NOTHING, trace_packet
 from pdes.engine.jit import step_kernel
 from pdes.engine.rng import PURPOSE_LOSS, uniform
 
@@ -16,6 +17,8 @@ def drop_packet(packets, dropped, drops, counters, constants, packet, port, caus
     """Drop a packet for a cause (DROP_*), counted at a port and for its queue pair, and free it."""
     item = packets[np.uint64(packet)]
     drops[np.uint64(port), cause] += 1
+    if IS_TRACED:  # it has just come
+        trace_packet(counters, packets, packet, DROPPED + cause, item.arrival_ps, port, NOTHING)
     if item.bits & FLAG_FRAME == 0:
         pair = np.uint64(item.queue_pair)
         if item.bits & FLAG_ACK:

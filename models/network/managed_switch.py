@@ -52,6 +52,7 @@ from models.network.state import (
 from models.network.switch import FAULT_QUEUE_OVERFLOW, gather_links, replace_key
 from models.network.switch_state import DROP_BUFFER, DROP_LINK, Buffers, Routing
 from models.network.telemetry import stamp_int, stamp_pint
+from models.network.tracing import ARRIVED, DEQUEUED, IS_TRACED, NOTHING, QUEUED, STARTED, trace_packet, trace_pause
 from models.network.wire_time import transmission_ps
 from pdes.engine.jit import inlined, step_kernel
 from pdes.engine.time_index import NEVER, set_time
@@ -74,12 +75,16 @@ def send_frame(fabric: Fabric, buffers: Buffers, node, port, i_queue, action, no
     packet = make_frame(fabric, i_queue, action)
     record = buffers.managed[np.uint64(port)]
     if record.free_at_ps <= now_ps and not is_startable(record):
+        if IS_TRACED:
+            trace_packet(fabric.counters, fabric.packets, packet, STARTED, now_ps, port, np.int64(record.queued_bytes))
         send_now(
             fabric.ports, fabric.port_info, fabric.packets, fabric.nodes, fabric.mask, fabric.node_time,
             fabric.departed, fabric.counters, port, packet, now_ps,
         )  # fmt: skip
         return 1
     queue_frame(fabric, buffers, port, packet)
+    if IS_TRACED:
+        trace_packet(fabric.counters, fabric.packets, packet, QUEUED, now_ps, port, np.int64(record.queued_bytes))
     chain_port(fabric.port_info[np.uint64(port)], node, port)
     return 0
 
@@ -124,8 +129,11 @@ def _stamp(fabric: Fabric, buffers: Buffers, record, port, packet, now_ps):
 
 @inlined
 def _depart(fabric, buffers, ports, port_info, packets, nodes, mask, node_time, departed, counters, constants, queues,
-            ingress, node, switch, record, port, packet, start_ps):  # fmt: skip
-    """A packet's transmission starts at a port: books, mark, telemetry, wire; packets started, 1 or 2."""
+            ingress, node, switch, record, port, packet, start_ps, kind):  # fmt: skip
+    """A packet's transmission starts at a port: books, mark, telemetry, wire; packets started, 1 or 2.
+
+    kind: what a trace calls it.
+    """
     item = packets[np.uint64(packet)]
     n_started = 1
     if item.bits & FLAG_FRAME == 0:
@@ -143,6 +151,8 @@ def _depart(fabric, buffers, ports, port_info, packets, nodes, mask, node_time, 
                     n_started += _let_resume(fabric, buffers, node, switch, in_port, held, i_queue, start_ps)
         if constants[TELEMETRY] > 0:
             _stamp(fabric, buffers, record, port, packet, start_ps)
+    if IS_TRACED:
+        trace_packet(counters, packets, packet, kind, start_ps, port, np.int64(record.queued_bytes))
     send_now(ports, port_info, packets, nodes, mask, node_time, departed, counters, port, packet, start_ps)
     return n_started
 
@@ -161,7 +171,7 @@ def _serve(fabric, buffers, managed, queues, ingress, ports, port_info, packets,
         start_ps = record.free_at_ps
         n_started += _depart(
             fabric, buffers, ports, port_info, packets, nodes, mask, node_time, departed, counters, constants, queues,
-            ingress, node, switch, record, port, sent, start_ps,
+            ingress, node, switch, record, port, sent, start_ps, DEQUEUED,
         )  # fmt: skip
     return n_started
 
@@ -212,6 +222,9 @@ def _take_frame(fabric: Fabric, buffers: Buffers, node, node_id, packet, in_port
     if fabric.constants[NS3_IGNORES_PFC] == 0:
         n_started += serve_until(fabric, buffers, node, node_id, port, now_ps)
         record = buffers.managed[np.uint64(port)]
+        if IS_TRACED:
+            frame = fabric.packets[np.uint64(packet)]
+            trace_pause(fabric.counters, port, np.int64(frame.queue), frame.sequence, now_ps)
         obey(record, buffers.egress[np.uint64(port)], fabric.packets[np.uint64(packet)], now_ps)
         if record.free_at_ps < now_ps and is_startable(record):
             record.free_at_ps = now_ps  # it stood idle because of the pause
@@ -298,6 +311,8 @@ def _wait(fabric: Fabric, buffers: Buffers, node, node_id, record, port, packet,
     if not enqueue(buffers.managed, buffers.queues, fabric.packets, fabric.constants, port, packet):
         fabric.counters[FAULT], fabric.counters[FAULT_NODE] = FAULT_QUEUE_OVERFLOW, node_id
     chain_port(fabric.port_info[np.uint64(port)], node, port)
+    if IS_TRACED:
+        trace_packet(fabric.counters, fabric.packets, packet, QUEUED, now_ps, port, np.int64(record.queued_bytes))
 
 
 @step_kernel
@@ -376,6 +391,8 @@ def run_managed_switches(fabric: Fabric, buffers: Buffers, routing: Routing, tod
                 replace_key(link_key, n_leaf + slot, key)
                 n_event += 1
                 item = packets[np.uint64(packet)]
+                if IS_TRACED:  # twice, if it is put back: equal rows count once
+                    trace_packet(counters, packets, packet, ARRIVED, now_ps, in_port, NOTHING)
                 if node.is_lossy:
                     cause = why_lost(packets, ports, inlets, constants, packet, in_port)
                     if cause != NOT_LOST:
@@ -434,7 +451,7 @@ def run_managed_switches(fabric: Fabric, buffers: Buffers, routing: Routing, tod
                     egress[np.uint64(port)].turn = i_queue
                 n_hop += _depart(
                     fabric, buffers, ports, port_info, packets, nodes, mask, node_time, departed, counters, constants,
-                    queues, ingress, node, switch, record, port, packet, now_ps,
+                    queues, ingress, node, switch, record, port, packet, now_ps, STARTED,
                 )  # fmt: skip
         if is_short:
             break

@@ -19,6 +19,7 @@ from models.network.state import (
     Nic,
 )
 from models.network.timers import set_timers
+from models.network.tracing import IS_TRACED, trace_posted
 from pdes.engine.jit import step_kernel
 
 
@@ -46,6 +47,8 @@ def post_message(fabric: Fabric, nic: Nic, pair, size_bytes, flow_id, tag, now_p
         set_timers(nic.timers, node, nic.control, record, pair)
     message.end_byte, message.size_bytes, message.flow_id = record.posted_end, size_bytes, flow_id
     message.posted_ps, message.tag, message.next = now_ps, tag, -1
+    if IS_TRACED:
+        trace_posted(counters, pair, record.posted_end, size_bytes, flow_id, now_ps)
     if record.last_message < 0:
         record.first_message = place
     else:

@@ -77,6 +77,7 @@ from models.network.state import (
     Nic,
 )
 from models.network.timers import due_timer, first_law_timer_ps, set_timers, stop_timers
+from models.network.tracing import FINISHED, IS_TRACED, NOTHING, TIMED_OUT, trace_flow
 from models.network.wire_time import transmission_ps
 from pdes.engine.foreign import call5
 from pdes.engine.jit import inlined, step_kernel
@@ -318,6 +319,8 @@ def fire_timer(nic: Nic, node, counters, constants, pair, now_ps):
 @step_kernel
 def _time_out(nic: Nic, counters, constants, record, pair, now_ps):
     counters[N_TIMEOUT] += 1
+    if IS_TRACED:
+        trace_flow(counters, TIMED_OUT, now_ps, pair, record.acked_byte, record.rate_bps, record.window_bytes)
     wait_ps = constants[TIMEOUT_PS]
     for _ in range(record.n_backoff):
         wait_ps = min(2 * wait_ps, constants[MAX_TIMEOUT_PS])
@@ -346,6 +349,8 @@ def finish_message(record, messages, ended, flow_rows, counters, pair, now_ps):
     out[0], out[1], out[2] = message.flow_id, pair, message.size_bytes
     out[3], out[4], out[5], out[6] = message.posted_ps, now_ps, record.n_marked, message.tag
     out[7] = record.resent_bytes
+    if IS_TRACED:
+        trace_flow(counters, FINISHED, now_ps, pair, message.end_byte - 1, NOTHING, NOTHING)
     last = ended[np.uint64(pair)]
     last[0], last[1], last[2] = message.end_byte, now_ps, record.n_marked
     record.n_marked, record.resent_bytes = 0, 0

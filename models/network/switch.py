@@ -18,6 +18,7 @@ from models.network.state import (
     PACKET_HOPS,
     Fabric,
 )
+from models.network.tracing import ARRIVED, DEQUEUED, IS_TRACED, NOTHING, trace_packet, trace_start
 from pdes.engine.bits import WORD_BITS, lowest_bit
 from pdes.engine.jit import inlined, step_kernel
 from pdes.engine.time_index import NEVER, set_time
@@ -71,6 +72,8 @@ def _serve_until(port, limit_ps, ports, port_info, packets, nodes, mask, node_ti
         if sent < 0:
             break
         start_ps = record.free_at_ps
+        if IS_TRACED:
+            trace_packet(counters, packets, sent, DEQUEUED, start_ps, port, np.int64(record.queued_bytes))
         send_now(ports, port_info, packets, nodes, mask, node_time, departed, counters, port, sent, start_ps)
         n_started += 1
     return n_started
@@ -108,12 +111,16 @@ def run_switches(fabric: Fabric, todo, n_run, begin_ps, horizon_ps):
             replace_key(link_key, n_leaf + slot, key)
             n_event += 1
             item = packets[np.uint64(packet)]
+            if IS_TRACED:
+                trace_packet(counters, packets, packet, ARRIVED, now_ps, in_port, NOTHING)
             port = np.int64(path_port[np.uint64(item.path)])
             item.path += 1
             n_hop += _serve_until(
                 port, now_ps, ports, port_info, packets, nodes, mask, node_time, departed, counters, constants
             )
             record = ports[np.uint64(port)]
+            if IS_TRACED:
+                trace_start(counters, packets, record, packet, port, now_ps)
             if record.free_at_ps <= now_ps:
                 n_hop += 1
                 send_now(ports, port_info, packets, nodes, mask, node_time, departed, counters, port, packet, now_ps)

@@ -1,11 +1,11 @@
 """[workload.devices.NAME]: GPU types of one's own, like a known one or by their data sheet. Keys only."""
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from pdes.config.fields import AutoBool, Duration, Fault, Flops, PositiveDuration, Rate, Size, Table
+from pdes.config.fields import AutoBool, Duration, Fault, Flops, Meaning, PositiveDuration, Rate, Size, Table
 from pdes.units import shown
 
 GPUS = ("a100-40g", "a100-80g", "h100", "h100-500w", "h200", "h800", "h20", "b200", "mi300x")
@@ -19,6 +19,12 @@ class FlopsConfig(Table):
     fp16: Flops | None = None
     fp8: Flops | None = None
     fp32: Flops | None = None
+    MEANING: ClassVar[Meaning] = {
+        "bf16": "dense peak of the tensor cores in bf16",
+        "fp16": "in fp16; default: as bf16",
+        "fp8": "in fp8; default: as bf16",
+        "fp32": "of products of fp32 values; default: half of bf16",
+    }
 
 
 class ConstantsConfig(Table):
@@ -31,6 +37,15 @@ class ConstantsConfig(Table):
     launch_ps: Duration | None = Field(default=None, alias="launch")
     dispatch_ps: Duration | None = Field(default=None, alias="dispatch")
     overlap_loss_frac: float | None = Field(default=None, ge=0, lt=1, alias="overlap_loss")
+    MEANING: ClassVar[Meaning] = {
+        "gemm_gamma": "how much longer than the roofline matrix products take",
+        "fp8_gamma": "the same of products in fp8",
+        "attention_gamma": "the same of attention",
+        "memory_gamma": "the same of what memory bounds",
+        "launch_ps": "of one kernel",
+        "dispatch_ps": "of the CPU, for one kernel",
+        "overlap_loss_frac": "share by which computing slows down beside a collective",
+    }
 
 
 class DeviceConfig(Table):
@@ -50,6 +65,18 @@ class DeviceConfig(Table):
     margin: float = Field(default=1.0, ge=1, le=100)
     kernels: str | None = Field(default=None, min_length=1)
     constants: ConstantsConfig = ConstantsConfig()
+    MEANING: ClassVar[Meaning] = {
+        "like": "the known type that has what is not given, and whose times bound this one's",
+        "flops": "peaks by number format",
+        "memory_bytes": "of one GPU",
+        "memory_bandwidth_bps": "of one GPU",
+        "nvlink_bps": "of one GPU, one direction",
+        "nvlink_latency_ps": "of a step of a collective inside a server",
+        "nvls": "reductions in the NVSwitch; auto: as like, without it no",
+        "margin": "with like: no kernel takes less than so many times the known type's time, scaled by the data sheets",
+        "kernels": "a file of measured kernel times, relative to the config",
+        "constants": "of the model of kernel times",
+    }
 
 
 def device_faults(devices: Mapping[str, DeviceConfig]) -> Iterator[Fault]:

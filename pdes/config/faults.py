@@ -7,6 +7,7 @@ from pathlib import Path
 from pydantic import BaseModel, ValidationError
 
 from pdes.config.fields import Fault
+from pdes.config.places import line_of
 from pdes.errors import ConfigError
 from pdes.units import shown
 
@@ -14,6 +15,7 @@ _EXPECTED = {
     "int_type": "a whole number",
     "float_type": "a number",
     "string_type": "text in quotes",
+    "bool_type": "true or false",
     "list_type": "a list",
     "tuple_type": "a list",
     "model_type": "a table",
@@ -42,6 +44,9 @@ def _fault(entry: dict, table: type[BaseModel], root: str) -> Fault:
         return Fault(path, context["error"].found, context["error"].accepted)
     if kind == "literal_error":
         return Fault(path, f"found {shown(value)}", "Accepted: " + context["expected"].replace("'", '"'))
+    if kind == "list_type" and isinstance(value, dict):
+        name = ".".join(str(part) for part in path if not isinstance(part, int))
+        return Fault(path, "is one table", f"Accepted: a list of tables, each under [[{name}]], with two brackets")
     if kind in _EXPECTED:
         return Fault(path, f"found {shown(value)}", f"Accepted: {_EXPECTED[kind]}")
     if kind in ("too_short", "string_too_short"):
@@ -89,13 +94,17 @@ def key_text(path: tuple[str | int, ...]) -> str:
     return f"[{'.'.join(table)}] {key}" if table else f"[{key}]"
 
 
-def report(source: Path, faults: list[Fault], overridden: set[tuple[str, ...]]) -> ConfigError:
-    """One error for all faults; a key that came from the command line is shown as its --set."""
+def report(
+    source: Path, faults: list[Fault], overridden: set[tuple[str, ...]], lines: dict[tuple[str | int, ...], int]
+) -> ConfigError:  # fmt: skip
+    """One error for all faults; a key that came from the command line is shown as its --set. lines: of the file."""
     entries = []
     for fault in dict.fromkeys(faults):
         path = tuple(map(str, fault.path))
         from_set = any(path[: len(keys)] == keys for keys in overridden)
-        where = f"--set {'.'.join(path)}" if from_set else f"{source}: {key_text(fault.path)}"
+        line = line_of(fault.path, lines)
+        place = f"{source}:{line}" if line else str(source)
+        where = f"--set {'.'.join(path)}" if from_set else f"{place}: {key_text(fault.path)}"
         entries.append(ConfigError(where, fault.found, fault.accepted))
     if len(entries) == 1:
         return entries[0]

@@ -5,7 +5,7 @@ A field's Python name carries its unit (`link_rate_bps`), its key in the file do
 
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -28,12 +28,28 @@ class Fault(NamedTuple):
     accepted: str = ""
 
 
+Meaning = dict[str, str]
+"""What each key of a table means, by the name of its attribute: for `pdes-sim explain` and for documentation."""
+
+
 class Table(BaseModel):
-    """Base of all tables: immutable, no unknown keys, values of exactly the type asked for."""
+    """Base of all tables: immutable, no unknown keys, values of exactly the type asked for.
+
+    MEANING: of the fields that the class itself has. They become the fields' descriptions.
+    """
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", strict=True, validate_default=True, validate_by_name=False, allow_inf_nan=False
     )
+    MEANING: ClassVar[Meaning] = {}
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        """Give every field its description."""
+        for base in cls.__mro__:
+            for name, text in base.__dict__.get("MEANING", {}).items():
+                if name in cls.model_fields and cls.model_fields[name].description is None:
+                    cls.model_fields[name].description = text
 
 
 def quantity(default: str | None, alias: str) -> Any:
@@ -43,7 +59,10 @@ def quantity(default: str | None, alias: str) -> Any:
 
 def same_as(other: str, alias: str) -> Any:
     """A field whose default is the parsed value of the field `other`, declared above it."""
-    return Field(default_factory=lambda data: data.get(other, 0), validate_default=False, alias=alias)
+    extra: dict[str, Any] = {"same_as": other}  # for `explain`
+    return Field(
+        default_factory=lambda data: data.get(other, 0), validate_default=False, alias=alias, json_schema_extra=extra
+    )
 
 
 def _positive(parse: Callable[[object], int], text: object) -> int:

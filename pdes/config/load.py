@@ -1,5 +1,6 @@
 """Reading a config file: TOML, then overrides of single keys, then every table by itself, then all of them together."""
 
+import difflib
 import re
 import tomllib
 from pathlib import Path
@@ -11,12 +12,16 @@ from pdes.config.checks import cross_faults
 from pdes.config.faults import faults_of, nearest, report
 from pdes.config.fields import Fault, Table
 from pdes.config.network import NetworkConfig
+from pdes.config.places import Path as KeyPath
+from pdes.config.places import lines_of
 from pdes.config.root import Config
 from pdes.config.sections import CheckpointConfig, OutputConfig, PartitionConfig, SimulationConfig, WormholeConfig
 from pdes.config.topology import TOPOLOGY_KINDS
 from pdes.config.workload import WORKLOAD_KINDS
 from pdes.errors import ConfigError
 from pdes.units import shown
+
+Lines = dict[KeyPath, int]
 
 _PLAIN_TABLES: dict[str, type[Table]] = {
     "simulation": SimulationConfig,
@@ -35,33 +40,45 @@ def load_config(path: str | Path, overrides: list[str] | None = None) -> Config:
     Raises one ConfigError that lists every fault: file, table and key, what was found, what is accepted.
     """
     source = Path(path)
-    data = _read_toml(source)
+    data, text = _read_toml(source)
     overridden = {_override(data, text) for text in overrides or []}
-    return config_from_dict(data, source, overridden)
+    return config_from_dict(data, source, overridden, lines_of(text))
 
 
 def config_from_dict(
-    data: dict[str, Any], source: Path = Path("config.toml"), overridden: set[tuple[str, ...]] | None = None
+    data: dict[str, Any],
+    source: Path = Path("config.toml"),
+    overridden: set[tuple[str, ...]] | None = None,
+    lines: Lines | None = None,
 ) -> Config:
-    """Check tables as TOML gives them. source: for texts and relative file names. Raises ConfigError as load_config."""
+    """Check tables as TOML gives them. source: for texts and relative file names. Raises ConfigError as load_config.
+
+    lines: where keys are in the file, as `places.lines_of` finds them.
+    """
     names = [*_KIND_TABLES, *_PLAIN_TABLES]
-    faults = [Fault((name,), "unknown table", nearest(name, names)) for name in data if name not in names]
+    faults = [Fault((name,), "unknown table", _advice(name, names)) for name in data if name not in names]
     tables: dict[str, Table] = {}
     for name in names:
         faults += _check_table(name, data, tables)
     faults += cross_faults(tables, source.parent)
+    faults = [_at_home(fault) for fault in faults]
     if faults:
-        raise report(source, faults, overridden or set())
+        raise report(source, faults, overridden or set(), lines or {})
     config = Config(**tables)  # pyright: ignore[reportArgumentType]
-    config._source = source
+    config._source, config._lines = source, lines or {}
     return config
 
 
-def _read_toml(source: Path) -> dict[str, Any]:
+def _read_toml(source: Path) -> tuple[dict[str, Any], str]:
+    """(the tables, the text)."""
     try:
-        return tomllib.loads(source.read_text(encoding="utf-8-sig"))
+        text = source.read_text(encoding="utf-8-sig")
+        return tomllib.loads(text), text
     except OSError as error:
-        raise ConfigError(str(source), f"cannot be read: {error.strerror}", "Accepted: a TOML file") from error
+        known = [path.name for path in source.parent.glob("*.toml")] if source.parent.is_dir() else []
+        close = difflib.get_close_matches(source.name, known, n=1, cutoff=0.5)
+        advice = f'. Did you mean "{source.parent / close[0]}"?' if close and not source.exists() else ""
+        raise ConfigError(str(source), f"cannot be read: {error.strerror}", f"Accepted: a TOML file{advice}") from error
     except UnicodeDecodeError as error:
         raise ConfigError(str(source), "is not UTF-8 text", "Accepted: a TOML file") from error
     except tomllib.TOMLDecodeError as error:
@@ -69,8 +86,19 @@ def _read_toml(source: Path) -> dict[str, Any]:
         if place is None:
             raise ConfigError(str(source), f"is not TOML: {error}") from error
         text, line, column, _end = place.groups()
+        text = _in_words(text)
         where = f"{source}: line {line}, column {column}" if line else f"{source}: end of file"
         raise ConfigError(where, f"is not TOML: {text}", 'Accepted: lines such as link_rate = "100Gbps"') from error
+
+
+def _in_words(text: str) -> str:
+    """What the TOML parser says, where people should not have to know Python."""
+    twice = re.fullmatch(r"Cannot declare \((.*?),?\) twice", text)
+    if twice:
+        return f"the table [{twice[1].replace(', ', '.').replace(chr(39), '')}] is there twice: put its keys together"
+    if text == "Invalid value":
+        return "no value that TOML has: text is in quotes, yes and no are true and false"
+    return text
 
 
 def _override(data: dict[str, Any], text: str) -> tuple[str, ...]:
@@ -125,6 +153,30 @@ def _check_table(name: str, data: dict[str, Any], tables: dict[str, Table]) -> l
     except ValidationError as error:
         return faults_of(error, table, name)
     return []
+
+
+def _advice(name: str, known: list[str]) -> str:
+    homes = _homes(name)
+    below = [f"{home.removesuffix(']')}.{name}]" for home in homes]
+    return f"It goes below another table: {' or '.join(below)}" if homes else nearest(name, known)
+
+
+def _at_home(fault: Fault) -> Fault:
+    """Of a key that is unknown where it is, but known elsewhere, say where."""
+    homes = _homes(str(fault.path[-1])) if fault.found == "unknown key" else []
+    if not homes:
+        return fault
+    likely = f"{fault.accepted} " if fault.accepted.startswith("Did you mean") else ""
+    return fault._replace(accepted=f"{likely}It is a key of {' and of '.join(homes)}")
+
+
+def _homes(name: str) -> list[str]:
+    """The one or two tables that have a key of this very name. Only where something is wrong: it takes a while."""
+    from pdes.config.keys import all_keys
+
+    places = dict.fromkeys(f"[{'.'.join(key.path[:-1])}]" for key in all_keys() if key.path[-1] == name)
+    places.pop("[]", None)
+    return list(places) if len(places) <= 2 else []
 
 
 def _kind_choice(name: str) -> str:

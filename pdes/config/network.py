@@ -4,7 +4,7 @@ What "auto" stands for depends on the topology and the congestion control, which
 of congestion controls are kept as they are in the file: each control checks its own.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
@@ -20,6 +20,7 @@ from pdes.config.fields import (
     Count,
     Duration,
     FieldError,
+    Meaning,
     PositiveDuration,
     Rate,
     Size,
@@ -69,6 +70,12 @@ class EcnRateConfig(Table):
     kmin_bytes: SizeFromZero = Field(alias="kmin")
     kmax_bytes: SizeFromZero = Field(alias="kmax")
     pmax: Probability = 1.0
+    MEANING: ClassVar[Meaning] = {
+        "rate_bps": "of the ports that have these thresholds",
+        "kmin_bytes": "queue at or below which nothing is marked",
+        "kmax_bytes": "queue above which every packet is marked",
+        "pmax": "probability of a mark at kmax; it grows linearly from kmin",
+    }
 
 
 class BufferConfig(Table):
@@ -78,6 +85,17 @@ class BufferConfig(Table):
     alpha: AutoShare = Field(default=None)
     reserve_bytes: SizeFromZero = quantity("4096B", "reserve")
     headroom_bytes: AutoSizeFromZero = quantity("auto", "headroom")
+    MEANING: ClassVar[Meaning] = {
+        "size": "memory that a switch's ports share; auto: 16 MiB per 50 Gbps of the hosts' rate",
+        "alpha": (
+            "share of the free pool that a queue may take (dynamic threshold); auto: 1/8, twice that per "
+            "halving to the hosts' rate"
+        ),
+        "reserve_bytes": "of each queue of each ingress port, not shared",
+        "headroom_bytes": (
+            "for what arrives after a pause was sent; auto: 2 x delay x rate + 3 packets + a PFC frame per queue"
+        ),
+    }
 
     @property
     def is_limited(self) -> bool:
@@ -92,6 +110,14 @@ class PfcConfig(Table):
     frame_bytes: Size = quantity("43B", "frame")
     resume_offset_bytes: SizeFromZero = quantity("3072B", "resume_offset")
     deadlock_check: CheckInterval = "auto"
+    MEANING: ClassVar[Meaning] = {
+        "enabled": "whether switches pause their senders; auto: with a limited buffer",
+        "frame_bytes": "of a pause on the wire",
+        "resume_offset_bytes": "how far below its threshold a queue must be before its sender may go on",
+        "deadlock_check": (
+            "how often to look for circles of pauses, in simulated time; auto: 1 ms, never by ns-3's rules"
+        ),
+    }
 
 
 class SchedulerConfig(Table):
@@ -99,6 +125,10 @@ class SchedulerConfig(Table):
 
     kind: Literal["strict", "round-robin", "weighted"] = "strict"
     weights: Annotated[dict[int, int], BeforeValidator(_weights)] = {}
+    MEANING: ClassVar[Meaning] = {
+        "kind": "how a port chooses among its data queues, one per priority in use",
+        "weights": "kind weighted: {priority: full packets per turn}; 1 for those not named",
+    }
 
 
 class TransportConfig(Table):
@@ -111,12 +141,30 @@ class TransportConfig(Table):
     ack_every: Count = 1
     cnp_interval_ps: Duration = quantity("0s", "cnp_interval")
     reorder_bytes: AutoSize = quantity("auto", "reorder")
+    MEANING: ClassVar[Meaning] = {
+        "recovery": "what a queue pair does about loss",
+        "timeout_ps": (
+            "retransmission timeout, doubled each time nothing came; auto: 1 ms, 64 ms where PFC is on "
+            "and links lose nothing"
+        ),
+        "max_timeout_ps": "the most that the timeout is doubled to",
+        "nack_interval_ps": "a NACK for the same byte again only after this",
+        "ack_every": "data packets per acknowledgement",
+        "cnp_interval_ps": "least time between two congestion notifications of a queue pair",
+        "reorder_bytes": (
+            "selective repeat: how far behind the newest byte a hole counts as lost; auto: 0 where "
+            "packets keep to one path, else the window"
+        ),
+    }
 
 
 class LossConfig(Table):
     """[network.loss]: random loss of links for which the topology's file gives none."""
 
     probability: Probability = 0.0
+    MEANING: ClassVar[Meaning] = {
+        "probability": "that a packet is lost on a link, for links to which the topology gives none",
+    }
 
 
 class Ns3Config(Table):
@@ -129,6 +177,15 @@ class Ns3Config(Table):
     ignore_pfc: bool = False
     int_multi: Count = 1
     rate_bound: bool = True
+    MEANING: ClassVar[Meaning] = {
+        "ack_high_priority": "ACK_HIGH_PRIO: acknowledgements go before data",
+        "chunk_bytes": "L2_CHUNK_SIZE",
+        "ack_interval_bytes": "L2_ACK_INTERVAL, which ns-3 compares with bytes",
+        "back_to_zero": "L2_BACK_TO_ZERO: a NACK goes back to the begin of the chunk",
+        "ignore_pfc": "X_QBB_ENABLED 0: pauses are counted and not obeyed",
+        "int_multi": "INT_MULTI: the unit of telemetry's counters",
+        "rate_bound": "RATE_BOUND: packets are paced by the rate",
+    }
 
 
 class NetworkConfig(Table):
@@ -173,6 +230,61 @@ class NetworkConfig(Table):
     fixed_window: Parameters = Field(default={}, alias="fixed-window")
     none: Parameters = {}
     nscc: Parameters = {}
+    MEANING: ClassVar[Meaning] = {
+        "congestion_control": (
+            "a built-in one (dctcp, dcqcn, hpcc, hpcc-pint, timely, swift, nscc, fixed-window, none), or "
+            'yours: "file.py:Class"'
+        ),
+        "compatibility": "by whose rules packets go: ours, or ns-3's (HPCC), quirk by quirk",
+        "constants": (
+            'of the congestion control: "run.py", the HPCC repository\'s, scaled to the line rate; or "paper"'
+        ),
+        "payload_bytes": "of a full data packet",
+        "header_bytes": "of a data packet, besides what the congestion control adds",
+        "ack_bytes": "of an acknowledgement; more, if it echoes telemetry",
+        "ack_class": "acknowledgements have a class of strict priority",
+        "priority": "of traffic that names none; 7 is the highest",
+        "ecmp_seed": "of the hash by which switches choose among equal ways",
+        "next_hops_file": "ns-3's nexthops.txt: the next hops of every switch, relative to the config",
+        "paths_file": "paths of all pairs of hosts, relative to the config",
+        "switch_latency_ps": "of every packet in a switch, before it queues",
+        "window": (
+            "of a queue pair: as the control asks, the largest or the pair's own bandwidth-delay product, "
+            "none, or a size"
+        ),
+        "window_follows_rate": "the window is in proportion to the rate; false: always the whole window",
+        "base_rtt": (
+            'that the control is told: the largest of all pairs, the pair\'s own; auto: own with window = "pair-bdp"'
+        ),
+        "ecn": "whether switches mark packets; auto: if the control heeds marks",
+        "ecn_kmin_bytes": (
+            "queue at or below which nothing is marked, at 100 Gbps, scaled to each port's rate; auto: the control's"
+        ),
+        "ecn_kmax_bytes": (
+            "queue above which every packet is marked, at 100 Gbps, scaled to each port's rate; auto: the control's"
+        ),
+        "ecn_pmax": "probability of a mark at ecn_kmax; auto: the control's",
+        "ecn_rate": "thresholds of ports of one rate, as they are",
+        "buffer": "shared memory of a switch",
+        "pfc": "pauses (priority flow control)",
+        "scheduler": "which queue a port serves next",
+        "transport": "what queue pairs do about loss; defaults hold where packets can be lost",
+        "loss": "random loss on links",
+        "routing": "how switches choose a way",
+        "path": "fixed paths between two hosts",
+        "link_event": "links that change during the run",
+        "ns3": "keys of ns-3's config.txt that have no other meaning",
+        "parameters": "of a congestion control of your own: what its class declares",
+        "dctcp": "parameters of DCTCP",
+        "dcqcn": "parameters of DCQCN",
+        "hpcc": "parameters of HPCC",
+        "hpcc_pint": "parameters of HPCC-PINT",
+        "timely": "parameters of TIMELY",
+        "swift": "parameters of Swift",
+        "fixed_window": "parameters of a fixed window",
+        "none": "parameters of no control at all: there are none",
+        "nscc": "parameters of NSCC",
+    }
 
     @property
     def is_ns3(self) -> bool:

@@ -1,12 +1,13 @@
 """The whole config: one attribute per table, and where its file lies."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 from pydantic import PrivateAttr
 
-from pdes.config.fields import Table
+from pdes.config.fields import Meaning, Table
 from pdes.config.network import NetworkConfig
+from pdes.config.places import line_of, path_of
 from pdes.config.sections import CheckpointConfig, OutputConfig, PartitionConfig, SimulationConfig, WormholeConfig
 from pdes.config.topology import TopologyConfig
 from pdes.config.workload import WorkloadConfig
@@ -23,12 +24,35 @@ class Config(Table):
     wormhole: WormholeConfig = WormholeConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
     output: OutputConfig = OutputConfig()
+    MEANING: ClassVar[Meaning] = {
+        "simulation": "what is drawn, how often, and when to stop",
+        "topology": "the nodes and links of the cluster, by kind",
+        "network": "packets, congestion control, marking, buffers, pauses, routing, loss",
+        "workload": "what is sent, by kind",
+        "partition": "how the cluster is cut into logical processes, and placed on ranks",
+        "wormhole": "fast-forwarding: what need not be simulated",
+        "checkpoint": "when to save the state of a run; never changes a result",
+        "output": "where results go, and which there are",
+    }
     _source: Path = PrivateAttr(default=Path("config.toml"))
+    _lines: dict[tuple[str | int, ...], int] = PrivateAttr(default_factory=dict)
 
     @property
     def source(self) -> Path:
         """The file that the config came from."""
         return self._source
+
+    def written_to(self, directory: str | Path) -> Self:
+        """The same config with another result folder."""
+        config = self.model_copy(update={"output": self.output.model_copy(update={"dir": str(directory)})})
+        config._source, config._lines = self._source, self._lines
+        return config
+
+    def place(self, key: str) -> str:
+        """Where a key is, for an error: "config.toml:7: [network] window". key: "[network] window"."""
+        path = path_of(key)
+        line = line_of(path, self._lines) if path else None
+        return f"{self._source}:{line}: {key}" if line else f"{self._source}: {key}"
 
     def input_path(self, name: str) -> Path:
         """A file that the config names: relative names are relative to the config's folder."""

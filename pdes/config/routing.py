@@ -1,11 +1,11 @@
 """[network.routing], [[network.path]] and [[network.link_event]]: which way packets go, and links that change."""
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from pdes.config.fields import Duration, Fault, PositiveDuration, Rate, Table, quantity
+from pdes.config.fields import Duration, Fault, Meaning, PositiveDuration, Rate, Table, quantity
 
 RoutingPolicy = Literal["ecmp", "weighted", "spray", "flowlet", "adaptive"]
 REORDERING = ("spray", "adaptive")
@@ -22,6 +22,12 @@ class RoutingConfig(Table):
     flowlet_gap_ps: PositiveDuration = quantity("50us", "flowlet_gap")
     convergence_ps: Duration = quantity("1ms", "convergence")
     queue_pairs_per_flow: Annotated[int, Field(ge=1, le=256)] = 1
+    MEANING: ClassVar[Meaning] = {
+        "policy": "how switches choose among next hops at equal distance",
+        "flowlet_gap_ps": "policy flowlet: a flow that pauses for longer may take another way",
+        "convergence_ps": "from a link's change until all switches route by it",
+        "queue_pairs_per_flow": "messages are split over so many queue pairs, each with its own path",
+    }
 
 
 class PathConfig(Table):
@@ -31,6 +37,9 @@ class PathConfig(Table):
     """
 
     nodes: Annotated[list[str], Field(min_length=2)]
+    MEANING: ClassVar[Meaning] = {
+        "nodes": "names of all nodes from the source to the destination; acknowledgements take it back",
+    }
 
 
 class LinkEventConfig(Table):
@@ -45,6 +54,14 @@ class LinkEventConfig(Table):
     state: Literal["up", "down"] | None = None
     rate_bps: Rate | None = Field(default=None, alias="rate")
     loss: Annotated[float, Field(ge=0, le=1)] | None = None
+    MEANING: ClassVar[Meaning] = {
+        "time_ps": "from when on it holds",
+        "link": "names of the two nodes that the link joins",
+        "which": "among parallel links between the two, from 0",
+        "state": "down: what is on the wire is lost, and what is sent; without it, as before",
+        "rate_bps": "at most the link's own; without it, as before",
+        "loss": "probability that a packet is lost; without it, as before",
+    }
 
 
 def routing_faults(

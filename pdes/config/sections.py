@@ -1,6 +1,6 @@
 """Small tables that have one form only: simulation, partition, wormhole, checkpoint, output. Not the network's."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
@@ -11,6 +11,7 @@ from pdes.config.fields import (
     AutoSize,
     Count,
     FieldError,
+    Meaning,
     OffDuration,
     OptionalDuration,
     Size,
@@ -26,6 +27,11 @@ class SimulationConfig(Table):
     seed: int = Field(default=1, ge=0, le=2**63 - 1)
     iterations: Count = 1
     stop_time_ps: OptionalDuration = quantity(None, "stop_time")
+    MEANING: ClassVar[Meaning] = {
+        "seed": "of everything that is drawn: ECN marks, random loss, random traffic, jitter",
+        "iterations": "training iterations to simulate; there is no barrier between them",
+        "stop_time_ps": "where the run ends; without it, when nothing is left to do",
+    }
 
 
 class PartitionConfig(Table):
@@ -33,6 +39,13 @@ class PartitionConfig(Table):
 
     delay_threshold_ps: AutoDuration = quantity("auto", "delay_threshold")
     placement: Literal["metis", "block", "round-robin"] = "metis"
+    MEANING: ClassVar[Meaning] = {
+        "delay_threshold_ps": (
+            "links with less delay are never cut: the nodes that they join are one logical process; auto: "
+            "chosen from topology and workload"
+        ),
+        "placement": "of logical processes on ranks; never changes a result",
+    }
 
 
 CRITERION_KEYS = {  # key -> the criteria that have it
@@ -86,6 +99,39 @@ class WormholeConfig(Table):
     bandwidth_threshold_bps: AutoRate = quantity("auto", "bandwidth_threshold")
     queue_threshold_bytes: AutoSize = quantity("auto", "queue_threshold")
     stable_rounds: Count = 3
+    MEANING: ClassVar[Meaning] = {
+        "mode": "fast-forwarding: skip what has settled (steady), what went the same before (memo), or both (full)",
+        "iteration_repeats": "from so many iterations on, or pairs of them, the rest may be extrapolated; 0: never",
+        "iteration_tolerance": (
+            "how far the mean of the simulated iterations may be from that of the rest, as a share, by a 99 % interval"
+        ),
+        "memo_tolerance": (
+            "how far waves of flows may differ, as a share of their time, that count as equal; 0: not at all"
+        ),
+        "lanes": (
+            "with a tolerance: messages that have their ways to themselves end as earlier ones did, and "
+            "are not simulated"
+        ),
+        "audit": "share of the steady skips that are simulated instead, to measure what they would have been off by",
+        "restoration": "how queues come back after a skip: as they were, empty, or as a trained model says",
+        "restoration_model": 'file of the model for restoration = "learned", relative to the config',
+        "memo": "file that the memo is read from and added to, for runs to share; relative to where you run",
+        "memo_limit_bytes": "of the memo's file: the oldest entries go",
+        "criterion": "what counts as steady: ours, Wormhole's or HyGra's",
+        "theta": "criterion paper: how far the metric may move, (max - min) / mean",
+        "metric": "criterion paper: R the rate, I the bytes in flight, Q the longest queue on the way",
+        "samples": (
+            "criteria paper and hygra: how many samples the metric must stand still; auto: twice the "
+            "period of the paper's equation 24, at least 16"
+        ),
+        "sample_interval_ps": "criteria paper and hygra: time between samples; auto: one base round trip",
+        "bandwidth_threshold_bps": "criterion hygra: how far a rate may swing; auto: 5 % of the slowest host link",
+        "queue_threshold_bytes": (
+            "criterion hygra: how far a queue may swing; auto: what a rate off by bandwidth_threshold "
+            "adds in a round trip"
+        ),
+        "stable_rounds": "criterion hygra: samples in a row at which all this must hold",
+    }
 
     @property
     def n_repeat(self) -> int:
@@ -108,6 +154,11 @@ class CheckpointConfig(Table):
     dir: Annotated[str, Field(min_length=1)] | None = None
     every_ps: OffDuration = quantity("off", "every")
     keep: Count = 2
+    MEANING: ClassVar[Meaning] = {
+        "dir": 'folder of checkpoints, relative to where you run; without it, "checkpoint" in the result folder',
+        "every_ps": "wall time between checkpoints; off: only when a signal asks for one",
+        "keep": "so many checkpoints are kept, the newest ones",
+    }
 
 
 SAMPLE_KINDS = ("ports", "flows")
@@ -138,3 +189,13 @@ class OutputConfig(Table):
     partitions: bool = False
     flows: bool = True
     tasks: bool = True
+    MEANING: ClassVar[Meaning] = {
+        "dir": "result folder, relative to where you run; --out overrides it",
+        "sample_interval_ps": "time series of ports and flows, so often in simulated time; without it, none",
+        "sample": "of what there are time series",
+        "sample_limit_bytes": "of all rows of the time series together; where they would pass it, the interval doubles",
+        "rtt_of_flow": "flow_id whose packets' round-trip times are written to rtt.parquet; without it, of none",
+        "partitions": "write partitions.parquet: how many network partitions there are, and how many are frozen",
+        "flows": "write flows.parquet, a row per message",
+        "tasks": "write tasks.parquet, a row for everything that a GPU did or waited for",
+    }

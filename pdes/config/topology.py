@@ -1,11 +1,11 @@
 """The forms of [topology], chosen by `kind`. Keys only: the builders are models of their own."""
 
 from fractions import Fraction
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from pdes.config.fields import Count, PositiveDuration, Rate, Table, quantity, same_as
+from pdes.config.fields import Count, Meaning, PositiveDuration, Rate, Table, quantity, same_as
 
 Oversubscription = Annotated[float, Field(ge=1, le=1000)]
 
@@ -25,6 +25,15 @@ class FatTreeConfig(Table):
     host_rate_bps: Rate = same_as("link_rate_bps", "host_rate")
     host_delay_ps: PositiveDuration = same_as("link_delay_ps", "host_delay")
     oversubscription: Oversubscription = 1.0
+    MEANING: ClassVar[Meaning] = {
+        "kind": "a fat-tree of three tiers whose sizes follow from k",
+        "k": "ports of a switch: k pods of k/2 edge and k/2 aggregation switches; even",
+        "link_rate_bps": "of links between switches",
+        "link_delay_ps": "propagation delay of links between switches",
+        "host_rate_bps": "of hosts' links",
+        "host_delay_ps": "propagation delay of hosts' links",
+        "oversubscription": "hosts per edge switch over k/2",
+    }
 
     @property
     def n_host(self) -> int:
@@ -45,6 +54,18 @@ class ThreeTierConfig(Table):
     link_delay_ps: PositiveDuration = quantity("1us", "link_delay")
     host_rate_bps: Rate = same_as("link_rate_bps", "host_rate")
     host_delay_ps: PositiveDuration = same_as("link_delay_ps", "host_delay")
+    MEANING: ClassVar[Meaning] = {
+        "kind": "pods of edge and aggregation switches below cores, all sizes given",
+        "pods": "number of pods",
+        "edges_per_pod": "edge switches in a pod",
+        "aggregations_per_pod": "aggregation switches in a pod",
+        "cores": "core switches: a multiple of aggregations_per_pod",
+        "hosts_per_edge": "hosts at an edge switch",
+        "link_rate_bps": "of links between switches",
+        "link_delay_ps": "propagation delay of links between switches",
+        "host_rate_bps": "of hosts' links",
+        "host_delay_ps": "propagation delay of hosts' links",
+    }
 
     @property
     def n_host(self) -> int:
@@ -67,6 +88,16 @@ class LeafSpineConfig(Table):
     spine_rate_bps: Rate = quantity("100Gbps", "spine_rate")
     host_delay_ps: PositiveDuration = quantity("1us", "host_delay")
     spine_delay_ps: PositiveDuration = quantity("1us", "spine_delay")
+    MEANING: ClassVar[Meaning] = {
+        "kind": "leaf switches that all have a link to every spine",
+        "leaves": "leaf switches",
+        "spines": "spine switches",
+        "hosts_per_leaf": "hosts at a leaf",
+        "host_rate_bps": "of hosts' links",
+        "spine_rate_bps": "of links between leaves and spines",
+        "host_delay_ps": "propagation delay of hosts' links",
+        "spine_delay_ps": "propagation delay between leaves and spines",
+    }
 
     @property
     def n_host(self) -> int:
@@ -88,6 +119,20 @@ class RoftConfig(Table):
     nvlink: Literal["none", "packets"] = "none"
     nvlink_rate_bps: Rate = quantity("3.6Tbps", "nvlink_rate")
     nvlink_delay_ps: PositiveDuration = quantity("25ns", "nvlink_delay")
+    MEANING: ClassVar[Meaning] = {
+        "kind": "rail-optimised fat-tree: GPU r of every server hangs on a switch of rail r",
+        "gpus": "of all servers together: a multiple of gpus_per_server",
+        "gpus_per_server": "which is also the number of rails",
+        "servers_per_rail_switch": "servers whose GPUs share rail switches; more servers have more of these",
+        "nic_rate_bps": "of a GPU's NIC",
+        "spine_rate_bps": "of links between rail switches and spines",
+        "nic_delay_ps": "propagation delay from NIC to rail switch",
+        "spine_delay_ps": "propagation delay from rail switch to spine",
+        "oversubscription": "rate of a rail switch's NICs over that of its spine links",
+        "nvlink": "whether GPUs of a server have links of their own, as packets",
+        "nvlink_rate_bps": 'of a GPU, one direction, with nvlink = "packets"',
+        "nvlink_delay_ps": 'propagation delay from GPU to NVSwitch, with nvlink = "packets"',
+    }
 
     @property
     def n_host(self) -> int:
@@ -108,6 +153,11 @@ class TopologyFileConfig(Table):
     kind: Literal["file"]
     file: str = Field(min_length=1)
     gpus_per_server: Count = 1
+    MEANING: ClassVar[Meaning] = {
+        "kind": "a topology from a file",
+        "file": "an ns-3/HPCC topology.txt, relative to the config",
+        "gpus_per_server": "hosts in the order of their ids, so many to a server",
+    }
 
     @property
     def n_host(self) -> None:

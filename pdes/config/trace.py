@@ -1,10 +1,10 @@
 """[workload] of kind "trace": what another tool has written, node by node."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from pdes.config.fields import Count, Flops, Rate, Table, quantity
+from pdes.config.fields import Count, Flops, Meaning, Rate, Table, quantity
 
 
 class DeviceConfig(Table):
@@ -12,6 +12,10 @@ class DeviceConfig(Table):
 
     flops: Flops = quantity("312Tflops", "flops")
     memory_bandwidth_bps: Rate = quantity("2039GBps", "memory_bandwidth")
+    MEANING: ClassVar[Meaning] = {
+        "flops": "of a compute node that names its operations, not its time",
+        "memory_bandwidth_bps": "of a compute node that names its bytes, not its time",
+    }
 
 
 class TraceConfig(Table):
@@ -26,3 +30,14 @@ class TraceConfig(Table):
     gpus: Count | None = None
     tolerant: bool = False
     device: DeviceConfig = DeviceConfig()
+    MEANING: ClassVar[Meaning] = {
+        "kind": "what another tool has written",
+        "format": "whose",
+        "file": "for Chakra the common part of the ranks' files, or their folder; relative to the config",
+        "communicators": "Chakra: a JSON file of the groups of GPUs, relative to the config",
+        "system": "ASTRA-sim's system file: algorithms of collectives, relative to the config",
+        "dimensions": "GPUs in each dimension of the network, if the algorithms are by dimension",
+        "gpus": "how many there are, if the file does not say",
+        "tolerant": "leave out what some tools write wrong, and warn",
+        "device": "how fast compute nodes are that do not say how long they take",
+    }

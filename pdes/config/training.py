@@ -4,7 +4,7 @@ Two ways to say how long a GPU computes. With [workload.compute] gpu, kernel by 
 here. Without, by its peak and an efficiency alone, for GPTs with tensor, data, pipeline and expert parallelism.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
@@ -14,6 +14,7 @@ from pdes.config.fields import (
     Duration,
     FieldError,
     Flops,
+    Meaning,
     PositiveDuration,
     Rate,
     Size,
@@ -92,6 +93,27 @@ class ModelConfig(Table):
     expert_ffn: Count | None = None
     shared_experts: Annotated[int, Field(ge=0)] = 0
     dense_layers: Annotated[int, Field(ge=0)] = 0
+    MEANING: ClassVar[Meaning] = {
+        "layers": "transformer layers",
+        "hidden": "width of the model",
+        "heads": "of attention; needed with [workload.compute] gpu",
+        "vocabulary": "tokens that there are",
+        "sequence": "tokens of one sequence",
+        "experts": "feed-forward networks per layer; 1: dense",
+        "top_k": "experts per token",
+        "ffn": "width of a feed-forward network; without it, 4 x hidden",
+        "kv_heads": "heads of keys and values; without it, heads",
+        "head_dim": "width of a head; without it, hidden / heads",
+        "gated": "feed-forward networks with a gate (SwiGLU)",
+        "norm": "LayerNorm or RMSNorm",
+        "tied_embeddings": "embedding and head share their weights",
+        "learned_positions": "positions are parameters",
+        "biases": "which products add one",
+        "dropout": "dropout is computed",
+        "expert_ffn": "width of an expert; without it, ffn",
+        "shared_experts": "experts that every token goes to",
+        "dense_layers": "first layers that are dense",
+    }
 
 
 Wide = Literal["bf16", "fp16", "fp32"]
@@ -111,6 +133,16 @@ class DtypesConfig(Table):
     activations: Wide | None = None
     dispatch: Format | None = None
     combine: Format | None = None
+    MEANING: ClassVar[Meaning] = {
+        "weights": "kept, gathered and read by products; default: as precision, bf16 with fp8",
+        "gradients": "kept and added up in; default: as [workload] gradients",
+        "reduce": "sent for sums over data parallelism; default: as gradients",
+        "optimizer": "master weights; default: fp32",
+        "moments": "both moments of Adam; default: as optimizer",
+        "activations": "kept, summed over TP, passed between stages; default: as precision, bf16 with fp8",
+        "dispatch": "tokens to their experts; default: as activations",
+        "combine": "tokens back from experts; default: as activations",
+    }
 
 
 class ParallelConfig(Table):
@@ -125,6 +157,14 @@ class ParallelConfig(Table):
     ep: Count = 1
     cp: Count = 1
     vpp: CountOrAuto = 1
+    MEANING: ClassVar[Meaning] = {
+        "tp": "tensor parallelism: GPUs that share each layer, inside a server",
+        "dp": "data parallelism: replicas",
+        "pp": "pipeline stages",
+        "ep": "GPUs that share a layer's experts: a divisor of tp * cp * dp",
+        "cp": "context parallelism: GPUs that share each sequence",
+        "vpp": "chunks of layers per stage, interleaved",
+    }
 
     @property
     def n_gpu(self) -> int:
@@ -147,6 +187,17 @@ class ComputeConfig(Table):
     iteration_overhead_ps: Duration = quantity("0s", "iteration_overhead")
     kernels: str | None = Field(default=None, min_length=1)
     pass_times_ps: PassTimes = Field(default=None, alias="pass_times")
+    MEANING: ClassVar[Meaning] = {
+        "gpu": "GPU type: computing is timed kernel by kernel; without it, by peak_flops and efficiency",
+        "peak_flops": "of a GPU, without gpu",
+        "efficiency": "share of peak_flops that is reached, without gpu",
+        "jitter_frac": "each computation is up to this share longer or shorter, at random",
+        "iteration_overhead_ps": "of each iteration, for what is not modelled",
+        "kernels": "a file of measured kernel times on this GPU, relative to the config",
+        "pass_times_ps": (
+            "measured times of one microbatch on a stage: forward, backward for inputs, backward for weights"
+        ),
+    }
 
 
 class GpusConfig(Table):
@@ -155,6 +206,11 @@ class GpusConfig(Table):
     servers: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
     gpu: Gpu | None = None
     slowness: float = Field(default=1.0, ge=1, le=1000)
+    MEANING: ClassVar[Meaning] = {
+        "servers": "numbers of the servers that are not like the others",
+        "gpu": "their GPU type; without it, as all",
+        "slowness": "they compute for so many times as long",
+    }
 
 
 class TpModelConfig(Table):
@@ -162,6 +218,10 @@ class TpModelConfig(Table):
 
     alpha_ps: PositiveDuration = quantity("10us", "alpha")
     bandwidth_bps: Rate = quantity("230GBps", "bandwidth")
+    MEANING: ClassVar[Meaning] = {
+        "alpha_ps": "of each collective that is timed",
+        "bandwidth_bps": "of a GPU inside its server",
+    }
 
 
 class MemoryConfig(Table):
@@ -169,6 +229,10 @@ class MemoryConfig(Table):
 
     check: Literal["refuse", "warn", "off"] = "refuse"
     size_bytes: Size | None = Field(default=None, alias="size")
+    MEANING: ClassVar[Meaning] = {
+        "check": "what happens to a layout that does not fit the GPUs' memory",
+        "size_bytes": "of a GPU; default: its type's",
+    }
 
 
 class TrainingTable(Table):
@@ -210,6 +274,44 @@ class TrainingTable(Table):
     cross_rail_rings: bool = False
     memory: MemoryConfig = MemoryConfig()
     nccl: NcclConfig = NcclConfig()
+    MEANING: ClassVar[Meaning] = {
+        "kind": "iterations of training a model",
+        "preset": "a model by its name; or [workload.model]",
+        "model": "a transformer by its sizes; or preset",
+        "layers": "instead of the preset's",
+        "sequence": "instead of the preset's",
+        "parallel": "how the model is spread over GPUs; the product is their number",
+        "microbatch": "sequences of one microbatch; auto: the fastest that fits, by a closed form",
+        "microbatches": "per replica and iteration; default: pp; or global_batch",
+        "global_batch": "sequences per iteration, of all replicas; or microbatches",
+        "tp": "tensor parallelism inside a server: timed, or as packets",
+        "schedule": "in which order a pipeline stage does its passes",
+        "sequence_parallel": "norms and dropout are split over tp",
+        "recompute": "what the backward pass computes again",
+        "precision": "of matrix products",
+        "gradients": "kept and reduced in; default: fp32 for bf16 and fp8",
+        "dtypes": "number formats of tensors",
+        "zero": "what replicas split: 1 optimizer states, 2 also gradients, 3 also parameters (FSDP)",
+        "routing_skew": "experts' popularity: the i-th GPU of a group gets tokens as 1 / i^skew; 0: balanced",
+        "overlap_gradients": "gradients are reduced beside the backward pass, bucket by bucket",
+        "overlap_parameters": "parameters are gathered beside the forward pass",
+        "overlap_tensor": "tensor-parallel exchanges are pipelined with their matrix product (Transformer Engine)",
+        "overlap_tensor_gradients": (
+            "an input's gradient is summed beside the weight's gradient (Megatron-LM since 2022)"
+        ),
+        "balanced_context": "context parallelism: an early and a late chunk each, so that all compute as much",
+        "flash_attention": "attention is one kernel that keeps no scores",
+        "causal": "half: attention skips what the mask hides; full computes it",
+        "placement": "of ranks on GPUs: in order, by HeteroSim's algorithm 2, or as listed",
+        "compute": "how long computing takes",
+        "gpus": "servers whose GPUs are not like the others",
+        "devices": "GPU types of your own, by name",
+        "tp_model": "what is timed inside a server",
+        "transport": "between servers: what NCCL's protocols leave of the line",
+        "cross_rail_rings": "rings go from rail to rail, as NCCL had them before 2.12",
+        "memory": "whether the layout fits",
+        "nccl": "what NCCL is told about collectives",
+    }
 
     @property
     def n_microbatch(self) -> int:

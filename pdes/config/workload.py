@@ -1,6 +1,6 @@
 """The forms of [workload], chosen by `kind`. Keys only: what a preset's sizes are is the workload model's knowledge."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
@@ -10,6 +10,7 @@ from pdes.config.fields import (
     Count,
     Duration,
     FieldError,
+    Meaning,
     OptionalDuration,
     Size,
     Table,
@@ -53,6 +54,9 @@ class StartsLate(Table):
     """
 
     start_jitter_ps: Annotated[int, BeforeValidator(_jitter)] = quantity("0s", "start_jitter")
+    MEANING: ClassVar[Meaning] = {
+        "start_jitter_ps": "every GPU's streams, or each flow of a list, start late by a random time below this",
+    }
 
 
 class FlowsConfig(StartsLate):
@@ -62,6 +66,15 @@ class FlowsConfig(StartsLate):
     file: str = Field(min_length=1)
     format: Literal["auto", "ns3", "csv"] = "auto"
     queue_pairs: Literal["per-flow", "per-pair"] = "per-flow"
+    MEANING: ClassVar[Meaning] = {
+        "kind": "messages from a file",
+        "file": (
+            "CSV with src,dst,size_bytes,start_ps and optionally priority, tag; or ns-3's flow.txt; "
+            "relative to the config"
+        ),
+        "format": "of the file; auto: CSV if its name ends in .csv, else ns-3's",
+        "queue_pairs": "one for each message, or one for each pair of hosts and priority",
+    }
 
 
 class IncastConfig(Table):
@@ -70,6 +83,11 @@ class IncastConfig(Table):
     fan_in: Count
     size_bytes: Size = Field(alias="size")
     load: Load
+    MEANING: ClassVar[Meaning] = {
+        "fan_in": "hosts that send at the same time",
+        "size_bytes": "what each of them sends",
+        "load": "their share of the hosts' links",
+    }
 
 
 class PoissonConfig(StartsLate):
@@ -82,6 +100,15 @@ class PoissonConfig(StartsLate):
     flows: Count | None = None
     queue_pairs: Literal["per-flow", "per-pair"] = "per-flow"
     incast: IncastConfig | None = None
+    MEANING: ClassVar[Meaning] = {
+        "kind": "messages at random times between random hosts",
+        "sizes": '"web-search", "fb-hadoop", or a file with a line "bytes percent" per point, relative to the config',
+        "load": "payload over the rate of the hosts' links",
+        "duration_ps": "in which messages arrive; or flows",
+        "flows": "how many messages; or duration",
+        "queue_pairs": "one for each message, or one for each pair of hosts",
+        "incast": "at random times many hosts send to one, on top",
+    }
 
 
 class CollectiveConfig(Table):
@@ -102,6 +129,20 @@ class CollectiveConfig(Table):
     in_server: Literal["timed", "packets"] = "timed"
     nvls: AutoBool = None
     msccl: str | None = Field(default=None, min_length=1)
+    MEANING: ClassVar[Meaning] = {
+        "name": "by which others wait for it; also its tag in flows.parquet",
+        "operation": "what it does",
+        "size_bytes": "of the whole buffer of one GPU",
+        "gpus": "those that take part, in the order of the ring",
+        "start_ps": "not before",
+        "after": "names of collectives that must have ended",
+        "algorithm": "with a GPU type: how NCCL is to do it; auto: as NCCL would choose",
+        "protocol": "with a GPU type: NCCL's; auto: as NCCL would choose",
+        "channels": "with a GPU type: NCCL's channels; without it, one for each NIC",
+        "in_server": "with a GPU type: inside a server timed by size and type, or as packets",
+        "nvls": "with a GPU type: reductions in the NVSwitch; auto: if the type can",
+        "msccl": "with a GPU type: an MSCCL algorithm's XML file, relative to the config",
+    }
 
 
 class CollectivesConfig(StartsLate):
@@ -116,6 +157,14 @@ class CollectivesConfig(StartsLate):
     transport: Transport = "infiniband"
     cross_rail_rings: bool = False
     collective: list[CollectiveConfig] = Field(min_length=1)
+    MEANING: ClassVar[Meaning] = {
+        "kind": "collectives, each by itself or after others",
+        "gpu": "plan them as NCCL does on this GPU type; without it, rings and exchanges of packets",
+        "devices": "GPU types of your own, by name",
+        "transport": "between servers: what NCCL's protocols leave of the line",
+        "cross_rail_rings": "rings go from rail to rail, as NCCL had them before 2.12",
+        "collective": "one of them",
+    }
 
 
 class TrainingConfig(StartsLate, TrainingTable):

@@ -1,7 +1,8 @@
 """The decorator of every compiled kernel, and where compiled code is kept between runs.
 
 Numba keys its disk cache by the content of a kernel's own file only, so an edit to an imported kernel would go
-unseen. The cache folder is therefore named by a hash of all kernel sources (`pdes/engine`, `pdes/wormhole`, `models`).
+unseen. The cache folder is therefore named by a hash of all kernel sources (`pdes/engine`, `pdes/wormhole`, `models`),
+and by the variant: kernels that write a trace are others.
 """
 
 import hashlib
@@ -15,6 +16,9 @@ import numba
 import numpy as np
 from numba import njit
 
+TRACE_VARIABLE = "PDES_TRACED"
+IS_TRACED = os.environ.get(TRACE_VARIABLE) == "1"  # set before the first kernel is imported, see models.network.tracing
+VARIANT = "-traced" if IS_TRACED else ""
 JIT_DISABLED = bool(numba.config.DISABLE_JIT)  # pyright: ignore[reportAttributeAccessIssue]
 
 
@@ -39,7 +43,7 @@ def cache_folder() -> Path:
     """Folder of compiled code: $PDES_CACHE_DIR, else the user's cache folder, else a temporary one."""
     base = os.environ.get("PDES_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     for root in (Path(base) / "pdes-sim", Path(tempfile.gettempdir()) / f"pdes-sim-{os.getuid()}"):
-        folder = root / source_digest()
+        folder = root / f"{source_digest()}{VARIANT}"
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError:
@@ -49,8 +53,8 @@ def cache_folder() -> Path:
     return Path(tempfile.mkdtemp(prefix="pdes-sim-"))
 
 
-if not os.environ.get("NUMBA_CACHE_DIR"):
-    numba.config.CACHE_DIR = str(cache_folder())  # pyright: ignore[reportAttributeAccessIssue]
+_given = os.environ.get("NUMBA_CACHE_DIR")
+numba.config.CACHE_DIR = f"{_given}{VARIANT}" if _given else str(cache_folder())  # pyright: ignore[reportAttributeAccessIssue]
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 _njit: Any = njit

@@ -28,6 +28,8 @@ RESULT_FILES = (
     "samples_flows.parquet",
     "rtt.parquet",
     "partitions.parquet",
+    "trace.parquet",
+    "trace.txt",
     "run.json",
     "result.json",
 )
@@ -120,6 +122,11 @@ class ResultFolder:
                 with contextlib.suppress(OSError):  # not empty, or never made
                     self.directory.rmdir()
         self._release()
+
+    def keep(self, names: Sequence[str]) -> None:
+        """Put files of the work folder in place by themselves, when there will be no results; before `abandon`."""
+        for name in names:
+            self.work_path(name).replace(self.directory / name)
 
     def _write_plan(self, names: Sequence[str]) -> None:
         plan = self.work_path(_PLAN)

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from typing import TextIO
 
-from pdes.units import format_count, format_duration
+from pdes.units import PS_PER_S, format_count, format_duration
 
 QUIET_S = 2.0  # a short run prints nothing
 TERMINAL_INTERVAL_S = 0.5
@@ -13,7 +13,7 @@ FILE_INTERVAL_S = 5.0
 
 
 class Progress:
-    """Prints `sim 12.4 ms, 31 %, 31.2 M packet-hops/s, 2 ranks, eta 00:41` now and then; rank 0 only.
+    """Prints `sim 12.4 ms, 31 %, 1/240 of real time, 31.2 M packet-hops/s, 2 ranks, eta 00:41` now and then; rank 0.
 
     On a terminal it rewrites one line, elsewhere it adds lines. A stream that fails (a closed pipe) ends the lines, not
     the run. stream: None for no output. end_ps: simulated time at which the run ends, if known; it gives the share of
@@ -30,20 +30,27 @@ class Progress:
         self._stream, self._n_rank, self._end_ps, self._clock = stream, n_rank, end_ps, clock
         self._is_terminal = stream is not None and stream.isatty()
         self._start_s = self._last_s = clock()
-        self._last_packet_hops = 0
+        self._last_packet_hops = self._last_sim_ps = 0
         self._next_s = self._start_s + QUIET_S
         self._has_open_line = False
 
-    def update(self, sim_ps: int, packet_hops: int, fraction: float | None = None) -> None:
-        """Say where the run is; cheap, call it every round. packet_hops: all so far. fraction: of the run, 0..1."""
+    def update(
+        self, sim_ps: int, packet_hops: int, fraction: float | None = None, more: Callable[[], list[str]] = list
+    ) -> None:  # fmt: skip
+        """Say where the run is; cheap, call it every round. packet_hops: all so far. fraction: of the run, 0..1.
+
+        more: what else there is to say, asked for only when it is said.
+        """
         now_s = self._clock()
         if self._stream is None or now_s < self._next_s:
             return
         if fraction is None and self._end_ps:
             fraction = sim_ps / self._end_ps
-        rate = (packet_hops - self._last_packet_hops) / max(now_s - self._last_s, 1e-9)
-        self._write(self._text(sim_ps, rate, fraction, now_s - self._start_s))
-        self._last_s, self._last_packet_hops = now_s, packet_hops
+        elapsed_s = max(now_s - self._last_s, 1e-9)
+        rate = (packet_hops - self._last_packet_hops) / elapsed_s
+        speed = (sim_ps - self._last_sim_ps) / PS_PER_S / elapsed_s
+        self._write(self._text(sim_ps, (speed, rate), fraction, now_s - self._start_s, more()))
+        self._last_s, self._last_packet_hops, self._last_sim_ps = now_s, packet_hops, sim_ps
         self._next_s = now_s + (TERMINAL_INTERVAL_S if self._is_terminal else FILE_INTERVAL_S)
 
     def close(self) -> None:
@@ -52,13 +59,19 @@ class Progress:
             self._emit("\r\x1b[K")
             self._has_open_line = False
 
-    def _text(self, sim_ps: int, rate: float, fraction: float | None, elapsed_s: float) -> str:
+    def _text(
+        self, sim_ps: int, rates: tuple[float, float], fraction: float | None, elapsed_s: float, more: list[str]
+    ) -> str:  # fmt: skip
+        speed, rate = rates
         parts = [f"sim {format_duration(sim_ps)}"]
         done = None if fraction is None else min(max(fraction, 0.0), 1.0)
         if done is not None:
             parts.append(f"{int(100 * done)} %")
+        if speed > 0:
+            parts.append(speed_text(speed))
         parts.append(f"{format_count(round(rate))} packet-hops/s")
         parts.append(f"{self._n_rank} rank{'s' if self._n_rank != 1 else ''}")
+        parts += more
         if done:
             parts.append(f"eta {_clock_text(elapsed_s * (1 - done) / done)}")
         return ", ".join(parts)
@@ -78,6 +91,13 @@ class Progress:
             self._stream.flush()
         except (OSError, ValueError):
             self._stream, self._has_open_line = None, False
+
+
+def speed_text(speed: float) -> str:
+    """Simulated time over wall time, above 0: "1/240 of real time", "3.1 x real time"."""
+    if speed >= 1:
+        return f"{format_count(speed)} x real time"
+    return f"1/{format_count(round(1 / speed))} of real time"
 
 
 def _clock_text(seconds: float) -> str:

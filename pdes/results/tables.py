@@ -33,11 +33,15 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "samples_ports": ("time_ps", "port_id", "queue_bytes", "paused", "tx_bytes"),
     "samples_flows": ("time_ps", "flow_id", "rate_bps", "window_bytes", "in_flight_bytes", "acked_bytes"),
     "rtt": ("flow_id", "sequence", "sent_ps", "rtt_ps"),
+    "trace": (
+        *("time_ps", "node", "event", "packet", "port_id", "flow_id", "queue_pair", "sequence", "size_bytes"),
+        *("queue_bytes", "rate_bps", "window_bytes"),
+    ),
     "partitions": ("time_ps", "partitions", "steady", "replayed", "flows", "flows_frozen"),
 }
 """Columns of each table, in order; the first is the row's id, of samples (time, id), of "rtt" (id, sequence)."""
 
-STRING_COLUMNS = frozenset({"tag", "node", "peer", "kind", "stream"})
+STRING_COLUMNS = frozenset({"tag", "node", "peer", "kind", "stream", "event", "packet"})
 
 Columns = Mapping[str, np.ndarray]
 

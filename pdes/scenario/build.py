@@ -111,7 +111,7 @@ def build_scenario(config: Config) -> Scenario:
     except ConfigError as error:
         if not error.where.startswith("["):  # a file that the config names
             raise
-        raise ConfigError(f"{config.source}: {error.where}", error.found, error.accepted) from error
+        raise ConfigError(config.place(error.where), error.found, error.accepted) from error
 
 
 def _build(config: Config) -> Scenario:

@@ -5,13 +5,17 @@ result: it only decides where LPs run and where rows go.
 """
 
 import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from models.network.blocked import find_circle
-from pdes.config import Config
+from pdes.config import Config, load_config
+from pdes.config.values import make_config
 from pdes.engine.exchange import World
 from pdes.engine.time_index import NEVER
 from pdes.errors import SimError
+from pdes.result import Result
 from pdes.results.pauses import deadlock_text
 from pdes.scenario import build_scenario
 from pdes.simulation.job import Prepared, Run, compile_ahead, prepare, prepare_resumed
@@ -23,25 +27,35 @@ MOST_LINES = 20  # about who waits
 __all__ = ["Prepared", "compile_ahead", "plan", "prepare", "prepare_resumed", "run", "simulate"]
 
 
-def run(prepared: Prepared, world: World, quiet: bool = False, heeds_signals: bool = True) -> int:
+def run(
+    prepared: Prepared, world: World, quiet: bool = False, heeds_signals: bool = True, shows_progress: bool = False
+) -> int:  # fmt: skip
     """Simulate a prepared scenario on all ranks and write its results; the exit status. Raises SimError.
 
-    heeds_signals: SIGUSR1 and SIGTERM ask for checkpoints, see `checkpoint.STOPPED_STATUS`.
+    heeds_signals: SIGUSR1 and SIGTERM ask for checkpoints, see `checkpoint.STOPPED_STATUS`. shows_progress: also where
+    stderr is no terminal.
     """
     job = Run(prepared, world)
     try:
         _warn(job)
         compile_s = job.compile()
         job.restore()
-        loop_s = job.simulate(quiet, heeds_signals)
+        loop_s = job.simulate(quiet, heeds_signals, shows_progress)
         if job.checkpoints is not None and job.checkpoints.exit_status:
             return job.checkpoints.exit_status
         totals = job.gather()
+        say = _sayer(job)
+        job.debug.tell(say, totals["last_ps"])
+        traces = job.debug.write(job.folder, say)
         if world.rank == 0:  # alone, so that what it says is said once; the others wait below and end with it
-            _check_end(job, totals)
+            try:
+                _check_end(job, totals)
+            except SimError:
+                job.folder.keep(traces)  # what shows how it came to that
+                raise
         job.world.barrier()
         if world.rank == 0:
-            write_results(job, totals, (compile_s, loop_s), quiet)
+            write_results(job, totals, (compile_s, loop_s), quiet, traces)
             _check_deadlock(job, totals)
         job.world.barrier()
         return 0
@@ -56,7 +70,8 @@ def run(prepared: Prepared, world: World, quiet: bool = False, heeds_signals: bo
 def _check_end(job: Run, totals: dict[str, Any]) -> None:
     """Raise SimError if a run without a stop time ended before its workload; with a deadlock there are results."""
     n_left = job.n_flow - totals["n_flow_done"]
-    if job.scenario.stop_ps is not None or job.circles or not (totals["blocked"] or n_left):
+    ends_early = job.scenario.stop_ps is not None or job.debug.stopped_ps is not None
+    if ends_early or job.circles or not (totals["blocked"] or n_left):
         return
     if totals["last_ps"] > NEVER // 8:
         text = f"the run would pass {format_duration(NEVER)} of simulated time, the most that there is, with "
@@ -87,6 +102,13 @@ def _check_deadlock(job: Run, totals: dict[str, Any]) -> None:
     raise SimError(f"the run cannot go on: {why}\n  " + "\n  ".join(lines))
 
 
+def _sayer(job: Run) -> Callable[[str], None]:
+    """Says something that was asked for, once: on stderr, also where all else is quiet."""
+    if job.world.rank > 0:
+        return lambda _: None
+    return lambda text: print(text if text.startswith(" ") else f"pdes-sim: {text}", file=sys.stderr, flush=True)
+
+
 def _warn(job: Run) -> None:
     s, world = job.scenario, job.world
     n_idle = world.size - s.n_lp
@@ -100,9 +122,22 @@ def _counted(n: int, what: str) -> str:
     return f"{n} {what}{'' if n == 1 else 's'}"
 
 
-def simulate(config: Config, quiet: bool = True) -> None:
-    """Simulate a config on one rank, from Python, and write its result folder. Raises SimError."""
+def simulate(
+    config: Config | Mapping[str, Any] | str | Path, out: str | Path | None = None, *, quiet: bool = True
+) -> Result:  # fmt: skip
+    """Simulate on one rank, from Python; what came of it. Raises SimError.
+
+    config: checked, or as `make_config` takes it, or a TOML file. out: the result folder, in place of the config's.
+    quiet: nothing is printed.
+    """
+    if isinstance(config, str | Path):
+        config = load_config(config)
+    elif not isinstance(config, Config):
+        config = make_config(config)
+    if out is not None:
+        config = config.written_to(out)
     run(prepare(config, quiet), World(), quiet, heeds_signals=False)
+    return Result(config.output.dir)
 
 
 def plan(config: Config) -> None:

@@ -29,6 +29,8 @@ from models.network.state import EVENTS, LAST_EVENT_PS, N_TIMEOUT, PACKET_HOPS, 
 from models.workload.iterations import IterationWatch
 from partition.placement import balance, place
 from pdes.config import Config
+from pdes.debug.options import DebugOptions, DebugPlan, resolve
+from pdes.debug.session import DebugSession
 from pdes.engine.checkpoint_folder import Checkpoint
 from pdes.engine.exchange import World
 from pdes.engine.jit import is_compiled
@@ -52,6 +54,7 @@ from pdes.wormhole.partition_series import PartitionSeries
 from pdes.wormhole.queue_model import QueueModel
 
 NS_PER_S = 10**9
+NO_DEBUG = DebugOptions()
 HOSTS, PLAIN_ROUNDS, MANAGED_ROUNDS = "host.run_hosts", "rounds.run_rounds", "managed_rounds.run_managed_rounds"
 
 
@@ -62,20 +65,23 @@ class Prepared:
         self.scenario, self.folder, self.begin_s = scenario, folder, time.monotonic()
         self.memo: MemoFile | None = None
         self.queue_model: QueueModel | None = None
+        self.debug = DebugPlan()
         self.helper: subprocess.Popen[bytes] | None = None  # compiles ahead
         self.resumed: Checkpoint | None = None  # where the run goes on from
 
     def __getstate__(self) -> dict[str, Any]:
-        kept = {"scenario": self.scenario, "resumed": self.resumed, "token": self.folder.token}
+        kept = {"scenario": self.scenario, "resumed": self.resumed, "token": self.folder.token, "debug": self.debug}
         return kept | {"folder": None, "begin_s": 0.0}
 
 
-def prepare(config: Config, quiet: bool = False, is_alone: bool = True) -> Prepared:
+def prepare(
+    config: Config, quiet: bool = False, is_alone: bool = True, options: DebugOptions = NO_DEBUG
+) -> Prepared:  # fmt: skip
     """Check everything and open the result folder. Raises SimError; on rank 0 only.
 
     is_alone: there is no other rank that could compile ahead.
     """
-    return _prepare(config, lambda: build_scenario(config), quiet, is_alone)
+    return _prepare(config, lambda: build_scenario(config), quiet, is_alone, options)
 
 
 def prepare_resumed(directory: str, out: str | None, quiet: bool = False, is_alone: bool = True) -> Prepared:
@@ -86,12 +92,14 @@ def prepare_resumed(directory: str, out: str | None, quiet: bool = False, is_alo
     return prepared
 
 
-def _prepare(config: Config, build: Callable[[], Scenario], quiet: bool, is_alone: bool) -> Prepared:
+def _prepare(
+    config: Config, build: Callable[[], Scenario], quiet: bool, is_alone: bool, options: DebugOptions = NO_DEBUG
+) -> Prepared:  # fmt: skip
     memo = read_memo(config.wormhole)
     helper = _compile_beside() if is_alone and not is_compiled(HOSTS) and (os.cpu_count() or 1) > 1 else None
     try:
         scenario = build()
-        queue_model = read_queue_model(scenario)
+        queue_model, debug = read_queue_model(scenario), resolve(options, scenario)
         folder = ResultFolder(config.output.dir)
         folder.check()
         check_directory(config, folder)
@@ -103,7 +111,7 @@ def _prepare(config: Config, build: Callable[[], Scenario], quiet: bool, is_alon
     if not quiet and not is_compiled(driver):
         print("pdes-sim: compiling for this machine, once per version: 10 to 20 s", file=sys.stderr, flush=True)
     prepared = Prepared(scenario, folder)
-    prepared.helper, prepared.memo, prepared.queue_model = helper, memo, queue_model
+    prepared.helper, prepared.memo, prepared.queue_model, prepared.debug = helper, memo, queue_model, debug
     return prepared
 
 
@@ -150,9 +158,10 @@ class Run:
             s.topology, s.paths, s.plan, s.max_window_bytes, s.lp_of_node, self.rank_of_lp, s.lookahead_ps, world,
             s.parameters, self._take_rows,
         )  # fmt: skip
+        self.debug = DebugSession(prepared.debug, s, self.model, world)
         self.sampler, self.watch, self.iterations = self._make_sampler(), self._make_watch(), self._watch_iterations()
         observers = (self.sampler, self.watch, self.iterations)
-        self.model.observers = [observer for observer in observers if observer is not None]
+        self.model.observers = [observer for observer in observers if observer is not None] + self.debug.observers
         if s.config.wormhole.mode != "off":
             choice = Choice(s.config.wormhole.criterion, **s.config.wormhole.criterion_parameters)
             self.model.fast_forward = make_fast_forward(
@@ -268,11 +277,12 @@ class Run:
             text = f"resumed from round {self.resumed.facts['round']:,} of {self.resumed.path}"
             print(f"pdes-sim: {text}", file=sys.stderr, flush=True)
 
-    def simulate(self, quiet: bool, heeds_signals: bool = False) -> float:
-        """Run the rounds; seconds of wall time that they took."""
+    def simulate(self, quiet: bool, heeds_signals: bool = False, shows_progress: bool = False) -> float:
+        """Run the rounds; seconds of wall time that they took. shows_progress: also where there is no terminal."""
         counters = self.model.state.fabric.counters
         stream = sys.stderr if self.world.rank == 0 and not quiet else None
-        progress = Progress(stream, self.world.size, self.scenario.stop_ps)
+        is_shown = shows_progress or (stream is not None and stream.isatty())
+        progress = Progress(stream if is_shown else None, self.world.size, self.scenario.stop_ps)
         mine = self.model.rank_of_node[self.scenario.topology.port_src] == self.world.rank
         expected = max(1, int(self.scenario.port_hops[mine].sum()))
 
@@ -290,7 +300,7 @@ class Run:
             hops = int(counters[PACKET_HOPS]) - self.restored["hops"]
             done = hops + self.restored["hops"] / self.world.size
             share = done / expected * (self.scenario.plan.n_iteration / self.n_iteration)
-            progress.update(int(self.loop[NOW]), hops * self.world.size, share)
+            progress.update(int(self.loop[NOW]), hops * self.world.size, share, self._how_it_goes)
             checkpoints.tick()
 
         pause_s = PAUSE_EVERY_S if every_s is None else min(PAUSE_EVERY_S, every_s / 4)
@@ -305,7 +315,7 @@ class Run:
             return loop_s
         if self.watch is not None:
             self.watch.look_at_end(self.model.state)
-        if self.scenario.stop_ps is not None or self.circles:
+        if self.scenario.stop_ps is not None or self.circles or self.debug.stopped_ps is not None:
             self.model.flush()
             rows = unfinished_rows(self.model.state, self.model.rank_of_node, self.world.rank)
             self._take_rows(rows, rows[:0, :2], rows[:0], rows[:0])
@@ -314,6 +324,18 @@ class Run:
             spool.truncate(min(n_row, spool.n_row))
         self.spent.truncate(self.scenario.plan.n_main * self.n_iteration)
         return loop_s
+
+    def _how_it_goes(self) -> list[str]:
+        """What progress says of this rank: how long it waits for others, and what need not be simulated."""
+        compute_ns, idle_ns = int(self.loop[COMPUTE_NS]), int(self.loop[WAIT_NS] + self.loop[EXCHANGE_NS])
+        fast, found = self.model.fast_forward, []
+        if self.world.size > 1:
+            share = idle_ns / max(compute_ns + idle_ns, 1)
+            found.append(f"rank 0 waits {100 * share:.0f} %, expected imbalance {self.balance:.2f}")
+        if fast is not None:
+            skipped, hops = sum(fast.skipped.hops_by_cause.values()), int(self.model.state.fabric.counters[PACKET_HOPS])
+            found.append(f"skipped {100 * skipped / max(skipped + hops, 1):.1f} %")
+        return found
 
     @property
     def n_iteration(self) -> int:
@@ -346,6 +368,8 @@ class Run:
         last_ps = max(self.world.allgather(int(counters[LAST_EVENT_PS])))
         if self.is_deadlocked and self.watch is not None:
             last_ps = self.watch.found_ps
+        if self.debug.stopped_ps is not None:
+            last_ps = self.debug.stopped_ps
         if fast is not None:
             fast.settle(self.model.state)
         own = {

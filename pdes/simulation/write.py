@@ -2,7 +2,7 @@
 
 import platform
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from math import inf
@@ -87,7 +87,7 @@ def _result(job: Run, totals: dict[str, Any]) -> dict[str, Any]:
     if totals["rtt"]:
         n_row = len(totals["rtt"]["flow_id"])
         found["rtt"] = {"flow_id": s.parameters.rtt_flow, "rows": n_row, "is_complete": n_row < MAX_RTT_ROWS}
-    return found
+    return found | job.debug.facts()
 
 
 def _fast_forward_facts(job: Run, totals: dict[str, Any]) -> dict[str, Any]:
@@ -192,8 +192,10 @@ class _Again:
         return iter(self._spool.read_groups())
 
 
-def write_results(job: Run, totals: dict[str, Any], seconds: tuple[float, float], quiet: bool) -> None:
-    """Tables, JSON files and the summary; under final names only when all are complete."""
+def write_results(
+    job: Run, totals: dict[str, Any], seconds: tuple[float, float], quiet: bool, others: Sequence[str] = ()
+) -> None:  # fmt: skip
+    """Tables, JSON files and the summary; under final names only when all are complete. others: files made already."""
     s, folder = job.scenario, job.folder
     written = ["ports"]
     if s.config.output.flows:
@@ -222,7 +224,7 @@ def write_results(job: Run, totals: dict[str, Any], seconds: tuple[float, float]
     write_json(folder.work_path("result.json"), result)
     write_json(folder.work_path("run.json"), facts)
     breakdown = {} if quiet else read_breakdown(folder.work, result)
-    folder.commit([*(f"{name}.parquet" for name in (*written, *series)), "run.json", "result.json"])
+    folder.commit([*others, *(f"{name}.parquet" for name in (*written, *series)), "run.json", "result.json"])
     if not quiet:
         busiest = pick_busiest_ports([totals["ports"]], simulated_ps(result), names=node_names)
         terminal_summary(result, facts, breakdown, slowest[:5], busiest)

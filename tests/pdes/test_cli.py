@@ -86,7 +86,7 @@ def test_bad_input_is_one_message_and_status_2(
     assert main([str(ring_file)]) == 2
     captured = capsys.readouterr()
     assert captured.out == "" and captured.err.count("pdes-sim: error: ") == 1
-    assert f'{ring_file}: [topology] link_rte: unknown key. Did you mean "link_rate"?' in captured.err
+    assert f'{ring_file}:4: [topology] link_rte: unknown key. Did you mean "link_rate"?' in captured.err
     assert len(calls) == 1
 
 
@@ -135,10 +135,8 @@ def test_a_wrong_command_line_is_status_2(argv: list[str], capsys: pytest.Captur
 @pytest.mark.parametrize("word", ["run", "paln"])
 def test_an_unknown_command_is_called_that(word: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([word, "config.toml"]) == 2
-    assert (
-        f"{word} is no command. Commands: plan, report, timeline, convert, export; to simulate, give the config"
-        in capsys.readouterr().err
-    )
+    known = "plan, report, timeline, diff, explain, convert, export"
+    assert f"{word} is no command. Commands: {known}; to simulate, give the config" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

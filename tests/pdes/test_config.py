@@ -259,3 +259,49 @@ def test_a_config_is_immutable_and_survives_pickling(ring_file: Path) -> None:
         config.simulation.seed = 2  # pyright: ignore
     copy = pickle.loads(pickle.dumps(config))
     assert copy == config and copy.source == ring_file
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (FAT_TREE + RING + "[network]\nlink_rate = 3\n", "? It is a key of [topology]"),
+        (ROFT + MODEL + "[parallel]\ntp = 8\n", "unknown table. It goes below another table: [workload.parallel]"),
+        (
+            FAT_TREE + RING.replace("[[", "[").replace("]]", "]"),
+            "collective: is one table. Accepted: a list of tables, each under [[workload.collective]]",
+        ),
+        (FAT_TREE + RING + "[output]\nflows = 1\n", "[output] flows: found 1. Accepted: true or false"),
+        (FAT_TREE + 'link_rate = "100gbps"\n' + RING, 'Did you mean "100Gbps"?'),
+        (FAT_TREE + 'link_rate = "100 Gbit/s"\n' + RING, 'Did you mean "100Gbps"?'),
+        (FAT_TREE + 'link_rate = "100G"\n' + RING, 'Did you mean "100Gbps"?'),
+        (FAT_TREE + 'link_delay = "3 usec"\n' + RING, 'Did you mean "3us"?'),
+        (FAT_TREE + RING + '[network]\npayload = "1500 bytes"\n', 'Did you mean "1500B"?'),
+        (FAT_TREE + RING + '[network]\npayload = "4K"\n', 'Did you mean "4kB"?'),
+    ],
+)  # fmt: skip
+def test_what_a_new_user_gets_wrong_is_answered_with_what_was_meant(text: str, expected: str) -> None:
+    assert expected in message(text)
+
+
+@pytest.mark.parametrize("unit", ["GBytes/s", "GB", "apples"])
+def test_a_unit_that_could_be_several_is_not_guessed(unit: str) -> None:
+    assert "Did you mean" not in message(FAT_TREE + f'link_rate = "100{unit}"\n' + RING)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("[topology]\nk = 4\n[topology]\n", "the table [topology] is there twice: put its keys together"),
+        ("[network]\necn = yes\n", "yes and no are true and false"),
+    ],
+)
+def test_what_is_no_toml_is_said_in_words(tmp_path: Path, text: str, expected: str) -> None:
+    (tmp_path / "bad.toml").write_text(text)
+    with pytest.raises(ConfigError, match=expected.replace("[", r"\[")):
+        load_config(tmp_path / "bad.toml")
+
+
+def test_a_file_that_is_not_there_may_be_spelled_like_another(tmp_path: Path) -> None:
+    (tmp_path / "quickstart.toml").write_text("")
+    with pytest.raises(ConfigError, match=r"quikstart.toml: cannot be read.*Did you mean \".*/quickstart.toml\"\?"):
+        load_config(tmp_path / "quikstart.toml")

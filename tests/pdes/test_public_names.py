@@ -23,6 +23,10 @@ def test_importing_pdes_loads_no_numba_and_no_pydantic():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+def test_there_are_at_most_fifteen_names():
+    assert len(pdes.__all__) <= 15
+
+
 def test_a_config_can_be_simulated_from_python(tmp_path):
     (tmp_path / "c.toml").write_text(
         '[topology]\nkind = "leaf-spine"\nleaves = 1\nspines = 1\nhosts_per_leaf = 4\n'

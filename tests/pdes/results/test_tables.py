@@ -60,7 +60,7 @@ def test_a_table_without_rows_has_all_columns_in_order_and_plain_types(tmp_path,
     assert write_table(tmp_path / "x", schema_name, []) == 0
     schema = pq.read_schema(tmp_path / "x")
     assert tuple(schema.names) == COLUMNS[schema_name]
-    strings = {"tag", "node", "peer", "kind", "stream"}
+    strings = {"tag", "node", "peer", "kind", "stream", "event", "packet"}
     assert all(str(field.type) == ("string" if field.name in strings else "int64") for field in schema)
     assert schema.metadata is None
 

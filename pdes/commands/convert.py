@@ -1,0 +1,24 @@
+"""`pdes-sim convert FORMAT INPUT -o config.toml`: a config of another simulator's input."""
+
+import argparse
+import sys
+
+from pdes.commands.parser import new_parser
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Its arguments."""
+    from pdes.convert.parser import add_convert
+
+    parser = new_parser("pdes-sim convert", "Make a config of another simulator's input.", convert)
+    add_convert(parser)
+    return parser
+
+
+def convert(arguments: argparse.Namespace) -> int:
+    """Write it, and print warnings. Raises SimError."""
+    from pdes.convert.parser import run_convert
+
+    for warning in run_convert(arguments):
+        print(f"pdes-sim: warning: {warning}", file=sys.stderr)
+    return 0

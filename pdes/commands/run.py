@@ -1,0 +1,212 @@
+"""`pdes-sim config.toml`: a simulation, on all ranks that were started.
+
+Rank 0 reads and checks everything before the others hear of it; bad input ends all ranks with one message and status 2.
+An exception that nobody expects ends all ranks with its traceback.
+"""
+
+import argparse
+import json
+import os
+import sys
+import traceback
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from pdes.commands.complaint import complain, complain_in_json, on_rank
+from pdes.commands.parser import add_config, load, new_parser
+from pdes.errors import SimError
+from pdes.launcher import LauncherError, check_launch, read_launch
+
+if TYPE_CHECKING:
+    from pdes.engine.exchange import World
+
+TRACE_ROWS, MOST_TRACE_ROWS = 100_000, 10_000_000
+
+
+def make_parser(epilog: str) -> argparse.ArgumentParser:
+    """Its arguments. epilog: what the help ends with."""
+    text = "Simulate a GPU training cluster packet by packet, on one rank or many."
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = new_parser("pdes-sim", text, run, epilog=epilog, formatter_class=raw)
+    add_config(parser, nargs="?")
+    text = "instead of a config: a folder of checkpoints ([checkpoint] dir), or one of them, to go on from"
+    parser.add_argument("--resume", metavar="DIR", help=text)
+    parser.add_argument("--out", metavar="DIR", help="result folder, instead of the config's [output] dir")
+    _add_debugging(parser)
+    parser.add_argument("--quiet", action="store_true", help="no progress and no summary")
+    text = "lines of progress also where stderr is no terminal"
+    parser.add_argument("--progress", action="store_true", help=text)
+    text = "quiet, and then result.json as one line on stdout; errors as a line of JSON on stderr"
+    parser.add_argument("--json", action="store_true", help=text)
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
+    return parser
+
+
+def _add_debugging(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("looking into a run (docs/debugging.md)")
+    text = "write every event of these flows and ports to trace.txt and trace.parquet: flow=12,port=leaf3:2"
+    group.add_argument("--trace", metavar="WHAT", help=text)
+    text = "of a trace: keep at most so many events, the first ones (default: %(default)s)"
+    group.add_argument("--trace-limit", metavar="N", type=_row_count, default=TRACE_ROWS, help=text)
+    text = "check conservation, order and bounds at the end of every round; slow"
+    group.add_argument("--check", action="store_true", help=text)
+    text = "stop at this simulated time, such as 1.2ms, and print what is under way"
+    group.add_argument("--until", metavar="TIME", type=_duration, help=text)
+    text = "stop at the first round's end where this holds, and print it: 'queue(leaf3:2) > 1MB'"
+    group.add_argument("--break", metavar="CONDITION", dest="condition", help=text)
+    text = "run the kernels as plain Python, for a debugger: python -m pdb -m pdes config.toml --python"
+    group.add_argument("--python", action="store_true", help=text)
+
+
+def _row_count(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 0 < int(text) <= MOST_TRACE_ROWS):
+        raise argparse.ArgumentTypeError(f"found {text!r}. Accepted: a number of events, 1 to {MOST_TRACE_ROWS}")
+    return int(text)
+
+
+def _duration(text: str) -> str:
+    from pdes.units import QuantityError, parse_duration_ps
+
+    try:
+        if parse_duration_ps(text) > 0:
+            return text
+        raise argparse.ArgumentTypeError(f"found {text!r}. Accepted: a duration above zero")
+    except QuantityError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _choose_kernels(arguments: argparse.Namespace) -> None:
+    """Which variant of the kernels: chosen by the environment, before the first of them is imported."""
+    if arguments.python:
+        os.environ["NUMBA_DISABLE_JIT"] = "1"
+    if arguments.trace is not None:
+        os.environ["PDES_TRACED"] = "1"
+
+
+def _options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What is asked for beyond the config, as keywords for `simulation.prepare`; {} if nothing is."""
+    if not (arguments.trace or arguments.condition or arguments.check or arguments.until):
+        return {}
+    from pdes.debug.options import DebugOptions
+
+    options = DebugOptions(
+        trace=arguments.trace,
+        trace_rows=arguments.trace_limit,
+        condition=arguments.condition,
+        checks=arguments.check,
+        shows_end=arguments.until is not None,
+        enters_debugger=_has_debugger(arguments),
+    )
+    return {"options": options}
+
+
+def _has_debugger(arguments: argparse.Namespace) -> bool:
+    """Whether somebody can talk to a debugger, and asks for one."""
+    return arguments.python and sys.stdin is not None and sys.stdin.isatty()
+
+
+def check(parser: argparse.ArgumentParser, found: argparse.Namespace) -> None:
+    """A run has a config or a checkpoint, which has its config in it."""
+    if found.resume is None and found.config is None:
+        parser.error("the following arguments are required: config.toml, or --resume DIR")
+    of_config = (found.config, found.overrides, found.tolerant, found.trace, found.condition, found.until, found.check)
+    if found.resume is not None and any(of_config):
+        parser.error(
+            "--resume goes on with the config in the checkpoint. Accepted besides: --out, --quiet, --progress, --json"
+        )
+
+
+class _Version(argparse.Action):
+    """--version; asks the installed package only when it is used."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            number = version("pdes-sim")
+        except PackageNotFoundError:
+            number = "(not installed)"
+        print(f"pdes-sim {number}")
+        parser.exit()
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Simulate on all ranks. No exception leaves: each ends every rank."""
+    arguments.quiet |= arguments.json
+    _choose_kernels(arguments)
+    try:
+        comm = _start_mpi()
+    except SimError as error:
+        if read_launch().rank == 0:
+            complain(error, None, arguments.json)
+        return error.exit_status
+    try:
+        return _run_on(comm, arguments)
+    except SimError as error:
+        status = error.exit_status
+        complain(error, comm, arguments.json)
+    except KeyboardInterrupt:
+        status = 130
+        print(f"pdes-sim: interrupted{on_rank(comm)}", file=sys.stderr)
+    except BaseException:
+        status = 1
+        # One write: what follows ends the process, and MPI passes on what has come by then.
+        if arguments.json:
+            text = traceback.format_exc()
+            complain_in_json({"error": "internal error", "status": status, "traceback": text}, comm)
+        else:
+            print(f"pdes-sim: internal error{on_rank(comm)}\n{traceback.format_exc()}", file=sys.stderr, flush=True)
+        if _has_debugger(arguments) and comm.size == 1:
+            import pdb
+
+            pdb.post_mortem()
+    comm.abort(status)  # ends the process if there are other ranks
+    return status
+
+
+def _run_on(comm: "World", arguments: argparse.Namespace) -> int:
+    from pdes import simulation
+
+    prepared = None
+    if comm.rank == 0:
+        try:
+            prepared = (0, _prepare(arguments, is_alone=comm.size == 1))
+        except SimError as error:
+            complain(error, None, arguments.json)
+            prepared = (error.exit_status, None)
+    elif comm.rank == 1:
+        simulation.compile_ahead()
+    status, scenario = comm.bcast(prepared)
+    if status:
+        return status
+    more = {"shows_progress": True} if arguments.progress else {}
+    status = simulation.run(scenario, comm, arguments.quiet, **more)
+    if arguments.json and comm.rank == 0 and status == 0:
+        directory = scenario.scenario.config.output.dir
+        with open(os.path.join(directory, "result.json"), encoding="utf-8") as file:
+            print(json.dumps({"output": directory} | json.load(file)), flush=True)
+    return status
+
+
+def _prepare(arguments: argparse.Namespace, is_alone: bool) -> Any:
+    from pdes import simulation
+
+    if arguments.resume is None:
+        return simulation.prepare(load(arguments), arguments.quiet, is_alone=is_alone, **_options(arguments))
+    return simulation.prepare_resumed(arguments.resume, arguments.out, arguments.quiet, is_alone)
+
+
+def _start_mpi() -> "World":
+    """The ranks. LauncherError: MPI is missing, or does not belong to the launcher."""
+    launch = read_launch()
+    try:
+        from pdes.engine.exchange import world
+
+        with warnings.catch_warnings():  # of mpi4py, on every rank: check_launch says it once and says what to do
+            warnings.filterwarnings("ignore", "suspicious MPI execution environment")
+            comm = world()
+    except (ImportError, RuntimeError) as error:  # mpi4py without a library
+        text = f"{launch.launcher or 'the launcher'}: no usable MPI library was found ({error}). "
+        raise LauncherError(text + "Install one, for example with pip install 'pdes-sim[mpich]'") from error
+    check_launch(launch, comm.size, comm.library())
+    return comm

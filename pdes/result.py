@@ -1,0 +1,81 @@
+"""What a run came to, for work in Python: tables as Arrow, figures as plain values, read when asked for."""
+
+import json
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pdes.errors import ConfigError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Result:
+    """A result folder: of `simulate`, or of any run, `Result("results/quickstart")`.
+
+    flows, ports, tasks, ... are Arrow tables: `result.flows.to_pandas()`, `polars.from_arrow(result.flows)`.
+    """
+
+    def __init__(self, directory: str | Path) -> None:
+        """ConfigError: there are no complete results in it."""
+        from pdes.results.folder import ResultFolder, is_complete
+
+        self.directory = Path(directory)
+        if self.directory.is_dir():
+            ResultFolder(self.directory).finish_interrupted_commit()
+        if not is_complete(self.directory):
+            accepted = "Accepted: the folder of a run that has ended"
+            raise ConfigError(str(self.directory), "has no result.json", accepted)
+
+    def __repr__(self) -> str:
+        return f"Result({str(self.directory)!r}): {', '.join(self.tables)}"
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """`result.json`: what the config determines, such as `iteration_time_ps` and `packet_hops`."""
+        return json.loads((self.directory / "result.json").read_text(encoding="utf-8"))
+
+    @cached_property
+    def run(self) -> dict[str, Any]:
+        """`run.json`: how it was run, such as `wall_seconds` and `ranks`."""
+        return json.loads((self.directory / "run.json").read_text(encoding="utf-8"))
+
+    @property
+    def tables(self) -> list[str]:
+        """Names of the tables that there are."""
+        return sorted(path.stem for path in self.directory.glob("*.parquet"))
+
+    def table(self, name: str) -> "pa.Table":
+        """A table by its name, as Arrow. ConfigError: this run has left none."""
+        import pyarrow.parquet as pq
+
+        path = self.directory / f"{name}.parquet"
+        if not path.is_file():
+            raise ConfigError(str(self.directory), f"has no table {name}", f"Accepted: {', '.join(self.tables)}")
+        return pq.read_table(path)
+
+    @cached_property
+    def flows(self) -> "pa.Table":
+        """A row per message."""
+        return self.table("flows")
+
+    @cached_property
+    def ports(self) -> "pa.Table":
+        """A row per direction of a link."""
+        return self.table("ports")
+
+    @cached_property
+    def tasks(self) -> "pa.Table":
+        """A row for everything that a GPU did or waited for."""
+        return self.table("tasks")
+
+    @property
+    def iteration_seconds(self) -> list[float]:
+        """Times of the training iterations, extrapolated ones too; empty without training."""
+        return [time_ps / 1e12 for time_ps in self.summary["iteration_time_ps"]]
+
+    @property
+    def simulated_seconds(self) -> float:
+        """Simulated time in all."""
+        return self.summary["simulated_time_ps"] / 1e12
