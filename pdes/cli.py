@@ -173,10 +173,10 @@ def _run(arguments: argparse.Namespace) -> int:
 def _run_on(comm: "World", arguments: argparse.Namespace) -> int:
     from pdes import simulation
 
-    prepared = None
+    prepared, n_rank_here = None, comm.n_rank_here()
     if comm.rank == 0:
         try:
-            prepared = (0, _prepare(arguments, is_alone=comm.size == 1))
+            prepared = (0, _prepare(arguments, comm.size, n_rank_here))
         except SimError as error:
             _complain(error)
             prepared = (error.exit_status, None)
@@ -186,12 +186,12 @@ def _run_on(comm: "World", arguments: argparse.Namespace) -> int:
     return status or simulation.run(scenario, comm, arguments.quiet)
 
 
-def _prepare(arguments: argparse.Namespace, is_alone: bool) -> Any:
+def _prepare(arguments: argparse.Namespace, n_rank: int, n_rank_here: int) -> Any:
     from pdes import simulation
 
     if arguments.resume is None:
-        return simulation.prepare(_load(arguments), arguments.quiet, is_alone=is_alone)
-    return simulation.prepare_resumed(arguments.resume, arguments.out, arguments.quiet, is_alone)
+        return simulation.prepare(_load(arguments), arguments.quiet, n_rank, n_rank_here)
+    return simulation.prepare_resumed(arguments.resume, arguments.out, arguments.quiet, n_rank, n_rank_here)
 
 
 def _start_mpi() -> "World":

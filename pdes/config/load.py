@@ -12,7 +12,14 @@ from pdes.config.faults import faults_of, nearest, report
 from pdes.config.fields import Fault, Table
 from pdes.config.network import NetworkConfig
 from pdes.config.root import Config
-from pdes.config.sections import CheckpointConfig, OutputConfig, PartitionConfig, SimulationConfig, WormholeConfig
+from pdes.config.sections import (
+    CheckpointConfig,
+    OutputConfig,
+    PartitionConfig,
+    RunConfig,
+    SimulationConfig,
+    WormholeConfig,
+)
 from pdes.config.topology import TOPOLOGY_KINDS
 from pdes.config.workload import WORKLOAD_KINDS
 from pdes.errors import ConfigError
@@ -24,6 +31,7 @@ _PLAIN_TABLES: dict[str, type[Table]] = {
     "partition": PartitionConfig,
     "wormhole": WormholeConfig,
     "checkpoint": CheckpointConfig,
+    "run": RunConfig,
     "output": OutputConfig,
 }
 _KIND_TABLES = {"topology": TOPOLOGY_KINDS, "workload": WORKLOAD_KINDS}

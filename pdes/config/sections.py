@@ -1,4 +1,4 @@
-"""Small tables that have one form only: simulation, partition, wormhole, checkpoint, output. Not the network's."""
+"""Small tables that have one form only: simulation, partition, wormhole, checkpoint, run, output. Not the network's."""
 
 from typing import Annotated, Any, Literal
 
@@ -11,6 +11,7 @@ from pdes.config.fields import (
     AutoSize,
     Count,
     FieldError,
+    MemoryLimit,
     OffDuration,
     OptionalDuration,
     Size,
@@ -108,6 +109,17 @@ class CheckpointConfig(Table):
     dir: Annotated[str, Field(min_length=1)] | None = None
     every_ps: OffDuration = quantity("off", "every")
     keep: Count = 2
+
+
+class RunConfig(Table):
+    """[run]: what the machine may be asked for. Never changes a result.
+
+    memory_limit: of all ranks on a machine together; "auto": what is free there. stall_limit_ps: of wall time that a
+    rank may spend in one round before the run counts as stuck; None: for ever.
+    """
+
+    memory_limit: MemoryLimit = "auto"
+    stall_limit_ps: OffDuration = quantity("30min", "stall_limit")
 
 
 SAMPLE_KINDS = ("ports", "flows")

@@ -82,9 +82,16 @@ class World:
         if self._comm is None or self.size == 1 or JIT_DISABLED:
             return False
         wanted = os.environ.get(WAIT_VARIABLE) != "mpi" and can_sleep()
-        inside = self._comm.Split_type(self._mpi.COMM_TYPE_SHARED)
-        is_here, _ = inside.Get_size() == self.size, inside.Free()
+        is_here = self.n_rank_here() == self.size
         return all(self.allgather(wanted and is_here))
+
+    def n_rank_here(self) -> int:
+        """How many of the ranks are on this machine; every rank must ask."""
+        if self._comm is None:
+            return 1
+        inside = self._comm.Split_type(self._mpi.COMM_TYPE_SHARED)
+        n_rank, _ = inside.Get_size(), inside.Free()
+        return n_rank
 
     def share(self, n_word: int) -> np.ndarray | None:
         """Memory of `pdes.engine.meeting` for all ranks; None, on all of them, if there can be none."""

@@ -15,6 +15,7 @@ from pdes.errors import SimError
 from pdes.results.pauses import deadlock_text
 from pdes.scenario import build_scenario
 from pdes.simulation.job import Prepared, Run, compile_ahead, prepare, prepare_resumed
+from pdes.simulation.memory import within_memory
 from pdes.simulation.write import deadlocks, write_results
 from pdes.units import format_duration
 
@@ -109,4 +110,6 @@ def plan(config: Config) -> None:
     """Print what a run would be; runs nothing and writes nothing."""
     from pdes.plan import print_plan
 
-    print_plan(build_scenario(config))
+    with within_memory(config):
+        scenario = build_scenario(config)
+    print_plan(scenario)

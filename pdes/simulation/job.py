@@ -40,6 +40,7 @@ from pdes.results.spool import RowSpool
 from pdes.scenario import Scenario, build_scenario
 from pdes.scenario.queues import find_queues
 from pdes.simulation.checkpoint import Checkpoints, check_directory, restore
+from pdes.simulation.memory import check_memory, within_memory
 from pdes.simulation.requests import Requests
 from pdes.simulation.restoration import read_queue_model, restoration_of
 from pdes.simulation.resume import find
@@ -70,27 +71,31 @@ class Prepared:
         return kept | {"folder": None, "begin_s": 0.0}
 
 
-def prepare(config: Config, quiet: bool = False, is_alone: bool = True) -> Prepared:
+def prepare(config: Config, quiet: bool = False, n_rank: int = 1, n_rank_here: int = 1) -> Prepared:
     """Check everything and open the result folder. Raises SimError; on rank 0 only.
 
-    is_alone: there is no other rank that could compile ahead.
+    n_rank: of the run; n_rank_here: of them, on this machine.
     """
-    return _prepare(config, lambda: build_scenario(config), quiet, is_alone)
+    return _prepare(config, lambda: build_scenario(config), quiet, n_rank, n_rank_here)
 
 
-def prepare_resumed(directory: str, out: str | None, quiet: bool = False, is_alone: bool = True) -> Prepared:
+def prepare_resumed(
+    directory: str, out: str | None, quiet: bool = False, n_rank: int = 1, n_rank_here: int = 1
+) -> Prepared:
     """The same of a run that goes on from a checkpoint. directory: of checkpoints. out: None: the run's own."""
     found, scenario = find(directory, out)
-    prepared = _prepare(scenario.config, lambda: scenario, quiet, is_alone)
+    prepared = _prepare(scenario.config, lambda: scenario, quiet, n_rank, n_rank_here)
     prepared.resumed = found
     return prepared
 
 
-def _prepare(config: Config, build: Callable[[], Scenario], quiet: bool, is_alone: bool) -> Prepared:
+def _prepare(config: Config, build: Callable[[], Scenario], quiet: bool, n_rank: int, n_rank_here: int) -> Prepared:
     memo = read_memo(config.wormhole)
-    helper = _compile_beside() if is_alone and not is_compiled(HOSTS) and (os.cpu_count() or 1) > 1 else None
+    helper = _compile_beside() if n_rank == 1 and not is_compiled(HOSTS) and (os.cpu_count() or 1) > 1 else None
     try:
-        scenario = build()
+        with within_memory(config):
+            scenario = build()
+        check_memory(scenario, n_rank, n_rank_here)
         queue_model = read_queue_model(scenario)
         folder = ResultFolder(config.output.dir)
         folder.check()
