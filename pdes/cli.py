@@ -12,12 +12,13 @@ import traceback
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from pdes.errors import ConfigError, SimError
+from pdes.errors import ConfigError, MachineError, SimError
 from pdes.launcher import LauncherError, check_launch, read_launch
 
 if TYPE_CHECKING:
     from pdes.config import Config
     from pdes.engine.exchange import World
+    from pdes.witness import Witness
 
 EPILOG = """\
 commands:
@@ -148,29 +149,43 @@ class _Version(argparse.Action):
 
 def _run(arguments: argparse.Namespace) -> int:
     """Simulate on all ranks. No exception leaves: each ends every rank."""
+    from pdes.witness import Witness
+
     try:
         comm = _start_mpi()
     except SimError as error:
         if read_launch().rank == 0:
             _complain(error)
         return error.exit_status
-    try:
-        return _run_on(comm, arguments)
-    except SimError as error:
-        status = error.exit_status
-        _complain(error, comm)
-    except KeyboardInterrupt:
-        status = 130
-        print(f"pdes-sim: interrupted{_on_rank(comm)}", file=sys.stderr)
-    except BaseException:
-        status = 1
-        # One write: what follows ends the process, and MPI passes on what has come by then.
-        print(f"pdes-sim: internal error{_on_rank(comm)}\n{traceback.format_exc()}", file=sys.stderr, flush=True)
+    with Witness(comm.rank, comm.size) as witness:
+        try:
+            return _run_on(comm, arguments, witness)
+        except BaseException as error:
+            status = _fail(error, comm, witness)
     comm.abort(status)  # ends the process if there are other ranks
     return status
 
 
-def _run_on(comm: "World", arguments: argparse.Namespace) -> int:
+def _fail(error: BaseException, comm: "World", witness: "Witness") -> int:
+    """Say that the run has failed and why, once of all ranks; the exit status."""
+    refused = MachineError("out of memory before the run began") if isinstance(error, MemoryError) else error
+    is_first = witness.claim()
+    if isinstance(refused, SimError):
+        if is_first:
+            _complain(refused, comm)
+        return refused.exit_status
+    if isinstance(error, KeyboardInterrupt):
+        if is_first:
+            print(f"pdes-sim: interrupted{_on_rank(comm)}", file=sys.stderr)
+        return 130
+    if is_first:
+        # One write: what follows ends the process, and MPI passes on what has come by then.
+        text = "".join(traceback.format_exception(error))
+        print(f"pdes-sim: internal error{_on_rank(comm)}\n{text}", file=sys.stderr, flush=True)
+    return 1
+
+
+def _run_on(comm: "World", arguments: argparse.Namespace, witness: "Witness") -> int:
     from pdes import simulation
 
     prepared, n_rank_here = None, comm.n_rank_here()
@@ -183,7 +198,7 @@ def _run_on(comm: "World", arguments: argparse.Namespace) -> int:
     elif comm.rank == 1:
         simulation.compile_ahead()
     status, scenario = comm.bcast(prepared)
-    return status or simulation.run(scenario, comm, arguments.quiet)
+    return status or simulation.run(scenario, comm, arguments.quiet, witness)
 
 
 def _prepare(arguments: argparse.Namespace, n_rank: int, n_rank_here: int) -> Any:

@@ -14,44 +14,61 @@ from pdes.engine.time_index import NEVER
 from pdes.errors import SimError
 from pdes.results.pauses import deadlock_text
 from pdes.scenario import build_scenario
+from pdes.simulation.checkpoint import checkpoint_directory
+from pdes.simulation.failure import explained, how_to_go_on
 from pdes.simulation.job import Prepared, Run, compile_ahead, prepare, prepare_resumed
 from pdes.simulation.memory import within_memory
 from pdes.simulation.write import deadlocks, write_results
 from pdes.units import format_duration
+from pdes.witness import Witness
 
 MOST_LINES = 20  # about who waits
 
 __all__ = ["Prepared", "compile_ahead", "plan", "prepare", "prepare_resumed", "run", "simulate"]
 
 
-def run(prepared: Prepared, world: World, quiet: bool = False, heeds_signals: bool = True) -> int:
+def run(
+    prepared: Prepared, world: World, quiet: bool = False, witness: Witness | None = None, heeds_signals: bool = True
+) -> int:
     """Simulate a prepared scenario on all ranks and write its results; the exit status. Raises SimError.
 
-    heeds_signals: SIGUSR1 and SIGTERM ask for checkpoints, see `checkpoint.STOPPED_STATUS`.
+    witness: of this rank. heeds_signals: SIGUSR1 and SIGTERM ask for checkpoints, see `checkpoint.STOPPED_STATUS`.
     """
-    job = Run(prepared, world)
+    job = Run(prepared, world, witness)
+    checkpoints = checkpoint_directory(prepared.scenario.config).absolute()
     try:
-        _warn(job)
-        compile_s = job.compile()
-        job.restore()
-        loop_s = job.simulate(quiet, heeds_signals)
-        if job.checkpoints is not None and job.checkpoints.exit_status:
-            return job.checkpoints.exit_status
-        totals = job.gather()
-        if world.rank == 0:  # alone, so that what it says is said once; the others wait below and end with it
-            _check_end(job, totals)
-        job.world.barrier()
-        if world.rank == 0:
-            write_results(job, totals, (compile_s, loop_s), quiet)
-            _check_deadlock(job, totals)
-        job.world.barrier()
-        return 0
+        return _run(job, quiet, heeds_signals)
+    except Exception as error:
+        if (refused := explained(error, checkpoints)) is not None:
+            raise refused from error
+        if not isinstance(error, SimError):
+            error.add_note(how_to_go_on(checkpoints))
+        raise
     finally:
         job.flows.close()
         job.tasks.close()
         job.spent.close()
         if world.rank == 0:
             job.folder.abandon()
+
+
+def _run(job: Run, quiet: bool, heeds_signals: bool) -> int:
+    world = job.world
+    _warn(job)
+    compile_s = job.compile()
+    job.restore()
+    loop_s = job.simulate(quiet, heeds_signals)
+    if job.checkpoints is not None and job.checkpoints.exit_status:
+        return job.checkpoints.exit_status
+    totals = job.gather()
+    if world.rank == 0:  # alone, so that what it says is said once; the others wait below and end with it
+        _check_end(job, totals)
+    job.world.barrier()
+    if world.rank == 0:
+        write_results(job, totals, (compile_s, loop_s), quiet)
+        _check_deadlock(job, totals)
+    job.world.barrier()
+    return 0
 
 
 def _check_end(job: Run, totals: dict[str, Any]) -> None:

@@ -5,7 +5,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -32,20 +33,33 @@ from pdes.config import Config
 from pdes.engine.checkpoint_folder import Checkpoint
 from pdes.engine.exchange import World
 from pdes.engine.jit import is_compiled
-from pdes.engine.round import COMPUTE_NS, EXCHANGE_NS, NOW, PAUSE_EVERY_S, WAIT_NS, make_loop, run_rounds
+from pdes.engine.round import (
+    COMPUTE_NS,
+    EXCHANGE_NS,
+    IS_WAITING,
+    N_LOOP,
+    N_ROUND,
+    NOW,
+    PAUSE_EVERY_S,
+    RETURN_NS,
+    WAIT_NS,
+    make_loop,
+    run_rounds,
+)
 from pdes.engine.time_index import NEVER
 from pdes.results.folder import ResultFolder
 from pdes.results.progress import Progress
 from pdes.results.spool import RowSpool
 from pdes.scenario import Scenario, build_scenario
 from pdes.scenario.queues import find_queues
-from pdes.simulation.checkpoint import Checkpoints, check_directory, restore
+from pdes.simulation.checkpoint import Checkpoints, check_directory, checkpoint_directory, restore
 from pdes.simulation.memory import check_memory, within_memory
 from pdes.simulation.requests import Requests
 from pdes.simulation.restoration import read_queue_model, restoration_of
 from pdes.simulation.resume import find
 from pdes.simulation.shared_memo import SharedMemo, read_memo
 from pdes.units import PS_PER_S
+from pdes.witness import Witness
 from pdes.wormhole.audit import Audit
 from pdes.wormhole.criterion import Choice
 from pdes.wormhole.memo_file import MemoFile
@@ -129,10 +143,14 @@ def compile_ahead() -> None:
 class Run:
     """One rank's part of a run."""
 
-    def __init__(self, prepared: Prepared, world: World) -> None:
-        self.scenario, self.world = prepared.scenario, world
+    def __init__(self, prepared: Prepared, world: World, witness: Witness | None = None) -> None:
+        """witness: of this rank, to be told where the run is."""
+        self.scenario, self.world, self._witness = prepared.scenario, world, witness
         token = getattr(prepared, "token", None)
         self.folder = prepared.folder or ResultFolder(self.scenario.config.output.dir, token)
+        if witness is not None:
+            checkpoints = checkpoint_directory(self.scenario.config).absolute()
+            witness.tell(folder=self.folder.work.absolute(), checkpoints=checkpoints)
         self.begin_s, self.helper = prepared.begin_s, getattr(prepared, "helper", None)
         self.resumed = prepared.resumed
         self.run_id = self.folder.token if self.resumed is None else self.resumed.facts["run"]
@@ -184,7 +202,8 @@ class Run:
         if s.config.wormhole.memo is not None:
             self.memo = SharedMemo(getattr(prepared, "memo", None), s, self.model, world)
         stop_ps = NEVER - 1 if s.stop_ps is None else s.stop_ps
-        self.loop = make_loop(s.lookahead_ps, stop_ps, self.model.first_look_ps())
+        words = None if witness is None else witness.words[:N_LOOP]
+        self.loop = make_loop(s.lookahead_ps, stop_ps, self.model.first_look_ps(), words)
 
     def _make_sampler(self) -> Sampler | None:
         s, output = self.scenario, self.scenario.config.output
@@ -301,7 +320,7 @@ class Run:
         pause_s = PAUSE_EVERY_S if every_s is None else min(PAUSE_EVERY_S, every_s / 4)
         self.world.barrier()
         begin_s = time.monotonic()
-        with requests:
+        with requests, self._watched():
             run_rounds(self.model, self.loop, self.model.exchange, tick, pause_s, checkpoints.rest)
         self.world.barrier()
         loop_s = time.monotonic() - begin_s
@@ -319,6 +338,20 @@ class Run:
             spool.truncate(min(n_row, spool.n_row))
         self.spent.truncate(self.scenario.plan.n_main * self.n_iteration)
         return loop_s
+
+    @contextmanager
+    def _watched(self) -> Iterator[None]:
+        """Rounds of which the witness knows, so that it can say if one of them does not end."""
+        limit_ps = self.scenario.config.run.stall_limit_ps
+        if self._witness is None or limit_ps is None:
+            yield
+            return
+        places = " ".join(map(str, (N_ROUND, NOW, RETURN_NS, EXCHANGE_NS, IS_WAITING)))
+        self._witness.tell(places=places, stall_s=limit_ps / PS_PER_S)
+        try:
+            yield
+        finally:
+            self._witness.tell(stall_s=0)
 
     @property
     def n_iteration(self) -> int:

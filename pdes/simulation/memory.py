@@ -1,8 +1,8 @@
 """The memory that a run takes, said before it starts, and what there is of it.
 
 What is expected is a sum over the tables that are known once a scenario is built, with what each row was measured to
-take (`bench/memory.py` compares). Packets and rows of results follow what is under way, so theirs is the most that there
-can be, up to a bound.
+take (`bench/memory.py` compares). Packets and rows of results follow what is under way, so theirs is the most that
+there can be, up to a bound.
 """
 
 import resource
@@ -158,7 +158,5 @@ def check_memory(scenario: Scenario, n_rank: int, n_rank_here: int) -> None:
 
 def _too_large(config: Config, limit: int | None, found: str) -> ConfigError:
     room = "" if limit is None else f", and there is room for {format_size(limit)}"
-    accepted = (
-        'Accepted: a smaller run, fewer ranks on this machine, or [run] memory_limit = "off" to try it all the same'
-    )
+    accepted = 'Accepted: a smaller run, fewer ranks on this machine, or [run] memory_limit = "off" to try it'
     return ConfigError(f"{config.source}: [run] memory_limit", f"{found}{room}", accepted)

@@ -25,7 +25,7 @@ import sys, types, pdes
 fake = types.ModuleType("pdes.simulation")
 fake.prepare = lambda config, quiet, n_rank, n_rank_here: config
 fake.compile_ahead = lambda: None
-def run(scenario, comm, quiet):
+def run(scenario, comm, quiet, witness):
     {run}
 fake.run = run
 sys.modules["pdes.simulation"] = pdes.simulation = fake
@@ -47,7 +47,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     seen: list[Any] = []
     fake = ModuleType("pdes.simulation")
     fake.prepare = lambda config, quiet, n_rank, n_rank_here: config  # pyright: ignore[reportAttributeAccessIssue]
-    fake.run = lambda scenario, comm, quiet: seen.append((scenario, comm, quiet)) or 0  # pyright: ignore
+    fake.run = lambda scenario, comm, quiet, witness: seen.append((scenario, comm, quiet)) or 0  # pyright: ignore
     fake.plan = seen.append  # pyright: ignore[reportAttributeAccessIssue]
     monkeypatch.setitem(sys.modules, "pdes.simulation", fake)
     monkeypatch.setattr(pdes, "simulation", fake, raising=False)
