@@ -12,7 +12,7 @@ import traceback
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from pdes.errors import ConfigError, MachineError, SimError
+from pdes.errors import ConfigError, SimError
 from pdes.launcher import LauncherError, check_launch, read_launch
 
 if TYPE_CHECKING:
@@ -168,12 +168,15 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _fail(error: BaseException, comm: "World", witness: "Witness") -> int:
     """Say that the run has failed and why, once of all ranks; the exit status."""
-    refused = MachineError("out of memory before the run began") if isinstance(error, MemoryError) else error
     is_first = witness.claim()
-    if isinstance(refused, SimError):
+    if isinstance(error, MemoryError):
+        from pdes.simulation.failure import explained
+
+        error = explained(error) or error
+    if isinstance(error, SimError):
         if is_first:
-            _complain(refused, comm)
-        return refused.exit_status
+            _complain(error, comm)
+        return error.exit_status
     if isinstance(error, KeyboardInterrupt):
         if is_first:
             print(f"pdes-sim: interrupted{_on_rank(comm)}", file=sys.stderr)

@@ -1,8 +1,8 @@
 """A process beside a rank that says why when the rank ends without a word, or stands still; run by path, alone.
 
-It imports nothing of ours, so that it is small and there at once. The rank tells it what it needs, a line at a time, and
-takes its leave with a last line; if the lines end without that, the rank has been killed. The first witness to put a file
-into the run's work folder speaks, as the launcher then kills all other ranks.
+It imports nothing of ours, so that it is small and there at once. The rank tells it what it needs, a line at a time,
+and takes its leave with a last line; if the lines end without that, the rank has been killed. The first witness to put
+a file into the run's work folder speaks, as the launcher then kills all other ranks.
 """
 
 import glob
@@ -17,6 +17,11 @@ import time
 POLL_S = 1.0
 GRACE_S = 20.0  # a rank that waits for others lets theirs speak first
 CLAIM = "failed"
+STATES = {
+    "R": "it computes", "S": "it sleeps", "D": "it waits for a disk or file system", "T": "it is stopped",
+    "t": "it is stopped by a debugger", "Z": "it has ended",
+}  # fmt: skip
+HELD_UP = (STATES["D"], STATES["T"], STATES["t"])  # wherever it is, others wait for it
 
 
 def _count_oom_kills() -> int:
@@ -38,14 +43,12 @@ def _resident_mb(pid: int) -> int:
 
 def _state(pid: int) -> str:
     """What the system says that the process does."""
-    words = {"R": "it computes", "S": "it sleeps", "D": "it waits for a disk or file system", "T": "it is stopped",
-             "t": "it is stopped by a debugger", "Z": "it has ended"}  # fmt: skip
     try:
         with open(f"/proc/{pid}/stat") as file:
             letter = file.read().rsplit(")", 1)[1].split()[0]
     except (OSError, IndexError):
         return "it is gone"
-    return words.get(letter, f"its state is {letter}")
+    return STATES.get(letter, f"its state is {letter}")
 
 
 class Witness:
@@ -90,18 +93,19 @@ class Witness:
         if found != self.last:
             self.last, self.since_s = found, now_s
             return
-        is_waiting, n_round, now_ps = found[-1], found[0], found[1]
+        state, n_round, now_ps = _state(self.pid), found[0], found[1]
+        is_waiting = bool(found[-1]) and state not in HELD_UP
         still_s, limit_s = now_s - self.since_s, float(self.facts["stall_s"])
         if still_s < limit_s + (GRACE_S if is_waiting else 0):
             return
         where = f"for {still_s:.0f} s in round {n_round:,}, at {now_ps / 1e6:,.3f} us of simulated time"
         if is_waiting:
             text = f"{self.who} has waited {where}, for other ranks that do not answer"
+        elif state in HELD_UP:
+            text = f"{self.who} stands still {where}: {state}"
         else:
-            text = (
-                f"{self.who} has been {where}, without coming to its end: {_state(self.pid)}. A loop without an end in "
-            )
-            text += "a congestion control of one's own would look like this"
+            text = f"{self.who} has been {where}, without coming to its end: {state}. A loop without "
+            text += "an end in a congestion control of one's own would look like this"
         self._speak(f"{text}. [run] stall_limit says how long is too long")
         os.kill(self.pid, signal.SIGKILL)
         sys.exit()

@@ -39,6 +39,8 @@ def run(
     try:
         return _run(job, quiet, heeds_signals)
     except Exception as error:
+        if witness is not None:
+            witness.claim()  # before the folder for that is cleared
         if (refused := explained(error, checkpoints)) is not None:
             raise refused from error
         if not isinstance(error, SimError):
@@ -53,6 +55,7 @@ def run(
 
 
 def _run(job: Run, quiet: bool, heeds_signals: bool) -> int:
+    """All of a run, on one rank."""
     world = job.world
     _warn(job)
     compile_s = job.compile()
