@@ -71,7 +71,7 @@ def _read_toml(source: Path) -> dict[str, Any]:
     except OSError as error:
         raise ConfigError(str(source), f"cannot be read: {error.strerror}", "Accepted: a TOML file") from error
     except UnicodeDecodeError as error:
-        raise ConfigError(str(source), "is not UTF-8 text", "Accepted: a TOML file") from error
+        raise ConfigError(f"{source}: byte {error.start}", "is not UTF-8 text", "Accepted: a TOML file") from error
     except tomllib.TOMLDecodeError as error:
         place = re.fullmatch(r"(.*) \(at (?:line (\d+), column (\d+)|(end of document))\)", str(error), re.DOTALL)
         if place is None:

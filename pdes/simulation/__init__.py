@@ -77,6 +77,13 @@ def _run(job: Run, quiet: bool, heeds_signals: bool) -> int:
 def _check_end(job: Run, totals: dict[str, Any]) -> None:
     """Raise SimError if a run without a stop time ended before its workload; with a deadlock there are results."""
     n_left = job.n_flow - totals["n_flow_done"]
+    if job.stall is not None and job.is_stalled:
+        stalled = [item.text for item in sorted(totals["stalled"], key=lambda item: item.node)]
+        lines = [f"{n_left} flows are unfinished", *_listed(stalled)]
+        lines.append("Links that are down or lose everything may be why; [simulation] stop_time ends a run anyway")
+        text = f"the run cannot go on: since {format_duration(job.stall.since_ps, 3)} at the latest every packet is "
+        text += "lost that is sent, and nothing is to come that changes it"
+        raise SimError(text + "\n  " + "\n  ".join(lines))
     if job.scenario.stop_ps is not None or job.circles or not (totals["blocked"] or n_left):
         return
     if totals["last_ps"] > NEVER // 8:
@@ -91,8 +98,13 @@ def _who_waits(job: Run, totals: dict[str, Any]) -> list[str]:
     blocked = sorted(totals["blocked"], key=lambda item: item.node)  # the same on any number of ranks
     names = [job.scenario.topology.node_name[node] for node in find_circle(blocked)]
     circle = [f"a circle: {' waits for '.join([*names, names[0]])}"] if names else []
-    more = [f"and {len(blocked) - MOST_LINES} more"] if len(blocked) > MOST_LINES else []
-    return circle + [item.text for item in blocked[:MOST_LINES]] + more
+    return circle + _listed([item.text for item in blocked])
+
+
+def _listed(texts: list[str]) -> list[str]:
+    """Not more of them than anyone would read."""
+    more = [f"and {len(texts) - MOST_LINES} more"] if len(texts) > MOST_LINES else []
+    return texts[:MOST_LINES] + more
 
 
 def _check_deadlock(job: Run, totals: dict[str, Any]) -> None:

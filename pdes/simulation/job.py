@@ -26,6 +26,7 @@ from models.network.results import (
     unfinished_rows,
 )
 from models.network.sampling import Sampler
+from models.network.stall import StallWatch, make_stall_watch
 from models.network.state import EVENTS, LAST_EVENT_PS, N_TIMEOUT, PACKET_HOPS, RTT_COLUMNS
 from models.workload.iterations import IterationWatch
 from partition.placement import balance, place
@@ -174,7 +175,10 @@ class Run:
             s.parameters, self._take_rows,
         )  # fmt: skip
         self.sampler, self.watch, self.iterations = self._make_sampler(), self._make_watch(), self._watch_iterations()
-        observers = (self.sampler, self.watch, self.iterations)
+        self.stall: StallWatch | None = None  # a run with a stop time ends in any case
+        if s.stop_ps is None:
+            self.stall = make_stall_watch(s.topology, s.parameters, self.model.rank_of_node, world)
+        observers = (self.sampler, self.watch, self.stall, self.iterations)
         self.model.observers = [observer for observer in observers if observer is not None]
         if s.config.wormhole.mode != "off":
             choice = Choice(s.config.wormhole.criterion, **s.config.wormhole.criterion_parameters)
@@ -378,6 +382,11 @@ class Run:
         """Did a PFC deadlock end the run before its time?"""
         return bool(self.circles) and self.watch is not None and self.watch.found_ps >= 0
 
+    @property
+    def is_stalled(self) -> bool:
+        """Did the run end as nothing gets through any more?"""
+        return self.stall is not None and self.stall.found_ps >= 0
+
     def gather(self) -> dict[str, Any]:
         """What the ranks counted, added up; the same on every rank, except that only rank 0 has samples."""
         counters, work, fast = self.model.state.fabric.counters, self.model.state.work, self.model.fast_forward
@@ -399,6 +408,7 @@ class Run:
             "skipped_flow_ps": Counter() if fast is None else Counter(fast.skipped.flow_ps_by_cause),
             "flow_ps": self.flow_ps,
             "seconds": [float(self.loop[i]) / NS_PER_S for i in (COMPUTE_NS, WAIT_NS, EXCHANGE_NS)],
+            "stalled": self.stall.explain(self.model.state) if self.is_stalled and self.stall is not None else [],
             "blocked": explain_blocked(self.model.state, self.scenario.topology, self.scenario.plan, self.world.rank,
                                        self.model.rank_of_node),
         }  # fmt: skip
@@ -416,6 +426,7 @@ class Run:
             "n_task_done": np.sum([p["n_task_done"] for p in parts], axis=0),
             "ports": {name: np.sum([p["ports"][name] for p in parts], axis=0) for name in parts[0]["ports"]},
             "seconds": [p["seconds"] for p in parts],
+            "stalled": [item for p in parts for item in p["stalled"]],
             "blocked": [item for p in parts for item in p["blocked"]],
             "samples": {} if self.sampler is None else self.sampler.gather(),
             "rtt": self._gather_rtt(),
