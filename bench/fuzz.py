@@ -26,12 +26,25 @@ from pathlib import Path
 from cases import print_last
 from fuzz_cases import make_case
 
-BUDGET_S = 60.0  # of a case, a compilation included
+BUDGET_S, COMPILE_S = 60.0, 600.0  # of a case; of those before, which compile
 CASES_PER_PROCESS = 1000
 MEMORY = ("--set", "run.memory_limit=1GB")
 PLACE = re.compile(
     r"\[[\w.-]+|\bline \d|:\d+:|\bbyte \d|\bcolumn \d|\bend of|\bnode \d|\brank \d|\brow \d|--set|\bkey\b"
 )
+WARM_UP = """\
+[topology]
+kind = "leaf-spine"
+leaves = 2
+spines = 1
+hosts_per_leaf = 1
+[workload]
+kind = "collectives"
+[[workload.collective]]
+name = "ring"
+operation = "all-reduce"
+size = "20kB"
+"""
 STATUSES = {0: "run", 1: "could not go on", 2: "refused"}
 
 
@@ -61,7 +74,7 @@ class Worker:
         self._process: subprocess.Popen[bytes] | None = None
         self._n_case = 0
 
-    def run(self, argv: list[str]) -> tuple[int, str, str]:
+    def run(self, argv: list[str], budget_s: float = BUDGET_S) -> tuple[int, str, str]:
         """(status, stderr, what went wrong with the process, "" if nothing did) of a case."""
         if self._process is None or self._n_case >= CASES_PER_PROCESS:
             self.end()
@@ -70,7 +83,7 @@ class Worker:
         assert self._process.stdin and self._process.stdout
         self._process.stdin.write(json.dumps(argv).encode() + b"\n")
         self._process.stdin.flush()
-        answer, end_s = b"", time.monotonic() + BUDGET_S
+        answer, end_s = b"", time.monotonic() + budget_s
         while not answer.endswith(b"\n"):
             is_there, _, _ = select.select([self._process.stdout], [], [], max(0.0, end_s - time.monotonic()))
             chunk = os.read(self._process.stdout.fileno(), 1 << 16) if is_there else b""
@@ -78,7 +91,7 @@ class Worker:
                 if is_there:
                     why = f"the process ended with {self._process.wait()}"
                 else:
-                    why = f"not done within {BUDGET_S:g} s"
+                    why = f"not done within {budget_s:g} s"
                 self.end()
                 return -1, "", why
             answer += chunk
@@ -109,6 +122,17 @@ def fault(status: int, said: str, folder: Path, argv: list[str]) -> str:
     if status == 2 and not PLACE.search(errors[0]):
         return f"no place is named: {errors[0].strip()}"
     return ""
+
+
+def warm_up(root: Path, worker: Worker) -> None:
+    """Have the kernels compiled, each kind by a run of its own, so that no budget has that in it."""
+    config = root / "warm-up.toml"
+    for network in ("", '[network.buffer]\nsize = "20MB"\n'):
+        for wormhole in ("", '[wormhole]\nmode = "full"\n'):
+            config.write_text(WARM_UP + network + wormhole)
+            status, said, wrong = worker.run([str(config), "--out", str(root / "warm-up"), "--quiet"], COMPILE_S)
+            if status or wrong:
+                raise SystemExit(f"the first run failed: {said or wrong}")
 
 
 def one_case(seed: int, i_case: int, root: Path, worker: Worker) -> tuple[str, str, int, str, str]:
@@ -146,7 +170,9 @@ def main() -> None:
     root.mkdir(parents=True, exist_ok=True)
     n_run = 100 if arguments.quick else arguments.runs
     numbers = range(n_run) if arguments.only is None else [arguments.only]
-    counts, failed, worker, begin_s = Counter(), [], Worker(), time.monotonic()
+    counts, failed, worker = Counter(), [], Worker()
+    warm_up(root, worker)
+    begin_s = time.monotonic()
     for i_case in numbers:
         family, level, status, said, wrong = one_case(arguments.seed, i_case, root, worker)
         counts[family, STATUSES.get(status, "failed") if not wrong else "failed"] += 1
