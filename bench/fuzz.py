@@ -29,9 +29,7 @@ from fuzz_cases import make_case
 BUDGET_S, COMPILE_S = 60.0, 600.0  # of a case; of those before, which compile
 CASES_PER_PROCESS = 1000
 MEMORY = ("--set", "run.memory_limit=1GB")
-PLACE = re.compile(
-    r"\[[\w.-]+|\bline \d|:\d+:|\bbyte \d|\bcolumn \d|\bend of|\bnode \d|\brank \d|\brow \d|--set|\bkey\b"
-)
+PLACE = re.compile(r"\[[\w.-]+|\b(line|byte|column|node|rank|row|tier) \d|:\d+:|\bend of|--set|\bkey\b")
 WARM_UP = """\
 [topology]
 kind = "leaf-spine"

@@ -67,6 +67,8 @@ def read_ns3_flows(path: Path, is_ns3: bool = False) -> FlowList:
     if not lines:
         raise ConfigError(str(path), "is empty", "a count, then one flow per line")
     count = _number(lines[0][1][0], f"{path}, line {lines[0][0]}", "number of flows")
+    if count < 1:
+        raise ConfigError(f"{path}, line {lines[0][0]}", "announces no flow", "at least one flow")
     if len(lines) - 1 < count:
         raise ConfigError(
             f"{path}, line {lines[0][0]}",

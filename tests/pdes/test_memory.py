@@ -121,7 +121,7 @@ def test_off_is_no_limit(config: Path) -> None:
 
 @pytest.mark.parametrize("text", ["run.memory_limit=0GB", "run.memory_limit=5", "run.stall_limit=0s", "run.stal=1s"])
 def test_bad_limits_are_refused(config: Path, text: str) -> None:
-    with pytest.raises(ConfigError, match=r"\[run\]"):
+    with pytest.raises(ConfigError, match=r"--set run\.(memory_limit|stall_limit|stal): "):
         load_config(config, [text])
 
 
