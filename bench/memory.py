@@ -80,7 +80,7 @@ def main() -> None:
             expected = expected_bytes(scenario)
             n_pair, n_port = len(scenario.plan.pair_src), scenario.topology.n_port
             del scenario
-            measured_bytes(config, [*sets, "simulation.stop_time=1ns"], folder / "compiled")
+            measured_bytes(config, sets, folder / "compiled")
             measured = measured_bytes(config, sets, folder / "out")
             ratios[case] = expected / measured
             sizes = f"{format_size(expected):>10} {format_size(measured):>10}"

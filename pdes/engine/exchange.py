@@ -69,11 +69,11 @@ class World:
         """Wait until every rank is here; who waits for long naps, so that others can use the core."""
         if self._comm is None:
             return
-        request, begin_s, nap_s = self._comm.Ibarrier(), time.perf_counter(), 0.0
+        request, begin_s = self._comm.Ibarrier(), time.perf_counter()
         while not request.Test():
-            if time.perf_counter() - begin_s > PATIENCE_S:
-                nap_s = min(nap_s + 50e-6, LONGEST_NAP_S)
-                time.sleep(nap_s)
+            waited_s = time.perf_counter() - begin_s
+            if waited_s > PATIENCE_S:
+                time.sleep(min(waited_s / 10, LONGEST_NAP_S))
             else:
                 os.sched_yield()
 
