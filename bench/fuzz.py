@@ -1,11 +1,11 @@
 """Generated inputs, thousands of them: none may bring forth a traceback, a hang or a crash, whatever is in it.
 
-    python bench/fuzz.py [--runs N] [--seed S] [--quick] [--only I] [--keep FOLDER]
+    python bench/fuzz.py [--runs N] [--seed S] [--quick] [--only I,J,..] [--keep FOLDER]
 
 Configs, topology, flow and trace files, other tools' inputs to convert, and overrides; 3 of 10 valid, 4 with one thing
 changed, 3 with several. Each is run for 20 us of simulated time, in a process that many cases share and that is started
 anew when one ends it. A case has failed if there was a traceback, if the process ended, if it was not done within its
-budget of wall time, or if a rejection does not name the file and the place in it. --only I runs one case again.
+budget of wall time, or if a rejection does not name the file and the place in it. --only runs some cases again.
 """
 
 import argparse
@@ -29,7 +29,9 @@ from fuzz_cases import make_case
 BUDGET_S, COMPILE_S = 60.0, 600.0  # of a case; of those before, which compile
 CASES_PER_PROCESS = 1000
 MEMORY = ("--set", "run.memory_limit=1GB")
-PLACE = re.compile(r"\[[\w.-]+|\b(line|byte|column|node|rank|row|tier) \d|:\d+:|\bend of|--set|\bkey\b")
+PLACE = re.compile(
+    r"\[[\w.-]+|\b(line|byte|column|node|rank|row|tier) \d|:\d+:|\bend of|\bempty\b|--set|\bkey\b|communicator \w"
+)
 WARM_UP = """\
 [topology]
 kind = "leaf-spine"
@@ -114,7 +116,9 @@ def fault(status: int, said: str, folder: Path, argv: list[str]) -> str:
     errors = [text for text in said.split("pdes-sim") if text.startswith(": error")]
     if status and len(errors) != 1:
         return f"{len(errors)} messages with status {status}"
-    names = {path.name for path in folder.rglob("*") if path.is_file()} | {Path(word).name for word in argv} | {"--set"}
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    names = {path.name for path in files} | {Path(word).name for word in argv} | {"--set"}
+    names |= {str(path.parent / path.name.split(".")[0]) for path in files}  # a trace's, of which each rank has a file
     if status == 2 and not any(name in errors[0] for name in names):
         return f"no file is named: {errors[0].strip()}"
     if status == 2 and not PLACE.search(errors[0]):
@@ -156,7 +160,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--quick", action="store_true", help="100 cases")
-    parser.add_argument("--only", type=int, metavar="I", help="run this case alone, and print what it says")
+    parser.add_argument("--only", metavar="I,J,..", help="run these cases alone, and print what they say")
     parser.add_argument("--keep", metavar="FOLDER", help="where the files of failed cases stay")
     parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -167,7 +171,7 @@ def main() -> None:
     root = Path(arguments.keep or tempfile.mkdtemp(prefix="fuzz-", dir=memory if memory.is_dir() else None))
     root.mkdir(parents=True, exist_ok=True)
     n_run = 100 if arguments.quick else arguments.runs
-    numbers = range(n_run) if arguments.only is None else [arguments.only]
+    numbers = range(n_run) if arguments.only is None else [int(i) for i in arguments.only.split(",")]
     counts, failed, worker = Counter(), [], Worker()
     warm_up(root, worker)
     begin_s = time.monotonic()
@@ -179,7 +183,7 @@ def main() -> None:
             failed.append(i_case)
             print(f"case {i_case} ({family}, {level}): {wrong}", flush=True)
         if arguments.only is not None:
-            print(f"status {status}\n{said}")
+            print(f"case {i_case}: status {status}\n{said}", end="")
         if i_case and i_case % 1000 == 0:
             print(f"{i_case:,} cases, {time.monotonic() - begin_s:,.0f} s, {len(failed)} failed", flush=True)
     worker.end()

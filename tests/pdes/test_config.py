@@ -259,3 +259,16 @@ def test_a_config_is_immutable_and_survives_pickling(ring_file: Path) -> None:
         config.simulation.seed = 2  # pyright: ignore
     copy = pickle.loads(pickle.dumps(config))
     assert copy == config and copy.source == ring_file
+
+
+@pytest.mark.parametrize(("key", "most"), [("layers", 2**14), ("hidden", 2**20), ("sequence", 2**26)])
+def test_a_model_beyond_all_models_is_refused(tmp_path: Path, key: str, most: int) -> None:
+    """Products of such sizes would pass 64 bits, or take for ever to plan."""
+    path, sizes = tmp_path / "config.toml", {"layers": 4, "hidden": 256, "sequence": 128} | {key: most + 1}
+    model = "".join(f"{name} = {value}\n" for name, value in sizes.items())
+    path.write_text(
+        '[topology]\nkind = "roft"\ngpus = 8\n[workload]\nkind = "training"\n[workload.parallel]\ntp = 2\ndp = 4\n'
+        f"[workload.model]\n{model}"
+    )
+    with pytest.raises(ConfigError, match=rf"\[workload.model\] {key}: found {most + 1}. Accepted: at most {most}"):
+        load_config(path)
