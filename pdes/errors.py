@@ -41,3 +41,7 @@ class CapacityError(SimError):
 
 class CausalityError(SimError):
     """An event would have run before one that it depends on: an error of the simulator itself."""
+
+
+class MachineError(SimError):
+    """The machine has refused something that the run needs: memory, or a disk."""

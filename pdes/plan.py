@@ -4,27 +4,15 @@ from collections import Counter
 
 import numpy as np
 
-from models.network.state import MESSAGE, PACKET, PORT, QUEUE_PAIR
 from models.topology.graph import Topology
 from partition.placement import balance, place
 from pdes.scenario import Scenario
+from pdes.simulation.memory import expected_bytes, limit_bytes
 from pdes.units import format_count, format_duration, format_rate, format_size
 
 RANK_COUNTS = (1, 2, 4, 8, 16, 32)
 MOST_LINKS = 5  # kinds of them
 RATE_GUESS = 30e6  # packet-hops per second and core, see bench/packet_hops.py
-
-
-def memory_bytes(scenario: Scenario) -> int:
-    """Expected memory of one rank's simulation state: tables by size, and a window of packets per queue pair."""
-    t, plan = scenario.topology, scenario.plan
-    table = t.n_port * (PORT.itemsize + 80) + t.n_node * 200 + len(scenario.paths.port) * 8
-    pairs = len(plan.pair_src) * (QUEUE_PAIR.itemsize + 150)
-    payload = scenario.parameters.payload_bytes
-    window_bytes = np.where(scenario.max_window_bytes > 0, scenario.max_window_bytes, plan.pair_bytes)
-    packets = int(np.sum(np.minimum(window_bytes, plan.pair_bytes) // payload + 1)) * (PACKET.itemsize + 16)
-    program = plan.operations.nbytes + plan.streams.nbytes + len(plan.streams) * MESSAGE.itemsize
-    return table + pairs + packets + program
 
 
 def print_plan(scenario: Scenario) -> None:
@@ -48,20 +36,21 @@ def print_plan(scenario: Scenario) -> None:
         *_repeats(scenario),
         ("expected packet-hops", format_count(hops)),
         ("expected loop time", f"{_seconds(hops / RATE_GUESS)} on a core at {format_count(RATE_GUESS)} packet-hops/s"),
-        ("memory per rank", f"{format_size(memory_bytes(scenario))} of simulation state"),
+        ("memory", _memory(scenario)),
     ]
     width = max(len(name) for name, _ in facts)
     for name, text in facts:
         console.print(f"{name:<{width}}  {text}", soft_wrap=True)
     table = Table(title=f"placement: {scenario.config.partition.placement}", title_justify="left", box=None)
-    for heading in ("ranks", "ranks with work", "heaviest / mean", "packet-hops between ranks"):
+    for heading in ("ranks", "ranks with work", "heaviest / mean", "packet-hops between ranks", "memory per rank"):
         table.add_column(heading, justify="right")
     load, edges = scenario.lp_load(), scenario.lp_edges()
     for n_rank in (n for n in RANK_COUNTS if n == 1 or n <= scenario.n_lp):
         rank_of_lp = place(load, edges, n_rank, scenario.config.partition.placement)
         cut = int(edges[2][rank_of_lp[edges[0]] != rank_of_lp[edges[1]]].sum())
         used = len(np.unique(rank_of_lp))
-        table.add_row(str(n_rank), str(used), f"{balance(load, rank_of_lp, n_rank):.3f}", format_count(cut))
+        heaviest, each = f"{balance(load, rank_of_lp, n_rank):.3f}", format_size(expected_bytes(scenario, n_rank))
+        table.add_row(str(n_rank), str(used), heaviest, format_count(cut), each)
     console.print()
     console.print(table)
 
@@ -78,6 +67,15 @@ def _fabric(t: Topology) -> str:
         [f"and {len(links) - MOST_LINKS} more kinds"] if len(links) > MOST_LINKS else []
     )
     return f"{', '.join(f'{n:,} {name}' for name, n in nodes.items())}; {', '.join(shown)}"
+
+
+def _memory(scenario: Scenario) -> str:
+    """What one rank takes, and whether that fits here."""
+    each, limit = expected_bytes(scenario), limit_bytes(scenario.config)
+    if limit is None:
+        return f"{format_size(each)} on one rank; no limit"
+    verdict = "" if each <= limit else ": does not fit"
+    return f"{format_size(each)} on one rank; there is room for {format_size(limit)}{verdict}"
 
 
 def _repeats(scenario: Scenario) -> list[tuple[str, str]]:

@@ -105,7 +105,9 @@ def _switch_ids(path: Path, lines: list[Line], n_switch: int, n_node: int) -> tu
         if len(ids) > n_switch:
             raise _bad_line(path, line, f"{len(ids)} switch ids", f"The header promises {n_switch}")
     if len(ids) < n_switch:
-        raise ConfigError(str(path), f"ends after {len(ids)} switch ids", f"The header promises {n_switch}")
+        raise ConfigError(
+            f"{path}, end of file", f"ends after {len(ids)} switch ids", f"The header promises {n_switch}"
+        )
     return ids, len(lines)
 
 
@@ -113,7 +115,7 @@ def _links(path: Path, lines: list[Line], n_link: int, n_node: int, is_ns3: bool
     """The promised links, and the probability of loss of each."""
     links = [_link(path, line, n_node, is_ns3) for line in lines[:n_link]]
     if len(links) < n_link:
-        raise ConfigError(str(path), f"ends after {len(links)} links", f"The header promises {n_link}")
+        raise ConfigError(f"{path}, end of file", f"ends after {len(links)} links", f"The header promises {n_link}")
     return [link for link, _ in links], [loss for _, loss in links]
 
 

@@ -27,7 +27,7 @@ CSV_COLUMNS = ("src", "dst", "size_bytes", "start_ps")
 class FlowList:
     """Flows in file order. src and dst: host numbers for a CSV, node ids for ns-3 (`node_ids`).
 
-    priority: int64[n_flow] 0..7, or NO_PRIORITY; None: of no flow.
+    priority: int64[n_flow] 0..7, or NO_PRIORITY; None: of no flow. line: of the file, int64[n_flow]; None: no file.
     """
 
     src: np.ndarray
@@ -38,6 +38,7 @@ class FlowList:
     tag: tuple[str, ...]
     node_ids: bool = False
     priority: np.ndarray | None = None
+    line: np.ndarray | None = None
 
 
 def _number(text: str, where: str, what: str) -> int:
@@ -66,9 +67,13 @@ def read_ns3_flows(path: Path, is_ns3: bool = False) -> FlowList:
     if not lines:
         raise ConfigError(str(path), "is empty", "a count, then one flow per line")
     count = _number(lines[0][1][0], f"{path}, line {lines[0][0]}", "number of flows")
+    if count < 1:
+        raise ConfigError(f"{path}, line {lines[0][0]}", "announces no flow", "at least one flow")
     if len(lines) - 1 < count:
         raise ConfigError(
-            str(path), f"announces {count} flows and holds {len(lines) - 1}", "as many lines as announced"
+            f"{path}, line {lines[0][0]}",
+            f"announces {count} flows and the file holds {len(lines) - 1}",
+            "as many lines as announced",
         )
     rows = []
     for number, words in lines[1 : count + 1]:
@@ -83,7 +88,8 @@ def read_ns3_flows(path: Path, is_ns3: bool = False) -> FlowList:
         _check_row(where, src, dst, size, start_ps)
     table = np.array(rows, np.int64).reshape(-1, 6)
     columns = [table[:, k].copy() for k in range(6)]
-    return FlowList(*columns[:5], tag=("",) * len(table), node_ids=True, priority=columns[5])
+    numbers = np.array([number for number, _ in lines[1 : count + 1]], np.int64)
+    return FlowList(*columns[:5], tag=("",) * len(table), node_ids=True, priority=columns[5], line=numbers)
 
 
 def _start_ps(text: str, where: str, is_ns3: bool) -> int:
@@ -119,7 +125,7 @@ def read_csv_flows(path: Path) -> FlowList:
     at = [header.index(c) for c in CSV_COLUMNS]
     tag_at = header.index("tag") if "tag" in header else -1
     priority_at = header.index("priority") if "priority" in header else -1
-    rows, tags = [], []
+    rows, tags, numbers = [], [], []
     for number, line in enumerate(lines[1:], start=2):
         if not line.strip():
             continue
@@ -133,9 +139,12 @@ def read_csv_flows(path: Path) -> FlowList:
             priority = _priority(_number(words[priority_at], where, "priority"), where)
         rows.append((*values, 100, priority))
         tags.append(words[tag_at] if tag_at >= 0 else "")
+        numbers.append(number)
+    if not rows:
+        raise ConfigError(f"{path}, end of file", "no flow", "at least one flow")
     table = np.array(rows, np.int64).reshape(-1, 6)
     columns = [table[:, k].copy() for k in range(6)]
-    return FlowList(*columns[:5], tag=tuple(tags), priority=columns[5])
+    return FlowList(*columns[:5], tag=tuple(tags), priority=columns[5], line=np.array(numbers, np.int64))
 
 
 def _check_row(where: str, src: int, dst: int, size_bytes: int, start_ps: int) -> None:
@@ -153,7 +162,8 @@ def to_hosts(flows: FlowList, host: np.ndarray, path: str) -> FlowList:
     for column in (flows.src, flows.dst):
         for i, node in enumerate(column.tolist()):
             if node not in number:
-                raise ConfigError(f"{path}: flow {i}", f"host {node}", f"one of the topology's {len(host)} hosts")
+                where = f"{path}: flow {i}" if flows.line is None else f"{path}, line {flows.line[i]}"
+                raise ConfigError(where, f"host {node}", f"one of the topology's {len(host)} hosts")
             column[i] = number[node]
     return flows
 

@@ -19,6 +19,7 @@ from pdes.launcher import LauncherError, check_launch, read_launch
 
 if TYPE_CHECKING:
     from pdes.engine.exchange import World
+    from pdes.witness import Witness
 
 TRACE_ROWS, MOST_TRACE_ROWS = 100_000, 10_000_000
 
@@ -140,37 +141,53 @@ def run(arguments: argparse.Namespace) -> int:
         if read_launch().rank == 0:
             complain(error, None, arguments.json)
         return error.exit_status
-    try:
-        return _run_on(comm, arguments)
-    except SimError as error:
-        status = error.exit_status
-        complain(error, comm, arguments.json)
-    except KeyboardInterrupt:
-        status = 130
-        print(f"pdes-sim: interrupted{on_rank(comm)}", file=sys.stderr)
-    except BaseException:
-        status = 1
-        # One write: what follows ends the process, and MPI passes on what has come by then.
-        if arguments.json:
-            text = traceback.format_exc()
-            complain_in_json({"error": "internal error", "status": status, "traceback": text}, comm)
-        else:
-            print(f"pdes-sim: internal error{on_rank(comm)}\n{traceback.format_exc()}", file=sys.stderr, flush=True)
-        if _has_debugger(arguments) and comm.size == 1:
-            import pdb
+    from pdes.witness import Witness
 
-            pdb.post_mortem()
+    with Witness(comm.rank, comm.size) as witness:
+        try:
+            return _run_on(comm, arguments, witness)
+        except BaseException as error:
+            status = _fail(error, comm, witness, arguments)
     comm.abort(status)  # ends the process if there are other ranks
     return status
 
 
-def _run_on(comm: "World", arguments: argparse.Namespace) -> int:
+def _fail(error: BaseException, comm: "World", witness: "Witness", arguments: argparse.Namespace) -> int:
+    """Say that the run has failed and why, once of all ranks; the exit status."""
+    is_first = witness.claim()
+    if isinstance(error, MemoryError):
+        from pdes.simulation.failure import explained
+
+        error = explained(error) or error
+    if isinstance(error, SimError):
+        if is_first:
+            complain(error, comm, arguments.json)
+        return error.exit_status
+    if isinstance(error, KeyboardInterrupt):
+        if is_first:
+            print(f"pdes-sim: interrupted{on_rank(comm)}", file=sys.stderr)
+        return 130
+    if is_first:
+        # One write: what follows ends the process, and MPI passes on what has come by then.
+        text = "".join(traceback.format_exception(error))
+        if arguments.json:
+            complain_in_json({"error": "internal error", "status": 1, "traceback": text}, comm)
+        else:
+            print(f"pdes-sim: internal error{on_rank(comm)}\n{text}", file=sys.stderr, flush=True)
+    if _has_debugger(arguments) and comm.size == 1:
+        import pdb
+
+        pdb.post_mortem(error.__traceback__)
+    return 1
+
+
+def _run_on(comm: "World", arguments: argparse.Namespace, witness: "Witness") -> int:
     from pdes import simulation
 
-    prepared = None
+    prepared, n_rank_here = None, comm.n_rank_here()
     if comm.rank == 0:
         try:
-            prepared = (0, _prepare(arguments, is_alone=comm.size == 1))
+            prepared = (0, _prepare(arguments, comm.size, n_rank_here))
         except SimError as error:
             complain(error, None, arguments.json)
             prepared = (error.exit_status, None)
@@ -180,7 +197,7 @@ def _run_on(comm: "World", arguments: argparse.Namespace) -> int:
     if status:
         return status
     more = {"shows_progress": True} if arguments.progress else {}
-    status = simulation.run(scenario, comm, arguments.quiet, **more)
+    status = simulation.run(scenario, comm, arguments.quiet, witness, **more)
     if arguments.json and comm.rank == 0 and status == 0:
         directory = scenario.scenario.config.output.dir
         with open(os.path.join(directory, "result.json"), encoding="utf-8") as file:
@@ -188,12 +205,13 @@ def _run_on(comm: "World", arguments: argparse.Namespace) -> int:
     return status
 
 
-def _prepare(arguments: argparse.Namespace, is_alone: bool) -> Any:
+def _prepare(arguments: argparse.Namespace, n_rank: int, n_rank_here: int) -> Any:
     from pdes import simulation
 
     if arguments.resume is None:
-        return simulation.prepare(load(arguments), arguments.quiet, is_alone=is_alone, **_options(arguments))
-    return simulation.prepare_resumed(arguments.resume, arguments.out, arguments.quiet, is_alone)
+        more = _options(arguments)
+        return simulation.prepare(load(arguments), arguments.quiet, n_rank, n_rank_here, **more)
+    return simulation.prepare_resumed(arguments.resume, arguments.out, arguments.quiet, n_rank, n_rank_here)
 
 
 def _start_mpi() -> "World":

@@ -162,6 +162,7 @@ Size = Annotated[int, BeforeValidator(partial(_positive, parse_size_bytes))]
 AutoSize = Annotated[int | None, BeforeValidator(partial(_auto_or, parse_size_bytes))]
 SizeFromZero = Annotated[int, BeforeValidator(parse_size_bytes)]
 AutoSizeFromZero = Annotated[int | None, BeforeValidator(partial(_auto_or_any, parse_size_bytes))]
+MemoryLimit = Annotated[str | int, BeforeValidator(partial(_word_or, ("auto", "off"), parse_size_bytes))]
 WINDOW_RULES = ("auto", "max-bdp", "pair-bdp", "none")
 WindowSize = Annotated[str | int, BeforeValidator(partial(_word_or, WINDOW_RULES, parse_size_bytes))]
 CheckInterval = Annotated[str | int, BeforeValidator(partial(_word_or, ("auto", "off"), parse_duration_ps))]

@@ -15,7 +15,14 @@ from pdes.config.network import NetworkConfig
 from pdes.config.places import Path as KeyPath
 from pdes.config.places import lines_of
 from pdes.config.root import Config
-from pdes.config.sections import CheckpointConfig, OutputConfig, PartitionConfig, SimulationConfig, WormholeConfig
+from pdes.config.sections import (
+    CheckpointConfig,
+    OutputConfig,
+    PartitionConfig,
+    RunConfig,
+    SimulationConfig,
+    WormholeConfig,
+)
 from pdes.config.topology import TOPOLOGY_KINDS
 from pdes.config.workload import WORKLOAD_KINDS
 from pdes.errors import ConfigError
@@ -29,6 +36,7 @@ _PLAIN_TABLES: dict[str, type[Table]] = {
     "partition": PartitionConfig,
     "wormhole": WormholeConfig,
     "checkpoint": CheckpointConfig,
+    "run": RunConfig,
     "output": OutputConfig,
 }
 _KIND_TABLES = {"topology": TOPOLOGY_KINDS, "workload": WORKLOAD_KINDS}
@@ -80,7 +88,7 @@ def _read_toml(source: Path) -> tuple[dict[str, Any], str]:
         advice = f'. Did you mean "{source.parent / close[0]}"?' if close and not source.exists() else ""
         raise ConfigError(str(source), f"cannot be read: {error.strerror}", f"Accepted: a TOML file{advice}") from error
     except UnicodeDecodeError as error:
-        raise ConfigError(str(source), "is not UTF-8 text", "Accepted: a TOML file") from error
+        raise ConfigError(f"{source}: byte {error.start}", "is not UTF-8 text", "Accepted: a TOML file") from error
     except tomllib.TOMLDecodeError as error:
         place = re.fullmatch(r"(.*) \(at (?:line (\d+), column (\d+)|(end of document))\)", str(error), re.DOTALL)
         if place is None:

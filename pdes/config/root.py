@@ -8,7 +8,14 @@ from pydantic import PrivateAttr
 from pdes.config.fields import Meaning, Table
 from pdes.config.network import NetworkConfig
 from pdes.config.places import line_of, path_of
-from pdes.config.sections import CheckpointConfig, OutputConfig, PartitionConfig, SimulationConfig, WormholeConfig
+from pdes.config.sections import (
+    CheckpointConfig,
+    OutputConfig,
+    PartitionConfig,
+    RunConfig,
+    SimulationConfig,
+    WormholeConfig,
+)
 from pdes.config.topology import TopologyConfig
 from pdes.config.workload import WorkloadConfig
 
@@ -23,6 +30,7 @@ class Config(Table):
     partition: PartitionConfig = PartitionConfig()
     wormhole: WormholeConfig = WormholeConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
+    run: RunConfig = RunConfig()
     output: OutputConfig = OutputConfig()
     MEANING: ClassVar[Meaning] = {
         "simulation": "what is drawn, how often, and when to stop",
@@ -32,6 +40,7 @@ class Config(Table):
         "partition": "how the cluster is cut into logical processes, and placed on ranks",
         "wormhole": "fast-forwarding: what need not be simulated",
         "checkpoint": "when to save the state of a run; never changes a result",
+        "run": "what the machine may be asked for; never changes a result",
         "output": "where results go, and which there are",
     }
     _source: Path = PrivateAttr(default=Path("config.toml"))
@@ -61,12 +70,13 @@ class Config(Table):
     def resolved(self) -> dict[str, Any]:
         """What determines the result, defaults included: plain JSON values, keys sorted and carrying units.
 
-        Output, checkpoints, placement and the memo's file are left out: the first three never change a result, and of
-        the last it is what was read that may. File names are as written. The caller replaces
+        Output, checkpoints, limits of the machine, placement and the memo's file are left out: all but the last never
+        change a result, and of the last it is what was read that may. File names are as written. The caller replaces
         partition.delay_threshold_ps, null for "auto", with the threshold that it resolves to.
         """
         left_out = {
-            "output": True, "checkpoint": True, "partition": {"placement"}, "wormhole": {"memo", "memo_limit_bytes"},
+            "output": True, "checkpoint": True, "run": True, "partition": {"placement"},
+            "wormhole": {"memo", "memo_limit_bytes"},
         }  # fmt: skip
         tables = self.model_dump(mode="json", exclude=left_out)
         return _sorted(tables)

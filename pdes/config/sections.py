@@ -1,4 +1,4 @@
-"""Small tables that have one form only: simulation, partition, wormhole, checkpoint, output. Not the network's."""
+"""Small tables that have one form only: simulation, partition, wormhole, checkpoint, run, output. Not the network's."""
 
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -12,6 +12,7 @@ from pdes.config.fields import (
     Count,
     FieldError,
     Meaning,
+    MemoryLimit,
     OffDuration,
     OptionalDuration,
     Size,
@@ -158,6 +159,21 @@ class CheckpointConfig(Table):
         "dir": 'folder of checkpoints, relative to where you run; without it, "checkpoint" in the result folder',
         "every_ps": "wall time between checkpoints; off: only when a signal asks for one",
         "keep": "so many checkpoints are kept, the newest ones",
+    }
+
+
+class RunConfig(Table):
+    """[run]: what the machine may be asked for. Never changes a result.
+
+    memory_limit: of all ranks on a machine together; "auto": what is free there. stall_limit_ps: of wall time that a
+    rank may spend in one round before the run counts as stuck; None: for ever.
+    """
+
+    memory_limit: MemoryLimit = "auto"
+    stall_limit_ps: OffDuration = quantity("30min", "stall_limit")
+    MEANING: ClassVar[Meaning] = {
+        "memory_limit": "of all ranks on a machine together; auto: what is free there",
+        "stall_limit_ps": "wall time that a rank may spend in one round before the run counts as stuck",
     }
 
 

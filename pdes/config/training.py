@@ -68,31 +68,37 @@ Placement = Annotated[Literal["in-order", "optimised"] | tuple[int, ...], Before
 PassTimes = Annotated[tuple[int, int, int] | None, BeforeValidator(_pass_times)]
 
 
+# Far above any model: products of a few of them with bytes, microbatches and steps stay below 2**63.
+Layers = Annotated[int, Field(ge=1, le=2**14)]
+Width = Annotated[int, Field(ge=1, le=2**20)]
+Length = Annotated[int, Field(ge=1, le=2**26)]
+
+
 class ModelConfig(Table):
     """[workload.model]: a transformer by its sizes. heads None: not given. experts 1: dense; else top_k per token.
 
     The rest needs [workload.compute] gpu. None: ffn 4 x hidden, kv_heads as heads, head_dim hidden / heads.
     """
 
-    layers: Count
-    hidden: Count
-    heads: Count | None = None
-    vocabulary: Count = 51200
-    sequence: Count = 2048
-    experts: Count = 1
-    top_k: Count = 2
-    ffn: Count | None = None
-    kv_heads: Count | None = None
-    head_dim: Count | None = None
+    layers: Layers
+    hidden: Width
+    heads: Width | None = None
+    vocabulary: Length = 51200
+    sequence: Length = 2048
+    experts: Width = 1
+    top_k: Width = 2
+    ffn: Width | None = None
+    kv_heads: Width | None = None
+    head_dim: Width | None = None
     gated: bool = False
     norm: Literal["layer", "rms"] = "layer"
     tied_embeddings: bool = True
     learned_positions: bool = True
     biases: Literal["all", "qkv", "none"] = "all"
     dropout: bool = True
-    expert_ffn: Count | None = None
-    shared_experts: Annotated[int, Field(ge=0)] = 0
-    dense_layers: Annotated[int, Field(ge=0)] = 0
+    expert_ffn: Width | None = None
+    shared_experts: Annotated[int, Field(ge=0, le=2**20)] = 0
+    dense_layers: Annotated[int, Field(ge=0, le=2**14)] = 0
     MEANING: ClassVar[Meaning] = {
         "layers": "transformer layers",
         "hidden": "width of the model",

@@ -52,8 +52,9 @@ def read_tiers(path: Path) -> tuple[int, int, list[Tier]]:
         else:
             (tiers[-1] if tiers else head)[words[0]] = value
     if any(key not in head for key in HEAD_KEYS) or head["Tiers"] not in (2, 3) or len(tiers) != head["Tiers"]:
-        found = f"{len(tiers)} tiers, and the head says {head or 'nothing'}"
-        raise ConfigError(str(path), found, "Nodes, Tiers 2 or 3, Podsize, and as many tiers")
+        said = ", ".join(f"{key} {value}" for key, value in head.items()) or "nothing"
+        found = f"{len(tiers)} tiers, and the head says {said}"
+        raise ConfigError(f"{path}, end of file", found, "Nodes, Tiers 2 or 3, Podsize, and as many tiers")
     return head["Nodes"], head["Podsize"], [_tier(path, i, tier, len(tiers)) for i, tier in enumerate(tiers)]
 
 

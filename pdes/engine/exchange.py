@@ -1,22 +1,41 @@
 """The ranks of a run: one reduction and one exchange with the neighbours per round. Alone in importing mpi4py.
 
 MPI starts only when a launcher started this process (`world`); a run on one rank needs no MPI library. Compiled loops
-call MPI by address (`pdes.engine.foreign`), so that a round costs no trip through Python.
+call MPI by address (`pdes.engine.foreign`), so that a round costs no trip through Python. Ranks that are all on one
+machine exchange through memory that they share instead (`pdes.engine.meeting`): one meeting is both, and nobody spins.
 """
 
+import contextlib
 import ctypes
 import os
 import sys
+import time
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from pdes.engine.foreign import call3, call6, call7, clock_address
-from pdes.engine.jit import loop_kernel
+from pdes.engine.jit import JIT_DISABLED, loop_kernel
+from pdes.engine.meeting import (
+    BOXES,
+    LINE_WORDS,
+    MEETING,
+    SPIN_NS,
+    attach,
+    can_sleep,
+    create,
+    futex_number,
+    meet,
+    syscall_address,
+)
 
 LAUNCHER_VARIABLES = ("PMI_SIZE", "PMIX_RANK", "OMPI_COMM_WORLD_SIZE", "MPI_LOCALNRANKS", "PMI_RANK", "PALS_RANKID")
 ROUND_TAG = 7
 HEADER_WORDS = 2  # of a message: its length in words, itself included; the sender's least pending time
+WAIT_VARIABLE = "PDES_WAIT"  # "shared", "mpi": how ranks wait for each other; else as it is best
+PATIENCE_S, LONGEST_NAP_S = 200e-6, 2e-3  # in Python: tests at once for so long, then naps
+# Where ExchangeState.shared_facts holds what.
+IS_SHARED, SPIN, SYSCALL, FUTEX, STRIDE = range(5)
 # Where ExchangeState.mpi holds what.
 ALLREDUCE, ISEND, IRECV, WAITALL, COMM, INT64, MIN, REQUEST_BYTES = range(8)
 
@@ -32,21 +51,67 @@ class World:
 
     def bcast(self, value: Any) -> Any:
         """Rank 0's value, on every rank."""
+        self.barrier()
         received = self._comm.bcast(value) if self._comm else value
         return value if self.rank == 0 else received
 
     def gather(self, value: Any) -> list[Any] | None:
         """Every rank's value in rank order on rank 0, None elsewhere."""
+        self.barrier()
         return self._comm.gather(value) if self._comm else [value]
 
     def allgather(self, value: Any) -> list[Any]:
         """Every rank's value in rank order."""
+        self.barrier()
         return self._comm.allgather(value) if self._comm else [value]
 
     def barrier(self) -> None:
-        """Wait until every rank is here."""
-        if self._comm:
-            self._comm.Barrier()
+        """Wait until every rank is here; who waits for long naps, so that others can use the core."""
+        if self._comm is None:
+            return
+        request, begin_s = self._comm.Ibarrier(), time.perf_counter()
+        while not request.Test():
+            waited_s = time.perf_counter() - begin_s
+            if waited_s > PATIENCE_S:
+                time.sleep(min(waited_s / 10, LONGEST_NAP_S))
+            else:
+                os.sched_yield()
+
+    def may_share(self) -> bool:
+        """Whether all ranks are on one machine that lets them sleep; the same on every rank."""
+        if self._comm is None or self.size == 1 or JIT_DISABLED:
+            return False
+        wanted = os.environ.get(WAIT_VARIABLE) != "mpi" and can_sleep()
+        is_here = self.n_rank_here() == self.size
+        return all(self.allgather(wanted and is_here))
+
+    def n_rank_here(self) -> int:
+        """How many of the ranks are on this machine; every rank must ask."""
+        if self._comm is None:
+            return 1
+        inside = self._comm.Split_type(self._mpi.COMM_TYPE_SHARED)
+        n_rank, _ = inside.Get_size(), inside.Free()
+        return n_rank
+
+    def share(self, n_word: int) -> np.ndarray | None:
+        """Memory of `pdes.engine.meeting` for all ranks; None, on all of them, if there can be none."""
+        path, words = None, None
+        if self.rank == 0:
+            with contextlib.suppress(OSError):
+                path = create(n_word)
+        path = self.bcast(path)
+        if path is not None:
+            with contextlib.suppress(OSError):
+                words = attach(path, n_word)
+        is_everywhere = all(self.allgather(words is not None))
+        if path is not None and self.rank == 0:
+            path.unlink()
+        return words if is_everywhere else None
+
+    def spin_ns(self) -> int:
+        """How long to spin before sleeping, where all ranks are on one machine: not at all if they share cores."""
+        cores = self.allgather(os.sched_getaffinity(0))
+        return SPIN_NS if len(set().union(*cores)) >= self.size else 0
 
     def abort(self, status: int) -> None:
         """End all ranks at once."""
@@ -92,7 +157,7 @@ class ExchangeState(NamedTuple):
     """
 
     n_rank: np.ndarray  # int64[1]
-    is_complete: np.ndarray  # int64[1]  1 if all ranks are neighbours of each other
+    is_complete: np.ndarray  # int64[1]  1 if `swap` says the least of all ranks
     peer: np.ndarray  # int64[n_peer]  neighbour ranks, ascending
     outbox: np.ndarray  # int64[n_peer, n_word]
     inbox: np.ndarray  # int64[n_peer, n_word]
@@ -103,16 +168,22 @@ class ExchangeState(NamedTuple):
     requests: np.ndarray  # int64[2 * n_peer], big enough for either library's handles
     statuses: np.ndarray  # int64[2 * n_peer, 8]
     clock: np.ndarray  # int64[3]  address of clock_gettime, and its buffer
+    shared_facts: np.ndarray  # int64[5]  IS_SHARED .. STRIDE
+    shared: np.ndarray  # int64[n]  `pdes.engine.meeting`'s words, with boxes for records behind them; empty without
+    box_out: np.ndarray  # int64[n_peer]  this rank's box for each neighbour; STRIDE words on lies that of odd meetings
+    box_in: np.ndarray  # int64[n_peer]  each neighbour's for this rank
 
 
 def make_exchange(world: World, peers: list[int], n_word: int) -> ExchangeState:
     """Buffers for messages of at most n_word int64 to each neighbour in a round; every rank must call it."""
     n_peer = len(peers) if world.size > 1 else 0
+    peers = sorted(peers)[:n_peer]
     is_complete = min(world.allgather(n_peer)) == world.size - 1
+    facts, shared, box_out, box_in = _make_shared(world, peers, n_word + HEADER_WORDS)
     return ExchangeState(
         n_rank=np.array([world.size], np.int64),
-        is_complete=np.array([is_complete], np.int64),
-        peer=np.array(sorted(peers)[:n_peer], np.int64),
+        is_complete=np.array([is_complete or facts[IS_SHARED]], np.int64),
+        peer=np.array(peers, np.int64),
         outbox=np.zeros((n_peer, n_word + HEADER_WORDS), np.int64),
         inbox=np.zeros((n_peer, n_word + HEADER_WORDS), np.int64),
         n_out=np.zeros(n_peer, np.int64),
@@ -122,7 +193,34 @@ def make_exchange(world: World, peers: list[int], n_word: int) -> ExchangeState:
         requests=np.zeros(2 * n_peer, np.int64),
         statuses=np.zeros((2 * n_peer, 8), np.int64),
         clock=np.array([clock_address(), 0, 0], np.int64),
+        shared_facts=facts,
+        shared=shared,
+        box_out=box_out,
+        box_in=box_in,
     )
+
+
+def _make_shared(world: World, peers: list[int], box_words: int) -> tuple[np.ndarray, ...]:
+    """shared_facts, shared, box_out and box_in, where all ranks are on one machine and may share memory."""
+    facts, nothing = np.zeros(5, np.int64), np.zeros(0, np.int64)
+    box_words += -box_words % LINE_WORDS
+    boxes = world.allgather((peers, box_words)) if world.may_share() else []
+    if not boxes:
+        return facts, nothing, nothing, nothing
+    n_half = sum(len(theirs) * words for theirs, words in boxes)
+    shared = world.share(BOXES + 2 * n_half)
+    if shared is None:
+        return facts, nothing, nothing, nothing
+    place, at = {}, BOXES
+    for rank, (theirs, words) in enumerate(boxes):
+        for peer in theirs:
+            place[rank, peer] = at
+            at += words
+    facts[:] = 1, world.spin_ns(), syscall_address(), futex_number(), n_half
+    ways = [(world.rank, peer) for peer in peers]
+    box_out = np.array([place[way] for way in ways], np.int64)
+    box_in = np.array([place[there, here] for here, there in ways], np.int64)
+    return facts, shared, box_out, box_in
 
 
 @loop_kernel
@@ -130,6 +228,8 @@ def reduce_min(ex: ExchangeState, value):
     """The least value over all ranks (int64)."""
     if ex.n_rank[0] == 1:
         return value
+    if ex.shared_facts[IS_SHARED]:
+        return meet(ex.shared, ex.n_rank[0], value, ex.shared_facts[SPIN], ex.shared_facts[SYSCALL:STRIDE], ex.clock)
     ex.reduced[0, 0] = value
     address = ex.reduced.ctypes.data
     mpi = ex.mpi
@@ -142,8 +242,10 @@ def swap(ex: ExchangeState, least_ps):
     """Send every outbox to its neighbour and receive every inbox; outboxes are empty afterwards.
 
     least_ps: least time of what is pending here or in the outboxes. Returns the least one of this rank and its
-    neighbours: of all ranks, if they are all neighbours of each other.
+    neighbours; of all ranks, if is_complete.
     """
+    if ex.shared_facts[IS_SHARED]:
+        return _swap_in_memory(ex, least_ps)
     n_peer, mpi = ex.peer.size, ex.mpi
     n_word = ex.outbox.shape[1] if n_peer else 0
     request_bytes = mpi[REQUEST_BYTES]
@@ -161,4 +263,25 @@ def swap(ex: ExchangeState, least_ps):
         ex.n_in[i] = ex.inbox[i, 0] - HEADER_WORDS
         ex.n_out[i] = 0
         least_ps = min(least_ps, ex.inbox[i, 1])
+    return least_ps
+
+
+@loop_kernel
+def _swap_in_memory(ex: ExchangeState, least_ps):
+    """The same through the boxes, and for the least of all ranks."""
+    shared, facts = ex.shared, ex.shared_facts
+    at = facts[STRIDE] if shared[MEETING] & 1 else 0
+    for i in range(ex.peer.size):
+        box, n_word = ex.box_out[i] + at, ex.n_out[i] + HEADER_WORDS
+        shared[box] = n_word
+        for k in range(HEADER_WORDS, n_word):
+            shared[box + k] = ex.outbox[i, k]
+        ex.n_out[i] = 0
+    least_ps = meet(shared, ex.n_rank[0], least_ps, facts[SPIN], facts[SYSCALL:STRIDE], ex.clock)
+    for i in range(ex.peer.size):
+        box = ex.box_in[i] + at
+        n_word = shared[box]
+        for k in range(HEADER_WORDS, n_word):
+            ex.inbox[i, k] = shared[box + k]
+        ex.n_in[i] = n_word - HEADER_WORDS
     return least_ps

@@ -43,7 +43,8 @@ from pdes.engine.time_index import NEVER
     IS_INTERRUPTED,  # 1: a rank has said INTERRUPTED instead of its next event
     ASKS,  # 1: this rank wants all ranks to rest
     IS_RESTING,  # 1: they do
-) = range(17)
+    IS_WAITING,  # 1: for other ranks
+) = range(18)
 N_LOOP = 24
 
 # What a compiled loop returns; a model adds its own codes above PAUSE.
@@ -82,9 +83,14 @@ class LookModel(RoundModel, Protocol):
         ...
 
 
-def make_loop(lookahead_ps: int, stop_ps: int = NEVER - 1, next_look_ps: int = NEVER) -> np.ndarray:
-    """State of the round loop. No event later than stop_ps runs. next_look_ps: of a `LookModel`, its first."""
-    loop = np.zeros(N_LOOP, np.int64)
+def make_loop(
+    lookahead_ps: int, stop_ps: int = NEVER - 1, next_look_ps: int = NEVER, words: np.ndarray | None = None
+) -> np.ndarray:
+    """State of the round loop. No event later than stop_ps runs. next_look_ps: of a `LookModel`, its first.
+
+    words: zeros to keep it in, int64[N_LOOP], for someone else to look at.
+    """
+    loop = np.zeros(N_LOOP, np.int64) if words is None else words
     loop[LOOKAHEAD], loop[STOP], loop[LEAST], loop[NEXT_LOOK] = lookahead_ps, stop_ps, -1, next_look_ps
     loop[LIMIT] = NEVER
     return loop
@@ -100,11 +106,13 @@ def open_round(loop, ex: ExchangeState, next_event_ps):
         loop[MARK_NS] = clock_ns(ex.clock[0], ex.clock[1:])
         return True
     begin_ns = clock_ns(ex.clock[0], ex.clock[1:])
+    loop[IS_WAITING] = 1
     least_ps = loop[LEAST]  # known from the last exchange if all ranks are neighbours: then no reduction is due
     if least_ps < 0:
         least_ps = reduce_min(ex, min(next_event_ps, REST) if loop[ASKS] else next_event_ps)
     loop[MARK_NS] = clock_ns(ex.clock[0], ex.clock[1:])
     loop[WAIT_NS] += loop[MARK_NS] - begin_ns
+    loop[IS_WAITING] = 0
     loop[IS_INTERRUPTED], loop[IS_RESTING] = least_ps == INTERRUPTED, least_ps == REST
     least_ps = min(least_ps, loop[LIMIT])
     if least_ps < 0 or least_ps > loop[STOP]:
@@ -131,7 +139,9 @@ def close_round(loop, ex: ExchangeState, least_ps):
     loop[COMPUTE_NS] += begin_ns - loop[MARK_NS]
     end_ns = begin_ns
     if ex.n_rank[0] > 1:
+        loop[IS_WAITING] = 1
         least_ps = swap(ex, min(least_ps, REST) if loop[ASKS] else least_ps)
+        loop[IS_WAITING] = 0
         if ex.is_complete[0]:
             loop[LEAST] = least_ps  # below 0: a reduction says who asks, or is interrupted
         end_ns = clock_ns(ex.clock[0], ex.clock[1:])

@@ -108,6 +108,9 @@ def build_scenario(config: Config) -> Scenario:
     """Everything a run needs, checked. Raises ConfigError."""
     try:
         return _build(config)
+    except OverflowError as error:
+        found = "sizes, counts or times in it multiply to more than 64 bits hold"
+        raise ConfigError(f"{config.source}: [workload]", found, "Accepted: smaller ones") from error
     except ConfigError as error:
         if not error.where.startswith("["):  # a file that the config names
             raise

@@ -18,9 +18,13 @@ from pdes.errors import SimError
 from pdes.result import Result
 from pdes.results.pauses import deadlock_text
 from pdes.scenario import build_scenario
+from pdes.simulation.checkpoint import checkpoint_directory
+from pdes.simulation.failure import explained, how_to_go_on
 from pdes.simulation.job import Prepared, Run, compile_ahead, prepare, prepare_resumed
+from pdes.simulation.memory import within_memory
 from pdes.simulation.write import deadlocks, write_results
 from pdes.units import format_duration
+from pdes.witness import Witness
 
 MOST_LINES = 20  # about who waits
 
@@ -28,37 +32,26 @@ __all__ = ["Prepared", "compile_ahead", "plan", "prepare", "prepare_resumed", "r
 
 
 def run(
-    prepared: Prepared, world: World, quiet: bool = False, heeds_signals: bool = True, shows_progress: bool = False
+    prepared: Prepared, world: World, quiet: bool = False, witness: Witness | None = None, heeds_signals: bool = True,
+    shows_progress: bool = False,
 ) -> int:  # fmt: skip
     """Simulate a prepared scenario on all ranks and write its results; the exit status. Raises SimError.
 
-    heeds_signals: SIGUSR1 and SIGTERM ask for checkpoints, see `checkpoint.STOPPED_STATUS`. shows_progress: also where
-    stderr is no terminal.
+    witness: of this rank. heeds_signals: SIGUSR1 and SIGTERM ask for checkpoints, see `checkpoint.STOPPED_STATUS`.
+    shows_progress: also where stderr is no terminal.
     """
-    job = Run(prepared, world)
+    job = Run(prepared, world, witness)
+    checkpoints = checkpoint_directory(prepared.scenario.config).absolute()
     try:
-        _warn(job)
-        compile_s = job.compile()
-        job.restore()
-        loop_s = job.simulate(quiet, heeds_signals, shows_progress)
-        if job.checkpoints is not None and job.checkpoints.exit_status:
-            return job.checkpoints.exit_status
-        totals = job.gather()
-        say = _sayer(job)
-        job.debug.tell(say, totals["last_ps"])
-        traces = job.debug.write(job.folder, say)
-        if world.rank == 0:  # alone, so that what it says is said once; the others wait below and end with it
-            try:
-                _check_end(job, totals)
-            except SimError:
-                job.folder.keep(traces)  # what shows how it came to that
-                raise
-        job.world.barrier()
-        if world.rank == 0:
-            write_results(job, totals, (compile_s, loop_s), quiet, traces)
-            _check_deadlock(job, totals)
-        job.world.barrier()
-        return 0
+        return _run(job, quiet, heeds_signals, shows_progress)
+    except Exception as error:
+        if witness is not None:
+            witness.claim()  # before the folder for that is cleared
+        if (refused := explained(error, checkpoints)) is not None:
+            raise refused from error
+        if not isinstance(error, SimError):
+            error.add_note(how_to_go_on(checkpoints))
+        raise
     finally:
         job.flows.close()
         job.tasks.close()
@@ -67,10 +60,44 @@ def run(
             job.folder.abandon()
 
 
+def _run(job: Run, quiet: bool, heeds_signals: bool, shows_progress: bool) -> int:
+    """All of a run, on one rank."""
+    world = job.world
+    _warn(job)
+    compile_s = job.compile()
+    job.restore()
+    loop_s = job.simulate(quiet, heeds_signals, shows_progress)
+    if job.checkpoints is not None and job.checkpoints.exit_status:
+        return job.checkpoints.exit_status
+    totals = job.gather()
+    say = _sayer(job)
+    job.debug.tell(say, totals["last_ps"])
+    traces = job.debug.write(job.folder, say)
+    if world.rank == 0:  # alone, so that what it says is said once; the others wait below and end with it
+        try:
+            _check_end(job, totals)
+        except SimError:
+            job.folder.keep(traces)  # what shows how it came to that
+            raise
+    job.world.barrier()
+    if world.rank == 0:
+        write_results(job, totals, (compile_s, loop_s), quiet, traces)
+        _check_deadlock(job, totals)
+    job.world.barrier()
+    return 0
+
+
 def _check_end(job: Run, totals: dict[str, Any]) -> None:
     """Raise SimError if a run without a stop time ended before its workload; with a deadlock there are results."""
     n_left = job.n_flow - totals["n_flow_done"]
     ends_early = job.scenario.stop_ps is not None or job.debug.stopped_ps is not None
+    if job.stall is not None and job.is_stalled:
+        stalled = [item.text for item in sorted(totals["stalled"], key=lambda item: item.node)]
+        lines = [f"{n_left} flows are unfinished", *_listed(stalled)]
+        lines.append("Links that are down or lose everything may be why; [simulation] stop_time ends a run anyway")
+        text = f"the run cannot go on: since {format_duration(job.stall.since_ps, 3)} at the latest every packet is "
+        text += "lost that is sent, and nothing is to come that changes it"
+        raise SimError(text + "\n  " + "\n  ".join(lines))
     if ends_early or job.circles or not (totals["blocked"] or n_left):
         return
     if totals["last_ps"] > NEVER // 8:
@@ -85,8 +112,13 @@ def _who_waits(job: Run, totals: dict[str, Any]) -> list[str]:
     blocked = sorted(totals["blocked"], key=lambda item: item.node)  # the same on any number of ranks
     names = [job.scenario.topology.node_name[node] for node in find_circle(blocked)]
     circle = [f"a circle: {' waits for '.join([*names, names[0]])}"] if names else []
-    more = [f"and {len(blocked) - MOST_LINES} more"] if len(blocked) > MOST_LINES else []
-    return circle + [item.text for item in blocked[:MOST_LINES]] + more
+    return circle + _listed([item.text for item in blocked])
+
+
+def _listed(texts: list[str]) -> list[str]:
+    """Not more of them than anyone would read."""
+    more = [f"and {len(texts) - MOST_LINES} more"] if len(texts) > MOST_LINES else []
+    return texts[:MOST_LINES] + more
 
 
 def _check_deadlock(job: Run, totals: dict[str, Any]) -> None:
@@ -144,4 +176,6 @@ def plan(config: Config) -> None:
     """Print what a run would be; runs nothing and writes nothing."""
     from pdes.plan import print_plan
 
-    print_plan(build_scenario(config))
+    with within_memory(config):
+        scenario = build_scenario(config)
+    print_plan(scenario)

@@ -206,6 +206,7 @@ def _alike(job: "Run") -> dict[str, Any]:
     return {
         "loop": job.loop[LOOP_WORDS],
         "iterations": None if job.iterations is None else job.iterations.save(),
+        "stall": None if job.stall is None else job.stall.save(),
         "fast": None if fast is None else save_alike(fast),
         "memo": None if job.memo is None else job.memo.save(),
         "queue_model": job.queue_model_digest,
@@ -255,6 +256,8 @@ def _restore_observers(job: "Run", owns: list[dict[str, Any]], alike: dict[str, 
         job.watch.load([own["watch"] for own in owns], model.state)
     if job.iterations is not None:
         job.iterations.load(alike["iterations"])
+    if job.stall is not None:
+        job.stall.load(alike["stall"])
 
 
 def _read(path: Path, name: str) -> Any:

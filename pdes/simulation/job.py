@@ -5,7 +5,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from models.network.results import (
     unfinished_rows,
 )
 from models.network.sampling import Sampler
+from models.network.stall import StallWatch, make_stall_watch
 from models.network.state import EVENTS, LAST_EVENT_PS, N_TIMEOUT, PACKET_HOPS, RTT_COLUMNS
 from models.workload.iterations import IterationWatch
 from partition.placement import balance, place
@@ -34,19 +36,33 @@ from pdes.debug.session import DebugSession
 from pdes.engine.checkpoint_folder import Checkpoint
 from pdes.engine.exchange import World
 from pdes.engine.jit import is_compiled
-from pdes.engine.round import COMPUTE_NS, EXCHANGE_NS, NOW, PAUSE_EVERY_S, WAIT_NS, make_loop, run_rounds
+from pdes.engine.round import (
+    COMPUTE_NS,
+    EXCHANGE_NS,
+    IS_WAITING,
+    N_LOOP,
+    N_ROUND,
+    NOW,
+    PAUSE_EVERY_S,
+    RETURN_NS,
+    WAIT_NS,
+    make_loop,
+    run_rounds,
+)
 from pdes.engine.time_index import NEVER
 from pdes.results.folder import ResultFolder
 from pdes.results.progress import Progress
 from pdes.results.spool import RowSpool
 from pdes.scenario import Scenario, build_scenario
 from pdes.scenario.queues import find_queues
-from pdes.simulation.checkpoint import Checkpoints, check_directory, restore
+from pdes.simulation.checkpoint import Checkpoints, check_directory, checkpoint_directory, restore
+from pdes.simulation.memory import check_memory, within_memory
 from pdes.simulation.requests import Requests
 from pdes.simulation.restoration import read_queue_model, restoration_of
 from pdes.simulation.resume import find
 from pdes.simulation.shared_memo import SharedMemo, read_memo
 from pdes.units import PS_PER_S
+from pdes.witness import Witness
 from pdes.wormhole.audit import Audit
 from pdes.wormhole.criterion import Choice
 from pdes.wormhole.memo_file import MemoFile
@@ -75,30 +91,35 @@ class Prepared:
 
 
 def prepare(
-    config: Config, quiet: bool = False, is_alone: bool = True, options: DebugOptions = NO_DEBUG
+    config: Config, quiet: bool = False, n_rank: int = 1, n_rank_here: int = 1, options: DebugOptions = NO_DEBUG
 ) -> Prepared:  # fmt: skip
     """Check everything and open the result folder. Raises SimError; on rank 0 only.
 
-    is_alone: there is no other rank that could compile ahead.
+    n_rank: of the run; n_rank_here: of them, on this machine.
     """
-    return _prepare(config, lambda: build_scenario(config), quiet, is_alone, options)
+    return _prepare(config, lambda: build_scenario(config), quiet, n_rank, n_rank_here, options)
 
 
-def prepare_resumed(directory: str, out: str | None, quiet: bool = False, is_alone: bool = True) -> Prepared:
+def prepare_resumed(
+    directory: str, out: str | None, quiet: bool = False, n_rank: int = 1, n_rank_here: int = 1
+) -> Prepared:
     """The same of a run that goes on from a checkpoint. directory: of checkpoints. out: None: the run's own."""
     found, scenario = find(directory, out)
-    prepared = _prepare(scenario.config, lambda: scenario, quiet, is_alone)
+    prepared = _prepare(scenario.config, lambda: scenario, quiet, n_rank, n_rank_here)
     prepared.resumed = found
     return prepared
 
 
 def _prepare(
-    config: Config, build: Callable[[], Scenario], quiet: bool, is_alone: bool, options: DebugOptions = NO_DEBUG
+    config: Config, build: Callable[[], Scenario], quiet: bool, n_rank: int, n_rank_here: int,
+    options: DebugOptions = NO_DEBUG,
 ) -> Prepared:  # fmt: skip
     memo = read_memo(config.wormhole)
-    helper = _compile_beside() if is_alone and not is_compiled(HOSTS) and (os.cpu_count() or 1) > 1 else None
+    helper = _compile_beside() if n_rank == 1 and not is_compiled(HOSTS) and (os.cpu_count() or 1) > 1 else None
     try:
-        scenario = build()
+        with within_memory(config):
+            scenario = build()
+        check_memory(scenario, n_rank, n_rank_here)
         queue_model, debug = read_queue_model(scenario), resolve(options, scenario)
         folder = ResultFolder(config.output.dir)
         folder.check()
@@ -132,10 +153,14 @@ def compile_ahead() -> None:
 class Run:
     """One rank's part of a run."""
 
-    def __init__(self, prepared: Prepared, world: World) -> None:
-        self.scenario, self.world = prepared.scenario, world
+    def __init__(self, prepared: Prepared, world: World, witness: Witness | None = None) -> None:
+        """witness: of this rank, to be told where the run is."""
+        self.scenario, self.world, self._witness = prepared.scenario, world, witness
         token = getattr(prepared, "token", None)
         self.folder = prepared.folder or ResultFolder(self.scenario.config.output.dir, token)
+        if witness is not None:
+            checkpoints = checkpoint_directory(self.scenario.config).absolute()
+            witness.tell(folder=self.folder.work.absolute(), checkpoints=checkpoints)
         self.begin_s, self.helper = prepared.begin_s, getattr(prepared, "helper", None)
         self.resumed = prepared.resumed
         self.run_id = self.folder.token if self.resumed is None else self.resumed.facts["run"]
@@ -160,7 +185,10 @@ class Run:
         )  # fmt: skip
         self.debug = DebugSession(prepared.debug, s, self.model, world)
         self.sampler, self.watch, self.iterations = self._make_sampler(), self._make_watch(), self._watch_iterations()
-        observers = (self.sampler, self.watch, self.iterations)
+        self.stall: StallWatch | None = None  # a run with a stop time ends in any case
+        if s.stop_ps is None:
+            self.stall = make_stall_watch(s.topology, s.parameters, self.model.rank_of_node, world)
+        observers = (self.sampler, self.watch, self.stall, self.iterations)
         self.model.observers = [observer for observer in observers if observer is not None] + self.debug.observers
         if s.config.wormhole.mode != "off":
             choice = Choice(s.config.wormhole.criterion, **s.config.wormhole.criterion_parameters)
@@ -188,7 +216,8 @@ class Run:
         if s.config.wormhole.memo is not None:
             self.memo = SharedMemo(getattr(prepared, "memo", None), s, self.model, world)
         stop_ps = NEVER - 1 if s.stop_ps is None else s.stop_ps
-        self.loop = make_loop(s.lookahead_ps, stop_ps, self.model.first_look_ps())
+        words = None if witness is None else witness.words[:N_LOOP]
+        self.loop = make_loop(s.lookahead_ps, stop_ps, self.model.first_look_ps(), words)
 
     def _make_sampler(self) -> Sampler | None:
         s, output = self.scenario, self.scenario.config.output
@@ -306,7 +335,7 @@ class Run:
         pause_s = PAUSE_EVERY_S if every_s is None else min(PAUSE_EVERY_S, every_s / 4)
         self.world.barrier()
         begin_s = time.monotonic()
-        with requests:
+        with requests, self._watched():
             run_rounds(self.model, self.loop, self.model.exchange, tick, pause_s, checkpoints.rest)
         self.world.barrier()
         loop_s = time.monotonic() - begin_s
@@ -337,6 +366,20 @@ class Run:
             found.append(f"skipped {100 * skipped / max(skipped + hops, 1):.1f} %")
         return found
 
+    @contextmanager
+    def _watched(self) -> Iterator[None]:
+        """Rounds of which the witness knows, so that it can say if one of them does not end."""
+        limit_ps = self.scenario.config.run.stall_limit_ps
+        if self._witness is None or limit_ps is None:
+            yield
+            return
+        places = " ".join(map(str, (N_ROUND, NOW, RETURN_NS, EXCHANGE_NS, IS_WAITING)))
+        self._witness.tell(places=places, stall_s=limit_ps / PS_PER_S)
+        try:
+            yield
+        finally:
+            self._witness.tell(stall_s=0)
+
     @property
     def n_iteration(self) -> int:
         """Iterations that are simulated, or would be without a stop time: the others repeat them."""
@@ -362,6 +405,11 @@ class Run:
         """Did a PFC deadlock end the run before its time?"""
         return bool(self.circles) and self.watch is not None and self.watch.found_ps >= 0
 
+    @property
+    def is_stalled(self) -> bool:
+        """Did the run end as nothing gets through any more?"""
+        return self.stall is not None and self.stall.found_ps >= 0
+
     def gather(self) -> dict[str, Any]:
         """What the ranks counted, added up; the same on every rank, except that only rank 0 has samples."""
         counters, work, fast = self.model.state.fabric.counters, self.model.state.work, self.model.fast_forward
@@ -385,6 +433,7 @@ class Run:
             "skipped_flow_ps": Counter() if fast is None else Counter(fast.skipped.flow_ps_by_cause),
             "flow_ps": self.flow_ps,
             "seconds": [float(self.loop[i]) / NS_PER_S for i in (COMPUTE_NS, WAIT_NS, EXCHANGE_NS)],
+            "stalled": self.stall.explain(self.model.state) if self.is_stalled and self.stall is not None else [],
             "blocked": explain_blocked(self.model.state, self.scenario.topology, self.scenario.plan, self.world.rank,
                                        self.model.rank_of_node),
         }  # fmt: skip
@@ -402,6 +451,7 @@ class Run:
             "n_task_done": np.sum([p["n_task_done"] for p in parts], axis=0),
             "ports": {name: np.sum([p["ports"][name] for p in parts], axis=0) for name in parts[0]["ports"]},
             "seconds": [p["seconds"] for p in parts],
+            "stalled": [item for p in parts for item in p["stalled"]],
             "blocked": [item for p in parts for item in p["blocked"]],
             "samples": {} if self.sampler is None else self.sampler.gather(),
             "rtt": self._gather_rtt(),

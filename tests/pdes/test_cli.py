@@ -23,9 +23,9 @@ RING = (
 FAKE = """
 import sys, types, pdes
 fake = types.ModuleType("pdes.simulation")
-fake.prepare = lambda config, quiet, is_alone: config
+fake.prepare = lambda config, quiet, n_rank, n_rank_here: config
 fake.compile_ahead = lambda: None
-def run(scenario, comm, quiet):
+def run(scenario, comm, quiet, witness):
     {run}
 fake.run = run
 sys.modules["pdes.simulation"] = pdes.simulation = fake
@@ -46,8 +46,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """A simulation that only notes how it was called, on one rank without MPI."""
     seen: list[Any] = []
     fake = ModuleType("pdes.simulation")
-    fake.prepare = lambda config, quiet, is_alone: config  # pyright: ignore[reportAttributeAccessIssue]
-    fake.run = lambda scenario, comm, quiet: seen.append((scenario, comm, quiet)) or 0  # pyright: ignore
+    fake.prepare = lambda config, quiet, n_rank, n_rank_here: config  # pyright: ignore[reportAttributeAccessIssue]
+    fake.run = lambda scenario, comm, quiet, witness: seen.append((scenario, comm, quiet)) or 0  # pyright: ignore
     fake.plan = seen.append  # pyright: ignore[reportAttributeAccessIssue]
     monkeypatch.setitem(sys.modules, "pdes.simulation", fake)
     monkeypatch.setattr(pdes, "simulation", fake, raising=False)
@@ -93,7 +93,7 @@ def test_bad_input_is_one_message_and_status_2(
 def test_a_fault_found_while_preparing_is_bad_input_too(
     calls: list[Any], ring_file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def prepare(_: object, quiet: bool, is_alone: bool) -> None:
+    def prepare(_: object, quiet: bool, n_rank: int, n_rank_here: int) -> None:
         raise ConfigError("topology.txt: line 3", "found 2 words", "Accepted: 5 words")
 
     calls[0].prepare = prepare

@@ -305,3 +305,16 @@ def test_a_file_that_is_not_there_may_be_spelled_like_another(tmp_path: Path) ->
     (tmp_path / "quickstart.toml").write_text("")
     with pytest.raises(ConfigError, match=r"quikstart.toml: cannot be read.*Did you mean \".*/quickstart.toml\"\?"):
         load_config(tmp_path / "quikstart.toml")
+
+
+@pytest.mark.parametrize(("key", "most"), [("layers", 2**14), ("hidden", 2**20), ("sequence", 2**26)])
+def test_a_model_beyond_all_models_is_refused(tmp_path: Path, key: str, most: int) -> None:
+    """Products of such sizes would pass 64 bits, or take for ever to plan."""
+    path, sizes = tmp_path / "config.toml", {"layers": 4, "hidden": 256, "sequence": 128} | {key: most + 1}
+    model = "".join(f"{name} = {value}\n" for name, value in sizes.items())
+    path.write_text(
+        '[topology]\nkind = "roft"\ngpus = 8\n[workload]\nkind = "training"\n[workload.parallel]\ntp = 2\ndp = 4\n'
+        f"[workload.model]\n{model}"
+    )
+    with pytest.raises(ConfigError, match=rf"\[workload.model\] {key}: found {most + 1}. Accepted: at most {most}"):
+        load_config(path)

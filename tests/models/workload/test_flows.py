@@ -65,7 +65,8 @@ BIG = str(2**63)
     [
         ("", r"flows\.txt: is empty"),
         ("x\n", r"flows\.txt, line 1: number of flows 'x'"),
-        ("3\n0 1 3 100 5 0\n", r"flows\.txt: announces 3 flows and holds 1"),
+        ("0\n", r"flows\.txt, line 1: announces no flow"),
+        ("3\n0 1 3 100 5 0\n", r"flows\.txt, line 1: announces 3 flows and the file holds 1"),
         ("-2\n0 1 3 100 5 0\n1 0 3 100 5 0\n2 0 3 100 5 0\n", r"flows\.txt, line 1: .*-2"),
         ("1\n0 1 3 100 5\n", r"flows\.txt, line 2: 5 columns\. Accepted: 6: src dst"),
         ("1\n\n0 one 3 100 5 0\n", r"flows\.txt, line 3: dst 'one'\. Accepted: a whole number"),
