@@ -37,12 +37,13 @@ class Config(Table):
     def resolved(self) -> dict[str, Any]:
         """What determines the result, defaults included: plain JSON values, keys sorted and carrying units.
 
-        Output, checkpoints, placement and the memo's file are left out: the first three never change a result, and of
-        the last it is what was read that may. File names are as written. The caller replaces
+        Output, checkpoints, placement, its re-balancing and the memo's file are left out: all but the last never change
+        a result, and of that it is what was read that may. File names are as written. The caller replaces
         partition.delay_threshold_ps, null for "auto", with the threshold that it resolves to.
         """
         left_out = {
-            "output": True, "checkpoint": True, "partition": {"placement"}, "wormhole": {"memo", "memo_limit_bytes"},
+            "output": True, "checkpoint": True, "partition": {"placement", "rebalance", "rebalance_interval_ps"},
+            "wormhole": {"memo", "memo_limit_bytes"},
         }  # fmt: skip
         tables = self.model_dump(mode="json", exclude=left_out)
         return _sorted(tables)

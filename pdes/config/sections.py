@@ -13,6 +13,7 @@ from pdes.config.fields import (
     FieldError,
     OffDuration,
     OptionalDuration,
+    PositiveDuration,
     Size,
     Table,
     quantity,
@@ -29,10 +30,16 @@ class SimulationConfig(Table):
 
 
 class PartitionConfig(Table):
-    """[partition]. delay_threshold_ps None: "auto". The placement never changes a result."""
+    """[partition]. delay_threshold_ps None: "auto". Placement and re-balancing never change a result.
+
+    rebalance: LPs move between ranks when these drift apart; every so often, rebalance_interval_ps of wall time, it is
+    seen to.
+    """
 
     delay_threshold_ps: AutoDuration = quantity("auto", "delay_threshold")
     placement: Literal["metis", "block", "round-robin"] = "metis"
+    rebalance: bool = True
+    rebalance_interval_ps: PositiveDuration = quantity("2s", "rebalance_interval")
 
 
 CRITERION_KEYS = {  # key -> the criteria that have it

@@ -12,7 +12,7 @@ from models.network.model import NetworkModel
 from models.network.owners import Owners, owned_tables
 from models.network.results import port_columns
 from models.network.saved_chains import chains_of
-from models.network.saved_state import load_network, save_network
+from models.network.saved_state import NETWORK_ADDED, load_network, save_network
 from models.network.state import N_TIMEOUT, PACKET_HOPS
 from models.network.switch_state import INLET, QUEUE
 from models.network.verify import verify_network
@@ -59,11 +59,12 @@ class Runner:
         rank_of_node = np.arange(topology.n_node) % N_PART
         parts = [save_network(topology, old.state, rank_of_node == rank, None) for rank in range(N_PART)]
         for part in parts[1:]:
-            for name in ("added", "dropped", "drops", "iteration_tasks", "streams_done"):
+            for name in NETWORK_ADDED:
                 part[name] = np.zeros_like(part[name])
         new = self._make()
         everywhere = np.ones(topology.n_node, np.bool_)
-        new.state = load_network(topology, new.state, parts, rank_of_node, everywhere, True, None)
+        nodes = [rank_of_node == rank for rank in range(len(parts))]
+        new.state = load_network(topology, new.state, parts, nodes, everywhere, True, None)
         self.model, self.n_moved = new, self.n_moved + 1
         if self.scenario.parameters.ns3 is None:
             verify_network(new.state, topology)
