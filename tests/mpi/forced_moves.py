@@ -14,7 +14,7 @@ from partition.rebalance import Advice
 from pdes import cli
 from pdes.simulation.balance import Balancer
 
-SETS = ("--quiet", "--set", "partition.rebalance=true", "--set", "partition.rebalance_interval=1us")  # ticks every round
+SETS = ("--quiet", "--set", "partition.rebalance_interval=1us")  # ticks at every round
 
 
 class Forced(Balancer):

@@ -45,5 +45,5 @@ def test_moves_at_random_rounds_change_no_byte(
 ) -> None:
     rounds = json.loads((alone / "whole" / "run.json").read_text())["rounds"]
     moves = forced(start, n_rank, seed, max(1, rounds // 25), alone / "config.toml", tmp_path)
-    assert len(moves) >= 3 and sum(move["lps"] for move in moves) > 10
+    assert len(moves) >= 3 and sum(move["lps"] for move in moves) >= 5
     assert different(alone / "whole", tmp_path) == []
