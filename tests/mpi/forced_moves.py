@@ -1,6 +1,6 @@
 """Runs the program with LPs that move between ranks at random rounds, to random ranks, whatever the load is.
 
-    mpirun -n 2 python tests/mpi/forced_moves.py SEED EVERY config.toml --out DIR ...    EVERY: rounds, on the average
+mpirun -n 2 python tests/mpi/forced_moves.py SEED EVERY config.toml --out DIR ...    EVERY: rounds, on the average
 """
 
 import random
@@ -22,14 +22,16 @@ class Forced(Balancer):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self._draw, self._every = random.Random(int(sys.argv[1])), int(sys.argv[2])
+        self._draw, self._every, self._is_due = random.Random(int(sys.argv[1])), int(sys.argv[2]), False
 
     @property
     def is_due(self) -> bool:
-        """At random."""
-        return self._job.world.rank == 0 and self._draw.randrange(self._every) == 0
+        """At random, and then until it is done."""
+        self._is_due |= self._job.world.rank == 0 and self._draw.randrange(self._every) == 0
+        return self._is_due
 
     def _advise(self, parts: list[Any]) -> Advice:
+        self._is_due = False
         n_rank, n_lp = self._job.world.size, self._job.scenario.n_lp
         assert all(busy_ns >= 0 and (steps >= 0).all() for busy_ns, steps in parts)
         kind = self._draw.randrange(4)

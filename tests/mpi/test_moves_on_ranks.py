@@ -43,7 +43,10 @@ def forced(start: Callable, n_rank: int, seed: int, every: int, config: Path, ou
 def test_moves_at_random_rounds_change_no_byte(
     alone: Path, n_rank: int, seed: int, tmp_path: Path, start: Callable
 ) -> None:
-    rounds = json.loads((alone / "whole" / "run.json").read_text())["rounds"]
-    moves = forced(start, n_rank, seed, max(1, rounds // 25), alone / "config.toml", tmp_path)
-    assert len(moves) >= 3 and sum(move["lps"] for move in moves) >= 5
+    whole = {name: json.loads((alone / "whole" / f"{name}.json").read_text()) for name in ("run", "result")}
+    if whole["result"]["logical_processes"] <= n_rank:
+        return  # of "room" on three ranks: each has one at most, and nothing is to be gained
+    every = max(1, whole["run"]["rounds"] // 40)
+    moves = forced(start, n_rank, seed, every, alone / "config.toml", tmp_path)
+    assert len(moves) >= 10 and sum(move["lps"] for move in moves) >= 10
     assert different(alone / "whole", tmp_path) == []

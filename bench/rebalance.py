@@ -1,0 +1,150 @@
+"""What moving LPs between ranks gains: the same runs without it and with it, and the same bytes.
+
+    python bench/rebalance.py [--quick] [--ranks 2]
+
+skewed: a permutation on a fat-tree whose first rank has 7 of 8 LPs to begin with. turns: two halves of a fat-tree take
+turns at sending, each a rank's by METIS, which knows what there is to do and not when. skipped: on one half long flows,
+which [wormhole] mode = "full" skips once they are steady; on the other random traffic, which it does not.
+Runs with and without take turns, best of three each: a machine that others use too delays both ranks.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+
+from cases import derangement, print_last, write_flows
+
+ROOT = Path(__file__).resolve().parent.parent
+K, N_HOST = 8, 128
+HALF = N_HOST // 2
+FILES = ("result.json", "flows.parquet", "ports.parquet", "tasks.parquet")
+FAT_TREE = f'[topology]\nkind = "fat-tree"\nk = {K}\nlink_delay = "2us"\n'
+FLOWS = '[workload]\nkind = "flows"\nfile = "flows.csv"\n'
+N_TURN = 6
+SKEW = (7, 8)
+
+
+def skewed(folder: Path, size_bytes: int) -> str:
+    """All hosts send to another, at once."""
+    write_flows(folder / "flows.csv", range(N_HOST), derangement(N_HOST, 1), [size_bytes] * N_HOST)
+    return FAT_TREE + FLOWS
+
+
+def turns(folder: Path, size_bytes: int) -> str:
+    """The hosts of one half send to each other, then those of the other."""
+    src, dst, start_ps = [], [], []
+    each_bytes = 2 * size_bytes // N_TURN
+    turn_ps = int(each_bytes * 8 * 10 * 3)  # 100 Gbps; some ways are shared by three
+    for turn in range(N_TURN):
+        first, order = (turn % 2) * HALF, derangement(HALF, 1 + turn)
+        src += [first + i for i in range(HALF)]
+        dst += [first + int(i) for i in order]
+        start_ps += [turn * turn_ps] * HALF
+    write_flows(folder / "flows.csv", src, dst, [each_bytes] * len(src), start_ps)
+    return FAT_TREE + FLOWS
+
+
+def skipped(folder: Path, size_bytes: int) -> str:
+    """Long flows on one half; on the other short ones, one after the other."""
+    order, draw = derangement(HALF, 1), np.random.default_rng(1)
+    src, dst, sizes, start_ps = list(range(HALF)), order.tolist(), [2 * size_bytes] * HALF, [0] * HALF
+    short_bytes, n_short = 100_000, 2 * size_bytes // 100_000
+    for i in range(HALF):
+        others = (i + draw.integers(1, HALF, n_short)) % HALF
+        src += [HALF + i] * n_short
+        dst += (HALF + others).tolist()
+        sizes += [short_bytes] * n_short
+        start_ps += np.sort(draw.integers(0, 2 * size_bytes * 8 * 10 * 2, n_short)).tolist()
+    write_flows(folder / "flows.csv", src, dst, sizes, start_ps)
+    return FAT_TREE + FLOWS + '[network]\ncongestion_control = "hpcc"\n[wormhole]\nmode = "full"\n'
+
+
+CASES = {"skewed": skewed, "turns": turns, "skipped": skipped}
+
+
+def run_here(words: list[str], is_skewed: bool) -> int:
+    """The program, on the ranks that mpirun started; is_skewed: with most LPs on the first of them."""
+    from pdes import cli
+
+    def place(load: np.ndarray, edges: object, n_rank: int, method: str) -> np.ndarray:
+        most, of = SKEW
+        return np.where(np.arange(len(load)) % of < most, 0, 1 + np.arange(len(load)) // of % max(1, n_rank - 1))
+
+    if not is_skewed:
+        return cli.main(words)
+    with mock.patch("pdes.simulation.job.place", place):
+        return cli.main(words)
+
+
+def start(name: str, config: Path, out: Path, n_rank: int, moves: bool, interval: str) -> dict:
+    """`run.json` of a run."""
+    command = [str(Path(sys.executable).parent / "mpirun"), "-n", str(n_rank), sys.executable, __file__]
+    command += ["--here", *(["--skewed"] if name == "skewed" else []), "--", str(config), "--quiet", "--out", str(out)]
+    for text in (f"partition.rebalance={str(moves).lower()}", f"partition.rebalance_interval={interval}"):
+        command += ["--set", text]
+    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise SystemExit(done.stderr)
+    return json.loads((out / "run.json").read_text())
+
+
+def measure(name: str, size_bytes: int, n_rank: int, n_turn: int, interval: str) -> dict:
+    """Best of the turns without and with moves, and whether the files are the same bytes."""
+    found: dict[bool, list[dict]] = {False: [], True: []}
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        (folder / "config.toml").write_text(CASES[name](folder, size_bytes))
+        for _ in range(n_turn):
+            for moves in found:
+                run = start(name, folder / "config.toml", folder / str(moves), n_rank, moves, interval)
+                found[moves].append(run)
+            for file in FILES:
+                one, other = ((folder / str(moves) / file).read_bytes() for moves in found)
+                assert one == other, f"{name}: {file} differs"
+    without, with_moves = (min(found[moves], key=lambda run: run["loop_seconds"]) for moves in (False, True))
+    made = with_moves["rebalance"]["moves"]
+    return {
+        "without_seconds": without["loop_seconds"],
+        "with_seconds": with_moves["loop_seconds"],
+        "gain": without["loop_seconds"] / with_moves["loop_seconds"],
+        "busy_without": without["compute_seconds"],
+        "busy_with": with_moves["compute_seconds"],
+        "moves": len(made),
+        "move_seconds": float(np.mean([move["seconds"] for move in made])) if made else 0.0,
+    }
+
+
+def main() -> None:
+    """Print a row per case."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="a tenth of the bytes, once each")
+    parser.add_argument("--ranks", type=int, default=2, help="ranks (default 2)")
+    parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--skewed", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("words", nargs="*", help=argparse.SUPPRESS)
+    arguments, words = parser.parse_known_args()
+    if arguments.here:
+        sys.exit(run_here(arguments.words + words, arguments.skewed))
+    size_bytes, n_turn, interval = (10_000_000, 1, "50ms") if arguments.quick else (100_000_000, 3, "200ms")
+    found = {}
+    print("case      without       with   gain  moves  ms each   busy without            busy with (seconds per rank)")
+    for name in CASES:
+        row = found[name] = measure(name, size_bytes, arguments.ranks, n_turn, interval)
+        busy = ["  ".join(f"{s:.2f}" for s in row[key]) for key in ("busy_without", "busy_with")]
+        print(
+            f"{name:<8} {row['without_seconds']:>7.2f} s {row['with_seconds']:>8.2f} s {row['gain']:>6.2f}"
+            f" {row['moves']:>6} {1000 * row['move_seconds']:>8.1f}   {busy[0]:<22}  {busy[1]}",
+            flush=True,
+        )
+    print_last({"gain": {name: row["gain"] for name, row in found.items()}, "ranks": arguments.ranks})
+
+
+if __name__ == "__main__":
+    main()
