@@ -24,6 +24,7 @@ commands:
   pdes-sim config.toml                            simulate; under mpirun -n N on N ranks, with the same results
   pdes-sim --resume DIR                           go on from the newest checkpoint in DIR, on any number of ranks
   pdes-sim plan config.toml                       print what a run would be, and run nothing
+  pdes-sim plan config.toml --ranks 1,2,4,..,64   replay a short run on one rank: the time to expect on many
   pdes-sim report DIR                             print the summary of a result folder again
   pdes-sim convert ns3 FOLDER -o case.toml        make a config of an ns-3 (HPCC) case, or of
                                                   astra-sim, simai or htsim inputs
@@ -105,8 +106,11 @@ def _add_config(parser: argparse.ArgumentParser, **keys: Any) -> None:
 
 
 def _plan_parser() -> argparse.ArgumentParser:
-    parser = _new_parser("pdes-sim plan", "Print what a run would be, and run nothing.", _plan)
+    from pdes.plan_options import add_arguments
+
+    parser = _new_parser("pdes-sim plan", "Print what a run would be; with --ranks, on how many ranks how long.", _plan)
     _add_config(parser)
+    add_arguments(parser)
     return parser
 
 
@@ -228,10 +232,12 @@ def _quoted(text: str) -> str:
 
 
 def _plan(arguments: argparse.Namespace) -> int:
-    config = _load(arguments)
+    from pdes.plan_options import asked
+
+    wanted, config = asked(arguments), _load(arguments)
     from pdes import simulation
 
-    simulation.plan(config)
+    simulation.plan(config, wanted)
     return 0
 
 

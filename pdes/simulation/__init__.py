@@ -12,6 +12,7 @@ from pdes.config import Config
 from pdes.engine.exchange import World
 from pdes.engine.time_index import NEVER
 from pdes.errors import SimError
+from pdes.plan_options import Asked
 from pdes.results.pauses import deadlock_text
 from pdes.scenario import build_scenario
 from pdes.simulation.job import Prepared, Run, compile_ahead, prepare, prepare_resumed
@@ -105,8 +106,13 @@ def simulate(config: Config, quiet: bool = True) -> None:
     run(prepare(config, quiet), World(), quiet, heeds_signals=False)
 
 
-def plan(config: Config) -> None:
-    """Print what a run would be; runs nothing and writes nothing."""
+def plan(config: Config, wanted: Asked | None = None) -> None:
+    """Print what a run would be, and on how many ranks how long if that is wanted; writes no results."""
     from pdes.plan import print_plan
 
-    print_plan(build_scenario(config))
+    scenario = build_scenario(config)
+    print_plan(scenario)
+    if wanted is not None:
+        from pdes.plan_ranks import print_ranks
+
+        print_ranks(scenario, wanted)

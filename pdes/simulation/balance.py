@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from pdes.simulation.job import Run
 
 NS_PER_S = 10**9
+GUESS_NS, GUESS_NODE_NS = 20_000_000, 50_000  # of a move before there was one; as measured from 200 to 1,000 nodes
+LOOK_SHARE = 0.05  # of the time, at most, that looks may take: METIS takes long with many LPs
 
 
 class Balancer:
@@ -25,12 +27,12 @@ class Balancer:
     def __init__(self, job: "Run", every_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         """clock: seconds of wall time, for tests."""
         self._job, self._every_s, self._clock = job, every_s, clock
-        self._cost_ns = int(2 * NS_PER_S * job.assemble_s)  # of a move, before there was one: old and new are gone over
-        self._n_look, self._largest_drift, self._moves = 0, 0.0, []
-        self._begin()
+        self._cost_ns = GUESS_NS + GUESS_NODE_NS * job.scenario.topology.n_node
+        self._n_look, self._look_s, self._largest_drift, self._moves = 0, 0.0, 0.0, []
+        self._begin(0.0)
 
-    def _begin(self) -> None:
-        self._next_s = self._clock() + self._every_s
+    def _begin(self, look_s: float) -> None:
+        self._next_s = self._clock() + max(self._every_s, look_s / LOOK_SHARE)
         self._busy_ns, self._n_step = int(self._job.loop[COMPUTE_NS]), self._job.model.state.fabric.n_step.copy()
 
     @property
@@ -40,9 +42,11 @@ class Balancer:
 
     def rest(self) -> bool:
         """Look, at a round's end that all ranks have, and move LPs if that pays; whether any have moved."""
-        job, world = self._job, self._job.world
+        job, world, look_begin_s = self._job, self._job.world, self._clock()
         parts = world.gather(self._load())
         advice: Advice = world.bcast(None if parts is None else self._advise(parts))
+        look_s = self._clock() - look_begin_s
+        self._look_s += look_s
         self._n_look, self._largest_drift = self._n_look + 1, max(self._largest_drift, advice.drift_frac)
         if advice.rank_of_lp is not None:
             begin_s, n_moved = self._clock(), int((advice.rank_of_lp != job.rank_of_lp).sum())
@@ -51,7 +55,7 @@ class Balancer:
             seconds = self._clock() - begin_s
             self._cost_ns = int(seconds * NS_PER_S)
             self._moves.append(self._facts_of(advice, n_moved, seconds))
-        self._begin()
+        self._begin(look_s)
         return advice.rank_of_lp is not None
 
     def _load(self) -> tuple[int, np.ndarray]:
@@ -75,6 +79,6 @@ class Balancer:
     def facts(self) -> dict[str, Any]:
         """What `run.json` says."""
         return {
-            "looks": self._n_look, "largest_drift": round(self._largest_drift, 4), "drift_allowed": MAX_DRIFT_FRAC,
-            "moves": self._moves,
+            "looks": self._n_look, "look_seconds": self._look_s, "largest_drift": round(self._largest_drift, 4),
+            "drift_allowed": MAX_DRIFT_FRAC, "moves": self._moves,
         }  # fmt: skip

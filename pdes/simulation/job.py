@@ -158,7 +158,7 @@ class Run:
 
     def assemble(self, rank_of_lp: np.ndarray) -> None:
         """Make a model, and all that looks at it, of a placement; nothing has happened in it."""
-        s, world, begin_s = self.scenario, self.world, time.monotonic()
+        s, world = self.scenario, self.world
         self.rank_of_lp, self.balance = rank_of_lp, balance(s.lp_load(), rank_of_lp, world.size)
         self.parts = PartCollector(s.plan.n_part) if s.plan.n_part > 1 else None
         self.model = NetworkModel(
@@ -187,7 +187,6 @@ class Run:
         if self.model.fast_forward is not None:
             fast = self.model.fast_forward
             fast.restoration = restoration_of(s, self.model, world, fast, self._queue_model)
-        self.assemble_s = time.monotonic() - begin_s
 
     def _make_sampler(self) -> Sampler | None:
         s, output = self.scenario, self.scenario.config.output
