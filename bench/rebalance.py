@@ -5,7 +5,8 @@
 skewed: a permutation on a fat-tree whose first rank has 7 of 8 LPs to begin with. turns: two halves of a fat-tree take
 turns at sending, each a rank's by METIS, which knows what there is to do and not when. skipped: on one half long flows,
 which [wormhole] mode = "steady" skips; on the other random traffic, which it does not.
-Runs with and without take turns, best of three each: a machine that others use too delays both ranks.
+Runs with and without take turns, best of three each: a machine that others use too delays both ranks. Beside the time
+of the loop stands what the busiest rank of every interval was busy for, which does not count waiting.
 """
 
 import argparse
@@ -14,12 +15,15 @@ import os
 import subprocess
 import sys
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import numpy as np
 
 from cases import derangement, print_last, write_flows
+from partition.rebalance import Advice, advise
 
 ROOT = Path(__file__).resolve().parent.parent
 K, N_HOST = 8, 128
@@ -68,26 +72,33 @@ def skipped(folder: Path, size_bytes: int) -> str:
 CASES = {"skewed": skewed, "turns": turns, "skipped": skipped}
 
 
-def run_here(words: list[str], is_skewed: bool) -> int:
-    """The program, on the ranks that mpirun started; is_skewed: with most LPs on the first of them."""
+def run_here(words: list[str], is_skewed: bool, moves: bool) -> int:
+    """The program, on the ranks that mpirun started; is_skewed: with most LPs on the first of them.
+
+    moves: else ranks look how they fare and leave it at that.
+    """
     from pdes import cli
+
+    def stay(*arguments: Any) -> Advice:
+        return advise(*arguments)._replace(rank_of_lp=None)
 
     def place(load: np.ndarray, edges: object, n_rank: int, method: str) -> np.ndarray:
         most, of = SKEW
         return np.where(np.arange(len(load)) % of < most, 0, 1 + np.arange(len(load)) // of % max(1, n_rank - 1))
 
-    if not is_skewed:
-        return cli.main(words)
-    with mock.patch("pdes.simulation.job.place", place):
+    with ExitStack() as stack:
+        if is_skewed:
+            stack.enter_context(mock.patch("pdes.simulation.job.place", place))
+        if not moves:
+            stack.enter_context(mock.patch("pdes.simulation.balance.advise", stay))
         return cli.main(words)
 
 
 def start(name: str, config: Path, out: Path, n_rank: int, moves: bool, interval: str) -> dict:
     """`run.json` of a run."""
     command = [str(Path(sys.executable).parent / "mpirun"), "-n", str(n_rank), sys.executable, __file__]
-    command += ["--here", *(["--skewed"] if name == "skewed" else []), "--", str(config), "--quiet", "--out", str(out)]
-    for text in (f"partition.rebalance={str(moves).lower()}", f"partition.rebalance_interval={interval}"):
-        command += ["--set", text]
+    command += ["--here", *(["--skewed"] if name == "skewed" else []), *(["--moves"] if moves else []), "--"]
+    command += [str(config), "--quiet", "--out", str(out), "--set", f"partition.rebalance_interval={interval}"]
     done = subprocess.run(command, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
     if done.returncode != 0:
         raise SystemExit(done.stderr)
@@ -113,11 +124,17 @@ def measure(name: str, size_bytes: int, n_rank: int, n_turn: int, interval: str)
         "without_seconds": without["loop_seconds"],
         "with_seconds": with_moves["loop_seconds"],
         "gain": without["loop_seconds"] / with_moves["loop_seconds"],
+        "busy_gain": least_busy(found[False]) / least_busy(found[True]),
         "busy_without": without["compute_seconds"],
         "busy_with": with_moves["compute_seconds"],
         "moves": len(made),
         "move_seconds": float(np.mean([move["seconds"] for move in made])) if made else 0.0,
     }
+
+
+def least_busy(runs: list[dict]) -> float:
+    """Seconds that the busiest rank of every interval was busy for, of the best run."""
+    return min(run["rebalance"]["busiest_seconds"] for run in runs)
 
 
 def main() -> None:
@@ -127,22 +144,26 @@ def main() -> None:
     parser.add_argument("--ranks", type=int, default=2, help="ranks (default 2)")
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--skewed", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--moves", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("words", nargs="*", help=argparse.SUPPRESS)
     arguments, words = parser.parse_known_args()
     if arguments.here:
-        sys.exit(run_here(arguments.words + words, arguments.skewed))
+        sys.exit(run_here(arguments.words + words, arguments.skewed, arguments.moves))
     size_bytes, n_turn, interval = (40_000_000, 1, "100ms") if arguments.quick else (100_000_000, 3, "200ms")
     found = {}
-    print("case      without       with   gain  moves  ms each   busy without            busy with (seconds per rank)")
+    print(
+        "case      without       with   gain  busiest  moves  ms each   busy without            busy with (s per rank)"
+    )
     for name in CASES:
         row = found[name] = measure(name, size_bytes, arguments.ranks, n_turn, interval)
         busy = ["  ".join(f"{s:.2f}" for s in row[key]) for key in ("busy_without", "busy_with")]
         print(
             f"{name:<8} {row['without_seconds']:>7.2f} s {row['with_seconds']:>8.2f} s {row['gain']:>6.2f}"
-            f" {row['moves']:>6} {1000 * row['move_seconds']:>8.1f}   {busy[0]:<22}  {busy[1]}",
+            f" {row['busy_gain']:>8.2f} {row['moves']:>6} {1000 * row['move_seconds']:>8.1f}   {busy[0]:<22}  {busy[1]}",
             flush=True,
         )
-    print_last({"gain": {name: row["gain"] for name, row in found.items()}, "ranks": arguments.ranks})
+    gains = {key: {name: row[key] for name, row in found.items()} for key in ("gain", "busy_gain")}
+    print_last(gains | {"ranks": arguments.ranks})
 
 
 if __name__ == "__main__":

@@ -16,8 +16,10 @@ MAX_DRIFT_FRAC = 0.05
 class Advice(NamedTuple):
     """What to do about an interval's load."""
 
+    busiest_ns: int
+    """What the busiest rank was busy for."""
     drift_frac: float
-    """Of the busiest rank over the mean."""
+    """Of that over the mean."""
     gain_ns: int
     """What an interval like the last one would take less."""
     rank_of_lp: np.ndarray | None
@@ -57,9 +59,9 @@ def advise(
     mean_ns, most_ns = float(busy_ns.mean()), int(busy_ns.max())
     drift_frac = most_ns / mean_ns - 1 if mean_ns > 0 else 0.0
     if drift_frac <= MAX_DRIFT_FRAC:
-        return Advice(drift_frac, 0, None)
+        return Advice(most_ns, drift_frac, 0, None)
     lp_ns = lp_costs(busy_ns, steps)
     found = renamed(place(lp_ns, lp_edges, n_rank), was_rank_of_lp, lp_ns, n_rank)
     now_ns = np.bincount(was_rank_of_lp, weights=lp_ns, minlength=n_rank).max()
     gain_ns = int(now_ns - np.bincount(found, weights=lp_ns, minlength=n_rank).max())
-    return Advice(drift_frac, gain_ns, found if gain_ns > cost_ns else None)
+    return Advice(most_ns, drift_frac, gain_ns, found if gain_ns > cost_ns else None)

@@ -23,6 +23,7 @@ TOP = (
     "pdes.simulation",
     "pdes.scenario",
     "pdes.plan",
+    "pdes.plan_ranks",
 )  # the only ones that know models, partition and results
 MAX_LINES = 500
 VAGUE_NAMES = {"utils.py", "util.py", "common.py", "helpers.py", "misc.py"}

@@ -28,7 +28,7 @@ class Balancer:
         """clock: seconds of wall time, for tests."""
         self._job, self._every_s, self._clock = job, every_s, clock
         self._cost_ns = GUESS_NS + GUESS_NODE_NS * job.scenario.topology.n_node
-        self._n_look, self._look_s, self._largest_drift, self._moves = 0, 0.0, 0.0, []
+        self._n_look, self._look_s, self._busiest_ns, self._largest_drift, self._moves = 0, 0.0, 0, 0.0, []
         self._begin(0.0)
 
     def _begin(self, look_s: float) -> None:
@@ -46,7 +46,7 @@ class Balancer:
         parts = world.gather(self._load())
         advice: Advice = world.bcast(None if parts is None else self._advise(parts))
         look_s = self._clock() - look_begin_s
-        self._look_s += look_s
+        self._look_s, self._busiest_ns = self._look_s + look_s, self._busiest_ns + advice.busiest_ns
         self._n_look, self._largest_drift = self._n_look + 1, max(self._largest_drift, advice.drift_frac)
         if advice.rank_of_lp is not None:
             begin_s, n_moved = self._clock(), int((advice.rank_of_lp != job.rank_of_lp).sum())
@@ -79,6 +79,7 @@ class Balancer:
     def facts(self) -> dict[str, Any]:
         """What `run.json` says."""
         return {
-            "looks": self._n_look, "look_seconds": self._look_s, "largest_drift": round(self._largest_drift, 4),
+            "looks": self._n_look, "look_seconds": self._look_s, "busiest_seconds": self._busiest_ns / NS_PER_S,
+            "largest_drift": round(self._largest_drift, 4),
             "drift_allowed": MAX_DRIFT_FRAC, "moves": self._moves,
         }  # fmt: skip

@@ -2,7 +2,7 @@
 
 Rounds are run one by one, so that what nodes have done can be read after each; the time of a round is that of its
 compiled part. A least-squares fit over the rounds says what a step of a host and of a switch takes, and a round without
-any; scaled so that the profile's sum is what was measured.
+any; scaled so that their sum is what was measured.
 """
 
 import json
@@ -155,9 +155,9 @@ def _fit(s: Scenario, model: NetworkModel, rounds: _Rounds, look_s: float) -> Pr
 def fit_costs(
     n_round: np.ndarray, host_steps: np.ndarray, switch_steps: np.ndarray, busy_ns: np.ndarray
 ) -> tuple[float, float, float]:  # fmt: skip
-    """(ns of a round, of a host's step, of a switch's), none below zero, whose sum over all is what was measured.
+    """(ns of a round, of a host's step, of a switch's), none below zero, whose sum is what was measured.
 
-    Rounds that took far longer than such rounds do, as the machine did something else, count as little as others.
+    Rounds that took far longer than such rounds do are left out: the machine did something else meanwhile.
     """
     table = np.stack([n_round, host_steps, switch_steps], axis=1).astype(np.float64)
     scale = np.sqrt(np.maximum(table.sum(axis=1), 1.0))[:, np.newaxis]  # of the error, so that long rounds do not rule
@@ -172,8 +172,8 @@ def fit_costs(
         columns = [c for c, x in zip(columns, found, strict=True) if x > 0] or [1 if host_steps.any() else 2]
     costs = np.zeros(3)
     costs[columns] = np.maximum(found, 0)
-    modelled = float((table @ costs).sum())
-    costs *= float(busy_ns.sum()) / modelled if modelled > 0 else 1.0
+    modelled = float((table[kept] @ costs).sum())
+    costs *= float(busy_ns[kept].sum()) / modelled if modelled > 0 else 1.0
     return float(costs[0]), float(costs[1]), float(costs[2])
 
 

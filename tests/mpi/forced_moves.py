@@ -36,12 +36,12 @@ class Forced(Balancer):
         assert all(busy_ns >= 0 and (steps >= 0).all() for busy_ns, steps in parts)
         kind = self._draw.randrange(4)
         if kind == 0:  # to one rank, so that others have nothing
-            return Advice(0.0, 0, np.full(n_lp, self._draw.randrange(n_rank), np.int64))
+            return Advice(0, 0.0, 0, np.full(n_lp, self._draw.randrange(n_rank), np.int64))
         if kind == 1:  # one LP
             rank_of_lp = self._job.rank_of_lp.copy()
             rank_of_lp[self._draw.randrange(n_lp)] = self._draw.randrange(n_rank)
-            return Advice(0.0, 0, rank_of_lp)
-        return Advice(0.0, 0, np.array([self._draw.randrange(n_rank) for _ in range(n_lp)], np.int64))
+            return Advice(0, 0.0, 0, rank_of_lp)
+        return Advice(0, 0.0, 0, np.array([self._draw.randrange(n_rank) for _ in range(n_lp)], np.int64))
 
 
 if __name__ == "__main__":
