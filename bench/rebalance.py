@@ -157,11 +157,9 @@ def main() -> None:
     for name in CASES:
         row = found[name] = measure(name, size_bytes, arguments.ranks, n_turn, interval)
         busy = ["  ".join(f"{s:.2f}" for s in row[key]) for key in ("busy_without", "busy_with")]
-        print(
-            f"{name:<8} {row['without_seconds']:>7.2f} s {row['with_seconds']:>8.2f} s {row['gain']:>6.2f}"
-            f" {row['busy_gain']:>8.2f} {row['moves']:>6} {1000 * row['move_seconds']:>8.1f}   {busy[0]:<22}  {busy[1]}",
-            flush=True,
-        )
+        times = f"{row['without_seconds']:>7.2f} s {row['with_seconds']:>8.2f} s {row['gain']:>6.2f}"
+        moves = f"{row['busy_gain']:>8.2f} {row['moves']:>6} {1000 * row['move_seconds']:>8.1f}"
+        print(f"{name:<8} {times} {moves}  {busy[0]:<22} {busy[1]}", flush=True)
     gains = {key: {name: row[key] for name, row in found.items()} for key in ("gain", "busy_gain")}
     print_last(gains | {"ranks": arguments.ranks})
 
