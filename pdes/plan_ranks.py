@@ -65,10 +65,20 @@ def print_ranks(scenario: Scenario, wanted: Asked) -> None:
         soft_wrap=True,
     )
     table = Table(box=None)
-    for heading in ("ranks", "loop time", "speedup", "efficiency", "work", "imbalance", "messages", "limited by"):
+    for heading in (
+        "ranks",
+        "loop time",
+        "speedup",
+        "efficiency",
+        "work",
+        "imbalance",
+        "decisions",
+        "messages",
+        "limited by",
+    ):
         table.add_column(heading, justify="right", no_wrap=True)
     for row in found:
-        shares = (row.work_ns, row.imbalance_ns, row.communication_ns)
+        shares = (row.work_ns + row.round_ns, row.imbalance_ns, row.serial_ns, row.communication_ns)
         parts = [f"{100 * ns / row.total_ns:.0f} %" if row.total_ns else "-" for ns in shares]
         table.add_row(
             str(row.n_rank), _time(row.total_ns * scale), f"{row.speedup:.2f}", f"{100 * row.efficiency:.0f} %", *parts,

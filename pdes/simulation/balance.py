@@ -40,6 +40,11 @@ class Balancer:
         """Whether this rank wants to look how ranks fare."""
         return self._job.world.rank == 0 and self._clock() >= self._next_s
 
+    @property
+    def has_moved(self) -> bool:
+        """Whether any LP has, up to now."""
+        return bool(self._moves)
+
     def rest(self) -> bool:
         """Look, at a round's end that all ranks have, and move LPs if that pays; whether any have moved."""
         job, world, look_begin_s = self._job, self._job.world, self._clock()

@@ -140,6 +140,7 @@ class Run:
         self.rank_of_lp = world.bcast(
             place(s.lp_load(), s.lp_edges(), world.size, s.config.partition.placement) if world.rank == 0 else None
         )
+        self.balance = balance(s.lp_load(), self.rank_of_lp, world.size)
         output = s.config.output
         self.flows = self._spool("flows", s.plan.flows_per_iteration if output.flows else 0, FLOW_SPOOL_COLUMNS)
         self.tasks = self._spool("tasks", s.plan.tasks_per_iteration if output.tasks else 0, TASK_SPOOL_COLUMNS)
@@ -159,7 +160,7 @@ class Run:
     def assemble(self, rank_of_lp: np.ndarray) -> None:
         """Make a model, and all that looks at it, of a placement; nothing has happened in it."""
         s, world = self.scenario, self.world
-        self.rank_of_lp, self.balance = rank_of_lp, balance(s.lp_load(), rank_of_lp, world.size)
+        self.rank_of_lp = rank_of_lp
         self.parts = PartCollector(s.plan.n_part) if s.plan.n_part > 1 else None
         self.model = NetworkModel(
             s.topology, s.paths, s.plan, s.max_window_bytes, s.lp_of_node, rank_of_lp, s.lookahead_ps, world,
@@ -280,7 +281,7 @@ class Run:
         stream = sys.stderr if self.world.rank == 0 and not quiet else None
         progress = Progress(stream, self.world.size, self.scenario.stop_ps)
         mine = self.model.rank_of_node[self.scenario.topology.port_src] == self.world.rank
-        expected = max(1, int(self.scenario.port_hops[mine].sum()))
+        expected, mean = int(self.scenario.port_hops[mine].sum()), int(self.scenario.port_hops.sum()) // self.world.size
 
         def say(text: str) -> None:
             progress.close()
@@ -295,7 +296,8 @@ class Run:
         def tick() -> None:
             hops = int(self.model.state.fabric.counters[PACKET_HOPS]) - self.restored["hops"]
             done = hops + self.restored["hops"] / self.world.size
-            share = done / expected * (self.scenario.plan.n_iteration / self.n_iteration)
+            has_moved = self.balancer is not None and self.balancer.has_moved
+            share = done / max(1, mean if has_moved else expected) * (self.scenario.plan.n_iteration / self.n_iteration)
             progress.update(int(self.loop[NOW]), hops * self.world.size, share)
             rests.tick()
 

@@ -31,6 +31,7 @@ def move(job: "Run", rank_of_lp: np.ndarray) -> None:
     if old.fast_forward is not None:
         fast = save_own(old.fast_forward)
         held = world.allgather(fast["held"])
+    del old, job.model  # its memory goes before there is another
     job.assemble(rank_of_lp)
     model, is_here = job.model, to_rank == world.rank
     model.state = load_network(s.topology, model.state, parts, nodes, is_here, True, hidden_head(job))
