@@ -3,8 +3,9 @@
     python bench/rebalance.py [--quick] [--ranks 2]
 
 skewed: a permutation on a fat-tree whose first rank has 7 of 8 LPs to begin with. turns: two halves of a fat-tree take
-turns at sending, each a rank's by METIS, which knows what there is to do and not when. skipped: on one half long flows,
-which [wormhole] mode = "steady" skips; on the other random traffic, which it does not.
+turns at sending, each a rank's to begin with: by all that there is to do they are even. skipped: on one half long
+flows, which [wormhole] mode = "steady" skips; on the other random traffic, which it does not.
+
 Runs with and without take turns, best of three each: a machine that others use too delays both ranks. Beside the time
 of the loop stands what the busiest rank of every interval was busy for, which does not count waiting.
 """
@@ -32,7 +33,6 @@ FILES = ("result.json", "flows.parquet", "ports.parquet", "tasks.parquet")
 FAT_TREE = f'[topology]\nkind = "fat-tree"\nk = {K}\nlink_delay = "5us"\nhost_delay = "5us"\n'
 FLOWS = '[workload]\nkind = "flows"\nfile = "flows.csv"\n'
 N_TURN = 6
-SKEW = (7, 8)
 
 
 def skewed(folder: Path, size_bytes: int) -> str:
@@ -72,23 +72,30 @@ def skipped(folder: Path, size_bytes: int) -> str:
 CASES = {"skewed": skewed, "turns": turns, "skipped": skipped}
 
 
-def run_here(words: list[str], is_skewed: bool, moves: bool) -> int:
-    """The program, on the ranks that mpirun started; is_skewed: with most LPs on the first of them.
+def most_on_the_first(load: np.ndarray, edges: object, n_rank: int, method: str) -> np.ndarray:
+    """A placement of 7 of 8 LPs on the first rank."""
+    lp = np.arange(len(load))
+    return np.where(lp % 8 < 7, 0, 1 + lp // 8 % max(1, n_rank - 1))
 
-    moves: else ranks look how they fare and leave it at that.
-    """
+
+def side_by_side(load: np.ndarray, edges: object, n_rank: int, method: str) -> np.ndarray:
+    """A placement of the fat-tree's hosts, and its switches of each kind, in their order."""
+    return np.concatenate([np.arange(n) * n_rank // n for n in (N_HOST, K * K // 2, K * K // 2, K * K // 4)])
+
+
+PLACEMENTS = {"skewed": most_on_the_first, "turns": side_by_side}
+
+
+def run_here(case: str, words: list[str], moves: bool) -> int:
+    """The program, on the ranks that mpirun started. moves: else ranks look how they fare and leave it at that."""
     from pdes import cli
 
     def stay(*arguments: Any) -> Advice:
         return advise(*arguments)._replace(rank_of_lp=None)
 
-    def place(load: np.ndarray, edges: object, n_rank: int, method: str) -> np.ndarray:
-        most, of = SKEW
-        return np.where(np.arange(len(load)) % of < most, 0, 1 + np.arange(len(load)) // of % max(1, n_rank - 1))
-
     with ExitStack() as stack:
-        if is_skewed:
-            stack.enter_context(mock.patch("pdes.simulation.job.place", place))
+        if case in PLACEMENTS:
+            stack.enter_context(mock.patch("pdes.simulation.job.place", PLACEMENTS[case]))
         if not moves:
             stack.enter_context(mock.patch("pdes.simulation.balance.advise", stay))
         return cli.main(words)
@@ -97,7 +104,7 @@ def run_here(words: list[str], is_skewed: bool, moves: bool) -> int:
 def start(name: str, config: Path, out: Path, n_rank: int, moves: bool, interval: str) -> dict:
     """`run.json` of a run."""
     command = [str(Path(sys.executable).parent / "mpirun"), "-n", str(n_rank), sys.executable, __file__]
-    command += ["--here", *(["--skewed"] if name == "skewed" else []), *(["--moves"] if moves else []), "--"]
+    command += ["--here", name, *(["--moves"] if moves else []), "--"]
     command += [str(config), "--quiet", "--out", str(out), "--set", f"partition.rebalance_interval={interval}"]
     done = subprocess.run(command, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
     if done.returncode != 0:
@@ -142,14 +149,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="fewer bytes, once each")
     parser.add_argument("--ranks", type=int, default=2, help="ranks (default 2)")
-    parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--skewed", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--here", choices=CASES, help=argparse.SUPPRESS)
     parser.add_argument("--moves", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("words", nargs="*", help=argparse.SUPPRESS)
     arguments, words = parser.parse_known_args()
     if arguments.here:
-        sys.exit(run_here(arguments.words + words, arguments.skewed, arguments.moves))
-    size_bytes, n_turn, interval = (40_000_000, 1, "100ms") if arguments.quick else (100_000_000, 3, "200ms")
+        sys.exit(run_here(arguments.here, arguments.words + words, arguments.moves))
+    size_bytes, n_turn, interval = (40_000_000, 1, "100ms") if arguments.quick else (60_000_000, 3, "100ms")
     found = {}
     print(
         "case      without       with   gain  busiest  moves  ms each   busy without            busy with (s per rank)"

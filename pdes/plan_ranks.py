@@ -64,18 +64,8 @@ def print_ranks(scenario: Scenario, wanted: Asked) -> None:
         f"{most:.1f} times as fast as one",
         soft_wrap=True,
     )
-    table = Table(box=None)
-    for heading in (
-        "ranks",
-        "loop time",
-        "speedup",
-        "efficiency",
-        "work",
-        "imbalance",
-        "decisions",
-        "messages",
-        "limited by",
-    ):
+    table = Table(box=None, padding=(0, 1, 0, 0))
+    for heading in ("ranks", "loop time", "speedup", "efficiency", "work", "uneven", "deciding", "messages", "limit"):
         table.add_column(heading, justify="right", no_wrap=True)
     for row in found:
         shares = (row.work_ns + row.round_ns, row.imbalance_ns, row.serial_ns, row.communication_ns)

@@ -72,7 +72,7 @@ def test_a_profile_to_the_end_has_every_round_and_every_packet(config: Path, tmp
 def test_plan_prints_a_row_per_rank_count(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["plan", str(config), "--ranks", "1,2,4", "--reduction", "2=1us,8=4us"]) == 0
     out = capsys.readouterr().out
-    rows = [line.split() for line in out[out.index("limited by") :].splitlines()[1:]]
+    rows = [line.split() for line in out[out.index("limit") :].splitlines()[1:]]
     assert [row[0] for row in rows if row] == ["1", "2", "4"]
     assert "1 us on 2, 4 us on 8 ranks (as given)" in out and "to the run's end" in out and "critical path" in out
 
