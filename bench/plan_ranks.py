@@ -1,6 +1,6 @@
 """What `pdes-sim plan --ranks` predicts for one and two ranks, against what they take.
 
-    python bench/plan_ranks.py [--quick] [--ranks 1,2]
+    python bench/plan_ranks.py [--quick] [--ranks 1,2] [--case permutation|incast|uneven]
 
 A case is profiled on one rank and then run on each rank count, best of several runs that take turns. What a reduction
 and an exchange with a neighbour take is measured first, between as many ranks. Predictions beyond the ranks that run
@@ -135,6 +135,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="2 MB flows, once each")
     parser.add_argument("--ranks", default="1,2", help="rank counts to run, comma separated (default 1,2)")
+    parser.add_argument("--case", choices=CASES, action="append", help="of the cases only this one; may be repeated")
     parser.add_argument("--here", choices=CASES, help=argparse.SUPPRESS)
     parser.add_argument("--bytes", type=int, default=10_000_000, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -144,7 +145,7 @@ def main() -> None:
     size_bytes, n_turn = (2_000_000, 1) if arguments.quick else (arguments.bytes, 4)
     counts, errors = [int(n) for n in arguments.ranks.split(",")], {}
     print("case         ranks  predicted   measured    error")
-    for name in CASES:
+    for name in arguments.case or CASES:
         for n_rank, (predicted_s, measured_s) in measure(name, size_bytes, counts, n_turn).items():
             text = f"{'-':>10} {'-':>8}"
             if measured_s is not None:
