@@ -1,6 +1,10 @@
-"""Speed on several ranks against one: the k=8 permutation (ns-3's case h), with the time split up.
+"""Speed on several ranks against one, with the time split up.
 
-    python bench/scaling.py [--quick] [--ranks 1,2,4] [--k 8]
+    python bench/scaling.py [--quick] [--ranks 1,2,4] [--k 8] [--case permutation|incast|gpt|gpt-skipping]
+
+permutation: on a k=8 fat-tree, ns-3's case h. incast: there, in every group of 16 hosts 15 send to one. gpt: the first
+STOP of examples/gpt-22b-256.toml, packet by packet. gpt-skipping: all of it, with fast-forwarding. The last two are
+runs of the program, whose loop is timed.
 
 Every rank count runs in its own mpirun, the counts in turn, best of several turns: a machine that others use too
 delays both ranks whenever it takes one core away. compute: running events, packing and unpacking; wait: in the
@@ -12,23 +16,35 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
-from cases import fat_tree_permutation, make_model, print_last
+from cases import fat_tree_permutation, make_model, print_last, scenario_of
 from models.network.state import PACKET_HOPS
 from pdes.engine.exchange import world
 from pdes.engine.round import COMPUTE_NS, EXCHANGE_NS, N_ROUND, WAIT_NS, run_rounds
+from pdes.scenario import Scenario
+from runs import simulate
 
 N_TURN = 5
+STOP, QUICK_STOP = "3ms", "300us"  # of simulated time
+EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "gpt-22b-256.toml"
+CASES = ("permutation", "incast", "gpt", "gpt-skipping")
 
 
-def run_here(k: int, size_bytes: int) -> None:
+def incast(k: int, size_bytes: int) -> Scenario:
+    """In every group of 16 hosts 15 send to one, a quarter of the bytes each."""
+    src = [host for host in range(k**3 // 4) if host % 16]
+    return scenario_of({"kind": "fat-tree", "k": k}, src, [i // 16 * 16 for i in src], [size_bytes // 4] * len(src))
+
+
+def run_here(case: str, k: int, size_bytes: int) -> None:
     """Run the case on the ranks that mpirun started; rank 0 prints a line of JSON."""
     ranks = world()
     warm_up, loop = make_model(fat_tree_permutation(4, 10_000), ranks)
     run_rounds(warm_up, loop, warm_up.exchange)
-    scenario = fat_tree_permutation(k, size_bytes)
+    scenario = (fat_tree_permutation if case == "permutation" else incast)(k, size_bytes)
     best = None
     for _ in range(3):
         model, loop = make_model(scenario, ranks)
@@ -46,9 +62,22 @@ def run_here(k: int, size_bytes: int) -> None:
         print(json.dumps(best), flush=True)
 
 
-def start(n_rank: int, k: int, size_bytes: int) -> dict:
+def start_program(case: str, n_rank: int, stop: str) -> dict:
+    """The same figures of a run of the program."""
+    sets = ["wormhole.mode=off", f"simulation.stop_time={stop}"] if case == "gpt" else []
+    with tempfile.TemporaryDirectory() as out:
+        done = simulate(EXAMPLE, sets, Path(out), n_rank)
+        run, result = done.run, done.result
+    parts = zip(*(run[f"{name}_seconds"] for name in ("compute", "wait", "exchange")), strict=True)
+    return {
+        "seconds": run["loop_seconds"], "hops": result["packet_hops"], "rounds": run["rounds"],
+        "parts": [list(part) for part in parts],
+    }  # fmt: skip
+
+
+def start(case: str, n_rank: int, k: int, size_bytes: int) -> dict:
     """The figures of one mpirun."""
-    command = [sys.executable, __file__, "--here", "--k", str(k), "--bytes", str(size_bytes)]
+    command = [sys.executable, __file__, "--here", "--case", case, "--k", str(k), "--bytes", str(size_bytes)]
     if n_rank > 1:
         command = [str(Path(sys.executable).parent / "mpirun"), "-n", str(n_rank), *command]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
@@ -61,11 +90,12 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="2 MB flows, two turns")
     parser.add_argument("--ranks", help="rank counts, comma separated (default: 1, 2, 4 .. cores)")
     parser.add_argument("--k", type=int, default=8, help="size of the fat-tree (default 8)")
+    parser.add_argument("--case", choices=CASES, default=CASES[0], help="what to simulate (default: permutation)")
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--bytes", type=int, default=20_000_000, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.here:
-        run_here(arguments.k, arguments.bytes)
+        run_here(arguments.case, arguments.k, arguments.bytes)
         return
     n_core = len(os.sched_getaffinity(0))
     counts = [1 << i for i in range(10) if 1 << i <= n_core]
@@ -75,9 +105,12 @@ def main() -> None:
     turns: dict[int, list[dict]] = {n: [] for n in counts}
     for _ in range(2 if arguments.quick else N_TURN):
         for n_rank in counts:
-            turns[n_rank].append(start(n_rank, arguments.k, size_bytes))
+            if arguments.case.startswith("gpt"):
+                turns[n_rank].append(start_program(arguments.case, n_rank, QUICK_STOP if arguments.quick else STOP))
+            else:
+                turns[n_rank].append(start(arguments.case, n_rank, arguments.k, size_bytes))
     best = {n: min(found, key=lambda run: run["seconds"]) for n, found in turns.items()}
-    print(f"k={arguments.k}, {n_core} cores")
+    print(f"{arguments.case}, {n_core} cores")
     print("ranks  seconds  M packet-hops/s  speedup    compute       wait   exchange  (seconds of the slowest rank)")
     for n_rank, run in best.items():
         speedup = best[counts[0]]["seconds"] * counts[0] / run["seconds"]
@@ -86,7 +119,15 @@ def main() -> None:
         print(f"{n_rank:>5} {run['seconds']:>8.3f} {rate:>16.1f} {speedup:>8.2f} {parts}")
     last = best[counts[-1]]
     speedup = best[counts[0]]["seconds"] * counts[0] / last["seconds"]
-    print_last({"speedup": speedup, "ranks": counts[-1], "rounds": last["rounds"], "parts": last["parts"]})
+    print_last(
+        {
+            "case": arguments.case,
+            "speedup": speedup,
+            "ranks": counts[-1],
+            "rounds": last["rounds"],
+            "parts": last["parts"],
+        }
+    )
 
 
 if __name__ == "__main__":

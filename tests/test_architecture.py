@@ -27,6 +27,7 @@ TOP = (
     "pdes.plan",
     "pdes.result",
     "pdes.explain",
+    "pdes.plan_ranks",
 )  # the only ones that know models, partition and results
 MAX_LINES = 500
 VAGUE_NAMES = {"utils.py", "util.py", "common.py", "helpers.py", "misc.py"}

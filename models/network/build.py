@@ -254,6 +254,7 @@ def make_fabric(
         stop_ps=np.full(int(lp_of_node.max()) + 1, NEVER, np.int64),
         stopped_node=np.zeros(topology.n_node, np.int32),
         stopped_ps=np.full(topology.n_node, NEVER, np.int64),
+        n_step=np.zeros(topology.n_node, np.int64),
         counters=np.zeros(N_COUNTER, np.int64),
         constants=constants,
     )

@@ -268,7 +268,7 @@ def run_hosts(fabric: Fabric, buffers: Buffers, nic: Nic, work: Work, rows: Rows
     n_row = rows.flow.shape[0]
     n_hop, n_event, short, last_ps = 0, 0, 0, counters[LAST_EVENT_PS]
     for i_node in range(n_run):
-        node_id = todo[np.uint64(i_node)]
+        node_id, n_before = todo[np.uint64(i_node)], n_hop + n_event
         node = nodes[np.uint64(node_id)]
         bound_ps = min(horizon_ps, begin_ps + node.safe_ps, stop_of(fabric, node_id))
         while True:
@@ -338,6 +338,7 @@ def run_hosts(fabric: Fabric, buffers: Buffers, nic: Nic, work: Work, rows: Rows
             if resumed >= 0:
                 run_stream(fabric, nic, work, rows, resumed, now_ps)
                 bound_ps = min(bound_ps, stop_of(fabric, node_id))
+        fabric.n_step[np.uint64(node_id)] += 1 + n_hop + n_event - n_before
         if short > 0:
             break
     counters[PACKET_HOPS] += n_hop

@@ -359,7 +359,7 @@ def run_managed_switches(fabric: Fabric, buffers: Buffers, routing: Routing, tod
     has_buffer, takes_turns = constants[HAS_BUFFER] != 0, constants[SCHEDULER] != STRICT
     n_hop, n_event, is_short = 0, 0, False
     for i_node in range(n_run):
-        node_id = todo[np.uint64(i_node)]
+        node_id, n_before = todo[np.uint64(i_node)], n_hop + n_event
         node, switch = nodes[np.uint64(node_id)], switches[np.uint64(node_id)]
         bound_ps, is_stopped = min(horizon_ps, begin_ps + node.safe_ps), False
         n_leaf = gather_links(node, begin_ps, ports, packets, mask, link_slot, link_key, shift)
@@ -461,6 +461,7 @@ def run_managed_switches(fabric: Fabric, buffers: Buffers, routing: Routing, tod
         n_more, soon_ps = _close_window(fabric, buffers, node, node_id, bound_ps)
         n_hop += n_more
         set_time(node_time, node_id, min(next_ps, soon_ps))
+        fabric.n_step[np.uint64(node_id)] += 1 + n_hop + n_event - n_before
     counters[PACKET_HOPS] += n_hop
     counters[EVENTS] += n_event
     return not is_short

@@ -44,9 +44,10 @@ def save_own(fast: FastForward) -> dict[str, Any]:
 
 
 def load_fast_forward(
-    fast: FastForward, alike: dict[str, Any], parts: Sequence[dict[str, Any]], is_first: bool
+    fast: FastForward, alike: dict[str, Any], parts: Sequence[dict[str, Any]], held: Sequence[dict[int, Any]],
+    is_first: bool,
 ) -> None:  # fmt: skip
-    """Go on from a checkpoint. parts: of all ranks. is_first: this rank takes what adds up."""
+    """Go on from what was saved. held: of all ranks. is_first: this rank takes what adds up in parts."""
     for name in ALIKE:
         setattr(fast, name, alike["fast"][name])
     fast._glance = None  # it holds what was there before
@@ -62,7 +63,7 @@ def load_fast_forward(
         twice_bytes = np.sum([part["lane_twice_bytes"] for part in parts], axis=0) if is_first else 0
         fast.lanes.go_on(alike["lanes"], twice_bytes)
     if fast.room is not None:
-        _load_room(fast.room, alike["since_ps"], [part["held"] for part in parts], fast.hidden.here)
+        _load_room(fast.room, alike["since_ps"], held, fast.hidden.here)
     depths = _depths(fast)
     if depths is not None:
         for name in DEPTHS:

@@ -35,6 +35,7 @@ from models.topology.graph import Topology
 from models.workload.program import N_STREAM_DONE
 
 ADDED = (PACKET_HOPS, EVENTS, N_TIMEOUT, N_POSTED)  # counters: ranks' parts add up
+NETWORK_ADDED = ("added", "dropped", "drops", "iteration_tasks", "streams_done")  # parts of what is saved: the same
 NOTHING_LEFT = (
     N_FLOW_ROW, N_ARRIVAL_ROW, N_TASK_ROW, N_SPENT_ROW, N_DEPARTED, N_INTERRUPT, N_STOPPED, N_CROWDED,
 )  # fmt: skip
@@ -74,18 +75,17 @@ def _rows_of(owner: np.ndarray, is_here: np.ndarray) -> np.ndarray:
 
 
 def load_network(
-    topology: Topology, state: NetworkState, parts: Sequence[Arrays], was_rank_of_node: np.ndarray,
+    topology: Topology, state: NetworkState, parts: Sequence[Arrays], nodes: Sequence[np.ndarray],
     is_here: np.ndarray, is_first: bool, hidden_head: np.ndarray | None,
 ) -> NetworkState:  # fmt: skip
     """Bring a state that nothing has happened to where a saved one was. hidden_head is written.
 
-    parts: of all ranks that saved, in their order; was_rank_of_node: where nodes were then. is_first: this rank takes
-    what adds up.
+    parts: what was saved; nodes: bool[n_node] each, of which nodes. is_first: this rank takes what adds up.
     """
     owners = Owners.of(topology, state)
     for name, rows, owner in owned_tables(topology, state, owners):
-        for rank, part in enumerate(parts):
-            saved = _rows_of(owner, was_rank_of_node == rank)
+        for part, was_there in zip(parts, nodes, strict=True):
+            saved = _rows_of(owner, was_there)
             mine = is_here[owner[saved]]
             rows[saved[mine]] = part[name].view(rows.dtype)[mine]
     state.nic.frozen_port[:], state.nic.queue_pairs["is_frozen"] = parts[0]["frozen_port"], parts[0]["is_frozen"]

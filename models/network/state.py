@@ -325,6 +325,7 @@ class Fabric(NamedTuple):
     stop_ps: np.ndarray  # int64[n_lp]  runs no further in this round, see `interrupts`; NEVER: to its end
     stopped_node: np.ndarray  # int32[n_node]  nodes set aside in this round
     stopped_ps: np.ndarray  # int64[n_node]  their next events, else NEVER
+    n_step: np.ndarray  # int64[n_node]  what each has done here: events, packets sent, visits; no result depends on it
     counters: np.ndarray
     constants: np.ndarray
 

@@ -92,7 +92,7 @@ def run_switches(fabric: Fabric, todo, n_run, begin_ps, horizon_ps):
     low_bits = (np.int64(1) << shift) - 1
     n_hop, n_event = 0, 0
     for i_node in range(n_run):
-        node_id = todo[np.uint64(i_node)]
+        node_id, n_before = todo[np.uint64(i_node)], n_hop + n_event
         node = nodes[np.uint64(node_id)]
         bound_ps = min(horizon_ps, begin_ps + node.safe_ps)
         n_leaf = gather_links(node, begin_ps, ports, packets, mask, link_slot, link_key, shift)
@@ -149,5 +149,6 @@ def run_switches(fabric: Fabric, todo, n_run, begin_ps, horizon_ps):
             port = following
         node.wait_head = still
         set_time(node_time, node_id, next_ps)
+        fabric.n_step[np.uint64(node_id)] += 1 + n_hop + n_event - n_before
     counters[PACKET_HOPS] += n_hop
     counters[EVENTS] += n_event

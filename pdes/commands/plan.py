@@ -7,15 +7,21 @@ from pdes.commands.parser import add_config, load, new_parser
 
 def make_parser() -> argparse.ArgumentParser:
     """Its arguments."""
-    parser = new_parser("pdes-sim plan", "Print what a run would be, and run nothing.", plan)
+    from pdes.plan_options import add_arguments
+
+    text = "Print what a run would be; with --ranks, on how many ranks how long."
+    parser = new_parser("pdes-sim plan", text, plan)
     add_config(parser)
+    add_arguments(parser)
     return parser
 
 
 def plan(arguments: argparse.Namespace) -> int:
     """Print it. Raises SimError."""
-    config = load(arguments)
+    from pdes.plan_options import asked
+
+    wanted, config = asked(arguments), load(arguments)
     from pdes import simulation
 
-    simulation.plan(config)
+    simulation.plan(config, wanted)
     return 0

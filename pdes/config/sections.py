@@ -15,6 +15,7 @@ from pdes.config.fields import (
     MemoryLimit,
     OffDuration,
     OptionalDuration,
+    PositiveDuration,
     Size,
     Table,
     quantity,
@@ -36,16 +37,24 @@ class SimulationConfig(Table):
 
 
 class PartitionConfig(Table):
-    """[partition]. delay_threshold_ps None: "auto". The placement never changes a result."""
+    """[partition]. delay_threshold_ps None: "auto". Placement and re-balancing never change a result.
+
+    rebalance: LPs move between ranks when these drift apart; every so often, rebalance_interval_ps of wall time, it is
+    seen to.
+    """
 
     delay_threshold_ps: AutoDuration = quantity("auto", "delay_threshold")
     placement: Literal["metis", "block", "round-robin"] = "metis"
+    rebalance: bool = True
+    rebalance_interval_ps: PositiveDuration = quantity("2s", "rebalance_interval")
     MEANING: ClassVar[Meaning] = {
         "delay_threshold_ps": (
             "links with less delay are never cut: the nodes that they join are one logical process; auto: "
             "chosen from topology and workload"
         ),
         "placement": "of logical processes on ranks; never changes a result",
+        "rebalance": "logical processes change ranks while the run lasts, where that pays; never changes a result",
+        "rebalance_interval_ps": "wall time between looks at how busy ranks are",
     }
 
 

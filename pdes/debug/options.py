@@ -33,6 +33,11 @@ class DebugPlan:
     condition: "Condition | None" = None
     ids: "dict[Quantity, int] | None" = None
 
+    @property
+    def looks_at_rounds(self) -> bool:
+        """Whether somebody looks at the state of a rank round by round: then its nodes have to stay there."""
+        return self.trace is not None or self.condition is not None or self.options.checks
+
 
 def resolve(options: DebugOptions, scenario: "Scenario") -> DebugPlan:
     """Look the names up. Raises ConfigError."""

@@ -65,6 +65,10 @@ class World:
         self.barrier()
         return self._comm.allgather(value) if self._comm else [value]
 
+    def alltoall(self, values: list[Any]) -> list[Any]:
+        """values[i] goes to rank i; what the ranks have for this one, in rank order."""
+        return self._comm.alltoall(values) if self._comm else values
+
     def barrier(self) -> None:
         """Wait until every rank is here; who waits for long naps, so that others can use the core."""
         if self._comm is None:

@@ -15,6 +15,7 @@ from pdes.config.values import make_config
 from pdes.engine.exchange import World
 from pdes.engine.time_index import NEVER
 from pdes.errors import SimError
+from pdes.plan_options import Asked
 from pdes.result import Result
 from pdes.results.pauses import deadlock_text
 from pdes.scenario import build_scenario
@@ -172,10 +173,14 @@ def simulate(
     return Result(config.output.dir)
 
 
-def plan(config: Config) -> None:
-    """Print what a run would be; runs nothing and writes nothing."""
+def plan(config: Config, wanted: Asked | None = None) -> None:
+    """Print what a run would be, and on how many ranks how long if that is wanted; writes no results."""
     from pdes.plan import print_plan
 
     with within_memory(config):
         scenario = build_scenario(config)
     print_plan(scenario)
+    if wanted is not None:
+        from pdes.plan_ranks import print_ranks
+
+        print_ranks(scenario, wanted)

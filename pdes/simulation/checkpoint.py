@@ -182,7 +182,8 @@ def _spools(job: "Run") -> dict[str, RowSpool]:
     return {"flows": job.flows, "tasks": job.tasks, "breakdown": job.spent}
 
 
-def _hidden_head(job: "Run") -> np.ndarray | None:
+def hidden_head(job: "Run") -> np.ndarray | None:
+    """Where the first packets of frozen ports' links are, if anything can be frozen."""
     return None if job.model.fast_forward is None else job.model.fast_forward.link_head
 
 
@@ -190,24 +191,37 @@ def _own(job: "Run") -> dict[str, Any]:
     """What this rank has."""
     model, is_here = job.model, job.model.rank_of_node == job.world.rank
     return {
-        "network": save_network(job.scenario.topology, model.state, is_here, _hidden_head(job)),
+        "network": save_network(job.scenario.topology, model.state, is_here, hidden_head(job)),
         "n_flow_done": job.n_flow_done,
         "flow_ps": job.flow_ps,
-        "parts": None if job.parts is None else job.parts.save(),
-        "sampler": None if job.sampler is None else job.sampler.save(),
-        "watch": None if job.watch is None else job.watch.save(model.state),
+        **save_observers(job),
         "fast": None if model.fast_forward is None else save_own(model.fast_forward),
     }
 
 
-def _alike(job: "Run") -> dict[str, Any]:
-    """What all ranks have alike, and what rank 0 alone knows."""
+def save_observers(job: "Run") -> dict[str, Any]:
+    """What this rank has seen and will go on from."""
+    return {
+        "parts": None if job.parts is None else job.parts.save(),
+        "sampler": None if job.sampler is None else job.sampler.save(),
+        "watch": None if job.watch is None else job.watch.save(job.model.state),
+    }
+
+
+def save_alike_of(job: "Run") -> dict[str, Any]:
+    """What all ranks have alike."""
     fast = job.model.fast_forward
     return {
-        "loop": job.loop[LOOP_WORDS],
         "iterations": None if job.iterations is None else job.iterations.save(),
         "stall": None if job.stall is None else job.stall.save(),
         "fast": None if fast is None else save_alike(fast),
+    }
+
+
+def _alike(job: "Run") -> dict[str, Any]:
+    """The same, and what rank 0 alone knows."""
+    return save_alike_of(job) | {
+        "loop": job.loop[LOOP_WORDS],
         "memo": None if job.memo is None else job.memo.save(),
         "queue_model": job.queue_model_digest,
     }
@@ -219,9 +233,8 @@ def restore(job: "Run", path: Path, facts: dict[str, Any]) -> None:
     owns, alike = [_read(path, f"rank{i}") for i in range(facts["ranks"])], _read(path, "alike")
     was_rank_of_node = np.array(facts["rank_of_lp"])[s.lp_of_node]
     is_here, networks = model.rank_of_node == rank, [own["network"] for own in owns]
-    model.state = load_network(
-        s.topology, model.state, networks, was_rank_of_node, is_here, rank == 0, _hidden_head(job)
-    )
+    nodes = [was_rank_of_node == i for i in range(facts["ranks"])]
+    model.state = load_network(s.topology, model.state, networks, nodes, is_here, rank == 0, hidden_head(job))
     job.loop[LOOP_WORDS], job.loop[LEAST] = alike["loop"], -1
     job.restored = {"rounds": facts["round"], "hops": 0, "events": 0}
     if rank == 0:
@@ -232,9 +245,11 @@ def restore(job: "Run", path: Path, facts: dict[str, Any]) -> None:
                     spool.load(stream)
     counters = model.state.fabric.counters
     job.restored |= {"hops": int(counters[PACKET_HOPS]), "events": int(counters[EVENTS])}
-    _restore_observers(job, owns, alike, is_here)
+    messages = pairs_of_messages(networks)
+    load_observers(job, owns, alike, messages, is_here)
     if model.fast_forward is not None:
-        load_fast_forward(model.fast_forward, alike["fast"], [own["fast"] for own in owns], rank == 0)
+        fast = [own["fast"] for own in owns]
+        load_fast_forward(model.fast_forward, alike["fast"], fast, [own["held"] for own in fast], rank == 0)
     if job.memo is not None:
         job.memo.load(alike["memo"], model.fast_forward)
     if rank == 0 and alike["queue_model"] != job.queue_model_digest:
@@ -242,11 +257,15 @@ def restore(job: "Run", path: Path, facts: dict[str, Any]) -> None:
         raise ConfigError(f"--resume {path}", found, "the file that the run began with")
 
 
-def _restore_observers(job: "Run", owns: list[dict[str, Any]], alike: dict[str, Any], is_here: np.ndarray) -> None:
+def load_observers(
+    job: "Run", owns: list[dict[str, Any]], alike: dict[str, Any], messages: tuple[np.ndarray, np.ndarray],
+    is_here: np.ndarray,
+) -> None:  # fmt: skip
+    """Go on from what all ranks' `save_observers` have. messages: of all ranks, see `pairs_of_messages`."""
     model, s = job.model, job.scenario
     owners = Owners.of(s.topology, model.state)
     if job.parts is not None:
-        flows, pairs = pairs_of_messages([own["network"] for own in owns])
+        flows, pairs = messages
         receivers = dict(zip(flows.tolist(), owners.pair_receives[pairs].tolist(), strict=True))
         job.parts.load([own["parts"] for own in owns], is_here, receivers)
     if job.sampler is not None:

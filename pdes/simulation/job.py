@@ -55,10 +55,12 @@ from pdes.results.progress import Progress
 from pdes.results.spool import RowSpool
 from pdes.scenario import Scenario, build_scenario
 from pdes.scenario.queues import find_queues
+from pdes.simulation.balance import Balancer
 from pdes.simulation.checkpoint import Checkpoints, check_directory, checkpoint_directory, restore
 from pdes.simulation.memory import check_memory, within_memory
 from pdes.simulation.requests import Requests
 from pdes.simulation.restoration import read_queue_model, restoration_of
+from pdes.simulation.rests import Rests
 from pdes.simulation.resume import find
 from pdes.simulation.shared_memo import SharedMemo, read_memo
 from pdes.units import PS_PER_S
@@ -166,24 +168,40 @@ class Run:
         self.run_id = self.folder.token if self.resumed is None else self.resumed.facts["run"]
         self.restored = {"rounds": 0, "hops": 0, "events": 0}  # what others have simulated before
         self.checkpoints: Checkpoints | None = None
+        self.balancer: Balancer | None = None
         s = self.scenario
-        lp_load = s.lp_load()
         self.rank_of_lp = world.bcast(
-            place(lp_load, s.lp_edges(), world.size, s.config.partition.placement) if world.rank == 0 else None
+            place(s.lp_load(), s.lp_edges(), world.size, s.config.partition.placement) if world.rank == 0 else None
         )
-        self.balance = balance(lp_load, self.rank_of_lp, world.size)
+        self.balance = balance(s.lp_load(), self.rank_of_lp, world.size)
         output = s.config.output
         self.flows = self._spool("flows", s.plan.flows_per_iteration if output.flows else 0, FLOW_SPOOL_COLUMNS)
         self.tasks = self._spool("tasks", s.plan.tasks_per_iteration if output.tasks else 0, TASK_SPOOL_COLUMNS)
         self.spent = self._spool("breakdown", s.plan.n_main, SPENT_SPOOL_COLUMNS)
         self.n_flow_done, self.flow_ps = 0, 0
-        self.parts = PartCollector(s.plan.n_part) if s.plan.n_part > 1 else None
         self.facts = FlowFacts(s.topology, s.paths, s.plan, s.parameters)
+        queue_model = getattr(prepared, "queue_model", None)
+        self.queue_model_digest = None if queue_model is None else queue_model.digest  # on rank 0
+        self._queue_model: QueueModel | None = queue_model
+        self._debug_plan = prepared.debug
+        self.assemble(self.rank_of_lp)
+        self.memo: SharedMemo | None = None
+        if s.config.wormhole.memo is not None:
+            self.memo = SharedMemo(getattr(prepared, "memo", None), s, self.model, world)
+        stop_ps = NEVER - 1 if s.stop_ps is None else s.stop_ps
+        words = None if witness is None else witness.words[:N_LOOP]
+        self.loop = make_loop(s.lookahead_ps, stop_ps, self.model.first_look_ps(), words)
+
+    def assemble(self, rank_of_lp: np.ndarray) -> None:
+        """Make a model, and all that looks at it, of a placement; nothing has happened in it."""
+        s, world = self.scenario, self.world
+        self.rank_of_lp = rank_of_lp
+        self.parts = PartCollector(s.plan.n_part) if s.plan.n_part > 1 else None
         self.model = NetworkModel(
-            s.topology, s.paths, s.plan, s.max_window_bytes, s.lp_of_node, self.rank_of_lp, s.lookahead_ps, world,
+            s.topology, s.paths, s.plan, s.max_window_bytes, s.lp_of_node, rank_of_lp, s.lookahead_ps, world,
             s.parameters, self._take_rows,
         )  # fmt: skip
-        self.debug = DebugSession(prepared.debug, s, self.model, world)
+        self.debug = DebugSession(self._debug_plan, s, self.model, world)
         self.sampler, self.watch, self.iterations = self._make_sampler(), self._make_watch(), self._watch_iterations()
         self.stall: StallWatch | None = None  # a run with a stop time ends in any case
         if s.stop_ps is None:
@@ -206,18 +224,9 @@ class Run:
             )
         if self.model.fast_forward is not None and s.config.output.partitions:
             self.model.fast_forward.series = PartitionSeries()
-        self.queue_model_digest: str | None = None  # on rank 0
         if self.model.fast_forward is not None:
-            queue_model = getattr(prepared, "queue_model", None)
             fast = self.model.fast_forward
-            fast.restoration = restoration_of(s, self.model, world, fast, queue_model)
-            self.queue_model_digest = None if queue_model is None else queue_model.digest
-        self.memo: SharedMemo | None = None
-        if s.config.wormhole.memo is not None:
-            self.memo = SharedMemo(getattr(prepared, "memo", None), s, self.model, world)
-        stop_ps = NEVER - 1 if s.stop_ps is None else s.stop_ps
-        words = None if witness is None else witness.words[:N_LOOP]
-        self.loop = make_loop(s.lookahead_ps, stop_ps, self.model.first_look_ps(), words)
+            fast.restoration = restoration_of(s, self.model, world, fast, self._queue_model)
 
     def _make_sampler(self) -> Sampler | None:
         s, output = self.scenario, self.scenario.config.output
@@ -308,12 +317,11 @@ class Run:
 
     def simulate(self, quiet: bool, heeds_signals: bool = False, shows_progress: bool = False) -> float:
         """Run the rounds; seconds of wall time that they took. shows_progress: also where there is no terminal."""
-        counters = self.model.state.fabric.counters
         stream = sys.stderr if self.world.rank == 0 and not quiet else None
         is_shown = shows_progress or (stream is not None and stream.isatty())
         progress = Progress(stream if is_shown else None, self.world.size, self.scenario.stop_ps)
         mine = self.model.rank_of_node[self.scenario.topology.port_src] == self.world.rank
-        expected = max(1, int(self.scenario.port_hops[mine].sum()))
+        expected, mean = int(self.scenario.port_hops[mine].sum()), int(self.scenario.port_hops.sum()) // self.world.size
 
         def say(text: str) -> None:
             progress.close()
@@ -326,17 +334,26 @@ class Run:
         checkpoints = self.checkpoints = Checkpoints(self, requests, say)
 
         def tick() -> None:
-            hops = int(counters[PACKET_HOPS]) - self.restored["hops"]
+            hops = int(self.model.state.fabric.counters[PACKET_HOPS]) - self.restored["hops"]
             done = hops + self.restored["hops"] / self.world.size
-            share = done / expected * (self.scenario.plan.n_iteration / self.n_iteration)
+            has_moved = self.balancer is not None and self.balancer.has_moved
+            share = done / max(1, mean if has_moved else expected) * (self.scenario.plan.n_iteration / self.n_iteration)
             progress.update(int(self.loop[NOW]), hops * self.world.size, share, self._how_it_goes)
-            checkpoints.tick()
+            rests.tick()
 
-        pause_s = PAUSE_EVERY_S if every_s is None else min(PAUSE_EVERY_S, every_s / 4)
+        partition = self.scenario.config.partition
+        balance_s = partition.rebalance_interval_ps / PS_PER_S
+        moves = partition.rebalance and not self._debug_plan.looks_at_rounds
+        if moves and 1 < self.world.size < self.scenario.n_lp:
+            self.balancer = Balancer(self, balance_s)
+        rests = Rests(self, checkpoints, self.balancer)
+        pause_s = min(PAUSE_EVERY_S, balance_s / 4, PAUSE_EVERY_S if every_s is None else every_s / 4)
         self.world.barrier()
         begin_s = time.monotonic()
         with requests, self._watched():
-            run_rounds(self.model, self.loop, self.model.exchange, tick, pause_s, checkpoints.rest)
+            while rests.has_moved:
+                rests.has_moved = False
+                run_rounds(self.model, self.loop, self.model.exchange, tick, pause_s, rests.rest)
         self.world.barrier()
         loop_s = time.monotonic() - begin_s
         progress.close()

@@ -143,6 +143,7 @@ def _run_facts(job: Run, totals: dict[str, Any], compile_s: float, loop_s: float
         "placement": job.scenario.config.partition.placement,
         "rank_of_lp": job.rank_of_lp.tolist(),
         "expected_imbalance": job.balance,
+        "rebalance": job.balancer.facts() if job.balancer is not None else {},
         "threshold_choice": job.scenario.threshold_reason,
         "output": str(job.folder.directory),
         "wall_seconds": time.monotonic() - job.begin_s,

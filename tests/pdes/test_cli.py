@@ -48,7 +48,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     fake = ModuleType("pdes.simulation")
     fake.prepare = lambda config, quiet, n_rank, n_rank_here: config  # pyright: ignore[reportAttributeAccessIssue]
     fake.run = lambda scenario, comm, quiet, witness: seen.append((scenario, comm, quiet)) or 0  # pyright: ignore
-    fake.plan = seen.append  # pyright: ignore[reportAttributeAccessIssue]
+    fake.plan = lambda config, wanted: seen.extend([config] if wanted is None else [config, wanted])  # pyright: ignore[reportAttributeAccessIssue]
     monkeypatch.setitem(sys.modules, "pdes.simulation", fake)
     monkeypatch.setattr(pdes, "simulation", fake, raising=False)
     seen.append(fake)
@@ -77,6 +77,8 @@ def test_a_run_gets_the_config_with_its_overrides(calls: list[Any], ring_file: P
 def test_plan_gets_the_config_and_runs_nothing(calls: list[Any], ring_file: Path) -> None:
     assert main(["plan", str(ring_file), "--set", "simulation.seed=7"]) == 0
     assert [config.simulation.seed for config in calls[1:]] == [7]
+    assert main(["plan", str(ring_file), "--ranks", "1,2"]) == 0
+    assert calls[-1].ranks == [1, 2]
 
 
 def test_bad_input_is_one_message_and_status_2(

@@ -12,7 +12,7 @@ from models.network.model import NetworkModel
 from models.network.owners import Owners, owned_tables
 from models.network.results import port_columns
 from models.network.saved_chains import chains_of
-from models.network.saved_state import load_network, save_network
+from models.network.saved_state import NETWORK_ADDED, load_network, save_network
 from models.network.state import N_TIMEOUT, PACKET_HOPS
 from models.network.switch_state import INLET, QUEUE
 from models.network.verify import verify_network
@@ -59,11 +59,12 @@ class Runner:
         rank_of_node = np.arange(topology.n_node) % N_PART
         parts = [save_network(topology, old.state, rank_of_node == rank, None) for rank in range(N_PART)]
         for part in parts[1:]:
-            for name in ("added", "dropped", "drops", "iteration_tasks", "streams_done"):
+            for name in NETWORK_ADDED:
                 part[name] = np.zeros_like(part[name])
         new = self._make()
         everywhere = np.ones(topology.n_node, np.bool_)
-        new.state = load_network(topology, new.state, parts, rank_of_node, everywhere, True, None)
+        nodes = [rank_of_node == rank for rank in range(len(parts))]
+        new.state = load_network(topology, new.state, parts, nodes, everywhere, True, None)
         self.model, self.n_moved = new, self.n_moved + 1
         if self.scenario.parameters.ns3 is None:
             verify_network(new.state, topology)
@@ -119,9 +120,10 @@ def test_every_field_has_an_owner_or_never_changes() -> None:
     assert sorted(INLET.names or ()) == sorted(("headroom_bytes", "alpha_1024", "peer", *owners.INLET_FIELDS))
 
 
-CONSTANT = {  # arrays that follow from the scenario, are scratch, or are saved otherwise
+CONSTANT = {  # arrays that follow from the scenario, are scratch, of no result's concern, or are saved otherwise
     "fabric": {"packets", "packet_words", "label", "extra", "pint", "dropped", "path_port", "departed", "found",
-               "link_slot", "link_key", "lp_of_node", "stop_ps", "stopped_node", "stopped_ps", "counters", "constants"},
+               "link_slot", "link_key", "lp_of_node", "stop_ps", "stopped_node", "stopped_ps", "n_step", "counters",
+               "constants"},
     "nic": {"out_port", "messages", "event", "law", "ranges", "parts", "timer_pair", "frozen_port", "interrupted",
             "interrupt_ps", "ns3_ports", "ns3_listed", "lanes", "lane_of_port", "lane_times"},
     "buffers": {"drops", "weight_bytes", "changes"},

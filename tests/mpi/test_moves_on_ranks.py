@@ -1,0 +1,97 @@
+"""LPs that move between ranks at random rounds, to random ranks, change no byte (design R6, R7)."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mpi import test_lanes_on_ranks as lanes
+from mpi import test_waves_on_ranks as waves
+from mpi.test_checkpoint_on_ranks import CASES as CHECKPOINTED
+from mpi.test_checkpoint_on_ranks import resume
+from mpi.test_same_bytes import compiled, experts, random_flows
+from reference.checkpointed import checkpoints_of, different
+
+FORCED = Path(__file__).with_name("forced_moves.py")
+
+
+def split(folder: Path) -> str:
+    """Flows over two queue pairs each that packets of one sprays, with losses."""
+    return random_flows(folder) + SPLIT
+
+
+SPLIT = """
+[network.routing]
+policy = "spray"
+queue_pairs_per_flow = 2
+[network.transport]
+recovery = "selective-repeat"
+[network.loss]
+probability = 0.001
+[output]
+sample_interval = "3us"
+"""
+CASES: dict[str, Callable[[Path], str]] = {
+    **{name: make for name, (make, _) in CHECKPOINTED.items()},
+    "fat-tree": lambda folder: random_flows(folder) + "[output]\nrtt_of_flow = 3\n",
+    "experts": experts,
+    "compiled": compiled,
+    "lanes": lambda _: lanes.CONFIG,
+    "split": split,
+}
+
+
+@pytest.fixture(scope="module", params=CASES)
+def alone(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, simulate: Callable) -> Path:
+    """A folder with config.toml, and what it gives on one rank, in `whole`."""
+    folder = tmp_path_factory.mktemp(request.param)
+    text = CASES[request.param](folder)
+    (folder / "config.toml").write_text("\n".join(line.strip() for line in text.splitlines()))
+    simulate(1, folder / "config.toml", folder / "whole")
+    return folder
+
+
+def forced(start: Callable, n_rank: int, seed: int, every: int, config: Path, out: Path, *sets: str) -> list[dict]:
+    """A run whose LPs move; the moves."""
+    overrides = [word for text in sets for word in ("--set", text)]
+    done = start(n_rank, FORCED, seed, every, config, "--out", out, *overrides)
+    assert done.returncode == 0, done.stderr
+    return json.loads((out / "run.json").read_text())["rebalance"]["moves"]
+
+
+@pytest.mark.parametrize(("n_rank", "seed"), [(2, 1), (3, 2)])
+def test_moves_at_random_rounds_change_no_byte(
+    alone: Path, n_rank: int, seed: int, tmp_path: Path, start: Callable
+) -> None:
+    whole = {name: json.loads((alone / "whole" / f"{name}.json").read_text()) for name in ("run", "result")}
+    if whole["result"]["logical_processes"] <= n_rank:
+        return  # of "room" on three ranks: each has one at most, and nothing is to be gained
+    every = max(1, whole["run"]["rounds"] // 40)
+    moves = forced(start, n_rank, seed, every, alone / "config.toml", tmp_path)
+    assert len(moves) >= 10 and sum(move["lps"] for move in moves) >= 10
+    assert different(alone / "whole", tmp_path) == []
+
+
+def test_moves_and_checkpoints_go_together(tmp_path: Path, simulate: Callable, start: Callable) -> None:
+    """A run whose LPs move takes checkpoints, and goes on from one on another number of ranks."""
+    config = tmp_path / "config.toml"
+    config.write_text(waves.CONFIG)
+    simulate(1, config, tmp_path / "whole")
+    sets = ("checkpoint.every=300ms", "checkpoint.keep=9999")
+    moves = forced(start, 2, 5, 400, config, tmp_path / "moved", *sets)
+    assert len(moves) >= 5 and different(tmp_path / "whole", tmp_path / "moved") == []
+    found = checkpoints_of(tmp_path / "moved")
+    resume(start, 3, found[len(found) // 2], tmp_path / "three")
+    assert different(tmp_path / "whole", tmp_path / "three") == []
+
+
+def test_a_memo_on_disk_gets_the_same_additions(tmp_path: Path, simulate: Callable, start: Callable) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text(waves.CONFIG)
+    simulate(1, config, tmp_path / "whole", f"wormhole.memo={tmp_path / 'one.memo'}")
+    assert len(forced(start, 2, 6, 400, config, tmp_path / "moved", f"wormhole.memo={tmp_path / 'two.memo'}")) >= 5
+    assert different(tmp_path / "whole", tmp_path / "moved") == []
+    added = [json.loads((tmp_path / name / "run.json").read_text())["memo"] for name in ("whole", "moved")]
+    assert added[0]["entries_added"] == added[1]["entries_added"] > 0
+    assert (tmp_path / "one.memo").read_bytes() == (tmp_path / "two.memo").read_bytes()

@@ -1,0 +1,78 @@
+"""Predictions of rounds whose time on any number of ranks is known."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from partition.round_model import (
+    ROUNDS_AT_ONCE,
+    Costs,
+    Profile,
+    critical_path_ns,
+    lp_totals,
+    predict,
+    reduction_by_table,
+)
+
+NOTHING = Costs(lambda _: 0.0, 0.0, 0.0)
+NO_EDGES = (np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
+
+
+def profile_of(work: np.ndarray, fixed_ns: float = 0.0, serial_ns: float = 0.0, edges=NO_EDGES) -> Profile:
+    """work: float64[n_round, n_lp]."""
+    rounds, lps = np.nonzero(work)
+    return Profile(len(work), rounds, lps, work[rounds, lps], fixed_ns, serial_ns, edges)
+
+
+def test_even_work_is_shared_and_uneven_rounds_are_not() -> None:
+    even, turns = np.full((100, 4), 10.0), np.zeros((100, 4))
+    turns[::2, :2], turns[1::2, 2:] = 20.0, 20.0  # the same work, of one half at a time
+    rank_of_lp = np.array([0, 0, 1, 1])
+    found = predict(profile_of(even), rank_of_lp, 2, NOTHING)
+    assert (found.total_ns, found.speedup, found.efficiency, found.limit) == (2000, 2, 1, "-")
+    found = predict(profile_of(turns), rank_of_lp, 2, NOTHING)
+    assert (found.total_ns, found.imbalance_ns, found.speedup, found.limit) == (4000, 2000, 1, "imbalance")
+    found = predict(profile_of(turns), np.array([0, 1, 0, 1]), 2, NOTHING)
+    assert (found.total_ns, found.speedup) == (2000, 2)
+
+
+def test_every_cost_of_a_round_is_counted_once() -> None:
+    """A ring of four ranks, 10 rounds: reductions, as not all are neighbours, and two neighbours each."""
+    a, b = np.arange(4), (np.arange(4) + 1) % 4
+    profile = profile_of(np.full((10, 4), 100.0), 7.0, 50.0, (a, b, np.full(4, 30.0)))
+    found = predict(profile, np.arange(4), 4, Costs(lambda n: 1000.0 * n, 11.0, 3.0))
+    assert found.work_ns == 1000 and found.imbalance_ns == 0 and found.round_ns == 70 and found.serial_ns == 50
+    assert found.reduction_ns == 40_000 and found.exchange_ns == 10 * 2 * 11 and found.message_ns == 30 * 3
+    assert found.total_ns == 1000 + 70 + 50 + 40_000 + 220 + 90 and found.limit == "reductions"
+    assert found.one_rank_ns == 4000 + 70 + 50
+    alone = predict(profile, np.zeros(4, np.int64), 1, NOTHING)
+    assert alone.total_ns == alone.one_rank_ns and alone.speedup == 1
+
+
+def test_two_ranks_are_neighbours_and_need_no_reduction() -> None:
+    profile = profile_of(np.ones((10, 2)), edges=(np.array([0]), np.array([1]), np.array([5.0])))
+    assert predict(profile, np.arange(2), 2, Costs(lambda _: 1e9, 1.0, 0.0)).reduction_ns == 0
+
+
+def test_the_critical_path_is_the_longest_lp_of_every_round() -> None:
+    work = np.array([[3.0, 1.0, 2.0], [0.0, 5.0, 4.0]])
+    assert critical_path_ns(profile_of(work, fixed_ns=10.0, serial_ns=1.0)) == 3 + 5 + 20 + 1
+    assert lp_totals(profile_of(work), 3).tolist() == [3, 6, 6]
+
+
+@given(st.integers(2, 5), st.integers(0, 2**32 - 1))
+def test_the_busiest_rank_of_every_round_by_another_way(n_rank: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n_round = int(rng.choice([1, 3, ROUNDS_AT_ONCE, ROUNDS_AT_ONCE + 1]))
+    work = np.floor(rng.exponential(10, (n_round, 6))) * (rng.random((n_round, 6)) < 0.3)
+    rank_of_lp = rng.integers(0, n_rank, 6)
+    by_rank = np.stack([work[:, rank_of_lp == rank].sum(axis=1) for rank in range(n_rank)], axis=1)
+    found = predict(profile_of(work), rank_of_lp, n_rank, NOTHING)
+    assert found.total_ns == pytest.approx(by_rank.max(axis=1).sum())
+    assert found.total_ns >= found.one_rank_ns / n_rank - 1e-6
+
+
+def test_reductions_are_linear_in_the_logarithm() -> None:
+    reduction_ns = reduction_by_table({2: 1000.0, 32: 5000.0})
+    assert [reduction_ns(n) for n in (2, 4, 8, 32, 1024)] == pytest.approx([1000, 2000, 3000, 5000, 10_000])
