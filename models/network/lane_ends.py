@@ -57,6 +57,7 @@ def set_flying(fabric: Fabric, nic: Nic, hidden: Hidden, pairs, end_byte, spared
         find_sending_message(record, nic.messages)
         set_ready(nic.nic_ports, nic.queue_pairs, nic.ready, np.int64(pairs[i]))
         count_packets(fabric.constants, lane, size, 1)
+        lane.from_byte = record.acked_byte  # nothing else of it is in flight
         lane.n_flying += 1
         lane.n_message += 1
         lane.spared_ps += spared_ps[i]

@@ -124,7 +124,7 @@ class LaneStates:
         self, state: NetworkState, rows: np.ndarray, now_ps: int, grow: Grow
     ) -> tuple[NetworkState, np.ndarray, np.ndarray]:
         """Learn of messages that are over, open lanes, and take to them what is under way; (the network's state,
-        samples of what is still simulated, which of these are alone)."""
+        samples in which that is not plain any more, which rows are alone)."""
         is_frozen = frozen_pairs(state)
         over, may = self.lanes.look(now_ps, rows, is_frozen)
         if len(over.flows) and self.lanes.learn(over, self._ended(state, over)):
@@ -141,8 +141,10 @@ class LaneStates:
         if len(watched.flows) and self.lanes.learn(watched, ended):
             self._write_times(state)
         state = self._fly(state, flying, rows, now_ps, grow)
-        stays = ~np.isin(rows[:, h.FLOW], flying[:, FLYING_FLOW])
-        return state, rows[stays], self.lanes.is_alone[stays]
+        rows = rows.copy()
+        flies = np.isin(rows[:, h.FLOW], flying[:, FLYING_FLOW])
+        rows[flies, h.IS_WHOLE] = rows[flies, h.IS_PLAIN] = 0  # more may wait behind it: so nothing around it is frozen
+        return state, rows, self.lanes.is_alone
 
     def _fly(self, state: NetworkState, flying: np.ndarray, rows: np.ndarray, now_ps: int, grow: Grow) -> NetworkState:
         """Take what is in flight of messages out of the network, and have them end as `flying` says."""

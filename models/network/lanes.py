@@ -131,6 +131,8 @@ def send_on_lane(fabric: Fabric, nic: Nic, record, pair, size_bytes, flow_id, ro
     lane, times = nic.lanes[np.uint64(pair)], nic.lane_times[np.uint64(row)]
     begin_ps = max(now_ps, lane.free_ps)
     lane.free_ps = begin_ps + times[LANE_DELIVERED_PS] - times[LANE_BEHIND_PS]
+    if lane.n_flying == 0:
+        lane.from_byte = record.posted_end - size_bytes
     lane.n_flying += 1
     lane.n_message += 1
     lane.spared_ps += times[LANE_ENDED_PS]

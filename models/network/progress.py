@@ -52,8 +52,9 @@ def sample_pairs(fabric: Fabric, nic: Nic, here, control_word, out):
         if record.acked_byte == record.posted_end or record.is_frozen or here[np.uint64(record.node)] == 0:
             continue
         is_flying = fabric.constants[LANE_COLUMN] >= 0 and nic.lanes[np.uint64(pair)].n_flying > 0
-        if is_flying and record.next_byte == record.posted_end:
-            continue  # else packets wait behind its ghosts
+        if is_flying and record.next_byte == record.posted_end:  # else packets wait behind its ghosts
+            if record.acked_byte >= nic.lanes[np.uint64(pair)].from_byte:  # else some are before them
+                continue
         row = out[np.uint64(n_row)]
         n_row += 1
         gap_ps = transmission_ps(np.int64(record.last_size_bytes), record.rate_bps, fabric.constants[IS_NS3])

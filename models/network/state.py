@@ -174,6 +174,7 @@ LANE = record(
         ("form", np.int32),  # what its ways are: equal ones have equal times
         ("n_flying", np.int32),  # messages under way that are not sent packet by packet
         ("n_message", np.int32),  # messages that began since it was opened
+        ("from_byte", np.int64),  # of the stream, where what is under way as ghosts begins
         ("settled_ps", np.int64),  # its control has come to rest by then
         ("free_ps", np.int64),  # when the last byte of those under way has left
         ("clear_ps", np.int64),  # posting of the last message that found nothing of the queue pair's waiting before it

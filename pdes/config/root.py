@@ -70,8 +70,8 @@ class Config(Table):
     def resolved(self) -> dict[str, Any]:
         """What determines the result, defaults included: plain JSON values, keys sorted and carrying units.
 
-        Output, checkpoints, limits of the machine, placement, re-balancing and the memo's file are left out: all but the
-        last never change a result, and of that it is what was read that may. File names are as written. The caller
+        Output, checkpoints, limits of the machine, placement, re-balancing and the memo's file are left out: all but
+        the last never change a result, and of that it is what was read that may. File names are as written. The caller
         replaces partition.delay_threshold_ps, null for "auto", with the threshold that it resolves to.
         """
         left_out = {
