@@ -91,8 +91,9 @@ def place_flying(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, fly
         pair = row[FLYING_FLOW]
         record = nic.queue_pairs[np.uint64(pair)]
         if hidden.here[np.uint64(record.node)]:
-            nic.lanes[np.uint64(pair)].free_ps = row[FLYING_FREE_PS]
-            record.next_send_ps = max(record.next_send_ps, row[FLYING_FREE_PS])
+            lane = nic.lanes[np.uint64(pair)]
+            lane.free_ps = row[FLYING_FREE_PS]
+            record.next_send_ps = max(record.next_send_ps, lane.free_ps + lane.slack_ps)
             port = np.int64(record.port)
             start_ps = next_start(fabric.ports, nic.nic_ports, nic.queue_pairs, nic.ready, port)
             nic.nic_ports[np.uint64(port)].next_start_ps = start_ps

@@ -86,6 +86,13 @@ def latencies_ps(topology: Topology, state: NetworkState) -> tuple[np.ndarray, n
     return data_ps - wire_ps[nic_port], _on_way_ps(topology, _ways(state, "ack_path"), ack_bytes)[0]
 
 
+def slack_ps(topology: Topology, state: NetworkState, behind_ps: np.ndarray) -> np.ndarray:
+    """int64[n_qp]: how much later than a full packet's last byte the smallest packet must begin to leave the NIC, so as
+    not to arrive sooner. behind_ps: of the full one, from `latencies_ps`."""
+    least_bytes = int(state.fabric.constants[HEADER_BYTES]) + 1
+    return np.maximum(behind_ps + 1 - _on_way_ps(topology, _ways(state, "data_path"), least_bytes)[0], 0)
+
+
 def _on_way_ps(topology: Topology, ways: tuple[np.ndarray, np.ndarray], size: int) -> tuple[np.ndarray, np.ndarray]:
     """(int64[n_qp]: how long a packet takes over idle ways, int64[n_port]: to be put on a wire)"""
     start, port_of = ways

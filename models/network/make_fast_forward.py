@@ -6,7 +6,7 @@ import numpy as np
 
 from models.network.build import has_pfc, is_managed
 from models.network.fast_forward import FastForward
-from models.network.lane_states import LaneStates, data_ways, forms_of, latencies_ps
+from models.network.lane_states import LaneStates, data_ways, forms_of, latencies_ps, slack_ps
 from models.network.memo_states import MemoStates, why_no_memo
 from models.network.parameters import NetworkParameters
 from models.network.path_queues import PathQueues
@@ -85,6 +85,7 @@ def _make_lanes(
     nic, form = model.state.nic, forms_of(topology, model.state)
     nic.lanes["form"] = form
     late_ps = latencies_ps(topology, model.state)
+    nic.lanes["slack_ps"] = slack_ps(topology, model.state, late_ps[0])
     lanes = Lanes(data_ways(model.state), fast.ways, form, nic.lane_of_port, tolerance, rtt_ps, *late_ps)
     return LaneStates(topology, world, fast.hidden, model.state, lanes)
 
