@@ -28,7 +28,8 @@ COMMANDS_HEAD = """\
 # Commands
 
 Made of what `pdes-sim COMMAND --help` prints. Exit status of all of them: 0 done, 2 bad input, 75 stopped by SIGTERM
-after a checkpoint, 1 anything else; of `diff` 1 also if results differ. Under `mpirun -n N` a simulation runs on N ranks.
+after a checkpoint, 1 anything else; of `diff` 1 also if results differ. Under `mpirun -n N` a simulation runs on N
+ranks.
 """
 
 
