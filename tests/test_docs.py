@@ -83,6 +83,12 @@ def test_every_option_is_on_the_page_of_commands() -> None:
         assert all(row[1] for row in rows(found[name])), name
 
 
+def test_sections_of_the_readme_are_there() -> None:
+    for name, heading in site_pages.SECTIONS.items():
+        assert PAGES[name].startswith(f"# {heading}\n") and len(PAGES[name]) > 500
+        assert "\n## " not in PAGES[name]
+
+
 # Columns
 
 
@@ -249,8 +255,10 @@ def test_the_python_of_reading_results_runs(tmp_path: Path, monkeypatch: pytest.
 @pytest.mark.parametrize("page", TEXTS)
 def test_links_lead_somewhere(page: str) -> None:
     folder = ROOT if page == "README.md" else ROOT / "docs"
-    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", FENCED.sub("", TEXTS[page])):
+    for target, anchor in re.findall(r"\]\(([^)#\s]+)#?([^)]*)\)", FENCED.sub("", TEXTS[page])):
         assert target.startswith("http") or (folder / target).exists() or target in PAGES, target
+        if target == "../README.md":  # mkdocs sees the others
+            assert anchor in {heading.lower().replace(" ", "-") for heading in site_pages.SECTIONS.values()}
 
 
 def test_the_site_is_built_and_needs_no_network(tmp_path: Path) -> None:
