@@ -5,6 +5,7 @@ mkdocs calls `on_files` and `on_page_markdown` (mkdocs.yml, hooks). `python scri
 """
 
 import argparse
+import re
 from functools import partial
 from importlib import import_module
 from itertools import groupby
@@ -52,7 +53,8 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 def readme_section(heading: str) -> str:
     """A section of the README as a page."""
     text = (ROOT / "README.md").read_text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
-    return f"# {heading}\n{text.replace('](docs/', '](')}\n"
+    text = re.sub(r"`docs/([\w-]+\.md)`", r"[\1](\1)", text.replace("](docs/", "]("))
+    return f"# {heading}\n{text}\n"
 
 
 def keys_page() -> str:

@@ -18,6 +18,7 @@ from pdes.cli import COMMANDS, _parse, main
 from pdes.config import LAW_TABLES, load_config
 from pdes.config.keys import NAME
 from pdes.explain import all_keys, control_keys, find
+from pdes.results.summary import TASK_KINDS
 from pdes.results.tables import COLUMNS, STRING_COLUMNS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -28,7 +29,8 @@ FENCED = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 CONFIGS = [
     (name, text) for name, page in TEXTS.items() for _, text in FENCED.findall(page) if re.search(r"^\[", text, re.M)
 ]
-RUN = [name for name, page in TEXTS.items() if "```sh" in page]
+RUN_ELSEWHERE = ("congestion-control.md", "python.md")  # test_readme.py, test_docs_of_use.py
+RUN = [name for name, page in TEXTS.items() if re.search(r"^```(sh|python)", page, re.M) and name not in RUN_ELSEWHERE]
 
 
 def cells(row: str) -> list[str]:
@@ -108,6 +110,11 @@ def test_every_column_has_its_unit_and_meaning(table: str) -> None:
         assert meaning, column
         assert unit == units.get(column.rpartition("_")[2], unit), column
         assert column not in STRING_COLUMNS or not unit, column
+
+
+def test_every_kind_of_a_task_is_named() -> None:
+    meaning = next(meaning for column, _, meaning in documented("tasks") if column == "kind")
+    assert re.findall(r"`([\w-]+)`", meaning) == list(TASK_KINDS)
 
 
 def test_every_table_is_named() -> None:
@@ -239,14 +246,6 @@ def test_what_a_page_shows_runs(page: str, tmp_path: Path, monkeypatch: pytest.M
         elif language == "python":
             (tmp_path / "shown.py").write_text(block)
             runpy.run_path(str(tmp_path / "shown.py"))
-
-
-def test_the_python_of_reading_results_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
-    monkeypatch.syspath_prepend(str(ROOT))
-    block = next(text for language, text in FENCED.findall(TEXTS["results.md"]) if language == "python")
-    (tmp_path / "shown.py").write_text(block.replace('"results/flows"', repr(str(tmp_path / "results"))))
-    runpy.run_path(str(tmp_path / "shown.py"))
 
 
 # The site
