@@ -9,7 +9,7 @@ from pdes.units import shown
 
 MOST_NEAR = 4
 
-__all__ = ["Key", "all_keys", "find"]
+__all__ = ["Key", "all_keys", "control_keys", "find"]
 
 
 def find(text: str) -> list[Key]:
@@ -19,10 +19,10 @@ def find(text: str) -> list[Key]:
     """
     keys, wanted = all_keys(), text.replace("[", " ").replace("]", " ").strip().replace(" ", ".")
     parts = tuple(part for part in wanted.split(".") if part)
-    if parts[:1] == ("network",) and parts[1:2] and parts[1] in LAW_TABLES:
-        keys += _control_keys(parts[1])
+    of_a_control = control_keys(parts[1]) if parts[:1] == ("network",) and parts[1:2] and parts[1] in LAW_TABLES else []
+    keys += of_a_control
     exact = [key for key in keys if _fits(key.path, parts)]
-    if exact and exact[0].is_table:
+    if exact and (exact[0].is_table or (len(parts) == 2 and of_a_control)):
         return [key for key in keys if _fits(key.path[: len(parts)], parts)]
     found = exact or [key for key in keys if len(parts) and _fits(key.path[-len(parts) :], parts)]
     if found:
@@ -30,14 +30,14 @@ def find(text: str) -> list[Key]:
     raise ConfigError(f"explain {text}", "no such key", f"Accepted: {', '.join(_near(parts, keys))}")
 
 
-def _control_keys(table: str) -> list[Key]:
-    """Parameters of a built-in congestion control, as its class has them."""
+def control_keys(table: str) -> list[Key]:
+    """Parameters of a built-in congestion control, as its class has them; none has none."""
     from models.congestion.law import find_law
     from models.congestion.parameters import key_of, unit_of
 
     control, found = find_law(table).control, []
     source = f"{control.__module__.replace('.', '/')}.py, {control.__name__}"
-    for name, default in control.parameters.items():
+    for name, default in getattr(control, "parameters", {}).items():
         scaled = getattr(default, "at_100g", None)
         text = shown(default) if scaled is None else f"{shown(scaled)} at 100 Gbps, in proportion to the line rate"
         unit = UNITS.get(unit_of(name, default), "")

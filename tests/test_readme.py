@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from pdes.config import NetworkConfig, PartitionConfig, load_config
-from pdes.results.tables import COLUMNS
 from pdes.scenario import build_scenario
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -43,13 +42,6 @@ def test_the_tutorial_is_the_example_and_runs(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(TOML_BLOCKS[0] + text)
     scenario = build_scenario(load_config(tmp_path / "mine.toml"))
     assert scenario.parameters.law_values["cut"] == 0.5
-
-
-@pytest.mark.parametrize("table", COLUMNS)
-def test_the_columns_are_those_of_the_tables(table: str) -> None:
-    text = README.partition(f"`{table}.parquet`, a row")[2].partition("\n\n`")[0]
-    cells = re.findall(r"^\| ([a-z_, ]+) \|", text, re.MULTILINE)
-    assert [name for cell in cells[1:] for name in cell.split(", ")] == list(COLUMNS[table])
 
 
 NAMED = sorted(set(re.findall(r"(?:examples|bench|scripts|pdes|models|docs|tests)/[\w/.-]*\w", README)))

@@ -23,7 +23,8 @@ def explain(arguments: argparse.Namespace) -> int:
     from pdes.explain import all_keys, find
 
     keys = [key for key in all_keys() if len(key.path) == 1] if arguments.key is None else find(arguments.key)
-    if len(keys) > 1 and keys[0].is_table:
+    table = keys[0].path
+    if arguments.key is None or any(key.path[: len(table)] == table != key.path for key in keys):
         _print_table(keys)
         return 0
     for i, key in enumerate(keys):

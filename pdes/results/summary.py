@@ -3,6 +3,7 @@
 It reads results and never makes them up: what a table does not hold is not shown.
 """
 
+import contextlib
 import heapq
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -184,6 +185,17 @@ def terminal_summary(
     result, run: as in result.json and run.json. breakdown: of breakdown_of_tasks, or {} without training.
     slowest_flows, busiest_ports: of pick_slowest_flows and pick_busiest_ports, may be empty.
     """
+    with contextlib.suppress(SystemExit):  # which rich raises when who reads has seen enough, as `head` does
+        _print_summary(result, run, breakdown, slowest_flows, busiest_ports)
+
+
+def _print_summary(
+    result: Mapping[str, Any],
+    run: Mapping[str, Any],
+    breakdown: Mapping[str, int],
+    slowest_flows: Sequence[Mapping[str, Any]],
+    busiest_ports: Sequence[Mapping[str, Any]],
+) -> None:
     from rich.console import Console
 
     console = Console(markup=False, highlight=False, emoji=False)

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from pdes.cli import main
-from pdes.config import Config, config_from_dict
+from pdes.config import LAW_TABLES, Config, config_from_dict
 from pdes.config.fields import Table
 from pdes.config.topology import TOPOLOGY_KINDS
 from pdes.config.workload import WORKLOAD_KINDS
 from pdes.errors import ConfigError
-from pdes.explain import all_keys, find
+from pdes.explain import all_keys, control_keys, find
 
 KEYS = all_keys()
 
@@ -105,3 +105,12 @@ def test_without_a_key_the_tables_are_listed(capsys: pytest.CaptureFixture[str])
 def test_the_sources_exist() -> None:
     root = Path(__file__).resolve().parents[2]
     assert all((root / key.source.split(",")[0]).exists() for key in KEYS)
+
+
+@pytest.mark.parametrize("table", LAW_TABLES)
+def test_every_built_in_control_can_be_explained(table: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its parameters, with it; also of one that has none."""
+    assert main(["explain", f"network.{table}"]) == 0
+    printed = capsys.readouterr().out
+    assert [key.name for key in control_keys(table) if key.name not in printed] == []
+    assert bool(control_keys(table)) == (table not in ("fixed-window", "none"))

@@ -1,6 +1,7 @@
 """Claims about what a run prints: --json for programs, progress without a terminal, and a reader that leaves."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -74,3 +75,16 @@ def test_plan_says_what_the_fabric_is_made_of(tmp_path: Path, capsys: pytest.Cap
     fabric = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("fabric"))
     kinds = "1 link of 100 Gbps and 1 us, 4 links of 25 Gbps and 1 us"
     assert fabric.split(maxsplit=1)[1] == f"4 host, 1 leaf, 1 spine; {kinds}"
+
+
+def test_nobody_reading_is_no_error(tmp_path: Path) -> None:
+    """`pdes-sim config.toml | head -1`: the results are there, and nothing is said."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "pdes", str(write_case(tmp_path, INCAST)), "--out", str(tmp_path / "out")]
+    try:
+        done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=300)
+    finally:
+        os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "out" / "result.json").exists()
