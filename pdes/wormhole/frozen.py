@@ -127,6 +127,7 @@ class FrozenSet:
     def hold(self, new: Sequence[Freeze | Replay]) -> None:
         """These are frozen from now on."""
         for freeze in new:
+            assert (self.of_port[freeze.ports] < 0).all(), "a port would be frozen twice"
             self._frozen[self._n] = freeze
             self.of_port[freeze.ports] = self._n
             if freeze.end_ps < NEVER:
