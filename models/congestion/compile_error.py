@@ -10,6 +10,7 @@ from models.congestion.interface import EVENT
 from models.congestion.source import Source
 from pdes.errors import ConfigError
 
+_STYLE = re.compile(r"\x1b\[[0-9;]*m")  # of a terminal; Numba uses it wherever colorama is installed
 _NESTED = "Rejected as the implementation raised a specific error:"
 _NOISE = re.compile(r"(\w+Error: )?Failed in|During:|File |<source|def |\^|There (is|are)|- Of which|raised from|$")
 _PLAINER = (
@@ -28,6 +29,7 @@ def compile_error(error: Exception, source: Source, flow_dtype: np.dtype, parame
         name = str(error.args[0]) if error.args else ""
         return ConfigError(source.where(_line_of(rf"\.{name}\b", source)), f'a record has no field "{name}"')
     text = str(error) if isinstance(error, NumbaError) else f"{type(error).__name__}: {error}"
+    text = _STYLE.sub("", text)
     dtypes = {"flow": flow_dtype, "event": EVENT, "parameters": parameter_dtype}
     for name, dtype in dtypes.items():
         text = text.replace(str(from_dtype(dtype)), f"the {name} record")

@@ -48,6 +48,7 @@ from pdes.wormhole.controller import Controller, Counters, Freeze, compile_parti
 from pdes.wormhole.frozen import each_of, joined
 from pdes.wormhole.memo import Entry, Memo, Replay, for_each
 from pdes.wormhole.partition_series import PartitionSeries
+from pdes.wormhole.wave_entries import WaveReplay
 from pdes.wormhole.waves import Waves
 
 WATCHED = 2  # of nic.frozen_port
@@ -174,12 +175,15 @@ class FastForward:
         interrupts, self._later = take_interrupts(state, self._world, self.room, self._later)
         if self.lanes is not None and interrupts:
             interrupts = self.lanes.close(state, interrupts, horizon_ps) | interrupts
+        disturbed = self.waves.disturbed(interrupts) if self.waves is not None else []
+        for replay, at_ps in disturbed:  # its flows go on through ports that others have frozen, too
+            interrupts = dict.fromkeys(replay.pairs.tolist(), at_ps) | interrupts
         is_due = bool(interrupts) or self._controller.first_thaw_ps <= horizon_ps
         if is_due:
             until_ps = min(interrupts.values()) if interrupts and self.room is not None else horizon_ps
             state = self._thaw(state, list(self._controller.ends(until_ps, interrupts)))
             self._later = {pair: at_ps for pair, at_ps in self._later.items() if meets_frozen(state, pair)}
-        self._end_waves(state, horizon_ps, interrupts)
+        self._end_waves(state, horizon_ps, disturbed)
         if is_due:
             due = [(replay, replay.entry) for replay in self._controller.due(horizon_ps) if replay.entry is not None]
             for entry, replays in _by_entry(due):
@@ -280,11 +284,10 @@ class FastForward:
             state = self.wave_states.begin(state, replay, self.grow)
         return state, rows[state.nic.queue_pairs["is_frozen"][rows[:, PAIR]] == 0] if new else rows
 
-    def _end_waves(self, state: NetworkState, horizon_ps: int, interrupts: dict[int, int]) -> None:
-        """Let waves go on that are over, or that somebody has come to."""
+    def _end_waves(self, state: NetworkState, horizon_ps: int, disturbed: list[tuple[WaveReplay, int]]) -> None:
+        """Let waves go on that are over, or that somebody has come to (disturbed, with the instants)."""
         if self.waves is None or self.wave_states is None:
             return
-        disturbed = self.waves.disturbed(interrupts)
         for replay, _ in disturbed:  # until the last ghost has come nothing is frozen
             self._level_ps = max(self._level_ps, replay.quiet_ps(horizon_ps))
         for replay, at_ps in [*disturbed, *((r, r.end_ps) for r in self.waves.due(horizon_ps))]:
