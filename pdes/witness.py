@@ -77,6 +77,10 @@ class Witness:
             return True  # no room
         return True
 
+    def release_folder(self) -> None:
+        """The results are there, and the work folder is gone: who fails from here on has nobody to ask."""
+        self._folder = None
+
     def dismiss(self) -> None:
         """The rank says itself what there is to say from here on."""
         self._send("bye\n")

@@ -83,6 +83,7 @@ def _run(job: Run, quiet: bool, heeds_signals: bool, shows_progress: bool) -> in
     job.world.barrier()
     if world.rank == 0:
         write_results(job, totals, (compile_s, loop_s), quiet, traces)
+        job.release_folder()
         _check_deadlock(job, totals)
     job.world.barrier()
     return 0

@@ -383,6 +383,11 @@ class Run:
             found.append(f"skipped {100 * skipped / max(skipped + hops, 1):.1f} %")
         return found
 
+    def release_folder(self) -> None:
+        """The results are there: see `Witness.release_folder`."""
+        if self._witness is not None:
+            self._witness.release_folder()
+
     @contextmanager
     def _watched(self) -> Iterator[None]:
         """Rounds of which the witness knows, so that it can say if one of them does not end."""

@@ -17,6 +17,7 @@ congestion_control = "hpcc"
 [workload]
 kind = "training"
 microbatch = 1
+microbatches = 8
 start_jitter = "20us"
 [workload.model]
 layers = 4

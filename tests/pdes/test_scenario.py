@@ -38,7 +38,7 @@ def test_what_only_the_build_can_refuse_names_the_config_and_the_key(tmp_path: P
     text = '[topology]\nkind = "file"\nfile = "star.txt"\n[workload]\nkind = "training"\npreset = "gpt-7b"\n'
     with pytest.raises(ConfigError) as caught:
         scenario(tmp_path, text + "parallel = { tp = 8, dp = 4, pp = 2 }\n")
-    assert str(caught.value).startswith(f"{tmp_path / 'config.toml'}: [workload.parallel]")
+    assert str(caught.value).startswith(f"{tmp_path / 'config.toml'}:7: [workload.parallel]")
     assert "64" in caught.value.found and "16" in caught.value.found
 
 
@@ -49,7 +49,7 @@ def test_experts_that_a_preset_has_not_are_refused(tmp_path: Path, preset: str, 
     text = f'[topology]\nkind = "roft"\ngpus = 64\n[workload]\nkind = "training"\npreset = "{preset}"\n'
     with pytest.raises(ConfigError) as caught:
         scenario(tmp_path, text + f"parallel = {{ tp = 8, dp = 4, pp = 2, ep = {ep} }}\n")
-    assert str(caught.value).startswith(f"{tmp_path / 'config.toml'}: [workload.parallel] ep: {ep}")
+    assert str(caught.value).startswith(f"{tmp_path / 'config.toml'}:7: [workload.parallel] ep: {ep}")
     assert caught.value.accepted == accepted
 
 

@@ -67,7 +67,8 @@ def time_section(facts: Facts, plots: Plots) -> str:
         groups = read_groups(facts.folder, facts.result, facts.breakdown)
         if groups:
             plots["groups"] = figures.breakdown_plot(figures.stage_groups(groups))
-            parts.append(plot_html("groups", "By group of GPUs", "Means over the GPUs of each group, same iteration."))
+            note = "Means over the GPUs of each group, same iteration; the bubble comes out of what each group waits."
+            parts.append(plot_html("groups", "By group of GPUs", note))
     if len(times_ps) > 1:
         plots["iterations"] = figures.iterations_plot([("", times_ps, last_simulated(facts.result) + 1)])
         note = (
