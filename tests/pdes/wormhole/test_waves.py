@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -13,8 +14,9 @@ from hypothesis import strategies as st
 import pdes
 from pdes.config import load_config
 from pdes.wormhole.busy_ports import BUSY, Scratch, find_components
-from pdes.wormhole.wave_entries import WaveEntry
-from pdes.wormhole.waves import BIT_PS
+from pdes.wormhole.controller import Controller
+from pdes.wormhole.wave_entries import WaveEntry, WaveReplay
+from pdes.wormhole.waves import BIT_PS, Waves
 
 N_PORT = 12
 
@@ -158,3 +160,31 @@ def test_a_wave_that_somebody_comes_to_goes_on_by_itself(tmp_path: Path) -> None
     assert (fast["fct_ps"].to_numpy() >= fast["ideal_fct_ps"].to_numpy()).all()
     ratio = fast["fct_ps"].to_numpy().mean() / full["fct_ps"].to_numpy().mean()
     assert abs(ratio - 1) < 0.03
+
+
+def test_what_stands_on_the_ways_of_a_disturbed_wave_thaws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its flows go on packet by packet, also through ports that it shared with others, which may have been frozen."""
+    disturb, end = Waves.disturbed, Controller.ends
+    disturbed: list[tuple[WaveReplay, int]] = []
+    n_flow = 0
+
+    def note_disturbed(self: Waves, interrupts: dict[int, int]) -> list[tuple[WaveReplay, int]]:
+        found = disturb(self, interrupts)
+        disturbed.extend(found)
+        return found
+
+    def check_ends(self: Controller, now_ps: int, interrupts: dict[int, int]) -> Any:
+        nonlocal n_flow
+        for replay, at_ps in disturbed:
+            assert all(interrupts[pair] <= at_ps for pair in replay.pairs.tolist())
+            n_flow += len(replay.pairs)
+        disturbed.clear()
+        return end(self, now_ps, interrupts)
+
+    monkeypatch.setattr(Waves, "disturbed", note_disturbed)
+    monkeypatch.setattr(Controller, "ends", check_ends)
+    text = CONFIG.format(control="hpcc", layers=8).replace("gpus = 16", "gpus = 32").replace("pp = 1", "pp = 2")
+    (tmp_path / "config.toml").write_text(text)
+    sets = ["wormhole.mode=full", "wormhole.memo_tolerance=0.3", "workload.start_jitter=20us"]
+    pdes.simulate(load_config(tmp_path / "config.toml", [*sets, f'output.dir="{tmp_path / "out"}"']))
+    assert n_flow > 0 and not disturbed
