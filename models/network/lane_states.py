@@ -21,8 +21,11 @@ from models.network.state import (
     ACK_BYTES,
     HEADER_BYTES,
     LANE_BEHIND_PS,
+    LANE_ENDED_PS,
     LANE_FORM,
+    LANE_LONGER_PS,
     LANE_MARKED,
+    LANE_SIZE,
     N_FREE_PACKET,
     N_FROZEN_PORT,
     N_LANE,
@@ -133,7 +136,7 @@ class LaneStates:
         """Learn of messages that are over, open lanes, and take to them what is under way; (the network's state,
         samples in which that is not plain any more, which rows are alone)."""
         is_frozen = frozen_pairs(state)
-        over, may = self.lanes.look(now_ps, rows, is_frozen)
+        over, may = self.lanes.look(now_ps, rows, is_frozen, self._flying(state))
         if len(over.flows) and self.lanes.learn(over, self._ended(state, over)):
             self._write_times(state)
         if len(may):
@@ -141,6 +144,8 @@ class LaneStates:
             state.nic.lanes["is_open"][new] = 1
             state.nic.lanes["settled_ps"][new] = self.lanes.settled_ps(new)
             state.fabric.counters[N_LANE] = self.lanes.n_open
+        reloaded, is_loaded = self.lanes.loads()
+        state.nic.lanes["is_loaded"][reloaded] = is_loaded
         flying = self.lanes.fly(now_ps, rows, may, state.nic.frozen_port)
         if len(flying) == 0:
             return state, rows, self.lanes.is_alone
@@ -152,6 +157,13 @@ class LaneStates:
         flies = np.isin(rows[:, h.FLOW], flying[:, FLYING_FLOW])
         rows[flies, h.IS_WHOLE] = rows[flies, h.IS_PLAIN] = 0  # more may wait behind it: so nothing around it is frozen
         return state, rows, self.lanes.is_alone
+
+    def _flying(self, state: NetworkState) -> np.ndarray:
+        """int64[], ascending: queue pairs with messages on lanes, on any rank."""
+        if state.fabric.counters[N_LANE] == 0:
+            return np.zeros(0, np.int64)
+        own = np.flatnonzero((state.nic.lanes["n_flying"] > 0) & self._sends_here)
+        return np.sort(np.concatenate(self._world.allgather(own)))
 
     def _fly(self, state: NetworkState, flying: np.ndarray, rows: np.ndarray, now_ps: int, grow: Grow) -> NetworkState:
         """Take what is in flight of messages out of the network, and have them end as `flying` says."""
@@ -191,6 +203,8 @@ class LaneStates:
         pair_of_form[form] = np.arange(len(form))
         rows = np.zeros((len(known), N_LANE_COLUMN), np.int64)
         rows[:, : LANE_MARKED + 1] = known
+        for row, pair in zip(rows, pair_of_form[rows[:, LANE_FORM]].tolist(), strict=True):
+            row[LANE_LONGER_PS] = self.lanes.longer_ps(pair, int(row[LANE_SIZE]), int(row[LANE_ENDED_PS]))
         rows[:, LANE_BEHIND_PS] = self.lanes.behind_ps[pair_of_form[rows[:, LANE_FORM]]]
         nic.lane_times[: len(rows)] = rows
         state.fabric.counters[N_LANE_TIME] = len(rows)

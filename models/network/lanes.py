@@ -27,6 +27,7 @@ from models.network.state import (
     LANE_DELIVERED_PS,
     LANE_ENDED_PS,
     LANE_FORM,
+    LANE_LONGER_PS,
     LANE_MARKED,
     LANE_SIZE,
     N_LANE,
@@ -106,16 +107,19 @@ def make_ghost(fabric: Fabric, pair, bits, end_byte, row, flow_id):
 
 
 @step_kernel
-def _send_ghost(fabric: Fabric, pair, bits, record, row, flow_id, times, begin_ps):
-    """Put one ghost of the message that a queue pair (its record) has posted on the link behind a row of path_port."""
+def _send_ghost(fabric: Fabric, pair, bits, record, row, flow_id, times, begin_ps, longer_ps):
+    """Put one ghost of the message that a queue pair (its record) has posted on the link behind a row of path_port.
+
+    longer_ps: so much longer than `times` says it takes.
+    """
     ghost = make_ghost(fabric, pair, bits, np.int64(record.posted_end), row, flow_id)
     item, words = fabric.packets[np.uint64(ghost)], fabric.extra[np.uint64(ghost)]
     at = np.uint64(fabric.constants[LANE_COLUMN])
-    words[at + np.uint64(GHOST_DELIVERED_PS)] = begin_ps + times[LANE_DELIVERED_PS]
+    words[at + np.uint64(GHOST_DELIVERED_PS)] = begin_ps + times[LANE_DELIVERED_PS] + longer_ps
     words[at + np.uint64(GHOST_SIZE)] = times[LANE_SIZE]
     words[at + np.uint64(GHOST_BEGIN_PS)] = begin_ps
     item.size_bytes = min(times[LANE_MARKED], 65535)
-    arrival_ps = begin_ps + (times[LANE_ENDED_PS] if bits & FLAG_ACK else times[LANE_DELIVERED_PS])
+    arrival_ps = begin_ps + longer_ps + (times[LANE_ENDED_PS] if bits & FLAG_ACK else times[LANE_DELIVERED_PS])
     item.arrival_ps = arrival_ps
     port = np.int64(fabric.path_port[np.uint64(row)])
     if put_ghost_on_wire(fabric.packets, fabric.ports[np.uint64(port)], ghost):
@@ -130,16 +134,17 @@ def send_on_lane(fabric: Fabric, nic: Nic, record, pair, size_bytes, flow_id, ro
     """Send the message that was just posted on a queue pair by its ghosts. row: of `lane_times`, what it takes."""
     lane, times = nic.lanes[np.uint64(pair)], nic.lane_times[np.uint64(row)]
     begin_ps = max(now_ps, lane.free_ps)
-    lane.free_ps = begin_ps + times[LANE_DELIVERED_PS] - times[LANE_BEHIND_PS]
+    longer_ps = times[LANE_LONGER_PS] if lane.is_loaded else np.int64(0)
+    lane.free_ps = begin_ps + times[LANE_DELIVERED_PS] + longer_ps - times[LANE_BEHIND_PS]
     if lane.n_flying == 0:
         lane.from_byte = record.posted_end - size_bytes
     lane.n_flying += 1
     lane.n_message += 1
-    lane.spared_ps += times[LANE_ENDED_PS]
+    lane.spared_ps += times[LANE_ENDED_PS] + longer_ps
     count_packets(fabric.constants, lane, size_bytes, 1)
     record.sent_bytes += size_bytes
     record.next_byte = record.high_byte = record.posted_end
     record.sending_message = -1
     data, acks = last_row(fabric, np.int64(record.data_path)), last_row(fabric, np.int64(record.ack_path))
-    _send_ghost(fabric, pair, 0, record, data, flow_id, times, begin_ps)
-    _send_ghost(fabric, pair, FLAG_ACK, record, acks, flow_id, times, begin_ps)
+    _send_ghost(fabric, pair, 0, record, data, flow_id, times, begin_ps, longer_ps)
+    _send_ghost(fabric, pair, FLAG_ACK, record, acks, flow_id, times, begin_ps, longer_ps)

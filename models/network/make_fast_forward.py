@@ -11,10 +11,12 @@ from models.network.memo_states import MemoStates, why_no_memo
 from models.network.parameters import NetworkParameters
 from models.network.path_queues import PathQueues
 from models.network.room import Room
+from models.network.state import ACK_BYTES, ACK_EVERY, HEADER_BYTES, PAYLOAD_BYTES
 from models.network.wave_states import WaveStates, end_ports
 from models.network.ways import ports_of_pairs
 from models.topology.graph import Topology
 from pdes.engine.exchange import World
+from pdes.wormhole.ack_load import Slowdown
 from pdes.wormhole.audit import Audit
 from pdes.wormhole.controller import Controller
 from pdes.wormhole.criterion import Choice, Network, look_intervals, make_criterion, report, resolve
@@ -86,7 +88,12 @@ def _make_lanes(
     nic.lanes["form"] = form
     late_ps = latencies_ps(topology, model.state)
     nic.lanes["slack_ps"] = slack_ps(topology, model.state, late_ps[0])
-    lanes = Lanes(data_ways(model.state), fast.ways, form, nic.lane_of_port, tolerance, rtt_ps, *late_ps)
+    constants, ways = model.state.fabric.constants, data_ways(model.state)
+    packet_bytes = int(constants[PAYLOAD_BYTES] + constants[HEADER_BYTES])
+    share = int(constants[ACK_BYTES]) / (packet_bytes * int(constants[ACK_EVERY]))
+    slowest_bps = np.minimum.reduceat(topology.port_rate_bps[ways[1]], ways[0][:-1]) if len(form) else form
+    slowdown = Slowdown(share, packet_bytes / int(constants[PAYLOAD_BYTES]) * 8e12 / slowest_bps)
+    lanes = Lanes(ways, fast.ways, form, nic.lane_of_port, tolerance, rtt_ps, *late_ps, slowdown)
     return LaneStates(topology, world, fast.hidden, model.state, lanes)
 
 

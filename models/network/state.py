@@ -172,6 +172,7 @@ LANE = record(
     [
         ("is_open", np.int32),
         ("form", np.int32),  # what its ways are: equal ones have equal times
+        ("is_loaded", np.int32),  # 1: acknowledgements of others crossed its way at the last look
         ("n_flying", np.int32),  # messages under way that are not sent packet by packet
         ("n_message", np.int32),  # messages that began since it was opened
         ("from_byte", np.int64),  # of the stream, where what is under way as ghosts begins
@@ -185,7 +186,16 @@ LANE = record(
     ]
 )
 # One row of `Nic.lane_times`, int64: how long a message takes.
-LANE_FORM, LANE_SIZE, LANE_DELIVERED_PS, LANE_ENDED_PS, LANE_MARKED, LANE_BEHIND_PS, N_LANE_COLUMN = range(7)
+(
+    LANE_FORM,
+    LANE_SIZE,
+    LANE_DELIVERED_PS,
+    LANE_ENDED_PS,
+    LANE_MARKED,
+    LANE_BEHIND_PS,
+    LANE_LONGER_PS,  # so much longer where it meets acknowledgements
+) = range(7)
+N_LANE_COLUMN = 7
 # What a ghost of a lane carries in Fabric.extra, from constants[LANE_COLUMN] on.
 GHOST_DELIVERED_PS, GHOST_SIZE, GHOST_BEGIN_PS, N_GHOST_WORD = range(4)
 

@@ -7,9 +7,12 @@ within the tolerance, the mean of both counts for all to come: this is Wormhole'
 for a conflict graph. Deviations: the key knows nothing of rates, an episode is a whole message, and it may go on from
 the last one without a break, so that the steps of a ring follow each other in no time.
 
-Until then a message that is alone is simulated until it has gone on at one pace, within half the tolerance, between
-three looks; the rest of it is taken to go on so (Wormhole's steady skipping, section 5, of a single flow whose
-acknowledgements nobody waits behind).
+Until then a message that is alone is simulated until its pace is known (`paces`); the rest of it is taken to go on so
+(Wormhole's steady skipping, section 5, of a single flow whose acknowledgements nobody waits behind).
+
+Acknowledgements of others do slow data down (`ack_load`), and those of lanes are not simulated. So times are kept as if
+there were none, and a message that meets some at the look before it is posted, or before it takes its lane, takes
+longer by their share.
 
 A flow that is alone, and whose message or pace is known, gets a lane: the ports of its way. It keeps it until somebody
 else has data for one of them. Everything here is alike on every rank.
@@ -23,13 +26,14 @@ import numpy as np
 from pdes.engine.jit import loop_kernel
 from pdes.engine.time_index import NEVER
 from pdes.wormhole import history as h
+from pdes.wormhole.ack_load import AckLoad, Slowdown
+from pdes.wormhole.paces import Paces
 
 MIN_ROUND_TRIPS = 8  # that a message lasts, and that its flow was alone before: then its control has settled
 MAX_SIZE_BITS = 44
 MAX_BACKOFF = 6
 WORTH_MESSAGES = 4  # a lane that had fewer is not opened again so soon
 MIN_LEFT_ROUND_TRIPS = 4  # of a message under way, else the rest of it is simulated
-PATIENCE_ROUND_TRIPS = 32  # so long a message that is alone is looked at again and again for its pace
 
 # A message whose rest is not simulated.
 (
@@ -98,6 +102,7 @@ class Watched(NamedTuple):
     end_byte: np.ndarray
     key: np.ndarray
     posted_ps: np.ndarray
+    is_loaded: np.ndarray  # bool[n], whether they met acknowledgements
 
 
 @dataclass
@@ -116,6 +121,7 @@ class Lanes:
     def __init__(
         self, data_ways: tuple[np.ndarray, np.ndarray], all_ways: tuple[np.ndarray, np.ndarray], form: np.ndarray,
         holder: np.ndarray, tolerance: float, rtt_ps: int, behind_ps: np.ndarray, ack_ps: np.ndarray,
+        slowdown: Slowdown,
     ) -> None:  # fmt: skip
         """data_ways: ports of flow f are data_ways[1][data_ways[0][f] : data_ways[0][f + 1]]; all_ways: with those of
         its acknowledgements. form: int64[n_flow], equal where ways are. holder: int32[n_port], -1, written here: the
@@ -133,7 +139,11 @@ class Lanes:
         self._alone_since_ps = np.full(n_flow, NEVER, np.int64)  # by all looks since then
         self.behind_ps, self._ack_ps = behind_ps, ack_ps
         self._last = np.full((n_flow, 3), -1, np.int64)  # message, bytes acknowledged, when: at the last look
-        self._pace = np.zeros((n_flow, 2), np.int64)  # bytes and ps between the last two looks, 0: not known
+        self._paces = Paces(n_flow, tolerance, rtt_ps)
+        self._simulated, self._sending = (AckLoad(data_ways, all_ways, n_port) for _ in range(2))
+        self._slowdown = slowdown
+        self._watched_load = np.zeros(n_flow, np.bool_)  # whether the message that is watched meets acknowledgements
+        self._was_loaded = np.zeros(0, np.bool_)  # by row of the last look: by simulated acknowledgements
         self._is_paced = np.zeros(0, np.bool_)  # by row of the last look
         self._not_before_ps = np.zeros(n_flow, np.int64)
         self._n_vain = np.zeros(n_flow, np.int64)
@@ -142,6 +152,7 @@ class Lanes:
         self._keys = np.zeros(0, np.int64)  # that are known, ascending
         self._last_look_ps = -1
         self._is_whole = np.zeros(0, np.bool_)
+        self.reloaded = np.zeros(0, np.int64)  # flows with lanes, see `loads`
         self.next_look_ps = NEVER  # when it wants to see how messages under way get on
         self.is_alone = np.zeros(0, np.bool_)  # by row of the last look
         self.counters = LaneCounters()
@@ -155,6 +166,7 @@ class Lanes:
         """Compile what finds flows that are alone, or load it from the cache."""
         none = np.zeros(0, np.int64)
         find_alone(none, none, self._start, self._port_of, self._n_data, self._holder, none != 0)
+        self._simulated.compile()
 
     def _key(self, rows: np.ndarray) -> np.ndarray:
         """int64[n]: what the time of each row's message is up to: its way's form and its size."""
@@ -164,12 +176,16 @@ class Lanes:
         """int64[n]: from when on the controls of flows that are alone count as settled."""
         return self._alone_since_ps[flows] + MIN_ROUND_TRIPS * self._rtt_ps
 
-    def look(self, now_ps: int, rows: np.ndarray, is_frozen: np.ndarray) -> tuple[Watched, np.ndarray]:
+    def look(
+        self, now_ps: int, rows: np.ndarray, is_frozen: np.ndarray, flying: np.ndarray
+    ) -> tuple[Watched, np.ndarray]:
         """(messages that are over and were alone, which rows are alone and known). rows: of active flows, ascending.
 
-        is_frozen: bool[n_flow]; these have no rows.
+        is_frozen: bool[n_flow]; these have no rows. flying: int64[], flows with nothing but messages on lanes; nor have
+        these.
         """
         flows = rows[:, h.FLOW].copy()
+        self._note_load(flows, np.flatnonzero(is_frozen), flying)
         self.is_alone = is_alone = np.zeros(len(rows), np.bool_)
         find_alone(flows, np.flatnonzero(is_frozen), self._start, self._port_of, self._n_data, self._holder, is_alone)
         over = self._over(rows, flows, is_alone, is_frozen)
@@ -180,22 +196,26 @@ class Lanes:
         self._alone_since_ps[flows] = since_ps
         begins = self._is_whole & ~is_known & (self._watched[flows] != rows[:, h.ID])
         self._watched[flows[begins]] = rows[begins, h.ID]
+        self._watched_load[flows[begins]] = self._was_loaded[begins]
         self._watched_rows = np.concatenate([self._watched_rows, rows[begins, : h.N_COLUMN]])
         self._last_look_ps = now_ps
-        self._is_paced = self._find_pace(now_ps, rows, flows) & is_alone & ~is_known
+        may = is_alone & ~is_known & (rows[:, h.IS_WHOLE] != 0) & (rows[:, h.DONE] > rows[:, h.MESSAGE_BEGIN])
+        self._is_paced = self._paces.look(now_ps, rows, may, np.maximum(since_ps, posted_ps), self._was_loaded)
         return over, np.flatnonzero(is_alone & is_known | self._is_paced)
 
-    def _find_pace(self, now_ps: int, rows: np.ndarray, flows: np.ndarray) -> np.ndarray:
-        """bool[n_row]: which have gone on at one pace between the last three looks, long after they were disturbed."""
-        last, before = self._last[flows], self._pace[flows]
-        pace = rows[:, (h.DONE, h.DONE_PS)] - last[:, 1:]
-        is_same = (last[:, 0] == rows[:, h.ID]) & (last[:, 1] > rows[:, h.MESSAGE_BEGIN]) & (pace > 0).all(axis=1)
-        pace[~is_same] = 0
-        self._pace[flows] = pace
-        should_ps = before[:, 1] * (pace[:, 0] / np.maximum(before[:, 0], 1))
-        is_even = is_same & (before[:, 0] > 0) & (np.abs(pace[:, 1] - should_ps) <= self._tolerance / 2 * should_ps)
-        since_ps = np.minimum(self._alone_since_ps[flows], now_ps)
-        return is_even & (now_ps >= since_ps + MIN_ROUND_TRIPS * self._rtt_ps) & (rows[:, h.IS_WHOLE] != 0)
+    def _note_load(self, flows: np.ndarray, frozen: np.ndarray, flying: np.ndarray) -> None:
+        """Which flows send, and so have acknowledgements on their ways."""
+        self._simulated.update(flows)
+        ports = self._sending.update(np.concatenate([flows, frozen, np.setdiff1d(flying, flows)]))
+        self._was_loaded = self._simulated.meets(flows)
+        holders = self._holder[ports].astype(np.int64)
+        self.reloaded = np.unique(np.concatenate([self.reloaded, holders[holders >= 0]]))
+
+    def loads(self) -> tuple[np.ndarray, np.ndarray]:
+        """(flows whose lane was opened, or whose load may have changed, since this was asked for; bool[n], whether
+        they meet acknowledgements)."""
+        flows, self.reloaded = self.reloaded, np.zeros(0, np.int64)
+        return flows, self._sending.meets(flows)
 
     def _is_known(self, rows: np.ndarray) -> np.ndarray:
         if len(self._keys) == 0:
@@ -209,7 +229,7 @@ class Lanes:
         A message that has just begun takes its time from its posting on. One that is under way goes on at the pace of
         its time if that is its pace by the last two looks. frozen_port: uint8[n_port], 1: frozen; those are left alone.
         """
-        found, n_wait = [], len(may)
+        found, n_wait, loads = [], len(may), self._sending.meets(rows[:, h.FLOW].copy())
         for i in may.tolist():
             row, flow = rows[i], int(rows[i, h.FLOW])
             end, done, done_ps = (int(row[k]) for k in (h.MESSAGE_END, h.DONE, h.DONE_PS))
@@ -217,20 +237,27 @@ class Lanes:
             times = self._known.get(int(self._key(rows[i : i + 1])[0]))
             if not self.is_open[flow] or row[h.IS_WHOLE] == 0:
                 continue
+            was_loaded, is_loaded = bool(self._was_loaded[i]), bool(loads[i])
             if times is None:
-                span_bytes, span_ps = self._pace[flow].tolist()
-                ended_ps = done_ps + (end - done) * span_ps // span_bytes
+                span_bytes, span_ps = self._paces.pace(flow)
+                longer = self._slowdown.times(flow, span_bytes, span_ps, was_loaded, is_loaded)
+                ended_ps = done_ps + int((end - done) * span_ps / span_bytes * longer)
                 times = Times(ended_ps - int(self._ack_ps[flow]), ended_ps, 0)  # the difference counts
                 is_right = True
             elif done == end - size:
-                ended_ps = int(row[h.POSTED_PS]) + times.ended_ps
+                longer = self._slowdown.times(flow, size, times.ended_ps, False, is_loaded)
+                ended_ps = int(row[h.POSTED_PS]) + int(times.ended_ps * longer)
                 is_right = self._is_whole[i]
             else:
                 message, before, before_ps = self._last[flow].tolist()
                 span_ps = times.delivered_ps - int(self.behind_ps[flow])  # for the whole message
-                ended_ps = done_ps + (end - done) * span_ps // size
+                should_ps, longer = (
+                    self._slowdown.times(flow, size, span_ps, False, loaded) * span_ps / size
+                    for loaded in (was_loaded, is_loaded)
+                )
+                ended_ps = done_ps + int((end - done) * longer)
                 is_right = message == row[h.ID] and done > before > end - size
-                should_ps = (done - before) * span_ps / size
+                should_ps *= done - before
                 is_right = is_right and abs(done_ps - before_ps - should_ps) <= self._tolerance * should_ps
             if ended_ps < now_ps + MIN_LEFT_ROUND_TRIPS * self._rtt_ps:
                 n_wait -= 1
@@ -243,17 +270,10 @@ class Lanes:
             marked = int(row[h.MARKED]) + times.marked * (end - done) // size
             free_ps = delivered_ps - int(self.behind_ps[flow])
             found.append((flow, row[h.ID], end - done, end, now_ps, delivered_ps, ended_ps, marked, free_ps))
-        self.next_look_ps = NEVER if len(found) == n_wait and not self._may_find_pace(now_ps, rows) else now_ps
+        self.next_look_ps = self._paces.next_look_ps if len(found) == n_wait else now_ps
         self._last[rows[:, h.FLOW]] = rows[:, (h.ID, h.DONE, h.DONE_PS)]
         self.counters.converted += len(found)
         return np.array(found, np.int64).reshape(-1, N_FLYING_COLUMN)
-
-    def _may_find_pace(self, now_ps: int, rows: np.ndarray) -> bool:
-        """Whether the pace of a message that is alone, and has some way to go, may be known at the next look."""
-        flows, posted_ps = rows[:, h.FLOW], rows[:, h.POSTED_PS]
-        since_ps = np.maximum(np.minimum(self._alone_since_ps[flows], now_ps), posted_ps)
-        is_new = now_ps < since_ps + PATIENCE_ROUND_TRIPS * self._rtt_ps
-        return bool((self.is_alone & is_new & (rows[:, h.IS_WHOLE] != 0) & ~self._is_paced).any())
 
     def watched_of(self, rows: np.ndarray, flying: np.ndarray) -> tuple[Watched, Ended]:
         """Of messages that take lanes at their own pace, those that were watched, and how they will end; they are not
@@ -263,7 +283,7 @@ class Lanes:
         mine, flying = rows[at[is_mine]], flying[is_mine]
         self._watched[flying[:, FLYING_FLOW]] = -1
         self._watched_rows = self._watched_rows[~np.isin(self._watched_rows[:, h.FLOW], flying[:, FLYING_FLOW])]
-        over = Watched(mine[:, h.FLOW].copy(), mine[:, h.MESSAGE_END].copy(), self._key(mine), mine[:, h.POSTED_PS])
+        over = self._as_watched(mine, self._sending.meets(mine[:, h.FLOW].copy()))
         columns = (FLYING_END, FLYING_ENDED_PS, FLYING_MARKED, FLYING_DELIVERED_PS)
         return over, Ended(*(flying[:, column].copy() for column in columns))
 
@@ -274,28 +294,32 @@ class Lanes:
         if len(flows):
             at = np.minimum(np.searchsorted(flows, mine[:, h.FLOW]), len(flows) - 1)
             goes_on = (flows[at] == mine[:, h.FLOW]) & (rows[at, h.ID] == mine[:, h.ID])
-            is_good = is_skipped | is_alone[at]
+            is_good = is_skipped | is_alone[at] & (self._was_loaded[at] == self._watched_load[mine[:, h.FLOW]])
         else:
             goes_on, is_good = np.zeros(len(mine), np.bool_), is_skipped
         goes_on |= is_skipped
         over = mine[~goes_on]
         self._watched[over[:, h.FLOW]] = -1
         self._watched_rows = mine[goes_on & is_good]  # one that is given up is not watched again
-        return Watched(
-            over[:, h.FLOW].copy(), over[:, h.MESSAGE_END].copy(), self._key(over), over[:, h.POSTED_PS].copy()
-        )
+        return self._as_watched(over, self._watched_load[over[:, h.FLOW]])
+
+    def _as_watched(self, rows: np.ndarray, is_loaded: np.ndarray) -> Watched:
+        flows, ends, posted_ps = (rows[:, column].copy() for column in (h.FLOW, h.MESSAGE_END, h.POSTED_PS))
+        return Watched(flows, ends, self._key(rows), posted_ps, is_loaded)
 
     def learn(self, over: Watched, ended: Ended) -> bool:
-        """Note how long messages took; whether more is known now."""
+        """Note how long messages would have taken without acknowledgements of others; whether more is known now."""
         delivered_ps, ended_ps = ended.delivered_ps - over.posted_ps, ended.ended_ps - over.posted_ps
         is_right = (ended.end_byte == over.end_byte) & (delivered_ps > 0) & (ended_ps > delivered_ps)
         is_right &= ended_ps >= MIN_ROUND_TRIPS * self._rtt_ps
         n_known = len(self._known)
         for i in np.flatnonzero(is_right).tolist():
             key = int(over.key[i])
-            new = Times(int(delivered_ps[i]), int(ended_ps[i]), int(ended.marked[i]))
+            flow, size = int(over.flows[i]), key & ((1 << MAX_SIZE_BITS) - 1)
+            longer = self._slowdown.times(flow, size, int(ended_ps[i]), bool(over.is_loaded[i]), False)
+            new = Times(int(delivered_ps[i] * longer), int(ended_ps[i] * longer), int(ended.marked[i]))
             old = self._first.get(key)
-            if key in self._known:
+            if key in self._known or not self._slowdown.may_be_alone(flow, size, new.ended_ps):
                 continue
             if old is not None and abs(old.ended_ps - new.ended_ps) <= self._tolerance * old.ended_ps:
                 self._known[key] = Times(*((a + b) // 2 for a, b in zip(old, new, strict=True)))
@@ -317,8 +341,13 @@ class Lanes:
         for flow in new.tolist():
             self._holder[self._port_of[self._start[flow] : self._start[flow + 1]]] = flow
         self.is_open[new] = True
+        self.reloaded = np.union1d(self.reloaded, new)
         self.counters.opened += len(new)
         return new
+
+    def longer_ps(self, flow: int, size: int, ended_ps: int) -> int:
+        """How much longer a known message of a flow takes where it meets acknowledgements."""
+        return int(ended_ps * (self._slowdown.times(flow, size, ended_ps, False, True) - 1))
 
     def all_ports(self, flow: int) -> np.ndarray:
         """Ports of a flow's way and its acknowledgements'."""

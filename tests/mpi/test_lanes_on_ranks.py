@@ -21,7 +21,7 @@ microbatches = 8
 start_jitter = "20us"
 [workload.model]
 layers = 4
-hidden = 1024
+hidden = 2048
 vocabulary = 8192
 sequence = 1024
 [workload.parallel]

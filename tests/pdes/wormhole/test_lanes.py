@@ -13,9 +13,11 @@ import pdes
 from pdes.config import load_config
 from pdes.engine.time_index import NEVER
 from pdes.wormhole import history as h
-from pdes.wormhole.lanes import Ended, Lanes, Watched, find_alone
+from pdes.wormhole.ack_load import Slowdown
+from pdes.wormhole.lanes import FLYING_ENDED_PS, Ended, Lanes, Watched, find_alone
 
 N_PORT = 8
+NOBODY = np.zeros(0, np.int64)
 
 
 @st.composite
@@ -52,7 +54,17 @@ def lanes_of(n_flow: int, tolerance: float = 0.02, ack_ps: int = 0) -> Lanes:
     """Flows with a port each, all of one form."""
     way = np.arange(n_flow + 1), np.arange(n_flow, dtype=np.int32)
     none = np.zeros(n_flow, np.int64)
-    return Lanes(way, way, none, np.full(n_flow, -1, np.int32), tolerance, 10, none, none + ack_ps)
+    return Lanes(
+        way,
+        way,
+        none,
+        np.full(n_flow, -1, np.int32),
+        tolerance,
+        10,
+        none,
+        none + ack_ps,
+        Slowdown(0.05, np.full(n_flow, 0.9)),
+    )
 
 
 def ended(took_ps: int, posted_ps: int) -> Ended:
@@ -61,7 +73,7 @@ def ended(took_ps: int, posted_ps: int) -> Ended:
 
 
 def over(posted_ps: int, key: int = 1000) -> Watched:
-    return Watched(np.array([0]), np.array([1000]), np.array([key]), np.array([posted_ps]))
+    return Watched(np.array([0]), np.array([1000]), np.array([key]), np.array([posted_ps]), np.zeros(1, np.bool_))
 
 
 def test_a_time_is_known_once_two_in_a_row_agree() -> None:
@@ -90,7 +102,7 @@ def test_a_message_under_way_goes_on_at_its_pace_or_not_at_all() -> None:
 
     def look(now_ps: int, done: int, done_ps: int) -> np.ndarray:
         rows = np.array([row(0, 7, 0, done, done_ps)])
-        _, may = lanes.look(now_ps, rows, np.zeros(1, np.bool_))
+        _, may = lanes.look(now_ps, rows, np.zeros(1, np.bool_), NOBODY)
         lanes.open(rows[may, h.FLOW])
         return lanes.fly(now_ps, rows, may, nothing)
 
@@ -100,19 +112,19 @@ def test_a_message_under_way_goes_on_at_its_pace_or_not_at_all() -> None:
     assert found.tolist() == [[0, 7, 750, 1000, 300, 1048, 1049, 0, 1048]]
 
 
-@pytest.mark.parametrize("last_ps, flies", [(300, True), (301, True), (303, False)])
+@pytest.mark.parametrize("last_ps, flies", [(500, True), (501, True), (520, False)])
 def test_a_message_of_which_nothing_is_known_goes_on_at_an_even_pace(last_ps: int, flies: bool) -> None:
     lanes, nothing = lanes_of(1, ack_ps=6), np.zeros(1, np.uint8)
     found = np.zeros((0, 9))
-    for now_ps, done, done_ps in ((100, 100, 100), (200, 200, 200), (last_ps, 300, last_ps)):
+    for now_ps, done, done_ps, next_ps in ((200, 200, 200, 280), (300, 300, 300, 500), (last_ps, 500, last_ps, NEVER)):
         rows = np.array([row(0, 7, 0, done, done_ps)])
         assert len(found) == 0
-        _, may = lanes.look(now_ps, rows, np.zeros(1, np.bool_))
+        _, may = lanes.look(now_ps, rows, np.zeros(1, np.bool_), NOBODY)
         lanes.open(rows[may, h.FLOW])
         found = lanes.fly(now_ps, rows, may, nothing)
-        assert lanes.next_look_ps == (NEVER if len(found) else now_ps)
-    ended_ps = last_ps + 700 * (last_ps - 200) // 100
-    wanted = [[0, 7, 700, 1000, last_ps, ended_ps - 6, ended_ps, 0, ended_ps - 6]] if flies else []
+        assert lanes.next_look_ps == (next_ps if flies or len(found) == 0 and done < 500 else 520 + 2 * 220)
+    ended_ps = last_ps + 500 * (last_ps - 300) // 200
+    wanted = [[0, 7, 500, 1000, last_ps, ended_ps - 6, ended_ps, 0, ended_ps - 6]] if flies else []
     assert found.tolist() == wanted
 
 
@@ -120,15 +132,49 @@ def test_how_a_watched_message_will_end_is_learned_when_its_pace_is_known() -> N
     lanes, nothing = lanes_of(1, ack_ps=6), np.zeros(1, np.uint8)
     for first_ps in (1000, 3000, 5000):  # before the first the control has not settled, and two have to agree
         assert len(lanes.known()) == 0
-        for k in (1, 2, 3):
+        for k in (1, 2, 4):
             now_ps = first_ps + 100 * k
             rows = np.array([row(0, first_ps, first_ps, 100 * k, now_ps)])
-            _, may = lanes.look(now_ps, rows, np.zeros(1, np.bool_))
+            _, may = lanes.look(now_ps, rows, np.zeros(1, np.bool_), NOBODY)
             lanes.open(rows[may, h.FLOW])
             flying = lanes.fly(now_ps, rows, may, nothing)
-            assert len(flying) == (k == 3)
+            assert len(flying) == (k == 4)
             lanes.learn(*lanes.watched_of(rows, flying))
     assert lanes.known().tolist() == [[0, 1000, 994, 1000, 0]]
+
+
+def both_ways() -> Lanes:
+    """Two flows, each with its data where the acknowledgements of the other are; on a line of 1 byte/ps."""
+    start, none = np.array([0, 1, 2]), np.zeros(2, np.int64)
+    data = start, np.array([0, 1], np.int32)
+    everything = start * 2, np.array([0, 1, 1, 0], np.int32)
+    return Lanes(data, everything, none, np.full(2, -1, np.int32), 0.02, 10, none, none, Slowdown(0.1, np.ones(2)))
+
+
+def test_a_message_that_meets_acknowledgements_takes_longer_by_their_share() -> None:
+    lanes, nothing, nobody = both_ways(), np.zeros(2, np.uint8), np.zeros(2, np.bool_)
+    for now_ps, flying in ((200, NOBODY), (300, NOBODY), (500, np.array([1]))):
+        rows = np.array([row(0, 7, 0, now_ps, now_ps)])
+        _, may = lanes.look(now_ps, rows, nobody, flying)
+        lanes.open(rows[may, h.FLOW])
+        found = lanes.fly(now_ps, rows, may, nothing)
+    assert found[:, FLYING_ENDED_PS].tolist() == [500 + 550]  # its pace was that of an empty way
+    flows, is_loaded = lanes.loads()
+    assert flows.tolist() == [0] and is_loaded.tolist() == [True]
+
+
+def test_what_is_learned_is_the_time_on_an_empty_way() -> None:
+    lanes = both_ways()
+    for posted_ps, took_ps, is_loaded in ((0, 1000, False), (2000, 1100, True)):
+        watched = over(posted_ps)._replace(is_loaded=np.array([is_loaded]))
+        lanes.learn(watched, ended(took_ps, posted_ps))
+    assert lanes.known()[:, :2].tolist() == [[0, 1000]] and abs(lanes.known()[0, 3] - 1000) <= 1
+    assert lanes.longer_ps(0, 1000, 1000) == 100
+    assert lanes.longer_ps(0, 1000, 2000) == 0  # it leaves them room
+    other = both_ways()
+    for posted_ps in (0, 2000):  # 1000 bytes cannot have taken 955 ps without them: so few have crossed its way
+        other.learn(over(posted_ps)._replace(is_loaded=np.array([True])), ended(1050, posted_ps))
+    assert len(other.known()) == 0
 
 
 CONFIG = """\
@@ -172,3 +218,41 @@ def test_rings_out_of_step_are_hardly_simulated(tmp_path: Path) -> None:
     assert np.abs(fct_ps["lanes"] / fct_ps["off"] - 1).mean() < 0.01
     one, other = (results[name]["iteration_time_ps"][0] for name in ("off", "lanes"))
     assert abs(other / one - 1) < 0.005
+
+
+TWO_WAYS = """\
+[topology]
+kind = "roft"
+gpus = 4
+gpus_per_server = 1
+servers_per_rail_switch = 4
+[network]
+congestion_control = "{control}"
+[workload]
+kind = "flows"
+file = "flows.csv"
+[wormhole]
+mode = "memo"
+memo_tolerance = 0.02
+lanes = true
+"""
+FLOWS = """\
+src,dst,size_bytes,start_ps
+0,1,20000000,0
+1,0,20000000,30000000
+2,3,20000000,0
+"""
+
+
+@pytest.mark.parametrize("control", ["dctcp", "hpcc"])
+def test_lanes_slow_each_other_down_by_their_acknowledgements(tmp_path: Path, control: str) -> None:
+    (tmp_path / "flows.csv").write_text(FLOWS)
+    (tmp_path / "config.toml").write_text(TWO_WAYS.format(control=control))
+    fct_ps = {}
+    for name, sets in (("off", ["wormhole.mode=off"]), ("lanes", [])):
+        pdes.simulate(load_config(tmp_path / "config.toml", [*sets, f'output.dir="{tmp_path / name}"']))
+        result = json.loads((tmp_path / name / "result.json").read_text())
+        fct_ps[name] = pq.read_table(tmp_path / name / "flows.parquet")["fct_ps"].to_numpy()
+    assert result["fast_forward"]["lanes"]["converted"] == 3
+    assert fct_ps["off"][1] > 1.03 * fct_ps["off"][2]  # acknowledgements count
+    assert np.abs(fct_ps["lanes"] / fct_ps["off"] - 1).max() < 0.01
