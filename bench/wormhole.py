@@ -25,7 +25,7 @@ from runs import ROOT, Finished, compile_ahead, simulate_once
 
 EXAMPLES = ROOT / "examples"
 CHAOS_PS = 50 * PS_PER_NS
-RTT_FLOW = "output.rtt_of_flow=0"
+RTT_FLOW, EXACT = "output.rtt_of_flow=0", "wormhole.memo_tolerance=0"
 FLOW_COLUMNS, RTT_COLUMNS = ("flow_id", "finish_ps", "fct_ps"), ("sequence", "rtt_ps")
 CONTROLS = ("hpcc", "dcqcn", "timely", "dctcp")
 Case = tuple[Path, list[str]]
@@ -170,11 +170,18 @@ def lines_of(value: Any, name: str = "") -> list[str]:
 
 
 def suite(quick: bool) -> dict[str, Case]:
-    """The cases of --suite by name; those whose example is missing are left out."""
+    """The cases of --suite by name. Mixtures of experts with and without waves, which the examples have."""
     first = EXAMPLES / ("quickstart.toml" if quick else "gpt-7b-64.toml")
     found = {f"{first.stem}-{control}": (first, [f"network.congestion_control={control}"]) for control in CONTROLS}
-    larger = () if quick else ("gpt-13b-128", "gpt-22b-256", "moe-8x7b-64")
-    return found | {name: (path, []) for name in larger if (path := EXAMPLES / f"{name}.toml").is_file()}
+    if quick:
+        return found
+    dense = {name: (EXAMPLES / f"{name}.toml", []) for name in ("gpt-13b-128", "gpt-22b-256")}
+    mixtures = {name: EXAMPLES / f"{name}.toml" for name in ("moe-8x7b-64", "moe-8x13b-128", "moe-8x22b-256")}
+    first = mixtures["moe-8x7b-64"]
+    for control in CONTROLS:
+        found[f"moe-8x7b-64-{control}"] = (first, [f"network.congestion_control={control}", EXACT])
+    larger = {f"{name}-hpcc": (path, [EXACT]) for name, path in mixtures.items() if path != first}
+    return found | dense | larger | {f"{name}-waves": (path, []) for name, path in mixtures.items()}
 
 
 def show_suite(found: dict[str, dict[str, Any]]) -> None:
@@ -220,7 +227,11 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--set", dest="overrides", action="append", default=[], metavar="TABLE.KEY=VALUE",
                         help="override a key, in all runs; may be repeated")  # fmt: skip
     parser.add_argument("--mode", help="of [wormhole], instead of the config's")
-    parser.add_argument("--suite", action="store_true", help="GPT on 64 GPUs with four controls, and larger jobs")
+    parser.add_argument(
+        "--suite",
+        action="store_true",
+        help="GPT and mixtures of experts on 64 GPUs with four controls, and larger jobs",
+    )
     parser.add_argument("--cases", help="of the suite, comma separated (default: all)")
     parser.add_argument("--quick", action="store_true", help="examples/quickstart.toml instead of larger jobs")
     parser.add_argument("--out", type=Path, default=Path("results/bench-wormhole"), help="folder for runs and figures")

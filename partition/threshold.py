@@ -99,8 +99,8 @@ def _reason(best: Candidate, useful: list[Candidate]) -> str:
         f"threshold {_duration(best.threshold_ps)}: {best.n_lp} LPs, lookahead {_duration(best.lookahead_ps)}, "
         f"predicted {best.predicted_ns / 1e9:.3g} s per simulated second on {REFERENCE_RANKS} ranks"
     )
-    others = [f"{_duration(c.threshold_ps)} {c.predicted_ns / 1e9:.3g} s" for c in useful if c is not best]
-    return f"{text} ({', '.join(others)})" if others else text
+    others = [f"{c.predicted_ns / 1e9:.3g} s with {_duration(c.threshold_ps)}" for c in useful if c is not best]
+    return f"{text} (instead of {', '.join(others)})" if others else text
 
 
 def _duration(time_ps: int) -> str:

@@ -35,7 +35,7 @@ def print_plan(scenario: Scenario) -> None:
         ("delay threshold", _threshold(scenario)),
         *_repeats(scenario),
         ("expected packet-hops", format_count(hops)),
-        ("expected loop time", f"{_seconds(hops / RATE_GUESS)} on a core at {format_count(RATE_GUESS)} packet-hops/s"),
+        ("expected loop time", _loop_time(scenario, hops)),
         ("memory", _memory(scenario)),
     ]
     width = max(len(name) for name, _ in facts)
@@ -92,13 +92,23 @@ def _threshold(scenario: Scenario) -> str:
     return f"auto, {scenario.threshold_reason.removeprefix('threshold ')}"
 
 
+def _loop_time(scenario: Scenario, hops: int) -> str:
+    text = f"{_seconds(hops / RATE_GUESS)} on a core at {format_count(RATE_GUESS)} packet-hops/s"
+    skips = scenario.config.wormhole.mode != "off"
+    return f"{text}, packet by packet; less by what fast-forwarding skips" if skips else text
+
+
 def _seconds(seconds: float) -> str:
     return format_duration(round(seconds * 1e12))
 
 
+def _flops(count: float) -> str:
+    return f"{count / 1e15:.3g} P" if count >= 1e15 else format_count(count)
+
+
 def _fact(key: str, value: object) -> str:
     """A fact of the workload plan for people: "gradient bytes per gpu 858 MB to 860 MB"."""
-    show = format_size if "bytes" in key else "{:.3g}".format if "flops" in key else format_count
+    show = format_size if "bytes" in key else _flops if "flops" in key else format_count
     if isinstance(value, list):
         ends = dict.fromkeys((show(min(value)), show(max(value))))
         text = " to ".join(ends)

@@ -14,6 +14,7 @@ fi
 stamp=$venv/.pdes-sim-$(echo "$extras" | tr ',' '-')
 wanted=$(cksum < pyproject.toml)
 if [ "$(cat "$stamp" 2>/dev/null || true)" != "$wanted $PWD" ]; then
+    echo "installing pdes-sim[$extras] and what it needs into $venv, a minute or so" >&2
     "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --editable ".[$extras]"
     echo "$wanted $PWD" > "$stamp"
 fi

@@ -84,7 +84,7 @@ def _read_toml(source: Path) -> tuple[dict[str, Any], str]:
         return tomllib.loads(text), text
     except OSError as error:
         known = [path.name for path in source.parent.glob("*.toml")] if source.parent.is_dir() else []
-        close = difflib.get_close_matches(source.name, known, n=1, cutoff=0.5)
+        close = difflib.get_close_matches(source.name, known, n=1, cutoff=0.7)
         advice = f'. Did you mean "{source.parent / close[0]}"?' if close and not source.exists() else ""
         raise ConfigError(str(source), f"cannot be read: {error.strerror}", f"Accepted: a TOML file{advice}") from error
     except UnicodeDecodeError as error:
