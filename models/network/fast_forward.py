@@ -105,6 +105,7 @@ class FastForward:
         self.grow: Callable[[], NetworkState] = _cannot_grow
         self.queues: PathQueues | None = None  # of samples, where the criterion looks at them
         self.room: Room | None = None  # where switches have shared buffers
+        self.lossy_port: np.ndarray | None = None  # bool[n_port], that lose packets at random; None: none does
         self._later: dict[int, int] = {}  # queue pairs that have met frozen ports, and when: see `taken_interrupts`
         self.criterion: dict[str, Any] = {}  # what the results say of it
         self._glance_words, self._glance = np.zeros(N_GLANCE_WORD, np.int64), None
@@ -238,12 +239,19 @@ class FastForward:
             state, rows, is_alone = self.lanes.look(state, rows, horizon_ps, self.grow)
         if self.waves is not None and (is_wave_due or self.lanes is None):
             state, rows = self._look_at_waves(state, rows, horizon_ps, is_alone)
-        allows = None if self.room is None else partial(self.room.allows, state)
+        allows = None if self.room is None and self.lossy_port is None else partial(self._allows, state)
         self._freeze(state, self._controller.decide(horizon_ps, rows, allows, is_assessed))
         if self.states is not None:
             self._replay(state, rows, horizon_ps)
         if self.series is not None:
             self.series.add(*self._controller.census(horizon_ps))
+
+    def _allows(self, state: NetworkState, freezes: list[Freeze], now_ps: int) -> list[bool]:
+        """Which network partitions may be frozen: not those that may lose packets at random, which no measured rate
+        foretells, nor those that a shared buffer has no room for."""
+        may = [True] * len(freezes) if self.room is None else self.room.allows(state, freezes, now_ps)
+        lossy = self.lossy_port
+        return may if lossy is None else [m and not lossy[f.ports].any() for m, f in zip(may, freezes, strict=True)]
 
     @property
     def _next_wave_look_ps(self) -> int:

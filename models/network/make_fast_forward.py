@@ -76,6 +76,8 @@ def make_fast_forward(
                 fast.lanes = _make_lanes(topology, model, world, fast, memo_tolerance, network.base_rtt_ps)
     if parameters.buffer is not None:
         fast.room = Room(topology, pairs, parameters, world, here)
+    loss = parameters.loss_probability
+    fast.lossy_port = loss > 0 if loss is not None and (loss > 0).any() else None
     if choice.needs_queues:
         fast.queues = PathQueues(n_hop, here[topology.port_src], world)
     return fast

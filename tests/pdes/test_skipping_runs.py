@@ -144,3 +144,18 @@ def test_partitions_over_time_are_written_if_asked_for(tmp_path: Path) -> None:
     assert without == fast and not (tmp_path / "without" / "partitions.parquet").exists()
     run(tmp_path, "fast", "dctcp", "", "wormhole.mode=off", "output.partitions=true")
     assert not (tmp_path / "fast" / "partitions.parquet").exists()
+
+
+def test_what_loses_packets_at_random_is_simulated(tmp_path: Path) -> None:
+    """A skip would have lost none, and so would all that follows it."""
+    full, fast = (
+        run(tmp_path, name, "dctcp", "", "network.loss.probability=2e-4", f"wormhole.mode={mode}")
+        for name, mode in (("full", "off"), ("fast", "full"))
+    )
+    assert full["network"]["drops"]["loss"] > 10
+    assert fast["network"]["drops"] == full["network"]["drops"] and fast["skipped_packet_hops"] == 0
+    assert fast["fast_forward"]["refused"] > 0
+    for table in TABLES:
+        assert pq.read_table(tmp_path / "fast" / f"{table}.parquet") == pq.read_table(
+            tmp_path / "full" / f"{table}.parquet"
+        )
