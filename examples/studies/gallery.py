@@ -12,7 +12,15 @@ import pdes
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ROOT / "docs" / "gallery"
-COLOURS = ("#2b83ba", "#d95f02", "#4daf4a", "#a86fc9", "#c99a06", "#8c8c8c", "#d17ab8")  # of middling lightness: for both schemes
+COLOURS = (
+    "#2b83ba",
+    "#d95f02",
+    "#4daf4a",
+    "#a86fc9",
+    "#c99a06",
+    "#8c8c8c",
+    "#d17ab8",
+)  # of middling lightness: for both schemes
 INK, PAPER, GRID = "#010203", "#fdfcfb", "#c9c8c7"  # stand for colours that the scheme decides, see `SCHEMES`
 SCHEMES = """<style>
 svg { --ink: #1c1f24; --paper: #ffffff; --grid: #d9dce1 }
@@ -24,20 +32,20 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Study:
-    """One study as it was asked for. Its config lies beside its program."""
+    """One study as it was asked for. Its configs lie beside its program."""
 
     name: str
     is_quick: bool
     out: Path  # gets a result folder for each run, the table and the figures
     pages: Path | None  # gets the table and the figures, for the documentation
 
-    def config(self, *overrides: str) -> pdes.Config:
-        """The study's config with `key=value`s as after --set."""
-        return pdes.load_config(Path(__file__).parent / self.name / "config.toml", list(overrides))
+    def config(self, *overrides: str, file: str = "config.toml") -> pdes.Config:
+        """A config of the study with `key=value`s as after --set."""
+        return pdes.load_config(Path(__file__).parent / self.name / file, list(overrides))
 
-    def simulate(self, label: str, *overrides: str) -> pdes.Result:
-        """Run the study's config with overrides; results go to a folder of this label."""
-        return pdes.simulate(self.config(*overrides), self.out / label)
+    def simulate(self, label: str, *overrides: str, file: str = "config.toml") -> pdes.Result:
+        """Run such a config; results go to a folder of this label."""
+        return pdes.simulate(self.config(*overrides, file=file), self.out / label)
 
     def tell(self, rows: Sequence[Row]) -> None:
         """Print the table as Markdown and keep it as CSV; the page of the study gets both."""
@@ -103,7 +111,7 @@ def label_panel(axis: Any, title: str, x: str, y: str) -> None:
     axis.set_xlabel(x)
     axis.set_ylabel(y)
     if axis.get_yscale() == "linear":
-        axis.set_ylim(bottom=0)
+        axis.set_ylim(0, 1.06 * axis.get_ylim()[1])
 
 
 def legend_below(axis: Any) -> None:
