@@ -126,10 +126,9 @@ def main(arguments: Sequence[str] | None = None) -> list[Row]:
     """Run the sweep, tell and draw it; the table."""
     asked = study("buffers", __doc__, arguments)
     buffers, seeds = ((2, 32), 1) if asked.is_quick else (BUFFERS_MB, SEEDS)
-    small = ("workload.collective[0].size=4MB",) if asked.is_quick else ()
     runs: Runs = {}
     for collective, control, buffer_mb in product(COLLECTIVES, CONTROLS, buffers):
-        overrides = (f"network.congestion_control={control}", f"network.buffer.size={buffer_mb}MB", *small)
+        overrides = (f"network.congestion_control={control}", f"network.buffer.size={buffer_mb}MB")
         label, file = f"{collective}-{control}-{buffer_mb}", COLLECTIVES[collective]
         runs[collective, control, buffer_mb] = [
             asked.simulate(f"{label}-{seed}", f"network.ecmp_seed={seed}", *overrides, file=file)
