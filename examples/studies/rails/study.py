@@ -93,6 +93,12 @@ def row_of(fabric: str, algorithm: str, oversubscription: int, results: Sequence
     }
 
 
+def spent_ms(result: pdes.Result) -> dict[str, float]:
+    """What the job's iteration is spent on, mean of all GPUs."""
+    table = result.table("breakdown")
+    return {part: mean(table.column(column).to_pylist()) / 1e9 for part, column in PARTS.items()}
+
+
 def draw(asked: Study, rows: Sequence[Row], jobs: dict[tuple[str, str, int], pdes.Result]) -> None:
     """The all-to-all on each fabric; the job's iteration by what it is spent on."""
 
@@ -109,9 +115,8 @@ def draw(asked: Study, rows: Sequence[Row], jobs: dict[tuple[str, str, int], pde
         label_panel(axes[0], "All-to-all of 64 MiB", "", "ms")
         below = np.zeros(len(jobs))
         names = [f"{fabric}\n{algorithm}\n{oversubscription}:1" for fabric, algorithm, oversubscription in jobs]
-        for i, (part, column) in enumerate(PARTS.items()):
-            spent = [result.table("breakdown").column(column).to_pylist() for result in jobs.values()]
-            here = np.array([mean(column) / 1e9 for column in spent])
+        for i, part in enumerate(PARTS):
+            here = np.array([spent_ms(result)[part] for result in jobs.values()])
             axes[1].bar(names, here, bottom=below, label=part, color=f"C{i + 2}")
             below += here
         axes[1].tick_params(axis="x", labelsize=7)
@@ -135,7 +140,8 @@ def main(arguments: Sequence[str] | None = None) -> list[Row]:
     jobs = {} if asked.is_quick else {case: train(asked, *case) for case in JOBS}
     asked.tell(rows)
     for case, result in jobs.items():
-        print(*case, f"iteration {result.iteration_seconds[0] * 1e3:.1f} ms")
+        parts = ", ".join(f"{part} {spent:.1f}" for part, spent in spent_ms(result).items())
+        print(f"{case[0]}, {case[1]}, {case[2]}:1: iteration {result.iteration_seconds[0] * 1e3:.1f} ms, of it {parts}")
     if jobs:
         draw(asked, rows, jobs)
     return rows
