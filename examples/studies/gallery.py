@@ -120,7 +120,7 @@ def legend_below(axis: Any) -> None:
     axis.figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 7), frameon=False)
 
 
-def _style() -> dict[str, Any]:
+def _style() -> Any:
     """Text stays text, ids and so bytes are the same every time, and colours of the scheme are left open."""
     ink = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
     return {
