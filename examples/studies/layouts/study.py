@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from gallery import Row, Study, legend_below, study
 
 GPUS = 64
-PARTS = {"computing": "compute_ps", "TP": "tp_ps", "PP and bubble": "pp_ps", "DP": "dp_ps"}
+PARTS = ("computing", "TP and CP", "DP", "PP and bubble")
 
 
 class Layout(NamedTuple):
@@ -75,10 +75,12 @@ def refusal(error: pdes.ConfigError) -> str:
 
 
 def breakdown(result: pdes.Result) -> dict[str, float]:
-    """Shares of the iteration, mean of all GPUs."""
+    """Shares of the iteration, mean of all GPUs; what is neither of the first three is the pipeline's."""
     table = result.table("breakdown")
-    span_ps = sum(table.column("span_ps").to_pylist())
-    return {part: sum(table.column(column).to_pylist()) / span_ps for part, column in PARTS.items()}
+    whole_ps = result.iteration_seconds[0] * 1e12 * table.num_rows
+    columns = (("compute_ps", "optimizer_ps"), ("tp_ps", "cp_ps"), ("dp_ps",))
+    shares = [sum(sum(table.column(name).to_pylist()) for name in names) / whole_ps for names in columns]
+    return dict(zip(PARTS, (*shares, 1 - sum(shares)), strict=True))
 
 
 def draw(asked: Study, rows: Sequence[Row], results: Sequence[pdes.Result | None]) -> None:
