@@ -1,4 +1,4 @@
-"""Fewer spines and slower spines against the iteration time of a dense job and a mixture of experts.
+"""Fewer spines, slower spines and more queue pairs against the iteration time of a dense job and a mixture of experts.
 
 python examples/studies/oversubscription/study.py [--quick] [--out FOLDER] [--publish]
 """
@@ -20,10 +20,12 @@ JOBS = {
     "MoE": ("config.toml", ()),
     "MoE below one rail switch": ("config.toml", ("topology.servers_per_rail_switch=8",)),
 }
-FABRICS = [(rate, oversubscription) for rate in (400, 100) for oversubscription in (1, 2, 4)]
+FABRICS = [*((rate, oversubscription, 1) for rate in (400, 100) for oversubscription in (1, 2, 4)), (100, 1, 16)]
 PARTS = {"computing": "compute_ps", "TP": "tp_ps", "EP": "ep_ps", "DP": "dp_ps"}
-Runs = dict[tuple[str, int, int], pdes.Result]
-"""(job, Gbps of a spine link, oversubscription) -> run."""
+Fabric = tuple[int, int, int]
+"""Gbps of a spine link, oversubscription, queue pairs per message."""
+Runs = dict[tuple[str, Fabric], pdes.Result]
+"""(job, fabric) -> run."""
 
 
 def milliseconds(result: pdes.Result) -> float:
@@ -44,18 +46,20 @@ def spine_links(result: pdes.Result) -> list[dict[str, Any]]:
     ]
 
 
-def make_rows(runs: Runs, fabrics: Sequence[tuple[int, int]]) -> list[Row]:
+def make_rows(runs: Runs, fabrics: Sequence[Fabric]) -> list[Row]:
     """A row for each fabric."""
     rows = []
-    for rate, oversubscription in fabrics:
-        moe = runs["MoE", rate, oversubscription]
+    for fabric in fabrics:
+        rate, oversubscription, queue_pairs = fabric
+        moe = runs["MoE", fabric]
         links = spine_links(moe)
         sent = [row["tx_bytes"] for row in links]
         rows.append({
             "spine links, Gbps": rate,
             "oversubscription": oversubscription,
+            "queue pairs": queue_pairs,
             "spines": len({row["peer"] for row in links}),
-            **{f"{job}, ms": f"{milliseconds(runs[job, rate, oversubscription]):.1f}" for job in JOBS},
+            **{f"{job}, ms": f"{milliseconds(runs[job, fabric]):.1f}" for job in JOBS},
             "MoE's exposed EP, ms": f"{exposed_ms(moe)['EP']:.1f}",
             "exposed DP, ms": f"{exposed_ms(moe)['DP']:.1f}",
             "busiest / mean spine link": f"{max(sent) / np.mean(sent):.2f}",
@@ -63,13 +67,13 @@ def make_rows(runs: Runs, fabrics: Sequence[tuple[int, int]]) -> list[Row]:
     return rows
 
 
-def draw(asked: Study, runs: Runs, fabrics: Sequence[tuple[int, int]]) -> None:
+def draw(asked: Study, runs: Runs, fabrics: Sequence[Fabric]) -> None:
     """Iteration time of the jobs, and what that of two of them is made of."""
-    names = [f"{rate} Gbps,\n{oversubscription}:1" for rate, oversubscription in fabrics]
+    names = [f"{rate} Gbps,\n{over}:1" + (f",\n{n} QPs" if n > 1 else "") for rate, over, n in fabrics]
 
     def times(axis: Any) -> None:
         for i, job in enumerate(JOBS):
-            values = [milliseconds(runs[job, *fabric]) for fabric in fabrics]
+            values = [milliseconds(runs[job, fabric]) for fabric in fabrics]
             bars = axis.bar(np.arange(len(names)) + 0.28 * (i - 1), values, width=0.26, label=job)
             axis.bar_label(bars, fmt="%.0f", fontsize=7)
         axis.set_xticks(range(len(names)), names)
@@ -81,7 +85,7 @@ def draw(asked: Study, runs: Runs, fabrics: Sequence[tuple[int, int]]) -> None:
         for axis, job in zip(axes, ("dense", "MoE"), strict=True):
             below = np.zeros(len(names))
             for part in PARTS:
-                here = np.array([exposed_ms(runs[job, *fabric])[part] for fabric in fabrics])
+                here = np.array([exposed_ms(runs[job, fabric])[part] for fabric in fabrics])
                 axis.bar(range(len(names)), here, bottom=below, label=part)
                 below += here
             axis.set_xticks(range(len(names)), [name.replace(" Gbps", "") for name in names])
@@ -96,14 +100,15 @@ def draw(asked: Study, runs: Runs, fabrics: Sequence[tuple[int, int]]) -> None:
 def main(arguments: Sequence[str] | None = None) -> list[Row]:
     """Run the sweep, tell and draw it; the table."""
     asked = study("oversubscription", __doc__, arguments)
-    fabrics = [(400, 1), (400, 4)] if asked.is_quick else FABRICS
+    fabrics = [(400, 1, 1), (400, 4, 1)] if asked.is_quick else FABRICS
     small = ("workload.sequence=256", "workload.layers=1") if asked.is_quick else ()
     runs: Runs = {}
     for job, (file, overrides) in JOBS.items():
-        for rate, oversubscription in fabrics:
-            spines = (f"topology.spine_rate={rate}Gbps", f"topology.oversubscription={oversubscription}")
-            label = f"{job.replace(' ', '-')}-{rate}-{oversubscription}"
-            runs[job, rate, oversubscription] = asked.simulate(label, *spines, *overrides, *small, file=file)
+        for fabric in fabrics:
+            keys = ("topology.spine_rate", "topology.oversubscription", "network.routing.queue_pairs_per_flow")
+            chosen = [f"{key}={value}" for key, value in zip(keys, (f"{fabric[0]}Gbps", *fabric[1:]), strict=True)]
+            label = "-".join(map(str, (job.replace(" ", "-"), *fabric)))
+            runs[job, fabric] = asked.simulate(label, *chosen, *overrides, *small, file=file)
     rows = make_rows(runs, fabrics)
     asked.tell(rows)
     draw(asked, runs, fabrics)
