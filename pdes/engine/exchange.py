@@ -36,11 +36,12 @@ from pdes.engine.meeting import (
 LAUNCHER_VARIABLES = ("PMI_SIZE", "PMIX_RANK", "OMPI_COMM_WORLD_SIZE", "MPI_LOCALNRANKS", "PMI_RANK", "PALS_RANKID")
 ROUND_TAG = 7
 HEADER_WORDS = 2  # of a message: its length in words, itself included; the sender's least pending time
-BOX_WORDS = 2**15  # of a box in shared memory, at most: what is longer goes in pieces, which stay in the caches
+# Of a rank's boxes in shared memory, at most, and of one at least: what is longer goes in pieces.
+BOXES_WORDS, LEAST_BOX_WORDS = 2**18, 2**12
 WAIT_VARIABLE = "PDES_WAIT"  # "shared", "mpi": how ranks wait for each other; else as it is best
 PATIENCE_S, LONGEST_NAP_S = 200e-6, 2e-3  # in Python: tests at once for so long, then naps
 # Where ExchangeState.shared_facts holds what.
-IS_SHARED, SPIN, SYSCALL, FUTEX, STRIDE = range(5)
+IS_SHARED, SPIN, SYSCALL, FUTEX, STRIDE, BOX = range(6)
 # Where ExchangeState.mpi holds what.
 ALLREDUCE, ISEND, IRECV, WAITALL, COMM, INT64, MIN, REQUEST_BYTES = range(8)
 
@@ -218,7 +219,7 @@ class ExchangeState(NamedTuple):
     requests: np.ndarray  # int64[2 * n_peer], big enough for either library's handles
     statuses: np.ndarray  # int64[2 * n_peer, 8]
     clock: np.ndarray  # int64[3]  address of clock_gettime, and its buffer
-    shared_facts: np.ndarray  # int64[5]  IS_SHARED .. STRIDE
+    shared_facts: np.ndarray  # int64[6]  IS_SHARED .. BOX
     shared: np.ndarray  # int64[n]  `pdes.engine.meeting`'s words, with boxes for records behind them; empty without
     box_out: np.ndarray  # int64[n_peer]  this rank's box for each neighbour; STRIDE words on lies that of odd meetings
     box_in: np.ndarray  # int64[n_peer]  each neighbour's for this rank
@@ -250,10 +251,16 @@ def make_exchange(world: World, peers: list[int], n_word: int) -> ExchangeState:
     )
 
 
+def most_box_words(n_rank: int) -> int:
+    """Words of a box at most: they share a rank's room, so that it does not grow with the square of the ranks."""
+    return max(LEAST_BOX_WORDS, BOXES_WORDS // max(n_rank - 1, 1) // LINE_WORDS * LINE_WORDS)
+
+
 def _make_shared(world: World, peers: list[int], box_words: int) -> tuple[np.ndarray, ...]:
     """shared_facts, shared, box_out and box_in, where all ranks are on one machine and may share memory."""
-    facts, nothing = np.zeros(5, np.int64), np.zeros(0, np.int64)
-    box_words = min(box_words + -box_words % LINE_WORDS, BOX_WORDS)
+    facts, nothing = np.zeros(6, np.int64), np.zeros(0, np.int64)
+    most = most_box_words(world.size)
+    box_words = min(box_words + -box_words % LINE_WORDS, most)
     boxes = world.allgather((peers, box_words)) if world.may_share() else []
     if not boxes:
         return facts, nothing, nothing, nothing
@@ -266,7 +273,7 @@ def _make_shared(world: World, peers: list[int], box_words: int) -> tuple[np.nda
         for peer in theirs:
             place[rank, peer] = at
             at += words
-    facts[:] = 1, world.spin_ns(), syscall_address(), futex_number(), n_half
+    facts[:] = 1, world.spin_ns(), syscall_address(), futex_number(), n_half, most
     ways = [(world.rank, peer) for peer in peers]
     box_out = np.array([place[way] for way in ways], np.int64)
     box_in = np.array([place[there, here] for here, there in ways], np.int64)
@@ -320,12 +327,13 @@ def swap(ex: ExchangeState, least_ps):
 def _swap_in_memory(ex: ExchangeState, least_ps):
     """The same through the boxes, piece by piece, and for the least of all ranks."""
     shared, facts, begin, is_over = ex.shared, ex.shared_facts, np.int64(HEADER_WORDS), False
+    piece = facts[BOX] - HEADER_WORDS
     while not is_over:
         is_odd = shared[MEETING] & 1
         at, more = facts[STRIDE] if is_odd else 0, MORE_ODD if is_odd else MORE_EVEN
         for i in range(ex.peer.size):
             box, n_word = ex.box_out[i] + at, ex.n_out[i] + HEADER_WORDS
-            end = min(n_word, begin + BOX_WORDS - HEADER_WORDS)
+            end = min(n_word, begin + piece)
             shared[box] = n_word
             for k in range(begin, end):
                 shared[box + HEADER_WORDS + k - begin] = ex.outbox[i, k]
@@ -336,9 +344,9 @@ def _swap_in_memory(ex: ExchangeState, least_ps):
         for i in range(ex.peer.size):
             box = ex.box_in[i] + at
             n_word = shared[box]
-            for k in range(begin, min(n_word, begin + BOX_WORDS - HEADER_WORDS)):
+            for k in range(begin, min(n_word, begin + piece)):
                 ex.inbox[i, k] = shared[box + HEADER_WORDS + k - begin]
             ex.n_in[i] = n_word - HEADER_WORDS
-        begin += BOX_WORDS - HEADER_WORDS
+        begin += piece
     ex.n_out[:] = 0
     return least_ps

@@ -11,12 +11,11 @@ import pytest
 
 from models.phold import PholdConfig, run_phold
 from pdes.engine import shared_memory
-from pdes.engine.exchange import BOX_WORDS, HEADER_WORDS, World, make_exchange, reduce_min, swap, world
+from pdes.engine.exchange import HEADER_WORDS, World, make_exchange, most_box_words, reduce_min, swap, world
 from pdes.engine.time_index import NEVER
 
 pytestmark = pytest.mark.mpi(min_size=2)
 N_WORD = 12
-LONG_WORDS = 2 * BOX_WORDS + 5  # more than two pieces
 
 
 @pytest.fixture(scope="module")
@@ -81,10 +80,11 @@ def test_a_broadcast_brings_rank_0s_value_and_gathers_keep_rank_order(ranks: Wor
     assert everywhere == list(range(ranks.size))
 
 
-@pytest.mark.parametrize("n_word", [BOX_WORDS - HEADER_WORDS, BOX_WORDS - HEADER_WORDS + 1, LONG_WORDS])
-def test_a_long_message_of_one_rank_comes_whole_and_the_next_one_too(ranks: World, n_word: int) -> None:
+@pytest.mark.parametrize(("n_piece", "more"), [(1, 0), (1, 1), (2, 0), (2, 5)])
+def test_a_long_message_of_one_rank_comes_whole_and_the_next_one_too(ranks: World, n_piece: int, more: int) -> None:
     peers = [r for r in range(ranks.size) if r != ranks.rank]
-    ex = make_exchange(ranks, peers, LONG_WORDS)
+    n_word = n_piece * (most_box_words(ranks.size) - HEADER_WORDS) + more
+    ex = make_exchange(ranks, peers, 3 * most_box_words(ranks.size))
     received, least = [], []
     senders = (0, ranks.size - 1, -1, 0)  # the third time nobody
     for sender in senders:
