@@ -160,12 +160,12 @@ class Law:
         """One parameter record per line rate, from parameter_values' result."""
         return parameters.make_parameters(self.control, values, line_rates_bps)
 
-    def make_flows(self, n_flow: int) -> np.ndarray:
-        """Queue pairs with the control's initial state, timers off, all else zero."""
+    def make_flows(self, n_flow: int, rows: np.ndarray | slice = slice(None)) -> np.ndarray:  # noqa: B008
+        """Queue pairs with the control's initial state, timers off, all else zero; nothing but zeros outside `rows`."""
         flows = np.zeros(n_flow, self.flow_dtype)
-        flows["timer_ps"] = NEVER
+        flows["timer_ps"][rows] = NEVER
         for name, value in _state(self.control).items():
-            flows[name] = value
+            flows[name][rows] = value
         return flows
 
     def compile(self) -> Handlers:

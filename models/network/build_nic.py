@@ -66,15 +66,21 @@ def _rank_within(key: np.ndarray) -> np.ndarray:
 
 
 class Control:
-    """The congestion control's memory and handlers on this rank; alive as long as anything may call them."""
+    """The congestion control's memory and handlers on this rank; alive as long as anything may call them.
 
-    def __init__(self, law: Law, values: dict[str, Any], table: np.ndarray, payload_bytes: int, rtt_ps: Any) -> None:
-        self.law, self.handlers = law, law.compile()
-        self.flows = law.make_flows(len(table))
+    Rows of queue pairs that send elsewhere stay zero, which takes no memory: only a sender has a control.
+    """
+
+    def __init__(
+        self, law: Law, values: dict[str, Any], table: np.ndarray, payload_bytes: int, rtt_ps: Any, own: np.ndarray
+    ) -> None:
+        """own: int64[], the rows of queue pairs that send here."""
+        self.law, self.handlers, self._own = law, law.compile(), own
+        self.flows = law.make_flows(len(table), own)
         for name in ("rate_bps", "line_rate_bps", "max_window_bytes"):
-            self.flows[name] = table[name]
-        self.flows["window_bytes"], self.flows["base_rtt_ps"] = table["max_window_bytes"], rtt_ps
-        self.flows["payload_bytes"] = payload_bytes
+            self.flows[name][own] = table[name][own]
+        self.flows["window_bytes"][own], self.flows["base_rtt_ps"][own] = table["max_window_bytes"][own], rtt_ps
+        self.flows["payload_bytes"][own] = payload_bytes
         self.parameters = law.make_parameters(values or law.parameter_values({}), np.unique(table["line_rate_bps"]))
         self.event, self.scratch = np.zeros(N_EVENT_WORD, np.int64), np.zeros(8, np.int64)
         n_word = self.flows.dtype.itemsize // 8
@@ -94,23 +100,25 @@ class Control:
 
     def start(self, law: np.ndarray, table: np.ndarray) -> None:
         """Run the control's `start` for every queue pair, and take over what it sets. Raises ConfigError."""
+        own = self._own
         if self.handlers.start:
-            row = int(_start_all(self.handlers.start, law, table))
+            row = int(_start_all(self.handlers.start, law, table, own))
             if row >= 0:
                 p = self.parameters[int(table["law_row"][row])]
                 event = self.event.view(np.ndarray)
                 raise ConfigError("[network] congestion_control", self.law.explain("start", self.flows[row], event, p))
-        table["rate_bps"] = np.clip(self.flows["rate_bps"], 1, table["line_rate_bps"])
-        self.flows["rate_bps"] = table["rate_bps"]
+        table["rate_bps"][own] = np.clip(self.flows["rate_bps"][own], 1, table["line_rate_bps"][own])
+        self.flows["rate_bps"][own] = table["rate_bps"][own]
         if self.law.controls_window:
-            table["window_bytes"] = np.where(self.flows["window_bytes"] > 0, self.flows["window_bytes"], NO_WINDOW)
+            window_bytes = self.flows["window_bytes"][own]
+            table["window_bytes"][own] = np.where(window_bytes > 0, window_bytes, NO_WINDOW)
 
 
 @kernel
-def _start_all(address, law, table):
-    """Call `start` for every row; the first row for which it raised, -1 if none."""
+def _start_all(address, law, table, rows):
+    """Call `start` for these rows; the first one for which it raised, -1 if none."""
     scratch = law[state.LAW_SCRATCH]
-    for pair in range(len(table)):
+    for pair in rows:
         status = call5(
             address, scratch, scratch + 8, law[state.LAW_FLOWS] + pair * law[state.LAW_FLOW_BYTES],
             law[state.LAW_EVENT], law[state.LAW_PARAMETERS] + table[pair].law_row * law[state.LAW_PARAMETER_BYTES],
@@ -160,11 +168,13 @@ def make_nic(
     max_window_bytes: np.ndarray,
     parameters: NetworkParameters,
     fabric: state.Fabric,
+    here: np.ndarray,
 ) -> tuple[Nic, Control]:
-    """NIC state of one rank, and the control that its addresses point into."""
+    """NIC state of one rank, and the control that its addresses point into. here: bool[n_node], this rank's nodes."""
     table = make_queue_pairs(topology, pairs, plan, max_window_bytes, parameters)
-    rtt_ps = 0 if parameters.base_rtt_ps is None else parameters.base_rtt_ps[pairs.pair_of_row]
-    control = Control(parameters.law, parameters.law_values, table, parameters.payload_bytes, rtt_ps)
+    own = np.flatnonzero(here[table["node"]])
+    rtt_ps = 0 if parameters.base_rtt_ps is None else parameters.base_rtt_ps[pairs.pair_of_row[own]]
+    control = Control(parameters.law, parameters.law_values, table, parameters.payload_bytes, rtt_ps, own)
     law = control.law_words()
     control.start(law, table)
     is_timed = control.handlers.on_timer != 0 or (parameters.transport is not None and parameters.ns3 is None)

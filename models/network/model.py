@@ -99,9 +99,9 @@ class NetworkModel:
         routing, is_routed = parameters.routing, None
         if routing is not None:
             is_routed = np.ones(len(plan.pair_src), np.bool_) if routing.fixed_pair is None else ~routing.fixed_pair
-        self.pairs: QueuePairs = arrange_pairs(paths, is_routed)
+        self.pairs: QueuePairs = world.once_per_machine(lambda: arrange_pairs(paths, is_routed))
         fabric = make_fabric(topology, self.pairs, plan, lp_of_node, here, parameters)
-        nic, self.control = make_nic(topology, self.pairs, plan, max_window_bytes, parameters, fabric)
+        nic, self.control = make_nic(topology, self.pairs, plan, max_window_bytes, parameters, fabric, here)
         work = make_work(topology, self.pairs, plan, fabric, here)
         buffers = make_buffers(topology, parameters, fabric.ports, fabric.nodes)
         routing = make_routing(topology, parameters)

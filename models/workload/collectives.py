@@ -127,8 +127,10 @@ def plan_collectives(
     Raises ConfigError that names the collective.
     """
     builder = PlanBuilder("collectives", n_host, n_iteration)
-    for i, job in enumerate(jobs):
-        _check(job, n_host, {j.name for j in jobs[:i]}, operations)
+    known: set[str] = set()
+    for job in jobs:
+        _check(job, n_host, known, operations)
+        known.add(job.name)
     parts = [(job, part) for job in jobs for part in make_parts(builder, job)]
     here: dict[tuple[str, int], list[int]] = {}
     for i, (job, part) in enumerate(parts):

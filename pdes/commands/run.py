@@ -184,22 +184,24 @@ def _fail(error: BaseException, comm: "World", witness: "Witness", arguments: ar
 def _run_on(comm: "World", arguments: argparse.Namespace, witness: "Witness") -> int:
     from pdes import simulation
 
-    prepared, n_rank_here = None, comm.n_rank_here()
+    status, prepared, n_rank_here = 0, None, comm.n_rank_here()
     if comm.rank == 0:
         try:
-            prepared = (0, _prepare(arguments, comm.size, n_rank_here))
+            prepared = _prepare(arguments, comm.size, n_rank_here)
         except SimError as error:
             complain(error, None, arguments.json)
-            prepared = (error.exit_status, None)
+            status = error.exit_status
     elif comm.rank == 1:
         simulation.compile_ahead()
-    status, scenario = comm.bcast(prepared)
+    status, shared = comm.bcast_once((status, prepared))
     if status:
         return status
+    if prepared is not None:  # rank 0 keeps what only it has
+        prepared.scenario, shared = shared.scenario, prepared
     more = {"shows_progress": True} if arguments.progress else {}
-    status = simulation.run(scenario, comm, arguments.quiet, witness, **more)
+    status = simulation.run(shared, comm, arguments.quiet, witness, **more)
     if arguments.json and comm.rank == 0 and status == 0:
-        directory = scenario.scenario.config.output.dir
+        directory = shared.scenario.config.output.dir
         with open(os.path.join(directory, "result.json"), encoding="utf-8") as file:
             print(json.dumps({"output": directory} | json.load(file)), flush=True)
     return status

@@ -10,16 +10,20 @@ import ctypes
 import os
 import sys
 import time
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from pdes.engine import shared_memory
 from pdes.engine.foreign import call3, call6, call7, clock_address
 from pdes.engine.jit import JIT_DISABLED, loop_kernel
 from pdes.engine.meeting import (
     BOXES,
     LINE_WORDS,
     MEETING,
+    MORE_EVEN,
+    MORE_ODD,
     SPIN_NS,
     attach,
     can_sleep,
@@ -32,10 +36,12 @@ from pdes.engine.meeting import (
 LAUNCHER_VARIABLES = ("PMI_SIZE", "PMIX_RANK", "OMPI_COMM_WORLD_SIZE", "MPI_LOCALNRANKS", "PMI_RANK", "PALS_RANKID")
 ROUND_TAG = 7
 HEADER_WORDS = 2  # of a message: its length in words, itself included; the sender's least pending time
+# Of a rank's boxes in shared memory, at most, and of one at least: what is longer goes in pieces.
+BOXES_WORDS, LEAST_BOX_WORDS = 2**18, 2**12
 WAIT_VARIABLE = "PDES_WAIT"  # "shared", "mpi": how ranks wait for each other; else as it is best
 PATIENCE_S, LONGEST_NAP_S = 200e-6, 2e-3  # in Python: tests at once for so long, then naps
 # Where ExchangeState.shared_facts holds what.
-IS_SHARED, SPIN, SYSCALL, FUTEX, STRIDE = range(5)
+IS_SHARED, SPIN, SYSCALL, FUTEX, STRIDE, BOX = range(6)
 # Where ExchangeState.mpi holds what.
 ALLREDUCE, ISEND, IRECV, WAITALL, COMM, INT64, MIN, REQUEST_BYTES = range(8)
 
@@ -43,9 +49,11 @@ ALLREDUCE, ISEND, IRECV, WAITALL, COMM, INT64, MIN, REQUEST_BYTES = range(8)
 class World:
     """The ranks of this run. Without MPI: one rank, and every collective call is the identity."""
 
-    def __init__(self, mpi: Any = None) -> None:
+    def __init__(self, mpi: Any = None, comm: Any = None) -> None:
+        """comm: some of the ranks that MPI knows, all of them by default."""
         self._mpi = mpi
-        self._comm = mpi.COMM_WORLD if mpi else None
+        self._comm = comm or (mpi.COMM_WORLD if mpi else None)
+        self._machines: tuple[World, World] | None = None
         self.rank: int = self._comm.Get_rank() if self._comm else 0
         self.size: int = self._comm.Get_size() if self._comm else 1
 
@@ -54,6 +62,49 @@ class World:
         self.barrier()
         received = self._comm.bcast(value) if self._comm else value
         return value if self.rank == 0 else received
+
+    def bcast_once(self, value: Any) -> Any:
+        """Rank 0's value on every rank, with its arrays in memory once per machine, see `pdes.engine.shared_memory`."""
+        machine, firsts = self._split()
+        if machine.rank == 0 and firsts.size > 1:
+            value = firsts.bcast(value)
+        return machine._bcast_in_memory(value)
+
+    def once_per_machine(self, make: Callable[[], Any]) -> Any:
+        """A value that every rank would make alike: made by one of each machine, its arrays in memory once."""
+        machine, _ = self._split()
+        return machine._bcast_in_memory(make() if machine.rank == 0 else None)
+
+    def _split(self) -> "tuple[World, World]":
+        """(the ranks of this machine, the first ranks of all machines: of use to these)."""
+        if self._comm is None or self.size == 1:
+            return self, self
+        if self._machines is None:
+            inside = World(self._mpi, self._comm.Split_type(self._mpi.COMM_TYPE_SHARED))
+            self._machines = inside, World(self._mpi, self._comm.Split(min(inside.rank, 1)))
+        return self._machines
+
+    def _bcast_in_memory(self, value: Any) -> Any:
+        """`bcast_once` among ranks that are all on one machine; `bcast` if that has no room for it."""
+        if self.size == 1:
+            return value
+        packed = shared_memory.pack(value) if self.rank == 0 else None
+        path = None
+        if packed is not None:
+            with contextlib.suppress(OSError):
+                path = shared_memory.store(packed)
+        facts = None if packed is None else (path, packed.n_byte, packed.head, packed.places)
+        path, n_byte, head, places = self.bcast(facts)
+        memory = None
+        if path is not None:
+            with contextlib.suppress(OSError):
+                memory = shared_memory.attach(path, n_byte, is_private=True)
+        is_everywhere = all(self.allgather(memory is not None))
+        if path is not None and self.rank == 0:
+            path.unlink()
+        if memory is None or not is_everywhere:
+            return self.bcast(value)
+        return shared_memory.unpack(head, places, memory)
 
     def gather(self, value: Any) -> list[Any] | None:
         """Every rank's value in rank order on rank 0, None elsewhere."""
@@ -91,11 +142,7 @@ class World:
 
     def n_rank_here(self) -> int:
         """How many of the ranks are on this machine; every rank must ask."""
-        if self._comm is None:
-            return 1
-        inside = self._comm.Split_type(self._mpi.COMM_TYPE_SHARED)
-        n_rank, _ = inside.Get_size(), inside.Free()
-        return n_rank
+        return self._split()[0].size
 
     def share(self, n_word: int) -> np.ndarray | None:
         """Memory of `pdes.engine.meeting` for all ranks; None, on all of them, if there can be none."""
@@ -172,7 +219,7 @@ class ExchangeState(NamedTuple):
     requests: np.ndarray  # int64[2 * n_peer], big enough for either library's handles
     statuses: np.ndarray  # int64[2 * n_peer, 8]
     clock: np.ndarray  # int64[3]  address of clock_gettime, and its buffer
-    shared_facts: np.ndarray  # int64[5]  IS_SHARED .. STRIDE
+    shared_facts: np.ndarray  # int64[6]  IS_SHARED .. BOX
     shared: np.ndarray  # int64[n]  `pdes.engine.meeting`'s words, with boxes for records behind them; empty without
     box_out: np.ndarray  # int64[n_peer]  this rank's box for each neighbour; STRIDE words on lies that of odd meetings
     box_in: np.ndarray  # int64[n_peer]  each neighbour's for this rank
@@ -204,10 +251,16 @@ def make_exchange(world: World, peers: list[int], n_word: int) -> ExchangeState:
     )
 
 
+def most_box_words(n_rank: int) -> int:
+    """Words of a box at most: they share a rank's room, so that it does not grow with the square of the ranks."""
+    return max(LEAST_BOX_WORDS, BOXES_WORDS // max(n_rank - 1, 1) // LINE_WORDS * LINE_WORDS)
+
+
 def _make_shared(world: World, peers: list[int], box_words: int) -> tuple[np.ndarray, ...]:
     """shared_facts, shared, box_out and box_in, where all ranks are on one machine and may share memory."""
-    facts, nothing = np.zeros(5, np.int64), np.zeros(0, np.int64)
-    box_words += -box_words % LINE_WORDS
+    facts, nothing = np.zeros(6, np.int64), np.zeros(0, np.int64)
+    most = most_box_words(world.size)
+    box_words = min(box_words + -box_words % LINE_WORDS, most)
     boxes = world.allgather((peers, box_words)) if world.may_share() else []
     if not boxes:
         return facts, nothing, nothing, nothing
@@ -220,7 +273,7 @@ def _make_shared(world: World, peers: list[int], box_words: int) -> tuple[np.nda
         for peer in theirs:
             place[rank, peer] = at
             at += words
-    facts[:] = 1, world.spin_ns(), syscall_address(), futex_number(), n_half
+    facts[:] = 1, world.spin_ns(), syscall_address(), futex_number(), n_half, most
     ways = [(world.rank, peer) for peer in peers]
     box_out = np.array([place[way] for way in ways], np.int64)
     box_in = np.array([place[there, here] for here, there in ways], np.int64)
@@ -272,20 +325,28 @@ def swap(ex: ExchangeState, least_ps):
 
 @loop_kernel
 def _swap_in_memory(ex: ExchangeState, least_ps):
-    """The same through the boxes, and for the least of all ranks."""
-    shared, facts = ex.shared, ex.shared_facts
-    at = facts[STRIDE] if shared[MEETING] & 1 else 0
-    for i in range(ex.peer.size):
-        box, n_word = ex.box_out[i] + at, ex.n_out[i] + HEADER_WORDS
-        shared[box] = n_word
-        for k in range(HEADER_WORDS, n_word):
-            shared[box + k] = ex.outbox[i, k]
-        ex.n_out[i] = 0
-    least_ps = meet(shared, ex.n_rank[0], least_ps, facts[SPIN], facts[SYSCALL:STRIDE], ex.clock)
-    for i in range(ex.peer.size):
-        box = ex.box_in[i] + at
-        n_word = shared[box]
-        for k in range(HEADER_WORDS, n_word):
-            ex.inbox[i, k] = shared[box + k]
-        ex.n_in[i] = n_word - HEADER_WORDS
+    """The same through the boxes, piece by piece, and for the least of all ranks."""
+    shared, facts, begin, is_over = ex.shared, ex.shared_facts, np.int64(HEADER_WORDS), False
+    piece = facts[BOX] - HEADER_WORDS
+    while not is_over:
+        is_odd = shared[MEETING] & 1
+        at, more = facts[STRIDE] if is_odd else 0, MORE_ODD if is_odd else MORE_EVEN
+        for i in range(ex.peer.size):
+            box, n_word = ex.box_out[i] + at, ex.n_out[i] + HEADER_WORDS
+            end = min(n_word, begin + piece)
+            shared[box] = n_word
+            for k in range(begin, end):
+                shared[box + HEADER_WORDS + k - begin] = ex.outbox[i, k]
+            if end < n_word:
+                shared[more] = 1
+        least_ps = meet(shared, ex.n_rank[0], least_ps, facts[SPIN], facts[SYSCALL:STRIDE], ex.clock)
+        is_over = shared[more] == 0
+        for i in range(ex.peer.size):
+            box = ex.box_in[i] + at
+            n_word = shared[box]
+            for k in range(begin, min(n_word, begin + piece)):
+                ex.inbox[i, k] = shared[box + HEADER_WORDS + k - begin]
+            ex.n_in[i] = n_word - HEADER_WORDS
+        begin += piece
+    ex.n_out[:] = 0
     return least_ps

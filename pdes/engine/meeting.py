@@ -9,22 +9,19 @@ what is written for the next one cannot reach anyone too early.
 """
 
 import ctypes
-import mmap
-import os
 import platform
-import secrets
 from pathlib import Path
 
 import numpy as np
 
+from pdes.engine import shared_memory
 from pdes.engine.atomics import add_to_word, load_word, lower_word, store_word
 from pdes.engine.foreign import call7, clock_ns
 from pdes.engine.jit import loop_kernel
 
-FOLDER = Path("/dev/shm")
 LINE_WORDS = 16  # of 8 bytes: two cache lines, which some machines fetch together
 # Words of the shared memory, a line each.
-ARRIVED, MEETING, SLEEPING, LEAST_EVEN, LEAST_ODD, BOXES = (i * LINE_WORDS for i in range(6))
+ARRIVED, MEETING, SLEEPING, LEAST_EVEN, LEAST_ODD, MORE_EVEN, MORE_ODD, BOXES = (i * LINE_WORDS for i in range(8))
 _FUTEX_NUMBERS = {"x86_64": 202, "aarch64": 98}
 FUTEX_WAIT, FUTEX_WAKE, EVERYONE = 0, 1, 2**31 - 1
 NOBODY = np.int64(2**63 - 1)  # no value is larger
@@ -49,31 +46,18 @@ def syscall_address() -> int:
 
 def create(n_word: int) -> Path:
     """Shared memory of int64 words, as a file that lies in memory. OSError: there is no room for it."""
-    path = FOLDER / f"pdes-{os.getpid()}-{secrets.token_hex(4)}"
-    file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+    path = shared_memory.create(8 * n_word)
     try:
-        os.posix_fallocate(file, 0, 8 * n_word)  # a page for which there is no room would kill whoever writes to it
-        words = _map(file, n_word)
-        words[[LEAST_EVEN, LEAST_ODD]] = NOBODY
+        attach(path, n_word)[[LEAST_EVEN, LEAST_ODD]] = NOBODY
     except BaseException:
         path.unlink()
         raise
-    finally:
-        os.close(file)
     return path
 
 
 def attach(path: Path, n_word: int) -> np.ndarray:
     """The words, int64[n_word], as every rank of the machine sees them. OSError: they are not to be seen from here."""
-    file = os.open(path, os.O_RDWR)
-    try:
-        return _map(file, n_word)
-    finally:
-        os.close(file)
-
-
-def _map(file: int, n_word: int) -> np.ndarray:
-    return np.frombuffer(mmap.mmap(file, 8 * n_word), np.int64)
+    return np.frombuffer(shared_memory.attach(path, 8 * n_word), np.int64)
 
 
 @loop_kernel
@@ -89,6 +73,7 @@ def meet(words, n_rank, value, spin_ns, system, clock):
     lower_word(base + 8 * here, value)
     if add_to_word(base + 8 * ARRIVED, 1) == n_rank - 1:
         store_word(base + 8 * (LEAST_EVEN if meeting & 1 else LEAST_ODD), NOBODY)  # which everyone has read
+        store_word(base + 8 * (MORE_EVEN if meeting & 1 else MORE_ODD), 0)
         store_word(base + 8 * ARRIVED, 0)
         store_word(base + 8 * MEETING, meeting + 1)
         if load_word(base + 8 * SLEEPING) > 0:

@@ -1,5 +1,6 @@
 """Topology, workload and paths of a config: from its tables to what the models make of them."""
 
+import heapq
 from dataclasses import replace
 from typing import Any
 
@@ -153,13 +154,19 @@ def _poisson(config: Config, w: Any, topology: Topology) -> WorkloadPlan:
 
 def _after_what_they_wait_for(collectives: list[Any]) -> list[Any]:
     """The collectives in file order, but each behind all that its `after` names; the config has ruled out circles."""
-    ordered: list[Any] = []
-    waiting = list(collectives)
-    while waiting:
-        done = {c.name for c in ordered}
-        ready = next(c for c in waiting if done.issuperset(c.after))
-        ordered.append(ready)
-        waiting.remove(ready)
+    place = {c.name: i for i, c in enumerate(collectives)}
+    n_before, behind = [len(set(c.after)) for c in collectives], [[] for _ in collectives]
+    for i, c in enumerate(collectives):
+        for name in set(c.after):
+            behind[place[name]].append(i)
+    ready, ordered = [i for i, n in enumerate(n_before) if n == 0], []  # ascending, so a heap
+    while ready:
+        i = heapq.heappop(ready)
+        ordered.append(collectives[i])
+        for later in behind[i]:
+            n_before[later] -= 1
+            if n_before[later] == 0:
+                heapq.heappush(ready, later)
     return ordered
 
 

@@ -24,6 +24,7 @@ PROCESS_BYTES = 270_000_000  # Python with its libraries and the kernels, compil
 PORT_BYTES, NODE_BYTES = 1600, 300  # in all tables of the topology, the network and its routes
 PAIR_BYTES, PATH_WORD_BYTES = 560 + QUEUE_PAIR.itemsize, 40
 STREAM_BYTES, PACKET_BYTES = 600, PACKET.itemsize + 16
+SHARED_PORT_BYTES, SHARED_PAIR_BYTES, SHARED_PATH_WORD_BYTES = 90, 150, 8  # of these, what ranks of a machine share
 COPIES_OF_OPERATIONS = 3  # of the plan, while it is built
 MAX_ROUND_TRIPS = 16  # of bytes that one host has on its way: what does not fit waits in it, not as packets
 CGROUP = Path("/sys/fs/cgroup")
@@ -37,6 +38,12 @@ def expected_bytes(scenario: Scenario, n_rank: int = 1) -> int:
     pairs, streams = len(plan.pair_src) * PAIR_BYTES, len(plan.streams) * STREAM_BYTES
     packets, program = _most_packets(scenario) * PACKET_BYTES // n_rank, plan.operations.nbytes * COPIES_OF_OPERATIONS
     return PROCESS_BYTES + tables + pairs + streams + packets + program + _rows_bytes(scenario, n_rank)
+
+
+def shared_bytes(scenario: Scenario) -> int:
+    """What of that the ranks of a machine have in memory once: topology, workload, paths."""
+    n_port, n_pair, n_word = scenario.topology.n_port, len(scenario.plan.pair_src), len(scenario.paths.port)
+    return n_port * SHARED_PORT_BYTES + n_pair * SHARED_PAIR_BYTES + n_word * SHARED_PATH_WORD_BYTES
 
 
 def _most_packets(scenario: Scenario) -> int:
@@ -150,9 +157,11 @@ def check_memory(scenario: Scenario, n_rank: int, n_rank_here: int) -> None:
     """ConfigError if a run would not fit. n_rank: in all; n_rank_here: on this machine."""
     limit = limit_bytes(scenario.config)
     each = expected_bytes(scenario, n_rank)
-    if limit is None or each * n_rank_here - PROCESS_BYTES <= limit:  # one of these processes is there already
+    all_bytes = each * n_rank_here - shared_bytes(scenario) * (n_rank_here - 1)
+    if limit is None or all_bytes - PROCESS_BYTES <= limit:  # one of these processes is there already
         return
-    ranks = f"{n_rank_here} ranks with {format_size(each)} each" if n_rank_here > 1 else format_size(each)
+    size = format_size(all_bytes // n_rank_here)
+    ranks = f"{n_rank_here} ranks with {size} each" if n_rank_here > 1 else size
     raise _too_large(scenario.config, limit, f"the run is expected to take {ranks}")
 
 

@@ -1,5 +1,6 @@
 """What a run is expected to take, what there is, and that a run which does not fit is refused before it starts."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from pdes.simulation.memory import (
     expected_bytes,
     free_bytes,
     limit_bytes,
+    shared_bytes,
     within_memory,
 )
 
@@ -90,6 +92,20 @@ def test_the_limit_is_that_of_all_ranks_here(config: Path) -> None:
     check_memory(scenario, 4, 2)  # two machines with two ranks each
     with pytest.raises(ConfigError, match=r"expected to take 8 ranks with 2\d\d MB each, and there is room for 900 MB"):
         check_memory(scenario, 8, 8)
+
+
+def test_what_ranks_of_a_machine_share_counts_once(config: Path) -> None:
+    scenario = build_scenario(load_config(config, ["topology.k=16", "run.memory_limit=1GB"]))
+    s = scenario
+    arrays = (s.topology.port_src, s.topology.port_dst, s.paths.port, s.paths.start, s.plan.pair_src, s.plan.pair_dst)
+    shared = shared_bytes(scenario)
+    assert sum(a.nbytes for a in arrays) < shared < expected_bytes(scenario, 4) - PROCESS_BYTES
+    together = 4 * expected_bytes(scenario, 4) - 3 * shared - PROCESS_BYTES
+    fits = replace(s, config=load_config(config, ["topology.k=16", f"run.memory_limit={together}B"]))
+    check_memory(fits, 4, 4)
+    short = replace(s, config=load_config(config, ["topology.k=16", f"run.memory_limit={together - 1}B"]))
+    with pytest.raises(ConfigError, match="4 ranks with"):
+        check_memory(short, 4, 4)
 
 
 def test_a_run_that_does_not_fit_is_refused(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
