@@ -29,7 +29,7 @@ from models.network.glances import (
     WAVES_WAIT,
     Glance,
 )
-from models.network.lane_states import LaneStates, frozen_pairs
+from models.network.lane_states import LaneStates
 from models.network.memo_states import Found, Member, MemoStates
 from models.network.path_queues import PathQueues
 from models.network.progress import ACKED_BYTE, N_COLUMN, PAIR, sample_pairs
@@ -275,7 +275,7 @@ class FastForward:
     ) -> tuple[NetworkState, np.ndarray]:
         """Note what is over, and freeze what goes as an earlier one did; (state, samples of what does not)."""
         assert self.waves is not None and self.wave_states is not None and self.states is not None
-        over, found = self.waves.look(now_ps, rows, frozen_pairs(state), is_alone)
+        over, found = self.waves.look(now_ps, rows, state.nic.queue_pairs["is_frozen"], is_alone)
         for wave, past in zip(over, self.wave_states.past(state, over, now_ps), strict=True):
             self.waves.finish(wave, past)
         forms = [self.states.form(state, (each.pairs, each.ports, each.pairs)) for each in found]

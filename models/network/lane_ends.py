@@ -20,6 +20,7 @@ from models.network.state import (
 )
 from models.network.switch_state import Buffers
 from models.network.timers import set_timers
+from models.network.visits import visit
 from pdes.engine.jit import loop_kernel, step_kernel
 from pdes.wormhole.lanes import (
     FLYING_BEGIN_PS,
@@ -127,6 +128,7 @@ def close_at_senders(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden,
             continue
         row = out[np.uint64(n_row)]
         n_row += 1
+        visit(nic, pair)
         row[CLOSED_PAIR], row[BASE_BYTE], row[FIRST_END] = pair, -1, -1
         row[N_MESSAGE], row[DONE_BYTES] = lane.n_message, 0
         lane.n_message = 0

@@ -30,6 +30,7 @@ from models.network.state import (
     N_LANE_TIME,
     PAYLOAD_BYTES,
 )
+from models.network.visits import list_members
 from models.network.wire_time import transmission_ps
 from models.topology.graph import Topology
 from pdes.engine.exchange import World
@@ -70,13 +71,6 @@ def forms_of(topology: Topology, state: NetworkState) -> np.ndarray:
     return np.unique(np.stack(words, axis=1), axis=0, return_inverse=True)[1].ravel().astype(np.int64)
 
 
-def frozen_pairs(state: NetworkState) -> np.ndarray:
-    """bool[n_qp]: which queue pairs are frozen, on any rank."""
-    if state.fabric.counters[N_FROZEN_PORT] == 0:
-        return np.zeros(len(state.nic.queue_pairs), np.bool_)
-    return state.nic.queue_pairs["is_frozen"] != 0
-
-
 def latencies_ps(topology: Topology, state: NetworkState) -> tuple[np.ndarray, np.ndarray]:
     """int64[n_qp] twice, on idle ways: from a full packet's last byte leaving the NIC to its arrival, and from there to
     the arrival of its acknowledgement."""
@@ -112,11 +106,13 @@ class LaneStates:
         self._sends_here = here[table["node"]]
         self._receives_here = here[topology.port_src[path[table["ack_path"]]]]
         self._twice_bytes = np.zeros(topology.n_port, np.int64)  # that ports count twice; this rank's packets
+        self._frozen = np.zeros(len(table), np.int64)  # queue pairs that are
 
     def compile(self, state: NetworkState) -> None:
         """Compile what closes lanes, or load it from the cache."""
         none, rows = np.zeros(0, np.int64), np.zeros((0, N_CLOSED_COLUMN), np.int64)
         self.lanes.compile()
+        list_members(state.nic.frozen, len(self._frozen), self._frozen)
         close_at_senders(state.fabric, state.buffers, state.nic, self._hidden, none, 0, 0, rows)
         close_at_receivers(state.fabric, state.buffers, state.nic, self._hidden, rows)
         count_short(state.fabric, state.nic, none, none, self._twice_bytes)
@@ -132,8 +128,10 @@ class LaneStates:
     ) -> tuple[NetworkState, np.ndarray, np.ndarray]:
         """Learn of messages that are over, open lanes, and take to them what is under way; (the network's state,
         samples in which that is not plain any more, which rows are alone)."""
-        is_frozen = frozen_pairs(state)
-        over, may = self.lanes.look(now_ps, rows, is_frozen)
+        table, n = state.nic.queue_pairs, 0
+        if state.fabric.counters[N_FROZEN_PORT] > 0:
+            n = list_members(state.nic.frozen, len(table), self._frozen)
+        over, may = self.lanes.look(now_ps, rows, self._frozen[:n], table["is_frozen"])
         if len(over.flows) and self.lanes.learn(over, self._ended(state, over)):
             self._write_times(state)
         if len(may):

@@ -352,6 +352,8 @@ class Nic(NamedTuple):
     acked_ps: np.ndarray  # int64[n_qp]  when something new was acknowledged last
     delivered_ps: np.ndarray  # int64[n_qp]  when its last message came across, at the receiver's rank
     ended: np.ndarray  # int64[n_qp, 3]  its last message that was acknowledged: its end byte, when, marked packets
+    active: np.ndarray  # int64[]  set (bits.py) of queue pairs that a look visits, see `visits`
+    frozen: np.ndarray  # int64[]  set of those that are frozen, on any rank
     frozen_port: np.ndarray  # uint8[n_port]  1: its network partition is frozen, on any rank; 2: watched
     interrupted: np.ndarray  # int32[n_qp]  queue pairs that have met frozen ports in this round
     interrupt_ps: np.ndarray  # int64[n_qp]  and when first, else NEVER

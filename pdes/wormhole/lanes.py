@@ -164,14 +164,16 @@ class Lanes:
         """int64[n]: from when on the controls of flows that are alone count as settled."""
         return self._alone_since_ps[flows] + MIN_ROUND_TRIPS * self._rtt_ps
 
-    def look(self, now_ps: int, rows: np.ndarray, is_frozen: np.ndarray) -> tuple[Watched, np.ndarray]:
+    def look(
+        self, now_ps: int, rows: np.ndarray, frozen: np.ndarray, is_frozen: np.ndarray
+    ) -> tuple[Watched, np.ndarray]:
         """(messages that are over and were alone, which rows are alone and known). rows: of active flows, ascending.
 
-        is_frozen: bool[n_flow]; these have no rows.
+        frozen: int64[], flows that are, which have no rows; is_frozen: of each flow whether it is, 0 or 1.
         """
         flows = rows[:, h.FLOW].copy()
         self.is_alone = is_alone = np.zeros(len(rows), np.bool_)
-        find_alone(flows, np.flatnonzero(is_frozen), self._start, self._port_of, self._n_data, self._holder, is_alone)
+        find_alone(flows, frozen, self._start, self._port_of, self._n_data, self._holder, is_alone)
         over = self._over(rows, flows, is_alone, is_frozen)
         is_known, posted_ps = self._is_known(rows), rows[:, h.POSTED_PS]
         since_ps = np.where(is_alone, np.minimum(self._alone_since_ps[flows], now_ps), NEVER)
@@ -270,7 +272,7 @@ class Lanes:
     def _over(self, rows: np.ndarray, flows: np.ndarray, is_alone: np.ndarray, is_frozen: np.ndarray) -> Watched:
         """Of the messages that are watched those that are over; those that are alone no more are given up."""
         mine = self._watched_rows
-        is_skipped = is_frozen[mine[:, h.FLOW]]
+        is_skipped = is_frozen[mine[:, h.FLOW]] != 0
         if len(flows):
             at = np.minimum(np.searchsorted(flows, mine[:, h.FLOW]), len(flows) - 1)
             goes_on = (flows[at] == mine[:, h.FLOW]) & (rows[at, h.ID] == mine[:, h.ID])

@@ -90,7 +90,7 @@ def test_a_message_under_way_goes_on_at_its_pace_or_not_at_all() -> None:
 
     def look(now_ps: int, done: int, done_ps: int) -> np.ndarray:
         rows = np.array([row(0, 7, 0, done, done_ps)])
-        _, may = lanes.look(now_ps, rows, np.zeros(1, np.bool_))
+        _, may = lanes.look(now_ps, rows, np.zeros(0, np.int64), np.zeros(1, np.int64))
         lanes.open(rows[may, h.FLOW])
         return lanes.fly(now_ps, rows, may, nothing)
 
@@ -107,7 +107,7 @@ def test_a_message_of_which_nothing_is_known_goes_on_at_an_even_pace(last_ps: in
     for now_ps, done, done_ps in ((100, 100, 100), (200, 200, 200), (last_ps, 300, last_ps)):
         rows = np.array([row(0, 7, 0, done, done_ps)])
         assert len(found) == 0
-        _, may = lanes.look(now_ps, rows, np.zeros(1, np.bool_))
+        _, may = lanes.look(now_ps, rows, np.zeros(0, np.int64), np.zeros(1, np.int64))
         lanes.open(rows[may, h.FLOW])
         found = lanes.fly(now_ps, rows, may, nothing)
         assert lanes.next_look_ps == (NEVER if len(found) else now_ps)
@@ -123,7 +123,7 @@ def test_how_a_watched_message_will_end_is_learned_when_its_pace_is_known() -> N
         for k in (1, 2, 3):
             now_ps = first_ps + 100 * k
             rows = np.array([row(0, first_ps, first_ps, 100 * k, now_ps)])
-            _, may = lanes.look(now_ps, rows, np.zeros(1, np.bool_))
+            _, may = lanes.look(now_ps, rows, np.zeros(0, np.int64), np.zeros(1, np.int64))
             lanes.open(rows[may, h.FLOW])
             flying = lanes.fly(now_ps, rows, may, nothing)
             assert len(flying) == (k == 3)
