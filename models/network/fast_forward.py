@@ -76,7 +76,8 @@ class FastForward:
     ) -> None:  # fmt: skip
         self._controller, self._world, self._pairs = controller, world, pairs
         n_pair = len(pairs.pair_of_row)
-        self._rows = np.zeros((n_pair, N_COLUMN + len(control_words)), np.int64)
+        self.n_column = N_COLUMN + len(control_words)  # of samples
+        self._rows = np.zeros((n_pair, self.n_column), np.int64)
         self._control_word = np.array(control_words, np.int64)
         self.hidden = Hidden(
             link_head=np.full(topology.n_port, -1, np.int32),
@@ -173,7 +174,8 @@ class FastForward:
         their rank, and what has thawed at an instant before is still to come as far as the others.
         """
         interrupts, self._later = take_interrupts(state, self._world, self.room, self._later)
-        if self.lanes is not None and interrupts:
+        is_stopped = bool(interrupts)  # some logical process is: not where flows that go on together come to their end
+        if self.lanes is not None and (interrupts or self.lanes.first_end_ps <= horizon_ps):
             interrupts = self.lanes.close(state, interrupts, horizon_ps) | interrupts
         disturbed = self.waves.disturbed(interrupts) if self.waves is not None else []
         for replay, at_ps in disturbed:  # its flows go on through ports that others have frozen, too
@@ -188,15 +190,15 @@ class FastForward:
             due = [(replay, replay.entry) for replay in self._controller.due(horizon_ps) if replay.entry is not None]
             for entry, replays in _by_entry(due):
                 state = self._take_over(state, replays, entry, horizon_ps)
-        if interrupts:
+        if is_stopped:
             self._level_ps = max(self._level_ps, horizon_ps)
-        is_level = not interrupts and horizon_ps >= self._level_ps
+        is_level = not is_stopped and horizon_ps >= self._level_ps
         if not is_level:
             self._controller.give_up(horizon_ps)
             self._let_go(state, horizon_ps)
             if self.states is not None:
                 self._watch(state)
-            ends = (self._controller.first_thaw_ps, self.waves.first_end_ps if self.waves is not None else NEVER)
+            ends = (self._controller.first_thaw_ps, self._first_wave_end_ps)
             self.limit_ps = min(self._level_ps, *ends, *self._later.values())
         return is_level
 
@@ -211,7 +213,7 @@ class FastForward:
             self._watch(state)
         self.limit_ps = self._controller.first_end_ps
         if self.waves is not None:
-            self.limit_ps = min(self.limit_ps, self.waves.first_end_ps)
+            self.limit_ps = min(self.limit_ps, self._first_wave_end_ps)
             self._glance_words[TICK_PS] = max(self._tick_ps, horizon_ps + 1)
         return min(self._controller.next_look_ps, self.limit_ps, self._tick_ps)
 
@@ -244,6 +246,12 @@ class FastForward:
             self._replay(state, rows, horizon_ps)
         if self.series is not None:
             self.series.add(*self._controller.census(horizon_ps))
+
+    @property
+    def _first_wave_end_ps(self) -> int:
+        """The first planned end of a wave that is replayed, or of flows that go on together."""
+        lanes_ps = NEVER if self.lanes is None else self.lanes.first_end_ps
+        return lanes_ps if self.waves is None else min(self.waves.first_end_ps, lanes_ps)
 
     @property
     def _next_wave_look_ps(self) -> int:

@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from models.network.freeze import Hidden, mark_link, refresh
+from models.network.freeze import Hidden, hide, mark_link, refresh, show
 from models.network.lanes import count_packets, last_row, make_ghost
 from models.network.nic import free_packet, next_start, set_ready
+from models.network.place_ghosts import begin_wave, count_in_flight, purge
 from models.network.port import put_ghost_on_wire
 from models.network.sender import find_sending_message
 from models.network.state import (
@@ -45,8 +46,8 @@ from pdes.wormhole.lanes import (
 N_CLOSED_COLUMN = 5
 
 
-@loop_kernel
-def set_flying(fabric: Fabric, nic: Nic, hidden: Hidden, pairs, end_byte, spared_ps):
+@step_kernel
+def _set_flying(fabric: Fabric, nic: Nic, hidden: Hidden, pairs, end_byte, spared_ps):
     """Count the rest of queue pairs' messages as sent: nothing of them is in flight, and ghosts will end them."""
     for i in range(pairs.size):
         record, lane = nic.queue_pairs[np.uint64(pairs[i])], nic.lanes[np.uint64(pairs[i])]
@@ -62,6 +63,23 @@ def set_flying(fabric: Fabric, nic: Nic, hidden: Hidden, pairs, end_byte, spared
         lane.n_flying += 1
         lane.n_message += 1
         lane.spared_ps += spared_ps[i]
+
+
+@loop_kernel
+def take_out(
+    fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, pairs, ports, base_byte, end_byte, spared_ps, sent_bytes
+):
+    """Take what is in flight of queue pairs' messages out of the network, and count their rests as sent.
+
+    pairs, ports: all ports of their ways, both ascending. base_byte: what is acknowledged. sent_bytes: see
+    `count_in_flight`.
+    """
+    hide(fabric, buffers, nic, hidden, pairs, ports)
+    count_in_flight(fabric, buffers, nic, hidden, ports, pairs, sent_bytes)
+    purge(fabric, buffers, hidden, ports, pairs)
+    begin_wave(fabric, buffers, nic, hidden, pairs, ports[:0], base_byte)
+    _set_flying(fabric, nic, hidden, pairs, end_byte, spared_ps)
+    show(fabric, buffers, nic, hidden, pairs, ports, 0)
 
 
 @step_kernel
@@ -106,7 +124,7 @@ def place_flying(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, fly
 
 @step_kernel
 def _done_bytes(words, at, at_ps, payload):
-    """Bytes of a message that have come across by an instant, whole packets and not all of them."""
+    """Bytes of a message that come across by an instant, whole packets and not all of them."""
     begin_ps, size = words[at + np.uint64(GHOST_BEGIN_PS)], words[at + np.uint64(GHOST_SIZE)]
     took_ps = words[at + np.uint64(GHOST_DELIVERED_PS)] - begin_ps
     done = np.int64(size * (max(0, at_ps - begin_ps) / max(1, took_ps)))
@@ -118,7 +136,7 @@ def close_at_senders(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden,
     """Close lanes of this rank's senders as of at_ps; how many rows of out (int64[n_pair, N_CLOSED_COLUMN]) that makes.
 
     Messages that come across before horizon_ps, where all hosts are or will be, are over. Of the others the first has
-    got done what its time says, if all before it is acknowledged.
+    got done what its time says, if all before it is acknowledged; what had left by at_ps counts, as if it had arrived.
     """
     n_row, at, payload = 0, np.uint64(fabric.constants[LANE_COLUMN]), fabric.constants[PAYLOAD_BYTES]
     for i in range(pairs.size):
@@ -144,7 +162,7 @@ def close_at_senders(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden,
                 if row[BASE_BYTE] < 0:
                     begin = np.int64(item.sequence) - size
                     if record.acked_byte == begin and over_ps <= at_ps:
-                        done = _done_bytes(words, at, at_ps, payload)
+                        done = _done_bytes(words, at, at_ps + lane.behind_ps, payload)
                     row[BASE_BYTE], row[FIRST_END] = begin + done, item.sequence
                     lane.packets += done // payload
                 count_packets(fabric.constants, lane, size, -1)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from models.network.build import NetworkState
-from models.network.freeze import Hidden, hide, show
+from models.network.freeze import Hidden
 from models.network.lane_ends import (
     BASE_BYTE,
     CLOSED_PAIR,
@@ -14,9 +14,9 @@ from models.network.lane_ends import (
     close_at_receivers,
     close_at_senders,
     place_flying,
-    set_flying,
+    take_out,
 )
-from models.network.place_ghosts import begin_wave, count_in_flight, count_short, purge
+from models.network.place_ghosts import count_short
 from models.network.state import (
     ACK_BYTES,
     HEADER_BYTES,
@@ -99,7 +99,10 @@ def _on_way_ps(topology: Topology, ways: tuple[np.ndarray, np.ndarray], size: in
 class LaneStates:
     """One rank's part."""
 
-    def __init__(self, topology: Topology, world: World, hidden: Hidden, state: NetworkState, lanes: Lanes) -> None:
+    def __init__(
+        self, topology: Topology, world: World, hidden: Hidden, state: NetworkState, lanes: Lanes, n_column: int
+    ) -> None:  # fmt: skip
+        """n_column: of samples."""
         self._world, self._hidden, self.lanes = world, hidden, lanes
         table, path = state.nic.queue_pairs, state.fabric.path_port
         here = hidden.here.astype(np.bool_)
@@ -107,20 +110,18 @@ class LaneStates:
         self._receives_here = here[topology.port_src[path[table["ack_path"]]]]
         self._twice_bytes = np.zeros(topology.n_port, np.int64)  # that ports count twice; this rank's packets
         self._frozen = np.zeros(len(table), np.int64)  # queue pairs that are
+        self._n_column = n_column
 
     def compile(self, state: NetworkState) -> None:
         """Compile what closes lanes, or load it from the cache."""
         none, rows = np.zeros(0, np.int64), np.zeros((0, N_CLOSED_COLUMN), np.int64)
-        self.lanes.compile()
+        self.lanes.compile(self._n_column)
         list_members(state.nic.frozen, len(self._frozen), self._frozen)
         close_at_senders(state.fabric, state.buffers, state.nic, self._hidden, none, 0, 0, rows)
         close_at_receivers(state.fabric, state.buffers, state.nic, self._hidden, rows)
         count_short(state.fabric, state.nic, none, none, self._twice_bytes)
         parts = (state.fabric, state.buffers, state.nic, self._hidden)
-        count_in_flight(*parts, none, none, self._twice_bytes)
-        purge(state.fabric, state.buffers, self._hidden, none, none)
-        begin_wave(*parts, none, none, none)
-        set_flying(state.fabric, state.nic, self._hidden, none, none, none)
+        take_out(*parts, none, none, none, none, none, self._twice_bytes)
         place_flying(*parts, np.zeros((0, N_FLYING_COLUMN), np.int64))
 
     def look(
@@ -140,6 +141,11 @@ class LaneStates:
             state.nic.lanes["settled_ps"][new] = self.lanes.settled_ps(new)
             state.fabric.counters[N_LANE] = self.lanes.n_open
         flying = self.lanes.fly(now_ps, rows, may, state.nic.frozen_port)
+        shared = self.lanes.fly_together(now_ps, rows, self._frozen[:n], state.nic.frozen_port)
+        if len(shared):
+            flying = np.concatenate([flying, shared])
+            flying = flying[np.argsort(flying[:, FLYING_FLOW], kind="stable")]
+            state.fabric.counters[N_LANE] = self.lanes.n_open
         if len(flying) == 0:
             return state, rows, self.lanes.is_alone
         watched, ended = self.lanes.watched_of(rows, flying)
@@ -147,7 +153,7 @@ class LaneStates:
             self._write_times(state)
         state = self._fly(state, flying, rows, now_ps, grow)
         rows = rows.copy()
-        flies = np.isin(rows[:, h.FLOW], flying[:, FLYING_FLOW])
+        flies = np.searchsorted(rows[:, h.FLOW], flying[:, FLYING_FLOW])
         rows[flies, h.IS_WHOLE] = rows[flies, h.IS_PLAIN] = 0  # more may wait behind it: so nothing around it is frozen
         return state, rows, self.lanes.is_alone
 
@@ -156,16 +162,10 @@ class LaneStates:
         pairs = flying[:, FLYING_FLOW].copy()
         ports = np.unique(np.concatenate([self.lanes.all_ports(pair) for pair in pairs.tolist()])).astype(np.int64)
         base = rows[np.searchsorted(rows[:, h.FLOW], pairs), h.DONE].copy()
-        parts = (state.fabric, state.buffers, state.nic, self._hidden)
-        hide(*parts, pairs, ports)
-        count_in_flight(*parts, ports, pairs, self._twice_bytes)
-        purge(state.fabric, state.buffers, self._hidden, ports, pairs)
-        begin_wave(*parts, pairs, ports[:0], base)
-        set_flying(
-            state.fabric, state.nic, self._hidden, pairs, flying[:, FLYING_END].copy(),
-            flying[:, FLYING_ENDED_PS] - now_ps,
+        take_out(
+            state.fabric, state.buffers, state.nic, self._hidden, pairs, ports, base, flying[:, FLYING_END].copy(),
+            flying[:, FLYING_ENDED_PS] - now_ps, self._twice_bytes,
         )  # fmt: skip
-        show(*parts, pairs, ports, 0)
         while state.fabric.counters[N_FREE_PACKET] < 2 * len(pairs):
             state = grow()
         place_flying(state.fabric, state.buffers, state.nic, self._hidden, flying)
@@ -194,22 +194,46 @@ class LaneStates:
         state.fabric.counters[N_LANE_TIME] = len(rows)
 
     def close(self, state: NetworkState, interrupts: dict[int, int], horizon_ps: int) -> dict[int, int]:
-        """Close the lanes that somebody has come to, as of the first of these instants; queue pairs that have to send
-        packets again, with that instant."""
-        pairs = self.lanes.disturbed(list(interrupts))
-        if len(pairs) == 0:
-            return {}
-        fabric, nic = state.fabric, state.nic
-        nic.lanes["is_open"][pairs] = 0
-        own = np.zeros((len(pairs), N_CLOSED_COLUMN), np.int64)
-        at_ps = min(interrupts.values())
+        """Close the lanes that somebody has come to, as of the first of these instants, and groups that are over; queue
+        pairs that have to send packets again, with their instants."""
+        again = self._end_groups(state, interrupts, horizon_ps)
+        pairs = self.lanes.disturbed(list(interrupts)) if interrupts else np.zeros(0, np.int64)
+        if len(pairs):
+            at_ps = min(interrupts.values())
+            state.nic.lanes["is_open"][pairs] = 0
+            rows = self._close_at(state, pairs, at_ps, horizon_ps)
+            self.lanes.close(horizon_ps, rows[:, CLOSED_PAIR], rows[:, N_MESSAGE])
+            again |= dict.fromkeys(rows[rows[:, BASE_BYTE] >= 0, CLOSED_PAIR].tolist(), at_ps)
+        state.fabric.counters[N_LANE] = self.lanes.n_open
+        return again
+
+    def _end_groups(self, state: NetworkState, interrupts: dict[int, int], horizon_ps: int) -> dict[int, int]:
+        """End groups whose time has come, or that somebody has come to: those that have not sent all go on."""
+        first_ps, ends = min(interrupts.values(), default=horizon_ps), dict.fromkeys(self.lanes.groups.due(horizon_ps))
+        over: dict[int, list[int]] = {}  # flows by instant
+        for number in sorted({*ends, *self.lanes.disturbed_groups(list(interrupts))}):
+            flows, free_ps = self.lanes.leave_group(number)
+            at_ps = int(free_ps.min()) if number in ends else first_ps
+            over.setdefault(at_ps, []).extend(flows[free_ps > at_ps].tolist())
+        again: dict[int, int] = {}
+        for at_ps, flows in sorted(over.items()):
+            rows = self._close_at(state, np.array(sorted(flows), np.int64), at_ps, horizon_ps)
+            again |= dict.fromkeys(rows[rows[:, BASE_BYTE] >= 0, CLOSED_PAIR].tolist(), at_ps)
+        return again
+
+    def _close_at(self, state: NetworkState, pairs: np.ndarray, at_ps: int, horizon_ps: int) -> np.ndarray:
+        """Have queue pairs go on packet by packet as of an instant; what all senders say, by queue pair."""
+        fabric, nic, own = state.fabric, state.nic, np.zeros((len(pairs), N_CLOSED_COLUMN), np.int64)
         n_row = close_at_senders(fabric, state.buffers, nic, self._hidden, pairs, at_ps, horizon_ps, own)
         rows = np.concatenate(self._world.allgather(own[:n_row]))
         rows = rows[np.argsort(rows[:, CLOSED_PAIR], kind="stable")]
         close_at_receivers(fabric, state.buffers, nic, self._hidden, rows)
-        self.lanes.close(horizon_ps, rows[:, CLOSED_PAIR], rows[:, N_MESSAGE])
-        fabric.counters[N_LANE] = self.lanes.n_open
-        return dict.fromkeys(rows[rows[:, BASE_BYTE] >= 0, CLOSED_PAIR].tolist(), at_ps)
+        return rows
+
+    @property
+    def first_end_ps(self) -> int:
+        """When the first group is over, NEVER: there is none."""
+        return self.lanes.groups.first_end_ps
 
     def totals(self, state: NetworkState) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """(queue pairs that had lanes, packets that were not simulated, bytes that these lack to be full ones, time);

@@ -85,9 +85,10 @@ def _make_lanes(
     nic, form = model.state.nic, forms_of(topology, model.state)
     nic.lanes["form"] = form
     late_ps = latencies_ps(topology, model.state)
+    nic.lanes["behind_ps"] = late_ps[0]
     nic.lanes["slack_ps"] = slack_ps(topology, model.state, late_ps[0])
     lanes = Lanes(data_ways(model.state), fast.ways, form, nic.lane_of_port, tolerance, rtt_ps, *late_ps)
-    return LaneStates(topology, world, fast.hidden, model.state, lanes)
+    return LaneStates(topology, world, fast.hidden, model.state, lanes, fast.n_column)
 
 
 def turns_ps(parameters: NetworkParameters, rtt_ps: np.ndarray) -> np.ndarray:

@@ -23,6 +23,7 @@ import numpy as np
 from pdes.engine.jit import loop_kernel
 from pdes.engine.time_index import NEVER
 from pdes.wormhole import history as h
+from pdes.wormhole.groups import Groups
 
 MIN_ROUND_TRIPS = 8  # that a message lasts, and that its flow was alone before: then its control has settled
 MAX_SIZE_BITS = 44
@@ -108,6 +109,7 @@ class LaneCounters:
     opened: int = 0
     converted: int = 0  # messages that got one when they were under way
     closed: int = 0  # as somebody came
+    shared: int = 0  # messages that went on beside others on their ways, each at its pace
 
 
 class Lanes:
@@ -142,7 +144,8 @@ class Lanes:
         self._keys = np.zeros(0, np.int64)  # that are known, ascending
         self._last_look_ps = -1
         self._is_whole = np.zeros(0, np.bool_)
-        self.next_look_ps = NEVER  # when it wants to see how messages under way get on
+        self._next_look_ps = NEVER  # when it wants to see how messages under way get on
+        self.groups = Groups(n_flow, n_port)
         self.is_alone = np.zeros(0, np.bool_)  # by row of the last look
         self.counters = LaneCounters()
 
@@ -151,10 +154,12 @@ class Lanes:
         other._holder[:] = self._holder
         self._holder = other._holder
 
-    def compile(self) -> None:
-        """Compile what finds flows that are alone, or load it from the cache."""
+    def compile(self, n_column: int) -> None:
+        """Compile what finds flows that are alone, or load it from the cache. n_column: of samples."""
+        rows = np.zeros((0, n_column), np.int64)
         none = np.zeros(0, np.int64)
         find_alone(none, none, self._start, self._port_of, self._n_data, self._holder, none != 0)
+        self.groups.look(0, rows, none, (self._start, self._port_of), self._holder, 1, 0.0)
 
     def _key(self, rows: np.ndarray) -> np.ndarray:
         """int64[n]: what the time of each row's message is up to: its way's form and its size."""
@@ -245,10 +250,52 @@ class Lanes:
             marked = int(row[h.MARKED]) + times.marked * (end - done) // size
             free_ps = delivered_ps - int(self.behind_ps[flow])
             found.append((flow, row[h.ID], end - done, end, now_ps, delivered_ps, ended_ps, marked, free_ps))
-        self.next_look_ps = NEVER if len(found) == n_wait and not self._may_find_pace(now_ps, rows) else now_ps
+        self._next_look_ps = NEVER if len(found) == n_wait and not self._may_find_pace(now_ps, rows) else now_ps
         self._last[rows[:, h.FLOW]] = rows[:, (h.ID, h.DONE, h.DONE_PS)]
         self.counters.converted += len(found)
         return np.array(found, np.int64).reshape(-1, N_FLYING_COLUMN)
+
+    @property
+    def next_look_ps(self) -> int:
+        """When it wants to see how messages under way get on."""
+        return min(self._next_look_ps, self.groups.next_look_ps)
+
+    def fly_together(
+        self, now_ps: int, rows: np.ndarray, frozen: np.ndarray, frozen_port: np.ndarray
+    ) -> np.ndarray:  # fmt: skip
+        """The same of flows that share ports, all of which go on evenly: up to the instant at which the first of them
+        has sent its last byte. frozen: see `look`."""
+        found = []
+        ways = self._start, self._port_of
+        for mine in self.groups.look(now_ps, rows, frozen, ways, self._holder, self._rtt_ps, self._tolerance):
+            flying = [self._at_pace(now_ps, rows[i], *self.groups.pace(int(rows[i, h.FLOW]))) for i in mine.tolist()]
+            free_ps = np.array([each[FLYING_FREE_PS] for each in flying])
+            ports = np.unique(np.concatenate([self.all_ports(each[FLYING_FLOW]) for each in flying]))
+            if free_ps.min() < now_ps + MIN_LEFT_ROUND_TRIPS * self._rtt_ps or (frozen_port[ports] == 1).any():
+                continue
+            flows = rows[mine, h.FLOW].copy()
+            self.groups.begin(flows, free_ps)
+            for flow in flows.tolist():
+                self._holder[self._port_of[self._start[flow] : self._start[flow + 1]]] = flow
+            found += flying
+        self.counters.shared += len(found)
+        return np.array(found, np.int64).reshape(-1, N_FLYING_COLUMN)
+
+    def _at_pace(self, now_ps: int, row: np.ndarray, span_bytes: int, span_ps: int) -> tuple[int, ...]:
+        """A row of FLYING_* for a message that goes on by so many bytes in so much time."""
+        flow, end, done, done_ps = (int(row[k]) for k in (h.FLOW, h.MESSAGE_END, h.DONE, h.DONE_PS))
+        ended_ps = done_ps + (end - done) * span_ps // span_bytes
+        delivered_ps = ended_ps - int(self._ack_ps[flow])
+        free_ps = delivered_ps - int(self.behind_ps[flow])
+        return flow, int(row[h.ID]), end - done, end, now_ps, delivered_ps, ended_ps, int(row[h.MARKED]), free_ps
+
+    def leave_group(self, number: int) -> tuple[np.ndarray, np.ndarray]:
+        """A group is over: its flows, and when each would have sent all that it has."""
+        flows, free_ps = self.groups.end(number)
+        for flow in flows.tolist():
+            self._holder[self._port_of[self._start[flow] : self._start[flow + 1]]] = -1
+        self._alone_since_ps[flows] = NEVER
+        return flows, free_ps
 
     def _may_find_pace(self, now_ps: int, rows: np.ndarray) -> bool:
         """Whether the pace of a message that is alone, and has some way to go, may be known at the next look."""
@@ -264,7 +311,8 @@ class Lanes:
         is_mine = self._is_paced[at] & (self._watched[flying[:, FLYING_FLOW]] == flying[:, FLYING_ID])
         mine, flying = rows[at[is_mine]], flying[is_mine]
         self._watched[flying[:, FLYING_FLOW]] = -1
-        self._watched_rows = self._watched_rows[~np.isin(self._watched_rows[:, h.FLOW], flying[:, FLYING_FLOW])]
+        rest = self._watched_rows
+        self._watched_rows = rest[self._watched[rest[:, h.FLOW]] == rest[:, h.ID]]
         over = Watched(mine[:, h.FLOW].copy(), mine[:, h.MESSAGE_END].copy(), self._key(mine), mine[:, h.POSTED_PS])
         columns = (FLYING_END, FLYING_ENDED_PS, FLYING_MARKED, FLYING_DELIVERED_PS)
         return over, Ended(*(flying[:, column].copy() for column in columns))
@@ -333,6 +381,13 @@ class Lanes:
             found.update(self._holder[self._port_of[self._start[flow] : self._start[flow + 1]]].tolist())
         return np.array(sorted(found - {-1} - set(flows)), np.int64)
 
+    def disturbed_groups(self, flows: list[int]) -> list[int]:
+        """Numbers of groups with ports of these flows' ways, ascending."""
+        found: set[int] = set()
+        for flow in flows if self.groups.n_flow else []:
+            found.update(self._holder[self._port_of[self._start[flow] : self._start[flow + 1]]].tolist())
+        return sorted({self.groups.of_flow[flow] for flow in found if flow in self.groups.of_flow})
+
     def close(self, now_ps: int, flows: np.ndarray, n_message: np.ndarray) -> None:
         """Lanes are closed. n_message: that each had."""
         for flow, n in zip(flows.tolist(), n_message.tolist(), strict=True):
@@ -345,8 +400,8 @@ class Lanes:
 
     @property
     def n_open(self) -> int:
-        """How many are open."""
-        return int(self.is_open.sum())
+        """How many are open, flows in groups included."""
+        return self.counters.opened - self.counters.closed + self.groups.n_flow
 
     def facts(self) -> dict[str, Any]:
         """What `result.json` says of them."""
