@@ -434,6 +434,10 @@ class FastForward:
         if self.lanes is not None:
             self._credits.settle_lanes(state, self.lanes)
 
+    def hops_so_far(self, state: NetworkState) -> int:
+        """Packet-hops that this rank was spared so far, those of lanes that are not counted yet among them."""
+        return sum(self._skipped.hops_by_cause.values()) + (self.lanes.hops_so_far(state) if self.lanes else 0)
+
     @property
     def skipped(self) -> Skipped:
         """What this rank's hosts and ports were spared so far."""

@@ -244,6 +244,10 @@ class LaneStates:
         pairs = np.flatnonzero(packets)
         return pairs, packets[pairs], short_bytes[pairs], spared_ps[pairs]
 
+    def hops_so_far(self, state: NetworkState) -> int:
+        """Packet-hops that lanes have spared this rank so far: for progress; `totals` has them exactly."""
+        return int((state.nic.lanes["packets"] * self._sends_here) @ self.lanes.n_port_of)
+
     def go_on(self, lanes: Lanes, twice_bytes: np.ndarray | int) -> None:
         """Take over what a checkpoint has: `lanes`, and what this rank's packets count twice."""
         lanes.share(self.lanes)

@@ -8,6 +8,7 @@ two windows in a row have to agree within half the tolerance, for each of its fl
 them has sent all that it has: at that instant the others go on packet by packet, from what they have got done.
 """
 
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 import numpy as np
@@ -43,8 +44,14 @@ class Paces(NamedTuple):
 
 def make_paces(n_flow: int, n_port: int) -> Paces:
     """Nothing is known."""
-    columns = [np.zeros(n_flow, np.int64) for _ in range(12)]
-    return Paces(*columns, np.full(n_port, FREE, np.int64))
+
+    def flows() -> np.ndarray:
+        return np.zeros(n_flow, np.int64)
+
+    return Paces(
+        flows(), flows(), flows(), flows(), flows(), flows(), flows(), flows(), flows(), flows(), flows(), flows(),
+        np.full(n_port, FREE, np.int64),
+    )  # fmt: skip
 
 
 @step_kernel
@@ -153,6 +160,7 @@ class Groups:
         self.of_flow: dict[int, int] = {}  # number of the group
         self._members: dict[int, tuple[np.ndarray, np.ndarray]] = {}  # by number: its flows, when each has sent all
         self._n = 0
+        self._ends: list[tuple[int, int]] = []  # heap of (planned end, number); some are over
         self._out = np.zeros(n_flow, np.int64)
 
     def look(
@@ -174,13 +182,16 @@ class Groups:
     def begin(self, flows: np.ndarray, free_ps: np.ndarray) -> None:
         """Flows go on together until the first of the instants at which they have sent all that they have."""
         self._members[self._n] = flows, free_ps
+        heappush(self._ends, (int(free_ps.min()), self._n))
         self.of_flow |= dict.fromkeys(flows.tolist(), self._n)
         self._n += 1
 
     @property
     def first_end_ps(self) -> int:
         """When the first group ends, NEVER: there is none."""
-        return min((int(free_ps.min()) for _, free_ps in self._members.values()), default=NEVER)
+        while self._ends and self._ends[0][1] not in self._members:
+            heappop(self._ends)
+        return self._ends[0][0] if self._ends else NEVER
 
     @property
     def n_flow(self) -> int:
@@ -188,8 +199,11 @@ class Groups:
         return len(self.of_flow)
 
     def due(self, now_ps: int) -> list[int]:
-        """Numbers of groups that end, ascending."""
-        return [number for number, (_, free_ps) in self._members.items() if free_ps.min() <= now_ps]
+        """Numbers of groups that end, ascending; each has to be ended."""
+        found = []
+        while self.first_end_ps <= now_ps:
+            found.append(heappop(self._ends)[1])
+        return sorted(found)
 
     def end(self, number: int) -> tuple[np.ndarray, np.ndarray]:
         """A group is over: its flows, and when each would have sent all that it has."""

@@ -370,6 +370,11 @@ class Lanes:
         self.counters.opened += len(new)
         return new
 
+    @property
+    def n_port_of(self) -> np.ndarray:
+        """int64[n_flow]: ports of each flow's way and its acknowledgements'."""
+        return np.diff(self._all_start)
+
     def all_ports(self, flow: int) -> np.ndarray:
         """Ports of a flow's way and its acknowledgements'."""
         return self._all_port_of[self._all_start[flow] : self._all_start[flow + 1]]
