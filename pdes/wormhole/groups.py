@@ -6,6 +6,7 @@ its part. This is Wormhole's steady skipping (section 5) under a tolerance, of f
 whoever shares ports with their acknowledgements. A group is to have been as it is for some round trips; then paces in
 two windows in a row have to agree within half the tolerance, for each of its flows. It goes on so until the first of
 them has sent all that it has: at that instant the others go on packet by packet, from what they have got done.
+A control with a timer that is on will act by itself, perhaps far later than windows see: such flows are simulated.
 """
 
 from heapq import heappop, heappush
@@ -92,7 +93,7 @@ def _join(rows, port_start, port_of, holder, p: Paces):
                 one, other = _root(p.part, first), _root(p.part, np.int64(row))
                 p.part[max(one, other)] = min(one, other)
     for row in range(rows.shape[0]):
-        flow, is_bad = rows[row, h.FLOW], rows[row, h.IS_WHOLE] == 0
+        flow, is_bad = rows[row, h.FLOW], rows[row, h.IS_WHOLE] == 0 or rows[row, h.HAS_TIMER] != 0
         for at in range(port_start[flow], port_start[flow + 1]):
             port = np.uint64(port_of[at])
             is_bad |= p.first_row[port] == BLOCKED or holder[port] >= 0

@@ -202,7 +202,8 @@ class Lanes:
         should_ps = before[:, 1] * (pace[:, 0] / np.maximum(before[:, 0], 1))
         is_even = is_same & (before[:, 0] > 0) & (np.abs(pace[:, 1] - should_ps) <= self._tolerance / 2 * should_ps)
         since_ps = np.minimum(self._alone_since_ps[flows], now_ps)
-        return is_even & (now_ps >= since_ps + MIN_ROUND_TRIPS * self._rtt_ps) & (rows[:, h.IS_WHOLE] != 0)
+        is_even &= (rows[:, h.IS_WHOLE] != 0) & (rows[:, h.HAS_TIMER] == 0)  # else its control will act by itself
+        return is_even & (now_ps >= since_ps + MIN_ROUND_TRIPS * self._rtt_ps)
 
     def _is_known(self, rows: np.ndarray) -> np.ndarray:
         if len(self._keys) == 0:

@@ -20,9 +20,10 @@ MB, US = 10**6, 10**6
 WINDOW_PS = PACE_ROUND_TRIPS * RTT_PS
 
 
-def row(flow: int, message: int, done: int, done_ps: int, is_whole: bool = True) -> list[int]:
+def row(flow: int, message: int, done: int, done_ps: int, is_whole: bool = True, has_timer: bool = False) -> list[int]:
     values = dict.fromkeys(range(h.N_COLUMN), 0)
     values |= {h.FLOW: flow, h.ID: message, h.DONE: done, h.DONE_PS: done_ps, h.IS_WHOLE: int(is_whole)}
+    values[h.HAS_TIMER] = int(has_timer)
     return [values[k] for k in range(h.N_COLUMN)]
 
 
@@ -102,6 +103,13 @@ def test_who_joins_begins_a_new_group_and_a_message_that_is_not_whole_holds_it_u
     now_ps += WINDOW_PS
     rows = [row(i, 7 + i, (1 + i) * now_ps, now_ps, is_whole=i > 0) for i in range(3)]
     assert ways.look(now_ps, rows) == [] and ways.groups.next_look_ps == NEVER
+
+
+def test_a_control_with_a_timer_on_holds_its_group_up() -> None:
+    ways = Ways([[0], [0]])
+    for k in range(4):
+        now_ps = 1000 + k * WINDOW_PS
+        assert ways.look(now_ps, [row(i, 7, now_ps, now_ps, has_timer=i > 0) for i in (0, 1)]) == []
 
 
 def test_a_group_ends_with_the_first_of_its_flows() -> None:
