@@ -132,7 +132,8 @@ class FastForward:
         hide(state.fabric, state.buffers, state.nic, self.hidden, none, none)
         count_sent(state.fabric, state.nic, self.hidden, none, none)
         show(state.fabric, state.buffers, state.nic, self.hidden, none, none, 0)
-        sample_pairs(state.fabric, state.nic, self.hidden.here, self._control_word, self._rows)
+        nic = state.nic._replace(active=state.nic.active.copy())  # which a sample changes
+        sample_pairs(state.fabric, nic, self.hidden.here, self._control_word, self._rows)
         compile_partitions()
         self._controller.looks.compile()
         self._controller.criterion.compile()

@@ -91,6 +91,7 @@ def load_network(
             rows[saved[mine]] = part[name].view(rows.dtype)[mine]
     state.nic.frozen_port[:], state.nic.queue_pairs["is_frozen"] = parts[0]["frozen_port"], parts[0]["is_frozen"]
     state.nic.frozen[:] = set_of(parts[0]["is_frozen"] != 0)
+    state.nic.active[:] = set_of(np.ones(len(state.nic.queue_pairs), np.bool_))  # the first look finds out
     state.nic.lane_of_port[:], state.nic.lane_times[:] = parts[0]["lane_of_port"], parts[0]["lane_times"]
     state = load_chains(topology, state, parts, is_here, hidden_head)
     _load_counts(state, parts, is_first)
