@@ -10,6 +10,7 @@ from models.network import state
 from models.network.build import QueuePairs, grow_messages, make_nodes
 from models.network.parameters import NetworkParameters
 from models.network.state import MESSAGE, NIC_PORT, NO_WINDOW, NS3_PORT, QUEUE_PAIR, RANGE, Nic
+from models.network.visits import set_of
 from models.topology.graph import Topology
 from models.workload.plan import WorkloadPlan
 from pdes.engine.bits import n_set_word
@@ -201,6 +202,9 @@ def make_nic(
         acked_ps=np.zeros(len(table), np.int64),
         delivered_ps=np.zeros(len(table), np.int64),
         ended=np.zeros((len(table), 3), np.int64),
+        flying=set_of(np.zeros(len(table), np.bool_)),
+        active=set_of(np.ones(len(table), np.bool_)),
+        frozen=set_of(np.zeros(len(table), np.bool_)),
         frozen_port=np.zeros(topology.n_port, np.uint8),
         interrupted=np.zeros(len(table), np.int32),
         interrupt_ps=np.full(len(table), NEVER, np.int64),

@@ -29,7 +29,7 @@ from models.network.glances import (
     WAVES_WAIT,
     Glance,
 )
-from models.network.lane_states import LaneStates, frozen_pairs
+from models.network.lane_states import LaneStates
 from models.network.memo_states import Found, Member, MemoStates
 from models.network.path_queues import PathQueues
 from models.network.progress import ACKED_BYTE, N_COLUMN, PAIR, sample_pairs
@@ -76,7 +76,8 @@ class FastForward:
     ) -> None:  # fmt: skip
         self._controller, self._world, self._pairs = controller, world, pairs
         n_pair = len(pairs.pair_of_row)
-        self._rows = np.zeros((n_pair, N_COLUMN + len(control_words)), np.int64)
+        self.n_column = N_COLUMN + len(control_words)  # of samples
+        self._rows = np.zeros((n_pair, self.n_column), np.int64)
         self._control_word = np.array(control_words, np.int64)
         self.hidden = Hidden(
             link_head=np.full(topology.n_port, -1, np.int32),
@@ -132,7 +133,8 @@ class FastForward:
         hide(state.fabric, state.buffers, state.nic, self.hidden, none, none)
         count_sent(state.fabric, state.nic, self.hidden, none, none)
         show(state.fabric, state.buffers, state.nic, self.hidden, none, none, 0)
-        sample_pairs(state.fabric, state.nic, self.hidden.here, self._control_word, self._rows)
+        nic = state.nic._replace(active=state.nic.active.copy())  # which a sample changes
+        sample_pairs(state.fabric, nic, self.hidden.here, self._control_word, self._rows)
         compile_partitions()
         self._controller.looks.compile()
         self._controller.criterion.compile()
@@ -174,7 +176,8 @@ class FastForward:
         their rank, and what has thawed at an instant before is still to come as far as the others.
         """
         interrupts, self._later = take_interrupts(state, self._world, self.room, self._later)
-        if self.lanes is not None and interrupts:
+        is_stopped = bool(interrupts)  # some logical process is: not where flows that go on together come to their end
+        if self.lanes is not None and (interrupts or self.lanes.first_end_ps <= horizon_ps):
             interrupts = self.lanes.close(state, interrupts, horizon_ps) | interrupts
         disturbed = self.waves.disturbed(interrupts) if self.waves is not None else []
         for replay, at_ps in disturbed:  # its flows go on through ports that others have frozen, too
@@ -189,15 +192,15 @@ class FastForward:
             due = [(replay, replay.entry) for replay in self._controller.due(horizon_ps) if replay.entry is not None]
             for entry, replays in _by_entry(due):
                 state = self._take_over(state, replays, entry, horizon_ps)
-        if interrupts:
+        if is_stopped:
             self._level_ps = max(self._level_ps, horizon_ps)
-        is_level = not interrupts and horizon_ps >= self._level_ps
+        is_level = not is_stopped and horizon_ps >= self._level_ps
         if not is_level:
             self._controller.give_up(horizon_ps)
             self._let_go(state, horizon_ps)
             if self.states is not None:
                 self._watch(state)
-            ends = (self._controller.first_thaw_ps, self.waves.first_end_ps if self.waves is not None else NEVER)
+            ends = (self._controller.first_thaw_ps, self._first_wave_end_ps)
             self.limit_ps = min(self._level_ps, *ends, *self._later.values())
         return is_level
 
@@ -212,7 +215,7 @@ class FastForward:
             self._watch(state)
         self.limit_ps = self._controller.first_end_ps
         if self.waves is not None:
-            self.limit_ps = min(self.limit_ps, self.waves.first_end_ps)
+            self.limit_ps = min(self.limit_ps, self._first_wave_end_ps)
             self._glance_words[TICK_PS] = max(self._tick_ps, horizon_ps + 1)
         return min(self._controller.next_look_ps, self.limit_ps, self._tick_ps)
 
@@ -254,6 +257,12 @@ class FastForward:
         return may if lossy is None else [m and not lossy[f.ports].any() for m, f in zip(may, freezes, strict=True)]
 
     @property
+    def _first_wave_end_ps(self) -> int:
+        """The first planned end of a wave that is replayed, or of flows that go on together."""
+        lanes_ps = NEVER if self.lanes is None else self.lanes.first_end_ps
+        return lanes_ps if self.waves is None else min(self.waves.first_end_ps, lanes_ps)
+
+    @property
     def _next_wave_look_ps(self) -> int:
         """When waves, or lanes, want to look even if nothing is posted."""
         lanes_ps = NEVER if self.lanes is None else self.lanes.lanes.next_look_ps
@@ -283,7 +292,7 @@ class FastForward:
     ) -> tuple[NetworkState, np.ndarray]:
         """Note what is over, and freeze what goes as an earlier one did; (state, samples of what does not)."""
         assert self.waves is not None and self.wave_states is not None and self.states is not None
-        over, found = self.waves.look(now_ps, rows, frozen_pairs(state), is_alone)
+        over, found = self.waves.look(now_ps, rows, state.nic.queue_pairs["is_frozen"], is_alone)
         for wave, past in zip(over, self.wave_states.past(state, over, now_ps), strict=True):
             self.waves.finish(wave, past)
         forms = [self.states.form(state, (each.pairs, each.ports, each.pairs)) for each in found]
@@ -433,6 +442,10 @@ class FastForward:
             self.wave_states.settle(state)
         if self.lanes is not None:
             self._credits.settle_lanes(state, self.lanes)
+
+    def hops_so_far(self, state: NetworkState) -> int:
+        """Packet-hops that this rank was spared so far, those of lanes that are not counted yet among them."""
+        return sum(self._skipped.hops_by_cause.values()) + (self.lanes.hops_so_far(state) if self.lanes else 0)
 
     @property
     def skipped(self) -> Skipped:

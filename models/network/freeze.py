@@ -46,8 +46,9 @@ from models.network.state import (
 from models.network.state_words import n_hop_of, stamping_port
 from models.network.switch_state import Buffers
 from models.network.timers import first_timer_ps, set_timers
+from models.network.visits import visit
 from models.network.wire_time import transmission_ps
-from pdes.engine.bits import BIT_MASK, WORD_BITS, WORD_SHIFT, lowest_bit
+from pdes.engine.bits import BIT_MASK, WORD_BITS, WORD_SHIFT, drop_from_set, lowest_bit, put_in_set
 from pdes.engine.exchange import ExchangeState
 from pdes.engine.jit import loop_kernel, step_kernel
 from pdes.engine.time_index import NEVER, set_time
@@ -203,6 +204,7 @@ def hide(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, pairs, port
     for i in range(pairs.size):
         record = nic.queue_pairs[np.uint64(pairs[i])]
         record.is_frozen = 1
+        put_in_set(nic.frozen, 0, nic.queue_pairs.size, np.int64(pairs[i]))
         _stop_timers(fabric, nic, record)
     fabric.counters[N_FROZEN_PORT] += ports.size
     _refresh_all(fabric, buffers, nic, hidden, ports)
@@ -396,6 +398,8 @@ def show(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, pairs, port
     for i in range(pairs.size):
         record = nic.queue_pairs[np.uint64(pairs[i])]
         record.is_frozen = 0
+        drop_from_set(nic.frozen, 0, nic.queue_pairs.size, np.int64(pairs[i]))
+        visit(nic, np.int64(pairs[i]))
         if hidden.here[np.uint64(record.node)] == 0:
             continue
         node = fabric.nodes[np.uint64(record.node)]

@@ -12,8 +12,10 @@ from models.network.nic import set_ready
 from models.network.sender import find_sending_message, finish_message
 from models.network.state import FLAG_ACK, LANE_COLUMN, N_ARRIVAL_ROW, N_FLOW_ROW, Fabric, Nic, Rows
 from models.network.timers import set_timers
+from models.network.visits import visit
 from models.workload.graph_stream import end_sends, take_message
 from models.workload.program import WAITING_GRAPH, Work
+from pdes.engine.bits import drop_from_set
 from pdes.engine.jit import step_kernel
 
 
@@ -39,7 +41,11 @@ def receive_ghost(fabric: Fabric, nic: Nic, work: Work, rows: Rows, packet, now_
             take_message(fabric, nic, work, stream, pair, now_ps)
         return np.int64(-1), np.int64(-1)
     if fabric.constants[LANE_COLUMN] >= 0 and nic.lanes[np.uint64(pair)].n_flying > 0:
-        nic.lanes[np.uint64(pair)].n_flying -= 1
+        lane = nic.lanes[np.uint64(pair)]
+        lane.n_flying -= 1
+        if lane.n_flying == 0:
+            drop_from_set(nic.flying, 0, nic.queue_pairs.size, pair)
+        visit(nic, pair)  # packets may wait behind
     record.sent_bytes += max(0, item.sequence - record.next_byte)
     record.acked_byte = max(record.acked_byte, item.sequence)
     record.next_byte = max(record.next_byte, item.sequence)

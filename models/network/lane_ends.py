@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from models.network.freeze import Hidden, mark_link, refresh
+from models.network.freeze import Hidden, hide, mark_link, refresh, show
 from models.network.lanes import count_packets, last_row, make_ghost
 from models.network.nic import free_packet, next_start, set_ready
+from models.network.place_ghosts import begin_wave, count_in_flight, purge
 from models.network.port import put_ghost_on_wire
 from models.network.sender import find_sending_message
 from models.network.state import (
@@ -20,6 +21,8 @@ from models.network.state import (
 )
 from models.network.switch_state import Buffers
 from models.network.timers import set_timers
+from models.network.visits import visit
+from pdes.engine.bits import drop_from_set, put_in_set
 from pdes.engine.jit import loop_kernel, step_kernel
 from pdes.wormhole.lanes import (
     FLYING_BEGIN_PS,
@@ -44,8 +47,8 @@ from pdes.wormhole.lanes import (
 N_CLOSED_COLUMN = 5
 
 
-@loop_kernel
-def set_flying(fabric: Fabric, nic: Nic, hidden: Hidden, pairs, end_byte, spared_ps):
+@step_kernel
+def _set_flying(fabric: Fabric, nic: Nic, hidden: Hidden, pairs, end_byte, spared_ps):
     """Count the rest of queue pairs' messages as sent: nothing of them is in flight, and ghosts will end them."""
     for i in range(pairs.size):
         record, lane = nic.queue_pairs[np.uint64(pairs[i])], nic.lanes[np.uint64(pairs[i])]
@@ -59,8 +62,26 @@ def set_flying(fabric: Fabric, nic: Nic, hidden: Hidden, pairs, end_byte, spared
         count_packets(fabric.constants, lane, size, 1)
         lane.from_byte = record.acked_byte  # nothing else of it is in flight
         lane.n_flying += 1
+        put_in_set(nic.flying, 0, nic.queue_pairs.size, np.int64(pairs[i]))
         lane.n_message += 1
         lane.spared_ps += spared_ps[i]
+
+
+@loop_kernel
+def take_out(
+    fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, pairs, ports, base_byte, end_byte, spared_ps, sent_bytes
+):
+    """Take what is in flight of queue pairs' messages out of the network, and count their rests as sent.
+
+    pairs, ports: all ports of their ways, both ascending. base_byte: what is acknowledged. sent_bytes: see
+    `count_in_flight`.
+    """
+    hide(fabric, buffers, nic, hidden, pairs, ports)
+    count_in_flight(fabric, buffers, nic, hidden, ports, pairs, sent_bytes)
+    purge(fabric, buffers, hidden, ports, pairs)
+    begin_wave(fabric, buffers, nic, hidden, pairs, ports[:0], base_byte)
+    _set_flying(fabric, nic, hidden, pairs, end_byte, spared_ps)
+    show(fabric, buffers, nic, hidden, pairs, ports, 0)
 
 
 @step_kernel
@@ -105,7 +126,7 @@ def place_flying(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, fly
 
 @step_kernel
 def _done_bytes(words, at, at_ps, payload):
-    """Bytes of a message that have come across by an instant, whole packets and not all of them."""
+    """Bytes of a message that come across by an instant, whole packets and not all of them."""
     begin_ps, size = words[at + np.uint64(GHOST_BEGIN_PS)], words[at + np.uint64(GHOST_SIZE)]
     took_ps = words[at + np.uint64(GHOST_DELIVERED_PS)] - begin_ps
     done = np.int64(size * (max(0, at_ps - begin_ps) / max(1, took_ps)))
@@ -117,7 +138,7 @@ def close_at_senders(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden,
     """Close lanes of this rank's senders as of at_ps; how many rows of out (int64[n_pair, N_CLOSED_COLUMN]) that makes.
 
     Messages that come across before horizon_ps, where all hosts are or will be, are over. Of the others the first has
-    got done what its time says, if all before it is acknowledged.
+    got done what its time says, if all before it is acknowledged; what had left by at_ps counts, as if it had arrived.
     """
     n_row, at, payload = 0, np.uint64(fabric.constants[LANE_COLUMN]), fabric.constants[PAYLOAD_BYTES]
     for i in range(pairs.size):
@@ -127,6 +148,7 @@ def close_at_senders(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden,
             continue
         row = out[np.uint64(n_row)]
         n_row += 1
+        visit(nic, pair)
         row[CLOSED_PAIR], row[BASE_BYTE], row[FIRST_END] = pair, -1, -1
         row[N_MESSAGE], row[DONE_BYTES] = lane.n_message, 0
         lane.n_message = 0
@@ -142,12 +164,14 @@ def close_at_senders(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden,
                 if row[BASE_BYTE] < 0:
                     begin = np.int64(item.sequence) - size
                     if record.acked_byte == begin and over_ps <= at_ps:
-                        done = _done_bytes(words, at, at_ps, payload)
+                        done = _done_bytes(words, at, at_ps + lane.behind_ps, payload)
                     row[BASE_BYTE], row[FIRST_END] = begin + done, item.sequence
                     lane.packets += done // payload
                 count_packets(fabric.constants, lane, size, -1)
                 lane.spared_ps -= np.int64(item.arrival_ps) - max(at_ps, begin_ps)
                 lane.n_flying -= 1
+                if lane.n_flying == 0:
+                    drop_from_set(nic.flying, 0, nic.queue_pairs.size, pair)
                 if last < 0:
                     link.link_head = following
                 else:

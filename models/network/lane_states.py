@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from models.network.build import NetworkState
-from models.network.freeze import Hidden, hide, show
+from models.network.freeze import Hidden
 from models.network.lane_ends import (
     BASE_BYTE,
     CLOSED_PAIR,
@@ -14,9 +14,9 @@ from models.network.lane_ends import (
     close_at_receivers,
     close_at_senders,
     place_flying,
-    set_flying,
+    take_out,
 )
-from models.network.place_ghosts import begin_wave, count_in_flight, count_short, purge
+from models.network.place_ghosts import count_short
 from models.network.state import (
     ACK_BYTES,
     HEADER_BYTES,
@@ -33,6 +33,7 @@ from models.network.state import (
     N_LANE_TIME,
     PAYLOAD_BYTES,
 )
+from models.network.visits import list_members
 from models.network.wire_time import transmission_ps
 from models.topology.graph import Topology
 from pdes.engine.exchange import World
@@ -73,13 +74,6 @@ def forms_of(topology: Topology, state: NetworkState) -> np.ndarray:
     return np.unique(np.stack(words, axis=1), axis=0, return_inverse=True)[1].ravel().astype(np.int64)
 
 
-def frozen_pairs(state: NetworkState) -> np.ndarray:
-    """bool[n_qp]: which queue pairs are frozen, on any rank."""
-    if state.fabric.counters[N_FROZEN_PORT] == 0:
-        return np.zeros(len(state.nic.queue_pairs), np.bool_)
-    return state.nic.queue_pairs["is_frozen"] != 0
-
-
 def latencies_ps(topology: Topology, state: NetworkState) -> tuple[np.ndarray, np.ndarray]:
     """int64[n_qp] twice, on idle ways: from a full packet's last byte leaving the NIC to its arrival, and from there to
     the arrival of its acknowledgement."""
@@ -108,26 +102,29 @@ def _on_way_ps(topology: Topology, ways: tuple[np.ndarray, np.ndarray], size: in
 class LaneStates:
     """One rank's part."""
 
-    def __init__(self, topology: Topology, world: World, hidden: Hidden, state: NetworkState, lanes: Lanes) -> None:
+    def __init__(
+        self, topology: Topology, world: World, hidden: Hidden, state: NetworkState, lanes: Lanes, n_column: int
+    ) -> None:  # fmt: skip
+        """n_column: of samples."""
         self._world, self._hidden, self.lanes = world, hidden, lanes
         table, path = state.nic.queue_pairs, state.fabric.path_port
         here = hidden.here.astype(np.bool_)
         self._sends_here = here[table["node"]]
         self._receives_here = here[topology.port_src[path[table["ack_path"]]]]
         self._twice_bytes = np.zeros(topology.n_port, np.int64)  # that ports count twice; this rank's packets
+        self._frozen, self._on_lanes = (np.zeros(len(table), np.int64) for _ in range(2))  # queue pairs that are
+        self._n_column = n_column
 
     def compile(self, state: NetworkState) -> None:
         """Compile what closes lanes, or load it from the cache."""
         none, rows = np.zeros(0, np.int64), np.zeros((0, N_CLOSED_COLUMN), np.int64)
-        self.lanes.compile()
+        self.lanes.compile(self._n_column)
+        list_members(state.nic.frozen, len(self._frozen), self._frozen)
         close_at_senders(state.fabric, state.buffers, state.nic, self._hidden, none, 0, 0, rows)
         close_at_receivers(state.fabric, state.buffers, state.nic, self._hidden, rows)
         count_short(state.fabric, state.nic, none, none, self._twice_bytes)
         parts = (state.fabric, state.buffers, state.nic, self._hidden)
-        count_in_flight(*parts, none, none, self._twice_bytes)
-        purge(state.fabric, state.buffers, self._hidden, none, none)
-        begin_wave(*parts, none, none, none)
-        set_flying(state.fabric, state.nic, self._hidden, none, none, none)
+        take_out(*parts, none, none, none, none, none, self._twice_bytes)
         place_flying(*parts, np.zeros((0, N_FLYING_COLUMN), np.int64))
 
     def look(
@@ -135,8 +132,10 @@ class LaneStates:
     ) -> tuple[NetworkState, np.ndarray, np.ndarray]:
         """Learn of messages that are over, open lanes, and take to them what is under way; (the network's state,
         samples in which that is not plain any more, which rows are alone)."""
-        is_frozen = frozen_pairs(state)
-        over, may = self.lanes.look(now_ps, rows, is_frozen, self._flying(state))
+        table, n = state.nic.queue_pairs, 0
+        if state.fabric.counters[N_FROZEN_PORT] > 0:
+            n = list_members(state.nic.frozen, len(table), self._frozen)
+        over, may = self.lanes.look(now_ps, rows, self._frozen[:n], table["is_frozen"], self._flying(state))
         if len(over.flows) and self.lanes.learn(over, self._ended(state, over)):
             self._write_times(state)
         if len(may):
@@ -147,6 +146,11 @@ class LaneStates:
         reloaded, is_loaded = self.lanes.loads()
         state.nic.lanes["is_loaded"][reloaded] = is_loaded
         flying = self.lanes.fly(now_ps, rows, may, state.nic.frozen_port)
+        shared = self.lanes.fly_together(now_ps, rows, self._frozen[:n], state.nic.frozen_port)
+        if len(shared):
+            flying = np.concatenate([flying, shared])
+            flying = flying[np.argsort(flying[:, FLYING_FLOW], kind="stable")]
+            state.fabric.counters[N_LANE] = self.lanes.n_open
         if len(flying) == 0:
             return state, rows, self.lanes.is_alone
         watched, ended = self.lanes.watched_of(rows, flying)
@@ -154,32 +158,26 @@ class LaneStates:
             self._write_times(state)
         state = self._fly(state, flying, rows, now_ps, grow)
         rows = rows.copy()
-        flies = np.isin(rows[:, h.FLOW], flying[:, FLYING_FLOW])
+        flies = np.searchsorted(rows[:, h.FLOW], flying[:, FLYING_FLOW])
         rows[flies, h.IS_WHOLE] = rows[flies, h.IS_PLAIN] = 0  # more may wait behind it: so nothing around it is frozen
         return state, rows, self.lanes.is_alone
 
     def _flying(self, state: NetworkState) -> np.ndarray:
-        """int64[], ascending: queue pairs with messages on lanes, on any rank."""
+        """int64[]: queue pairs with messages on lanes, on any rank."""
         if state.fabric.counters[N_LANE] == 0:
             return np.zeros(0, np.int64)
-        own = np.flatnonzero((state.nic.lanes["n_flying"] > 0) & self._sends_here)
-        return np.sort(np.concatenate(self._world.allgather(own)))
+        own = self._on_lanes[: list_members(state.nic.flying, len(self._on_lanes), self._on_lanes)]
+        return own if self._world.size == 1 else np.concatenate(self._world.allgather(own))
 
     def _fly(self, state: NetworkState, flying: np.ndarray, rows: np.ndarray, now_ps: int, grow: Grow) -> NetworkState:
         """Take what is in flight of messages out of the network, and have them end as `flying` says."""
         pairs = flying[:, FLYING_FLOW].copy()
         ports = np.unique(np.concatenate([self.lanes.all_ports(pair) for pair in pairs.tolist()])).astype(np.int64)
         base = rows[np.searchsorted(rows[:, h.FLOW], pairs), h.DONE].copy()
-        parts = (state.fabric, state.buffers, state.nic, self._hidden)
-        hide(*parts, pairs, ports)
-        count_in_flight(*parts, ports, pairs, self._twice_bytes)
-        purge(state.fabric, state.buffers, self._hidden, ports, pairs)
-        begin_wave(*parts, pairs, ports[:0], base)
-        set_flying(
-            state.fabric, state.nic, self._hidden, pairs, flying[:, FLYING_END].copy(),
-            flying[:, FLYING_ENDED_PS] - now_ps,
+        take_out(
+            state.fabric, state.buffers, state.nic, self._hidden, pairs, ports, base, flying[:, FLYING_END].copy(),
+            flying[:, FLYING_ENDED_PS] - now_ps, self._twice_bytes,
         )  # fmt: skip
-        show(*parts, pairs, ports, 0)
         while state.fabric.counters[N_FREE_PACKET] < 2 * len(pairs):
             state = grow()
         place_flying(state.fabric, state.buffers, state.nic, self._hidden, flying)
@@ -210,22 +208,46 @@ class LaneStates:
         state.fabric.counters[N_LANE_TIME] = len(rows)
 
     def close(self, state: NetworkState, interrupts: dict[int, int], horizon_ps: int) -> dict[int, int]:
-        """Close the lanes that somebody has come to, as of the first of these instants; queue pairs that have to send
-        packets again, with that instant."""
-        pairs = self.lanes.disturbed(list(interrupts))
-        if len(pairs) == 0:
-            return {}
-        fabric, nic = state.fabric, state.nic
-        nic.lanes["is_open"][pairs] = 0
-        own = np.zeros((len(pairs), N_CLOSED_COLUMN), np.int64)
-        at_ps = min(interrupts.values())
+        """Close the lanes that somebody has come to, as of the first of these instants, and groups that are over; queue
+        pairs that have to send packets again, with their instants."""
+        again = self._end_groups(state, interrupts, horizon_ps)
+        pairs = self.lanes.disturbed(list(interrupts)) if interrupts else np.zeros(0, np.int64)
+        if len(pairs):
+            at_ps = min(interrupts.values())
+            state.nic.lanes["is_open"][pairs] = 0
+            rows = self._close_at(state, pairs, at_ps, horizon_ps)
+            self.lanes.close(horizon_ps, rows[:, CLOSED_PAIR], rows[:, N_MESSAGE])
+            again |= dict.fromkeys(rows[rows[:, BASE_BYTE] >= 0, CLOSED_PAIR].tolist(), at_ps)
+        state.fabric.counters[N_LANE] = self.lanes.n_open
+        return again
+
+    def _end_groups(self, state: NetworkState, interrupts: dict[int, int], horizon_ps: int) -> dict[int, int]:
+        """End groups whose time has come, or that somebody has come to: those that have not sent all go on."""
+        first_ps, ends = min(interrupts.values(), default=horizon_ps), dict.fromkeys(self.lanes.groups.due(horizon_ps))
+        over: dict[int, list[int]] = {}  # flows by instant
+        for number in sorted({*ends, *self.lanes.disturbed_groups(list(interrupts))}):
+            flows, free_ps = self.lanes.leave_group(number)
+            at_ps = int(free_ps.min()) if number in ends else first_ps
+            over.setdefault(at_ps, []).extend(flows[free_ps > at_ps].tolist())
+        again: dict[int, int] = {}
+        for at_ps, flows in sorted(over.items()):
+            rows = self._close_at(state, np.array(sorted(flows), np.int64), at_ps, horizon_ps)
+            again |= dict.fromkeys(rows[rows[:, BASE_BYTE] >= 0, CLOSED_PAIR].tolist(), at_ps)
+        return again
+
+    def _close_at(self, state: NetworkState, pairs: np.ndarray, at_ps: int, horizon_ps: int) -> np.ndarray:
+        """Have queue pairs go on packet by packet as of an instant; what all senders say, by queue pair."""
+        fabric, nic, own = state.fabric, state.nic, np.zeros((len(pairs), N_CLOSED_COLUMN), np.int64)
         n_row = close_at_senders(fabric, state.buffers, nic, self._hidden, pairs, at_ps, horizon_ps, own)
         rows = np.concatenate(self._world.allgather(own[:n_row]))
         rows = rows[np.argsort(rows[:, CLOSED_PAIR], kind="stable")]
         close_at_receivers(fabric, state.buffers, nic, self._hidden, rows)
-        self.lanes.close(horizon_ps, rows[:, CLOSED_PAIR], rows[:, N_MESSAGE])
-        fabric.counters[N_LANE] = self.lanes.n_open
-        return dict.fromkeys(rows[rows[:, BASE_BYTE] >= 0, CLOSED_PAIR].tolist(), at_ps)
+        return rows
+
+    @property
+    def first_end_ps(self) -> int:
+        """When the first group is over, NEVER: there is none."""
+        return self.lanes.groups.first_end_ps
 
     def totals(self, state: NetworkState) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """(queue pairs that had lanes, packets that were not simulated, bytes that these lack to be full ones, time);
@@ -235,6 +257,10 @@ class LaneStates:
         packets, short_bytes, spared_ps = np.sum(self._world.allgather(own), axis=0)
         pairs = np.flatnonzero(packets)
         return pairs, packets[pairs], short_bytes[pairs], spared_ps[pairs]
+
+    def hops_so_far(self, state: NetworkState) -> int:
+        """Packet-hops that lanes have spared this rank so far: for progress; `totals` has them exactly."""
+        return int((state.nic.lanes["packets"] * self._sends_here) @ self.lanes.n_port_of)
 
     def go_on(self, lanes: Lanes, twice_bytes: np.ndarray | int) -> None:
         """Take over what a checkpoint has: `lanes`, and what this rank's packets count twice."""

@@ -36,6 +36,7 @@ from models.network.state import (
     Fabric,
     Nic,
 )
+from pdes.engine.bits import put_in_set
 from pdes.engine.jit import step_kernel
 
 MAX_FLYING = 2  # messages of a queue pair, so that what crosses to another rank in a round is bounded
@@ -137,6 +138,7 @@ def send_on_lane(fabric: Fabric, nic: Nic, record, pair, size_bytes, flow_id, ro
     longer_ps = times[LANE_LONGER_PS] if lane.is_loaded else np.int64(0)
     lane.free_ps = begin_ps + times[LANE_DELIVERED_PS] + longer_ps - times[LANE_BEHIND_PS]
     if lane.n_flying == 0:
+        put_in_set(nic.flying, 0, nic.queue_pairs.size, pair)
         lane.from_byte = record.posted_end - size_bytes
     lane.n_flying += 1
     lane.n_message += 1

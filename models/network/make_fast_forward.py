@@ -89,6 +89,7 @@ def _make_lanes(
     nic, form = model.state.nic, forms_of(topology, model.state)
     nic.lanes["form"] = form
     late_ps = latencies_ps(topology, model.state)
+    nic.lanes["behind_ps"] = late_ps[0]
     nic.lanes["slack_ps"] = slack_ps(topology, model.state, late_ps[0])
     constants, ways = model.state.fabric.constants, data_ways(model.state)
     packet_bytes = int(constants[PAYLOAD_BYTES] + constants[HEADER_BYTES])
@@ -96,7 +97,7 @@ def _make_lanes(
     slowest_bps = np.minimum.reduceat(topology.port_rate_bps[ways[1]], ways[0][:-1]) if len(form) else form
     slowdown = Slowdown(share, packet_bytes / int(constants[PAYLOAD_BYTES]) * 8e12 / slowest_bps)
     lanes = Lanes(ways, fast.ways, form, nic.lane_of_port, tolerance, rtt_ps, *late_ps, slowdown)
-    return LaneStates(topology, world, fast.hidden, model.state, lanes)
+    return LaneStates(topology, world, fast.hidden, model.state, lanes, fast.n_column)
 
 
 def turns_ps(parameters: NetworkParameters, rtt_ps: np.ndarray) -> np.ndarray:

@@ -20,6 +20,7 @@ from models.network.state import (
 )
 from models.network.timers import set_timers
 from models.network.tracing import IS_TRACED, trace_posted
+from models.network.visits import visit
 from pdes.engine.jit import step_kernel
 
 
@@ -38,6 +39,7 @@ def post_message(fabric: Fabric, nic: Nic, pair, size_bytes, flow_id, tag, now_p
     is_clear = record.next_byte == record.posted_end
     was_idle = record.acked_byte == record.posted_end
     record.posted_end += size_bytes
+    visit(nic, pair)
     times = np.int64(-1)
     if counters[N_LANE] > 0 and is_clear:
         times = find_times(nic, counters, pair, size_bytes, now_ps)

@@ -4,7 +4,9 @@ import numpy as np
 
 from models.congestion.interface import FLOW_TIMER, N_TIMER
 from models.network.state import IS_NS3, LANE_COLUMN, Fabric, Nic
+from models.network.visits import has_sample
 from models.network.wire_time import transmission_ps
+from pdes.engine.bits import drop_from_set, next_in_set
 from pdes.engine.jit import loop_kernel, step_kernel
 from pdes.engine.time_index import NEVER
 
@@ -43,18 +45,22 @@ def _is_whole(record):
 def sample_pairs(fabric: Fabric, nic: Nic, here, control_word, out):
     """Write a row for every queue pair of this rank that is not done and not frozen; how many.
 
+    The others are not visited again (`visits`).
+
     here: uint8[n_node], this rank's nodes. control_word: int64[], words of the control's record behind the columns.
     out: int64[n_qp, N_COLUMN + as many]. Rows are in the order of queue pairs.
     """
-    n_row = 0
-    for pair in range(nic.queue_pairs.size):
+    n_row, n_pair, following = 0, nic.queue_pairs.size, np.int64(0)
+    while True:
+        pair = next_in_set(nic.active, 0, n_pair, following)
+        if pair < 0:
+            return n_row
+        following = pair + 1
         record = nic.queue_pairs[np.uint64(pair)]
-        if record.acked_byte == record.posted_end or record.is_frozen or here[np.uint64(record.node)] == 0:
+        if not has_sample(fabric, nic, here, record, pair):
+            drop_from_set(nic.active, 0, n_pair, pair)
             continue
         is_flying = fabric.constants[LANE_COLUMN] >= 0 and nic.lanes[np.uint64(pair)].n_flying > 0
-        if is_flying and record.next_byte == record.posted_end:  # else packets wait behind its ghosts
-            if record.acked_byte >= nic.lanes[np.uint64(pair)].from_byte:  # else some are before them
-                continue
         row = out[np.uint64(n_row)]
         n_row += 1
         gap_ps = transmission_ps(np.int64(record.last_size_bytes), record.rate_bps, fabric.constants[IS_NS3])
@@ -76,4 +82,3 @@ def sample_pairs(fabric: Fabric, nic: Nic, here, control_word, out):
                 row[HAS_TIMER] = 1
         for k in range(control_word.size):
             row[np.uint64(N_COLUMN + k)] = nic.control[np.uint64(pair), np.uint64(control_word[k])]
-    return n_row

@@ -13,6 +13,7 @@ from models.network.owners import Owners, owned_tables
 from models.network.saved_chains import Arrays, chains_of, load_chains, pairs_of_messages, save_chains
 from models.network.state import (
     EVENTS,
+    LANE_COLUMN,
     LAST_EVENT_PS,
     N_ARRIVAL_ROW,
     N_CROWDED,
@@ -31,6 +32,7 @@ from models.network.state import (
     PACKET_HOPS,
     RTT_FLOW,
 )
+from models.network.visits import set_of
 from models.topology.graph import Topology
 from models.workload.program import N_STREAM_DONE
 
@@ -89,6 +91,10 @@ def load_network(
             mine = is_here[owner[saved]]
             rows[saved[mine]] = part[name].view(rows.dtype)[mine]
     state.nic.frozen_port[:], state.nic.queue_pairs["is_frozen"] = parts[0]["frozen_port"], parts[0]["is_frozen"]
+    state.nic.frozen[:] = set_of(parts[0]["is_frozen"] != 0)
+    state.nic.active[:] = set_of(np.ones(len(state.nic.queue_pairs), np.bool_))  # the first look finds out
+    if state.fabric.constants[LANE_COLUMN] >= 0:
+        state.nic.flying[:] = set_of(state.nic.lanes["n_flying"] > 0)
     state.nic.lane_of_port[:], state.nic.lane_times[:] = parts[0]["lane_of_port"], parts[0]["lane_times"]
     state = load_chains(topology, state, parts, is_here, hidden_head)
     _load_counts(state, parts, is_first)

@@ -179,6 +179,7 @@ LANE = record(
         ("settled_ps", np.int64),  # its control has come to rest by then
         ("free_ps", np.int64),  # when the last byte of those under way has left
         ("slack_ps", np.int64),  # so much later the smallest packet overtakes none of them: it crosses switches faster
+        ("behind_ps", np.int64),  # from a full packet's last byte leaving the NIC to its arrival
         ("clear_ps", np.int64),  # posting of the last message that found nothing of the queue pair's waiting before it
         ("packets", np.int64),  # that were not simulated
         ("short_bytes", np.int64),  # that these lack to be full ones
@@ -362,6 +363,9 @@ class Nic(NamedTuple):
     acked_ps: np.ndarray  # int64[n_qp]  when something new was acknowledged last
     delivered_ps: np.ndarray  # int64[n_qp]  when its last message came across, at the receiver's rank
     ended: np.ndarray  # int64[n_qp, 3]  its last message that was acknowledged: its end byte, when, marked packets
+    flying: np.ndarray  # int64[]  set of queue pairs with messages on lanes
+    active: np.ndarray  # int64[]  set (bits.py) of queue pairs that a look visits, see `visits`
+    frozen: np.ndarray  # int64[]  set of those that are frozen, on any rank
     frozen_port: np.ndarray  # uint8[n_port]  1: its network partition is frozen, on any rank; 2: watched
     interrupted: np.ndarray  # int32[n_qp]  queue pairs that have met frozen ports in this round
     interrupt_ps: np.ndarray  # int64[n_qp]  and when first, else NEVER

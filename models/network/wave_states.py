@@ -82,7 +82,8 @@ class WaveStates:
         sums = [np.sum(each, axis=0) for each in zip(*self._world.allgather(own), strict=True)]
         members = [(wave.of.pairs, wave.of.ports, wave.of.rows[:, h.MESSAGE_END].copy()) for wave in waves]
         words = self._states.ends(state, members, now_ps)
-        return [Past(s[:, 0], s[:, 3], s[:, 1], s[:, 2], w) for s, w in zip(sums, words, strict=True)]
+        columns = [np.ascontiguousarray(s.T) for s in sums]
+        return [Past(s[0], s[3], s[1], s[2], w) for s, w in zip(columns, words, strict=True)]
 
     def begin(self, state: NetworkState, replay: WaveReplay, grow: Grow) -> NetworkState:
         """Freeze a wave, free its packets, and have its messages end as its entry says; the network's state."""

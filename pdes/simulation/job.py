@@ -336,6 +336,8 @@ class Run:
         def tick() -> None:
             hops = int(self.model.state.fabric.counters[PACKET_HOPS]) - self.restored["hops"]
             done = hops + self.restored["hops"] / self.world.size
+            if self.model.fast_forward is not None:
+                done += self.model.fast_forward.hops_so_far(self.model.state)
             has_moved = self.balancer is not None and self.balancer.has_moved
             share = done / max(1, mean if has_moved else expected) * (self.scenario.plan.n_iteration / self.n_iteration)
             progress.update(int(self.loop[NOW]), hops * self.world.size, share, self._how_it_goes)
@@ -379,7 +381,7 @@ class Run:
             share = idle_ns / max(compute_ns + idle_ns, 1)
             found.append(f"rank 0 waits {100 * share:.0f} %, expected imbalance {self.balance:.2f}")
         if fast is not None:
-            skipped, hops = sum(fast.skipped.hops_by_cause.values()), int(self.model.state.fabric.counters[PACKET_HOPS])
+            skipped, hops = fast.hops_so_far(self.model.state), int(self.model.state.fabric.counters[PACKET_HOPS])
             found.append(f"skipped {100 * skipped / max(skipped + hops, 1):.1f} %")
         return found
 

@@ -106,7 +106,7 @@ class AckLoad:
         n = _update(
             self._flows, flows, *self._data, *self._all, self._is_sending, self._n_flow, self._is_changed, self._changed
         )
-        self._flows = flows
+        self._flows = flows.copy()
         return self._changed[:n].astype(np.int64)
 
     def meets(self, flows: np.ndarray) -> np.ndarray:

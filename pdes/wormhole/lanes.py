@@ -27,6 +27,7 @@ from pdes.engine.jit import loop_kernel
 from pdes.engine.time_index import NEVER
 from pdes.wormhole import history as h
 from pdes.wormhole.ack_load import AckLoad, Slowdown
+from pdes.wormhole.groups import Groups
 from pdes.wormhole.paces import Paces
 
 MIN_ROUND_TRIPS = 8  # that a message lasts, and that its flow was alone before: then its control has settled
@@ -113,6 +114,7 @@ class LaneCounters:
     opened: int = 0
     converted: int = 0  # messages that got one when they were under way
     closed: int = 0  # as somebody came
+    shared: int = 0  # messages that went on beside others on their ways, each at its pace
 
 
 class Lanes:
@@ -140,7 +142,7 @@ class Lanes:
         self.behind_ps, self._ack_ps = behind_ps, ack_ps
         self._last = np.full((n_flow, 3), -1, np.int64)  # message, bytes acknowledged, when: at the last look
         self._paces = Paces(n_flow, tolerance, rtt_ps)
-        self._simulated, self._sending = (AckLoad(data_ways, all_ways, n_port) for _ in range(2))
+        self._simulated, self._frozen, self._flying = (AckLoad(data_ways, all_ways, n_port) for _ in range(3))
         self._slowdown = slowdown
         self._watched_load = np.zeros(n_flow, np.bool_)  # whether the message that is watched meets acknowledgements
         self._was_loaded = np.zeros(0, np.bool_)  # by row of the last look: by simulated acknowledgements
@@ -153,7 +155,8 @@ class Lanes:
         self._last_look_ps = -1
         self._is_whole = np.zeros(0, np.bool_)
         self.reloaded = np.zeros(0, np.int64)  # flows with lanes, see `loads`
-        self.next_look_ps = NEVER  # when it wants to see how messages under way get on
+        self._next_look_ps = NEVER  # when it wants to see how messages under way get on
+        self.groups = Groups(n_flow, n_port)
         self.is_alone = np.zeros(0, np.bool_)  # by row of the last look
         self.counters = LaneCounters()
 
@@ -162,11 +165,13 @@ class Lanes:
         other._holder[:] = self._holder
         self._holder = other._holder
 
-    def compile(self) -> None:
-        """Compile what finds flows that are alone, or load it from the cache."""
+    def compile(self, n_column: int) -> None:
+        """Compile what finds flows that are alone, or load it from the cache. n_column: of samples."""
+        rows = np.zeros((0, n_column), np.int64)
         none = np.zeros(0, np.int64)
         find_alone(none, none, self._start, self._port_of, self._n_data, self._holder, none != 0)
         self._simulated.compile()
+        self.groups.look(0, rows, none, (self._start, self._port_of), self._holder, 1, 0.0)
 
     def _key(self, rows: np.ndarray) -> np.ndarray:
         """int64[n]: what the time of each row's message is up to: its way's form and its size."""
@@ -177,17 +182,17 @@ class Lanes:
         return self._alone_since_ps[flows] + MIN_ROUND_TRIPS * self._rtt_ps
 
     def look(
-        self, now_ps: int, rows: np.ndarray, is_frozen: np.ndarray, flying: np.ndarray
+        self, now_ps: int, rows: np.ndarray, frozen: np.ndarray, is_frozen: np.ndarray, flying: np.ndarray
     ) -> tuple[Watched, np.ndarray]:
         """(messages that are over and were alone, which rows are alone and known). rows: of active flows, ascending.
 
-        is_frozen: bool[n_flow]; these have no rows. flying: int64[], flows with nothing but messages on lanes; nor have
-        these.
+        frozen: int64[], flows that are, which have no rows; is_frozen: of each flow whether it is, 0 or 1. flying:
+        int64[], flows with nothing but messages on lanes; nor have these.
         """
         flows = rows[:, h.FLOW].copy()
-        self._note_load(flows, np.flatnonzero(is_frozen), flying)
+        self._note_load(flows, frozen, flying)
         self.is_alone = is_alone = np.zeros(len(rows), np.bool_)
-        find_alone(flows, np.flatnonzero(is_frozen), self._start, self._port_of, self._n_data, self._holder, is_alone)
+        find_alone(flows, frozen, self._start, self._port_of, self._n_data, self._holder, is_alone)
         over = self._over(rows, flows, is_alone, is_frozen)
         is_known, posted_ps = self._is_known(rows), rows[:, h.POSTED_PS]
         since_ps = np.where(is_alone, np.minimum(self._alone_since_ps[flows], now_ps), NEVER)
@@ -205,17 +210,21 @@ class Lanes:
 
     def _note_load(self, flows: np.ndarray, frozen: np.ndarray, flying: np.ndarray) -> None:
         """Which flows send, and so have acknowledgements on their ways."""
-        self._simulated.update(flows)
-        ports = self._sending.update(np.concatenate([flows, frozen, np.setdiff1d(flying, flows)]))
+        ports = [self._simulated.update(flows), self._frozen.update(frozen), self._flying.update(flying)]
         self._was_loaded = self._simulated.meets(flows)
-        holders = self._holder[ports].astype(np.int64)
-        self.reloaded = np.unique(np.concatenate([self.reloaded, holders[holders >= 0]]))
+        holders = self._holder[np.concatenate(ports)].astype(np.int64)
+        if len(holders):
+            self.reloaded = np.unique(np.concatenate([self.reloaded, holders[holders >= 0]]))
 
     def loads(self) -> tuple[np.ndarray, np.ndarray]:
         """(flows whose lane was opened, or whose load may have changed, since this was asked for; bool[n], whether
         they meet acknowledgements)."""
         flows, self.reloaded = self.reloaded, np.zeros(0, np.int64)
-        return flows, self._sending.meets(flows)
+        return flows, self._is_loaded(flows)
+
+    def _is_loaded(self, flows: np.ndarray) -> np.ndarray:
+        """bool[n]: whether flows' data meets acknowledgements, simulated or not."""
+        return self._simulated.meets(flows) | self._frozen.meets(flows) | self._flying.meets(flows)
 
     def _is_known(self, rows: np.ndarray) -> np.ndarray:
         if len(self._keys) == 0:
@@ -229,7 +238,7 @@ class Lanes:
         A message that has just begun takes its time from its posting on. One that is under way goes on at the pace of
         its time if that is its pace by the last two looks. frozen_port: uint8[n_port], 1: frozen; those are left alone.
         """
-        found, n_wait, loads = [], len(may), self._sending.meets(rows[:, h.FLOW].copy())
+        found, n_wait, loads = [], len(may), self._is_loaded(rows[:, h.FLOW].copy())
         for i in may.tolist():
             row, flow = rows[i], int(rows[i, h.FLOW])
             end, done, done_ps = (int(row[k]) for k in (h.MESSAGE_END, h.DONE, h.DONE_PS))
@@ -270,10 +279,52 @@ class Lanes:
             marked = int(row[h.MARKED]) + times.marked * (end - done) // size
             free_ps = delivered_ps - int(self.behind_ps[flow])
             found.append((flow, row[h.ID], end - done, end, now_ps, delivered_ps, ended_ps, marked, free_ps))
-        self.next_look_ps = self._paces.next_look_ps if len(found) == n_wait else now_ps
+        self._next_look_ps = self._paces.next_look_ps if len(found) == n_wait else now_ps
         self._last[rows[:, h.FLOW]] = rows[:, (h.ID, h.DONE, h.DONE_PS)]
         self.counters.converted += len(found)
         return np.array(found, np.int64).reshape(-1, N_FLYING_COLUMN)
+
+    @property
+    def next_look_ps(self) -> int:
+        """When it wants to see how messages under way get on."""
+        return min(self._next_look_ps, self.groups.next_look_ps)
+
+    def fly_together(
+        self, now_ps: int, rows: np.ndarray, frozen: np.ndarray, frozen_port: np.ndarray
+    ) -> np.ndarray:  # fmt: skip
+        """The same of flows that share ports, all of which go on evenly: up to the instant at which the first of them
+        has sent its last byte. frozen: see `look`."""
+        found = []
+        ways = self._start, self._port_of
+        for mine in self.groups.look(now_ps, rows, frozen, ways, self._holder, self._rtt_ps, self._tolerance):
+            flying = [self._at_pace(now_ps, rows[i], *self.groups.pace(int(rows[i, h.FLOW]))) for i in mine.tolist()]
+            free_ps = np.array([each[FLYING_FREE_PS] for each in flying])
+            ports = np.unique(np.concatenate([self.all_ports(each[FLYING_FLOW]) for each in flying]))
+            if free_ps.min() < now_ps + MIN_LEFT_ROUND_TRIPS * self._rtt_ps or (frozen_port[ports] == 1).any():
+                continue
+            flows = rows[mine, h.FLOW].copy()
+            self.groups.begin(flows, free_ps)
+            for flow in flows.tolist():
+                self._holder[self._port_of[self._start[flow] : self._start[flow + 1]]] = flow
+            found += flying
+        self.counters.shared += len(found)
+        return np.array(found, np.int64).reshape(-1, N_FLYING_COLUMN)
+
+    def _at_pace(self, now_ps: int, row: np.ndarray, span_bytes: int, span_ps: int) -> tuple[int, ...]:
+        """A row of FLYING_* for a message that goes on by so many bytes in so much time."""
+        flow, end, done, done_ps = (int(row[k]) for k in (h.FLOW, h.MESSAGE_END, h.DONE, h.DONE_PS))
+        ended_ps = done_ps + (end - done) * span_ps // span_bytes
+        delivered_ps = ended_ps - int(self._ack_ps[flow])
+        free_ps = delivered_ps - int(self.behind_ps[flow])
+        return flow, int(row[h.ID]), end - done, end, now_ps, delivered_ps, ended_ps, int(row[h.MARKED]), free_ps
+
+    def leave_group(self, number: int) -> tuple[np.ndarray, np.ndarray]:
+        """A group is over: its flows, and when each would have sent all that it has."""
+        flows, free_ps = self.groups.end(number)
+        for flow in flows.tolist():
+            self._holder[self._port_of[self._start[flow] : self._start[flow + 1]]] = -1
+        self._alone_since_ps[flows] = NEVER
+        return flows, free_ps
 
     def watched_of(self, rows: np.ndarray, flying: np.ndarray) -> tuple[Watched, Ended]:
         """Of messages that take lanes at their own pace, those that were watched, and how they will end; they are not
@@ -282,15 +333,16 @@ class Lanes:
         is_mine = self._is_paced[at] & (self._watched[flying[:, FLYING_FLOW]] == flying[:, FLYING_ID])
         mine, flying = rows[at[is_mine]], flying[is_mine]
         self._watched[flying[:, FLYING_FLOW]] = -1
-        self._watched_rows = self._watched_rows[~np.isin(self._watched_rows[:, h.FLOW], flying[:, FLYING_FLOW])]
-        over = self._as_watched(mine, self._sending.meets(mine[:, h.FLOW].copy()))
+        rest = self._watched_rows
+        self._watched_rows = rest[self._watched[rest[:, h.FLOW]] == rest[:, h.ID]]
+        over = self._as_watched(mine, self._is_loaded(mine[:, h.FLOW].copy()))
         columns = (FLYING_END, FLYING_ENDED_PS, FLYING_MARKED, FLYING_DELIVERED_PS)
         return over, Ended(*(flying[:, column].copy() for column in columns))
 
     def _over(self, rows: np.ndarray, flows: np.ndarray, is_alone: np.ndarray, is_frozen: np.ndarray) -> Watched:
         """Of the messages that are watched those that are over; those that are alone no more are given up."""
         mine = self._watched_rows
-        is_skipped = is_frozen[mine[:, h.FLOW]]
+        is_skipped = is_frozen[mine[:, h.FLOW]] != 0
         if len(flows):
             at = np.minimum(np.searchsorted(flows, mine[:, h.FLOW]), len(flows) - 1)
             goes_on = (flows[at] == mine[:, h.FLOW]) & (rows[at, h.ID] == mine[:, h.ID])
@@ -349,6 +401,11 @@ class Lanes:
         """How much longer a known message of a flow takes where it meets acknowledgements."""
         return int(ended_ps * (self._slowdown.times(flow, size, ended_ps, False, True) - 1))
 
+    @property
+    def n_port_of(self) -> np.ndarray:
+        """int64[n_flow]: ports of each flow's way and its acknowledgements'."""
+        return np.diff(self._all_start)
+
     def all_ports(self, flow: int) -> np.ndarray:
         """Ports of a flow's way and its acknowledgements'."""
         return self._all_port_of[self._all_start[flow] : self._all_start[flow + 1]]
@@ -359,6 +416,13 @@ class Lanes:
         for flow in flows:
             found.update(self._holder[self._port_of[self._start[flow] : self._start[flow + 1]]].tolist())
         return np.array(sorted(found - {-1} - set(flows)), np.int64)
+
+    def disturbed_groups(self, flows: list[int]) -> list[int]:
+        """Numbers of groups with ports of these flows' ways, ascending."""
+        found: set[int] = set()
+        for flow in flows if self.groups.n_flow else []:
+            found.update(self._holder[self._port_of[self._start[flow] : self._start[flow + 1]]].tolist())
+        return sorted({self.groups.of_flow[flow] for flow in found if flow in self.groups.of_flow})
 
     def close(self, now_ps: int, flows: np.ndarray, n_message: np.ndarray) -> None:
         """Lanes are closed. n_message: that each had."""
@@ -372,8 +436,8 @@ class Lanes:
 
     @property
     def n_open(self) -> int:
-        """How many are open."""
-        return int(self.is_open.sum())
+        """How many are open, flows in groups included."""
+        return self.counters.opened - self.counters.closed + self.groups.n_flow
 
     def facts(self) -> dict[str, Any]:
         """What `result.json` says of them."""

@@ -108,6 +108,8 @@ class Waves:
     ) -> tuple[list[Wave], list[Candidate]]:
         """(those that are over, those that begin). rows: of active flows that are not frozen, ascending.
 
+        is_frozen: of each flow whether it is, 0 or 1.
+
         alone: bool[n_row], flows that share no port with others' data; they alone are no wave (`lanes`).
         """
         flows, sizes = rows[:, h.FLOW].copy(), rows[:, h.MESSAGE_END] - rows[:, h.MESSAGE_BEGIN]

@@ -35,6 +35,50 @@ lanes = true
 [output]
 partitions = true
 """
+SHARED = """\
+[topology]
+kind = "leaf-spine"
+leaves = 2
+spines = 1
+hosts_per_leaf = 4
+host_rate = "100Gbps"
+spine_rate = "100Gbps"
+host_delay = "1us"
+spine_delay = "1us"
+[network]
+congestion_control = "dctcp"
+[workload]
+kind = "flows"
+file = "flows.csv"
+queue_pairs = "per-pair"
+[wormhole]
+mode = "memo"
+memo_tolerance = 0.02
+lanes = true
+"""
+FLOWS = """\
+src,dst,size_bytes,start_ps
+0,4,20000000,0
+1,5,30000000,0
+2,6,25000000,200000000
+3,7,10000000,2500000000
+0,4,15000000,2600000000
+6,1,20000000,2700000000
+7,2,20000000,2700000000
+"""
+
+
+def test_flows_that_share_ports_are_the_same_bytes(tmp_path: Path, simulate: Callable) -> None:
+    (tmp_path / "config.toml").write_text(SHARED)
+    (tmp_path / "flows.csv").write_text(FLOWS)
+    for n in (1, 2, 3):
+        simulate(n, tmp_path / "config.toml", tmp_path / str(n))
+    facts = json.loads((tmp_path / "1" / "result.json").read_text())["fast_forward"]
+    assert facts["lanes"]["shared"] > 3
+    for n in (2, 3):
+        files = [name for name in FILES if name != "partitions.parquet" and (tmp_path / "1" / name).exists()]
+        differ = [f for f in files if (tmp_path / "1" / f).read_bytes() != (tmp_path / str(n) / f).read_bytes()]
+        assert not differ and len(files) > 2, (n, differ)
 
 
 def test_lanes_are_the_same_bytes(tmp_path: Path, simulate: Callable) -> None:

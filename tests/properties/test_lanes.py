@@ -103,8 +103,12 @@ def test_lanes_conserve_everything(tables: dict[str, Any], flows: list[Flow]) ->
     assert not state.nic.lanes["n_flying"].any()
     sent = [outcome.model.state.fabric.ports["tx_bytes"] for outcome in (fast, plain)]
     assert (sent[0] == sent[1]).all()
+    ahead = fast.model.fast_forward
+    assert ahead is not None and ahead.lanes is not None
+    assert ahead.lanes.hops_so_far(state) == ahead.skipped.hops_by_cause["lane"]  # what progress says, to the end
     facts = watched(fast)
     event(f"opened {min(facts['opened'], 5)}, converted {min(facts['converted'], 2)}, closed {min(facts['closed'], 2)}")
+    event(f"went on beside others: {min(facts['shared'], 5)}")
     event(f"in flight at {'some' if any(checked) else 'no'} look")
     error = np.abs((rows[:, 4] - rows[:, 3]) / (plain.rows[:, 4] - plain.rows[:, 3]) - 1)
     event(f"mean error {'0' if error.mean() == 0 else f'below 10^{int(np.floor(np.log10(error.mean()))) + 1}'}")

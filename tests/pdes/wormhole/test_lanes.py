@@ -102,7 +102,7 @@ def test_a_message_under_way_goes_on_at_its_pace_or_not_at_all() -> None:
 
     def look(now_ps: int, done: int, done_ps: int) -> np.ndarray:
         rows = np.array([row(0, 7, 0, done, done_ps)])
-        _, may = lanes.look(now_ps, rows, np.zeros(1, np.bool_), NOBODY)
+        _, may = lanes.look(now_ps, rows, NOBODY, np.zeros(1, np.int64), NOBODY)
         lanes.open(rows[may, h.FLOW])
         return lanes.fly(now_ps, rows, may, nothing)
 
@@ -119,7 +119,7 @@ def test_a_message_of_which_nothing_is_known_goes_on_at_an_even_pace(last_ps: in
     for now_ps, done, done_ps, next_ps in ((200, 200, 200, 280), (300, 300, 300, 500), (last_ps, 500, last_ps, NEVER)):
         rows = np.array([row(0, 7, 0, done, done_ps)])
         assert len(found) == 0
-        _, may = lanes.look(now_ps, rows, np.zeros(1, np.bool_), NOBODY)
+        _, may = lanes.look(now_ps, rows, NOBODY, np.zeros(1, np.int64), NOBODY)
         lanes.open(rows[may, h.FLOW])
         found = lanes.fly(now_ps, rows, may, nothing)
         assert lanes.next_look_ps == (next_ps if flies or len(found) == 0 and done < 500 else 520 + 2 * 220)
@@ -135,7 +135,7 @@ def test_how_a_watched_message_will_end_is_learned_when_its_pace_is_known() -> N
         for k in (1, 2, 4):
             now_ps = first_ps + 100 * k
             rows = np.array([row(0, first_ps, first_ps, 100 * k, now_ps)])
-            _, may = lanes.look(now_ps, rows, np.zeros(1, np.bool_), NOBODY)
+            _, may = lanes.look(now_ps, rows, NOBODY, np.zeros(1, np.int64), NOBODY)
             lanes.open(rows[may, h.FLOW])
             flying = lanes.fly(now_ps, rows, may, nothing)
             assert len(flying) == (k == 4)
@@ -152,10 +152,10 @@ def both_ways() -> Lanes:
 
 
 def test_a_message_that_meets_acknowledgements_takes_longer_by_their_share() -> None:
-    lanes, nothing, nobody = both_ways(), np.zeros(2, np.uint8), np.zeros(2, np.bool_)
+    lanes, nothing = both_ways(), np.zeros(2, np.uint8)
     for now_ps, flying in ((200, NOBODY), (300, NOBODY), (500, np.array([1]))):
         rows = np.array([row(0, 7, 0, now_ps, now_ps)])
-        _, may = lanes.look(now_ps, rows, nobody, flying)
+        _, may = lanes.look(now_ps, rows, NOBODY, np.zeros(2, np.int64), flying)
         lanes.open(rows[may, h.FLOW])
         found = lanes.fly(now_ps, rows, may, nothing)
     assert found[:, FLYING_ENDED_PS].tolist() == [500 + 550]  # its pace was that of an empty way

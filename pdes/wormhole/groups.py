@@ -1,0 +1,226 @@
+"""Flows that share ports, each of which goes on at an even pace: their messages' rests are not simulated until the
+first of them ends.
+
+Two messages of a pipeline that meet on a spine share it for most of their time, and nothing happens but that each gets
+its part. This is Wormhole's steady skipping (section 5) under a tolerance, of flows that share ports for their data,
+whoever shares ports with their acknowledgements. A group is to have been as it is for some round trips; then paces in
+two windows in a row have to agree for each of its flows: had the change between them gone on until the group ends, the
+flow must not be off by more than the tolerance by then. Else the next window is twice as long. The group goes on so
+until the first of its flows has sent all that it has: at that instant the others go on packet by packet, from what they
+have got done.
+A control with a timer that is on will act by itself, perhaps far later than windows see: such flows are simulated.
+"""
+
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+import numpy as np
+
+from pdes.engine.jit import loop_kernel, step_kernel
+from pdes.engine.time_index import NEVER
+from pdes.wormhole import history as h
+
+SETTLED_ROUND_TRIPS = 8  # that a group has to have been as it is
+PACE_ROUND_TRIPS = 4  # in the first window: what circulates has come by more than once
+PATIENCE_ROUND_TRIPS = 256  # so long a group is looked at again and again for its paces
+FREE, BLOCKED = -1, -2
+PRIME = 2**31 - 1
+
+
+class Paces(NamedTuple):
+    """What looks remember of flows, int64[n_flow] each, and scratch."""
+
+    group: np.ndarray  # digest of the flows and messages that it shares ports with
+    since_ps: np.ndarray  # and since when these are the same
+    window_ps: np.ndarray  # how long its window is
+    mark_ps: np.ndarray  # when that begins:
+    mark_done: np.ndarray  # bytes acknowledged then
+    mark_done_ps: np.ndarray  # and when that was
+    pace_bytes: np.ndarray  # what was done in the last window, 0: there is none
+    pace_ps: np.ndarray
+    part: np.ndarray  # by row of a look: the first row of its group
+    digest: np.ndarray  # by such a row: of the group's flows and messages
+    count: np.ndarray  # its flows
+    n_bad: np.ndarray  # of them that are not under way as they should, or share a port with what is skipped
+    n_even: np.ndarray  # of them that go on evenly
+    left_ps: np.ndarray  # until the first of them has sent all, by the windows that end now
+    change: np.ndarray  # float64, by row: of its pace, per ps of the last two windows; below 0: none ends now
+    first_row: np.ndarray  # int64[n_port], FREE between looks
+
+
+def make_paces(n_flow: int, n_port: int) -> Paces:
+    """Nothing is known."""
+
+    def flows() -> np.ndarray:
+        return np.zeros(n_flow, np.int64)
+
+    return Paces(
+        flows(), flows(), flows(), flows(), flows(), flows(), flows(), flows(), flows(), flows(), flows(), flows(),
+        flows(), flows(), np.zeros(n_flow, np.float64), np.full(n_port, FREE, np.int64),
+    )  # fmt: skip
+
+
+@step_kernel
+def _root(part, row):
+    while part[row] != row:
+        part[row] = part[part[row]]
+        row = part[row]
+    return row
+
+
+@step_kernel
+def _mark_ports(flows, port_start, port_of, first_row, value):
+    for i in range(flows.size):
+        for at in range(port_start[flows[i]], port_start[flows[i] + 1]):
+            first_row[np.uint64(port_of[at])] = value
+
+
+@step_kernel
+def _digest(flow, message):
+    """A number that hardly any other message has; sums of them are hardly ever equal either."""
+    x = (flow * 1_000_003 + message % PRIME) % PRIME
+    return x * x % PRIME + 1
+
+
+@step_kernel
+def _join(rows, port_start, port_of, holder, p: Paces):
+    """Find which rows share ports, and which of them share one with what is frozen or has a lane."""
+    for row in range(rows.shape[0]):
+        p.part[row], p.digest[row], p.count[row], p.n_bad[row], p.n_even[row] = row, 0, 0, 0, 0
+        p.left_ps[row], p.change[row] = NEVER, -1.0
+    for row in range(rows.shape[0]):
+        flow = rows[row, h.FLOW]
+        for at in range(port_start[flow], port_start[flow + 1]):
+            port = np.uint64(port_of[at])
+            first = p.first_row[port]
+            if first == FREE:
+                p.first_row[port] = row
+            elif first >= 0:
+                one, other = _root(p.part, first), _root(p.part, np.int64(row))
+                p.part[max(one, other)] = min(one, other)
+    for row in range(rows.shape[0]):
+        flow, is_bad = rows[row, h.FLOW], rows[row, h.IS_WHOLE] == 0 or rows[row, h.HAS_TIMER] != 0
+        for at in range(port_start[flow], port_start[flow + 1]):
+            port = np.uint64(port_of[at])
+            is_bad |= p.first_row[port] == BLOCKED or holder[port] >= 0
+        root = _root(p.part, np.int64(row))
+        p.part[row] = root
+        p.digest[root] += _digest(flow, rows[row, h.ID])
+        p.count[root] += 1
+        p.n_bad[root] += is_bad
+
+
+@step_kernel
+def _carry_on(rows, row, root, p: Paces, now_ps, rtt_ps):
+    """Carry on a flow's windows; if one ends now that has one before it, note how its pace has changed."""
+    flow, done, done_ps = rows[row, h.FLOW], rows[row, h.DONE], rows[row, h.DONE_PS]
+    if p.group[flow] != p.digest[root]:
+        p.group[flow], p.since_ps[flow], p.pace_bytes[flow] = p.digest[root], now_ps, 0
+        p.window_ps[flow] = PACE_ROUND_TRIPS * rtt_ps
+    elif now_ps < p.mark_ps[flow] + p.window_ps[flow]:
+        return
+    else:
+        n_byte, span_ps = done - p.mark_done[flow], done_ps - p.mark_done_ps[flow]
+        if p.pace_bytes[flow] > 0 and n_byte > 0 and span_ps > 0:
+            should_ps = p.pace_ps[flow] * (n_byte / p.pace_bytes[flow])
+            p.change[row] = abs(span_ps / should_ps - 1) / (p.pace_ps[flow] + span_ps)
+            left_ps = np.int64((rows[row, h.MESSAGE_END] - done) * (span_ps / n_byte))
+            p.left_ps[root] = min(p.left_ps[root], left_ps)
+        p.pace_bytes[flow], p.pace_ps[flow] = n_byte, span_ps
+        p.window_ps[flow] *= 2
+    p.mark_ps[flow], p.mark_done[flow], p.mark_done_ps[flow] = now_ps, done, done_ps
+
+
+@loop_kernel
+def find_even(rows, frozen, port_start, port_of, holder, p: Paces, now_ps, rtt_ps, tolerance, out):
+    """Write into out the rows of groups of two or more that go on evenly, ascending; (how many, the next look).
+
+    rows: of active flows. frozen: int64[], flows that are. Ports of flow f: port_of[port_start[f]] .. . holder: of each
+    port, -1: no lane. The next look is when some group's paces may be known, NEVER if none may.
+    """
+    _mark_ports(frozen, port_start, port_of, p.first_row, BLOCKED)
+    _join(rows, port_start, port_of, holder, p)
+    _mark_ports(frozen, port_start, port_of, p.first_row, FREE)
+    _mark_ports(rows[:, h.FLOW], port_start, port_of, p.first_row, FREE)
+    n_out, next_ps = 0, NEVER
+    for row in range(rows.shape[0]):
+        flow, root = rows[row, h.FLOW], p.part[row]
+        if p.count[root] < 2 or p.n_bad[root] > 0:
+            p.group[flow] = 0
+            continue
+        _carry_on(rows, row, root, p, now_ps, rtt_ps)
+        if now_ps < p.since_ps[flow] + PATIENCE_ROUND_TRIPS * rtt_ps:
+            next_ps = min(next_ps, p.mark_ps[flow] + p.window_ps[flow])
+    for row in range(rows.shape[0]):
+        flow, root = rows[row, h.FLOW], p.part[row]
+        if p.change[row] >= 0 and now_ps >= p.since_ps[flow] + SETTLED_ROUND_TRIPS * rtt_ps:
+            p.n_even[root] += p.change[row] * (p.left_ps[root] + p.pace_ps[flow]) <= tolerance
+    for row in range(rows.shape[0]):
+        root = p.part[row]
+        if p.count[root] >= 2 and p.n_even[root] == p.count[root]:
+            out[n_out] = row
+            n_out += 1
+    return n_out, next_ps
+
+
+class Groups:
+    """Those that go on together without being simulated; alike on every rank."""
+
+    def __init__(self, n_flow: int, n_port: int) -> None:
+        self.paces = make_paces(n_flow, n_port)
+        self.next_look_ps = NEVER  # when it wants to see how flows get on
+        self.of_flow: dict[int, int] = {}  # number of the group
+        self._members: dict[int, tuple[np.ndarray, np.ndarray]] = {}  # by number: its flows, when each has sent all
+        self._n = 0
+        self._ends: list[tuple[int, int]] = []  # heap of (planned end, number); some are over
+        self._out = np.zeros(n_flow, np.int64)
+
+    def look(
+        self, now_ps: int, rows: np.ndarray, frozen: np.ndarray, ways: tuple[np.ndarray, np.ndarray],
+        holder: np.ndarray, rtt_ps: int, tolerance: float,
+    ) -> list[np.ndarray]:  # fmt: skip
+        """Rows of each group that goes on evenly, see `find_even`."""
+        n, self.next_look_ps = find_even(rows, frozen, *ways, holder, self.paces, now_ps, rtt_ps, tolerance, self._out)
+        if n == 0:
+            return []
+        found = self._out[:n].copy()
+        part = self.paces.part[found]
+        return [found[part == first] for first in np.unique(part).tolist()]
+
+    def pace(self, flow: int) -> tuple[int, int]:
+        """(bytes, ps) of a flow's last window."""
+        return int(self.paces.pace_bytes[flow]), int(self.paces.pace_ps[flow])
+
+    def begin(self, flows: np.ndarray, free_ps: np.ndarray) -> None:
+        """Flows go on together until the first of the instants at which they have sent all that they have."""
+        self._members[self._n] = flows, free_ps
+        heappush(self._ends, (int(free_ps.min()), self._n))
+        self.of_flow |= dict.fromkeys(flows.tolist(), self._n)
+        self._n += 1
+
+    @property
+    def first_end_ps(self) -> int:
+        """When the first group ends, NEVER: there is none."""
+        while self._ends and self._ends[0][1] not in self._members:
+            heappop(self._ends)
+        return self._ends[0][0] if self._ends else NEVER
+
+    @property
+    def n_flow(self) -> int:
+        """Flows in groups."""
+        return len(self.of_flow)
+
+    def due(self, now_ps: int) -> list[int]:
+        """Numbers of groups that end, ascending; each has to be ended."""
+        found = []
+        while self.first_end_ps <= now_ps:
+            found.append(heappop(self._ends)[1])
+        return sorted(found)
+
+    def end(self, number: int) -> tuple[np.ndarray, np.ndarray]:
+        """A group is over: its flows, and when each would have sent all that it has."""
+        flows, free_ps = self._members.pop(number)
+        for flow in flows.tolist():
+            del self.of_flow[flow]
+        self.paces.group[flows] = 0
+        return flows, free_ps
