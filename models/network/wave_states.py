@@ -70,12 +70,15 @@ class WaveStates:
         self._late_bytes[:], self._twice_bytes[:] = 0, 0
 
     def past(self, state: NetworkState, waves: list[Wave], now_ps: int) -> list[Past]:
-        """How the flows of waves that are over have ended; the same on every rank."""
+        """How the flows of waves that are over have ended; the same on every rank. End byte -1: the flow has another
+        message under way, so its state is none of an end."""
         own = []
         for wave in waves:
             pairs, nic = wave.of.pairs, state.nic
             sends, receives = self._sends_here[pairs], self._receives_here[pairs]
             ended, delivered = nic.ended[pairs] * sends[:, None], nic.delivered_ps[pairs] * receives
+            has_more = nic.queue_pairs["posted_end"][pairs] > nic.ended[pairs, 0]  # on a lane, where no look sees it
+            ended[has_more & sends, 0] = -1
             own.append(np.column_stack([ended, delivered]))
         if not waves:
             return []

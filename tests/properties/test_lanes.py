@@ -4,7 +4,7 @@ count what they would have sent."""
 from typing import Any
 
 import numpy as np
-from hypothesis import event, given, settings
+from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
 from models.network.model import NetworkModel
@@ -62,6 +62,29 @@ def flow_lists(draw: st.DrawFn) -> list[Flow]:
     return flows
 
 
+def on_one_spine(control: str) -> dict[str, Any]:
+    """One of `networks`."""
+    topology = {
+        "kind": "leaf-spine", "leaves": 2, "spines": 1, "hosts_per_leaf": 4, "host_rate": "100Gbps",
+        "spine_rate": "100Gbps", "host_delay": "1us", "spine_delay": "1us",
+    }  # fmt: skip
+    return {
+        "topology": topology,
+        "network": {"congestion_control": control},
+        "workload": {"queue_pairs": "per-pair"},
+        "wormhole": {"mode": "full", "memo_tolerance": 0.05, "lanes": True},
+    }
+
+
+SIZE = 2**20 + 1
+NEXT_IS_ON_A_LANE_WHEN_A_WAVE_ENDS = [
+    *((2, 5, SIZE, 118 + i * 450 * US, 3) for i in range(12)),
+    *((0, 5, SIZE, 39_916_799 + i * 300 * US, 3) for i in range(8)),
+    *((1, 2, SIZE, 43_492_920 + i * 100 * US, 3) for i in range(9)),
+    (6, 7, 76498, 15330, 3), (3, 4, 1791, 1953, 3), (1, 5, 15330, 1015, 3),
+]  # fmt: skip
+
+
 def watched(outcome: Outcome) -> dict[str, int]:
     fast = outcome.model.fast_forward
     assert fast is not None and fast.lanes is not None
@@ -78,6 +101,7 @@ def meets_frozen_ports(model: NetworkModel) -> list[int]:
 
 @settings(max_examples=100)
 @given(networks(), flow_lists())
+@example(on_one_spine("hpcc"), NEXT_IS_ON_A_LANE_WHEN_A_WAVE_ENDS)
 def test_lanes_conserve_everything(tables: dict[str, Any], flows: list[Flow]) -> None:
     checked = []
 
