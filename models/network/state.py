@@ -172,7 +172,6 @@ LANE = record(
     [
         ("is_open", np.int32),
         ("form", np.int32),  # what its ways are: equal ones have equal times
-        ("is_loaded", np.int32),  # 1: acknowledgements of others crossed its way at the last look
         ("n_flying", np.int32),  # messages under way that are not sent packet by packet
         ("n_message", np.int32),  # messages that began since it was opened
         ("from_byte", np.int64),  # of the stream, where what is under way as ghosts begins
@@ -184,6 +183,7 @@ LANE = record(
         ("packets", np.int64),  # that were not simulated
         ("short_bytes", np.int64),  # that these lack to be full ones
         ("spared_ps", np.int64),  # time that its messages took
+        ("is_loaded", np.int64),  # 1: acknowledgements of others crossed its way at the last look
     ]
 )
 # One row of `Nic.lane_times`, int64: how long a message takes.

@@ -125,7 +125,7 @@ CONSTANT = {  # arrays that follow from the scenario, are scratch, of no result'
                "link_slot", "link_key", "lp_of_node", "stop_ps", "stopped_node", "stopped_ps", "n_step", "counters",
                "constants"},
     "nic": {"out_port", "messages", "event", "law", "ranges", "parts", "timer_pair", "frozen_port", "interrupted",
-            "interrupt_ps", "active", "frozen", "ns3_ports", "ns3_listed", "lanes", "lane_of_port", "lane_times"},
+            "interrupt_ps", "active", "flying", "frozen", "ns3_ports", "ns3_listed", "lanes", "lane_of_port", "lane_times"},
     "buffers": {"drops", "weight_bytes", "changes"},
     "routing": {"routes", "epoch_ps", "component", "local", "attach_start", "attach_group", "group_component",
                 "group_first", "way_start", "way_port", "is_up", "port_src", "in_start", "settings", "flowlets"},
