@@ -23,9 +23,10 @@ RING = (
 FAKE = """
 import sys, types, pdes
 fake = types.ModuleType("pdes.simulation")
-fake.prepare = lambda config, quiet, n_rank, n_rank_here: config
+fake.prepare = lambda config, quiet, n_rank, n_rank_here: types.SimpleNamespace(scenario=config)
 fake.compile_ahead = lambda: None
-def run(scenario, comm, quiet, witness):
+def run(prepared, comm, quiet, witness):
+    scenario = prepared.scenario
     {run}
 fake.run = run
 sys.modules["pdes.simulation"] = pdes.simulation = fake
@@ -46,8 +47,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """A simulation that only notes how it was called, on one rank without MPI."""
     seen: list[Any] = []
     fake = ModuleType("pdes.simulation")
-    fake.prepare = lambda config, quiet, n_rank, n_rank_here: config  # pyright: ignore[reportAttributeAccessIssue]
-    fake.run = lambda scenario, comm, quiet, witness: seen.append((scenario, comm, quiet)) or 0  # pyright: ignore
+    fake.prepare = lambda config, quiet, n_rank, n_rank_here: SimpleNamespace(scenario=config)  # pyright: ignore
+    fake.run = lambda prepared, comm, quiet, witness: seen.append((prepared.scenario, comm, quiet)) or 0  # pyright: ignore
     fake.plan = lambda config, wanted: seen.extend([config] if wanted is None else [config, wanted])  # pyright: ignore[reportAttributeAccessIssue]
     monkeypatch.setitem(sys.modules, "pdes.simulation", fake)
     monkeypatch.setattr(pdes, "simulation", fake, raising=False)
