@@ -51,6 +51,8 @@ def _add_debugging(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--trace-limit", metavar="N", type=_row_count, default=TRACE_ROWS, help=text)
     text = "check conservation, order and bounds at the end of every round; slow"
     group.add_argument("--check", action="store_true", help=text)
+    text = "the same at the first round's end after every so much simulated time, such as 5ms: for long runs"
+    group.add_argument("--check-every", metavar="TIME", type=_duration, help=text)
     text = "stop at this simulated time, such as 1.2ms, and print what is under way"
     group.add_argument("--until", metavar="TIME", type=_duration, help=text)
     text = "stop at the first round's end where this holds, and print it: 'queue(leaf3:2) > 1MB'"
@@ -86,15 +88,18 @@ def _choose_kernels(arguments: argparse.Namespace) -> None:
 
 def _options(arguments: argparse.Namespace) -> dict[str, Any]:
     """What is asked for beyond the config, as keywords for `simulation.prepare`; {} if nothing is."""
-    if not (arguments.trace or arguments.condition or arguments.check or arguments.until):
+    checks = arguments.check or arguments.check_every is not None
+    if not (arguments.trace or arguments.condition or checks or arguments.until):
         return {}
     from pdes.debug.options import DebugOptions
+    from pdes.units import parse_duration_ps
 
     options = DebugOptions(
         trace=arguments.trace,
         trace_rows=arguments.trace_limit,
         condition=arguments.condition,
-        checks=arguments.check,
+        checks=checks,
+        check_every_ps=0 if arguments.check_every is None else parse_duration_ps(arguments.check_every),
         shows_end=arguments.until is not None,
         enters_debugger=_has_debugger(arguments),
     )
@@ -110,7 +115,12 @@ def check(parser: argparse.ArgumentParser, found: argparse.Namespace) -> None:
     """A run has a config or a checkpoint, which has its config in it."""
     if found.resume is None and found.config is None:
         parser.error("the following arguments are required: config.toml, or --resume DIR")
-    of_config = (found.config, found.overrides, found.tolerant, found.trace, found.condition, found.until, found.check)
+    if found.check and found.check_every is not None:
+        parser.error("--check checks every round, --check-every fewer. Accepted: one of them")
+    of_config = (
+        found.config, found.overrides, found.tolerant, found.trace, found.condition, found.until, found.check,
+        found.check_every,
+    )  # fmt: skip
     if found.resume is not None and any(of_config):
         parser.error(
             "--resume goes on with the config in the checkpoint. Accepted besides: --out, --quiet, --progress, --json"

@@ -1,4 +1,4 @@
-"""--check: at the end of every round, everything that is known twice is compared (`models.network.verify`).
+"""--check, --check-every: at the end of rounds, everything that is known twice is compared (`models.network.verify`).
 
 Conservation of bytes by flow (design R8), order on wires and in queues, books of shared buffers, pools, time index. All
 ranks' states come together on rank 0, and the checks are plain Python: it is for small runs.
@@ -21,15 +21,19 @@ class RoundCheck:
 
     def __init__(
         self, topology: Topology, rank_of_node: np.ndarray, world: World,
-        between: Callable[[], tuple[ExchangeState, np.ndarray | None]],
+        between: Callable[[], tuple[ExchangeState, np.ndarray | None]], every_ps: int = 0,
     ) -> None:  # fmt: skip
-        """between: this rank's exchange, with what has come and is not on its links; its chains on hidden links."""
+        """between: this rank's exchange, with what has come and is not on its links; its chains on hidden links.
+
+        every_ps: simulated time from a check to the next one at least.
+        """
         self._topology, self._rank_of_node, self._world, self._between = topology, rank_of_node, world, between
-        self.due_ps, self.n_round = 0, 0
+        self._every_ps = max(every_ps, 1)
+        self.due_ps, self.n_check = 0, 0
 
     def look(self, state: NetworkState, horizon_ps: int) -> bool:
         """Check the round that has ended. CausalityError: on rank 0, with what does not hold."""
-        self.due_ps = horizon_ps + 1
+        self.due_ps = horizon_ps + self._every_ps
         exchange, hidden = self._between()
         parts = self._world.gather((state, exchange, hidden))
         fault = None
@@ -41,8 +45,8 @@ class RoundCheck:
             except AssertionError as error:
                 fault = str(error)
         if fault is not None:  # the other ranks wait below, and end with this one
-            where = f"at the end of round {self.n_round + 1}, {format_duration(horizon_ps, 6)} ({horizon_ps} ps)"
+            where = f"at check {self.n_check + 1}, {format_duration(horizon_ps, 6)} ({horizon_ps} ps)"
             raise CausalityError(f"--check: {fault}, {where}. This is a fault of the program: please report it")
         self._world.barrier()
-        self.n_round += 1
+        self.n_check += 1
         return False

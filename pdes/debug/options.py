@@ -13,13 +13,15 @@ if TYPE_CHECKING:
 class DebugOptions:
     """trace, condition: as they were written, None: not asked for. trace_rows: most that are kept.
 
-    shows_end: say what is under way where a stop time ends the run. enters_debugger: where the condition holds.
+    check_every_ps: simulated time between two checks at least; 0: every round. shows_end: say what is under way where a
+    stop time ends the run. enters_debugger: where the condition holds.
     """
 
     trace: str | None = None
     trace_rows: int = 0
     condition: str | None = None
     checks: bool = False
+    check_every_ps: int = 0
     shows_end: bool = False
     enters_debugger: bool = False
 

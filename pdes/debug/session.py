@@ -36,7 +36,8 @@ class DebugSession:
             self._tracer = Tracer(scenario.topology, scenario.plan, model.pairs, plan.trace, world)
             model.state = self._tracer.attach(model.state)
         if plan.options.checks:
-            self._check = RoundCheck(scenario.topology, model.rank_of_node, world, self._between)
+            every_ps = plan.options.check_every_ps
+            self._check = RoundCheck(scenario.topology, model.rank_of_node, world, self._between, every_ps)
         if plan.condition is not None and plan.ids is not None:
             meter = Meter(scenario, model.rank_of_node, world, plan.ids)
             self._breakpoint = Breakpoint(plan.condition, meter, plan.options.enters_debugger)
@@ -65,7 +66,7 @@ class DebugSession:
     def tell(self, say: Say, end_ps: int) -> None:
         """Say where the run is, and what has been checked; collective. end_ps: of the run."""
         if self._check is not None:
-            say(f"checked {self._check.n_round:,} rounds: nothing is lost, out of order or beyond its bounds")
+            say(f"checked {self._check.n_check:,} rounds: nothing is lost, out of order or beyond its bounds")
         if self._breakpoint is not None and self.stopped_ps is not None:
             say(f"stopped at {_instant(self.stopped_ps)}, as {self._plan.options.condition}")
             for quantity, value in self._breakpoint.values.items():

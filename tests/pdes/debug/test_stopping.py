@@ -66,6 +66,18 @@ def test_until_is_the_stop_time_and_says_what_is_under_way(tmp_path: Path) -> No
     assert n_round > 3 and f"checked {n_round} rounds" in done.stderr
 
 
+def test_checks_now_and_then_are_so_far_apart_and_change_nothing(tmp_path: Path) -> None:
+    config = write_case(tmp_path, INCAST)
+    assert run(config, tmp_path / "plain").returncode == 0
+    done = run(config, tmp_path / "checked", "--check-every", "3us")
+    facts = json.loads((tmp_path / "plain" / "result.json").read_text())
+    n_check = int(done.stderr.split("checked ")[1].split()[0])
+    assert 1 < n_check <= facts["simulated_time_ps"] // 3_000_000 + 1
+    assert (tmp_path / "checked" / "flows.parquet").read_bytes() == (tmp_path / "plain" / "flows.parquet").read_bytes()
+    both = run(config, tmp_path / "both", "--check", "--check-every", "3us")
+    assert both.returncode == 2 and "Accepted: one of them" in both.stderr
+
+
 @pytest.mark.parametrize(
     ("option", "value", "expected"),
     [
@@ -97,6 +109,6 @@ def test_a_state_that_does_not_add_up_is_found_at_the_end_of_its_round() -> None
             model.state.nic.queue_pairs["sent_bytes"][0] += 1
         checks.look(model.state, 10**6)
 
-    with pytest.raises(CausalityError, match=r"--check: queue pair 0: 20001 B sent.*at the end of round 1, 1 us"):
+    with pytest.raises(CausalityError, match=r"--check: queue pair 0: 20001 B sent.*at check 1, 1 us"):
         case.run(case.thresholds_ps()[0], check)
     assert len(rounds) == 3
