@@ -2,9 +2,10 @@
 
     python bench/scaling.py [--quick] [--ranks 1,2,4] [--k 8] [--case permutation|incast|gpt|gpt-skipping]
 
-permutation: on a k=8 fat-tree, ns-3's case h. incast: there, in every group of 16 hosts 15 send to one. gpt: the first
-STOP of examples/gpt-22b-256.toml, packet by packet. gpt-skipping: all of it, with fast-forwarding. The last two are
-runs of the program, whose loop is timed.
+permutation: on a k=8 fat-tree, ns-3's case h. incast: there, in every group of 16 hosts 15 send to one. gpt: the
+beginning of examples/gpt-22b-256.toml, packet by packet, until SHARE of its bytes have arrived (a run with
+fast-forwarding says when that is). gpt-skipping: all of it, with fast-forwarding. The last two are runs of the program,
+whose loop is timed.
 
 Every rank count runs in its own mpirun, the counts in turn, best of several turns: a machine that others use too
 delays both ranks whenever it takes one core away. compute: running events, packing and unpacking; wait: in the
@@ -20,6 +21,8 @@ import tempfile
 import time
 from pathlib import Path
 
+import numpy as np
+
 from cases import fat_tree_permutation, make_model, print_last, scenario_of
 from models.network.state import PACKET_HOPS
 from pdes.engine.exchange import world
@@ -28,7 +31,7 @@ from pdes.scenario import Scenario
 from runs import simulate
 
 N_TURN = 5
-STOP, QUICK_STOP = "3ms", "300us"  # of simulated time
+SHARE, QUICK_SHARE = 0.03, 0.003
 EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "gpt-22b-256.toml"
 CASES = ("permutation", "incast", "gpt", "gpt-skipping")
 
@@ -62,9 +65,18 @@ def run_here(case: str, k: int, size_bytes: int) -> None:
         print(json.dumps(best), flush=True)
 
 
-def start_program(case: str, n_rank: int, stop: str) -> dict:
-    """The same figures of a run of the program."""
-    sets = ["wormhole.mode=off", f"simulation.stop_time={stop}"] if case == "gpt" else []
+def arrival_of(share: float) -> int:
+    """When so much of the example's payload has arrived, in ps."""
+    with tempfile.TemporaryDirectory() as out:
+        flows = simulate(EXAMPLE, [], Path(out)).columns("flows", ["finish_ps", "size_bytes"])
+    order = np.argsort(flows["finish_ps"], kind="stable")
+    arrived = np.cumsum(flows["size_bytes"][order])
+    return int(flows["finish_ps"][order][np.searchsorted(arrived, share * arrived[-1])])
+
+
+def start_program(n_rank: int, stop_ps: int | None) -> dict:
+    """The same figures of a run of the program. stop_ps: without fast-forwarding, and no further; None: with it."""
+    sets = [] if stop_ps is None else ["wormhole.mode=off", f"simulation.stop_time={stop_ps}ps"]
     with tempfile.TemporaryDirectory() as out:
         done = simulate(EXAMPLE, sets, Path(out), n_rank)
         run, result = done.run, done.result
@@ -87,7 +99,7 @@ def start(case: str, n_rank: int, k: int, size_bytes: int) -> dict:
 def main() -> None:
     """Run every rank count in turn and print the best turn of each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="2 MB flows, two turns")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the bytes, two turns")
     parser.add_argument("--ranks", help="rank counts, comma separated (default: 1, 2, 4 .. cores)")
     parser.add_argument("--k", type=int, default=8, help="size of the fat-tree (default 8)")
     parser.add_argument("--case", choices=CASES, default=CASES[0], help="what to simulate (default: permutation)")
@@ -102,11 +114,12 @@ def main() -> None:
     if arguments.ranks:
         counts = [int(n) for n in arguments.ranks.split(",")]
     size_bytes = 2_000_000 if arguments.quick else arguments.bytes
+    stop_ps = arrival_of(QUICK_SHARE if arguments.quick else SHARE) if arguments.case == "gpt" else None
     turns: dict[int, list[dict]] = {n: [] for n in counts}
     for _ in range(2 if arguments.quick else N_TURN):
         for n_rank in counts:
             if arguments.case.startswith("gpt"):
-                turns[n_rank].append(start_program(arguments.case, n_rank, QUICK_STOP if arguments.quick else STOP))
+                turns[n_rank].append(start_program(n_rank, stop_ps))
             else:
                 turns[n_rank].append(start(arguments.case, n_rank, arguments.k, size_bytes))
     best = {n: min(found, key=lambda run: run["seconds"]) for n, found in turns.items()}

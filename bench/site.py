@@ -32,6 +32,13 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
         """Nothing."""
 
 
+class Server(http.server.ThreadingHTTPServer):
+    """Says nothing of a browser that hangs up."""
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing."""
+
+
 def broken_links(folder: Path) -> tuple[int, list[str]]:
     """(links to pages and anchors of the site, those that lead nowhere)."""
     n, broken, anchors = 0, [], {}
@@ -54,7 +61,7 @@ def complaints(browser: str, folder: Path) -> list[str]:
     """What pages write to the console of a browser."""
     handler = partial(Quiet, directory=str(folder))
     found = []
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+    with Server(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         for page in sorted(folder.rglob("*.html")):
             url = f"http://127.0.0.1:{server.server_port}/{page.relative_to(folder)}"
