@@ -96,7 +96,7 @@ def make_model(scenario: Scenario, world: World, placement: Any = "metis") -> tu
         s.topology, s.paths, s.plan, s.max_window_bytes, s.lp_of_node, rank_of_lp, s.lookahead_ps, world, s.parameters,
         lambda *_: None,
     )  # fmt: skip
-    return model, make_loop(s.lookahead_ps)
+    return model, make_loop(s.lookahead_ps, may_run_on=True)
 
 
 def spread(values: Sequence[float]) -> str:

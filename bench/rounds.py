@@ -4,9 +4,10 @@
 
 A round is what the engine does at its end: exchange with all neighbours, here without a record, and agree on the next
 event. shared: through memory that the ranks of a machine share; mpi: by MPI calls, as between machines (PDES_WAIT=mpi).
-floor: one MPI_Allreduce of 8 bytes, called from the same compiled loop. More ranks than cores are what an idle wait
-must not slow down: work is the time in which all ranks together compute a fixed amount, each with a share, meeting
-every 100 us or so, over that of the ideal.
+floor: one MPI_Allreduce of 8 bytes, called from the same compiled loop. line: by MPI, of ranks in a line, with a
+reduction in every round and with one in LONGEST_RUN + 1. More ranks than cores are what an idle wait must not slow
+down: work is the time in which all ranks together compute a fixed amount, each with a share, meeting every 100 us or
+so, over that of the ideal.
 """
 
 import argparse
@@ -21,9 +22,20 @@ from pathlib import Path
 import numpy as np
 
 from cases import print_last
-from pdes.engine.exchange import ALLREDUCE, COMM, INT64, MIN, WAIT_VARIABLE, make_exchange, reduce_min, swap, world
+from pdes.engine.exchange import (
+    ALLREDUCE,
+    COMM,
+    INT64,
+    MIN,
+    WAIT_VARIABLE,
+    make_exchange,
+    reduce_min,
+    swap,
+    world,
+)
 from pdes.engine.foreign import call6
 from pdes.engine.jit import kernel
+from pdes.engine.round import LONGEST_RUN
 
 N_TURN = 5
 MEETINGS_OF_WORK = 200
@@ -51,6 +63,17 @@ def floor(ex, n_round):
 
 
 @kernel
+def line_rounds(ex, n_round, every):
+    """Rounds of ranks that are not all neighbours, every so many with a reduction."""
+    least_ps = np.int64(-1)
+    for i in range(n_round):
+        if i % every == 0:
+            least_ps = reduce_min(ex, i)
+        swap(ex, i)
+    return least_ps
+
+
+@kernel
 def work(ex, n_round, n_step):
     """Computing between meetings; something that depends on all of it."""
     x = np.int64(1)
@@ -65,20 +88,23 @@ def run_here(n_round: int) -> None:
     """Measure on the ranks that mpirun started; rank 0 prints a line of JSON."""
     ranks = world()
     ex = make_exchange(ranks, [rank for rank in range(ranks.size) if rank != ranks.rank], 8)
+    line = make_exchange(ranks, [rank for rank in (ranks.rank - 1, ranks.rank + 1) if 0 <= rank < ranks.size], 8)
 
-    def timed(run, *arguments) -> float:
+    def timed(run, *arguments, of=ex) -> float:
         ranks.barrier()
         begin_s = time.perf_counter()
-        run(ex, *arguments)
+        run(of, *arguments)
         return max(ranks.allgather(time.perf_counter() - begin_s))
 
     n_core = len(set().union(*ranks.allgather(os.sched_getaffinity(0))))
     share = STEPS_OF_WORK // ranks.size * min(ranks.size, n_core)
-    for run, arguments in ((empty_rounds, (1,)), (floor, (1,)), (work, (1, 1))):
+    for run, arguments in ((empty_rounds, (1,)), (floor, (1,)), (work, (1, 1)), (line_rounds, (1, 1))):
         run(ex, *arguments)
     found = {
         "round_us": timed(empty_rounds, n_round) / n_round * 1e6,
         "floor_us": timed(floor, n_round) / n_round * 1e6,
+        "line_us": timed(line_rounds, n_round, 1, of=line) / n_round * 1e6,
+        "run_us": timed(line_rounds, n_round, LONGEST_RUN + 1, of=line) / n_round * 1e6,
         "work_s": timed(work, MEETINGS_OF_WORK, share),
         "least": int(empty_rounds(ex, 5)),
     }
@@ -108,7 +134,7 @@ def main() -> None:
     counts = [2, 4] if arguments.quick else [int(n) for n in arguments.ranks.split(",")]
     n_core, figures = len(os.sched_getaffinity(0)), {}
     print(f"{n_core} cores; medians, us per round")
-    print("ranks  shared  of it floor     mpi  MPI floor   work, s: shared     mpi   one rank")
+    print("ranks  shared  of it floor     mpi  MPI floor   line     run   work, s: shared     mpi   one rank")
     alone_s = alone()
     for n_rank in counts:
         turns = {"shared": [], "mpi": []}
@@ -121,10 +147,12 @@ def main() -> None:
         ratio = shared["round_us"] / floor_us
         figures[n_rank] = {
             "shared_us": shared["round_us"], "mpi_us": mpi["round_us"], "floor_us": floor_us,
+            "line_us": mpi["line_us"], "run_us": mpi["run_us"],
             "work_shared_s": shared["work_s"], "work_mpi_s": mpi["work_s"],
         }  # fmt: skip
         print(
             f"{n_rank:>5} {shared['round_us']:>7.2f} {ratio:>12.2f} {mpi['round_us']:>7.1f} {floor_us:>10.2f} "
+            f"{mpi['line_us']:>6.1f} {mpi['run_us']:>7.1f} "
             f"{shared['work_s']:>17.4f} {mpi['work_s']:>7.4f} {alone_s:>10.4f}"
         )
     print_last({"cores": n_core, "work_alone_s": alone_s, "ranks": figures})

@@ -1,9 +1,9 @@
 """What a run would take on n ranks: the work of a profiled run's rounds, put on ranks, with what rounds cost besides.
 
-A round takes as long as its busiest rank, plus a reduction (none where all ranks are neighbours: their exchange says
-what it would), plus an exchange with every neighbour, plus packing and unpacking what crosses. What is decided between
-rounds takes its time on every rank. Not in it: caches that are larger per LP on more ranks, which makes it pessimistic
-there, and ranks that share cores or memory bandwidth, which makes it optimistic.
+A round takes as long as its busiest rank, plus a reduction if it begins with one (none does where all ranks are
+neighbours: their exchange says what it would), plus an exchange with every neighbour, plus packing and unpacking what
+crosses. What is decided between rounds takes its time on every rank. Not in it: caches that are larger per LP on more
+ranks, which makes it pessimistic there, and ranks that share cores or memory bandwidth, which makes it optimistic.
 """
 
 from collections.abc import Callable
@@ -20,6 +20,8 @@ class Profile:
     """Rounds of a run on one rank, as far as LPs had something to do in them."""
 
     n_round: int
+    n_reduction: int
+    """Rounds that would have begun with a reduction on ranks that are not all neighbours."""
     round_of: np.ndarray
     """int64[n]: round of each entry, ascending."""
     lp: np.ndarray
@@ -129,7 +131,7 @@ def predict(profile: Profile, rank_of_lp: np.ndarray, n_rank: int, costs: Costs)
         work_ns=total_ns / n_rank,
         round_ns=fixed_ns,
         imbalance_ns=most_ns - total_ns / n_rank,
-        reduction_ns=0.0 if is_complete else profile.n_round * costs.reduction_ns(n_rank),
+        reduction_ns=0.0 if is_complete else profile.n_reduction * costs.reduction_ns(n_rank),
         exchange_ns=profile.n_round * float(n_neighbour.max()) * costs.neighbour_ns,
         message_ns=float(packets.max()) / 2 * costs.packet_ns,
         serial_ns=profile.serial_ns,

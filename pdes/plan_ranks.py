@@ -56,7 +56,11 @@ def print_ranks(scenario: Scenario, wanted: Asked) -> None:
         console.print(f"{text}: times below are of the whole run.", soft_wrap=True)
     points = ", ".join(f"{format_duration(round(ns * 1000))} on {n}" for n, ns in sorted(wanted.reduction_ns.items()))
     said = "as given" if wanted.is_given else "assumed; --reduction gives your cluster's"
-    console.print(f"a reduction takes {points} ranks ({said})", soft_wrap=True)
+    console.print(
+        f"a reduction takes {points} ranks ({said}); {format_count(p.n_reduction)} rounds need one where not all ranks "
+        "are neighbours",
+        soft_wrap=True,
+    )
     path_ns = critical_path_ns(p)
     most = (float(p.ns.sum()) + p.n_round * p.fixed_ns + p.serial_ns) / max(path_ns, 1.0)
     console.print(

@@ -190,7 +190,8 @@ class Run:
             self.memo = SharedMemo(getattr(prepared, "memo", None), s, self.model, world)
         stop_ps = NEVER - 1 if s.stop_ps is None else s.stop_ps
         words = None if witness is None else witness.words[:N_LOOP]
-        self.loop = make_loop(s.lookahead_ps, stop_ps, self.model.first_look_ps(), words)
+        may_run_on = self.model.fast_forward is None  # whose interrupts everyone has to hear of at once
+        self.loop = make_loop(s.lookahead_ps, stop_ps, self.model.first_look_ps(), words, may_run_on)
 
     def assemble(self, rank_of_lp: np.ndarray) -> None:
         """Make a model, and all that looks at it, of a placement; nothing has happened in it."""

@@ -20,7 +20,17 @@ from models.network.state import PACKET_HOPS
 from models.workload.iterations import IterationWatch
 from partition.round_model import Profile
 from pdes.engine.exchange import World
-from pdes.engine.round import COMPUTE_NS, N_ROUND, NOW, make_loop, run_rounds
+from pdes.engine.round import (
+    COMPUTE_NS,
+    HORIZON,
+    LOOKAHEAD,
+    N_ROUND,
+    NOW,
+    free_until_ps,
+    make_loop,
+    next_run_length,
+    run_rounds,
+)
 from pdes.engine.time_index import NEVER
 from pdes.errors import ConfigError
 from pdes.scenario import Scenario
@@ -51,6 +61,8 @@ class _Rounds:
         self._model, self._loop, self._lp_of_node = model, loop, lp_of_node
         self._n_step = model.state.fabric.n_step.copy()
         self._n_round, self._busy_ns = 0, 0
+        self._horizon_ps, self._run_length, self._run_left = 0, 0, 0
+        self.n_reduction = 0  # that ranks would need which are not all neighbours
         self.node_round: list[np.ndarray] = []
         self.node: list[np.ndarray] = []
         self.steps: list[np.ndarray] = []
@@ -61,6 +73,7 @@ class _Rounds:
         n_round, busy_ns = int(loop[N_ROUND]), int(loop[COMPUTE_NS])
         if n_round == self._n_round:
             return
+        self.n_reduction += n_round - self._n_round - 1 + self._needs_reduction()
         did = n_step - self._n_step
         nodes = np.flatnonzero(did)
         self.node.append(nodes)
@@ -69,6 +82,16 @@ class _Rounds:
         self.busy_ns.append((n_round - self._n_round, busy_ns - self._busy_ns))
         self._n_step[nodes] = n_step[nodes]
         self._n_round, self._busy_ns = n_round, busy_ns
+
+    def _needs_reduction(self) -> bool:
+        """Whether the last round would have begun with one, by the rule of `pdes.engine.round`."""
+        was_ps, self._horizon_ps = self._horizon_ps, int(self._loop[HORIZON])
+        if self._run_left and was_ps < free_until_ps(self._loop):
+            self._run_left -= 1
+            return False
+        gain_ps = int(self._loop[NOW]) - was_ps
+        self._run_length = self._run_left = next_run_length(self._run_length, gain_ps, int(self._loop[LOOKAHEAD]))
+        return True
 
 
 def make_profile(scenario: Scenario, limit_s: float) -> Profiled:
@@ -91,7 +114,8 @@ def make_profile(scenario: Scenario, limit_s: float) -> Profiled:
         watch = (wormhole.n_repeat, wormhole.iteration_tolerance)
         model.observers = [IterationWatch(s.topology, s.plan, model.rank_of_node, world, *watch)]
     model.compile()
-    loop = make_loop(s.lookahead_ps, NEVER - 1 if s.stop_ps is None else s.stop_ps, model.first_look_ps())
+    stop_ps = NEVER - 1 if s.stop_ps is None else s.stop_ps
+    loop = make_loop(s.lookahead_ps, stop_ps, model.first_look_ps(), may_run_on=model.fast_forward is None)
     rounds, look_s = _Rounds(model, loop, s.lp_of_node), [0.0]
     is_out_of_time = _drive(model, loop, rounds, look_s, limit_s)
     profile = _fit(s, model, rounds, look_s[0])
@@ -150,8 +174,8 @@ def _fit(s: Scenario, model: NetworkModel, rounds: _Rounds, look_s: float) -> Pr
     hops = int(model.state.fabric.counters[PACKET_HOPS])
     packets = np.maximum(weight - 1, 0) * (hops / max(1, int(s.port_hops.sum())))
     return Profile(
-        n_round, first_round[cell // s.n_lp].astype(np.int64), cell % s.n_lp, lp_ns, per_round, look_s * 1e9,
-        (src, dst, packets),
+        n_round, rounds.n_reduction, first_round[cell // s.n_lp].astype(np.int64), cell % s.n_lp, lp_ns, per_round,
+        look_s * 1e9, (src, dst, packets),
     )  # fmt: skip
 
 
@@ -184,8 +208,9 @@ def write_profile(path: Path, found: Profiled, identity: dict[str, Any]) -> None
     """Keep a profile. ConfigError: it cannot be written."""
     p = found.profile
     facts = {
-        "identity": identity, "n_round": p.n_round, "fixed_ns": p.fixed_ns, "serial_ns": p.serial_ns,
-        "seconds": found.seconds, "is_whole": found.is_whole, "simulated_ps": found.simulated_ps, "hops": found.hops,
+        "identity": identity, "n_round": p.n_round, "n_reduction": p.n_reduction, "fixed_ns": p.fixed_ns,
+        "serial_ns": p.serial_ns, "seconds": found.seconds, "is_whole": found.is_whole,
+        "simulated_ps": found.simulated_ps, "hops": found.hops,
         "share": found.share,
     }  # fmt: skip
     try:
@@ -205,7 +230,7 @@ def read_profile(path: Path, identity: dict[str, Any]) -> Profiled:
             facts = json.loads(str(file["facts"]))
             round_of, lp, ns, edges = (file[name] for name in ARRAYS)
             profile = Profile(
-                facts["n_round"], round_of, lp, ns, facts["fixed_ns"], facts["serial_ns"],
+                facts["n_round"], facts["n_reduction"], round_of, lp, ns, facts["fixed_ns"], facts["serial_ns"],
                 (edges[0].astype(np.int64), edges[1].astype(np.int64), edges[2]),
             )  # fmt: skip
             names = ("seconds", "is_whole", "simulated_ps", "hops", "share")

@@ -14,7 +14,7 @@ from models.network.make_fast_forward import why_not
 from models.network.rtt_rows import MAX_RTT_ROWS
 from models.network.skipped import CAUSES
 from models.workload.agreement import agreement
-from pdes.engine.round import N_ROUND
+from pdes.engine.round import N_REDUCTION, N_ROUND
 from pdes.results import slow_flows
 from pdes.results.breakdown import breakdown_groups
 from pdes.results.fast_forward import Iterations, extrapolate, simulated_ps
@@ -152,6 +152,7 @@ def _run_facts(job: Run, totals: dict[str, Any], compile_s: float, loop_s: float
         "packet_hops_per_second": (hops - before["hops"]) / max(loop_s, 1e-9),
         "events_per_second": (events - before["events"]) / max(loop_s, 1e-9),
         "rounds": rounds - before["rounds"],
+        "reductions": int(job.loop[N_REDUCTION]),
         "resumed_from_round": before["rounds"],
         "checkpoints": job.checkpoints.facts() if job.checkpoints is not None else {},
         "compute_seconds": list(compute),

@@ -78,7 +78,7 @@ def digest(network: dict[str, Any], world: World) -> str:
         s.topology, s.paths, s.plan, s.max_window_bytes, s.lp_of_node, rank_of_lp, s.lookahead_ps, world, s.parameters,
         lambda flow, arrival, _task, _spent: rows.append(np.concatenate([flow.copy(), _wide(arrival)])),
     )  # fmt: skip
-    run_rounds(model, make_loop(s.lookahead_ps), model.exchange)
+    run_rounds(model, make_loop(s.lookahead_ps, may_run_on=True), model.exchange)
     model.flush()
     ports = port_columns(model.state, s.topology, model.rank_of_node, world.rank)
     counters = model.state.fabric.counters

@@ -19,10 +19,11 @@ NOTHING = Costs(lambda _: 0.0, 0.0, 0.0)
 NO_EDGES = (np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
 
 
-def profile_of(work: np.ndarray, fixed_ns: float = 0.0, serial_ns: float = 0.0, edges=NO_EDGES) -> Profile:
-    """work: float64[n_round, n_lp]."""
+def profile_of(work: np.ndarray, fixed_ns=0.0, serial_ns=0.0, edges=NO_EDGES, n_reduction=None) -> Profile:
+    """work: float64[n_round, n_lp]. n_reduction: None: as many as rounds."""
     rounds, lps = np.nonzero(work)
-    return Profile(len(work), rounds, lps, work[rounds, lps], fixed_ns, serial_ns, edges)
+    n_reduction = len(work) if n_reduction is None else n_reduction
+    return Profile(len(work), n_reduction, rounds, lps, work[rounds, lps], fixed_ns, serial_ns, edges)
 
 
 def test_even_work_is_shared_and_uneven_rounds_are_not() -> None:
@@ -46,6 +47,9 @@ def test_every_cost_of_a_round_is_counted_once() -> None:
     assert found.reduction_ns == 40_000 and found.exchange_ns == 10 * 2 * 11 and found.message_ns == 30 * 3
     assert found.total_ns == 1000 + 70 + 50 + 40_000 + 220 + 90 and found.limit == "reductions"
     assert found.one_rank_ns == 4000 + 70 + 50
+    few = profile_of(np.full((10, 4), 100.0), 7.0, 50.0, profile.edges, n_reduction=3)
+    fewer = predict(few, np.arange(4), 4, Costs(lambda n: 1000.0 * n, 11.0, 3.0))
+    assert fewer.reduction_ns == 3 * 4000 and found.total_ns - fewer.total_ns == 7 * 4000
     alone = predict(profile, np.zeros(4, np.int64), 1, NOTHING)
     assert alone.total_ns == alone.one_rank_ns and alone.speedup == 1
 
