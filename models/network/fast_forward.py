@@ -122,6 +122,13 @@ class FastForward:
         """How far skips would have been off, the same on every rank; None where none are drawn."""
         return self._controller.audit
 
+    def audit_facts(self) -> dict[str, Any]:
+        """What `result.json` says of it; {} where nothing is drawn."""
+        if self.audit is None:
+            return {}
+        waves = {} if self.waves is None else {"waves": self.waves.audited.facts()}
+        return {"audit": self.audit.facts() | waves | ({} if self.lanes is None else self.lanes.lanes.audit.facts())}
+
     @property
     def link_head(self) -> np.ndarray:
         """int32[n_port]: the first packet on each frozen port's link, for `verify_network`."""
@@ -442,6 +449,7 @@ class FastForward:
             self.wave_states.settle(state)
         if self.lanes is not None:
             self._credits.settle_lanes(state, self.lanes)
+            self.lanes.settle_audit(state)
 
     def hops_so_far(self, state: NetworkState) -> int:
         """Packet-hops that this rank was spared so far, those of lanes that are not counted yet among them."""

@@ -37,8 +37,10 @@ from models.network.visits import list_members
 from models.network.wire_time import transmission_ps
 from models.topology.graph import Topology
 from pdes.engine.exchange import World
+from pdes.engine.time_index import NEVER
 from pdes.wormhole import history as h
-from pdes.wormhole.lanes import FLYING_END, FLYING_ENDED_PS, FLYING_FLOW, N_FLYING_COLUMN, Ended, Lanes, Watched
+from pdes.wormhole.lane_audit import EXPECTED_FLOW, expected_of
+from pdes.wormhole.lanes import FLYING_END, FLYING_ENDED_PS, FLYING_FLOW, N_FLYING_COLUMN, Ended, Lanes
 
 Grow = Callable[[], NetworkState]
 
@@ -133,10 +135,11 @@ class LaneStates:
         """Learn of messages that are over, open lanes, and take to them what is under way; (the network's state,
         samples in which that is not plain any more, which rows are alone)."""
         table, n = state.nic.queue_pairs, 0
+        self._follow_audited(state, rows)
         if state.fabric.counters[N_FROZEN_PORT] > 0:
             n = list_members(state.nic.frozen, len(table), self._frozen)
         over, may = self.lanes.look(now_ps, rows, self._frozen[:n], table["is_frozen"], self._flying(state))
-        if len(over.flows) and self.lanes.learn(over, self._ended(state, over)):
+        if len(over.flows) and self.lanes.learn(over, self._ended(state, over.flows)):
             self._write_times(state)
         if len(may):
             new = self.lanes.open(rows[may, h.FLOW].copy())
@@ -146,21 +149,80 @@ class LaneStates:
         reloaded, is_loaded = self.lanes.loads()
         state.nic.lanes["is_loaded"][reloaded] = is_loaded
         flying = self.lanes.fly(now_ps, rows, may, state.nic.frozen_port)
+        if len(flying):
+            watched, ended = self.lanes.watched_of(rows, flying)
+            if len(watched.flows) and self.lanes.learn(watched, ended):
+                self._write_times(state)
+        flying, kept = self.lanes.keep(rows, flying)
+        state.nic.lanes["n_message"][kept] += self._sends_here[kept]
         shared = self.lanes.fly_together(now_ps, rows, self._frozen[:n], state.nic.frozen_port)
+        state.fabric.counters[N_LANE] = self.lanes.n_open
         if len(shared):
             flying = np.concatenate([flying, shared])
             flying = flying[np.argsort(flying[:, FLYING_FLOW], kind="stable")]
-            state.fabric.counters[N_LANE] = self.lanes.n_open
-        if len(flying) == 0:
-            return state, rows, self.lanes.is_alone
-        watched, ended = self.lanes.watched_of(rows, flying)
-        if len(watched.flows) and self.lanes.learn(watched, ended):
-            self._write_times(state)
-        state = self._fly(state, flying, rows, now_ps, grow)
-        rows = rows.copy()
-        flies = np.searchsorted(rows[:, h.FLOW], flying[:, FLYING_FLOW])
-        rows[flies, h.IS_WHOLE] = rows[flies, h.IS_PLAIN] = 0  # more may wait behind it: so nothing around it is frozen
-        return state, rows, self.lanes.is_alone
+        if len(flying):
+            state = self._fly(state, flying, rows, now_ps, grow)
+        return state, self._kept_apart(state, rows, flying), self.lanes.is_alone
+
+    def _kept_apart(self, state: NetworkState, rows: np.ndarray, flying: np.ndarray) -> np.ndarray:
+        """Samples in which what flies is not plain any more, nor what is simulated to be compared."""
+        audit = self.lanes.audit
+        self._count_audited(state)
+        is_apart = audit.in_groups(rows[:, h.FLOW]) if audit.groups else np.zeros(len(rows), np.bool_)
+        is_apart[np.searchsorted(rows[:, h.FLOW], flying[:, FLYING_FLOW])] = True
+        is_audited = audit.n_followed[rows[:, h.FLOW]] > 0
+        if is_apart.any() or is_audited.any():
+            rows = rows.copy()
+            rows[is_apart, h.IS_WHOLE] = 0  # more may wait behind what flies: so nothing around it is frozen
+            rows[is_apart | is_audited, h.IS_PLAIN] = 0
+        return rows
+
+    def _follow_audited(self, state: NetworkState, rows: np.ndarray) -> None:
+        """Compare messages that are over with what was said of them, and follow those that were posted since."""
+        if self.lanes.audit.share > 0:
+            self._end_audited(state, self.lanes.audit.over(rows))
+            self._follow_drawn(state, rows[:, h.FLOW].copy())
+
+    def _follow_drawn(self, state: NetworkState, pairs: np.ndarray) -> None:
+        """Follow what was drawn as it was posted on one of these queue pairs."""
+        lanes = state.nic.lanes
+        own = pairs[(lanes["is_drawn"][pairs] != 0) & self._sends_here[pairs]]
+        names = ("drawn_end", "drawn_size", "drawn_posted_ps", "drawn_begin_ps", "drawn_ended_ps")
+        drawn = np.concatenate(self._world.allgather(np.column_stack([own, *(lanes[name][own] for name in names)])))
+        lanes["is_drawn"][own] = 0
+        if len(drawn):
+            drawn = drawn[np.argsort(drawn[:, EXPECTED_FLOW], kind="stable")]
+            self.lanes.audit.follow(expected_of(*drawn.T))
+            self._count_audited(state)
+
+    def _end_audited(self, state: NetworkState, over: np.ndarray) -> None:
+        """Follow messages no more, and compare those that have ended."""
+        if len(over):
+            self.lanes.end_audited(over, self._ended(state, over[:, EXPECTED_FLOW]))
+            self._count_audited(state)
+
+    def _end_audited_group(self, state: NetworkState, number: int, at_ps: int, is_void: bool) -> None:
+        """A group that was simulated is over: compare what its flows have got done."""
+        nic, found = state.nic, None
+        if not is_void:
+            pairs = self.lanes.audit.groups[number].flows
+            facts = np.column_stack([nic.queue_pairs["acked_byte"][pairs], nic.acked_ps[pairs], nic.ended[pairs, :2]])
+            found = np.sum(self._world.allgather(facts * self._sends_here[pairs][:, None]), axis=0)
+        self.lanes.audit.end_group(number, at_ps, found)
+        self._count_audited(state)
+
+    def _count_audited(self, state: NetworkState) -> None:
+        """Tell samples which queue pairs have messages that are simulated to be compared."""
+        pairs = self.lanes.audit.changed()
+        state.nic.lanes["n_audited"][pairs] = self.lanes.audit.n_followed[pairs]
+
+    def settle_audit(self, state: NetworkState) -> None:
+        """The run is over: compare what is still followed, if it has ended."""
+        if self.lanes.audit.share > 0:
+            self._follow_drawn(state, np.arange(len(state.nic.queue_pairs)))
+            self._end_audited(state, self.lanes.audit.running)
+            for number in sorted(self.lanes.audit.groups):
+                self._end_audited_group(state, number, NEVER, False)  # its flows have ended sooner than was said
 
     def _flying(self, state: NetworkState) -> np.ndarray:
         """int64[]: queue pairs with messages on lanes, on any rank."""
@@ -183,9 +245,9 @@ class LaneStates:
         place_flying(state.fabric, state.buffers, state.nic, self._hidden, flying)
         return state
 
-    def _ended(self, state: NetworkState, over: Watched) -> Ended:
-        """How messages have ended, the same on every rank."""
-        nic, pairs = state.nic, over.flows
+    def _ended(self, state: NetworkState, pairs: np.ndarray) -> Ended:
+        """How queue pairs' last messages have ended, the same on every rank."""
+        nic = state.nic
         own = np.column_stack([
             nic.ended[pairs] * self._sends_here[pairs][:, None],
             nic.delivered_ps[pairs] * self._receives_here[pairs],
@@ -214,6 +276,9 @@ class LaneStates:
         pairs = self.lanes.disturbed(list(interrupts)) if interrupts else np.zeros(0, np.int64)
         if len(pairs):
             at_ps = min(interrupts.values())
+            if self.lanes.audit.share > 0:
+                self._follow_drawn(state, pairs)
+                self._end_audited(state, self.lanes.audit.of(pairs))
             state.nic.lanes["is_open"][pairs] = 0
             rows = self._close_at(state, pairs, at_ps, horizon_ps)
             self.lanes.close(horizon_ps, rows[:, CLOSED_PAIR], rows[:, N_MESSAGE])
@@ -228,6 +293,10 @@ class LaneStates:
         for number in sorted({*ends, *self.lanes.disturbed_groups(list(interrupts))}):
             flows, free_ps = self.lanes.leave_group(number)
             at_ps = int(free_ps.min()) if number in ends else first_ps
+            if number in self.lanes.audit.groups:  # a flow of its own has ended sooner than was said
+                is_void = number not in ends and not set(interrupts).intersection(flows.tolist())
+                self._end_audited_group(state, number, at_ps, is_void)
+                continue
             over.setdefault(at_ps, []).extend(flows[free_ps > at_ps].tolist())
         again: dict[int, int] = {}
         for at_ps, flows in sorted(over.items()):

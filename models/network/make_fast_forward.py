@@ -11,7 +11,7 @@ from models.network.memo_states import MemoStates, why_no_memo
 from models.network.parameters import NetworkParameters
 from models.network.path_queues import PathQueues
 from models.network.room import Room
-from models.network.state import ACK_BYTES, ACK_EVERY, HEADER_BYTES, PAYLOAD_BYTES
+from models.network.state import ACK_BYTES, ACK_EVERY, AUDIT_BELOW, HEADER_BYTES, PAYLOAD_BYTES, SEED
 from models.network.wave_states import WaveStates, end_ports
 from models.network.ways import ports_of_pairs
 from models.topology.graph import Topology
@@ -20,6 +20,7 @@ from pdes.wormhole.ack_load import Slowdown
 from pdes.wormhole.audit import Audit
 from pdes.wormhole.controller import Controller
 from pdes.wormhole.criterion import Choice, Network, look_intervals, make_criterion, report, resolve
+from pdes.wormhole.lane_audit import LaneAudit, below_of
 from pdes.wormhole.lanes import Lanes
 from pdes.wormhole.memo import Memo
 from pdes.wormhole.waves import Waves
@@ -73,7 +74,7 @@ def make_fast_forward(
             )  # fmt: skip
             fast.use_waves(waves, WaveStates(topology, world, fast.hidden, fast.states, model.state))
             if parameters.has_lanes:
-                fast.lanes = _make_lanes(topology, model, world, fast, memo_tolerance, network.base_rtt_ps)
+                fast.lanes = _make_lanes(topology, model, world, fast, (memo_tolerance, network.base_rtt_ps), seeds[0])
     if parameters.buffer is not None:
         fast.room = Room(topology, pairs, parameters, world, here)
     loss = parameters.loss_probability
@@ -84,8 +85,10 @@ def make_fast_forward(
 
 
 def _make_lanes(
-    topology: Topology, model: "NetworkModel", world: World, fast: FastForward, tolerance: float, rtt_ps: int
-) -> LaneStates:
+    topology: Topology, model: "NetworkModel", world: World, fast: FastForward, pace: tuple[float, int],
+    audit_share: float,
+) -> LaneStates:  # fmt: skip
+    """pace: the tolerance and the base round-trip time. audit_share: of what could have lanes, is simulated."""
     nic, form = model.state.nic, forms_of(topology, model.state)
     nic.lanes["form"] = form
     late_ps = latencies_ps(topology, model.state)
@@ -96,7 +99,9 @@ def _make_lanes(
     share = int(constants[ACK_BYTES]) / (packet_bytes * int(constants[ACK_EVERY]))
     slowest_bps = np.minimum.reduceat(topology.port_rate_bps[ways[1]], ways[0][:-1]) if len(form) else form
     slowdown = Slowdown(share, packet_bytes / int(constants[PAYLOAD_BYTES]) * 8e12 / slowest_bps)
-    lanes = Lanes(ways, fast.ways, form, nic.lane_of_port, tolerance, rtt_ps, *late_ps, slowdown)
+    constants[AUDIT_BELOW] = below_of(audit_share)
+    drawn = LaneAudit(len(form), audit_share, int(constants[SEED]))
+    lanes = Lanes(ways, fast.ways, form, nic.lane_of_port, *pace, *late_ps, slowdown, drawn)
     return LaneStates(topology, world, fast.hidden, model.state, lanes, fast.n_column)
 
 

@@ -60,7 +60,10 @@ def sample_pairs(fabric: Fabric, nic: Nic, here, control_word, out):
         if not has_sample(fabric, nic, here, record, pair):
             drop_from_set(nic.active, 0, n_pair, pair)
             continue
-        is_flying = fabric.constants[LANE_COLUMN] >= 0 and nic.lanes[np.uint64(pair)].n_flying > 0
+        is_flying, is_audited = False, False  # what is audited stays simulated
+        if fabric.constants[LANE_COLUMN] >= 0:
+            lane = nic.lanes[np.uint64(pair)]
+            is_flying, is_audited = lane.n_flying > 0, lane.n_audited + lane.is_drawn > 0
         row = out[np.uint64(n_row)]
         n_row += 1
         gap_ps = transmission_ps(np.int64(record.last_size_bytes), record.rate_bps, fabric.constants[IS_NS3])
@@ -75,7 +78,7 @@ def sample_pairs(fabric: Fabric, nic: Nic, here, control_word, out):
             row[FLOW_ID] = message.flow_id
             if fabric.constants[LANE_COLUMN] >= 0 and not is_flying:
                 row[IS_CLEAR] = nic.lanes[np.uint64(pair)].clear_ps == message.posted_ps
-        row[IS_PLAIN] = row[IS_WHOLE] != 0 and record.acked_byte > row[MESSAGE_BEGIN]
+        row[IS_PLAIN] = row[IS_WHOLE] != 0 and record.acked_byte > row[MESSAGE_BEGIN] and not is_audited
         row[HAS_TIMER] = 0
         for k in range(N_TIMER):
             if nic.control[np.uint64(pair), np.uint64(FLOW_TIMER + k)] < NEVER:

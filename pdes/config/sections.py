@@ -82,7 +82,8 @@ class WormholeConfig(Table):
     criterion: what has settled, by ours or by a paper's. The keys behind it are those of the papers' criteria
     (CRITERION_KEYS says of which); None: follows from the run.
 
-    audit: share of the skips of what has settled that are simulated instead, and compared with what they would say.
+    audit: share of the skips of what has settled, of waves, of messages on lanes and of groups that are simulated
+    instead, and compared with what would be said of them.
 
     restoration: how a frozen partition's queues come back: "snapshot": as they were; "none": empty; "learned": as the
     model in the file restoration_model (relative to the config) says.
@@ -122,7 +123,10 @@ class WormholeConfig(Table):
             "with a tolerance: messages that have their ways to themselves end as earlier ones did, and "
             "are not simulated"
         ),
-        "audit": "share of the steady skips that are simulated instead, to measure what they would have been off by",
+        "audit": (
+            "share of the steady skips, waves and messages on lanes that are simulated instead, to measure what they "
+            "would have been off by"
+        ),
         "restoration": "how queues come back after a skip: as they were, empty, or as a trained model says",
         "restoration_model": 'file of the model for restoration = "learned", relative to the config',
         "memo": "file that the memo is read from and added to, for runs to share; relative to where you run",

@@ -85,14 +85,33 @@ def iterations_text(result: Mapping[str, Any]) -> str:
     )
 
 
+AUDITED_KINDS = {  # name under "audit" -> what is drawn
+    "waves": "waves",
+    "lanes": "messages that could have had lanes",
+    "groups": "groups that could have gone on together",
+}
+
+
 def audit_text(result: Mapping[str, Any]) -> str:
-    """The line of the summary on skips that were simulated to be compared, "" if there is nothing to say."""
+    """The lines of the summary on what was simulated to be compared, "" if there is nothing to say."""
     facts = result.get("fast_forward", {}).get("audit")
     if not facts:
         return ""
     text = f"Audit: {facts['skips_audited']:,} of {facts['skips']:,} skips simulated instead"
-    if facts["mean_rate_error"] is None:
-        return text
-    mean, most = f"{100 * facts['mean_rate_error']:.2g} %", f"{100 * facts['max_rate_error']:.2g} %"
-    error = "" if facts["standard_error"] is None else f" (standard error {100 * facts['standard_error']:.2g} %)"
-    return f"{text}; they would have been off by {mean} of a flow's rate on average{error}, by {most} at most"
+    texts = [text + _off_by(facts, "rate_error", "of a flow's rate")]
+    for kind, what in AUDITED_KINDS.items():
+        found = facts.get(kind)
+        if found and found["audited"]:
+            n_void = f", {found['void']:,} of them in vain" if found["void"] else ""
+            text = f"{found['audited']:,} {what} simulated instead{n_void}"
+            texts.append(text + _off_by(found, "fct_error", "of a completion time"))
+    return ". ".join(texts)
+
+
+def _off_by(facts: Mapping[str, Any], error: str, of: str) -> str:
+    """By how much what was simulated would have been off; error: ending of the names."""
+    if facts[f"mean_{error}"] is None:
+        return ""
+    mean, most = f"{100 * facts[f'mean_{error}']:.2g} %", f"{100 * facts[f'max_{error}']:.2g} %"
+    spread = "" if facts["standard_error"] is None else f" (standard error {100 * facts['standard_error']:.2g} %)"
+    return f"; they would have been off by {mean} {of} on average{spread}, by {most} at most"

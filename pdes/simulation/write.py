@@ -105,7 +105,7 @@ def _fast_forward_facts(job: Run, totals: dict[str, Any]) -> dict[str, Any]:
         **({} if fast.memo is None else {"memo": fast.memo.facts()}),
         **({} if fast.waves is None else {"waves": fast.waves.facts()}),
         **({} if fast.lanes is None else {"lanes": fast.lanes.lanes.facts()}),
-        **({} if fast.audit is None else {"audit": fast.audit.facts()}),
+        **fast.audit_facts(),
     }
 
 

@@ -191,12 +191,18 @@ class Groups:
         """(bytes, ps) of a flow's last window."""
         return int(self.paces.pace_bytes[flow]), int(self.paces.pace_ps[flow])
 
-    def begin(self, flows: np.ndarray, free_ps: np.ndarray) -> None:
-        """Flows go on together until the first of the instants at which they have sent all that they have."""
+    def digest(self, row: int) -> int:
+        """Of the flows and messages of the group that a row of the last look is in."""
+        return int(self.paces.digest[self.paces.part[row]])
+
+    def begin(self, flows: np.ndarray, free_ps: np.ndarray) -> int:
+        """Flows go on together until the first of the instants at which they have sent all that they have; the number
+        of their group."""
         self._members[self._n] = flows, free_ps
         heappush(self._ends, (int(free_ps.min()), self._n))
         self.of_flow |= dict.fromkeys(flows.tolist(), self._n)
         self._n += 1
+        return self._n - 1
 
     @property
     def first_end_ps(self) -> int:

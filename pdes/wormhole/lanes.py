@@ -28,6 +28,7 @@ from pdes.engine.time_index import NEVER
 from pdes.wormhole import history as h
 from pdes.wormhole.ack_load import AckLoad, Slowdown
 from pdes.wormhole.groups import Groups
+from pdes.wormhole.lane_audit import LaneAudit, expected_of
 from pdes.wormhole.paces import Paces
 
 MIN_ROUND_TRIPS = 8  # that a message lasts, and that its flow was alone before: then its control has settled
@@ -123,12 +124,12 @@ class Lanes:
     def __init__(
         self, data_ways: tuple[np.ndarray, np.ndarray], all_ways: tuple[np.ndarray, np.ndarray], form: np.ndarray,
         holder: np.ndarray, tolerance: float, rtt_ps: int, behind_ps: np.ndarray, ack_ps: np.ndarray,
-        slowdown: Slowdown,
+        slowdown: Slowdown, audit: LaneAudit | None = None,
     ) -> None:  # fmt: skip
         """data_ways: ports of flow f are data_ways[1][data_ways[0][f] : data_ways[0][f + 1]]; all_ways: with those of
         its acknowledgements. form: int64[n_flow], equal where ways are. holder: int32[n_port], -1, written here: the
         flow that has a lane through a port. behind_ps: int64[n_flow], from a last byte's leaving to its arrival;
-        ack_ps: from there to its acknowledgement.
+        ack_ps: from there to its acknowledgement. audit: what follows messages that are simulated to be compared.
         """
         self._start, self._port_of = data_ways
         self._all_start, self._all_port_of = all_ways
@@ -157,6 +158,8 @@ class Lanes:
         self.reloaded = np.zeros(0, np.int64)  # flows with lanes, see `loads`
         self._next_look_ps = NEVER  # when it wants to see how messages under way get on
         self.groups = Groups(n_flow, n_port)
+        self.audit = audit or LaneAudit(n_flow)
+        self._is_audited = np.zeros(0, np.bool_)  # by row of the last look
         self.is_alone = np.zeros(0, np.bool_)  # by row of the last look
         self.counters = LaneCounters()
 
@@ -191,6 +194,7 @@ class Lanes:
         """
         flows = rows[:, h.FLOW].copy()
         self._note_load(flows, frozen, flying)
+        self.audit.note_missing(now_ps, self._misses)
         self.is_alone = is_alone = np.zeros(len(rows), np.bool_)
         find_alone(flows, frozen, self._start, self._port_of, self._n_data, self._holder, is_alone)
         over = self._over(rows, flows, is_alone, is_frozen)
@@ -199,12 +203,14 @@ class Lanes:
         is_settled = posted_ps >= since_ps + MIN_ROUND_TRIPS * self._rtt_ps
         self._is_whole = is_alone & is_settled & (rows[:, h.IS_CLEAR] != 0)  # nothing has held it up
         self._alone_since_ps[flows] = since_ps
-        begins = self._is_whole & ~is_known & (self._watched[flows] != rows[:, h.ID])
+        self._is_audited = self.audit.had(rows)
+        begins = self._is_whole & ~is_known & ~self._is_audited & (self._watched[flows] != rows[:, h.ID])
         self._watched[flows[begins]] = rows[begins, h.ID]
         self._watched_load[flows[begins]] = self._was_loaded[begins]
         self._watched_rows = np.concatenate([self._watched_rows, rows[begins, : h.N_COLUMN]])
         self._last_look_ps = now_ps
-        may = is_alone & ~is_known & (rows[:, h.IS_WHOLE] != 0) & (rows[:, h.DONE] > rows[:, h.MESSAGE_BEGIN])
+        may = is_alone & ~is_known & ~self._is_audited
+        may &= (rows[:, h.IS_WHOLE] != 0) & (rows[:, h.DONE] > rows[:, h.MESSAGE_BEGIN])
         self._is_paced = self._paces.look(now_ps, rows, may, np.maximum(since_ps, posted_ps), self._was_loaded)
         return over, np.flatnonzero(is_alone & is_known | self._is_paced)
 
@@ -222,6 +228,10 @@ class Lanes:
         flows, self.reloaded = self.reloaded, np.zeros(0, np.int64)
         return flows, self._is_loaded(flows)
 
+    def _misses(self, flows: np.ndarray) -> np.ndarray:
+        """bool[n]: whether flows' data would meet acknowledgements of others, and none is simulated."""
+        return self._is_loaded(flows) & ~self._simulated.meets(flows)
+
     def _is_loaded(self, flows: np.ndarray) -> np.ndarray:
         """bool[n]: whether flows' data meets acknowledgements, simulated or not."""
         return self._simulated.meets(flows) | self._frozen.meets(flows) | self._flying.meets(flows)
@@ -237,7 +247,9 @@ class Lanes:
 
         A message that has just begun takes its time from its posting on. One that is under way goes on at the pace of
         its time if that is its pace by the last two looks. frozen_port: uint8[n_port], 1: frozen; those are left alone.
+        Some are drawn to be simulated, see `keep`.
         """
+        may = may[~self._is_audited[may]]
         found, n_wait, loads = [], len(may), self._is_loaded(rows[:, h.FLOW].copy())
         for i in may.tolist():
             row, flow = rows[i], int(rows[i, h.FLOW])
@@ -281,19 +293,43 @@ class Lanes:
             found.append((flow, row[h.ID], end - done, end, now_ps, delivered_ps, ended_ps, marked, free_ps))
         self._next_look_ps = self._paces.next_look_ps if len(found) == n_wait else now_ps
         self._last[rows[:, h.FLOW]] = rows[:, (h.ID, h.DONE, h.DONE_PS)]
-        self.counters.converted += len(found)
         return np.array(found, np.int64).reshape(-1, N_FLYING_COLUMN)
+
+    def keep(self, rows: np.ndarray, flying: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(what `fly` has found without what is drawn to be simulated, flows of that)."""
+        is_drawn = self.audit.draws(flying[:, FLYING_ID])
+        self.counters.converted += int((~is_drawn).sum())
+        if not is_drawn.any():
+            return flying, flying[:0, FLYING_FLOW]
+        drawn = flying[is_drawn]
+        mine = rows[np.searchsorted(rows[:, h.FLOW], drawn[:, FLYING_FLOW])]
+        from_ps = np.maximum(mine[:, h.DONE_PS], mine[:, h.POSTED_PS])
+        names = (FLYING_FLOW, FLYING_END, FLYING_SIZE, FLYING_ENDED_PS)
+        flow, end, size, ended_ps = (drawn[:, column] for column in names)
+        self.audit.follow(expected_of(flow, end, size, mine[:, h.POSTED_PS], from_ps, ended_ps))
+        return flying[~is_drawn], flow
+
+    def end_audited(self, over: np.ndarray, ended: Ended) -> None:
+        """Of what is simulated to be compared, some is over. over: of `LaneAudit.running`.
+
+        While a message met acknowledgements of lanes, which are not simulated, it was faster than it would have been.
+        """
+        late_ps = np.zeros(len(over), np.int64)
+        for i, (flow, size, took_ps, missed_ps) in enumerate(self.audit.missed(over, ended.ended_ps)):
+            late_ps[i] = missed_ps * (self._slowdown.times(flow, size, took_ps, False, True) - 1)
+        self.audit.end(over, ended.end_byte, ended.ended_ps, late_ps)
 
     @property
     def next_look_ps(self) -> int:
         """When it wants to see how messages under way get on."""
-        return min(self._next_look_ps, self.groups.next_look_ps)
+        return min(self._next_look_ps, self.groups.next_look_ps, self.audit.next_look_ps)
 
     def fly_together(
         self, now_ps: int, rows: np.ndarray, frozen: np.ndarray, frozen_port: np.ndarray
     ) -> np.ndarray:  # fmt: skip
         """The same of flows that share ports, all of which go on evenly: up to the instant at which the first of them
-        has sent its last byte. frozen: see `look`."""
+        has sent its last byte. frozen: see `look`. Groups that are drawn begin too, and are simulated: `lane_audit`.
+        """
         found = []
         ways = self._start, self._port_of
         for mine in self.groups.look(now_ps, rows, frozen, ways, self._holder, self._rtt_ps, self._tolerance):
@@ -303,10 +339,13 @@ class Lanes:
             if free_ps.min() < now_ps + MIN_LEFT_ROUND_TRIPS * self._rtt_ps or (frozen_port[ports] == 1).any():
                 continue
             flows = rows[mine, h.FLOW].copy()
-            self.groups.begin(flows, free_ps)
+            number = self.groups.begin(flows, free_ps)
             for flow in flows.tolist():
                 self._holder[self._port_of[self._start[flow] : self._start[flow + 1]]] = flow
-            found += flying
+            if self.audit.draws_group(self.groups.digest(int(mine[0]))):
+                self.audit.follow_group(number, rows[mine], map(self.groups.pace, flows.tolist()))
+            else:
+                found += flying
         self.counters.shared += len(found)
         return np.array(found, np.int64).reshape(-1, N_FLYING_COLUMN)
 

@@ -22,6 +22,7 @@ from pdes.engine.rng import PURPOSE_AUDIT, uniform_plain
 from pdes.engine.time_index import NEVER
 from pdes.wormhole import history as h
 from pdes.wormhole.busy_ports import Scratch, find_components
+from pdes.wormhole.kind_errors import KindErrors
 from pdes.wormhole.wave_entries import (
     NO_ENTRIES,
     Candidate,
@@ -78,7 +79,7 @@ class Waves:
         self._holder = np.zeros(len(rate_bps), np.int64)  # id of the replay that holds a port, 0: none
         self.entries: dict[bytes, Entries] = {}
         self.counters = WaveCounters()
-        self.errors: list[np.ndarray] = []  # relative, of completion times of audited waves
+        self.audited = KindErrors()
         self.waits = False  # for some that may not be complete yet
         self._next_look_ps, self._n_match = NEVER, 0
 
@@ -125,7 +126,7 @@ class Waves:
             parts = np.unique(part[at[is_same]]) if len(rows) else np.zeros(0, np.int64)
             is_alone = n_row[parts].sum() == is_same.sum() and not is_frozen[wave.of.pairs].any()
             if not is_alone or (is_active & ~is_same).any():
-                self.counters.broken += 1
+                self._break(wave)
             elif is_same.any():
                 done = wave.of.sizes
                 done[is_same] = mine[is_same, h.DONE] - mine[is_same, h.MESSAGE_BEGIN]
@@ -181,6 +182,7 @@ class Waves:
                 continue
             done = candidate.rows[:, h.DONE] - candidate.rows[:, h.MESSAGE_BEGIN]
             self.running.append(Wave(key, candidate, [now_ps - candidate.first_ps], [done], entry))
+            self.audited.n_audited += entry is not None
         self.replayed += new
         for replay in new:
             self._holder[replay.held] = id(replay)
@@ -213,7 +215,7 @@ class Waves:
         """A wave is over: note what it came to."""
         first_ps, rows = wave.of.first_ps, wave.of.rows
         if (past.end_byte != rows[:, h.MESSAGE_END]).any():
-            self.counters.broken += 1
+            self._break(wave)
             return
         entry = WaveEntry(
             rows[:, h.POSTED_PS] - first_ps, past.delivered_ps - first_ps, past.ended_ps - first_ps, past.marked,
@@ -224,7 +226,13 @@ class Waves:
         if wave.expected is not None:
             self.counters.audited += 1
             took_ps = entry.ended_ps - entry.posted_ps
-            self.errors.append(np.abs(wave.expected.ended_ps - entry.posted_ps - took_ps) / took_ps)
+            expected_ps = np.maximum(wave.expected.ended_ps - wave.expected.posted_ps, 1)
+            self.audited.add(expected_ps, took_ps, np.zeros_like(took_ps))
+
+    def _break(self, wave: Wave) -> None:
+        """A wave that is simulated has not gone on by itself."""
+        self.counters.broken += 1
+        self.audited.n_void += wave.expected is not None
 
     def disturbed(self, interrupts: dict[int, int]) -> list[tuple[WaveReplay, int]]:
         """Replays that somebody has come to, and when first. interrupts: flow -> instant."""
@@ -254,9 +262,5 @@ class Waves:
 
     def facts(self) -> dict[str, Any]:
         """What `result.json` says of it."""
-        errors = np.sort(np.concatenate([np.zeros(0), *self.errors]))
-        return {
-            **vars(self.counters),
-            "mean_fct_error": float(errors.mean()) if len(errors) else None,
-            "p99_fct_error": float(errors[-(len(errors) // 100) - 1]) if len(errors) else None,
-        }
+        audited = self.audited.facts()
+        return vars(self.counters) | {name: audited[name] for name in ("mean_fct_error", "p99_fct_error")}

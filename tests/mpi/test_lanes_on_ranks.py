@@ -4,6 +4,8 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 FILES = ("result.json", "flows.parquet", "ports.parquet", "tasks.parquet", "partitions.parquet")
 CONFIG = """\
 [topology]
@@ -68,27 +70,33 @@ src,dst,size_bytes,start_ps
 """
 
 
-def test_flows_that_share_ports_are_the_same_bytes(tmp_path: Path, simulate: Callable) -> None:
+@pytest.mark.parametrize("share", [0, 0.5])
+def test_flows_that_share_ports_are_the_same_bytes(share: float, tmp_path: Path, simulate: Callable) -> None:
     (tmp_path / "config.toml").write_text(SHARED)
     (tmp_path / "flows.csv").write_text(FLOWS)
     for n in (1, 2, 3):
-        simulate(n, tmp_path / "config.toml", tmp_path / str(n))
+        simulate(n, tmp_path / "config.toml", tmp_path / str(n), f"wormhole.audit={share}")
     facts = json.loads((tmp_path / "1" / "result.json").read_text())["fast_forward"]
-    assert facts["lanes"]["shared"] > 3
+    audited = facts["audit"]["groups"]["flows"] if share else 0
+    assert facts["lanes"]["shared"] + audited > 3 and (audited > 0) == (share > 0)
     for n in (2, 3):
         files = [name for name in FILES if name != "partitions.parquet" and (tmp_path / "1" / name).exists()]
         differ = [f for f in files if (tmp_path / "1" / f).read_bytes() != (tmp_path / str(n) / f).read_bytes()]
         assert not differ and len(files) > 2, (n, differ)
 
 
-def test_lanes_are_the_same_bytes(tmp_path: Path, simulate: Callable) -> None:
+@pytest.mark.parametrize("share", [0, 0.3])
+def test_lanes_are_the_same_bytes(share: float, tmp_path: Path, simulate: Callable) -> None:
     (tmp_path / "config.toml").write_text(CONFIG)
     for n in (1, 2, 3):
-        simulate(n, tmp_path / "config.toml", tmp_path / str(n))
+        simulate(n, tmp_path / "config.toml", tmp_path / str(n), f"wormhole.audit={share}")
     facts = json.loads((tmp_path / "1" / "result.json").read_text())["fast_forward"]
     lanes = facts["lanes"]
     assert lanes["opened"] > 10 and lanes["converted"] > 5 and lanes["closed"] > 0
     assert facts["skipped_packet_hops"]["lane"] > facts["skipped_packet_hops"]["steady"]
+    if share > 0:
+        audit = facts["audit"]["lanes"]
+        assert 10 < audit["flows"] <= audit["audited"] - audit["void"] and audit["mean_fct_error"] < 0.05
     for n in (2, 3):
         differ = [f for f in FILES if (tmp_path / "1" / f).read_bytes() != (tmp_path / str(n) / f).read_bytes()]
         assert not differ, (n, differ)

@@ -16,6 +16,7 @@ from pdes.config import config_from_dict
 from pdes.engine.exchange import World
 from pdes.engine.round import make_loop, run_rounds
 from pdes.scenario import Scenario, build_scenario
+from pdes.wormhole.audit import Audit
 
 LAWS = ("dctcp", "dcqcn", "hpcc", "hpcc-pint", "timely", "swift", "fixed-window", "none", "nscc")
 POLICIES = ("ecmp", "weighted", "spray", "flowlet", "adaptive")
@@ -74,6 +75,7 @@ def run(
         s.topology, s.paths, s.plan, s.max_window_bytes, s.lp_of_node, np.zeros(s.n_lp, np.int64), s.lookahead_ps,
         World(), s.parameters, sink,
     )  # fmt: skip
+    share = s.config.wormhole.audit
     if s.config.wormhole.mode != "off":
         model.fast_forward = make_fast_forward(
             s.topology,
@@ -84,6 +86,7 @@ def run(
             s.stop_ps,
             mode=s.config.wormhole.mode,
             memo_tolerance=s.config.wormhole.memo_tolerance,
+            audit=Audit(share, s.parameters.seed, s.parameters.payload_bytes) if share else None,
         )
     if check is not None:
         look = model.look

@@ -36,7 +36,12 @@ def networks(draw: st.DrawFn) -> dict[str, Any]:
         "topology": topology,
         "network": {"congestion_control": draw(st.sampled_from(LAWS))},
         "workload": {"queue_pairs": "per-pair"},
-        "wormhole": {"mode": draw(st.sampled_from(["memo", "full"])), "memo_tolerance": 0.05, "lanes": True},
+        "wormhole": {
+            "mode": draw(st.sampled_from(["memo", "full"])),
+            "memo_tolerance": 0.05,
+            "lanes": True,
+            "audit": draw(st.sampled_from([0.0, 0.0, 0.3, 1.0])),
+        },
     }
 
 
@@ -130,7 +135,14 @@ def test_lanes_conserve_everything(tables: dict[str, Any], flows: list[Flow]) ->
     ahead = fast.model.fast_forward
     assert ahead is not None and ahead.lanes is not None
     assert ahead.lanes.hops_so_far(state) == ahead.skipped.hops_by_cause["lane"]  # what progress says, to the end
-    facts = watched(fast)
+    facts, audit = watched(fast), ahead.lanes.lanes.audit
+    assert not (audit.groups or len(audit.running) or audit.n_followed.any() or state.nic.lanes["n_audited"].any())
+    if tables["wormhole"].get("audit") == 1.0:
+        assert ahead.skipped.hops_by_cause["lane"] == ahead.skipped.hops_by_cause["wave"] == 0
+    for name, found in audit.facts().items():
+        assert found["void"] <= found["audited"]
+        assert name == "groups" or found["flows"] + found["void"] == found["audited"]
+        event(f"compared {name}: {min(found['flows'], 3)}, void: {min(found['void'], 3)}")
     event(f"opened {min(facts['opened'], 5)}, converted {min(facts['converted'], 2)}, closed {min(facts['closed'], 2)}")
     event(f"went on beside others: {min(facts['shared'], 5)}")
     event(f"in flight at {'some' if any(checked) else 'no'} look")

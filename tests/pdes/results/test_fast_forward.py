@@ -102,3 +102,17 @@ def test_the_summary_says_how_far_skips_would_have_been_off():
     assert text(standard_error=None) == f"{begin}, by 3 % at most"
     assert text(skips_audited=0, mean_rate_error=None) == "Audit: 0 of 240 skips simulated instead"
     assert audit_text({"fast_forward": {}}) == audit_text({}) == ""
+
+
+def test_the_summary_says_how_far_lanes_groups_and_waves_would_have_been_off():
+    none = {"audited": 0, "void": 0, "mean_fct_error": None, "max_fct_error": None, "standard_error": None}
+    lanes = none | {"audited": 1200, "void": 3, "mean_fct_error": 0.004, "max_fct_error": 0.05, "standard_error": 0.001}
+    begin = "Audit: 0 of 240 skips simulated instead"
+    audit = AUDIT | {"skips_audited": 0, "mean_rate_error": None, "waves": none, "lanes": lanes, "groups": none}
+    assert audit_text({"fast_forward": {"audit": audit}}) == (
+        f"{begin}. 1,200 messages that could have had lanes simulated instead, 3 of them in vain; they would have been "
+        "off by 0.4 % of a completion time on average (standard error 0.1 %), by 5 % at most"
+    )
+    void = audit | {"lanes": none, "groups": none | {"audited": 1, "void": 1}}
+    text = "1 groups that could have gone on together simulated instead, 1 of them in vain"
+    assert audit_text({"fast_forward": {"audit": void}}) == f"{begin}. {text}"
