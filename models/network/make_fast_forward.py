@@ -95,8 +95,10 @@ def _make_lanes(
     packet_bytes = int(constants[PAYLOAD_BYTES] + constants[HEADER_BYTES])
     share = int(constants[ACK_BYTES]) / (packet_bytes * int(constants[ACK_EVERY]))
     slowest_bps = np.minimum.reduceat(topology.port_rate_bps[ways[1]], ways[0][:-1]) if len(form) else form
-    slowdown = Slowdown(share, packet_bytes / int(constants[PAYLOAD_BYTES]) * 8e12 / slowest_bps)
-    lanes = Lanes(ways, fast.ways, form, nic.lane_of_port, tolerance, rtt_ps, *late_ps, slowdown)
+    payload_ps = packet_bytes / int(constants[PAYLOAD_BYTES]) * 8e12
+    slowdown = Slowdown(share, payload_ps / slowest_bps)
+    byte_ps = payload_ps / topology.port_rate_bps
+    lanes = Lanes(ways, fast.ways, form, nic.lane_of_port, tolerance, rtt_ps, *late_ps, slowdown, byte_ps)
     return LaneStates(topology, world, fast.hidden, model.state, lanes, fast.n_column)
 
 
