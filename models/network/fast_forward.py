@@ -277,10 +277,11 @@ class FastForward:
 
     def _is_wave_due(self, state: NetworkState, now_ps: int) -> bool:
         """Whether waves want a look: something was posted, or one may be over."""
-        if self.waves is None or now_ps < self._tick_ps:
+        wants_look = self.lanes is not None and self.lanes.lanes.wants_look
+        if self.waves is None or (now_ps < self._tick_ps and not wants_look):
             return False
         words, n_posted = self._glance_words, int(state.fabric.counters[N_POSTED])
-        is_due = n_posted != words[SEEN_POSTED] or now_ps >= self._next_wave_look_ps
+        is_due = wants_look or n_posted != words[SEEN_POSTED] or now_ps >= self._next_wave_look_ps
         words[TICK_PS], words[SEEN_POSTED] = now_ps + self.waves.tick_ps, n_posted
         return any(self._world.allgather(bool(is_due)))
 

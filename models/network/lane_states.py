@@ -234,7 +234,7 @@ class LaneStates:
     def _fly(self, state: NetworkState, flying: np.ndarray, rows: np.ndarray, now_ps: int, grow: Grow) -> NetworkState:
         """Take what is in flight of messages out of the network, and have them end as `flying` says."""
         pairs = flying[:, FLYING_FLOW].copy()
-        ports = np.unique(np.concatenate([self.lanes.all_ports(pair) for pair in pairs.tolist()])).astype(np.int64)
+        ports = np.unique(self.lanes.all_ports(pairs))
         base = rows[np.searchsorted(rows[:, h.FLOW], pairs), h.DONE].copy()
         take_out(
             state.fabric, state.buffers, state.nic, self._hidden, pairs, ports, base, flying[:, FLYING_END].copy(),
@@ -292,12 +292,13 @@ class LaneStates:
         over: dict[int, list[int]] = {}  # flows by instant
         for number in sorted({*ends, *self.lanes.disturbed_groups(list(interrupts))}):
             flows, free_ps = self.lanes.leave_group(number)
-            at_ps = int(free_ps.min()) if number in ends else first_ps
+            end_ps = int(free_ps.min())
+            at_ps = min(end_ps, horizon_ps if number in ends else first_ps)
             if number in self.lanes.audit.groups:  # a flow of its own has ended sooner than was said
                 is_void = number not in ends and not set(interrupts).intersection(flows.tolist())
                 self._end_audited_group(state, number, at_ps, is_void)
                 continue
-            over.setdefault(at_ps, []).extend(flows[free_ps > at_ps].tolist())
+            over.setdefault(at_ps, []).extend(flows[free_ps > (end_ps if number in ends else at_ps)].tolist())
         again: dict[int, int] = {}
         for at_ps, flows in sorted(over.items()):
             rows = self._close_at(state, np.array(sorted(flows), np.int64), at_ps, horizon_ps)
@@ -311,6 +312,8 @@ class LaneStates:
         rows = np.concatenate(self._world.allgather(own[:n_row]))
         rows = rows[np.argsort(rows[:, CLOSED_PAIR], kind="stable")]
         close_at_receivers(fabric, state.buffers, nic, self._hidden, rows)
+        goes_on = rows[rows[:, BASE_BYTE] >= 0]
+        self.lanes.go_on(goes_on[:, CLOSED_PAIR], goes_on[:, BASE_BYTE], at_ps)
         return rows
 
     @property

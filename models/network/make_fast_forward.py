@@ -98,10 +98,12 @@ def _make_lanes(
     packet_bytes = int(constants[PAYLOAD_BYTES] + constants[HEADER_BYTES])
     share = int(constants[ACK_BYTES]) / (packet_bytes * int(constants[ACK_EVERY]))
     slowest_bps = np.minimum.reduceat(topology.port_rate_bps[ways[1]], ways[0][:-1]) if len(form) else form
-    slowdown = Slowdown(share, packet_bytes / int(constants[PAYLOAD_BYTES]) * 8e12 / slowest_bps)
+    payload_ps = packet_bytes / int(constants[PAYLOAD_BYTES]) * 8e12
+    slowdown = Slowdown(share, payload_ps / slowest_bps)
+    byte_ps = payload_ps / topology.port_rate_bps
     constants[AUDIT_BELOW] = below_of(audit_share)
     drawn = LaneAudit(len(form), audit_share, int(constants[SEED]))
-    lanes = Lanes(ways, fast.ways, form, nic.lane_of_port, *pace, *late_ps, slowdown, drawn)
+    lanes = Lanes(ways, fast.ways, form, nic.lane_of_port, *pace, *late_ps, slowdown, byte_ps, drawn)
     return LaneStates(topology, world, fast.hidden, model.state, lanes, fast.n_column)
 
 

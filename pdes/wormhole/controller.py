@@ -14,6 +14,7 @@ from pdes.wormhole import history as h
 from pdes.wormhole.assess import MOST_PARTITIONS, N_LOOK, N_STEADY
 from pdes.wormhole.audit import Audit
 from pdes.wormhole.criterion import Criterion
+from pdes.wormhole.flow_ports import ports_of
 from pdes.wormhole.frozen import Freeze, FrozenSet, joined
 from pdes.wormhole.looks import Looks
 from pdes.wormhole.memo import Entry, Episode, Fresh, Keys, Memo, Replay, for_each
@@ -95,7 +96,7 @@ class Controller:
     def ends(self, now_ps: int, interrupts: dict[int, int]) -> list[tuple[Freeze | Replay, int]]:
         """What thaws now, each with the instant up to which it has gone on. interrupts: flow -> instant."""
         thaw: dict[int, int] = {}
-        for flow, at_ps in sorted(interrupts.items()):
+        for flow, at_ps in sorted(interrupts.items()) if self._is_met(interrupts) else []:
             ports = self._ports(np.array([flow]))
             for i in sorted(set(self._frozen.of_port[ports].tolist()) - {-1}):
                 self._interrupt(i, ports, at_ps, thaw)
@@ -114,6 +115,11 @@ class Controller:
         self._counters.thaws_interrupted += sum(freeze.n_member for freeze, _ in found) - n_planned
         self._let_go([freeze for freeze, _ in found])
         return found
+
+    def _is_met(self, interrupts: dict[int, int]) -> bool:
+        """Whether any of these flows has a port of what is frozen, or might have one of what others wait for."""
+        ports = self._ports(np.array(list(interrupts), np.int64))
+        return bool((self._frozen.of_port[ports] >= 0).any()) or (self.memo is not None and bool(self.memo.running))
 
     def _interrupt(self, number: int, ports: np.ndarray, at_ps: int, thaw: dict[int, int]) -> None:
         """Enter those of what is frozen under a number that have one of these ports into what thaws, and when."""
@@ -353,8 +359,7 @@ class Controller:
         return self._ports_of[name]
 
     def _ports(self, flows: np.ndarray) -> np.ndarray:
-        start, port_of = self._partitions.port_start, self._partitions.port_of
-        return np.concatenate([port_of[start[f] : start[f + 1]] for f in flows.tolist()]).astype(np.int64)
+        return ports_of(flows, self._partitions.port_start, self._partitions.port_of)
 
 
 def compile_partitions() -> None:

@@ -171,6 +171,7 @@ class Groups:
         self.next_look_ps = NEVER  # when it wants to see how flows get on
         self.of_flow: dict[int, int] = {}  # number of the group
         self._members: dict[int, tuple[np.ndarray, np.ndarray]] = {}  # by number: its flows, when each has sent all
+        self._slack_ps: dict[int, int] = {}  # by number: so much earlier it may end with others
         self._n = 0
         self._ends: list[tuple[int, int]] = []  # heap of (planned end, number); some are over
         self._out = np.zeros(n_flow, np.int64)
@@ -187,6 +188,16 @@ class Groups:
         part = self.paces.part[found]
         return [found[part == first] for first in np.unique(part).tolist()]
 
+    def whole(self, n_row: int) -> list[np.ndarray]:
+        """Rows of each group, as the last look saw it, whose flows are all under way as they should be."""
+        p = self.paces
+        part = p.part[:n_row]
+        rows = np.flatnonzero((p.count[part] >= 2) & (p.n_bad[part] == 0))
+        if len(rows) == 0:
+            return []
+        rows = rows[np.argsort(part[rows], kind="stable")]
+        return np.split(rows, np.flatnonzero(np.diff(part[rows])) + 1)
+
     def pace(self, flow: int) -> tuple[int, int]:
         """(bytes, ps) of a flow's last window."""
         return int(self.paces.pace_bytes[flow]), int(self.paces.pace_ps[flow])
@@ -195,10 +206,16 @@ class Groups:
         """Of the flows and messages of the group that a row of the last look is in."""
         return int(self.paces.digest[self.paces.part[row]])
 
-    def begin(self, flows: np.ndarray, free_ps: np.ndarray) -> int:
+    def begin(self, flows: np.ndarray, free_ps: np.ndarray, slack_ps: int = 0) -> int:
         """Flows go on together until the first of the instants at which they have sent all that they have; the number
-        of their group."""
-        self._members[self._n] = flows, free_ps
+        of their group.
+
+        slack_ps: who has so much later counts as one of the first, of whom the last counts; and the group may end so
+        much earlier.
+        """
+        is_first = free_ps <= free_ps.min() + slack_ps
+        free_ps = np.where(is_first, free_ps[is_first].max(), free_ps)
+        self._members[self._n], self._slack_ps[self._n] = (flows, free_ps), slack_ps
         heappush(self._ends, (int(free_ps.min()), self._n))
         self.of_flow |= dict.fromkeys(flows.tolist(), self._n)
         self._n += 1
@@ -217,15 +234,20 @@ class Groups:
         return len(self.of_flow)
 
     def due(self, now_ps: int) -> list[int]:
-        """Numbers of groups that end, ascending; each has to be ended."""
-        found = []
-        while self.first_end_ps <= now_ps:
-            found.append(heappop(self._ends)[1])
-        return sorted(found)
+        """Numbers of groups that end, ascending; each has to be ended. If one does, those that may end with it do."""
+        found, others = [], []
+        most_ps = max(self._slack_ps.values(), default=0) if self.first_end_ps <= now_ps else 0
+        while self.first_end_ps <= now_ps + most_ps:
+            end = heappop(self._ends)
+            (found if end[0] <= now_ps + self._slack_ps[end[1]] else others).append(end)
+        for end in others:
+            heappush(self._ends, end)
+        return sorted(number for _, number in found)
 
     def end(self, number: int) -> tuple[np.ndarray, np.ndarray]:
         """A group is over: its flows, and when each would have sent all that it has."""
         flows, free_ps = self._members.pop(number)
+        del self._slack_ps[number]
         for flow in flows.tolist():
             del self.of_flow[flow]
         self.paces.group[flows] = 0

@@ -23,13 +23,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pdes.engine.jit import loop_kernel
 from pdes.engine.time_index import NEVER
 from pdes.wormhole import history as h
 from pdes.wormhole.ack_load import AckLoad, Slowdown
+from pdes.wormhole.alone import find_alone
+from pdes.wormhole.flow_ports import ports_of
 from pdes.wormhole.groups import Groups
 from pdes.wormhole.lane_audit import LaneAudit, expected_of
 from pdes.wormhole.paces import Paces
+from pdes.wormhole.shares import Shares
 
 MIN_ROUND_TRIPS = 8  # that a message lasts, and that its flow was alone before: then its control has settled
 MAX_SIZE_BITS = 44
@@ -50,34 +52,6 @@ MIN_LEFT_ROUND_TRIPS = 4  # of a message under way, else the rest of it is simul
     FLYING_FREE_PS,  # when its last byte leaves
 ) = range(9)
 N_FLYING_COLUMN = 9
-
-
-@loop_kernel
-def find_alone(flows, others, port_start, port_of, n_data, holder, is_alone):
-    """Write whether no other flow's data uses a port of each flow's way: of these, of others, or with a lane.
-
-    flows, others: int64[]. Ports of flow f: port_of[port_start[f]] .. . n_data: int32[n_port], zeros, left as they
-    were. holder: int32[n_port], flow whose lane has it or -1.
-    """
-    for i in range(others.size):
-        for at in range(port_start[others[i]], port_start[others[i] + 1]):
-            n_data[np.uint64(port_of[at])] += 1
-    for row in range(flows.size):
-        for at in range(port_start[flows[row]], port_start[flows[row] + 1]):
-            n_data[np.uint64(port_of[at])] += 1
-    for row in range(flows.size):
-        alone = True
-        for at in range(port_start[flows[row]], port_start[flows[row] + 1]):
-            port = np.uint64(port_of[at])
-            alone &= n_data[port] == 1
-            alone &= holder[port] < 0 or holder[port] == flows[row]
-        is_alone[row] = alone
-    for row in range(flows.size):
-        for at in range(port_start[flows[row]], port_start[flows[row] + 1]):
-            n_data[np.uint64(port_of[at])] = 0
-    for i in range(others.size):
-        for at in range(port_start[others[i]], port_start[others[i] + 1]):
-            n_data[np.uint64(port_of[at])] = 0
 
 
 class Ended(NamedTuple):
@@ -116,6 +90,7 @@ class LaneCounters:
     converted: int = 0  # messages that got one when they were under way
     closed: int = 0  # as somebody came
     shared: int = 0  # messages that went on beside others on their ways, each at its pace
+    at_shares: int = 0  # of these, at shares that were known; a message counts whenever its group changes
 
 
 class Lanes:
@@ -124,12 +99,13 @@ class Lanes:
     def __init__(
         self, data_ways: tuple[np.ndarray, np.ndarray], all_ways: tuple[np.ndarray, np.ndarray], form: np.ndarray,
         holder: np.ndarray, tolerance: float, rtt_ps: int, behind_ps: np.ndarray, ack_ps: np.ndarray,
-        slowdown: Slowdown, audit: LaneAudit | None = None,
+        slowdown: Slowdown, byte_ps: np.ndarray, audit: LaneAudit | None = None,
     ) -> None:  # fmt: skip
         """data_ways: ports of flow f are data_ways[1][data_ways[0][f] : data_ways[0][f + 1]]; all_ways: with those of
         its acknowledgements. form: int64[n_flow], equal where ways are. holder: int32[n_port], -1, written here: the
         flow that has a lane through a port. behind_ps: int64[n_flow], from a last byte's leaving to its arrival;
-        ack_ps: from there to its acknowledgement. audit: what follows messages that are simulated to be compared.
+        ack_ps: from there to its acknowledgement. byte_ps: float64[n_port], time that a byte of payload takes. audit:
+        what follows messages that are simulated to be compared.
         """
         self._start, self._port_of = data_ways
         self._all_start, self._all_port_of = all_ways
@@ -160,6 +136,8 @@ class Lanes:
         self.groups = Groups(n_flow, n_port)
         self.audit = audit or LaneAudit(n_flow)
         self._is_audited = np.zeros(0, np.bool_)  # by row of the last look
+        self.shares = Shares(data_ways, form, byte_ps, tolerance, rtt_ps, (behind_ps, ack_ps))
+        self.wants_look = False  # flows went on packet by packet that may share what they meet on
         self.is_alone = np.zeros(0, np.bool_)  # by row of the last look
         self.counters = LaneCounters()
 
@@ -175,6 +153,7 @@ class Lanes:
         find_alone(none, none, self._start, self._port_of, self._n_data, self._holder, none != 0)
         self._simulated.compile()
         self.groups.look(0, rows, none, (self._start, self._port_of), self._holder, 1, 0.0)
+        self.shares.compile()
 
     def _key(self, rows: np.ndarray) -> np.ndarray:
         """int64[n]: what the time of each row's message is up to: its way's form and its size."""
@@ -285,7 +264,7 @@ class Lanes:
                 continue
             if not is_right:
                 continue
-            if (frozen_port[self.all_ports(flow)] == 1).any():
+            if (frozen_port[self._all_port_of[self._all_start[flow] : self._all_start[flow + 1]]] == 1).any():
                 continue
             delivered_ps = ended_ps - (times.ended_ps - times.delivered_ps)
             marked = int(row[h.MARKED]) + times.marked * (end - done) // size
@@ -327,27 +306,58 @@ class Lanes:
     def fly_together(
         self, now_ps: int, rows: np.ndarray, frozen: np.ndarray, frozen_port: np.ndarray
     ) -> np.ndarray:  # fmt: skip
-        """The same of flows that share ports, all of which go on evenly: up to the instant at which the first of them
-        has sent its last byte. frozen: see `look`. Groups that are drawn begin too, and are simulated: `lane_audit`.
+        """The same of flows that share ports, all of which go on evenly, or at shares that are known: up to the instant
+        at which the first of them has sent its last byte. frozen: see `look`. Groups that are drawn begin too, and are
+        simulated: `lane_audit`.
         """
-        found = []
+        found: list[tuple[int, ...]] = []
         ways = self._start, self._port_of
+        self.wants_look = False
         for mine in self.groups.look(now_ps, rows, frozen, ways, self._holder, self._rtt_ps, self._tolerance):
-            flying = [self._at_pace(now_ps, rows[i], *self.groups.pace(int(rows[i, h.FLOW]))) for i in mine.tolist()]
-            free_ps = np.array([each[FLYING_FREE_PS] for each in flying])
-            ports = np.unique(np.concatenate([self.all_ports(each[FLYING_FLOW]) for each in flying]))
-            if free_ps.min() < now_ps + MIN_LEFT_ROUND_TRIPS * self._rtt_ps or (frozen_port[ports] == 1).any():
-                continue
+            paces = [self.groups.pace(flow) for flow in rows[mine, h.FLOW].tolist()]
             flows = rows[mine, h.FLOW].copy()
-            number = self.groups.begin(flows, free_ps)
-            for flow in flows.tolist():
-                self._holder[self._port_of[self._start[flow] : self._start[flow + 1]]] = flow
-            if self.audit.draws_group(self.groups.digest(int(mine[0]))):
-                self.audit.follow_group(number, rows[mine], map(self.groups.pace, flows.tolist()))
-            else:
+            self.shares.learn(flows, np.array(paces), rows[mine, h.SENT] - rows[mine, h.DONE])
+            flying = [self._at_pace(now_ps, rows[i], *pace) for i, pace in zip(mine.tolist(), paces, strict=True)]
+            if min(each[FLYING_FREE_PS] for each in flying) >= now_ps + MIN_LEFT_ROUND_TRIPS * self._rtt_ps:
+                found += self._go_together(now_ps, rows, mine, flying, frozen_port, 0.0)
+        for mine in self.groups.whole(len(rows)) if self.shares.n_known else []:
+            if rows[mine[0], h.FLOW] not in self.groups.of_flow:
+                flying = self.shares.rests(now_ps, rows[mine])
+                flying = self._go_together(now_ps, rows, mine, flying, frozen_port, self._tolerance / 2)
+                self.counters.at_shares += len(flying)
                 found += flying
         self.counters.shared += len(found)
         return np.array(found, np.int64).reshape(-1, N_FLYING_COLUMN)
+
+    def _go_together(
+        self, now_ps: int, rows: np.ndarray, mine: np.ndarray, flying: list[tuple[int, ...]], frozen_port: np.ndarray,
+        slack: float,
+    ) -> list[tuple[int, ...]]:  # fmt: skip
+        """Begin a group, unless a port of its ways is frozen; its messages, none if it is drawn to be simulated.
+
+        mine: its rows. slack: part of the time that the last of its messages takes by which ends may be taken for
+        simultaneous; 0: none are.
+        """
+        flows = np.array([each[FLYING_FLOW] for each in flying], np.int64)
+        if len(flows) == 0 or (frozen_port[self.all_ports(flows)] == 1).any():
+            return []
+        free_ps, slack_ps = np.array([each[FLYING_FREE_PS] for each in flying], np.int64), 0
+        if slack > 0:
+            free_ps = np.maximum(free_ps, now_ps + self._rtt_ps // 2)
+            slack_ps = max(self._rtt_ps // 2, int(slack * (free_ps.max() - now_ps)))
+        number = self.groups.begin(flows, free_ps, slack_ps)
+        self._holder[ports_of(flows, self._start, self._port_of)] = flows[0]
+        if not self.audit.draws_group(self.groups.digest(int(mine[0]))):
+            return flying
+        left = rows[mine, h.MESSAGE_END] - rows[mine, h.DONE]
+        took_ps = np.array([each[FLYING_ENDED_PS] for each in flying], np.int64) - rows[mine, h.DONE_PS]
+        self.audit.follow_group(number, rows[mine], zip(left.tolist(), took_ps.tolist(), strict=True))
+        return []
+
+    def go_on(self, flows: np.ndarray, base: np.ndarray, at_ps: int) -> None:
+        """Flows go on packet by packet: what had left by at_ps."""
+        self.shares.go_on(flows, base, at_ps)
+        self.wants_look |= self.shares.n_known > 0
 
     def _at_pace(self, now_ps: int, row: np.ndarray, span_bytes: int, span_ps: int) -> tuple[int, ...]:
         """A row of FLYING_* for a message that goes on by so many bytes in so much time."""
@@ -360,8 +370,7 @@ class Lanes:
     def leave_group(self, number: int) -> tuple[np.ndarray, np.ndarray]:
         """A group is over: its flows, and when each would have sent all that it has."""
         flows, free_ps = self.groups.end(number)
-        for flow in flows.tolist():
-            self._holder[self._port_of[self._start[flow] : self._start[flow + 1]]] = -1
+        self._holder[ports_of(flows, self._start, self._port_of)] = -1
         self._alone_since_ps[flows] = NEVER
         return flows, free_ps
 
@@ -445,22 +454,20 @@ class Lanes:
         """int64[n_flow]: ports of each flow's way and its acknowledgements'."""
         return np.diff(self._all_start)
 
-    def all_ports(self, flow: int) -> np.ndarray:
-        """Ports of a flow's way and its acknowledgements'."""
-        return self._all_port_of[self._all_start[flow] : self._all_start[flow + 1]]
+    def all_ports(self, flows: np.ndarray) -> np.ndarray:
+        """Ports of flows' ways and their acknowledgements'."""
+        return ports_of(flows, self._all_start, self._all_port_of)
 
     def disturbed(self, flows: list[int]) -> np.ndarray:
         """Flows with lanes through ports of these flows' ways, ascending."""
-        found: set[int] = set()
-        for flow in flows:
-            found.update(self._holder[self._port_of[self._start[flow] : self._start[flow + 1]]].tolist())
+        found = set(self._holder[ports_of(np.array(flows, np.int64), self._start, self._port_of)].tolist())
         return np.array(sorted(found - {-1} - set(flows)), np.int64)
 
     def disturbed_groups(self, flows: list[int]) -> list[int]:
         """Numbers of groups with ports of these flows' ways, ascending."""
-        found: set[int] = set()
-        for flow in flows if self.groups.n_flow else []:
-            found.update(self._holder[self._port_of[self._start[flow] : self._start[flow + 1]]].tolist())
+        if self.groups.n_flow == 0 or not flows:
+            return []
+        found = set(self._holder[ports_of(np.array(flows, np.int64), self._start, self._port_of)].tolist())
         return sorted({self.groups.of_flow[flow] for flow in found if flow in self.groups.of_flow})
 
     def close(self, now_ps: int, flows: np.ndarray, n_message: np.ndarray) -> None:

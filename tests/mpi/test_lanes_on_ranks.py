@@ -86,6 +86,23 @@ def test_flows_that_share_ports_are_the_same_bytes(share: float, tmp_path: Path,
 
 
 @pytest.mark.parametrize("share", [0, 0.3])
+def test_all_to_alls_at_known_shares_are_the_same_bytes(share: float, tmp_path: Path, simulate: Callable) -> None:
+    """Five hosts, over two leaves, each of which sends to all others, again and again."""
+    pairs = [(i, j) for i in range(5) for j in range(5) if i != j]
+    rows = [f"{i},{j},6000000,{k * 2600000000 + i * 3000000}" for k in range(4) for i, j in pairs]
+    (tmp_path / "config.toml").write_text(SHARED.replace('spine_rate = "100Gbps"', 'spine_rate = "400Gbps"'))
+    (tmp_path / "flows.csv").write_text("\n".join(["src,dst,size_bytes,start_ps", *rows, ""]))
+    for n in (1, 2, 3):
+        simulate(n, tmp_path / "config.toml", tmp_path / str(n), f"wormhole.audit={share}")
+    facts = json.loads((tmp_path / "1" / "result.json").read_text())["fast_forward"]
+    assert facts["lanes"]["at_shares"] > 20 and (share == 0 or facts["audit"]["groups"]["flows"] > 0)
+    for n in (2, 3):
+        files = [name for name in FILES if (tmp_path / "1" / name).exists()]
+        differ = [f for f in files if (tmp_path / "1" / f).read_bytes() != (tmp_path / str(n) / f).read_bytes()]
+        assert not differ and len(files) > 2, (n, differ)
+
+
+@pytest.mark.parametrize("share", [0, 0.3])
 def test_lanes_are_the_same_bytes(share: float, tmp_path: Path, simulate: Callable) -> None:
     (tmp_path / "config.toml").write_text(CONFIG)
     for n in (1, 2, 3):

@@ -14,7 +14,8 @@ from pdes.config import load_config
 from pdes.engine.time_index import NEVER
 from pdes.wormhole import history as h
 from pdes.wormhole.ack_load import Slowdown
-from pdes.wormhole.lanes import FLYING_ENDED_PS, Ended, Lanes, Watched, find_alone
+from pdes.wormhole.alone import find_alone
+from pdes.wormhole.lanes import FLYING_ENDED_PS, Ended, Lanes, Watched
 
 N_PORT = 8
 NOBODY = np.zeros(0, np.int64)

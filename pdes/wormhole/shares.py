@@ -1,0 +1,184 @@
+"""What flows that share ports get of them, once it is known that they share evenly: max-min fair shares.
+
+A group (`groups`) has to be simulated until its paces are known, and again whenever somebody comes to it or leaves. An
+all-to-all has dozens of flows that begin and end one after the other, so it would hardly ever be let alone. But what
+its flows come to is no news after a while: their ports are full, and each gets its part. So measured paces of groups
+are compared with max-min fair shares of their ports. Where two groups in a row, of flows with ways of the same forms
+(rates and delays in order), have come to the same part of these in the sum, and no flow is far off its share, then
+groups of such flows are taken to get that part of theirs from the beginning on. HyGra's flow level (section IV)
+shares out rates like this, and Wormhole's memo (section 4) keeps what a conflict graph came to: here it is one number.
+
+Which flow of a group is ahead of the others is chance that this does not foresee. A control takes its new share at
+once here; in truth it takes as many round trips as it gains packets, which are few where many share a port. So at some
+port of a group LEAST_FLOWS have to meet, and no more than did in the groups that were measured.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pdes.engine.jit import loop_kernel
+from pdes.wormhole import history as h
+
+TIE = 1e-9
+MIN_LEFT_ROUND_TRIPS = 4  # of the last of a group's messages, else they are simulated
+MOVES_ROUND_TRIPS = 4  # for so long what a flow got done is told from where it began, not from what is acknowledged
+LEAST_FLOWS = 4  # at one port: the end of one gives the others a third more at most
+UNEVEN = 5  # times the tolerance: so far flows may be off their shares on average, as single flows of waves are
+
+
+class Scratch(NamedTuple):
+    """What `max_min` needs, by port, and leaves as it was."""
+
+    left: np.ndarray  # float64
+    n_flow: np.ndarray  # int32, 0
+
+
+@loop_kernel
+def max_min(flows, port_start, port_of, byte_per_ps, s: Scratch, rate):
+    """Write into rate (float64[n], bytes per ps) the max-min fair share of each flow; how many the fullest port has.
+
+    flows: int64[n]. Ports of flow f: port_of[port_start[f]] .. . byte_per_ps: float64[n_port].
+    """
+    most, n_left = 0, flows.size
+    for i in range(flows.size):
+        rate[i] = 0.0
+        for at in range(port_start[flows[i]], port_start[flows[i] + 1]):
+            port = np.uint64(port_of[at])
+            s.left[port] = byte_per_ps[port]
+            s.n_flow[port] += 1
+            most = max(most, s.n_flow[port])
+    while n_left > 0:
+        level = np.inf
+        for i in range(flows.size):
+            if rate[i] == 0.0:
+                for at in range(port_start[flows[i]], port_start[flows[i] + 1]):
+                    port = np.uint64(port_of[at])
+                    level = min(level, s.left[port] / s.n_flow[port])
+        level = max(level, 1e-30)
+        for i in range(flows.size):
+            if rate[i] == 0.0:
+                for at in range(port_start[flows[i]], port_start[flows[i] + 1]):
+                    port = np.uint64(port_of[at])
+                    if s.left[port] <= level * (1 + TIE) * s.n_flow[port]:
+                        rate[i] = -1.0
+        for i in range(flows.size):
+            if rate[i] < 0.0:
+                rate[i] = level
+                n_left -= 1
+                for at in range(port_start[flows[i]], port_start[flows[i] + 1]):
+                    port = np.uint64(port_of[at])
+                    s.left[port] -= level
+                    s.n_flow[port] -= 1
+    return most
+
+
+class Known(NamedTuple):
+    """What groups of one set of forms came to."""
+
+    part: float  # of the sum of fair shares
+    n_most: int  # flows at one port
+    queued_ps: int  # by which round trips were longer than on idle ways
+
+
+class Shares:
+    """What is known of them; alike on every rank."""
+
+    def __init__(
+        self, ways: tuple[np.ndarray, np.ndarray], form: np.ndarray, byte_ps: np.ndarray, tolerance: float, rtt_ps: int,
+        late_ps: tuple[np.ndarray, np.ndarray],
+    ) -> None:  # fmt: skip
+        """ways: ports of flow f are ways[1][ways[0][f] : ways[0][f + 1]]. form: int64[n_flow], equal where ways are.
+
+        byte_ps: float64[n_port], time that a byte of payload takes. late_ps: int64[n_flow] twice, on idle ways from a
+        last byte's leaving to its arrival, and from there to its acknowledgement.
+        """
+        self._start, self._port_of = ways
+        self._form, self._byte_per_ps, self._tolerance = form, 1 / byte_ps, tolerance
+        self._behind_ps, self._ack_ps = late_ps
+        self._rtt_ps, n_port = rtt_ps, len(byte_ps)
+        self._scratch = Scratch(np.zeros(n_port), np.zeros(n_port, np.int32))
+        self._went_on = np.full((len(form), 2), -1, np.int64)  # bytes from which it went on packet by packet, and when
+        self._first: dict[bytes, Known] = {}  # by forms: of the last group
+        self._known: dict[bytes, Known] = {}
+
+    @property
+    def n_known(self) -> int:
+        """Sets of forms whose flows are known to share evenly."""
+        return len(self._known)
+
+    def compile(self) -> None:
+        """Compile what shares out, or load it from the cache."""
+        self._fair(np.zeros(0, np.int64))
+
+    def _fair(self, flows: np.ndarray) -> tuple[np.ndarray, int]:
+        rate = np.zeros(len(flows))
+        return rate, int(max_min(flows, self._start, self._port_of, self._byte_per_ps, self._scratch, rate))
+
+    def _key(self, flows: np.ndarray) -> bytes:
+        return np.unique(self._form[flows]).tobytes()
+
+    def learn(self, flows: np.ndarray, paces: np.ndarray, in_flight: np.ndarray) -> None:
+        """Compare what flows of a group got with their fair shares.
+
+        paces: int64[n, 2], bytes and in which time. in_flight: int64[n], bytes that are not acknowledged.
+        """
+        fair, n_most = self._fair(flows)
+        if n_most < LEAST_FLOWS:
+            return
+        got, key = paces[:, 0] / paces[:, 1], self._key(flows)
+        part = float(got.sum() / fair.sum())
+        if float(np.abs(got / (part * fair) - 1).mean()) > UNEVEN * self._tolerance:
+            self._first.pop(key, None)
+            return
+        idle_ps = self._behind_ps[flows] + self._ack_ps[flows]
+        first, queued_ps = self._first.get(key), max(0, int((in_flight / got - idle_ps).mean()))
+        self._first[key] = Known(part, n_most, queued_ps)
+        if first is None or abs(first.part - part) > self._tolerance * part:
+            return
+        n_most, known = min(n_most, first.n_most), self._known.get(key)
+        if known is None or n_most > known.n_most:
+            self._known[key] = Known((first.part + part) / 2, n_most, (first.queued_ps + queued_ps) // 2)
+
+    def rates(self, flows: np.ndarray) -> tuple[np.ndarray, int] | None:
+        """(float64[n], bytes per ps that flows get of the ports that they share; how long each packet waits in queues,
+        ps); None: it is not known."""
+        known = self._known.get(self._key(flows))
+        if known is None:
+            return None
+        fair, n_most = self._fair(flows)
+        return (fair * known.part, known.queued_ps) if LEAST_FLOWS <= n_most <= known.n_most else None
+
+    def go_on(self, flows: np.ndarray, base: np.ndarray, at_ps: int) -> None:
+        """Flows go on packet by packet: what had left by at_ps."""
+        self._went_on[flows, 0], self._went_on[flows, 1] = base, at_ps
+
+    def rests(self, now_ps: int, rows: np.ndarray) -> list[tuple[int, ...]]:
+        """How the messages of a group go on from where they are, as `lanes` has it (FLYING_*); none: it is not known.
+
+        rows: samples of all of the group's flows.
+        """
+        flows = rows[:, h.FLOW].copy()
+        known = self.rates(flows)
+        if known is None:
+            return []
+        rates, queued_ps = known
+        begin, end, done, posted_ps = (rows[:, k] for k in (h.MESSAGE_BEGIN, h.MESSAGE_END, h.DONE, h.POSTED_PS))
+        base, went_on_ps = self._went_on[flows].T
+        goes_on = (base >= begin) & ((done == base) | (now_ps < went_on_ps + MOVES_ROUND_TRIPS * self._rtt_ps))
+        is_new = ~goes_on & (now_ps < posted_ps + MOVES_ROUND_TRIPS * self._rtt_ps) & (rows[:, h.IS_CLEAR] != 0)
+        if (~goes_on & ~is_new & (done == begin)).any():
+            return []
+        behind_ps, ack_ps = self._behind_ps[flows] + queued_ps, self._ack_ps[flows]
+        had = np.where(goes_on, base, np.where(is_new, begin, done))
+        had_ps = np.where(goes_on, went_on_ps - queued_ps, rows[:, h.DONE_PS] - behind_ps - ack_ps)
+        had_ps = np.where(is_new, posted_ps, had_ps)  # when all before that byte had left
+        left_ps = ((end - had) / rates).astype(np.int64)
+        if (left_ps + had_ps - now_ps).max() < MIN_LEFT_ROUND_TRIPS * self._rtt_ps:
+            return []
+        delivered_ps = np.maximum(had_ps + left_ps, now_ps) + behind_ps
+        free_ps = delivered_ps - self._behind_ps[flows]  # what follows may leave then, and wait in no queue
+        begin_ps = delivered_ps - ((end - done) / rates).astype(np.int64)
+        columns = (flows, rows[:, h.ID], end - done, end, begin_ps, delivered_ps, delivered_ps + ack_ps,
+                   rows[:, h.MARKED], free_ps)  # fmt: skip
+        return list(zip(*(column.tolist() for column in columns), strict=True))
