@@ -74,7 +74,8 @@ def make_fast_forward(
             )  # fmt: skip
             fast.use_waves(waves, WaveStates(topology, world, fast.hidden, fast.states, model.state))
             if parameters.has_lanes:
-                fast.lanes = _make_lanes(topology, model, world, fast, (memo_tolerance, network.base_rtt_ps), seeds[0])
+                pace = memo_tolerance, network.base_rtt_ps
+                fast.lanes = _make_lanes(topology, model, world, fast, pace, seeds[0], parameters.has_shares)
     if parameters.buffer is not None:
         fast.room = Room(topology, pairs, parameters, world, here)
     loss = parameters.loss_probability
@@ -86,7 +87,7 @@ def make_fast_forward(
 
 def _make_lanes(
     topology: Topology, model: "NetworkModel", world: World, fast: FastForward, pace: tuple[float, int],
-    audit_share: float,
+    audit_share: float, has_shares: bool,
 ) -> LaneStates:  # fmt: skip
     """pace: the tolerance and the base round-trip time. audit_share: of what could have lanes, is simulated."""
     nic, form = model.state.nic, forms_of(topology, model.state)
@@ -100,7 +101,7 @@ def _make_lanes(
     slowest_bps = np.minimum.reduceat(topology.port_rate_bps[ways[1]], ways[0][:-1]) if len(form) else form
     payload_ps = packet_bytes / int(constants[PAYLOAD_BYTES]) * 8e12
     slowdown = Slowdown(share, payload_ps / slowest_bps)
-    byte_ps = payload_ps / topology.port_rate_bps
+    byte_ps = payload_ps / topology.port_rate_bps if has_shares else None
     constants[AUDIT_BELOW] = below_of(audit_share)
     drawn = LaneAudit(len(form), audit_share, int(constants[SEED]))
     lanes = Lanes(ways, fast.ways, form, nic.lane_of_port, *pace, *late_ps, slowdown, byte_ps, drawn)

@@ -78,6 +78,7 @@ class WormholeConfig(Table):
 
     memo_tolerance: how far waves of flows (an all-to-all) may differ, as part of their time, that the memo takes for
     equal; 0: not at all. lanes: with a tolerance, messages that have their ways to themselves end as earlier ones did.
+    shares: with lanes, groups of flows that are known to share their ports evenly go on at max-min fair shares.
 
     criterion: what has settled, by ours or by a paper's. The keys behind it are those of the papers' criteria
     (CRITERION_KEYS says of which); None: follows from the run.
@@ -97,6 +98,7 @@ class WormholeConfig(Table):
     iteration_tolerance: float = Field(default=0.001, ge=0, le=1)
     memo_tolerance: float = Field(default=0.0, ge=0, le=0.5)
     lanes: bool = False
+    shares: bool = False
     audit: float = Field(default=0.0, ge=0, le=1)
     restoration: Literal["snapshot", "none", "learned"] = "snapshot"
     restoration_model: Annotated[str, Field(min_length=1)] | None = None
@@ -122,6 +124,10 @@ class WormholeConfig(Table):
         "lanes": (
             "with a tolerance: messages that have their ways to themselves end as earlier ones did, and "
             "are not simulated"
+        ),
+        "shares": (
+            "with lanes: flows that are known to share their ports evenly, as all-to-alls do, go on at max-min fair "
+            "shares"
         ),
         "audit": (
             "share of the steady skips, waves and messages on lanes that are simulated instead, to measure what they "

@@ -72,7 +72,8 @@ def network_parameters(
         ns3=_quirks(n.ns3 or Ns3Config(), queues) if n.is_ns3 else None,
         rtt_flow=_rtt_flow(config, plan),
     )
-    return replace(parameters, has_lanes=_has_lanes(config, parameters))
+    has_lanes = _has_lanes(config, parameters)
+    return replace(parameters, has_lanes=has_lanes, has_shares=has_lanes and config.wormhole.shares)
 
 
 def _has_lanes(config: Config, p: NetworkParameters) -> bool:

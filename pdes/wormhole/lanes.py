@@ -99,13 +99,13 @@ class Lanes:
     def __init__(
         self, data_ways: tuple[np.ndarray, np.ndarray], all_ways: tuple[np.ndarray, np.ndarray], form: np.ndarray,
         holder: np.ndarray, tolerance: float, rtt_ps: int, behind_ps: np.ndarray, ack_ps: np.ndarray,
-        slowdown: Slowdown, byte_ps: np.ndarray, audit: LaneAudit | None = None,
+        slowdown: Slowdown, byte_ps: np.ndarray | None = None, audit: LaneAudit | None = None,
     ) -> None:  # fmt: skip
         """data_ways: ports of flow f are data_ways[1][data_ways[0][f] : data_ways[0][f + 1]]; all_ways: with those of
         its acknowledgements. form: int64[n_flow], equal where ways are. holder: int32[n_port], -1, written here: the
         flow that has a lane through a port. behind_ps: int64[n_flow], from a last byte's leaving to its arrival;
-        ack_ps: from there to its acknowledgement. byte_ps: float64[n_port], time that a byte of payload takes. audit:
-        what follows messages that are simulated to be compared.
+        ack_ps: from there to its acknowledgement. byte_ps: float64[n_port], time that a byte of payload takes; None:
+        groups do not go on at `shares`. audit: what follows messages that are simulated to be compared.
         """
         self._start, self._port_of = data_ways
         self._all_start, self._all_port_of = all_ways
@@ -136,7 +136,8 @@ class Lanes:
         self.groups = Groups(n_flow, n_port)
         self.audit = audit or LaneAudit(n_flow)
         self._is_audited = np.zeros(0, np.bool_)  # by row of the last look
-        self.shares = Shares(data_ways, form, byte_ps, tolerance, rtt_ps, (behind_ps, ack_ps))
+        late_ps = behind_ps, ack_ps
+        self.shares = None if byte_ps is None else Shares(data_ways, form, byte_ps, tolerance, rtt_ps, late_ps)
         self.wants_look = False  # flows went on packet by packet that may share what they meet on
         self.is_alone = np.zeros(0, np.bool_)  # by row of the last look
         self.counters = LaneCounters()
@@ -153,7 +154,8 @@ class Lanes:
         find_alone(none, none, self._start, self._port_of, self._n_data, self._holder, none != 0)
         self._simulated.compile()
         self.groups.look(0, rows, none, (self._start, self._port_of), self._holder, 1, 0.0)
-        self.shares.compile()
+        if self.shares is not None:
+            self.shares.compile()
 
     def _key(self, rows: np.ndarray) -> np.ndarray:
         """int64[n]: what the time of each row's message is up to: its way's form and its size."""
@@ -316,16 +318,18 @@ class Lanes:
         for mine in self.groups.look(now_ps, rows, frozen, ways, self._holder, self._rtt_ps, self._tolerance):
             paces = [self.groups.pace(flow) for flow in rows[mine, h.FLOW].tolist()]
             flows = rows[mine, h.FLOW].copy()
-            self.shares.learn(flows, np.array(paces), rows[mine, h.SENT] - rows[mine, h.DONE])
+            if self.shares is not None:
+                self.shares.learn(flows, np.array(paces), rows[mine, h.SENT] - rows[mine, h.DONE])
             flying = [self._at_pace(now_ps, rows[i], *pace) for i, pace in zip(mine.tolist(), paces, strict=True)]
             if min(each[FLYING_FREE_PS] for each in flying) >= now_ps + MIN_LEFT_ROUND_TRIPS * self._rtt_ps:
                 found += self._go_together(now_ps, rows, mine, flying, frozen_port, 0.0)
-        for mine in self.groups.whole(len(rows)) if self.shares.n_known else []:
-            if rows[mine[0], h.FLOW] not in self.groups.of_flow:
-                flying = self.shares.rests(now_ps, rows[mine])
-                flying = self._go_together(now_ps, rows, mine, flying, frozen_port, self._tolerance / 2)
-                self.counters.at_shares += len(flying)
-                found += flying
+        if self.shares is not None and self.shares.n_known > 0:
+            for mine in self.groups.whole(len(rows)):
+                if rows[mine[0], h.FLOW] not in self.groups.of_flow:
+                    flying = self.shares.rests(now_ps, rows[mine])
+                    flying = self._go_together(now_ps, rows, mine, flying, frozen_port, self._tolerance / 2)
+                    self.counters.at_shares += len(flying)
+                    found += flying
         self.counters.shared += len(found)
         return np.array(found, np.int64).reshape(-1, N_FLYING_COLUMN)
 
@@ -356,8 +360,9 @@ class Lanes:
 
     def go_on(self, flows: np.ndarray, base: np.ndarray, at_ps: int) -> None:
         """Flows go on packet by packet: what had left by at_ps."""
-        self.shares.go_on(flows, base, at_ps)
-        self.wants_look |= self.shares.n_known > 0
+        if self.shares is not None:
+            self.shares.go_on(flows, base, at_ps)
+            self.wants_look |= self.shares.n_known > 0
 
     def _at_pace(self, now_ps: int, row: np.ndarray, span_bytes: int, span_ps: int) -> tuple[int, ...]:
         """A row of FLYING_* for a message that goes on by so many bytes in so much time."""

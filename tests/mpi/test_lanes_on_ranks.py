@@ -90,7 +90,8 @@ def test_all_to_alls_at_known_shares_are_the_same_bytes(share: float, tmp_path: 
     """Five hosts, over two leaves, each of which sends to all others, again and again."""
     pairs = [(i, j) for i in range(5) for j in range(5) if i != j]
     rows = [f"{i},{j},6000000,{k * 2600000000 + i * 3000000}" for k in range(4) for i, j in pairs]
-    (tmp_path / "config.toml").write_text(SHARED.replace('spine_rate = "100Gbps"', 'spine_rate = "400Gbps"'))
+    text = SHARED.replace('spine_rate = "100Gbps"', 'spine_rate = "400Gbps"')
+    (tmp_path / "config.toml").write_text(text.replace("lanes = true", "lanes = true\nshares = true"))
     (tmp_path / "flows.csv").write_text("\n".join(["src,dst,size_bytes,start_ps", *rows, ""]))
     for n in (1, 2, 3):
         simulate(n, tmp_path / "config.toml", tmp_path / str(n), f"wormhole.audit={share}")

@@ -147,7 +147,8 @@ def all_to_alls(mode: str, check: Any = None) -> Outcome:
         "kind": "leaf-spine", "leaves": 1, "spines": 1, "hosts_per_leaf": 5, "host_rate": "100Gbps",
         "spine_rate": "100Gbps", "host_delay": "1us", "spine_delay": "1us",
     }  # fmt: skip
-    wormhole = {"mode": mode, "memo_tolerance": 0.02, "lanes": True} if mode != "off" else {"mode": "off"}
+    keys = {"memo_tolerance": 0.02, "lanes": True, "shares": True} if mode != "off" else {}
+    wormhole = {"mode": mode, **keys}
     tables = {
         "topology": topology, "network": {"congestion_control": "dctcp"},
         "workload": {"queue_pairs": "per-pair"}, "wormhole": wormhole,
@@ -162,7 +163,9 @@ def test_all_to_alls_go_by_their_shares_once_these_are_known() -> None:
         fast = model.fast_forward
         assert fast is not None and fast.lanes is not None
         verify_network(model.state, model.topology, fast.link_head)
-        known.append(fast.lanes.lanes.shares.n_known)
+        shares = fast.lanes.lanes.shares
+        assert shares is not None
+        known.append(shares.n_known)
 
     fast, plain = all_to_alls("memo", check), all_to_alls("off")
     assert max(known) >= 1
