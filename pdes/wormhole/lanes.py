@@ -350,7 +350,8 @@ class Lanes:
             free_ps = np.maximum(free_ps, now_ps + self._rtt_ps // 2)
             slack_ps = max(self._rtt_ps // 2, int(slack * (free_ps.max() - now_ps)))
         number = self.groups.begin(flows, free_ps, slack_ps)
-        self._holder[ports_of(flows, self._start, self._port_of)] = flows[0]
+        n_port = self._start[flows + 1] - self._start[flows]
+        self._holder[ports_of(flows, self._start, self._port_of)] = np.repeat(flows, n_port)  # the last one that has it
         if not self.audit.draws_group(self.groups.digest(int(mine[0]))):
             return flying
         left = rows[mine, h.MESSAGE_END] - rows[mine, h.DONE]
