@@ -111,6 +111,7 @@ N_PARTS = len(PARTS)
 PASS_OPERATION, PASS_ITERATION, N_PASS, PASS_TIMES = range(4)  # PASS_OPERATION: of the OP_REPEAT, -1: none yet
 N_PASS_TIME = 9  # the last ones; the n-th is at PASS_TIMES + n % N_PASS_TIME
 N_PASS_COLUMN = PASS_TIMES + N_PASS_TIME
+N_PASS_SPENT = 3
 
 
 class Work(NamedTuple):
@@ -120,7 +121,7 @@ class Work(NamedTuple):
     streams: np.ndarray  # STREAM[n_stream], sorted by node: see NODE.first_stream
     loops: np.ndarray  # int32[n_stream, MAX_DEPTH]  how often the operations of a loop have run
     passes: np.ndarray  # int64[n_stream, N_PASS_COLUMN]
-    passed: np.ndarray  # int64[n_main, 2, N_PARTS]  `spent` at a main stream's last pass, and what that added to it
+    passed: np.ndarray  # int64[n_main, N_PASS_SPENT, N_PARTS]  `spent` at the last passes, the n-th at n % N_PASS_SPENT
     slots: np.ndarray  # int32[]
     groups: np.ndarray  # GROUP[n_group]
     group_stream: np.ndarray  # int32[]

@@ -26,6 +26,7 @@ from models.workload.pass_use import PassUse, use_of_passes
 from models.workload.plan import WorkloadPlan
 from models.workload.program import (
     N_PASS,
+    N_PASS_SPENT,
     N_PASS_TIME,
     PASS_ITERATION,
     PASS_OPERATION,
@@ -39,26 +40,26 @@ from pdes.engine.time_index import NEVER
 FIRST_LOOK_PS = 10**6
 PHASE_FRAC = 0.02  # so much of a pass streams may gain or lose on each other over the passes that are compared
 LATE_FRAC = 1.5  # of a pass: who has not begun another one by then is no longer in the loop
-FILL_BACK = 3  # passes: what is under way when passes are left out was posted no longer ago
+FILL_BACK = 2  # cycles: what is under way when passes are left out was posted no longer ago
 
 
 class Jump(NamedTuple):
-    """Passes that were left out at one instant; arrays are alike on every rank."""
+    """Passes that were left out at one instant, in cycles of one or of two; arrays are alike on every rank."""
 
     iteration: int
     at_ps: int  # of the clock
-    n: int  # passes
-    pass_ps: int  # time of each
+    n: int  # cycles
+    cycle_ps: int  # time of each
     agreed: Agreement
-    flows: np.ndarray  # int64[n_stream]  messages of a pass
-    tasks: np.ndarray  # int64[n_stream]  task rows of a pass
+    flows: np.ndarray  # int64[n_stream]  messages of a cycle
+    tasks: np.ndarray  # int64[n_stream]  task rows of a cycle
     n_flow: np.ndarray  # int64[n_stream]  messages of complete operations in the iteration, before
     n_task: np.ndarray  # int64[n_stream]
 
     @property
     def skipped_ps(self) -> int:
         """How much time was left out."""
-        return self.n * self.pass_ps
+        return self.n * self.cycle_ps
 
 
 class _Own(NamedTuple):
@@ -147,21 +148,22 @@ class RepeatWatch:
         found = agreement(spans, self._n_repeat, n)
         if found is None or found.bound > self._tolerance:
             return about_ps
-        n, n_compared = n - n % found.cycle, len(found.times_ps)
-        pass_ps = (2 * sum(found.times_ps) + n_compared * n_stream) // (2 * n_compared * n_stream)
+        n, cycle, n_compared = n // found.cycle, found.cycle, len(found.times_ps)
+        n_span = n_compared // cycle * n_stream
+        cycle_ps = (2 * sum(found.times_ps) + n_span) // (2 * n_span)
         begun_ps = max(part.begun_ps for part in parts)
-        if n < 1 or begun_ps > horizon_ps - (n_compared + 1) * pass_ps:
+        if n < 1 or begun_ps > horizon_ps - (n_compared // cycle + 1) * cycle_ps:
             return about_ps
-        off_ps = np.abs(times[:, -1] - times[:, -1 - n_compared] - n_compared * pass_ps).max(initial=0)
+        off_ps = np.abs(times[:, -1] - times[:, -1 - n_compared] - n_compared // cycle * cycle_ps).max(initial=0)
         repeat_of = np.full(len(work.streams), -1, np.int64)
         repeat_of[own.streams] = work.passes[own.streams, PASS_OPERATION]
         off, repeats = zip(*self._world.allgather((int(off_ps), repeat_of)), strict=True)
-        if max(off) > PHASE_FRAC * pass_ps:
+        if max(off) > PHASE_FRAC * about_ps:
             return about_ps
         use = self._use(state, np.max(repeats, axis=0))
         if not use.is_even or any(self._world.allgather(self._has_others(state, use))):
             return about_ps
-        self._leave_out(state, own.streams, use, n, pass_ps, found, horizon_ps)
+        self._leave_out(state, own.streams, use, n, cycle_ps, found, horizon_ps)
         return about_ps
 
     def _own(self, work: Work, horizon_ps: int) -> _Own:
@@ -202,7 +204,7 @@ class RepeatWatch:
         return bool((is_busy & (use.posts == 0)).any())
 
     def _leave_out(
-        self, state: NetworkState, own: np.ndarray, use: PassUse, n: int, pass_ps: int, agreed: Agreement, at_ps: int
+        self, state: NetworkState, own: np.ndarray, use: PassUse, n: int, cycle_ps: int, agreed: Agreement, at_ps: int
     ) -> None:
         self._flush()
         work = state.work
@@ -211,21 +213,23 @@ class RepeatWatch:
         iteration = int(work.streams["iteration"][own[0]]) if len(own) else 0
         parts = self._world.allgather((iteration, counts))
         iteration, counts = max(part[0] for part in parts), np.max([part[1] for part in parts], axis=0)
-        self.jumps.append(Jump(iteration, at_ps, n, pass_ps, agreed, use.flows, use.tasks, counts[0], counts[1]))
-        work.loops[own, 0] += n
-        work.streams["n_flow"][own] += n * use.flows[own]
-        work.streams["n_task"][own] += n * use.tasks[own]
-        work.iteration_tasks[iteration] += n * int(use.tasks[own].sum())
+        flows, tasks, cycle = agreed.cycle * use.flows, agreed.cycle * use.tasks, agreed.cycle
+        self.jumps.append(Jump(iteration, at_ps, n, cycle_ps, agreed, flows, tasks, counts[0], counts[1]))
+        work.loops[own, 0] += n * cycle
+        work.streams["n_flow"][own] += n * flows[own]
+        work.streams["n_task"][own] += n * tasks[own]
+        work.iteration_tasks[iteration] += n * int(tasks[own].sum())
         main = own[work.streams["spent_row"][own] >= 0]
-        row, last = work.streams["spent_row"][main], _times(work, main, 2)
-        span_ps = np.maximum(last[:, 1] - last[:, 0], 1)[:, None]
-        spared_ps = work.passed[row, 1].astype(object) * (n * pass_ps) // span_ps  # rounded down: no more than the time
+        row, last, n_pass = work.streams["spent_row"][main], _times(work, main, cycle + 1), work.passes[main, N_PASS]
+        span_ps = np.maximum(last[:, -1] - last[:, 0], 1)[:, None]
+        spent = work.passed[row, (n_pass - 1) % N_PASS_SPENT] - work.passed[row, (n_pass - 1 - cycle) % N_PASS_SPENT]
+        spared_ps = spent.astype(object) * (n * cycle_ps) // span_ps  # rounded down: no more than there was time
         work.spent[row] += spared_ps.astype(np.int64)
         work.passes[own, PASS_OPERATION] = -1
         if self.packets is None or self.short_bytes is None:
             self.packets, self.short_bytes = np.zeros_like(use.packets), np.zeros_like(use.packets)
-        self.packets += n * use.packets
-        self.short_bytes += n * use.short_bytes
+        self.packets += n * cycle * use.packets
+        self.short_bytes += n * cycle * use.short_bytes
 
     def moved(
         self, flow: np.ndarray, arrival: np.ndarray, task: np.ndarray, spent: np.ndarray
@@ -260,7 +264,7 @@ class RepeatWatch:
         return stream, iteration, place - first[stream]
 
     def fill(self, name: str, cells: np.ndarray, fill: int, time_columns: Sequence[int]) -> None:
-        """Write rows of messages or tasks that were left out: those of the pass before, a pass later.
+        """Write rows of messages or tasks that were left out: those of the cycle before, a cycle later.
 
         name: "flow", "task". cells: int64[n_row, n_column], value XOR fill, 0: nobody has written it.
         """
@@ -271,28 +275,32 @@ class RepeatWatch:
             before = jump.n_flow if name == "flow" else jump.n_task
             for stream in np.flatnonzero(each).tolist():
                 step, first = int(each[stream]), int(self._first[name][stream] + jump.iteration * per_iteration)
-                back = min(FILL_BACK, int(before[stream]) // step)
-                at = first + int(before[stream]) - back * step
-                for _ in range(back + jump.n - 1):
+                at = first + int(before[stream]) - FILL_BACK * step
+                for _ in range(FILL_BACK + jump.n - 1):
                     source, target = cells[at : at + step], cells[at + step : at + 2 * step]
                     source = source[: len(target)]
-                    later = np.where(is_time, (source ^ fill) + jump.pass_ps, source ^ fill) ^ fill
+                    later = np.where(is_time, (source ^ fill) + jump.cycle_ps, source ^ fill) ^ fill
                     np.copyto(target, later, where=(target == 0) & (source != 0))
                     at += step
 
     def facts(self) -> dict[str, Any]:
         """What `result.json` says of it."""
         return {
-            "skipped": sum(jump.n for jump in self.jumps),
+            "skipped": sum(jump.n * jump.agreed.cycle for jump in self.jumps),
             "skipped_time_ps": self.skipped_ps,
             "jumps": [
                 {
-                    "iteration": jump.iteration, "at_ps": jump.at_ps, "passes": jump.n, "pass_time_ps": jump.pass_ps,
-                    "compared": len(jump.agreed.times_ps), "cycle": jump.agreed.cycle, "error_bound": jump.agreed.bound,
+                    "iteration": jump.iteration,
+                    "at_ps": jump.at_ps,
+                    "passes": jump.n * jump.agreed.cycle,
+                    "cycle": jump.agreed.cycle,
+                    "cycle_time_ps": jump.cycle_ps,
+                    "compared": len(jump.agreed.times_ps),
+                    "error_bound": jump.agreed.bound,
                 }
                 for jump in self.jumps
             ],
-        }  # fmt: skip
+        }
 
 
 def _times(work: Work, streams: np.ndarray, n: int) -> np.ndarray:

@@ -17,6 +17,7 @@ from models.workload.program import (
     N_MAIN,
     N_PARTS,
     N_PASS,
+    N_PASS_SPENT,
     N_PASS_TIME,
     N_STREAM_DONE,
     OP_BEGIN_NODE,
@@ -267,17 +268,17 @@ def _write_spent(work, spent_rows, counters, stream, now_ps):
 
 @step_kernel
 def _note_pass(work: Work, stream, i_stream, now_ps):
-    """An outermost loop begins again: note when, and what a main stream has spent since it last did."""
+    """An outermost loop begins again: note when, and what a main stream has spent by then."""
     row = work.passes[np.uint64(i_stream)]
     if row[PASS_OPERATION] != stream.operation or row[PASS_ITERATION] != stream.iteration:
         row[PASS_OPERATION], row[PASS_ITERATION], row[N_PASS] = stream.operation, stream.iteration, 0
-    row[PASS_TIMES + row[N_PASS] % N_PASS_TIME] = now_ps
-    row[N_PASS] += 1
+    n_pass = row[N_PASS]
+    row[PASS_TIMES + n_pass % N_PASS_TIME] = now_ps
+    row[N_PASS] = n_pass + 1
     if stream.spent_row >= 0:
         spent, passed = work.spent[np.uint64(stream.spent_row)], work.passed[np.uint64(stream.spent_row)]
         for i in range(N_PARTS):
-            passed[1, i] = spent[i] - passed[0, i]
-            passed[0, i] = spent[i]
+            passed[n_pass % N_PASS_SPENT, i] = spent[i]
 
 
 @inlined

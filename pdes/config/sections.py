@@ -97,7 +97,7 @@ class WormholeConfig(Table):
     mode: Literal["off", "steady", "memo", "full"] = "off"
     iteration_repeats: int = Field(default=3, ge=0)
     iteration_tolerance: float = Field(default=0.001, ge=0, le=1)
-    microbatch_repeats: int = Field(default=0, ge=0)
+    microbatch_repeats: int = Field(default=3, ge=0)
     memo_tolerance: float = Field(default=0.0, ge=0, le=0.5)
     lanes: bool = False
     shares: bool = False
