@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from models.network.build import is_managed
-from models.network.deadlock import Circle, DeadlockWatch
+from models.network.deadlock import Circle
 from models.network.make_fast_forward import make_fast_forward
 from models.network.model import NetworkModel
 from models.network.parts import PartCollector
@@ -23,11 +23,7 @@ from models.network.results import (
     FlowFacts,
     unfinished_rows,
 )
-from models.network.sampling import Sampler
-from models.network.stall import StallWatch, make_stall_watch
 from models.network.state import PACKET_HOPS
-from models.workload.iterations import IterationWatch
-from models.workload.repeats import RepeatWatch
 from partition.placement import balance, place
 from pdes.config import Config
 from pdes.debug.options import DebugOptions, DebugPlan, resolve
@@ -53,10 +49,10 @@ from pdes.results.folder import ResultFolder
 from pdes.results.progress import Progress
 from pdes.results.spool import RowSpool
 from pdes.scenario import Scenario, build_scenario
-from pdes.scenario.queues import find_queues
 from pdes.simulation.balance import Balancer
 from pdes.simulation.checkpoint import Checkpoints, check_directory, checkpoint_directory, restore
 from pdes.simulation.memory import check_memory, within_memory
+from pdes.simulation.observers import make_sampler, watch_deadlocks, watch_iterations, watch_repeats, watch_stalls
 from pdes.simulation.requests import Requests
 from pdes.simulation.restoration import read_queue_model, restoration_of
 from pdes.simulation.rests import Rests
@@ -203,10 +199,8 @@ class Run:
             s.parameters, self._take_rows,
         )  # fmt: skip
         self.debug = DebugSession(self._debug_plan, s, self.model, world)
-        self.sampler, self.watch, self.iterations = self._make_sampler(), self._make_watch(), self._watch_iterations()
-        self.stall: StallWatch | None = None  # a run with a stop time ends in any case
-        if s.stop_ps is None:
-            self.stall = make_stall_watch(s.topology, s.parameters, self.model.rank_of_node, world)
+        self.sampler, self.watch = make_sampler(s, self.model, world), watch_deadlocks(s, self.model, world)
+        self.stall, self.iterations = watch_stalls(s, self.model, world), watch_iterations(s, self.model, world)
         observers = (self.sampler, self.watch, self.stall, self.iterations)
         self.model.observers = [observer for observer in observers if observer is not None] + self.debug.observers
         if s.config.wormhole.mode != "off":
@@ -228,53 +222,14 @@ class Run:
         if self.model.fast_forward is not None:
             fast = self.model.fast_forward
             fast.restoration = restoration_of(s, self.model, world, fast, self._queue_model)
-        self.repeats = self._watch_repeats()
+        looks = self._debug_plan.looks_at_rounds or self._debug_plan.options.shows_end
+        self.repeats = None if looks else watch_repeats(s, self.model, world, self.iterations)
         if self.repeats is not None:
             self.model.observers.append(self.repeats)
-            if self.iterations is not None:
-                self.iterations.skipped_before = self.repeats.skipped_before_end_of
-
-    def _make_sampler(self) -> Sampler | None:
-        s, output = self.scenario, self.scenario.config.output
-        if output.sample_interval_ps is None:
-            return None
-        bits = [0, *(1 << priority for priority in find_queues(s.config.network, s.plan).priority)]
-        return Sampler(
-            s.topology, s.parameters, self.model.pairs, self.model.rank_of_node, self.world, output.sample_interval_ps,
-            output.sample, output.sample_limit_bytes, bits,
-        )  # fmt: skip
 
     def _make_audit(self) -> Audit | None:
         s, share = self.scenario, self.scenario.config.wormhole.audit
         return Audit(share, s.config.simulation.seed, s.parameters.payload_bytes) if share else None
-
-    def _make_watch(self) -> DeadlockWatch | None:
-        s, network = self.scenario, self.scenario.config.network
-        if not network.has_pfc:
-            return None
-        return DeadlockWatch(s.topology, s.parameters, self.model.rank_of_node, self.world, network.deadlock_check_ps)
-
-    def _watch_iterations(self) -> IterationWatch | None:
-        s, wormhole = self.scenario, self.scenario.config.wormhole
-        if not 0 < wormhole.n_repeat < s.plan.n_iteration or not s.plan.tasks_per_iteration:
-            return None
-        return IterationWatch(
-            s.topology, s.plan, self.model.rank_of_node, self.world, wormhole.n_repeat, wormhole.iteration_tolerance
-        )
-
-    def _watch_repeats(self) -> RepeatWatch | None:
-        """None where passes are all simulated: nobody asks otherwise, or something tells the time by the clock."""
-        s, n_repeat = self.scenario, self.scenario.config.wormhole.n_pass_repeat
-        plan, p, output = s.plan, s.parameters, s.config.output
-        tells_time = output.sample_interval_ps is not None or output.partitions or p.rtt_flow >= 0 or p.link_changes
-        is_whole = plan.n_main > 0 and plan.graph is None and plan.n_part == 1 and s.stop_ps is None
-        looks = self._debug_plan.looks_at_rounds or self._debug_plan.options.shows_end
-        if n_repeat == 0 or self.model.fast_forward is None or tells_time or looks or not is_whole:
-            return None
-        return RepeatWatch(
-            s.topology, plan, self.model.rank_of_node == self.world.rank, self.world, n_repeat,
-            s.config.wormhole.iteration_tolerance, self.model.flush,
-        )  # fmt: skip
 
     def compile(self) -> float:
         """Compile the kernels before anything runs, rank 0 first so that the others find them; seconds that it took."""

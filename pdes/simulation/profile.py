@@ -3,7 +3,8 @@
 Rounds are run one by one, so that what nodes have done can be read after each; the time of a round is that of its
 compiled part. A least-squares fit over the rounds says what a step of a host and of a switch takes, and a round without
 any; scaled so that their sum is what was measured. Looks of fast-forwarding are made, and timed, as several ranks make
-them, which makes one rank's time a little long; what ranks say to each other there is not in it.
+them, which makes one rank's time a little long; what ranks say to each other there is not in it. Those of samples and
+checks are made, as they leave runs of rounds without a reduction no place (`pdes.engine.round`), but not timed.
 """
 
 import json
@@ -16,8 +17,8 @@ import numpy as np
 
 from models.network.make_fast_forward import make_fast_forward
 from models.network.model import NetworkModel
+from models.network.observers import Observer
 from models.network.state import PACKET_HOPS
-from models.workload.iterations import IterationWatch
 from partition.round_model import Profile
 from pdes.engine.exchange import World
 from pdes.engine.round import (
@@ -34,6 +35,7 @@ from pdes.engine.round import (
 from pdes.engine.time_index import NEVER
 from pdes.errors import ConfigError
 from pdes.scenario import Scenario
+from pdes.simulation.observers import make_sampler, watch_deadlocks, watch_iterations, watch_repeats, watch_stalls
 from pdes.wormhole.criterion import Choice
 
 ARRAYS = ("round_of", "lp", "ns", "edges")
@@ -110,9 +112,7 @@ def make_profile(scenario: Scenario, limit_s: float) -> Profiled:
         )  # fmt: skip
         if model.fast_forward is not None:
             model.fast_forward.glance = lambda other_look_ps: None  # looks are Python's, as they are on several ranks
-    if 0 < wormhole.n_repeat < s.plan.n_iteration and s.plan.tasks_per_iteration:
-        watch = (wormhole.n_repeat, wormhole.iteration_tolerance)
-        model.observers = [IterationWatch(s.topology, s.plan, model.rank_of_node, world, *watch)]
+    model.observers = _observers(s, model, world)
     model.compile()
     stop_ps = NEVER - 1 if s.stop_ps is None else s.stop_ps
     loop = make_loop(s.lookahead_ps, stop_ps, model.first_look_ps(), may_run_on=model.fast_forward is None)
@@ -125,6 +125,15 @@ def make_profile(scenario: Scenario, limit_s: float) -> Profiled:
     )
 
 
+def _observers(s: Scenario, model: NetworkModel, world: World) -> list[Observer]:
+    """Those of a run that say when rounds begin with a reduction: with fast-forwarding all do, whoever looks."""
+    iterations = watch_iterations(s, model, world)
+    found: list[Observer | None] = [iterations, watch_repeats(s, model, world, iterations)]
+    if model.fast_forward is None:
+        found = [make_sampler(s, model, world), watch_deadlocks(s, model, world), watch_stalls(s, model, world), *found]
+    return [one for one in found if one is not None]
+
+
 def _drive(
     model: NetworkModel, loop: np.ndarray, rounds: _Rounds, look_s: list[float], limit_s: float
 ) -> tuple[bool, float]:  # fmt: skip
@@ -135,7 +144,8 @@ def _drive(
         rounds.read()
         look_begin_s = time.perf_counter()
         found = look(horizon_ps)
-        look_s[0] += time.perf_counter() - look_begin_s
+        if model.fast_forward is not None:  # samples and the like are of each rank's own nodes: the more ranks the less
+            look_s[0] += time.perf_counter() - look_begin_s
         return found
 
     class OutOfTimeError(Exception):

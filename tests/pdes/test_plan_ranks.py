@@ -8,6 +8,7 @@ import pytest
 
 from pdes import cli
 from pdes.config import load_config
+from pdes.engine.round import STRETCH_ROUNDS
 from pdes.errors import ConfigError
 from pdes.plan_options import add_arguments, asked
 from pdes.scenario import build_scenario
@@ -67,6 +68,42 @@ def test_a_profile_to_the_end_has_every_round_and_every_packet(config: Path, tmp
     (tmp_path / "p.npz").write_bytes((tmp_path / "p.npz").read_bytes()[:200])
     with pytest.raises(ConfigError, match="is no (whole )?profile"):
         read_profile(tmp_path / "p.npz", identity)
+
+
+def reductions_of(config: Path, more: str) -> tuple[int, int]:
+    """(reductions, rounds) of a profile to the end; its flows are long ones."""
+    longer = config.with_name("longer.toml")
+    (config.parent / "long.csv").write_text("src,dst,size_bytes,start_ps\n0,2,3000000,0\n1,3,3000000,0\n")
+    longer.write_text(CONFIG.replace("flows.csv", "long.csv") + more)
+    found = make_profile(build_scenario(load_config(longer)), 1000.0)
+    assert found.is_whole and found.profile.serial_ns == 0
+    return found.profile.n_reduction, found.profile.n_round
+
+
+@pytest.mark.parametrize(
+    ("without", "close", "far"),
+    [
+        ("", '[output]\nsample_interval = "5us"\n', '[output]\nsample_interval = "200us"\n'),
+        (
+            '[network.buffer]\nsize = "300kB"\n[network.pfc]\ndeadlock_check = "off"\n',
+            '[network.buffer]\nsize = "300kB"\n[network.pfc]\ndeadlock_check = "5us"\n',
+            '[network.buffer]\nsize = "300kB"\n[network.pfc]\ndeadlock_check = "200us"\n',
+        ),
+    ],
+    ids=["samples", "PFC checks"],
+)
+def test_looks_in_every_stretch_leave_every_round_its_reduction(
+    config: Path, without: str, close: str, far: str
+) -> None:
+    """A stretch is 64 lookaheads. One with a look has no rounds without a reduction but for those behind its last look:
+    of looks every 5 us, at most 11 lookaheads of 500 ns or more.
+    """
+    few, n_round = reductions_of(config, without)
+    assert 0 < few < n_round / 4
+    most, n_round = reductions_of(config, close)
+    assert (1 - 11 / STRETCH_ROUNDS) * n_round <= most <= n_round
+    some, n_round = reductions_of(config, far)
+    assert few < some < n_round * 3 / 4
 
 
 def test_plan_prints_a_row_per_rank_count(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
