@@ -93,7 +93,7 @@ def passes_text(result: Mapping[str, Any]) -> str:
     bound = f"{100 * max(jump['error_bound'] for jump in found['jumps']):.2g} %"
     return (
         f"Microbatches: {found['skipped']:,} passes of the pipeline's loop left out, "
-        f"{format_duration(found['skipped_time_ps'], 4)} in all, as those before them repeat, their mean to about {bound}"
+        f"{format_duration(found['skipped_time_ps'], 4)} in all, as others repeat; their mean to about {bound}"
     )
 
 
