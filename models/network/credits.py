@@ -47,12 +47,28 @@ class Credits(NamedTuple):
         pairs, packets, short_bytes, spared_ps = lanes.totals(state)
         if len(pairs) == 0:
             return
-        self.note(state, "lane", [pairs], [packets], [np.zeros(len(pairs), np.int64)], [0])
-        sent_bytes = self.hidden.advance_sent - lanes.twice_bytes()
+        self._settle(state, "lane", pairs, packets, short_bytes, lanes.twice_bytes())
+        self._note_time(state, "lane", pairs, spared_ps)
+
+    def settle_passes(self, state: NetworkState, packets: np.ndarray, short_bytes: np.ndarray) -> None:
+        """The run is over: count what passes of loops that were not simulated would have sent.
+
+        packets, short_bytes: int64[n_qp], of each queue pair, and what they lack to be full ones.
+        """
+        pairs = np.flatnonzero(packets)
+        if len(pairs):
+            self._settle(state, "pass", pairs, packets[pairs], short_bytes[pairs], 0)
+
+    def _settle(
+        self, state: NetworkState, cause: str, pairs: np.ndarray, packets: np.ndarray, short_bytes: np.ndarray,
+        counted_bytes: np.ndarray | int,
+    ) -> None:  # fmt: skip
+        """Count packets of queue pairs, and what ports have sent of them but for what was counted before."""
+        self.note(state, cause, [pairs], [packets], [np.zeros(len(pairs), np.int64)], [0])
+        sent_bytes = self.hidden.advance_sent - counted_bytes
         self.hidden.advance_sent[:] = 0
         count_short(state.fabric, state.nic, pairs, short_bytes, sent_bytes)
         state.fabric.ports["tx_bytes"] += sent_bytes
-        self._note_time(state, "lane", pairs, spared_ps)
 
     def _note_time(self, state: NetworkState, cause: str, pairs: np.ndarray, spared_ps: np.ndarray) -> None:
         is_here = self.hidden.here[state.nic.queue_pairs["node"][pairs]].astype(np.int64)

@@ -452,6 +452,10 @@ class FastForward:
             self._credits.settle_lanes(state, self.lanes)
             self.lanes.settle_audit(state)
 
+    def settle_passes(self, state: NetworkState, packets: np.ndarray, short_bytes: np.ndarray) -> None:
+        """The run is over: count what was left out with passes of loops, see `Credits.settle_passes`."""
+        self._credits.settle_passes(state, packets, short_bytes)
+
     def hops_so_far(self, state: NetworkState) -> int:
         """Packet-hops that this rank was spared so far, those of lanes that are not counted yet among them."""
         return sum(self._skipped.hops_by_cause.values()) + (self.lanes.hops_so_far(state) if self.lanes else 0)

@@ -155,9 +155,11 @@ def _of_work(state: NetworkState, owners: Owners) -> list[Owned]:
     return [
         Owned("streams", work.streams, node),
         Owned("loops", work.loops, node),
+        Owned("passes", work.passes, node),
         Owned("groups", work.groups, node[members]),
         Owned("gates", work.gates, node[work.gates["stream"]]),
         Owned("spent", work.spent, spent),
+        Owned("passed", work.passed, spent),
         *_of_graph(state, owners, node),
     ]
 

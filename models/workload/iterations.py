@@ -8,6 +8,7 @@ Iterations have no barrier between them (design R12): GPUs are in later ones whe
 to the end of the last iteration that any stream has begun, and all ends as a run of that many iterations would.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from pdes.engine.exchange import World
 from pdes.engine.time_index import NEVER
 
 FIRST_LOOK_PS = 10**6
-SAVED = ("_end_ps", "n_iteration", "agreed", "due_ps")
+SAVED = ("_end_ps", "_clock_ps", "n_iteration", "agreed", "due_ps")
 
 
 class IterationWatch:
@@ -43,6 +44,8 @@ class IterationWatch:
         self._mine = np.flatnonzero(rank_of_node[topology.host[plan.streams["gpu"]]] == world.rank)
         self._world, self._n_repeat, self._tolerance = world, n_repeat, tolerance
         self._end_ps = [0]  # of the whole iterations, behind the start
+        self._clock_ps = [0]  # the same by the clock, which is behind where passes were left out (`repeats`)
+        self.skipped_before: Callable[[int], np.ndarray] | None = None  # that, before the ends of so many iterations
         self.n_iteration = plan.n_iteration  # that are simulated, unless the run ends before
         self.agreed: Agreement | None = None  # what made it fewer than the plan's
         self.due_ps = FIRST_LOOK_PS
@@ -79,16 +82,19 @@ class IterationWatch:
     def _learn_ends(self, work: Work, n_done: int) -> None:
         n_known = len(self._end_ps) - 1
         if n_done > n_known:
-            parts = self._world.allgather(work.iteration_end_ps[n_known:n_done])
-            self._end_ps += np.max(parts, axis=0).tolist()
+            ends = np.max(self._world.allgather(work.iteration_end_ps[n_known:n_done]), axis=0)
+            self._clock_ps += ends.tolist()
+            if self.skipped_before is not None:
+                ends = ends + self.skipped_before(n_done)[n_known:]
+            self._end_ps += ends.tolist()
 
     def _next_look_ps(self, horizon_ps: int) -> int:
         """Just after the next iteration should have ended; every eighth of an iteration when that has passed.
 
         Before one has ended, instants that are an eighth of the run apart.
         """
-        if len(self._end_ps) == 1:
+        if len(self._clock_ps) == 1:
             return horizon_ps + max(1, horizon_ps // 8)
-        time_ps = self._end_ps[-1] - self._end_ps[-2]
-        expected_ps = self._end_ps[-1] + time_ps + time_ps // 64
+        time_ps = self._clock_ps[-1] - self._clock_ps[-2]
+        expected_ps = self._clock_ps[-1] + time_ps + time_ps // 64
         return expected_ps if expected_ps > horizon_ps else horizon_ps + max(1, time_ps // 8)

@@ -107,12 +107,21 @@ PART_OF_TASK = {
 N_PARTS = len(PARTS)
 
 
+# What a row of `Work.passes` holds: of the outermost loop that a stream runs, when its body was done and ran again.
+PASS_OPERATION, PASS_ITERATION, N_PASS, PASS_TIMES = range(4)  # PASS_OPERATION: of the OP_REPEAT, -1: none yet
+N_PASS_TIME = 9  # the last ones; the n-th is at PASS_TIMES + n % N_PASS_TIME
+N_PASS_COLUMN = PASS_TIMES + N_PASS_TIME
+N_PASS_SPENT = 3
+
+
 class Work(NamedTuple):
     """Streams and their programs. Slots hold global ids of queue pairs, groups or gates."""
 
     operations: np.ndarray  # OPERATION[n_operation]
     streams: np.ndarray  # STREAM[n_stream], sorted by node: see NODE.first_stream
     loops: np.ndarray  # int32[n_stream, MAX_DEPTH]  how often the operations of a loop have run
+    passes: np.ndarray  # int64[n_stream, N_PASS_COLUMN]
+    passed: np.ndarray  # int64[n_main, N_PASS_SPENT, N_PARTS]  `spent` at the last passes, the n-th at n % N_PASS_SPENT
     slots: np.ndarray  # int32[]
     groups: np.ndarray  # GROUP[n_group]
     group_stream: np.ndarray  # int32[]

@@ -16,6 +16,9 @@ from models.workload.program import (
     KEEPS_TASKS,
     N_MAIN,
     N_PARTS,
+    N_PASS,
+    N_PASS_SPENT,
+    N_PASS_TIME,
     N_STREAM_DONE,
     OP_BEGIN_NODE,
     OP_COMPUTE,
@@ -30,6 +33,9 @@ from models.workload.program import (
     OP_SEND,
     OP_START,
     OP_WAIT,
+    PASS_ITERATION,
+    PASS_OPERATION,
+    PASS_TIMES,
     SLOWED_1024,
     TASKS_PER_ITERATION,
     WAITING_DONE,
@@ -260,16 +266,34 @@ def _write_spent(work, spent_rows, counters, stream, now_ps):
         spent[i] = 0
 
 
+@step_kernel
+def _note_pass(work: Work, stream, i_stream, now_ps):
+    """An outermost loop begins again: note when, and what a main stream has spent by then."""
+    row = work.passes[np.uint64(i_stream)]
+    if row[PASS_OPERATION] != stream.operation or row[PASS_ITERATION] != stream.iteration:
+        row[PASS_OPERATION], row[PASS_ITERATION], row[N_PASS] = stream.operation, stream.iteration, 0
+    n_pass = row[N_PASS]
+    row[PASS_TIMES + n_pass % N_PASS_TIME] = now_ps
+    row[N_PASS] = n_pass + 1
+    if stream.spent_row >= 0:
+        spent, passed = work.spent[np.uint64(stream.spent_row)], work.passed[np.uint64(stream.spent_row)]
+        for i in range(N_PARTS):
+            passed[n_pass % N_PASS_SPENT, i] = spent[i]
+
+
 @inlined
-def _go_on(loops, stream, i_stream, operation):
+def _go_on(work, stream, i_stream, operation, now_ps):
     """Put a stream behind a complete operation: to the next one, back in a loop, or to the first of an iteration."""
     if operation.kind == OP_REPEAT:
         depth = np.uint64(operation.slot_in)
-        loops[np.uint64(i_stream), depth] += 1
-        if loops[np.uint64(i_stream), depth] < operation.n_step:
+        loops = work.loops[np.uint64(i_stream)]
+        loops[depth] += 1
+        if loops[depth] < operation.n_step:
+            if operation.slot_in == 0:
+                _note_pass(work, stream, i_stream, now_ps)
             stream.operation -= operation.slot
             return
-        loops[np.uint64(i_stream), depth] = 0
+        loops[depth] = 0
     stream.operation += 1
     if stream.operation == stream.end_operation:
         stream.operation = stream.first_operation
@@ -325,7 +349,7 @@ def run_stream(fabric: Fabric, nic: Nic, work: Work, rows: Rows, i_stream, now_p
         stream.phase = 0
         stream.n_flow += _n_flow(operation)
         iteration = stream.iteration
-        _go_on(work.loops, stream, i_stream, operation)
+        _go_on(work, stream, i_stream, operation, now_ps)
         if stream.iteration > iteration and stream.spent_row >= 0:
             _write_spent(work, rows.spent, fabric.counters, stream, now_ps)
     stream.waiting_for = WAITING_DONE

@@ -22,7 +22,8 @@ import numpy as np
 
 from models.workload.collectives import ring_operation, ring_pairs
 from models.workload.experts import add_expert_slots, copies_in_server, exchange_operations, gradient_operations
-from models.workload.plan import SLOT_GROUP, SLOT_PAIR, SLOT_UNUSED, Operation, PlanBuilder, Slot, WorkloadPlan
+from models.workload.operations import Operation, Repeat
+from models.workload.plan import SLOT_GROUP, SLOT_PAIR, SLOT_UNUSED, PlanBuilder, Slot, WorkloadPlan
 from models.workload.program import OP_COMPUTE, OP_GROUP, OP_RECEIVE, OP_SEND
 from models.workload.training_job import (
     ACT_IN,
@@ -92,7 +93,7 @@ def _pass_operations(job: TrainingJob, stage: int, forward: bool) -> list[Operat
     return ops
 
 
-def stage_program(job: TrainingJob, stage: int, in_server: int = 1) -> list[Operation]:
+def stage_program(job: TrainingJob, stage: int, in_server: int = 1) -> list[Operation | Repeat]:
     """What every GPU of a stage does in an iteration: 1F1B, then the gradients' all-reduces.
 
     in_server: copies of an expert in each server, see `experts.copies_in_server`.
@@ -100,7 +101,10 @@ def stage_program(job: TrainingJob, stage: int, in_server: int = 1) -> list[Oper
     m = job.microbatches
     warm_up = min(job.pp - stage - 1, m)
     forward, backward = _pass_operations(job, stage, True), _pass_operations(job, stage, False)
-    ops = forward * warm_up + (forward + backward) * (m - warm_up) + backward * warm_up
+    steady = tuple(forward + backward)
+    ops: list[Operation | Repeat] = [*forward * warm_up]
+    ops += [Repeat(m - warm_up, steady)] if m - warm_up > 1 else steady * (m - warm_up)
+    ops += backward * warm_up
     if job.dp > 1:
         ops.append(ring_operation("all-reduce", job.gradient_bytes(stage), job.dp, DP_NEXT, DP_PREVIOUS, "dp", "dp"))
     return ops + gradient_operations(job, in_server)

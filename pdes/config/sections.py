@@ -75,6 +75,7 @@ class WormholeConfig(Table):
     mode "steady": network partitions that have settled are skipped; "memo": those that behave as one did before;
     "full": both; "off": nothing. Except with "off", iterations are extrapolated, too, once the last of them, at least
     iteration_repeats cycles (0: never), say the mean of the others to iteration_tolerance (`workload.agreement`).
+    microbatch_repeats: the same of passes through the loop of a pipeline's schedule (`workload.repeats`).
 
     memo_tolerance: how far waves of flows (an all-to-all) may differ, as part of their time, that the memo takes for
     equal; 0: not at all. lanes: with a tolerance, messages that have their ways to themselves end as earlier ones did.
@@ -96,6 +97,7 @@ class WormholeConfig(Table):
     mode: Literal["off", "steady", "memo", "full"] = "off"
     iteration_repeats: int = Field(default=3, ge=0)
     iteration_tolerance: float = Field(default=0.001, ge=0, le=1)
+    microbatch_repeats: int = Field(default=3, ge=0)
     memo_tolerance: float = Field(default=0.0, ge=0, le=0.5)
     lanes: bool = False
     shares: bool = False
@@ -117,6 +119,10 @@ class WormholeConfig(Table):
         "iteration_repeats": "from so many iterations on, or pairs of them, the rest may be extrapolated; 0: never",
         "iteration_tolerance": (
             "how far the mean of the simulated iterations may be from that of the rest, as a share, by a 99 % interval"
+        ),
+        "microbatch_repeats": (
+            "from so many passes of a schedule's loop on, two at least, the others may be left out, to "
+            "iteration_tolerance; 0: never"
         ),
         "memo_tolerance": (
             "how far waves of flows may differ, as a share of their time, that count as equal; 0: not at all"
@@ -157,6 +163,11 @@ class WormholeConfig(Table):
     def n_repeat(self) -> int:
         """iteration_repeats as far as the mode allows: 0 if all iterations are simulated."""
         return 0 if self.mode == "off" else self.iteration_repeats
+
+    @property
+    def n_pass_repeat(self) -> int:
+        """microbatch_repeats as far as the mode allows: 0 if all passes are simulated."""
+        return max(2, self.microbatch_repeats) if self.microbatch_repeats and self.mode != "off" else 0
 
     @property
     def criterion_parameters(self) -> dict[str, Any]:

@@ -85,6 +85,18 @@ def iterations_text(result: Mapping[str, Any]) -> str:
     )
 
 
+def passes_text(result: Mapping[str, Any]) -> str:
+    """The line of the summary on passes of a schedule's loop that were left out, "" if none were."""
+    found = result.get("fast_forward", {}).get("passes") or {}
+    if not found.get("skipped"):
+        return ""
+    bound = f"{100 * max(jump['error_bound'] for jump in found['jumps']):.2g} %"
+    return (
+        f"Microbatches: {found['skipped']:,} passes of the pipeline's loop left out, "
+        f"{format_duration(found['skipped_time_ps'], 4)} in all, as others repeat; their mean to about {bound}"
+    )
+
+
 AUDITED_KINDS = {  # name under "audit" -> what is drawn
     "waves": "waves",
     "lanes": "messages that could have had lanes",

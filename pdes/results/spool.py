@@ -10,7 +10,7 @@ It is not a table format: see `pdes.results.tables`.
 
 import mmap
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -100,6 +100,17 @@ class RowSpool:
             assert self._cells is not None
             rows = self._cells[start : start + group]
             yield {column: rows[:, i] ^ self.fill for i, column in enumerate(self.columns)}
+            self._drop_pages()
+
+    def amend(self, change: Callable[[np.ndarray, int, list[int]], None], columns: Sequence[str]) -> None:
+        """Let `change` write cells before anyone reads: it gets all of them, the fill, and the numbers of columns.
+
+        Cells are int64[n_row, n_column], value XOR fill, 0 where nobody has written. On rank 0, after a barrier.
+        """
+        self._merge()
+        if self.n_row:
+            assert self._cells is not None
+            change(self._cells, self.fill, [self._i_column[column] for column in columns])
             self._drop_pages()
 
     def truncate(self, n_row: int) -> None:

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pdes.errors import SimError
-from pdes.results.fast_forward import audit_text, iterations_text, last_simulated, simulated_ps, simulated_text
+from pdes.results.fast_forward import (
+    audit_text,
+    iterations_text,
+    last_simulated,
+    passes_text,
+    simulated_ps,
+    simulated_text,
+)
 from pdes.results.opened import open_results, readable
 from pdes.results.pauses import pause_warnings
 from pdes.results.tables import UNWRITTEN, Columns, read_table
@@ -302,7 +309,7 @@ def _print_totals(console: "Console", result: Mapping[str, Any], run: Mapping[st
             f"lookahead {format_duration(result['lookahead_ps'])}",
             soft_wrap=True,
         )
-    facts = (iterations_text(result), audit_text(result), trouble_text(result))
+    facts = (iterations_text(result), passes_text(result), audit_text(result), trouble_text(result))
     for line in filter(None, (*facts, *pause_warnings(result))):
         console.print(line, soft_wrap=True)
     loop_s = run.get("loop_seconds", 0.0)

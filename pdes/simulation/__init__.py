@@ -21,6 +21,7 @@ from pdes.results.pauses import deadlock_text
 from pdes.scenario import build_scenario
 from pdes.simulation.checkpoint import checkpoint_directory
 from pdes.simulation.failure import explained, how_to_go_on
+from pdes.simulation.gather import gather
 from pdes.simulation.job import Prepared, Run, compile_ahead, prepare, prepare_resumed
 from pdes.simulation.memory import within_memory
 from pdes.simulation.write import deadlocks, write_results
@@ -70,7 +71,7 @@ def _run(job: Run, quiet: bool, heeds_signals: bool, shows_progress: bool) -> in
     loop_s = job.simulate(quiet, heeds_signals, shows_progress)
     if job.checkpoints is not None and job.checkpoints.exit_status:
         return job.checkpoints.exit_status
-    totals = job.gather()
+    totals = gather(job)
     say = _sayer(job)
     job.debug.tell(say, totals["last_ps"])
     traces = job.debug.write(job.folder, say)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from partition.rebalance import MAX_DRIFT_FRAC, Advice, advise
-from pdes.engine.round import COMPUTE_NS, N_ROUND, NOW
+from pdes.engine.round import COMPUTE_NS, N_ROUND
 from pdes.simulation.moves import move
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Balancer:
 
     def _facts_of(self, advice: Advice, n_moved: int, seconds: float) -> dict[str, Any]:
         return {
-            "round": int(self._job.loop[N_ROUND]), "simulated_ps": int(self._job.loop[NOW]), "lps": n_moved,
+            "round": int(self._job.loop[N_ROUND]), "simulated_ps": self._job.now_ps, "lps": n_moved,
             "drift": round(advice.drift_frac, 4), "expected_gain_seconds": advice.gain_ns / NS_PER_S,
             "seconds": seconds,
         }  # fmt: skip

@@ -100,7 +100,7 @@ class Checkpoints:
             self.n_written += 1
             self.n_byte, self.seconds = _size(found), self.seconds + seconds
             took = f"{format_size(self.n_byte)} in {format_duration(int(seconds * PS_PER_S))}"
-            at = f"round {n_round:,}, {format_duration(int(job.loop[NOW]))}"
+            at = f"round {n_round:,}, {format_duration(job.now_ps)}"
             self._say(f"pdes-sim: checkpoint at {at}: {took}, in {found.path}")
         elif job.world.rank == 0:
             print(f"pdes-sim: warning: no checkpoint at round {n_round:,}: {found}", file=sys.stderr, flush=True)
@@ -139,7 +139,7 @@ class Checkpoints:
         return {
             "program": program(),
             "round": int(job.loop[N_ROUND]),
-            "simulated_ps": int(job.loop[NOW]),
+            "simulated_ps": job.now_ps,
             "ranks": job.world.size,
             "rank_of_lp": job.rank_of_lp.tolist(),
             "output": str(Path(job.scenario.config.output.dir).absolute()),
@@ -213,6 +213,7 @@ def save_alike_of(job: "Run") -> dict[str, Any]:
     fast = job.model.fast_forward
     return {
         "iterations": None if job.iterations is None else job.iterations.save(),
+        "repeats": None if job.repeats is None else job.repeats.save(),
         "stall": None if job.stall is None else job.stall.save(),
         "fast": None if fast is None else save_alike(fast),
     }
@@ -275,6 +276,8 @@ def load_observers(
         job.watch.load([own["watch"] for own in owns], model.state)
     if job.iterations is not None:
         job.iterations.load(alike["iterations"])
+    if job.repeats is not None:
+        job.repeats.load(alike["repeats"])
     if job.stall is not None:
         job.stall.load(alike["stall"])
 

@@ -4,14 +4,13 @@ import os
 import subprocess
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from models.network.blocked import explain_blocked
 from models.network.build import is_managed
 from models.network.deadlock import Circle
 from models.network.make_fast_forward import make_fast_forward
@@ -22,10 +21,9 @@ from models.network.results import (
     SPENT_SPOOL_COLUMNS,
     TASK_SPOOL_COLUMNS,
     FlowFacts,
-    port_columns,
     unfinished_rows,
 )
-from models.network.state import EVENTS, LAST_EVENT_PS, N_TIMEOUT, PACKET_HOPS, RTT_COLUMNS
+from models.network.state import PACKET_HOPS
 from partition.placement import balance, place
 from pdes.config import Config
 from pdes.debug.options import DebugOptions, DebugPlan, resolve
@@ -54,7 +52,7 @@ from pdes.scenario import Scenario, build_scenario
 from pdes.simulation.balance import Balancer
 from pdes.simulation.checkpoint import Checkpoints, check_directory, checkpoint_directory, restore
 from pdes.simulation.memory import check_memory, within_memory
-from pdes.simulation.observers import make_sampler, watch_deadlocks, watch_iterations, watch_stalls
+from pdes.simulation.observers import make_sampler, watch_deadlocks, watch_iterations, watch_repeats, watch_stalls
 from pdes.simulation.requests import Requests
 from pdes.simulation.restoration import read_queue_model, restoration_of
 from pdes.simulation.rests import Rests
@@ -69,6 +67,7 @@ from pdes.wormhole.partition_series import PartitionSeries
 from pdes.wormhole.queue_model import QueueModel
 
 NS_PER_S = 10**9
+INSTANTS = ("start_ps", "delivered_ps", "finish_ps", "end_ps")  # columns of flows and tasks
 NO_DEBUG = DebugOptions()
 HOSTS, PLAIN_ROUNDS, MANAGED_ROUNDS = "host.run_hosts", "rounds.run_rounds", "managed_rounds.run_managed_rounds"
 
@@ -223,6 +222,10 @@ class Run:
         if self.model.fast_forward is not None:
             fast = self.model.fast_forward
             fast.restoration = restoration_of(s, self.model, world, fast, self._queue_model)
+        looks = self._debug_plan.looks_at_rounds or self._debug_plan.options.shows_end
+        self.repeats = None if looks else watch_repeats(s, self.model, world, self.iterations)
+        if self.repeats is not None:
+            self.model.observers.append(self.repeats)
 
     def _make_audit(self) -> Audit | None:
         s, share = self.scenario, self.scenario.config.wormhole.audit
@@ -259,6 +262,8 @@ class Run:
 
     def _take_rows(self, flow: np.ndarray, arrival: np.ndarray, task: np.ndarray, spent: np.ndarray) -> None:
         """Rows from the kernels, into the spools by id."""
+        if self.repeats is not None:
+            flow, arrival, task, spent = self.repeats.moved(flow, arrival, task, spent)
         if len(flow):
             ids, columns = self.facts.columns(flow, self.model.pairs.pair_of_row)
             if self.parts is not None:
@@ -312,7 +317,7 @@ class Run:
                 done += self.model.fast_forward.hops_so_far(self.model.state)
             has_moved = self.balancer is not None and self.balancer.has_moved
             share = done / max(1, mean if has_moved else expected) * (self.scenario.plan.n_iteration / self.n_iteration)
-            progress.update(int(self.loop[NOW]), hops * self.world.size, share, self._how_it_goes)
+            progress.update(self.now_ps, hops * self.world.size, share, self._how_it_goes)
             rests.tick()
 
         partition = self.scenario.config.partition
@@ -344,6 +349,13 @@ class Run:
             spool.truncate(min(n_row, spool.n_row))
         self.spent.truncate(self.scenario.plan.n_main * self.n_iteration)
         return loop_s
+
+    def fill(self) -> None:
+        """Write the rows of passes that were left out. On rank 0, when all ranks' rows are there."""
+        if self.repeats is None or not self.repeats.jumps:
+            return
+        for name, spool in (("flow", self.flows), ("task", self.tasks)):
+            spool.amend(partial(self.repeats.fill, name), [c for c in spool.columns if c in INSTANTS])
 
     def _how_it_goes(self) -> list[str]:
         """What progress says of this rank: how long it waits for others, and what need not be simulated."""
@@ -377,6 +389,11 @@ class Run:
             self._witness.tell(stall_s=0)
 
     @property
+    def now_ps(self) -> int:
+        """The time that the simulation is about: later than its clock by what was left out."""
+        return int(self.loop[NOW]) + (0 if self.repeats is None else self.repeats.skipped_ps)
+
+    @property
     def n_iteration(self) -> int:
         """Iterations that are simulated, or would be without a stop time: the others repeat them."""
         return self.scenario.plan.n_iteration if self.iterations is None else self.iterations.n_iteration
@@ -405,60 +422,3 @@ class Run:
     def is_stalled(self) -> bool:
         """Did the run end as nothing gets through any more?"""
         return self.stall is not None and self.stall.found_ps >= 0
-
-    def gather(self) -> dict[str, Any]:
-        """What the ranks counted, added up; the same on every rank, except that only rank 0 has samples."""
-        counters, work, fast = self.model.state.fabric.counters, self.model.state.work, self.model.fast_forward
-        last_ps = max(self.world.allgather(int(counters[LAST_EVENT_PS])))
-        if self.is_deadlocked and self.watch is not None:
-            last_ps = self.watch.found_ps
-        if self.debug.stopped_ps is not None:
-            last_ps = self.debug.stopped_ps
-        if fast is not None:
-            fast.settle(self.model.state)
-        own = {
-            "hops": int(counters[PACKET_HOPS]),
-            "events": int(counters[EVENTS]),
-            "timeouts": int(counters[N_TIMEOUT]),
-            "iteration_end_ps": work.iteration_end_ps,
-            "n_flow_done": self.n_flow_done,
-            "n_task_done": work.iteration_tasks,
-            "ports": port_columns(self.model.state, self.scenario.topology, self.model.rank_of_node, self.world.rank,
-                                  last_ps),
-            "skipped": Counter() if fast is None else Counter(fast.skipped.hops_by_cause),
-            "skipped_flow_ps": Counter() if fast is None else Counter(fast.skipped.flow_ps_by_cause),
-            "flow_ps": self.flow_ps,
-            "seconds": [float(self.loop[i]) / NS_PER_S for i in (COMPUTE_NS, WAIT_NS, EXCHANGE_NS)],
-            "stalled": self.stall.explain(self.model.state) if self.is_stalled and self.stall is not None else [],
-            "blocked": explain_blocked(self.model.state, self.scenario.topology, self.scenario.plan, self.world.rank,
-                                       self.model.rank_of_node),
-        }  # fmt: skip
-        parts = self.world.allgather(own)
-        ends = np.max([p["iteration_end_ps"] for p in parts], axis=0)
-        return {
-            "hops": sum(p["hops"] for p in parts),
-            "events": sum(p["events"] for p in parts),
-            **{name: sum((p[name] for p in parts), Counter()) for name in ("skipped", "skipped_flow_ps")},
-            "flow_ps": sum(p["flow_ps"] for p in parts),
-            "timeouts": sum(p["timeouts"] for p in parts),
-            "last_ps": last_ps,
-            "iteration_end_ps": ends,
-            "n_flow_done": sum(p["n_flow_done"] for p in parts),
-            "n_task_done": np.sum([p["n_task_done"] for p in parts], axis=0),
-            "ports": {name: np.sum([p["ports"][name] for p in parts], axis=0) for name in parts[0]["ports"]},
-            "seconds": [p["seconds"] for p in parts],
-            "stalled": [item for p in parts for item in p["stalled"]],
-            "blocked": [item for p in parts for item in p["blocked"]],
-            "samples": {} if self.sampler is None else self.sampler.gather(),
-            "rtt": self._gather_rtt(),
-            "partitions": {} if fast is None or fast.series is None else fast.series.columns(),
-        }
-
-    def _gather_rtt(self) -> dict[str, np.ndarray]:
-        """The table of round-trip times on rank 0, {} elsewhere and if none are asked for."""
-        flow = self.scenario.parameters.rtt_flow
-        parts = self.world.gather(self.model.rtt_rows()) if flow >= 0 else None
-        if parts is None:
-            return {}
-        rows = np.concatenate(parts)  # all of one rank: of the flow's source
-        return {"flow_id": np.full(len(rows), flow)} | dict(zip(RTT_COLUMNS, rows.T.copy(), strict=True))

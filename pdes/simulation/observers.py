@@ -5,6 +5,7 @@ from models.network.model import NetworkModel
 from models.network.sampling import Sampler
 from models.network.stall import StallWatch, make_stall_watch
 from models.workload.iterations import IterationWatch
+from models.workload.repeats import RepeatWatch
 from pdes.engine.exchange import World
 from pdes.scenario import Scenario
 from pdes.scenario.queues import find_queues
@@ -41,3 +42,22 @@ def watch_iterations(s: Scenario, model: NetworkModel, world: World) -> Iteratio
     if not 0 < n_repeat < s.plan.n_iteration or not s.plan.tasks_per_iteration:
         return None
     return IterationWatch(s.topology, s.plan, model.rank_of_node, world, n_repeat, tolerance)
+
+
+def watch_repeats(
+    s: Scenario, model: NetworkModel, world: World, iterations: IterationWatch | None
+) -> RepeatWatch | None:
+    """Where passes that repeat need not be simulated: not if something tells the time by the clock.
+
+    After fast-forwarding is there. iterations: is told what is left out.
+    """
+    plan, p, output, n_repeat = s.plan, s.parameters, s.config.output, s.config.wormhole.n_pass_repeat
+    tells_time = output.sample_interval_ps is not None or output.partitions or p.rtt_flow >= 0 or p.link_changes
+    is_whole = plan.n_main > 0 and plan.graph is None and plan.n_part == 1 and s.stop_ps is None
+    if n_repeat == 0 or model.fast_forward is None or tells_time or not is_whole:
+        return None
+    here, tolerance = model.rank_of_node == world.rank, s.config.wormhole.iteration_tolerance
+    watch = RepeatWatch(s.topology, plan, here, world, n_repeat, tolerance, model.flush)
+    if iterations is not None:
+        iterations.skipped_before = watch.skipped_before_end_of
+    return watch

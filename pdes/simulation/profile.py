@@ -35,7 +35,7 @@ from pdes.engine.round import (
 from pdes.engine.time_index import NEVER
 from pdes.errors import ConfigError
 from pdes.scenario import Scenario
-from pdes.simulation.observers import make_sampler, watch_deadlocks, watch_iterations, watch_stalls
+from pdes.simulation.observers import make_sampler, watch_deadlocks, watch_iterations, watch_repeats, watch_stalls
 from pdes.wormhole.criterion import Choice
 
 ARRAYS = ("round_of", "lp", "ns", "edges")
@@ -127,7 +127,8 @@ def make_profile(scenario: Scenario, limit_s: float) -> Profiled:
 
 def _observers(s: Scenario, model: NetworkModel, world: World) -> list[Observer]:
     """Those of a run that say when rounds begin with a reduction: with fast-forwarding all do, whoever looks."""
-    found: list[Observer | None] = [watch_iterations(s, model, world)]
+    iterations = watch_iterations(s, model, world)
+    found: list[Observer | None] = [iterations, watch_repeats(s, model, world, iterations)]
     if model.fast_forward is None:
         found = [make_sampler(s, model, world), watch_deadlocks(s, model, world), watch_stalls(s, model, world), *found]
     return [one for one in found if one is not None]

@@ -106,6 +106,7 @@ def _fast_forward_facts(job: Run, totals: dict[str, Any]) -> dict[str, Any]:
         **({} if fast.waves is None else {"waves": fast.waves.facts()}),
         **({} if fast.lanes is None else {"lanes": fast.lanes.lanes.facts()}),
         **fast.audit_facts(),
+        **({} if job.repeats is None else {"passes": job.repeats.facts()}),
     }
 
 
@@ -199,6 +200,7 @@ def write_results(
 ) -> None:  # fmt: skip
     """Tables, JSON files and the summary; under final names only when all are complete. others: files made already."""
     s, folder = job.scenario, job.folder
+    job.fill()
     written = ["ports"]
     if s.config.output.flows:
         rows, names = job.flows.read_groups(), {"tag": list(s.plan.tags) or [""]}

@@ -9,6 +9,7 @@ import pytest
 from mpi import test_criteria_on_ranks as criteria
 from mpi import test_iterations_on_ranks as iterations
 from mpi import test_lanes_on_ranks as lanes
+from mpi import test_repeats_on_ranks as repeats
 from mpi import test_restoration_on_ranks as restoration
 from mpi import test_room_on_ranks as room
 from mpi import test_waves_on_ranks as waves
@@ -82,6 +83,7 @@ MAKERS: dict[str, Callable[[Path], str]] = {
     "rings, memo alone": rings("hpcc", "memo"),
     "rings, audited": rings("dctcp", "steady", audit=0.5),
     "waves": lambda _: waves.CONFIG,
+    "passes": lambda _: repeats.CONFIG,
     "room": flows(room, room.CONFIG.format(host_delay="800ns")),
     "emptied": flows(restoration, restoration.CONFIG.format(control="fixed-window"), restoration="none"),
     "paper": flows(criteria, criteria.CONFIG, criterion="paper", metric="Q"),

@@ -1,9 +1,12 @@
 """A training job run on a small network: what tests of training and of experts share."""
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from models.topology.leaf_spine import leaf_spine
 from models.topology.rail_optimised import rail_optimised
+from models.workload.operations import Operation, Program, Repeat
 from models.workload.plan import WorkloadPlan
 from models.workload.training import TrainingJob, plan_training
 from reference.network_case import Outcome, make_parameters, make_plan_case
@@ -51,3 +54,13 @@ def delivery_ps(size_bytes: int, n_message: int = 1) -> int:
 def servers(n_gpu: int, gpus_per_server: int) -> np.ndarray:
     """The server of every GPU."""
     return np.arange(n_gpu) // gpus_per_server
+
+
+def expanded(program: Program) -> Iterator[Operation]:
+    """Every operation of a program as often as it runs, in order."""
+    for op in program:
+        if isinstance(op, Repeat):
+            for _ in range(op.n):
+                yield from expanded(op.body)
+        else:
+            yield op

@@ -4,7 +4,14 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from pdes.results.fast_forward import audit_text, iterations_text, last_simulated, simulated_ps, simulated_text
+from pdes.results.fast_forward import (
+    audit_text,
+    iterations_text,
+    last_simulated,
+    passes_text,
+    simulated_ps,
+    simulated_text,
+)
 from pdes.results.opened import Results
 from pdes.results.pauses import pause_warnings
 from pdes.results.report import figures, headline, network, why
@@ -143,7 +150,8 @@ def fast_forward_section(facts: Facts, plots: Plots) -> str:
         return ""
     if "why_not" in found:
         return section("skipped", "Fast-forwarding", paragraph(f"Nothing was skipped: {found['why_not']}"))
-    texts = [text for text in (iterations_text(facts.result), audit_text(facts.result)) if text]
+    said = iterations_text(facts.result), passes_text(facts.result), audit_text(facts.result)
+    texts = [text for text in said if text]
     if not audit_text(facts.result):
         texts.append("The error of the skips was not measured in this run: [wormhole] audit does that.")
     rows = [(name.replace("_", " "), value) for name, value in _flat(found) if value != "0"]

@@ -10,7 +10,7 @@ from models.workload.experts import copies_in_server, expert_copies, expert_grou
 from models.workload.program import OP_COMPUTE, OP_EXCHANGE, OP_GROUP, OP_RECEIVE, OP_RING, OP_SEND
 from models.workload.training import PRESETS, GptModel, TrainingJob, plan_training, stage_program
 from pdes.errors import ConfigError
-from reference.training_case import delivery_ps, run_job, servers
+from reference.training_case import delivery_ps, expanded, run_job, servers
 
 PS_PER_S = 10**12
 MOE = GptModel(n_layer=4, hidden=64, vocabulary=1, sequence=64, n_expert=8)
@@ -44,7 +44,7 @@ def test_a_token_costs_attention_and_two_experts(name, dense, n_expert, gpus, la
     s, h = 2048, model.hidden
     layer = 8 * s * h**2 + 4 * s**2 * h + 2 * 16 * s * h**2
     exact_ps = Fraction(PS_PER_S * (model.n_layer * layer + 2 * s * h * 51200), tp * job.flops_per_s)
-    times = [op.time_ps for stage in range(pp) for op in stage_program(job, stage) if op.task == "forward"]
+    times = [op.time_ps for stage in range(pp) for op in expanded(stage_program(job, stage)) if op.task == "forward"]
     total_ps = Fraction(sum(times), job.microbatches)
     assert exact_ps <= total_ps < exact_ps + 2 * model.n_layer + 1
     assert abs(sum(job.forward_ps(stage) for stage in range(pp)) - exact_ps) < pp
@@ -164,7 +164,7 @@ def test_a_layer_dispatches_computes_and_combines_and_goes_back_the_same_way():
     job = TrainingJob(replace(MOE, n_layer=2), 2, 2, 2, 4, n_microbatch=1)
     layer = [OP_COMPUTE, OP_GROUP, OP_EXCHANGE, OP_COMPUTE, OP_EXCHANGE]
     back = [OP_EXCHANGE, OP_COMPUTE, OP_EXCHANGE, OP_COMPUTE, OP_GROUP]
-    first, last = ([op.kind for op in stage_program(job, s, 1)] for s in range(2))
+    first, last = ([op.kind for op in expanded(stage_program(job, s, 1))] for s in range(2))
     assert first == [*layer, OP_SEND, OP_RECEIVE, *back, OP_RING]
     assert last == [OP_RECEIVE, *layer, OP_COMPUTE, OP_COMPUTE, *back, OP_SEND, OP_RING]
 
@@ -177,7 +177,7 @@ def test_gradients_of_experts_are_summed_over_their_copies():
     both = TrainingJob(MOE, 2, 8, 1, 4)
 
     def sums(job: TrainingJob, in_server: int) -> list[tuple]:
-        last = stage_program(job, 0, in_server)[-4:]
+        last = list(expanded(stage_program(job, 0, in_server)))[-4:]
         return [(op.kind, op.task_bytes, op.tag, op.n_step) for op in last if op.task == "dp"]
 
     whole = 2 * 4 * (8 * 64**2 + 5 * 64)  # of one expert of every layer, bf16

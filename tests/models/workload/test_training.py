@@ -9,7 +9,7 @@ import pytest
 from models.workload.program import OP_COMPUTE, OP_GROUP, OP_RECEIVE, OP_RING, OP_SEND
 from models.workload.training import PRESETS, GptModel, TrainingJob, plan_training, stage_program
 from pdes.errors import ConfigError
-from reference.training_case import delivery_ps, run_job
+from reference.training_case import delivery_ps, expanded, run_job
 
 US, PS_PER_S = 10**6, 10**12
 TX_PS, ACK_PS = 83_840, 4_800
@@ -51,7 +51,7 @@ def test_an_all_reduce_inside_a_server_is_alpha_plus_ring_bytes_over_bandwidth()
 def passes(job: TrainingJob, stage: int) -> str:
     """A stage's compute operations, F and B."""
     kinds = {"forward": "F", "backward": "B"}
-    return "".join(kinds[op.task] for op in stage_program(job, stage) if op.kind == OP_COMPUTE)
+    return "".join(kinds[op.task] for op in expanded(stage_program(job, stage)) if op.kind == OP_COMPUTE)
 
 
 def test_1f1b_order_as_in_the_paper():
@@ -75,7 +75,7 @@ def test_1f1b_does_all_microbatches_and_keeps_few_in_flight(pp, m):
 
 def test_every_stage_receives_computes_reduces_and_sends_in_this_order():
     job = TrainingJob(SMALL, 2, 2, 2, n_microbatch=1)
-    first, last = ([op.kind for op in stage_program(job, s)] for s in range(2))
+    first, last = ([op.kind for op in expanded(stage_program(job, s))] for s in range(2))
     assert first == [OP_COMPUTE, OP_GROUP, OP_SEND, OP_RECEIVE, OP_COMPUTE, OP_GROUP, OP_RING]
     assert last == [OP_RECEIVE, OP_COMPUTE, OP_GROUP, OP_COMPUTE, OP_GROUP, OP_SEND, OP_RING]
 

@@ -8,6 +8,7 @@ from pdes.results.fast_forward import (
     audit_text,
     extrapolate,
     iterations_text,
+    passes_text,
     last_simulated,
     simulated_ps,
     simulated_text,
@@ -116,3 +117,12 @@ def test_the_summary_says_how_far_lanes_groups_and_waves_would_have_been_off():
     void = audit | {"lanes": none, "groups": none | {"audited": 1, "void": 1}}
     text = "1 groups that could have gone on together simulated instead, 1 of them in vain"
     assert audit_text({"fast_forward": {"audit": void}}) == f"{begin}. {text}"
+
+
+def test_the_summary_says_what_passes_were_left_out():
+    jumps = [{"error_bound": 0.0}, {"error_bound": 0.000123}]
+    result = RESULT | {"fast_forward": {"passes": {"skipped": 1058, "skipped_time_ps": 5 * 10**12, "jumps": jumps}}}
+    left_out = "Microbatches: 1,058 passes of the pipeline's loop left out, 5 s in all"
+    assert passes_text(result) == f"{left_out}, as others repeat; their mean to about 0.012 %"
+    for fast_forward in ({}, {"passes": {"skipped": 0, "skipped_time_ps": 0, "jumps": []}}):
+        assert passes_text(RESULT | {"fast_forward": fast_forward}) == ""

@@ -1,0 +1,87 @@
+"""What the ranks counted in a run, added up for its results."""
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from models.network.blocked import explain_blocked
+from models.network.results import port_columns
+from models.network.state import EVENTS, LAST_EVENT_PS, N_TIMEOUT, PACKET_HOPS, RTT_COLUMNS
+from models.workload.repeats import RepeatWatch
+from pdes.engine.round import COMPUTE_NS, EXCHANGE_NS, WAIT_NS
+from pdes.simulation.job import NS_PER_S, Run
+
+
+def gather(job: Run) -> dict[str, Any]:
+    """What the ranks counted, added up; the same on every rank, except that only rank 0 has samples."""
+    counters, work, fast = job.model.state.fabric.counters, job.model.state.work, job.model.fast_forward
+    last_ps = max(job.world.allgather(int(counters[LAST_EVENT_PS])))
+    if job.is_deadlocked and job.watch is not None:
+        last_ps = job.watch.found_ps
+    if job.debug.stopped_ps is not None:
+        last_ps = job.debug.stopped_ps
+    if fast is not None:
+        fast.settle(job.model.state)
+        if job.repeats is not None and job.repeats.packets is not None and job.repeats.short_bytes is not None:
+            fast.settle_passes(job.model.state, job.repeats.packets, job.repeats.short_bytes)
+    own = {
+        "hops": int(counters[PACKET_HOPS]),
+        "events": int(counters[EVENTS]),
+        "timeouts": int(counters[N_TIMEOUT]),
+        "iteration_end_ps": work.iteration_end_ps,
+        "n_flow_done": job.n_flow_done,
+        "n_task_done": work.iteration_tasks,
+        "ports": port_columns(job.model.state, job.scenario.topology, job.model.rank_of_node, job.world.rank,
+                              last_ps),
+        "skipped": Counter() if fast is None else Counter(fast.skipped.hops_by_cause),
+        "skipped_flow_ps": Counter() if fast is None else Counter(fast.skipped.flow_ps_by_cause),
+        "flow_ps": job.flow_ps,
+        "seconds": [float(job.loop[i]) / NS_PER_S for i in (COMPUTE_NS, WAIT_NS, EXCHANGE_NS)],
+        "stalled": job.stall.explain(job.model.state) if job.is_stalled and job.stall is not None else [],
+        "blocked": explain_blocked(job.model.state, job.scenario.topology, job.scenario.plan, job.world.rank,
+                                   job.model.rank_of_node),
+    }  # fmt: skip
+    parts = job.world.allgather(own)
+    totals = {
+        "hops": sum(p["hops"] for p in parts),
+        "events": sum(p["events"] for p in parts),
+        **{name: sum((p[name] for p in parts), Counter()) for name in ("skipped", "skipped_flow_ps")},
+        "flow_ps": sum(p["flow_ps"] for p in parts),
+        "timeouts": sum(p["timeouts"] for p in parts),
+        "last_ps": last_ps,
+        "iteration_end_ps": np.max([p["iteration_end_ps"] for p in parts], axis=0),
+        "n_flow_done": sum(p["n_flow_done"] for p in parts),
+        "n_task_done": np.sum([p["n_task_done"] for p in parts], axis=0),
+        "ports": {name: np.sum([p["ports"][name] for p in parts], axis=0) for name in parts[0]["ports"]},
+        "seconds": [p["seconds"] for p in parts],
+        "stalled": [item for p in parts for item in p["stalled"]],
+        "blocked": [item for p in parts for item in p["blocked"]],
+        "samples": {} if job.sampler is None else job.sampler.gather(),
+        "rtt": _gather_rtt(job),
+        "partitions": {} if fast is None or fast.series is None else fast.series.columns(),
+    }
+    if job.repeats is not None:
+        _count_repeats(job.repeats, totals)
+    return totals
+
+
+def _count_repeats(repeats: RepeatWatch, totals: dict[str, Any]) -> None:
+    """Count passes that were left out: their messages take as long as the others do on average."""
+    ends = totals["iteration_end_ps"]
+    totals["iteration_end_ps"] = np.where(ends >= 0, ends + repeats.skipped_before_end_of(len(ends)), ends)
+    totals["last_ps"] += repeats.skipped_ps
+    spared_ps = totals["flow_ps"] * repeats.n_flow // max(totals["n_flow_done"], 1)
+    totals["flow_ps"] += spared_ps
+    totals["skipped_flow_ps"]["pass"] += spared_ps
+    totals["n_flow_done"] += repeats.n_flow
+
+
+def _gather_rtt(job: Run) -> dict[str, np.ndarray]:
+    """The table of round-trip times on rank 0, {} elsewhere and if none are asked for."""
+    flow = job.scenario.parameters.rtt_flow
+    parts = job.world.gather(job.model.rtt_rows()) if flow >= 0 else None
+    if parts is None:
+        return {}
+    rows = np.concatenate(parts)  # all of one rank: of the flow's source
+    return {"flow_id": np.full(len(rows), flow)} | dict(zip(RTT_COLUMNS, rows.T.copy(), strict=True))
