@@ -136,7 +136,7 @@ class RepeatWatch:
         if not all(part.is_clear for part in parts) or n_pass == NEVER or n_pass < 2:
             return 0
         n_time = min(n_pass, N_PASS_TIME)
-        times = _times(work, own.streams, n_time)
+        times = _times(work, own.streams, n_time) - horizon_ps  # so that sums of many do not overflow
         sums = self._world.allgather((len(own.streams), times.sum(axis=0)))
         n_stream, total = sum(n for n, _ in sums), np.sum([part for _, part in sums], axis=0)
         spans = np.diff(total).tolist()  # of each pass, all streams together

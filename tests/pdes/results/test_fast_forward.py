@@ -8,8 +8,8 @@ from pdes.results.fast_forward import (
     audit_text,
     extrapolate,
     iterations_text,
-    passes_text,
     last_simulated,
+    passes_text,
     simulated_ps,
     simulated_text,
 )
