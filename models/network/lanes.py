@@ -149,12 +149,11 @@ def _send_ghost(fabric: Fabric, pair, bits, record, row, flow_id, times, begin_p
     words[at + np.uint64(GHOST_SIZE)] = times[LANE_SIZE]
     words[at + np.uint64(GHOST_BEGIN_PS)] = begin_ps
     item.size_bytes = min(times[LANE_MARKED], 65535)
-    arrival_ps = begin_ps + longer_ps + (times[LANE_ENDED_PS] if bits & FLAG_ACK else times[LANE_DELIVERED_PS])
-    item.arrival_ps = arrival_ps
+    item.arrival_ps = begin_ps + longer_ps + (times[LANE_ENDED_PS] if bits & FLAG_ACK else times[LANE_DELIVERED_PS])
     port = np.int64(fabric.path_port[np.uint64(row)])
     if put_ghost_on_wire(fabric.packets, fabric.ports[np.uint64(port)], ghost):
         link_filled(
-            port, arrival_ps, fabric.port_info, fabric.nodes, fabric.mask, fabric.node_time, fabric.departed,
+            port, item, fabric.port_info, fabric.nodes, fabric.mask, fabric.node_time, fabric.departed,
             fabric.counters,
         )  # fmt: skip
 

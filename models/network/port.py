@@ -88,20 +88,25 @@ def put_on_wire(ports, packets, port, packet, arrival_ps):
 
 
 @step_kernel
-def link_filled(port, arrival_ps, port_info, nodes, mask, node_time, departed, counters):
-    """A link that was empty carries a packet: wake its receiver, or note it for the exchange with another rank."""
+def link_filled(port, first, port_info, nodes, mask, node_time, departed, counters):
+    """A packet (its PACKET record) is now the first on a link: wake the receiver, or note the link for the exchange.
+
+    A link to another rank is noted when it was empty: once a round, however often something comes to lie before the
+    rest, as a ghost or what arrives before one.
+    """
     info = port_info[np.uint64(port)]
     if info.is_here == 0:
-        n_departed = counters[N_DEPARTED]
-        departed[np.uint64(n_departed)] = port
-        counters[N_DEPARTED] = n_departed + 1
+        if first.next < 0:
+            n_departed = counters[N_DEPARTED]
+            departed[np.uint64(n_departed)] = port
+            counters[N_DEPARTED] = n_departed + 1
         return
     receiver = np.int64(info.receiver)
     node = nodes[np.uint64(receiver)]
     bit = port - node.first_in
     mask[np.uint64(node.first_mask + (bit >> WORD_SHIFT))] |= np.int64(1) << (bit & BIT_MASK)
-    if arrival_ps < node_time[np.uint64((node_time.size >> 1) + receiver)]:
-        set_time(node_time, receiver, arrival_ps)
+    if first.arrival_ps < node_time[np.uint64((node_time.size >> 1) + receiver)]:
+        set_time(node_time, receiver, first.arrival_ps)
 
 
 @step_kernel
@@ -112,9 +117,8 @@ def send_now(ports, port_info, packets, nodes, mask, node_time, departed, counte
     free_ps = start_ps + wire_time_ps(ports, port_info, port, size_bytes)
     record.free_at_ps = free_ps
     record.tx_bytes += size_bytes
-    arrival_ps = free_ps + record.delay_ps
-    if put_on_wire(ports, packets, port, packet, arrival_ps):
-        link_filled(port, arrival_ps, port_info, nodes, mask, node_time, departed, counters)
+    if put_on_wire(ports, packets, port, packet, free_ps + record.delay_ps):
+        link_filled(port, packets[np.uint64(packet)], port_info, nodes, mask, node_time, departed, counters)
 
 
 @step_kernel

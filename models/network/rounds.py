@@ -132,7 +132,7 @@ def _unpack_link(fabric: Fabric, box, at, port, n_packet):
     """Append n_packet packets, packed from box[at] on, to a link; where the next link begins."""
     packets, words, counters = fabric.packets, fabric.packet_words, fabric.counters
     record, n_extra = fabric.ports[np.uint64(port)], fabric.constants[N_EXTRA]
-    empty, arrival_ps = record.link_head < 0, box[np.uint64(at)]
+    is_first = record.link_head < 0
     for _ in range(n_packet):
         packet = counters[FREE_PACKET]
         item = packets[np.uint64(packet)]
@@ -150,16 +150,17 @@ def _unpack_link(fabric: Fabric, box, at, port, n_packet):
         if record.link_head < 0:
             record.link_head = record.link_tail = packet
         elif item.bits & FLAG_GHOST:
-            empty |= put_ghost_on_wire(packets, record, packet)
+            is_first |= put_ghost_on_wire(packets, record, packet)
         elif packets[np.uint64(record.link_tail)].arrival_ps > item.arrival_ps:  # of a ghost
-            empty |= insert_in_order(packets, record, packet)
+            is_first |= insert_in_order(packets, record, packet)
         else:
             packets[np.uint64(record.link_tail)].next = packet
             record.link_tail = packet
     counters[N_FREE_PACKET] -= n_packet
-    if empty:
+    if is_first:
+        first = packets[np.uint64(record.link_head)]
         link_filled(
-            port, arrival_ps, fabric.port_info, fabric.nodes, fabric.mask, fabric.node_time, fabric.departed, counters
+            port, first, fabric.port_info, fabric.nodes, fabric.mask, fabric.node_time, fabric.departed, counters
         )
     return at
 
