@@ -3,12 +3,10 @@ first of them ends.
 
 Two messages of a pipeline that meet on a spine share it for most of their time, and nothing happens but that each gets
 its part. This is Wormhole's steady skipping (section 5) under a tolerance, of flows that share ports for their data,
-whoever shares ports with their acknowledgements. A group is to have been as it is for some round trips; then paces in
-two windows in a row have to agree for each of its flows: had the change between them gone on until the group ends, the
-flow must not be off by more than the tolerance by then. Else the next window is twice as long. The group goes on so
-until the first of its flows has sent all that it has: at that instant the others go on packet by packet, from what they
-have got done.
-A control with a timer that is on will act by itself, perhaps far later than windows see: such flows are simulated.
+whoever shares ports with their acknowledgements. A group is to have been as it is for some round trips; then the pace
+of each of its flows has to be one that may be relied on until the group ends (`trusted_paces`), by windows each of
+which is twice as long as the one before. The group goes on so until the first of its flows has sent all that it has: at
+that instant the others go on packet by packet, from what they have got done.
 """
 
 from heapq import heappop, heappush
@@ -19,9 +17,11 @@ import numpy as np
 from pdes.engine.jit import loop_kernel, step_kernel
 from pdes.engine.time_index import NEVER
 from pdes.wormhole import history as h
+from pdes.wormhole.trusted_paces import N_COLUMN, N_KEPT, keep_sample, last_window, trusted_ps
+from pdes.wormhole.windows import rate_of
 
 SETTLED_ROUND_TRIPS = 8  # that a group has to have been as it is
-PACE_ROUND_TRIPS = 4  # in the first window: what circulates has come by more than once
+FIRST_ROUND_TRIPS = 4  # in the first window: what circulates has come by more than once
 PATIENCE_ROUND_TRIPS = 256  # so long a group is looked at again and again for its paces
 FREE, BLOCKED = -1, -2
 PRIME = 2**31 - 1
@@ -33,18 +33,16 @@ class Paces(NamedTuple):
     group: np.ndarray  # digest of the flows and messages that it shares ports with
     since_ps: np.ndarray  # and since when these are the same
     window_ps: np.ndarray  # how long its window is
-    mark_ps: np.ndarray  # when that begins:
-    mark_done: np.ndarray  # bytes acknowledged then
-    mark_done_ps: np.ndarray  # and when that was
-    pace_bytes: np.ndarray  # what was done in the last window, 0: there is none
-    pace_ps: np.ndarray
+    mark_ps: np.ndarray  # when that begins
+    kept: np.ndarray  # int64[n_flow, N_KEPT, N_COLUMN]  samples where windows begin and end, see `history`
+    n_kept: np.ndarray
     part: np.ndarray  # by row of a look: the first row of its group
     digest: np.ndarray  # by such a row: of the group's flows and messages
     count: np.ndarray  # its flows
     n_bad: np.ndarray  # of them that are not under way as they should, or share a port with what is skipped
     n_even: np.ndarray  # of them that go on evenly
     left_ps: np.ndarray  # until the first of them has sent all, by the windows that end now
-    change: np.ndarray  # float64, by row: of its pace, per ps of the last two windows; below 0: none ends now
+    may_ps: np.ndarray  # float64, by row: for how long its pace may be relied on; below 0: not at all, or none ends now
     first_row: np.ndarray  # int64[n_port], FREE between looks
 
 
@@ -55,8 +53,8 @@ def make_paces(n_flow: int, n_port: int) -> Paces:
         return np.zeros(n_flow, np.int64)
 
     return Paces(
-        flows(), flows(), flows(), flows(), flows(), flows(), flows(), flows(), flows(), flows(), flows(), flows(),
-        flows(), flows(), np.zeros(n_flow, np.float64), np.full(n_port, FREE, np.int64),
+        flows(), flows(), flows(), flows(), np.zeros((n_flow, N_KEPT, N_COLUMN), np.int64), flows(), flows(),
+        flows(), flows(), flows(), flows(), flows(), np.zeros(n_flow, np.float64), np.full(n_port, FREE, np.int64),
     )  # fmt: skip
 
 
@@ -87,7 +85,7 @@ def _join(rows, port_start, port_of, holder, p: Paces):
     """Find which rows share ports, and which of them share one with what is frozen or has a lane."""
     for row in range(rows.shape[0]):
         p.part[row], p.digest[row], p.count[row], p.n_bad[row], p.n_even[row] = row, 0, 0, 0, 0
-        p.left_ps[row], p.change[row] = NEVER, -1.0
+        p.left_ps[row], p.may_ps[row] = NEVER, -1.0
     for row in range(rows.shape[0]):
         flow = rows[row, h.FLOW]
         for at in range(port_start[flow], port_start[flow + 1]):
@@ -111,24 +109,22 @@ def _join(rows, port_start, port_of, holder, p: Paces):
 
 
 @step_kernel
-def _carry_on(rows, row, root, p: Paces, now_ps, rtt_ps):
-    """Carry on a flow's windows; if one ends now that has one before it, note how its pace has changed."""
-    flow, done, done_ps = rows[row, h.FLOW], rows[row, h.DONE], rows[row, h.DONE_PS]
+def _carry_on(rows, row, root, p: Paces, now_ps, rtt_ps, tolerance):
+    """Carry on a flow's windows; if one ends now, note for how long its pace may be relied on."""
+    flow = rows[row, h.FLOW]
     if p.group[flow] != p.digest[root]:
-        p.group[flow], p.since_ps[flow], p.pace_bytes[flow] = p.digest[root], now_ps, 0
-        p.window_ps[flow] = PACE_ROUND_TRIPS * rtt_ps
+        p.group[flow], p.since_ps[flow], p.n_kept[flow] = p.digest[root], now_ps, 0
+        p.window_ps[flow] = FIRST_ROUND_TRIPS * rtt_ps
     elif now_ps < p.mark_ps[flow] + p.window_ps[flow]:
         return
     else:
-        n_byte, span_ps = done - p.mark_done[flow], done_ps - p.mark_done_ps[flow]
-        if p.pace_bytes[flow] > 0 and n_byte > 0 and span_ps > 0:
-            should_ps = p.pace_ps[flow] * (n_byte / p.pace_bytes[flow])
-            p.change[row] = abs(span_ps / should_ps - 1) / (p.pace_ps[flow] + span_ps)
-            left_ps = np.int64((rows[row, h.MESSAGE_END] - done) * (span_ps / n_byte))
-            p.left_ps[root] = min(p.left_ps[root], left_ps)
-        p.pace_bytes[flow], p.pace_ps[flow] = n_byte, span_ps
         p.window_ps[flow] *= 2
-    p.mark_ps[flow], p.mark_done[flow], p.mark_done_ps[flow] = now_ps, done, done_ps
+    p.mark_ps[flow] = now_ps
+    n = p.n_kept[flow] = keep_sample(p.kept[flow], p.n_kept[flow], rows[row])
+    p.may_ps[row] = trusted_ps(p.kept[flow], n, tolerance)
+    if p.may_ps[row] >= 0:
+        left_ps = (rows[row, h.MESSAGE_END] - rows[row, h.DONE]) / rate_of(p.kept[flow], n - 2, n - 1)
+        p.left_ps[root] = min(p.left_ps[root], np.int64(left_ps))
 
 
 @loop_kernel
@@ -148,13 +144,13 @@ def find_even(rows, frozen, port_start, port_of, holder, p: Paces, now_ps, rtt_p
         if p.count[root] < 2 or p.n_bad[root] > 0:
             p.group[flow] = 0
             continue
-        _carry_on(rows, row, root, p, now_ps, rtt_ps)
+        _carry_on(rows, row, root, p, now_ps, rtt_ps, tolerance)
         if now_ps < p.since_ps[flow] + PATIENCE_ROUND_TRIPS * rtt_ps:
             next_ps = min(next_ps, p.mark_ps[flow] + p.window_ps[flow])
     for row in range(rows.shape[0]):
         flow, root = rows[row, h.FLOW], p.part[row]
-        if p.change[row] >= 0 and now_ps >= p.since_ps[flow] + SETTLED_ROUND_TRIPS * rtt_ps:
-            p.n_even[root] += p.change[row] * (p.left_ps[root] + p.pace_ps[flow]) <= tolerance
+        if p.may_ps[row] >= 0 and now_ps >= p.since_ps[flow] + SETTLED_ROUND_TRIPS * rtt_ps:
+            p.n_even[root] += p.left_ps[root] <= p.may_ps[row]
     for row in range(rows.shape[0]):
         root = p.part[row]
         if p.count[root] >= 2 and p.n_even[root] == p.count[root]:
@@ -200,7 +196,7 @@ class Groups:
 
     def pace(self, flow: int) -> tuple[int, int]:
         """(bytes, ps) of a flow's last window."""
-        return int(self.paces.pace_bytes[flow]), int(self.paces.pace_ps[flow])
+        return last_window(self.paces.kept, self.paces.n_kept, flow)
 
     def digest(self, row: int) -> int:
         """Of the flows and messages of the group that a row of the last look is in."""

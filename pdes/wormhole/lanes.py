@@ -153,6 +153,7 @@ class Lanes:
         none = np.zeros(0, np.int64)
         find_alone(none, none, self._start, self._port_of, self._n_data, self._holder, none != 0)
         self._simulated.compile()
+        self._paces.compile()
         self.groups.look(0, rows, none, (self._start, self._port_of), self._holder, 1, 0.0)
         if self.shares is not None:
             self.shares.compile()

@@ -138,14 +138,47 @@ def remember_rates(memory: Memory, flows, rates, now_ps):
 
 
 @step_kernel
-def _is_settled(kept, floats, n_average, first, last):
-    """Whether a control's rate, window and averages stay, and no timer is on. floats: kept, where the averages are."""
+def rate_of(kept, first, last):
+    """Bytes acknowledged per ps between two samples; FOREVER if no time passed."""
+    time_ps = kept[last, h.DONE_PS] - kept[first, h.DONE_PS]
+    return (kept[last, h.DONE] - kept[first, h.DONE]) / time_ps if time_ps > 0 else FOREVER
+
+
+@step_kernel
+def stays(kept, first, last, share):
+    """Whether a control's rate and window, in samples first..last of a flow, move by no more than a share of them."""
     for column in (h.RATE, h.WINDOW):
         low = high = kept[first, column]
         for k in range(first, last + 1):
             low, high = min(low, kept[k, column]), max(high, kept[k, column])
-        if float(high) - float(low) > SETTLED * float(high):
+        if float(high) - float(low) > share * float(high):
             return False
+    return True
+
+
+@step_kernel
+def covers_round_trips(kept, first, last, n_round_trip):
+    """Whether the time between two samples of a flow is so many round trips as they are now, queueing included."""
+    span_ps = kept[last, h.DONE_PS] - kept[first, h.DONE_PS]
+    return span_ps > n_round_trip * (kept[last, h.SENT] - kept[last, h.DONE]) / rate_of(kept, first, last)
+
+
+@step_kernel
+def mismatch_of(kept, first, last):
+    """By how much what was sent between two samples of a flow differs from what was acknowledged, relative to that;
+    FOREVER if nothing was sent."""
+    sent_ps = kept[last, h.SENT_PS] - kept[first, h.SENT_PS]
+    if sent_ps <= 0:
+        return FOREVER
+    mean = rate_of(kept, first, last)
+    return abs((kept[last, h.SENT] - kept[first, h.SENT]) / sent_ps - mean) / mean
+
+
+@step_kernel
+def _is_settled(kept, floats, n_average, first, last):
+    """Whether a control's rate, window and averages stay, and no timer is on. floats: kept, where the averages are."""
+    if not stays(kept, first, last, SETTLED):
+        return False
     for k in range(first, last + 1):
         if kept[k, h.HAS_TIMER]:
             return False
@@ -165,21 +198,14 @@ def _trend(kept, first, last, mean):
     total = moment = squares = 0.0
     for k in range(n):
         at = k - (n - 1) / 2
-        total += _rate(kept, first + k, first + k + 1)
-        moment += _rate(kept, first + k, first + k + 1) * at
+        total += rate_of(kept, first + k, first + k + 1)
+        moment += rate_of(kept, first + k, first + k + 1) * at
         squares += at * at
     slope, rest = moment / squares, 0.0
     for k in range(n):
-        left = _rate(kept, first + k, first + k + 1) - total / n - slope * (k - (n - 1) / 2)
+        left = rate_of(kept, first + k, first + k + 1) - total / n - slope * (k - (n - 1) / 2)
         rest += left * left
     return abs(slope) * n / mean if abs(slope) > 3 * np.sqrt(rest / (n - 2) / squares) else 0.0
-
-
-@step_kernel
-def _rate(kept, first, last):
-    """Bytes acknowledged per ps between two samples; FOREVER if no time passed."""
-    time_ps = kept[last, h.DONE_PS] - kept[first, h.DONE_PS]
-    return (kept[last, h.DONE] - kept[first, h.DONE]) / time_ps if time_ps > 0 else FOREVER
 
 
 @step_kernel
@@ -217,19 +243,17 @@ def _judge_windows(memory: Memory, limits, scale, row, n_window, now_ps):
     first = last - n_window
     if first < 0:
         return -1.0
-    mean = _rate(kept, first, last)
+    mean = rate_of(kept, first, last)
     if mean <= 0 or mean >= FOREVER:
         return -1.0
-    low = high = _rate(kept, first, first + 1)
+    low = high = rate_of(kept, first, first + 1)
     for k in range(first, last):
-        each = _rate(kept, k, k + 1)
+        each = rate_of(kept, k, k + 1)
         low, high = min(low, each), max(high, each)
     span_ps = kept[last, h.DONE_PS] - kept[first, h.DONE_PS]
-    sent_ps = kept[last, h.SENT_PS] - kept[first, h.SENT_PS]
-    spread = (high - low) / mean
-    if sent_ps <= 0 or span_ps <= N_ROUND_TRIP * (kept[last, h.SENT] - kept[last, h.DONE]) / mean:
+    spread, mismatch = (high - low) / mean, mismatch_of(kept, first, last)
+    if mismatch >= FOREVER or not covers_round_trips(kept, first, last, N_ROUND_TRIP):
         return -1.0
-    mismatch = abs((kept[last, h.SENT] - kept[first, h.SENT]) / sent_ps - mean) / mean
     if scale < N_FINE:
         if spread > limits.spread or not _is_settled(kept, memory.floats[scale, flow], memory.n_kept[0], first, last):
             return -1.0
@@ -238,7 +262,7 @@ def _judge_windows(memory: Memory, limits, scale, row, n_window, now_ps):
         if not agrees:
             return -1.0
         half = first + n_window // 2
-        drift = abs(_rate(kept, half, last) - _rate(kept, first, half)) / mean
+        drift = abs(rate_of(kept, half, last) - rate_of(kept, first, half)) / mean
         drift_per_ps = min(2 * drift / span_ps, _old_drift(memory, flow, mean, now_ps))
     else:
         if spread > limits.coarse_spread:

@@ -12,21 +12,22 @@ from models.network.state import PACKET_HOPS
 from models.network.verify import verify_network
 from pdes.engine.time_index import NEVER
 from pdes.wormhole import history as h
-from pdes.wormhole.groups import FREE, PACE_ROUND_TRIPS, SETTLED_ROUND_TRIPS, Groups
+from pdes.wormhole.groups import FIRST_ROUND_TRIPS, FREE, SETTLED_ROUND_TRIPS, Groups
+from pdes.wormhole.trusted_paces import MOST_WINDOWS
 from properties.network_runs import Outcome, run
 
 RTT_PS, TOLERANCE, N_PORT = 100, 0.02, 8
 MB, US = 10**6, 10**6
-WINDOW_PS = PACE_ROUND_TRIPS * RTT_PS
+WINDOW_PS = FIRST_ROUND_TRIPS * RTT_PS
 
 
 def row(
     flow: int, message: int, done: int, done_ps: int, is_whole: bool = True, has_timer: bool = False,
-    end: int = 1_000_000,
+    end: int = 1_000_000, window: int = 0,
 ) -> list[int]:  # fmt: skip
     values = dict.fromkeys(range(h.N_COLUMN), 0) | {h.MESSAGE_END: end}
     values |= {h.FLOW: flow, h.ID: message, h.DONE: done, h.DONE_PS: done_ps, h.IS_WHOLE: int(is_whole)}
-    values[h.HAS_TIMER] = int(has_timer)
+    values |= {h.WINDOW: window, h.HAS_TIMER: int(has_timer), h.SENT: done + 50, h.SENT_PS: done_ps}
     return [values[k] for k in range(h.N_COLUMN)]
 
 
@@ -52,7 +53,8 @@ def evenly(ways: Ways, flows: list[int], n_window: int, **more: Any) -> list[lis
     found: list[list[int]] = []
     for k in range(n_window + 1):
         now_ps = 1000 + k * WINDOW_PS
-        found = ways.look(now_ps, [row(flow, 7 + flow, (1 + flow) * now_ps, now_ps) for flow in flows], **more)
+        rows = [row(i, 7 + i, (1 + i) * now_ps, now_ps, end=(1 + i) * (now_ps + WINDOW_PS)) for i in flows]
+        found = ways.look(now_ps, rows, **more)
     return found
 
 
@@ -80,13 +82,13 @@ def test_flows_that_share_ports_directly_or_through_others_are_one_group(data: s
 
 def test_a_group_is_even_when_it_has_settled_and_two_windows_agree() -> None:
     needed = 3  # the second is twice as long
-    assert needed * PACE_ROUND_TRIPS >= SETTLED_ROUND_TRIPS
+    assert needed * FIRST_ROUND_TRIPS >= SETTLED_ROUND_TRIPS
     assert evenly(Ways([[0, 1], [1, 2]]), [0, 1], needed - 1) == []
     assert evenly(Ways([[0, 1], [1, 2]]), [0, 1], needed) == [[0, 1]]
     assert evenly(Ways([[0, 1], [2]]), [0, 1], needed) == []  # nothing in common
 
 
-@pytest.mark.parametrize("left_ps", [0, 1600, 10_000])
+@pytest.mark.parametrize("left_ps", [0, 1600, 2 * MOST_WINDOWS * WINDOW_PS - 100])
 @pytest.mark.parametrize("share, is_found", [(0, True), (0.95, True), (1.05, False)])
 def test_a_change_that_goes_on_to_the_groups_end_is_within_the_tolerance(
     left_ps: int, share: float, is_found: bool
@@ -100,6 +102,16 @@ def test_a_change_that_goes_on_to_the_groups_end_is_within_the_tolerance(
         ends = [100 * (last_ps + left_ps), 10**9]  # the first one ends the group
         found = ways.look(now_ps, [row(i, 1, done[i], now_ps, end=ends[i]) for i in (0, 1)])
     assert found == ([[0, 1]] if is_found else [])
+
+
+def test_two_windows_say_nothing_of_many_times_their_length_and_three_do() -> None:
+    ways, found = Ways([[0], [0]]), []
+    for k in (0, 1, 3, 7):
+        now_ps = 10_000 + k * WINDOW_PS
+        ends = [100 * (now_ps + 2 * MOST_WINDOWS * WINDOW_PS + 100), 10**9]
+        rows = [row(i, 1, 100 * now_ps, now_ps, end=ends[i], window=1000 + 10 * k) for i in (0, 1)]
+        found.append(ways.look(now_ps, rows))
+    assert found == [[], [], [], [[0, 1]]]
 
 
 def test_who_joins_begins_a_new_group_and_a_message_that_is_not_whole_holds_it_up() -> None:
@@ -119,7 +131,8 @@ def test_a_control_with_a_timer_on_holds_its_group_up() -> None:
     ways = Ways([[0], [0]])
     for k in range(4):
         now_ps = 1000 + k * WINDOW_PS
-        assert ways.look(now_ps, [row(i, 7, now_ps, now_ps, has_timer=i > 0) for i in (0, 1)]) == []
+        rows = [row(i, 7, now_ps, now_ps, has_timer=i > 0, end=now_ps + WINDOW_PS) for i in (0, 1)]
+        assert ways.look(now_ps, rows) == []
 
 
 def test_a_group_ends_with_the_first_of_its_flows() -> None:

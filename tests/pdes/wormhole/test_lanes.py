@@ -91,7 +91,7 @@ def test_a_time_is_known_once_two_in_a_row_agree() -> None:
 def row(flow: int, message: int, posted_ps: int, done: int, done_ps: int) -> list[int]:
     values = dict.fromkeys(range(h.N_COLUMN), 0) | {
         h.FLOW: flow, h.ID: message, h.POSTED_PS: posted_ps, h.DONE: done, h.DONE_PS: done_ps, h.MESSAGE_END: 1000,
-        h.IS_WHOLE: 1, h.IS_CLEAR: 1,
+        h.IS_WHOLE: 1, h.IS_CLEAR: 1, h.SENT: done, h.SENT_PS: done_ps,
     }  # fmt: skip
     return [values[k] for k in range(h.N_COLUMN)]
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from pdes.engine.time_index import NEVER
 from pdes.wormhole import history as h
 from pdes.wormhole.paces import Paces
+from pdes.wormhole.trusted_paces import MOST_WINDOWS
 
 RTT_PS = 1000
 ONE, NOT_LOADED = np.ones(1, np.bool_), np.zeros(1, np.bool_)
@@ -16,6 +17,8 @@ ONE, NOT_LOADED = np.ones(1, np.bool_), np.zeros(1, np.bool_)
 def sample(done: int, done_ps: int, end: int, message: int = 5) -> np.ndarray:
     row = np.zeros((1, h.N_COLUMN), np.int64)
     row[0, [h.ID, h.DONE, h.DONE_PS, h.MESSAGE_END]] = message, done, done_ps, end
+    row[0, [h.SENT, h.SENT_PS]] = done + 5000, done_ps
+    row[0, h.WINDOW] = 10**6 + (done_ps // (8 * RTT_PS)) % 2 * 10**4  # a control that has not settled
     return row
 
 
@@ -31,10 +34,12 @@ def known_at(paces: Paces, done_at, end: int, most_ps: int) -> int:
     return NEVER
 
 
-def test_an_even_pace_is_known_after_three_times_the_first_stretch() -> None:
-    paces = Paces(1, 0.02, RTT_PS)
-    assert known_at(paces, lambda ps: 3 * ps, 10**9, 10**9) == 25 * RTT_PS
-    assert paces.pace(0) == (3 * 16 * RTT_PS, 16 * RTT_PS)
+@pytest.mark.parametrize("left, n_window", [(MOST_WINDOWS * 16 - 1, 2), (MOST_WINDOWS * 16 + 1, 3)])
+def test_an_even_pace_is_known_after_two_windows_and_for_a_long_rest_after_three(left: int, n_window: int) -> None:
+    """Windows of 8, 16 and 32 round trips. left: round trips after two of them."""
+    paces, known = Paces(1, 0.02, RTT_PS), 1 + 8 * (2**n_window - 1)
+    assert known_at(paces, lambda ps: 30 * ps, 30 * RTT_PS * (25 + left), 10**9) == known * RTT_PS
+    assert paces.pace(0)[1] == 4 * 2**n_window * RTT_PS
 
 
 @given(st.floats(0.3, 1.0), st.integers(20, 5000), st.integers(100, 20000))
@@ -61,7 +66,7 @@ def test_a_rate_that_grows_as_before_is_not_off_by_more_than_the_tolerance(begin
 
 @pytest.mark.parametrize("what", ["message", "disturbed", "load", "not asked for"])
 def test_it_begins_anew(what: str) -> None:
-    paces, end = Paces(1, 0.02, RTT_PS), 10**9
+    paces, end = Paces(1, 0.02, RTT_PS), 100 * 150 * RTT_PS
     since_ps, load, message = np.zeros(1, np.int64), NOT_LOADED, 5
     found = []
     for k in range(1, 60):

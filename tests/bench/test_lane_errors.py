@@ -1,0 +1,31 @@
+"""What groups and lone messages are said to take, against how they go: over seeds, for every congestion control."""
+
+import lane_errors
+import numpy as np
+import pytest
+
+SEEDS = range(6)
+
+
+@pytest.mark.parametrize("control", ["hpcc", "dctcp", "timely", "dcqcn"])
+@pytest.mark.parametrize("kind", ["port", "ports", "lone"])
+def test_no_flow_of_a_group_is_off_by_more_than_the_tolerance(kind: str, control: str) -> None:
+    """Swift is not here: two of its flows drift apart faster and faster, from shares that are equal."""
+    for seed in SEEDS:
+        case = lane_errors.make_case(kind, seed)
+        audit = lane_errors.outcome(case, control, lane_errors.LANES | {"audit": 1.0}).audit
+        for found in (audit["groups"], audit["lanes"]):
+            assert found["flows"] == 0 or found["max_fct_error"] <= lane_errors.TOLERANCE, (seed, found)
+
+
+def test_something_is_skipped_and_nothing_that_timely_has_not_settled() -> None:
+    found = {control: lane_errors.measure("port", control, range(2)) for control in ("hpcc", "timely")}
+    assert found["hpcc"]["skipped"] > 0.05
+    assert found["timely"]["max_fct_error"] <= lane_errors.TOLERANCE
+
+
+def test_a_case_is_the_seeds_alone() -> None:
+    for kind in lane_errors.KINDS:
+        one, again, other = (lane_errors.make_case(kind, seed) for seed in (3, 3, 4))
+        assert all(np.array_equal(a, b) for a, b in zip(one[1:], again[1:], strict=True))
+        assert not np.array_equal(one.start_ps, other.start_ps)
