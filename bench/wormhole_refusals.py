@@ -34,7 +34,7 @@ from pdes.wormhole.controller import Controller
 from pdes.wormhole.frozen import FrozenSet
 from pdes.wormhole.steady import Steadiness
 from pdes.wormhole.survey import N_JUDGED
-from pdes.wormhole.windows import N_WINDOW, Limits, Memory, _is_settled, _rate
+from pdes.wormhole.windows import N_WINDOW, Limits, Memory, _is_settled, rate_of
 from runs import ROOT
 
 REASONS = (
@@ -60,10 +60,10 @@ def why(memory: Memory, limits: Limits, row):
         return CHANGED
     n_window = N_WINDOW if last >= N_WINDOW else (4 if last >= 4 else 2)
     first = last - n_window
-    low = high = _rate(kept, first, first + 1)
+    low = high = rate_of(kept, first, first + 1)
     for k in range(first, last):
-        low, high = min(low, _rate(kept, k, k + 1)), max(high, _rate(kept, k, k + 1))
-    if high - low > limits.spread * _rate(kept, first, last):
+        low, high = min(low, rate_of(kept, k, k + 1)), max(high, rate_of(kept, k, k + 1))
+    if high - low > limits.spread * rate_of(kept, first, last):
         return MOVES
     if not _is_settled(kept, memory.floats[0, flow], memory.n_kept[0], first, last):
         return CONTROL
