@@ -12,7 +12,7 @@ import pytest
 TABLES = ("flows.parquet", "tasks.parquet", "ports.parquet")
 FILES = ("result.json", *TABLES)
 BREAKDOWN = "breakdown.parquet"  # of training jobs
-SHARES = [(n_rank, placement) for n_rank in (2, 3, 4) for placement in ("metis", "round-robin")]
+SHARES = [(2, "metis"), (2, "round-robin"), (3, "round-robin"), (4, "metis")]
 
 
 class Case(NamedTuple):
