@@ -93,6 +93,7 @@ class RepeatWatch:
         self.jumps: list[Jump] = []
         self.packets: np.ndarray | None = None  # int64[n_qp]  of passes that were left out
         self.short_bytes: np.ndarray | None = None
+        self._pass_ps = 0  # how long a pass about took when last all streams were in loops, 0: they never were
         self.due_ps = FIRST_LOOK_PS
 
     @property
@@ -115,16 +116,22 @@ class RepeatWatch:
     def look(self, state: NetworkState, horizon_ps: int) -> bool:
         """Leave out what need not be simulated. Never ends the run."""
         pass_ps = self._try(state, horizon_ps)
-        self.due_ps = horizon_ps + (max(pass_ps, 1) if pass_ps else max(1, horizon_ps // 8))
+        self._pass_ps = pass_ps or self._pass_ps
+        if pass_ps == 0:  # no more than 64 looks while the time doubles
+            pass_ps = max(1, horizon_ps // 8)
+            if self._pass_ps:
+                pass_ps = min(pass_ps, max(self._pass_ps, horizon_ps // 64))
+        self.due_ps = horizon_ps + pass_ps
         return False
 
     def save(self) -> dict[str, Any]:
         """The same on every rank, for a checkpoint."""
-        return {"jumps": self.jumps, "due_ps": self.due_ps, "packets": self.packets, "short": self.short_bytes}
+        packets = {"packets": self.packets, "short": self.short_bytes}
+        return {"jumps": self.jumps, "due_ps": self.due_ps, "pass_ps": self._pass_ps} | packets
 
     def load(self, saved: dict[str, Any]) -> None:
         """Go on from a checkpoint."""
-        self.jumps, self.due_ps = list(saved["jumps"]), saved["due_ps"]
+        self.jumps, self.due_ps, self._pass_ps = list(saved["jumps"]), saved["due_ps"], saved["pass_ps"]
         self.packets, self.short_bytes = saved["packets"], saved["short"]
 
     def _try(self, state: NetworkState, horizon_ps: int) -> int:
