@@ -53,7 +53,7 @@ def test_tables_are_those_of_a_run_that_simulates_every_packet(tmp_path: Path, s
     assert fast["packet_hops"] + fast["skipped_packet_hops"] == pytest.approx(full["packet_hops"], rel=1e-3)
 
 
-def test_no_cell_of_a_table_is_empty_and_every_number_is_there_once(tmp_path: Path, simulate) -> None:
+def test_no_instant_of_a_row_is_missing(tmp_path: Path, simulate) -> None:
     simulate("fast", MANY)
     for table, start, ends in (
         ("flows", "start_ps", ("delivered_ps", "finish_ps")),
