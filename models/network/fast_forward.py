@@ -167,7 +167,7 @@ class FastForward:
         follows_all = self.restoration is not None or self.queues is not None or self.series is not None
         is_audited = self.audit is not None and bool(self.audit.running)
         self._controller.prepare()
-        words[UNTIL_PS] = 0 if follows_all or is_audited else other_look_ps
+        words[UNTIL_PS] = 0 if follows_all or is_audited else min(other_look_ps, self._stretch_end_ps)
         words[FROM_PS], words[ASSESSED_PS] = self._level_ps, -1
         if self.waves is not None:
             words[HAS_WAVES] = WAVES_WAIT if self.lanes is not None else WAVES_COME_FIRST
@@ -218,13 +218,15 @@ class FastForward:
         is_wave_due = (self.lanes is not None or not is_look_due) and self._is_wave_due(state, horizon_ps)
         if is_look_due or is_wave_due:
             self._decide(state, horizon_ps, is_wave_due)
+        if self.lanes is not None and horizon_ps >= self._stretch_end_ps:
+            self.lanes.begin_stretch(state, horizon_ps, partial(self._sample, state), self.grow)
         if self.states is not None:
             self._watch(state)
         self.limit_ps = self._controller.first_end_ps
         if self.waves is not None:
             self.limit_ps = min(self.limit_ps, self._first_wave_end_ps)
             self._glance_words[TICK_PS] = max(self._tick_ps, horizon_ps + 1)
-        return min(self._controller.next_look_ps, self.limit_ps, self._tick_ps)
+        return min(self._controller.next_look_ps, self.limit_ps, self._tick_ps, self._stretch_end_ps)
 
     def _is_assessed(self, now_ps: int) -> bool:
         """Whether the rounds have looked and found something: see `glances`."""
@@ -233,13 +235,9 @@ class FastForward:
     def _decide(self, state: NetworkState, horizon_ps: int, is_wave_due: bool) -> None:
         is_assessed = self._is_assessed(horizon_ps)
         if is_assessed:
-            n_row = int(self._glance_words[N_ROW])
+            rows = self._rows[: self._glance_words[N_ROW]]
         else:
-            n_row = sample_pairs(state.fabric, state.nic, self.hidden.here, self._control_word, self._rows)
-        rows = self._rows[:n_row]
-        if self._world.size > 1:
-            rows = np.concatenate(self._world.allgather(rows))
-            rows = rows[np.argsort(rows[:, 0], kind="stable")]
+            rows = self._sample(state)
         if self.restoration is not None:
             self.restoration.note(state, rows[:, PAIR].copy())
         if self.queues is not None:
@@ -255,6 +253,20 @@ class FastForward:
             self._replay(state, rows, horizon_ps)
         if self.series is not None:
             self.series.add(*self._controller.census(horizon_ps))
+
+    def _sample(self, state: NetworkState) -> np.ndarray:
+        """Samples of all active queue pairs, of all ranks, ascending; those of the sample before are written over."""
+        n_row = sample_pairs(state.fabric, state.nic, self.hidden.here, self._control_word, self._rows)
+        rows = self._rows[:n_row]
+        if self._world.size > 1:
+            rows = np.concatenate(self._world.allgather(rows))
+            rows = rows[np.argsort(rows[:, PAIR], kind="stable")]
+        return rows
+
+    @property
+    def _stretch_end_ps(self) -> int:
+        """When another stretch of time is audited, or none, of what lanes could have; NEVER: it stays as it is."""
+        return NEVER if self.lanes is None else self.lanes.stretch_end_ps
 
     def _allows(self, state: NetworkState, freezes: list[Freeze], now_ps: int) -> list[bool]:
         """Which network partitions may be frozen: not those that may lose packets at random, which no measured rate
@@ -404,7 +416,8 @@ class FastForward:
     @property
     def next_look_ps(self) -> int:
         """When it wants to look."""
-        return min(self._controller.next_look_ps, self._controller.first_end_ps, self._tick_ps)
+        ends_ps = self._controller.first_end_ps, self._stretch_end_ps
+        return min(self._controller.next_look_ps, *ends_ps, self._tick_ps)
 
     def _freeze(self, state: NetworkState, new: Sequence[Freeze | Replay]) -> None:
         """Freeze network partitions, all in one call: they have nothing in common."""

@@ -24,7 +24,7 @@ from models.network.timers import set_timers
 from models.network.visits import visit
 from pdes.engine.bits import drop_from_set, put_in_set
 from pdes.engine.jit import loop_kernel, step_kernel
-from pdes.wormhole.lanes import (
+from pdes.wormhole.flying import (
     FLYING_BEGIN_PS,
     FLYING_DELIVERED_PS,
     FLYING_END,

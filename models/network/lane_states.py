@@ -39,8 +39,9 @@ from models.topology.graph import Topology
 from pdes.engine.exchange import World
 from pdes.engine.time_index import NEVER
 from pdes.wormhole import history as h
-from pdes.wormhole.lane_audit import EXPECTED_FLOW, expected_of
-from pdes.wormhole.lanes import FLYING_END, FLYING_ENDED_PS, FLYING_FLOW, N_FLYING_COLUMN, Ended, Lanes
+from pdes.wormhole.flying import FLYING_END, FLYING_ENDED_PS, FLYING_FLOW, N_FLYING_COLUMN
+from pdes.wormhole.lane_audit import EXPECTED_FLOW
+from pdes.wormhole.lanes import Ended, Lanes
 
 Grow = Callable[[], NetworkState]
 
@@ -179,26 +180,60 @@ class LaneStates:
 
     def _follow_audited(self, state: NetworkState, rows: np.ndarray) -> None:
         """Compare messages that are over with what was said of them, and follow those that were posted since."""
-        if self.lanes.audit.share > 0:
+        if self.lanes.audit.stretches.share > 0:
             self._end_audited(state, self.lanes.audit.over(rows))
             self._follow_drawn(state, rows[:, h.FLOW].copy())
+
+    @property
+    def stretch_end_ps(self) -> int:
+        """When another stretch of time begins, in which other messages are simulated to be compared."""
+        return self.lanes.audit.stretches.end_ps
+
+    def begin_stretch(self, state: NetworkState, now_ps: int, sample: Callable[[], np.ndarray], grow: Grow) -> None:
+        """Another stretch of time begins: what is not to be simulated any more goes on as was said of it.
+
+        sample: of all active queue pairs, ascending.
+        """
+        stretches, every = self.lanes.audit.stretches, np.arange(len(state.nic.queue_pairs))
+        self._follow_drawn(state, every)
+        is_over = stretches.go_on(now_ps, self._quiet_ps(state, stretches.component))
+        pairs = np.flatnonzero(is_over[stretches.component])
+        if len(pairs):
+            rows, over = sample(), self.lanes.audit.of(pairs)
+            flying = self.lanes.resume(now_ps, rows, pairs, state.nic.frozen_port)
+            self._end_audited(state, over)
+            self._count_audited(state)
+            if len(flying):
+                flying = flying[np.argsort(flying[:, FLYING_FLOW], kind="stable")]
+                state = self._fly(state, flying, rows, now_ps, grow)
+            state.fabric.counters[N_LANE] = self.lanes.n_open
+        state.nic.lanes["is_audited"] = stretches.is_drawn(every)
+
+    def _quiet_ps(self, state: NetworkState, component: np.ndarray) -> np.ndarray:
+        """int64[n_component]: when all that is on lanes, and in groups, is acknowledged, if nobody comes; the same on
+        every rank. component: int64[n_qp]."""
+        own = self._on_lanes[: list_members(state.nic.flying, len(self._on_lanes), self._on_lanes)]
+        ended_ps = state.nic.lanes["free_ps"][own] + self.lanes.behind_ps[own] + self.lanes.ack_ps[own]
+        quiet_ps = np.zeros(int(component.max(initial=-1)) + 1, np.int64)
+        np.maximum.at(quiet_ps, component[own], ended_ps)
+        return np.max(self._world.allgather(quiet_ps), axis=0)
 
     def _follow_drawn(self, state: NetworkState, pairs: np.ndarray) -> None:
         """Follow what was drawn as it was posted on one of these queue pairs."""
         lanes = state.nic.lanes
         own = pairs[(lanes["is_drawn"][pairs] != 0) & self._sends_here[pairs]]
-        names = ("drawn_end", "drawn_size", "drawn_posted_ps", "drawn_begin_ps", "drawn_ended_ps")
+        names = ("drawn_end", "drawn_posted_ps", "drawn_begin_ps", "drawn_ended_ps")
         drawn = np.concatenate(self._world.allgather(np.column_stack([own, *(lanes[name][own] for name in names)])))
         lanes["is_drawn"][own] = 0
         if len(drawn):
             drawn = drawn[np.argsort(drawn[:, EXPECTED_FLOW], kind="stable")]
-            self.lanes.audit.follow(expected_of(*drawn.T))
+            self.lanes.audit.follow(drawn)
             self._count_audited(state)
 
     def _end_audited(self, state: NetworkState, over: np.ndarray) -> None:
         """Follow messages no more, and compare those that have ended."""
         if len(over):
-            self.lanes.end_audited(over, self._ended(state, over[:, EXPECTED_FLOW]))
+            self.lanes.audit.end(over, *self._ended(state, over[:, EXPECTED_FLOW])[:2])
             self._count_audited(state)
 
     def _end_audited_group(self, state: NetworkState, number: int, at_ps: int, is_void: bool) -> None:
@@ -218,7 +253,7 @@ class LaneStates:
 
     def settle_audit(self, state: NetworkState) -> None:
         """The run is over: compare what is still followed, if it has ended."""
-        if self.lanes.audit.share > 0:
+        if self.lanes.audit.stretches.share > 0:
             self._follow_drawn(state, np.arange(len(state.nic.queue_pairs)))
             self._end_audited(state, self.lanes.audit.running)
             for number in sorted(self.lanes.audit.groups):
@@ -276,7 +311,7 @@ class LaneStates:
         pairs = self.lanes.disturbed(list(interrupts)) if interrupts else np.zeros(0, np.int64)
         if len(pairs):
             at_ps = min(interrupts.values())
-            if self.lanes.audit.share > 0:
+            if self.lanes.audit.stretches.share > 0:
                 self._follow_drawn(state, pairs)
                 self._end_audited(state, self.lanes.audit.of(pairs))
             state.nic.lanes["is_open"][pairs] = 0

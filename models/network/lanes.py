@@ -16,7 +16,6 @@ import numpy as np
 from models.network.nic import take_packet
 from models.network.port import link_filled, put_ghost_on_wire
 from models.network.state import (
-    AUDIT_BELOW,
     FLAG_ACK,
     FLAG_GHOST,
     FLAG_LAST,
@@ -34,16 +33,12 @@ from models.network.state import (
     N_LANE,
     N_LANE_TIME,
     PAYLOAD_BYTES,
-    SEED,
     Fabric,
     Nic,
 )
 from pdes.engine.bits import put_in_set
 from pdes.engine.jit import step_kernel
-from pdes.engine.rng import PURPOSE_AUDIT, uniform
-from pdes.wormhole.lane_audit import LANE_STREAM, SHARE_BITS
 
-SHARE_UNIT = 2.0**-SHARE_BITS
 MAX_FLYING = 2  # messages of a queue pair, so that what crosses to another rank in a round is bounded
 
 
@@ -69,17 +64,10 @@ def find_times(nic: Nic, counters, pair, size_bytes, now_ps):
 
 
 @step_kernel
-def is_drawn(constants, flow_id):
-    """Whether a message that its lane could have is simulated all the same, see `pdes.wormhole.lane_audit`."""
-    below = constants[AUDIT_BELOW]
-    return below > 0 and uniform(constants[SEED], flow_id, PURPOSE_AUDIT, LANE_STREAM) < below * SHARE_UNIT
-
-
-@step_kernel
 def note_drawn(nic: Nic, record, pair, row, now_ps):
-    """Note what is said of the message that was just posted on a queue pair, and is simulated. row: of `lane_times`.
+    """Note what is said of the message that was just posted on a queue pair, and is simulated (`lane_audit`).
 
-    If no look has seen the one before, this one is not compared.
+    row: of `lane_times`. If no look has seen the one before, this one is not compared.
     """
     lane, times = nic.lanes[np.uint64(pair)], nic.lane_times[np.uint64(row)]
     lane.n_message += 1
@@ -87,7 +75,7 @@ def note_drawn(nic: Nic, record, pair, row, now_ps):
         return
     begin_ps = max(now_ps, lane.free_ps)
     longer_ps = times[LANE_LONGER_PS] if lane.is_loaded else np.int64(0)
-    lane.is_drawn, lane.drawn_end, lane.drawn_size = 1, record.posted_end, times[LANE_SIZE]
+    lane.is_drawn, lane.drawn_end = 1, record.posted_end
     lane.drawn_posted_ps = now_ps
     lane.drawn_begin_ps, lane.drawn_ended_ps = begin_ps, begin_ps + times[LANE_ENDED_PS] + longer_ps
 

@@ -11,7 +11,7 @@ from models.network.memo_states import MemoStates, why_no_memo
 from models.network.parameters import NetworkParameters
 from models.network.path_queues import PathQueues
 from models.network.room import Room
-from models.network.state import ACK_BYTES, ACK_EVERY, AUDIT_BELOW, HEADER_BYTES, PAYLOAD_BYTES, SEED
+from models.network.state import ACK_BYTES, ACK_EVERY, HEADER_BYTES, PAYLOAD_BYTES, SEED
 from models.network.wave_states import WaveStates, end_ports
 from models.network.ways import ports_of_pairs
 from models.topology.graph import Topology
@@ -20,9 +20,10 @@ from pdes.wormhole.ack_load import Slowdown
 from pdes.wormhole.audit import Audit
 from pdes.wormhole.controller import Controller
 from pdes.wormhole.criterion import Choice, Network, look_intervals, make_criterion, report, resolve
-from pdes.wormhole.lane_audit import LaneAudit, below_of
-from pdes.wormhole.lanes import Lanes
+from pdes.wormhole.lane_audit import LaneAudit
+from pdes.wormhole.lanes import MIN_ROUND_TRIPS, Lanes
 from pdes.wormhole.memo import Memo
+from pdes.wormhole.stretches import Stretches, components_of
 from pdes.wormhole.waves import Waves
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def _make_lanes(
     topology: Topology, model: "NetworkModel", world: World, fast: FastForward, pace: tuple[float, int],
     audit_share: float, has_shares: bool,
 ) -> LaneStates:  # fmt: skip
-    """pace: the tolerance and the base round-trip time. audit_share: of what could have lanes, is simulated."""
+    """pace: the tolerance and the base round-trip time. audit_share: of time in which nothing goes on lanes."""
     nic, form = model.state.nic, forms_of(topology, model.state)
     nic.lanes["form"] = form
     late_ps = latencies_ps(topology, model.state)
@@ -102,8 +103,10 @@ def _make_lanes(
     payload_ps = packet_bytes / int(constants[PAYLOAD_BYTES]) * 8e12
     slowdown = Slowdown(share, payload_ps / slowest_bps)
     byte_ps = payload_ps / topology.port_rate_bps if has_shares else None
-    constants[AUDIT_BELOW] = below_of(audit_share)
-    drawn = LaneAudit(len(form), audit_share, int(constants[SEED]))
+    component = components_of(fast.ways, topology.n_port) if audit_share > 0 else np.zeros(len(form), np.int64)
+    stretches = Stretches(component, audit_share, int(constants[SEED]), MIN_ROUND_TRIPS * pace[1])
+    nic.lanes["is_audited"] = stretches.is_drawn(np.arange(len(form)))
+    drawn = LaneAudit(len(form), stretches)
     lanes = Lanes(ways, fast.ways, form, nic.lane_of_port, *pace, *late_ps, slowdown, byte_ps, drawn)
     return LaneStates(topology, world, fast.hidden, model.state, lanes, fast.n_column)
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from models.network.interrupts import interrupt, meets_frozen
-from models.network.lanes import find_times, is_drawn, meets_lane, note_drawn, send_on_lane
+from models.network.lanes import find_times, meets_lane, note_drawn, send_on_lane
 from models.network.nic import next_start, set_ready
 from models.network.ns3_nic import list_pair, poke
 from models.network.sender import catch_up_timers
@@ -43,7 +43,7 @@ def post_message(fabric: Fabric, nic: Nic, pair, size_bytes, flow_id, tag, now_p
     times = np.int64(-1)
     if counters[N_LANE] > 0 and is_clear:
         times = find_times(nic, counters, pair, size_bytes, now_ps)
-        if times >= 0 and is_drawn(fabric.constants, flow_id):
+        if times >= 0 and nic.lanes[np.uint64(pair)].is_audited:
             note_drawn(nic, record, pair, times, now_ps)
             times = np.int64(-1)
     if times < 0:

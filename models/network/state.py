@@ -184,10 +184,10 @@ LANE = record(
         ("short_bytes", np.int64),  # that these lack to be full ones
         ("spared_ps", np.int64),  # time that its messages took
         ("is_loaded", np.int64),  # 1: acknowledgements of others crossed its way at the last look
-        ("n_audited", np.int32),  # messages that are simulated to be compared, see `pdes.wormhole.lane_audit`
+        ("is_audited", np.int32),  # 1: what it could have is simulated, to be compared: `pdes.wormhole.lane_audit`
+        ("n_audited", np.int32),  # messages of which that is so
         ("is_drawn", np.int32),  # 1: one more is, which looks have not seen; of that:
         ("drawn_end", np.int64),  # its end in the stream
-        ("drawn_size", np.int64),
         ("drawn_posted_ps", np.int64),
         ("drawn_begin_ps", np.int64),  # a lane would have had it from then on
         ("drawn_ended_ps", np.int64),  # and would have had it acknowledged by then
@@ -291,8 +291,7 @@ N_COUNTER = 26
     RTT_FLOW,  # whose round-trip times become rows, -1: nobody's
     TELLS_RTT,  # 1: the congestion control is told round-trip times
     LANE_COLUMN,  # of Fabric.extra, see GHOST_*; -1: there are no lanes
-    AUDIT_BELOW,  # of 2**53 random numbers for messages that lanes could have, those that have them simulated
-) = range(42)
+) = range(41)
 N_CONSTANT = 48
 TELEMETRY_NONE, TELEMETRY_INT, TELEMETRY_PINT = range(3)
 WINDOW_BY_LAW = 2

@@ -84,8 +84,8 @@ class WormholeConfig(Table):
     criterion: what has settled, by ours or by a paper's. The keys behind it are those of the papers' criteria
     (CRITERION_KEYS says of which); None: follows from the run.
 
-    audit: share of the skips of what has settled, of waves, of messages on lanes and of groups that are simulated
-    instead, and compared with what would be said of them.
+    audit: share of the skips of what has settled and of waves that are simulated instead, and of the time in which
+    messages on lanes and groups are, and compared with what would be said of them.
 
     restoration: how a frozen partition's queues come back: "snapshot": as they were; "none": empty; "learned": as the
     model in the file restoration_model (relative to the config) says.
@@ -136,8 +136,8 @@ class WormholeConfig(Table):
             "shares"
         ),
         "audit": (
-            "share of the steady skips, waves and messages on lanes that are simulated instead, to measure what they "
-            "would have been off by"
+            "share of the steady skips and waves, and of the time of lanes, that is simulated instead, to measure what "
+            "they would have been off by"
         ),
         "restoration": "how queues come back after a skip: as they were, empty, or as a trained model says",
         "restoration_model": 'file of the model for restoration = "learned", relative to the config',

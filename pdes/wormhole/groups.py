@@ -59,7 +59,8 @@ def make_paces(n_flow: int, n_port: int) -> Paces:
 
 
 @step_kernel
-def _root(part, row):
+def root_of(part, row):
+    """The first of a set of rows, each of which has another one of it in `part`, itself if it is the first."""
     while part[row] != row:
         part[row] = part[part[row]]
         row = part[row]
@@ -94,14 +95,14 @@ def _join(rows, port_start, port_of, holder, p: Paces):
             if first == FREE:
                 p.first_row[port] = row
             elif first >= 0:
-                one, other = _root(p.part, first), _root(p.part, np.int64(row))
+                one, other = root_of(p.part, first), root_of(p.part, np.int64(row))
                 p.part[max(one, other)] = min(one, other)
     for row in range(rows.shape[0]):
         flow, is_bad = rows[row, h.FLOW], rows[row, h.IS_WHOLE] == 0 or rows[row, h.HAS_TIMER] != 0
         for at in range(port_start[flow], port_start[flow + 1]):
             port = np.uint64(port_of[at])
             is_bad |= p.first_row[port] == BLOCKED or holder[port] >= 0
-        root = _root(p.part, np.int64(row))
+        root = root_of(p.part, np.int64(row))
         p.part[row] = root
         p.digest[root] += _digest(flow, rows[row, h.ID])
         p.count[root] += 1
@@ -198,10 +199,6 @@ class Groups:
         """(bytes, ps) of a flow's last window."""
         return last_window(self.paces.kept, self.paces.n_kept, flow)
 
-    def digest(self, row: int) -> int:
-        """Of the flows and messages of the group that a row of the last look is in."""
-        return int(self.paces.digest[self.paces.part[row]])
-
     def begin(self, flows: np.ndarray, free_ps: np.ndarray, slack_ps: int = 0) -> int:
         """Flows go on together until the first of the instants at which they have sent all that they have; the number
         of their group.
@@ -239,6 +236,10 @@ class Groups:
         for end in others:
             heappush(self._ends, end)
         return sorted(number for _, number in found)
+
+    def end_ps(self, number: int) -> int:
+        """When a group ends as planned."""
+        return int(self._members[number][1].min())
 
     def end(self, number: int) -> tuple[np.ndarray, np.ndarray]:
         """A group is over: its flows, and when each would have sent all that it has."""

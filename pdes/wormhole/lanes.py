@@ -28,30 +28,27 @@ from pdes.wormhole import history as h
 from pdes.wormhole.ack_load import AckLoad, Slowdown
 from pdes.wormhole.alone import find_alone
 from pdes.wormhole.flow_ports import ports_of
+from pdes.wormhole.flying import (
+    FLYING_DELIVERED_PS,
+    FLYING_END,
+    FLYING_ENDED_PS,
+    FLYING_FLOW,
+    FLYING_FREE_PS,
+    FLYING_ID,
+    FLYING_MARKED,
+    N_FLYING_COLUMN,
+)
 from pdes.wormhole.groups import Groups
-from pdes.wormhole.lane_audit import LaneAudit, expected_of
+from pdes.wormhole.lane_audit import LaneAudit
 from pdes.wormhole.paces import Paces
 from pdes.wormhole.shares import Shares
+from pdes.wormhole.stretches import Stretches
 
 MIN_ROUND_TRIPS = 8  # that a message lasts, and that its flow was alone before: then its control has settled
 MAX_SIZE_BITS = 44
 MAX_BACKOFF = 6
 WORTH_MESSAGES = 4  # a lane that had fewer is not opened again so soon
 MIN_LEFT_ROUND_TRIPS = 4  # of a message under way, else the rest of it is simulated
-
-# A message whose rest is not simulated.
-(
-    FLYING_FLOW,
-    FLYING_ID,
-    FLYING_SIZE,  # bytes that are left
-    FLYING_END,  # its last byte's end
-    FLYING_BEGIN_PS,  # when it had come so far
-    FLYING_DELIVERED_PS,
-    FLYING_ENDED_PS,
-    FLYING_MARKED,
-    FLYING_FREE_PS,  # when its last byte leaves
-) = range(9)
-N_FLYING_COLUMN = 9
 
 
 class Ended(NamedTuple):
@@ -116,7 +113,7 @@ class Lanes:
         self._watched = np.full(n_flow, -1, np.int64)  # the message that is watched
         self._watched_rows = np.zeros((0, h.N_COLUMN), np.int64)
         self._alone_since_ps = np.full(n_flow, NEVER, np.int64)  # by all looks since then
-        self.behind_ps, self._ack_ps = behind_ps, ack_ps
+        self.behind_ps, self.ack_ps = behind_ps, ack_ps
         self._last = np.full((n_flow, 3), -1, np.int64)  # message, bytes acknowledged, when: at the last look
         self._paces = Paces(n_flow, tolerance, rtt_ps)
         self._simulated, self._frozen, self._flying = (AckLoad(data_ways, all_ways, n_port) for _ in range(3))
@@ -134,8 +131,8 @@ class Lanes:
         self.reloaded = np.zeros(0, np.int64)  # flows with lanes, see `loads`
         self._next_look_ps = NEVER  # when it wants to see how messages under way get on
         self.groups = Groups(n_flow, n_port)
-        self.audit = audit or LaneAudit(n_flow)
-        self._is_audited = np.zeros(0, np.bool_)  # by row of the last look
+        self.audit = audit or LaneAudit(n_flow, Stretches(np.zeros(n_flow, np.int64), 0.0, 0, rtt_ps))
+        self._is_kept = np.zeros(0, np.bool_)  # by row of the last look
         late_ps = behind_ps, ack_ps
         self.shares = None if byte_ps is None else Shares(data_ways, form, byte_ps, tolerance, rtt_ps, late_ps)
         self.wants_look = False  # flows went on packet by packet that may share what they meet on
@@ -176,7 +173,6 @@ class Lanes:
         """
         flows = rows[:, h.FLOW].copy()
         self._note_load(flows, frozen, flying)
-        self.audit.note_missing(now_ps, self._misses)
         self.is_alone = is_alone = np.zeros(len(rows), np.bool_)
         find_alone(flows, frozen, self._start, self._port_of, self._n_data, self._holder, is_alone)
         over = self._over(rows, flows, is_alone, is_frozen)
@@ -185,13 +181,13 @@ class Lanes:
         is_settled = posted_ps >= since_ps + MIN_ROUND_TRIPS * self._rtt_ps
         self._is_whole = is_alone & is_settled & (rows[:, h.IS_CLEAR] != 0)  # nothing has held it up
         self._alone_since_ps[flows] = since_ps
-        self._is_audited = self.audit.had(rows)
-        begins = self._is_whole & ~is_known & ~self._is_audited & (self._watched[flows] != rows[:, h.ID])
+        self._is_kept = self.audit.keeps(rows)
+        begins = self._is_whole & ~is_known & ~self.audit.had(rows) & (self._watched[flows] != rows[:, h.ID])
         self._watched[flows[begins]] = rows[begins, h.ID]
         self._watched_load[flows[begins]] = self._was_loaded[begins]
         self._watched_rows = np.concatenate([self._watched_rows, rows[begins, : h.N_COLUMN]])
         self._last_look_ps = now_ps
-        may = is_alone & ~is_known & ~self._is_audited
+        may = is_alone & ~is_known & ~self._is_kept
         may &= (rows[:, h.IS_WHOLE] != 0) & (rows[:, h.DONE] > rows[:, h.MESSAGE_BEGIN])
         self._is_paced = self._paces.look(now_ps, rows, may, np.maximum(since_ps, posted_ps), self._was_loaded)
         return over, np.flatnonzero(is_alone & is_known | self._is_paced)
@@ -210,10 +206,6 @@ class Lanes:
         flows, self.reloaded = self.reloaded, np.zeros(0, np.int64)
         return flows, self._is_loaded(flows)
 
-    def _misses(self, flows: np.ndarray) -> np.ndarray:
-        """bool[n]: whether flows' data would meet acknowledgements of others, and none is simulated."""
-        return self._is_loaded(flows) & ~self._simulated.meets(flows)
-
     def _is_loaded(self, flows: np.ndarray) -> np.ndarray:
         """bool[n]: whether flows' data meets acknowledgements, simulated or not."""
         return self._simulated.meets(flows) | self._frozen.meets(flows) | self._flying.meets(flows)
@@ -229,9 +221,9 @@ class Lanes:
 
         A message that has just begun takes its time from its posting on. One that is under way goes on at the pace of
         its time if that is its pace by the last two looks. frozen_port: uint8[n_port], 1: frozen; those are left alone.
-        Some are drawn to be simulated, see `keep`.
+        In stretches that are drawn all are simulated, see `keep`.
         """
-        may = may[~self._is_audited[may]]
+        may = may[~self._is_kept[may]]
         found, n_wait, loads = [], len(may), self._is_loaded(rows[:, h.FLOW].copy())
         for i in may.tolist():
             row, flow = rows[i], int(rows[i, h.FLOW])
@@ -245,7 +237,7 @@ class Lanes:
                 span_bytes, span_ps = self._paces.pace(flow)
                 longer = self._slowdown.times(flow, span_bytes, span_ps, was_loaded, is_loaded)
                 ended_ps = done_ps + int((end - done) * span_ps / span_bytes * longer)
-                times = Times(ended_ps - int(self._ack_ps[flow]), ended_ps, 0)  # the difference counts
+                times = Times(ended_ps - int(self.ack_ps[flow]), ended_ps, 0)  # the difference counts
                 is_right = True
             elif done == end - size:
                 longer = self._slowdown.times(flow, size, times.ended_ps, False, is_loaded)
@@ -278,28 +270,38 @@ class Lanes:
         return np.array(found, np.int64).reshape(-1, N_FLYING_COLUMN)
 
     def keep(self, rows: np.ndarray, flying: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(what `fly` has found without what is drawn to be simulated, flows of that)."""
-        is_drawn = self.audit.draws(flying[:, FLYING_ID])
+        """(what `fly` has found and goes on lanes, flows of what is simulated to be compared instead)"""
+        mine = rows[np.searchsorted(rows[:, h.FLOW], flying[:, FLYING_FLOW])]
+        posted_ps = mine[:, h.POSTED_PS]
+        self.audit.stretches.note(int((flying[:, FLYING_ENDED_PS] - posted_ps).max(initial=0)))
+        is_drawn = self.audit.stretches.is_drawn(flying[:, FLYING_FLOW])
         self.counters.converted += int((~is_drawn).sum())
-        if not is_drawn.any():
-            return flying, flying[:0, FLYING_FLOW]
-        drawn = flying[is_drawn]
-        mine = rows[np.searchsorted(rows[:, h.FLOW], drawn[:, FLYING_FLOW])]
-        from_ps = np.maximum(mine[:, h.DONE_PS], mine[:, h.POSTED_PS])
-        names = (FLYING_FLOW, FLYING_END, FLYING_SIZE, FLYING_ENDED_PS)
-        flow, end, size, ended_ps = (drawn[:, column] for column in names)
-        self.audit.follow(expected_of(flow, end, size, mine[:, h.POSTED_PS], from_ps, ended_ps))
-        return flying[~is_drawn], flow
+        from_ps = np.maximum(mine[:, h.DONE_PS], posted_ps)
+        flow, end, ended_ps = (flying[:, column] for column in (FLYING_FLOW, FLYING_END, FLYING_ENDED_PS))
+        self.audit.follow(np.column_stack([flow, end, posted_ps, from_ps, ended_ps])[is_drawn])
+        return flying[~is_drawn], flow[is_drawn]
 
-    def end_audited(self, over: np.ndarray, ended: Ended) -> None:
-        """Of what is simulated to be compared, some is over. over: of `LaneAudit.running`.
+    def resume(self, now_ps: int, rows: np.ndarray, flows: np.ndarray, frozen_port: np.ndarray) -> np.ndarray:
+        """A stretch that was drawn is over for these flows: what was simulated goes on as it would have from the
+        beginning, rows of FLYING_*, and is not followed any more. See `fly`."""
 
-        While a message met acknowledgements of lanes, which are not simulated, it was faster than it would have been.
-        """
-        late_ps = np.zeros(len(over), np.int64)
-        for i, (flow, size, took_ps, missed_ps) in enumerate(self.audit.missed(over, ended.ended_ps)):
-            late_ps[i] = missed_ps * (self._slowdown.times(flow, size, took_ps, False, True) - 1)
-        self.audit.end(over, ended.end_byte, ended.ended_ps, late_ps)
+        def is_free(flying: np.ndarray) -> bool:
+            return not (frozen_port[self.all_ports(flying[:, FLYING_FLOW])] == 1).any()
+
+        least_ps = now_ps + MIN_LEFT_ROUND_TRIPS * self._rtt_ps
+        rests = self.audit.rests(now_ps, rows, flows, least_ps, self.behind_ps, self.ack_ps)
+        found = [row for row in np.split(rests, len(rests)) if is_free(row)] if len(rests) else []
+        self.counters.converted += len(found)
+        for number in self.audit.groups_of(flows):
+            flying = self.audit.group_rests(number, now_ps, rows, least_ps)
+            if flying is not None and is_free(flying):
+                self.counters.shared += len(flying)
+                found.append(flying)
+            else:
+                self.leave_group(number)
+            self.audit.end_group(number, now_ps, None)
+        self.audit.let_go(flows)
+        return np.concatenate([np.zeros((0, N_FLYING_COLUMN), np.int64), *found])
 
     @property
     def next_look_ps(self) -> int:
@@ -310,8 +312,8 @@ class Lanes:
         self, now_ps: int, rows: np.ndarray, frozen: np.ndarray, frozen_port: np.ndarray
     ) -> np.ndarray:  # fmt: skip
         """The same of flows that share ports, all of which go on evenly, or at shares that are known: up to the instant
-        at which the first of them has sent its last byte. frozen: see `look`. Groups that are drawn begin too, and are
-        simulated: `lane_audit`.
+        at which the first of them has sent its last byte. frozen: see `look`. In stretches that are drawn groups begin
+        too, and are simulated: `lane_audit`.
         """
         found: list[tuple[int, ...]] = []
         ways = self._start, self._port_of
@@ -338,7 +340,7 @@ class Lanes:
         self, now_ps: int, rows: np.ndarray, mine: np.ndarray, flying: list[tuple[int, ...]], frozen_port: np.ndarray,
         slack: float,
     ) -> list[tuple[int, ...]]:  # fmt: skip
-        """Begin a group, unless a port of its ways is frozen; its messages, none if it is drawn to be simulated.
+        """Begin a group, unless a port of its ways is frozen; its messages, none if they are simulated all the same.
 
         mine: its rows. slack: part of the time that the last of its messages takes by which ends may be taken for
         simultaneous; 0: none are.
@@ -353,11 +355,10 @@ class Lanes:
         number = self.groups.begin(flows, free_ps, slack_ps)
         n_port = self._start[flows + 1] - self._start[flows]
         self._holder[ports_of(flows, self._start, self._port_of)] = np.repeat(flows, n_port)  # the last one that has it
-        if not self.audit.draws_group(self.groups.digest(int(mine[0]))):
+        self.audit.stretches.note(self.groups.end_ps(number) - now_ps)
+        if not self.audit.stretches.is_drawn(flows[:1])[0]:
             return flying
-        left = rows[mine, h.MESSAGE_END] - rows[mine, h.DONE]
-        took_ps = np.array([each[FLYING_ENDED_PS] for each in flying], np.int64) - rows[mine, h.DONE_PS]
-        self.audit.follow_group(number, rows[mine], zip(left.tolist(), took_ps.tolist(), strict=True))
+        self.audit.follow_group(number, rows[mine], np.array(flying), now_ps)
         return []
 
     def go_on(self, flows: np.ndarray, base: np.ndarray, at_ps: int) -> None:
@@ -370,7 +371,7 @@ class Lanes:
         """A row of FLYING_* for a message that goes on by so many bytes in so much time."""
         flow, end, done, done_ps = (int(row[k]) for k in (h.FLOW, h.MESSAGE_END, h.DONE, h.DONE_PS))
         ended_ps = done_ps + (end - done) * span_ps // span_bytes
-        delivered_ps = ended_ps - int(self._ack_ps[flow])
+        delivered_ps = ended_ps - int(self.ack_ps[flow])
         free_ps = delivered_ps - int(self.behind_ps[flow])
         return flow, int(row[h.ID]), end - done, end, now_ps, delivered_ps, ended_ps, int(row[h.MARKED]), free_ps
 
@@ -430,6 +431,7 @@ class Lanes:
                 continue
             if old is not None and abs(old.ended_ps - new.ended_ps) <= self._tolerance * old.ended_ps:
                 self._known[key] = Times(*((a + b) // 2 for a, b in zip(old, new, strict=True)))
+                self.audit.stretches.note(self._known[key].ended_ps)
             self._first[key] = new
         if len(self._known) == n_known:
             return False

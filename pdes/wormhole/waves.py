@@ -227,7 +227,7 @@ class Waves:
             self.counters.audited += 1
             took_ps = entry.ended_ps - entry.posted_ps
             expected_ps = np.maximum(wave.expected.ended_ps - wave.expected.posted_ps, 1)
-            self.audited.add(expected_ps, took_ps, np.zeros_like(took_ps))
+            self.audited.add(expected_ps, took_ps, np.zeros_like(took_ps), self.counters.audited)
 
     def _break(self, wave: Wave) -> None:
         """A wave that is simulated has not gone on by itself."""

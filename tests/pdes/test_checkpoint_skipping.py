@@ -127,18 +127,14 @@ def test_a_wave_that_is_replayed_comes_back_with_its_ghosts(tmp_path: Path) -> N
     assert different(tmp_path / "whole", tmp_path / "again") == []
 
 
-@pytest.mark.parametrize("share", [0, 0.3])
-def test_messages_on_lanes_come_back_with_their_ghosts_and_those_that_are_compared(
-    share: float, tmp_path: Path
-) -> None:  # fmt: skip
-    (tmp_path / "config.toml").write_text(lanes.CONFIG.replace("[wormhole]\n", f"[wormhole]\naudit = {share}\n"))
+def test_messages_on_lanes_come_back_with_their_ghosts_and_those_that_are_compared(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text(lanes.AUDITED)
     simulate(tmp_path / "config.toml", tmp_path / "whole")
     with asked_every(rounds_of(tmp_path / "whole") // 30):
         simulate(tmp_path / "config.toml", tmp_path / "taken", *EVERY_ROUND)
     found = [path for path in checkpoints_of(tmp_path / "taken") if saved(path, "rank0")["network"]["n_lane"][0]]
     flying = [path for path in found if saved(path, "rank0")["network"]["lanes"]["n_flying"].any()]
-    if share > 0:
-        flying = [path for path in flying if len(saved(path, "alike")["fast"]["lanes"].audit.running)]
+    flying = [path for path in flying if len(saved(path, "alike")["fast"]["lanes"].audit.running)]
     assert flying
     resume(flying[len(flying) // 2], tmp_path / "again")
     assert different(tmp_path / "whole", tmp_path / "again") == []

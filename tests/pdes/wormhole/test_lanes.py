@@ -15,7 +15,8 @@ from pdes.engine.time_index import NEVER
 from pdes.wormhole import history as h
 from pdes.wormhole.ack_load import Slowdown
 from pdes.wormhole.alone import find_alone
-from pdes.wormhole.lanes import FLYING_ENDED_PS, Ended, Lanes, Watched
+from pdes.wormhole.flying import FLYING_ENDED_PS
+from pdes.wormhole.lanes import Ended, Lanes, Watched
 
 N_PORT = 8
 NOBODY = np.zeros(0, np.int64)
