@@ -70,7 +70,7 @@ class FlowFacts:
 def unfinished_rows(state: NetworkState, rank_of_node: np.ndarray, rank: int) -> np.ndarray:
     """Rows of messages that this rank's hosts posted and that are not finished, int64[n, 8]; finish_ps is -1."""
     nic, rows = state.nic, []
-    for pair in np.flatnonzero(nic.queue_pairs["first_message"] >= 0):
+    for pair in nic.sends[nic.queue_pairs["first_message"][nic.sends] >= 0].tolist():
         place, marks = int(nic.queue_pairs["first_message"][pair]), int(nic.queue_pairs["n_marked"][pair])
         while place >= 0:
             message = nic.messages[place]
