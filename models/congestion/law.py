@@ -23,7 +23,7 @@ from models.congestion.compiled import Handlers, run_plain
 from models.congestion.interface import FLOW_FIELDS, FLOW_TIMER, HANDLERS, N_TIMER, NEVER
 from models.congestion.parameters import nearest
 from models.congestion.source import Source, division_lines, handler_of, line_in, load_class
-from pdes.engine.jit import record
+from pdes.engine.jit import record, zeros_for
 from pdes.errors import ConfigError
 from pdes.units import shown
 
@@ -162,7 +162,8 @@ class Law:
 
     def make_flows(self, n_flow: int, rows: np.ndarray | slice = slice(None)) -> np.ndarray:  # noqa: B008
         """Queue pairs with the control's initial state, timers off, all else zero; nothing but zeros outside `rows`."""
-        flows = np.zeros(n_flow, self.flow_dtype)
+        n_own = n_flow if isinstance(rows, slice) else len(rows)
+        flows = zeros_for(n_own, n_flow, self.flow_dtype)
         flows["timer_ps"][rows] = NEVER
         for name, value in _state(self.control).items():
             flows[name][rows] = value

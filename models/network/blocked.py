@@ -62,7 +62,7 @@ def _stream(state: NetworkState, topology: Topology, plan: WorkloadPlan, i_strea
 
 
 def _sender(state: NetworkState, topology: Topology, pair: int) -> int:
-    return int(topology.port_src[state.nic.queue_pairs["port"][pair]])
+    return int(topology.port_src[state.nic.facts["port"][pair]])
 
 
 def _nodes(state: NetworkState, topology: Topology, plan: WorkloadPlan, i_stream: int) -> Iterator[Blocked]:

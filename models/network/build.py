@@ -39,7 +39,7 @@ from models.network.wire_time import transmission_ps
 from models.topology.graph import Topology
 from models.topology.routing import Paths
 from models.workload.graph import make_graph
-from models.workload.plan import SLOT_PAIR, WorkloadPlan
+from models.workload.plan import WorkloadPlan
 from models.workload.program import (
     FLOWS_PER_ITERATION,
     GATE,
@@ -58,7 +58,7 @@ from models.workload.program import (
     Work,
 )
 from pdes.engine.bits import n_word
-from pdes.engine.jit import aligned_zeros
+from pdes.engine.jit import aligned_zeros, zeros_for
 from pdes.engine.time_index import NEVER, make_time_index, set_time
 
 PS_PER_S, BITS_PER_BYTE = 10**12, 8
@@ -244,7 +244,7 @@ def make_fabric(
         label=np.zeros(0, np.int64),
         extra=np.zeros((0, int(constants[N_EXTRA])), np.int64),
         pint=np.array([parameters.law_values.get("log_base", 1.05)], np.float64),
-        dropped=np.zeros((len(pairs.pair_of_row), 2), np.int64),
+        dropped=zeros_for(0, 2 * len(pairs.pair_of_row), np.int64).reshape(-1, 2),
         path_port=pairs.path_port,
         mask=np.zeros(n_mask + 1, np.int64),
         node_time=make_time_index(topology.n_node),
@@ -293,8 +293,10 @@ def grow_messages(nic: Nic, counters: np.ndarray, n_message: int) -> Nic:
     return nic._replace(messages=messages)
 
 
-def make_work(topology: Topology, pairs: QueuePairs, plan: WorkloadPlan, fabric: Fabric, here: np.ndarray) -> Work:
-    """Streams with their slots resolved; those of this rank's nodes wake when the plan says."""
+def make_work(
+    topology: Topology, pairs: QueuePairs, slots: np.ndarray, plan: WorkloadPlan, fabric: Fabric, here: np.ndarray
+) -> Work:
+    """Streams; those of this rank's nodes wake when the plan says. slots: `PairFacts.slots`."""
     streams = plan.streams.copy()
     streams["node"] = topology.host[streams["gpu"]]
     streams["phase"] = 0
@@ -302,9 +304,6 @@ def make_work(topology: Topology, pairs: QueuePairs, plan: WorkloadPlan, fabric:
     if plan.graph is not None:
         runs = plan.graph.agenda_stream
         streams["waiting_for"][runs], streams["step"][runs] = WAITING_GRAPH, np.arange(len(runs))
-    slots = plan.slots.copy()
-    is_pair = plan.slot_kind == SLOT_PAIR
-    slots[is_pair] = pairs.row_of_pair[slots[is_pair]]
     awake = here[streams["node"]]
     streams["wake_ps"] = np.where(awake, streams["wake_ps"], NEVER)
     np.minimum.at(fabric.nodes["wake_ps"], streams["node"], streams["wake_ps"])

@@ -7,7 +7,7 @@ from models.network.link_changes import make_changes
 from models.network.parameters import NetworkParameters
 from models.network.switch_state import EGRESS, INGRESS, INLET, MANAGED_PORT, QUEUE, SWITCH, Buffers
 from models.topology.graph import Topology
-from pdes.engine.jit import aligned_zeros
+from pdes.engine.jit import aligned_zeros, zeros_for
 from pdes.engine.time_index import NEVER
 
 UNLIMITED_BYTES = 2**62
@@ -43,7 +43,7 @@ def make_buffers(topology: Topology, parameters: NetworkParameters, ports: np.nd
         inlets=inlets,
         ingress=aligned_zeros(n_row, INGRESS),
         switches=switches,
-        drops=np.zeros((n_port, 3), np.int64),
+        drops=zeros_for(0, 3 * n_port, np.int64).reshape(-1, 3),
         weight_bytes=np.array(weights, np.int64) * largest,
         changes=make_changes(topology, parameters.link_changes, nodes),
         utilisation=np.zeros((n_port, 3), np.float64),

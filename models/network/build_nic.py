@@ -8,14 +8,15 @@ from models.congestion.interface import N_EVENT_WORD
 from models.congestion.law import Handlers, Law
 from models.network import state
 from models.network.build import QueuePairs, grow_messages, make_nodes
+from models.network.pair_facts import PairFacts
 from models.network.parameters import NetworkParameters
-from models.network.state import MESSAGE, NIC_PORT, NO_WINDOW, NS3_PORT, QUEUE_PAIR, RANGE, Nic
+from models.network.state import MESSAGE, NIC_PORT, NO_WINDOW, NS3_PORT, QUEUE_PAIR, RANGE, RECEIVER, Nic
 from models.network.visits import set_of
 from models.topology.graph import Topology
 from models.workload.plan import WorkloadPlan
 from pdes.engine.bits import n_set_word
 from pdes.engine.foreign import call5
-from pdes.engine.jit import aligned_zeros, kernel
+from pdes.engine.jit import aligned_zeros, kernel, zeros_for
 from pdes.engine.time_index import NEVER
 from pdes.errors import ConfigError
 
@@ -23,38 +24,45 @@ MAX_WINDOW_BYTES, MAX_RATE_BPS = 2**37, 2**42  # what `sender.window_at` can mul
 MAX_LANE_TIMES = 4096
 
 
-def make_queue_pairs(
-    topology: Topology,
-    pairs: QueuePairs,
-    plan: WorkloadPlan,
-    max_window_bytes: np.ndarray,
-    parameters: NetworkParameters,
-) -> np.ndarray:
-    """QUEUE_PAIR records at line rate with full windows, nothing posted.
+def line_rates(topology: Topology, facts: np.ndarray) -> np.ndarray:
+    """int64[]: the rates of the ports that queue pairs send on, ascending, each once. Raises ConfigError.
 
-    max_window_bytes: int64[n_pair], plan's order; 0: no window. Raises ConfigError.
+    facts: PAIR_FACTS[n_qp].
     """
-    order = pairs.pair_of_row
-    table = aligned_zeros(len(order), QUEUE_PAIR)
-    line_bps, window = topology.port_rate_bps[pairs.port], max_window_bytes[order]
-    if len(window) and window.max() >= MAX_WINDOW_BYTES:
-        raise ConfigError("[network] window", f"{int(window.max())} B", f"Accepted: below {MAX_WINDOW_BYTES} B")
-    if len(line_bps) and line_bps.max() >= MAX_RATE_BPS:
-        raise ConfigError("[topology]", f"a host's link of {int(line_bps.max())} bit/s", f"below {MAX_RATE_BPS} bit/s")
-    table["rate_bps"] = table["line_rate_bps"] = line_bps
-    table["max_window_bytes"] = window
-    table["window_bytes"] = np.where(window > 0, window, NO_WINDOW)
-    table["first_message"] = table["sending_message"] = table["last_message"] = -1
-    table["check_ps"] = table["deadline_ps"] = NEVER
-    table["sacked_range"] = table["held_range"] = table["early_end"] = -1
-    table["port"], table["node"] = pairs.port, topology.port_src[pairs.port]
-    table["data_path"] = pairs.path_start[:-1:2][order]
-    table["ack_path"] = pairs.path_start[1::2][order]
-    table["waiting_stream"] = plan.pair_stream[order]
-    table["queue"] = 1 if parameters.pair_queue is None else parameters.pair_queue[order]
-    table["law_row"] = np.unique(line_bps, return_inverse=True)[1]
-    table["first_part"] = pairs.row_of_pair[order // plan.n_part * plan.n_part]
-    table["timer_leaf"] = _rank_within(table["node"])
+    is_used = np.zeros(topology.n_port, np.bool_)
+    is_used[facts["port"]] = True
+    rates_bps, most_bytes = np.unique(topology.port_rate_bps[is_used]), int(facts["max_window_bytes"].max(initial=0))
+    if most_bytes >= MAX_WINDOW_BYTES:
+        raise ConfigError("[network] window", f"{most_bytes} B", f"Accepted: below {MAX_WINDOW_BYTES} B")
+    if len(rates_bps) and rates_bps[-1] >= MAX_RATE_BPS:
+        raise ConfigError("[topology]", f"a host's link of {int(rates_bps[-1])} bit/s", f"below {MAX_RATE_BPS} bit/s")
+    return rates_bps
+
+
+def make_queue_pairs(topology: Topology, facts: np.ndarray, rates_bps: np.ndarray, own: np.ndarray) -> np.ndarray:
+    """QUEUE_PAIR records at line rate with full windows, nothing posted; zeros outside `own`.
+
+    facts: PAIR_FACTS[n_qp]. rates_bps: `line_rates`. own: int64[], queue pairs of this rank's senders, all of a host.
+    """
+    table, mine = zeros_for(len(own), len(facts), QUEUE_PAIR), facts[own]
+    line_bps, window = topology.port_rate_bps[mine["port"]], mine["max_window_bytes"]
+    values = {
+        "rate_bps": line_bps, "line_rate_bps": line_bps, "max_window_bytes": window,
+        "window_bytes": np.where(window > 0, window, NO_WINDOW), "first_message": -1, "sending_message": -1,
+        "last_message": -1, "check_ps": NEVER, "deadline_ps": NEVER, "sacked_range": -1, "port": mine["port"],
+        "node": mine["node"], "data_path": mine["data_path"], "queue": mine["queue"],
+        "law_row": np.searchsorted(rates_bps, line_bps), "timer_leaf": _rank_within(mine["node"]),
+    }  # fmt: skip
+    for name, value in values.items():
+        table[name][own] = value
+    return table
+
+
+def make_receivers(facts: np.ndarray, receiver_row: np.ndarray, own: np.ndarray) -> np.ndarray:
+    """RECEIVER records, nothing arrived; zeros but for `own`: int64[], queue pairs of this rank's receivers."""
+    table, rows = zeros_for(len(own), len(facts), RECEIVER), receiver_row[own]
+    table["held_range"][rows] = table["early_end"][rows] = -1
+    table["ack_path"][rows], table["waiting_stream"][rows] = facts["ack_path"][own], facts["waiting_stream"][own]
     return table
 
 
@@ -73,16 +81,15 @@ class Control:
     """
 
     def __init__(
-        self, law: Law, values: dict[str, Any], table: np.ndarray, payload_bytes: int, rtt_ps: Any, own: np.ndarray
+        self, law: Law, parameters: np.ndarray, table: np.ndarray, payload_bytes: int, rtt_ps: Any, own: np.ndarray
     ) -> None:
-        """own: int64[], the rows of queue pairs that send here."""
-        self.law, self.handlers, self._own = law, law.compile(), own
+        """own: int64[], the rows of queue pairs that send here. parameters: of each rate of a port (`line_rates`)."""
+        self.law, self.handlers, self.parameters = law, law.compile(), parameters
         self.flows = law.make_flows(len(table), own)
         for name in ("rate_bps", "line_rate_bps", "max_window_bytes"):
             self.flows[name][own] = table[name][own]
         self.flows["window_bytes"][own], self.flows["base_rtt_ps"][own] = table["max_window_bytes"][own], rtt_ps
         self.flows["payload_bytes"][own] = payload_bytes
-        self.parameters = law.make_parameters(values or law.parameter_values({}), np.unique(table["line_rate_bps"]))
         self.event, self.scratch = np.zeros(N_EVENT_WORD, np.int64), np.zeros(8, np.int64)
         n_word = self.flows.dtype.itemsize // 8
         self.words = self.flows.view(np.ndarray).view(np.int64).reshape(len(table), n_word)
@@ -99,9 +106,8 @@ class Control:
         words[state.LAW_ON_TIMER], words[state.LAW_ON_TIMEOUT] = h.on_timer, h.on_timeout
         return words
 
-    def start(self, law: np.ndarray, table: np.ndarray) -> None:
-        """Run the control's `start` for every queue pair, and take over what it sets. Raises ConfigError."""
-        own = self._own
+    def start(self, law: np.ndarray, table: np.ndarray, own: np.ndarray) -> None:
+        """Run the control's `start` for every queue pair of `own`, and take over what it sets. Raises ConfigError."""
         if self.handlers.start:
             row = int(_start_all(self.handlers.start, law, table, own))
             if row >= 0:
@@ -129,63 +135,79 @@ def _start_all(address, law, table, rows):
     return -1
 
 
-def make_nic_ports(topology: Topology, pairs: QueuePairs, is_ns3: bool) -> tuple[np.ndarray, int]:
-    """NIC_PORT records, and how many words their ready sets take."""
-    nic_ports = aligned_zeros(topology.n_port, NIC_PORT)
-    nic_ports["next_start_ps"], nic_ports["last_served"] = NEVER, 0 if is_ns3 else -1
-    nic_ports["n_pair"] = np.bincount(pairs.port, minlength=topology.n_port)
-    nic_ports["first_pair"] = np.cumsum(nic_ports["n_pair"]) - nic_ports["n_pair"]
-    words = np.array([max(1, n_set_word(int(n))) for n in nic_ports["n_pair"]], np.int64)  # one is always read
-    nic_ports["first_ready"] = np.cumsum(words) - words
+def make_nic_ports(topology: Topology, pairs: QueuePairs, here: np.ndarray, is_ns3: bool) -> tuple[np.ndarray, int]:
+    """NIC_PORT records, and how many words their ready sets take; zeros where no host of this rank sends.
+
+    here: bool[n_node], this rank's nodes.
+    """
+    own = np.flatnonzero(here[topology.port_src] & ~topology.is_switch[topology.port_src])
+    nic_ports = zeros_for(topology.n_port if here.all() else len(own), topology.n_port, NIC_PORT)
+    n_pair = np.bincount(pairs.port, minlength=topology.n_port)
+    words = np.array([max(1, n_set_word(int(n))) for n in n_pair], np.int64)  # one is always read
+    values = {
+        "next_start_ps": NEVER, "last_served": 0 if is_ns3 else -1, "n_pair": n_pair[own],
+        "first_pair": (np.cumsum(n_pair) - n_pair)[own], "first_ready": (np.cumsum(words) - words)[own],
+    }  # fmt: skip
+    for name, value in values.items():
+        nic_ports[name][own] = value
     return nic_ports, int(words.sum())
 
 
-def _parts(pairs: QueuePairs, n_part: int) -> np.ndarray:
-    """`Nic.parts`: for each queue pair that is the first of those that share messages, all of them."""
-    rows = pairs.row_of_pair.reshape(-1, n_part)
-    parts = np.zeros((len(pairs.row_of_pair) if n_part > 1 else 1, n_part), np.int32)
-    if n_part > 1:
-        parts[rows[:, 0]] = rows
-    return parts
+def make_timers(
+    nodes: np.ndarray, facts: np.ndarray, table: np.ndarray, own: np.ndarray, is_timed: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """(trees, queue pairs of their leaves), and where they are into NODE. nodes: written.
 
-
-def make_timers(nodes: np.ndarray, table: np.ndarray, is_timed: bool) -> tuple[np.ndarray, np.ndarray]:
-    """(trees, queue pairs of their leaves), and where they are into NODE. nodes: written."""
+    own: int64[], queue pairs of this rank's senders; trees of others are zeros.
+    """
     if not is_timed or len(table) == 0:
         return np.zeros(1, np.int64), np.zeros(1, np.int32)
-    count = np.bincount(table["node"], minlength=len(nodes))
+    count = np.bincount(facts["node"], minlength=len(nodes))
     leaves = np.array([1 << max(0, int(n) - 1).bit_length() if n else 0 for n in count], np.int64)
     nodes["n_timer"] = leaves
     nodes["first_timer"] = np.cumsum(2 * leaves) - 2 * leaves
-    pair_of_leaf = np.zeros(int(2 * leaves.sum()), np.int32)
-    pair_of_leaf[nodes["first_timer"][table["node"]] + table["timer_leaf"]] = np.arange(len(table))
-    return np.full(int(2 * leaves.sum()), NEVER, np.int64), pair_of_leaf
+    here = np.unique(facts["node"][own])
+    n_place, n_own = int(2 * leaves.sum()), 2 * leaves[here]
+    trees, pair_of_leaf = zeros_for(int(n_own.sum()), n_place, np.int64), zeros_for(len(own), n_place, np.int32)
+    trees[np.repeat(nodes["first_timer"][here] - (np.cumsum(n_own) - n_own), n_own) + np.arange(n_own.sum())] = NEVER
+    pair_of_leaf[nodes["first_timer"][facts["node"][own]] + table["timer_leaf"][own]] = own
+    return trees, pair_of_leaf
 
 
 def make_nic(
     topology: Topology,
     pairs: QueuePairs,
+    shared: PairFacts,
     plan: WorkloadPlan,
-    max_window_bytes: np.ndarray,
     parameters: NetworkParameters,
     fabric: state.Fabric,
     here: np.ndarray,
 ) -> tuple[Nic, Control]:
     """NIC state of one rank, and the control that its addresses point into. here: bool[n_node], this rank's nodes."""
-    table = make_queue_pairs(topology, pairs, plan, max_window_bytes, parameters)
-    own = np.flatnonzero(here[table["node"]])
+    facts, rates_bps = shared.facts, line_rates(topology, shared.facts)
+    own, received = np.flatnonzero(here[facts["node"]]), np.flatnonzero(here[facts["receiver"]])
+    n_pair, n_own = len(facts), len(own)
+    table = make_queue_pairs(topology, facts, rates_bps, own)
     rtt_ps = 0 if parameters.base_rtt_ps is None else parameters.base_rtt_ps[pairs.pair_of_row[own]]
-    control = Control(parameters.law, parameters.law_values, table, parameters.payload_bytes, rtt_ps, own)
+    of_law = parameters.law.make_parameters(parameters.law_values or parameters.law.parameter_values({}), rates_bps)
+    control = Control(parameters.law, of_law, table, parameters.payload_bytes, rtt_ps, own)
     law = control.law_words()
-    control.start(law, table)
+    control.start(law, table, own)
     is_timed = control.handlers.on_timer != 0 or (parameters.transport is not None and parameters.ns3 is None)
-    timers, timer_pair = make_timers(fabric.nodes, table, is_timed)
-    nic_ports, n_ready = make_nic_ports(topology, pairs, parameters.ns3 is not None)
+    timers, timer_pair = make_timers(fabric.nodes, facts, table, own, is_timed)
+    interrupt_ps = zeros_for(n_own, n_pair, np.int64)
+    interrupt_ps[own] = NEVER
+    nic_ports, n_ready = make_nic_ports(topology, pairs, here, parameters.ns3 is not None)
     ns3_ports = np.zeros(topology.n_port if parameters.ns3 else 1, NS3_PORT)
     for name in ("poke_ps", "complete_ps", "timer_ps"):
         ns3_ports[name] = NEVER
     nic = Nic(
         queue_pairs=table,
+        receivers=make_receivers(facts, shared.receiver_row, received),
+        receiver_row=shared.receiver_row,
+        facts=facts,
+        sends=own.astype(np.int32),
+        receives=np.sort(shared.receiver_row[received]),
         nic_ports=nic_ports,
         ready=np.zeros(n_ready + 1, np.int64),
         out_port=make_nodes(topology, plan, np.zeros(topology.n_node, np.int64))[1],
@@ -194,21 +216,22 @@ def make_nic(
         event=control.event,
         law=law,
         ranges=np.zeros(0, RANGE),
-        parts=_parts(pairs, plan.n_part),
+        parts=shared.parts,
         timers=timers,
         timer_pair=timer_pair,
         ns3_ports=ns3_ports,
-        ns3_listed=np.zeros(len(table) if parameters.ns3 else 1, np.int32),
-        acked_ps=np.zeros(len(table), np.int64),
-        delivered_ps=np.zeros(len(table), np.int64),
-        ended=np.zeros((len(table), 3), np.int64),
-        flying=set_of(np.zeros(len(table), np.bool_)),
-        active=set_of(np.ones(len(table), np.bool_)),
-        frozen=set_of(np.zeros(len(table), np.bool_)),
+        ns3_listed=zeros_for(n_own, n_pair, np.int32) if parameters.ns3 else np.zeros(1, np.int32),
+        acked_ps=zeros_for(n_own, n_pair, np.int64),
+        delivered_ps=zeros_for(len(received), n_pair, np.int64),
+        ended=zeros_for(3 * n_own, 3 * n_pair, np.int64).reshape(-1, 3),
+        flying=set_of(np.zeros(n_pair, np.bool_)),
+        active=set_of(here[facts["node"]]),
+        frozen=set_of(np.zeros(n_pair, np.bool_)),
+        is_frozen=zeros_for(0, n_pair, np.uint8),
         frozen_port=np.zeros(topology.n_port, np.uint8),
-        interrupted=np.zeros(len(table), np.int32),
-        interrupt_ps=np.full(len(table), NEVER, np.int64),
-        lanes=aligned_zeros(len(table) if parameters.has_lanes else 1, state.LANE),
+        interrupted=zeros_for(0, n_pair, np.int32),
+        interrupt_ps=interrupt_ps,
+        lanes=aligned_zeros(n_pair if parameters.has_lanes else 1, state.LANE),
         lane_of_port=np.full(topology.n_port, -1, np.int32),
         lane_times=np.zeros((MAX_LANE_TIMES if parameters.has_lanes else 1, state.N_LANE_COLUMN), np.int64),
     )

@@ -30,10 +30,11 @@ class Credits(NamedTuple):
         cause: of `skipped.CAUSES`.
         """
         table, skipped, every = state.nic.queue_pairs, self.skipped, joined(pairs)
-        table["n_marked"][every] += joined(marked).astype(np.int32)
+        is_here = self.hidden.here[state.nic.facts["node"][every]] != 0
+        table["n_marked"][every[is_here]] += joined(marked)[is_here].astype(np.int32)
         skipped.hops_by_cause[cause] += int(count_sent(state.fabric, state.nic, self.hidden, every, joined(packets)))
         begin = np.cumsum([0, *map(len, pairs[:-1])])
-        n_here = np.add.reduceat(self.hidden.here[table["node"][every]].astype(np.int64), begin)
+        n_here = np.add.reduceat(is_here.astype(np.int64), begin)
         skipped.flow_ps_by_cause[cause] += sum(t * n for t, n in zip(times_ps, n_here.tolist(), strict=True))
 
     def note_wave(self, state: NetworkState, replay: WaveReplay, at_ps: int, packets: np.ndarray) -> None:
@@ -71,5 +72,5 @@ class Credits(NamedTuple):
         state.fabric.ports["tx_bytes"] += sent_bytes
 
     def _note_time(self, state: NetworkState, cause: str, pairs: np.ndarray, spared_ps: np.ndarray) -> None:
-        is_here = self.hidden.here[state.nic.queue_pairs["node"][pairs]].astype(np.int64)
+        is_here = self.hidden.here[state.nic.facts["node"][pairs]].astype(np.int64)
         self.skipped.flow_ps_by_cause[cause] += int((spared_ps * is_here).sum())

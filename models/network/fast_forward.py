@@ -312,14 +312,14 @@ class FastForward:
     ) -> tuple[NetworkState, np.ndarray]:
         """Note what is over, and freeze what goes as an earlier one did; (state, samples of what does not)."""
         assert self.waves is not None and self.wave_states is not None and self.states is not None
-        over, found = self.waves.look(now_ps, rows, state.nic.queue_pairs["is_frozen"], is_alone)
+        over, found = self.waves.look(now_ps, rows, state.nic.is_frozen, is_alone)
         for wave, past in zip(over, self.wave_states.past(state, over, now_ps), strict=True):
             self.waves.finish(wave, past)
         forms = [self.states.form(state, (each.pairs, each.ports, each.pairs)) for each in found]
         new = self.waves.begin(now_ps, found, forms)
         for replay in new:
             state = self.wave_states.begin(state, replay, self.grow)
-        return state, rows[state.nic.queue_pairs["is_frozen"][rows[:, PAIR]] == 0] if new else rows
+        return state, rows[state.nic.is_frozen[rows[:, PAIR]] == 0] if new else rows
 
     def _end_waves(self, state: NetworkState, horizon_ps: int, disturbed: list[tuple[WaveReplay, int]]) -> None:
         """Let waves go on that are over, or that somebody has come to (disturbed, with the instants)."""

@@ -196,16 +196,18 @@ def hide(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, pairs, port
         hidden.link_head[np.uint64(port)] = record.link_head
         if record.link_head >= 0:
             _leave_ghosts(fabric, hidden, port)
-        nic.nic_ports[np.uint64(port)].next_start_ps = NEVER
     for i in range(ports.size):
         source = hidden.port_src[np.uint64(ports[i])]
         if fabric.nodes[np.uint64(source)].is_switch:
             _chain_without_frozen(fabric, nic, source)
+        elif hidden.here[np.uint64(source)]:
+            nic.nic_ports[np.uint64(ports[i])].next_start_ps = NEVER
     for i in range(pairs.size):
         record = nic.queue_pairs[np.uint64(pairs[i])]
-        record.is_frozen = 1
+        nic.is_frozen[np.uint64(pairs[i])] = 1
         put_in_set(nic.frozen, 0, nic.queue_pairs.size, np.int64(pairs[i]))
-        _stop_timers(fabric, nic, record)
+        if hidden.here[np.uint64(nic.facts[np.uint64(pairs[i])].node)]:
+            _stop_timers(fabric, nic, record)
     fabric.counters[N_FROZEN_PORT] += ports.size
     _refresh_all(fabric, buffers, nic, hidden, ports)
 
@@ -230,8 +232,8 @@ def count_sent(fabric: Fabric, nic: Nic, hidden: Hidden, pairs, packets):
     packet-hops of ports of this rank that are."""
     constants, n_hop = fabric.constants, 0
     for i in range(pairs.size):
-        record = nic.queue_pairs[np.uint64(pairs[i])]
-        row, n, size_bytes = np.int64(record.data_path), packets[i], constants[PAYLOAD_BYTES] + constants[HEADER_BYTES]
+        facts = nic.facts[np.uint64(pairs[i])]
+        row, n, size_bytes = np.int64(facts.data_path), packets[i], constants[PAYLOAD_BYTES] + constants[HEADER_BYTES]
         for _ in range(2):
             port = np.int64(fabric.path_port[np.uint64(row)])
             while port >= 0:
@@ -242,7 +244,7 @@ def count_sent(fabric: Fabric, nic: Nic, hidden: Hidden, pairs, packets):
                 n_hop += n if hidden.here[np.uint64(hidden.port_src[np.uint64(port)])] else 0
                 row += 1
                 port = np.int64(fabric.path_port[np.uint64(row)])
-            row, size_bytes = np.int64(record.ack_path), constants[ACK_BYTES]
+            row, size_bytes = np.int64(facts.ack_path), constants[ACK_BYTES]
             n = packets[i] // max(1, constants[ACK_EVERY])
     return n_hop
 
@@ -326,23 +328,30 @@ def _shift_ranges(nic: Nic, first, advance_bytes):
 
 
 @step_kernel
-def _shift_pair(fabric: Fabric, nic: Nic, hidden: Hidden, pair, shift_ps):
-    """A queue pair, both ends: what it has sent and received, its instants, its control's."""
+def _shift_receiver(nic: Nic, hidden: Hidden, pair, shift_ps):
+    """The receiving end of a queue pair: what it has received, its instants."""
+    record = nic.receivers[np.uint64(nic.receiver_row[np.uint64(pair)])]
+    advance_bytes = hidden.advance_bytes[np.uint64(pair)]
+    record.expected_byte += advance_bytes
+    record.received_bytes += advance_bytes
+    record.nack_byte += advance_bytes
+    _shift_ranges(nic, record.held_range, advance_bytes)
+    record.nack_after_ps += shift_ps
+    record.cnp_after_ps += shift_ps
+
+
+@step_kernel
+def _shift_sender(fabric: Fabric, nic: Nic, hidden: Hidden, pair, shift_ps):
+    """The sending end: what it has sent, its instants, its control's."""
     record, advance_bytes = nic.queue_pairs[np.uint64(pair)], hidden.advance_bytes[np.uint64(pair)]
     record.next_byte += advance_bytes
     record.acked_byte += advance_bytes
     record.high_byte += advance_bytes
-    record.expected_byte += advance_bytes
     record.sent_bytes += advance_bytes
-    record.received_bytes += advance_bytes
-    record.nack_byte += advance_bytes
-    _shift_ranges(nic, record.held_range, advance_bytes)
     _shift_ranges(nic, record.sacked_range, advance_bytes)
     record.next_send_ps += shift_ps
     record.deadline_ps = _later(record.deadline_ps, shift_ps)
     record.check_ps = _later(record.check_ps, shift_ps)
-    record.nack_after_ps += shift_ps
-    record.cnp_after_ps += shift_ps
     nic.acked_ps[np.uint64(pair)] += shift_ps
     row = nic.control[np.uint64(pair)]
     for i in range(hidden.time_word.size):
@@ -391,17 +400,21 @@ def _show_port(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, port,
 def show(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, pairs, ports, shift_ps):
     """Thaw what `hide` froze, shift_ps later and hidden.advance_bytes further."""
     for i in range(pairs.size):
-        _shift_pair(fabric, nic, hidden, np.int64(pairs[i]), shift_ps)
+        facts = nic.facts[np.uint64(pairs[i])]
+        if hidden.here[np.uint64(facts.receiver)]:
+            _shift_receiver(nic, hidden, np.int64(pairs[i]), shift_ps)
+        if hidden.here[np.uint64(facts.node)]:
+            _shift_sender(fabric, nic, hidden, np.int64(pairs[i]), shift_ps)
     for i in range(ports.size):
         _show_port(fabric, buffers, nic, hidden, np.int64(ports[i]), shift_ps)
     fabric.counters[N_FROZEN_PORT] -= ports.size
     for i in range(pairs.size):
         record = nic.queue_pairs[np.uint64(pairs[i])]
-        record.is_frozen = 0
+        nic.is_frozen[np.uint64(pairs[i])] = 0
         drop_from_set(nic.frozen, 0, nic.queue_pairs.size, np.int64(pairs[i]))
-        visit(nic, np.int64(pairs[i]))
-        if hidden.here[np.uint64(record.node)] == 0:
+        if hidden.here[np.uint64(nic.facts[np.uint64(pairs[i])].node)] == 0:
             continue
+        visit(nic, np.int64(pairs[i]))
         node = fabric.nodes[np.uint64(record.node)]
         if node.n_timer > 0:
             set_timers(nic.timers, node, nic.control, record, np.int64(pairs[i]))

@@ -8,6 +8,7 @@ these hosts do then is what they always do: streams go on, messages are posted, 
 import numpy as np
 
 from models.network.interrupts import interrupt
+from models.network.messages import first_part_of
 from models.network.nic import set_ready
 from models.network.sender import find_sending_message, finish_message
 from models.network.state import FLAG_ACK, LANE_COLUMN, N_ARRIVAL_ROW, N_FLOW_ROW, Fabric, Nic, Rows
@@ -24,22 +25,24 @@ def receive_ghost(fabric: Fabric, nic: Nic, work: Work, rows: Rows, packet, now_
     """Take a ghost; (port that may start a packet now or -1, stream that goes on or -1). It is the caller's to free."""
     item, counters = fabric.packets[np.uint64(packet)], fabric.counters
     pair = np.int64(item.queue_pair)
-    record = nic.queue_pairs[np.uint64(pair)]
     if item.bits & FLAG_ACK == 0:
-        record.received_bytes += item.sequence - record.expected_byte
-        record.expected_byte = item.sequence
+        at = np.uint64(nic.receiver_row[np.uint64(pair)])
+        receiver = nic.receivers[at]
+        receiver.received_bytes += item.sequence - receiver.expected_byte
+        receiver.expected_byte = item.sequence
         row = counters[N_ARRIVAL_ROW]
         counters[N_ARRIVAL_ROW] = row + 1
         rows.arrival[np.uint64(row), 0] = fabric.label[np.uint64(packet)]
         rows.arrival[np.uint64(row), 1] = now_ps
-        record.n_arrived += 1
-        nic.delivered_ps[np.uint64(pair)] = now_ps
-        stream = np.int64(record.waiting_stream)
-        if stream >= 0 and work.streams[np.uint64(stream)].waiting_for == record.first_part:
+        receiver.n_arrived += 1
+        nic.delivered_ps[at] = now_ps
+        stream, first = np.int64(receiver.waiting_stream), first_part_of(nic, fabric.constants, pair)
+        if stream >= 0 and work.streams[np.uint64(stream)].waiting_for == first:
             return np.int64(-1), stream
         if stream >= 0 and work.streams[np.uint64(stream)].waiting_for == WAITING_GRAPH:
             take_message(fabric, nic, work, stream, pair, now_ps)
         return np.int64(-1), np.int64(-1)
+    record = nic.queue_pairs[np.uint64(pair)]
     if fabric.constants[LANE_COLUMN] >= 0 and nic.lanes[np.uint64(pair)].n_flying > 0:
         lane = nic.lanes[np.uint64(pair)]
         lane.n_flying -= 1
@@ -65,6 +68,6 @@ def receive_ghost(fabric: Fabric, nic: Nic, work: Work, rows: Rows, packet, now_
             interrupt(fabric, nic, record, pair, 1, now_ps)
         return np.int64(-1), np.int64(-1)
     node = fabric.nodes[np.uint64(record.node)]
-    if node.n_timer > 0 and record.is_frozen == 0:
+    if node.n_timer > 0 and nic.is_frozen[np.uint64(pair)] == 0:
         set_timers(nic.timers, node, nic.control, record, pair)
     return port, np.int64(-1)

@@ -10,6 +10,7 @@ from models.network.ghosts import receive_ghost
 from models.network.interrupts import stop_of
 from models.network.link_changes import apply_changes_at_host
 from models.network.loss import NOT_LOST, drop_packet, why_lost
+from models.network.messages import first_part_of
 from models.network.nic import (
     choose_pair,
     free_packet,
@@ -188,19 +189,20 @@ def _receive(fabric, buffers, nic, work, rows, ports, packets, queue_pairs, coun
         free_packet(packets, counters, packet)
     else:
         pair = np.int64(item.queue_pair)
-        record, first_row = queue_pairs[np.uint64(pair)], counters[N_ARRIVAL_ROW]
+        row, first_row = nic.receiver_row[np.uint64(pair)], counters[N_ARRIVAL_ROW]
+        record = nic.receivers[np.uint64(row)]
         result = receive_data(
             packets, fabric.label, fabric.extra, record, nic.ranges, rows.arrival, counters, constants, packet, now_ps
         )
         if result & ENDS_MESSAGE:
-            nic.delivered_ps[np.uint64(pair)] = now_ps
+            nic.delivered_ps[np.uint64(row)] = now_ps
             if IS_TRACED:
                 last_row, byte = counters[N_ARRIVAL_ROW], record.expected_byte
                 trace_delivered(counters, rows.arrival, first_row, last_row, pair, byte, now_ps)
             stream = np.int64(record.waiting_stream)
             if stream >= 0:
                 waiting_for = work.streams[np.uint64(stream)].waiting_for
-                if waiting_for == record.first_part:
+                if waiting_for == first_part_of(nic, constants, pair):
                     resumed = stream
                 elif waiting_for == WAITING_GRAPH:
                     take_message(fabric, nic, work, stream, pair, now_ps)

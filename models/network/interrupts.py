@@ -31,13 +31,13 @@ def passes_frozen_port(path_port, frozen_port, first_row):
 
 
 @step_kernel
-def meets_frozen(fabric: Fabric, nic: Nic, record):
+def meets_frozen(fabric: Fabric, nic: Nic, record, pair):
     """Whether what is posted on an idle queue pair (its record) meets a frozen port, on its way or its ACKs' (1), or
     else one of a network partition that others wait for (2)."""
     if fabric.counters[N_FROZEN_PORT] == 0:
         return 0
     data = passes_frozen_port(fabric.path_port, nic.frozen_port, np.int64(record.data_path))
-    acks = passes_frozen_port(fabric.path_port, nic.frozen_port, np.int64(record.ack_path))
+    acks = passes_frozen_port(fabric.path_port, nic.frozen_port, np.int64(nic.facts[np.uint64(pair)].ack_path))
     return min(data, acks) if data > 0 and acks > 0 else max(data, acks)
 
 

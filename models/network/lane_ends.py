@@ -51,9 +51,9 @@ N_CLOSED_COLUMN = 5
 def _set_flying(fabric: Fabric, nic: Nic, hidden: Hidden, pairs, end_byte, spared_ps):
     """Count the rest of queue pairs' messages as sent: nothing of them is in flight, and ghosts will end them."""
     for i in range(pairs.size):
-        record, lane = nic.queue_pairs[np.uint64(pairs[i])], nic.lanes[np.uint64(pairs[i])]
-        if hidden.here[np.uint64(record.node)] == 0:
+        if hidden.here[np.uint64(nic.facts[np.uint64(pairs[i])].node)] == 0:
             continue
+        record, lane = nic.queue_pairs[np.uint64(pairs[i])], nic.lanes[np.uint64(pairs[i])]
         size = end_byte[i] - record.next_byte
         record.sent_bytes += size
         record.next_byte = record.high_byte = end_byte[i]
@@ -110,8 +110,8 @@ def place_flying(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, fly
     for i in range(flying.shape[0]):
         row = flying[np.uint64(i)]
         pair = row[FLYING_FLOW]
-        record = nic.queue_pairs[np.uint64(pair)]
-        if hidden.here[np.uint64(record.node)]:
+        record, facts = nic.queue_pairs[np.uint64(pair)], nic.facts[np.uint64(pair)]
+        if hidden.here[np.uint64(facts.node)]:
             lane = nic.lanes[np.uint64(pair)]
             lane.free_ps = row[FLYING_FREE_PS]
             record.next_send_ps = max(record.next_send_ps, lane.free_ps + lane.slack_ps)
@@ -119,7 +119,7 @@ def place_flying(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, fly
             start_ps = next_start(fabric.ports, nic.nic_ports, nic.queue_pairs, nic.ready, port)
             nic.nic_ports[np.uint64(port)].next_start_ps = start_ps
             refresh(fabric, buffers, nic, hidden, np.int64(record.node))
-        data, acks = last_row(fabric, np.int64(record.data_path)), last_row(fabric, np.int64(record.ack_path))
+        data, acks = last_row(fabric, np.int64(facts.data_path)), last_row(fabric, np.int64(facts.ack_path))
         _place(fabric, buffers, nic, hidden, data, pair, 0, row)
         _place(fabric, buffers, nic, hidden, acks, pair, FLAG_ACK, row)
 
@@ -143,16 +143,17 @@ def close_at_senders(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden,
     n_row, at, payload = 0, np.uint64(fabric.constants[LANE_COLUMN]), fabric.constants[PAYLOAD_BYTES]
     for i in range(pairs.size):
         pair = np.int64(pairs[i])
-        record, lane = nic.queue_pairs[np.uint64(pair)], nic.lanes[np.uint64(pair)]
-        if hidden.here[np.uint64(record.node)] == 0:
+        facts = nic.facts[np.uint64(pair)]
+        if hidden.here[np.uint64(facts.node)] == 0:
             continue
+        record, lane = nic.queue_pairs[np.uint64(pair)], nic.lanes[np.uint64(pair)]
         row = out[np.uint64(n_row)]
         n_row += 1
         visit(nic, pair)
         row[CLOSED_PAIR], row[BASE_BYTE], row[FIRST_END] = pair, -1, -1
         row[N_MESSAGE], row[DONE_BYTES] = lane.n_message, 0
         lane.n_message = 0
-        port = np.int64(fabric.path_port[np.uint64(last_row(fabric, np.int64(record.ack_path)))])
+        port = np.int64(fabric.path_port[np.uint64(last_row(fabric, np.int64(facts.ack_path)))])
         link = fabric.ports[np.uint64(port)]
         packet, last, over_ps, done = np.int64(link.link_head), np.int64(-1), np.int64(-1), np.int64(0)
         while packet >= 0:
@@ -215,8 +216,8 @@ def close_at_receivers(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidde
         if row[BASE_BYTE] < 0:
             continue
         pair = row[CLOSED_PAIR]
-        record = nic.queue_pairs[np.uint64(pair)]
-        port = np.int64(fabric.path_port[np.uint64(last_row(fabric, np.int64(record.data_path)))])
+        record = nic.receivers[np.uint64(nic.receiver_row[np.uint64(pair)])]
+        port = np.int64(fabric.path_port[np.uint64(last_row(fabric, np.int64(nic.facts[np.uint64(pair)].data_path)))])
         node = np.int64(fabric.port_info[np.uint64(port)].receiver)
         if hidden.here[np.uint64(node)] == 0:
             continue

@@ -52,7 +52,7 @@ def data_ways(state: NetworkState) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _ways(state: NetworkState, name: str) -> tuple[np.ndarray, np.ndarray]:
-    path, first = state.fabric.path_port, state.nic.queue_pairs[name].astype(np.int64)
+    path, first = state.fabric.path_port, state.nic.facts[name].astype(np.int64)
     closed = np.flatnonzero(path < 0)
     end = closed[np.searchsorted(closed, first)]
     start = np.concatenate([[0], np.cumsum(end - first)]).astype(np.int64)
@@ -62,7 +62,7 @@ def _ways(state: NetworkState, name: str) -> tuple[np.ndarray, np.ndarray]:
 
 def forms_of(topology: Topology, state: NetworkState) -> np.ndarray:
     """int64[n_qp]: equal for queue pairs whose ways, there and back, have the same rates and delays in order."""
-    path, table = state.fabric.path_port, state.nic.queue_pairs
+    path, table = state.fabric.path_port, state.nic.facts
     n_row = len(path)
     kinds = np.unique(np.stack([topology.port_rate_bps, topology.port_delay_ps], axis=1), axis=0, return_inverse=True)
     kind = np.where(path >= 0, kinds[1].ravel()[path] + 1, 0)
@@ -80,7 +80,7 @@ def forms_of(topology: Topology, state: NetworkState) -> np.ndarray:
 def latencies_ps(topology: Topology, state: NetworkState) -> tuple[np.ndarray, np.ndarray]:
     """int64[n_qp] twice, on idle ways: from a full packet's last byte leaving the NIC to its arrival, and from there to
     the arrival of its acknowledgement."""
-    constants, nic_port = state.fabric.constants, state.nic.queue_pairs["port"]
+    constants, nic_port = state.fabric.constants, state.nic.facts["port"]
     full_bytes, ack_bytes = int(constants[PAYLOAD_BYTES] + constants[HEADER_BYTES]), int(constants[ACK_BYTES])
     data_ps, wire_ps = _on_way_ps(topology, _ways(state, "data_path"), full_bytes)
     return data_ps - wire_ps[nic_port], _on_way_ps(topology, _ways(state, "ack_path"), ack_bytes)[0]
@@ -110,10 +110,8 @@ class LaneStates:
     ) -> None:  # fmt: skip
         """n_column: of samples."""
         self._world, self._hidden, self.lanes = world, hidden, lanes
-        table, path = state.nic.queue_pairs, state.fabric.path_port
-        here = hidden.here.astype(np.bool_)
-        self._sends_here = here[table["node"]]
-        self._receives_here = here[topology.port_src[path[table["ack_path"]]]]
+        table, here = state.nic.facts, hidden.here.astype(np.bool_)
+        self._sends_here, self._receives_here = here[table["node"]], here[table["receiver"]]
         self._twice_bytes = np.zeros(topology.n_port, np.int64)  # that ports count twice; this rank's packets
         self._frozen, self._on_lanes = (np.zeros(len(table), np.int64) for _ in range(2))  # queue pairs that are
         self._n_column = n_column
@@ -135,11 +133,11 @@ class LaneStates:
     ) -> tuple[NetworkState, np.ndarray, np.ndarray]:
         """Learn of messages that are over, open lanes, and take to them what is under way; (the network's state,
         samples in which that is not plain any more, which rows are alone)."""
-        table, n = state.nic.queue_pairs, 0
+        nic, n = state.nic, 0
         self._follow_audited(state, rows)
         if state.fabric.counters[N_FROZEN_PORT] > 0:
-            n = list_members(state.nic.frozen, len(table), self._frozen)
-        over, may = self.lanes.look(now_ps, rows, self._frozen[:n], table["is_frozen"], self._flying(state))
+            n = list_members(nic.frozen, len(nic.is_frozen), self._frozen)
+        over, may = self.lanes.look(now_ps, rows, self._frozen[:n], nic.is_frozen, self._flying(state))
         if len(over.flows) and self.lanes.learn(over, self._ended(state, over.flows)):
             self._write_times(state)
         if len(may):
@@ -285,7 +283,7 @@ class LaneStates:
         nic = state.nic
         own = np.column_stack([
             nic.ended[pairs] * self._sends_here[pairs][:, None],
-            nic.delivered_ps[pairs] * self._receives_here[pairs],
+            nic.delivered_ps[nic.receiver_row[pairs]] * self._receives_here[pairs],
         ])  # fmt: skip
         return Ended(*np.sum(self._world.allgather(own), axis=0).T)
 

@@ -163,6 +163,7 @@ def send_on_lane(fabric: Fabric, nic: Nic, record, pair, size_bytes, flow_id, ro
     record.sent_bytes += size_bytes
     record.next_byte = record.high_byte = record.posted_end
     record.sending_message = -1
-    data, acks = last_row(fabric, np.int64(record.data_path)), last_row(fabric, np.int64(record.ack_path))
+    facts = nic.facts[np.uint64(pair)]
+    data, acks = last_row(fabric, np.int64(facts.data_path)), last_row(fabric, np.int64(facts.ack_path))
     _send_ghost(fabric, pair, 0, record, data, flow_id, times, begin_ps, longer_ps)
     _send_ghost(fabric, pair, FLAG_ACK, record, acks, flow_id, times, begin_ps, longer_ps)

@@ -63,9 +63,7 @@ def make_fast_forward(
     fast.criterion = report(choice, network)
     controller.skips_steady, controller.audit = mode != "memo", audit
     if mode != "steady" and not why_no_memo(parameters, model.state.fabric.constants):
-        controller.memo = Memo(
-            model.state.nic.queue_pairs["line_rate_bps"].copy(), criterion.settings.look_ps, parameters.payload_bytes
-        )
+        controller.memo = Memo(topology.port_rate_bps[pairs.port], criterion.settings.look_ps, parameters.payload_bytes)
         fast.states = MemoStates(topology, parameters, world, fast.hidden, (start, port_of))
         if memo_tolerance > 0:
             seeds = (0.0, 0) if audit is None else (audit.share, audit.seed)

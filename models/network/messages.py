@@ -48,7 +48,7 @@ def post_message(fabric: Fabric, nic: Nic, pair, size_bytes, flow_id, tag, now_p
             times = np.int64(-1)
     if times < 0:
         counters[N_POSTED] += 1
-    if node.n_timer > 0 and record.is_frozen == 0:
+    if node.n_timer > 0 and nic.is_frozen[np.uint64(pair)] == 0:
         set_timers(nic.timers, node, nic.control, record, pair)
     message.end_byte, message.size_bytes, message.flow_id = record.posted_end, size_bytes, flow_id
     message.posted_ps, message.tag, message.next = now_ps, tag, -1
@@ -79,7 +79,7 @@ def post_message(fabric: Fabric, nic: Nic, pair, size_bytes, flow_id, tag, now_p
         list_pair(nic, record, pair, now_ps)
         poke(nic.ns3_ports, nic.nic_ports[np.uint64(port)], port, now_ps)
         return
-    kind = meets_frozen(fabric, nic, record) if was_idle else 0
+    kind = meets_frozen(fabric, nic, record, pair) if was_idle else 0
     if kind != 0:
         interrupt(fabric, nic, record, pair, kind, now_ps)
     set_ready(nic.nic_ports, nic.queue_pairs, nic.ready, pair)
@@ -102,8 +102,19 @@ def post_parts(fabric: Fabric, nic: Nic, pair, size_bytes, flow_id, tag, now_ps)
 def take_parts(nic: Nic, constants, pair):
     """Take one message of which every queue pair has delivered its part; False if some part is missing."""
     for k in range(constants[N_PART]):
-        if nic.queue_pairs[np.uint64(nic.parts[np.uint64(pair), k])].n_arrived == 0:
+        if _receiver_of(nic, nic.parts[np.uint64(pair), k]).n_arrived == 0:
             return False
     for k in range(constants[N_PART]):
-        nic.queue_pairs[np.uint64(nic.parts[np.uint64(pair), k])].n_arrived -= 1
+        _receiver_of(nic, nic.parts[np.uint64(pair), k]).n_arrived -= 1
     return True
+
+
+@step_kernel
+def _receiver_of(nic: Nic, pair):
+    return nic.receivers[np.uint64(nic.receiver_row[np.uint64(pair)])]
+
+
+@step_kernel
+def first_part_of(nic: Nic, constants, pair):
+    """The first of the queue pairs that share a queue pair's messages: itself if it has them alone."""
+    return np.int64(nic.facts[np.uint64(pair)].first_part) if constants[N_PART] > 1 else pair

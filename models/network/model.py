@@ -30,6 +30,7 @@ from models.network.lanes import MAX_FLYING
 from models.network.managed_rounds import run_managed_rounds
 from models.network.managed_switch import run_managed_switches
 from models.network.observers import Observer, look_at, next_look_ps
+from models.network.pair_facts import PairFacts, make_pair_facts
 from models.network.parameters import NetworkParameters
 from models.network.rounds import (
     SHORT_OF_ARRIVING_PACKETS,
@@ -100,9 +101,12 @@ class NetworkModel:
         if routing is not None:
             is_routed = np.ones(len(plan.pair_src), np.bool_) if routing.fixed_pair is None else ~routing.fixed_pair
         self.pairs: QueuePairs = world.once_per_machine(lambda: arrange_pairs(paths, is_routed))
+        facts: PairFacts = world.once_per_machine(
+            lambda: make_pair_facts(topology, self.pairs, plan, max_window_bytes, parameters)
+        )
         fabric = make_fabric(topology, self.pairs, plan, lp_of_node, here, parameters)
-        nic, self.control = make_nic(topology, self.pairs, plan, max_window_bytes, parameters, fabric, here)
-        work = make_work(topology, self.pairs, plan, fabric, here)
+        nic, self.control = make_nic(topology, self.pairs, facts, plan, parameters, fabric, here)
+        work = make_work(topology, self.pairs, facts.slots, plan, fabric, here)
         buffers = make_buffers(topology, parameters, fabric.ports, fabric.nodes)
         routing = make_routing(topology, parameters)
         self.state = NetworkState(fabric, buffers, routing, nic, work, make_rows(plan.burst, parameters.rtt_flow))
@@ -116,9 +120,8 @@ class NetworkModel:
 
     def _ends(self) -> tuple[np.ndarray, np.ndarray]:
         """int64[n_qp] each: the ranks of every queue pair's sender and receiver."""
-        table, path = self.state.nic.queue_pairs, self.state.fabric.path_port
-        src = self.topology.port_src
-        return self.rank_of_node[table["node"]], self.rank_of_node[src[path[table["ack_path"]]]]
+        facts = self.state.nic.facts
+        return self.rank_of_node[facts["node"]], self.rank_of_node[facts["receiver"]]
 
     def _neighbours(self, rank: int, has_lanes: bool) -> tuple[list[int], np.ndarray]:
         """Ranks at the other end of this rank's links, and for each port to another rank its row among them.

@@ -1,7 +1,7 @@
 """Whose a row of the network's state is: for every table the node that alone writes it, whatever rank that node is on.
 
 That is what makes a checkpoint (`saved_state`) independent of the number of ranks. A record that two nodes write, such
-as a queue pair's, is cut into the fields of each.
+as a port's, is cut into the fields of each.
 """
 
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from models.network.build import NetworkState
-from models.network.state import LANE_COLUMN, N_QUEUE, QUEUE_PAIR
+from models.network.state import LANE_COLUMN, N_QUEUE, QUEUE_PAIR, RECEIVER
 from models.topology.graph import Topology
 from models.workload.trace_graph import COMPUTE, RECEIVE
 from pdes.engine.bits import n_set_word
@@ -20,18 +20,16 @@ CHAINS_OF_PORT = ("link_head", "link_tail", "ack_head", "ack_tail", "data_head",
 MANAGED = ("waiting", "paused")  # in the place of the last two of these at a managed switch
 INFO = ("rate_bps", "busy_ps", "ecn_marks", "ecn_draws", "wait_next")
 CONSTANT_OF_INFO = ("ecn_max_bytes", "ecn_max_probability", "receiver", "is_here", "is_ns3")
-RECEIVES = (  # of QUEUE_PAIR, the receiver's
-    "expected_byte", "received_bytes", "nack_byte", "nack_after_ps", "cnp_after_ps", "n_arrived", "n_unacked",
-)  # fmt: skip
 CONSTANT_OF_PAIR = (
-    "port", "data_path", "law_row", "queue", "line_rate_bps", "max_window_bytes", "timer_leaf", "node", "ack_path",
-    "waiting_stream", "first_part",
+    "port", "data_path", "law_row", "queue", "line_rate_bps", "max_window_bytes", "timer_leaf", "node", "spare",
 )  # fmt: skip
 MESSAGES = ("first_message", "sending_message", "last_message")
 RANGES_OF_SENDER, RANGES_OF_RECEIVER = ("sacked_range",), ("held_range", "early_end")
-ALIKE_OF_PAIR = ("is_frozen",)  # the same on every rank
-_OTHERS = (*RECEIVES, *CONSTANT_OF_PAIR, *MESSAGES, *RANGES_OF_SENDER, *RANGES_OF_RECEIVER, *ALIKE_OF_PAIR)
+CONSTANT_OF_RECEIVER = ("ack_path", "waiting_stream")
+_OTHERS = (*CONSTANT_OF_PAIR, *MESSAGES, *RANGES_OF_SENDER)
 SENDER = tuple(name for name in QUEUE_PAIR.names or () if name not in _OTHERS)
+_OTHERS_OF_RECEIVER = (*CONSTANT_OF_RECEIVER, *RANGES_OF_RECEIVER)
+RECEIVES = tuple(name for name in RECEIVER.names or () if name not in _OTHERS_OF_RECEIVER)
 NODE_FIELDS = ("wake_ps", "next_change", "wait_head")
 NIC_PORT_FIELDS = ("next_start_ps", "last_served", "paused", "paused_since_ps", "paused_ps")
 QUEUE_FIELDS = ("queued_bytes", "deficit_bytes")
@@ -53,18 +51,21 @@ class Owners(NamedTuple):
     receives: np.ndarray
     pair_sends: np.ndarray  # of a queue pair
     pair_receives: np.ndarray
+    receivers: np.ndarray  # of a row of `Nic.receivers`
     queue: np.ndarray  # of a port's queue
 
     @classmethod
     def of(cls, topology: Topology, state: NetworkState) -> "Owners":
         """Those of a network."""
-        table, path = state.nic.queue_pairs, state.fabric.path_port
+        facts, receivers = state.nic.facts, np.zeros(len(state.nic.facts), np.int64)
+        receivers[state.nic.receiver_row] = facts["receiver"]
         n_queue = len(state.buffers.queues) // topology.n_port if len(state.buffers.queues) > 1 else 0
         return cls(
             topology.port_src.astype(np.int64),
             topology.port_dst.astype(np.int64),
-            table["node"].astype(np.int64),
-            topology.port_src[path[table["ack_path"]]].astype(np.int64),
+            facts["node"].astype(np.int64),
+            facts["receiver"].astype(np.int64),
+            receivers,
             np.repeat(topology.port_src, n_queue).astype(np.int64),
         )
 
@@ -102,22 +103,24 @@ def _of_fabric(topology: Topology, state: NetworkState, owners: Owners) -> list[
 
 
 def _of_nic(topology: Topology, state: NetworkState, owners: Owners) -> list[Owned]:
-    nic, sends, receives = state.nic, owners.pair_sends, owners.pair_receives
-    n_ready = [max(1, n_set_word(int(n))) for n in nic.nic_ports["n_pair"]]
+    nic, sends = state.nic, owners.pair_sends
+    at_host = np.where(topology.is_switch[topology.port_src], -1, owners.sends)
+    n_pair = np.bincount(nic.facts["port"], minlength=topology.n_port)
+    n_ready = [max(1, n_set_word(int(n))) for n in n_pair]
     nodes, timer = state.fabric.nodes, np.full(len(nic.timers), -1, np.int64)
     n_timer = 2 * nodes["n_timer"].astype(np.int64)
     if n_timer.any():
         timer = np.repeat(np.arange(topology.n_node), n_timer)
     found = [
         *_fields("queue_pairs", nic.queue_pairs, SENDER, sends),
-        *_fields("queue_pairs", nic.queue_pairs, RECEIVES, receives),
-        *_fields("nic_ports", nic.nic_ports, NIC_PORT_FIELDS, owners.sends),
+        *_fields("receivers", nic.receivers, RECEIVES, owners.receivers),
+        *_fields("nic_ports", nic.nic_ports, NIC_PORT_FIELDS, at_host),
         Owned("ready", nic.ready[:-1], np.repeat(owners.sends, n_ready)),
         Owned("timers", nic.timers, timer),
         Owned("control", nic.control, sends),
         Owned("acked_ps", nic.acked_ps, sends),
         Owned("ended", nic.ended, sends),
-        Owned("delivered_ps", nic.delivered_ps, receives),
+        Owned("delivered_ps", nic.delivered_ps, owners.receivers),
     ]
     if state.fabric.constants[LANE_COLUMN] >= 0:
         found.append(Owned("lanes", nic.lanes, sends))

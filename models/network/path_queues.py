@@ -15,7 +15,7 @@ def sample_queues(fabric: Fabric, nic: Nic, sends_here, pairs, out):
     in the order of the way of the pair's data, whose ports are fixed; -1 at other ranks' ports and behind its end.
     """
     for i in range(pairs.size):
-        first = np.int64(nic.queue_pairs[np.uint64(pairs[i])].data_path)
+        first = np.int64(nic.facts[np.uint64(pairs[i])].data_path)
         row = out[np.uint64(i)]
         row[:] = -1
         for k in range(row.size):

@@ -19,13 +19,16 @@ def begin_wave(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, pairs
     base_byte: int64[n_pair], what is acknowledged: sending and receiving go back to it.
     """
     for i in range(pairs.size):
-        record, base = nic.queue_pairs[np.uint64(pairs[i])], base_byte[i]
-        record.sent_bytes -= record.next_byte - base
-        record.received_bytes -= record.expected_byte - base
-        record.next_byte = record.high_byte = record.acked_byte = record.expected_byte = base
-        record.deadline_ps = record.check_ps = NEVER
-        record.n_unacked = 0
-        if hidden.here[np.uint64(record.node)]:
+        facts, base = nic.facts[np.uint64(pairs[i])], base_byte[i]
+        if hidden.here[np.uint64(facts.receiver)]:
+            receiver = nic.receivers[np.uint64(nic.receiver_row[np.uint64(pairs[i])])]
+            receiver.received_bytes -= receiver.expected_byte - base
+            receiver.expected_byte, receiver.n_unacked = base, 0
+        if hidden.here[np.uint64(facts.node)]:
+            record = nic.queue_pairs[np.uint64(pairs[i])]
+            record.sent_bytes -= record.next_byte - base
+            record.next_byte = record.high_byte = record.acked_byte = base
+            record.deadline_ps = record.check_ps = NEVER
             find_sending_message(record, nic.messages)
     for i in range(ports.size):
         port = np.int64(ports[i])
@@ -59,12 +62,12 @@ def _count_chain(fabric: Fabric, nic: Nic, head, pairs, is_on_wire, sent_bytes):
         pair = np.int64(item.queue_pair)
         at, end = np.searchsorted(pairs, pair), np.int64(item.path) - (0 if is_on_wire else 1)
         if at < pairs.size and pairs[at] == pair:
-            record, size_bytes = nic.queue_pairs[np.uint64(pair)], np.int64(item.size_bytes)
-            first = np.int64(record.data_path)
+            facts, size_bytes = nic.facts[np.uint64(pair)], np.int64(item.size_bytes)
+            first = np.int64(facts.data_path)
             if item.bits & FLAG_ACK:
                 last = _last_row(fabric, first) + 1
                 _count_way(fabric, first, last, constants[PAYLOAD_BYTES] + constants[HEADER_BYTES], sent_bytes)
-                first = np.int64(record.ack_path)
+                first = np.int64(facts.ack_path)
             _count_way(fabric, first, end, size_bytes, sent_bytes)
         packet = np.int64(item.next)
 
@@ -93,7 +96,7 @@ def count_in_flight(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, 
 def count_short(fabric: Fabric, nic: Nic, pairs, short_bytes, sent_bytes):
     """Take from sent_bytes what the packets of queue pairs lacked to be full ones. short_bytes: int64[n_pair]."""
     for i in range(pairs.size):
-        first = np.int64(nic.queue_pairs[np.uint64(pairs[i])].data_path)
+        first = np.int64(nic.facts[np.uint64(pairs[i])].data_path)
         _count_way(fabric, first, _last_row(fabric, first) + 1, -short_bytes[i], sent_bytes)
 
 
@@ -178,8 +181,8 @@ def place_ghosts(
     """Put the ghosts of queue pairs' messages on the links into this rank's hosts; all arrays are int64[n_pair]."""
     for i in range(pairs.size):
         pair = np.int64(pairs[i])
-        record = nic.queue_pairs[np.uint64(pair)]
-        data, acks = _last_port(fabric, np.int64(record.data_path)), _last_port(fabric, np.int64(record.ack_path))
+        facts = nic.facts[np.uint64(pair)]
+        data, acks = _last_port(fabric, np.int64(facts.data_path)), _last_port(fabric, np.int64(facts.ack_path))
         bits, end, most = np.int64(FLAG_GHOST), end_byte[i], min(marked[i], 65535)
         _place(fabric, buffers, nic, hidden, data, pair, bits, end, label[i], most, delivered_ps[i])
         _place(fabric, buffers, nic, hidden, acks, pair, bits | FLAG_ACK, end, label[i], most, ended_ps[i])

@@ -38,7 +38,7 @@ ENDS_MESSAGE, ANSWERS = 1, 2  # a message is complete; the packet has become an 
 def receive_data(packets, label, extra, record, ranges, arrival_rows, counters, constants, packet, now_ps):
     """Take a data packet; it becomes its own acknowledgement, if there is one. Returns ENDS_MESSAGE | ANSWERS.
 
-    record: QUEUE_PAIR of the packet.
+    record: RECEIVER of the packet's queue pair.
     """
     item = packets[np.uint64(packet)]
     payload = np.int64(item.size_bytes) - constants[HEADER_BYTES]

@@ -90,7 +90,7 @@ class Restoration:
     def restore(self, state: NetworkState, freeze: Freeze, grow: Callable[[], NetworkState]) -> NetworkState:
         """Change what a frozen partition holds; the network's state, in case its pool has grown."""
         table, n_extra = state.nic.queue_pairs, int(state.fabric.constants[N_EXTRA])
-        own = np.where(self.here[table["node"][freeze.pairs]] != 0, table["acked_byte"][freeze.pairs], 0)
+        own = np.where(self.here[state.nic.facts["node"][freeze.pairs]] != 0, table["acked_byte"][freeze.pairs], 0)
         member = (freeze.pairs, freeze.ports, np.max(self.world.allgather(own), axis=0))
         words = self.states.states(state, [member], freeze.begin_ps)[0][0]
         packets = PutBack.nothing(len(freeze.pairs))

@@ -34,9 +34,7 @@ class FlowFacts:
     """What the flows table says about a flow that follows from its queue pair."""
 
     def __init__(self, topology: Topology, paths: Paths, plan: WorkloadPlan, parameters: NetworkParameters) -> None:
-        self._topology, self._paths = topology, paths
-        self._src, self._dst = topology.host[plan.pair_src], topology.host[plan.pair_dst]
-        self._hops = np.diff(paths.start)[0::2]
+        self._topology, self._paths, self._plan = topology, paths, plan
         p = parameters
         self._sizes = np.array([p.payload_bytes, p.header_bytes, p.ack_bytes], np.int64)
 
@@ -48,18 +46,16 @@ class FlowFacts:
         """(flow ids, columns) of kernel rows `state.FLOW_COLUMNS`; finish_ps -1 where a flow is unfinished."""
         pair, size_bytes = pair_of_row[rows[:, 1]], np.ascontiguousarray(rows[:, 2])
         ideal = np.empty(len(rows), np.int64)
-        t = self._topology
-        _ideal_rows(
-            pair, size_bytes, self._paths.start, self._paths.port, t.port_rate_bps, t.port_delay_ps, self._sizes, ideal
-        )
+        t, plan, start = self._topology, self._plan, self._paths.start
+        _ideal_rows(pair, size_bytes, start, self._paths.port, t.port_rate_bps, t.port_delay_ps, self._sizes, ideal)
         return rows[:, 0], {
-            "src": self._src[pair],
-            "dst": self._dst[pair],
+            "src": t.host[plan.pair_src[pair]],
+            "dst": t.host[plan.pair_dst[pair]],
             "size_bytes": size_bytes,
             "start_ps": rows[:, 3],
             "finish_ps": rows[:, 4],
             "ideal_fct_ps": ideal,
-            "hops": self._hops[pair],
+            "hops": start[2 * pair + 1] - start[2 * pair],
             "retransmitted_bytes": rows[:, 7],
             "ecn_marks": rows[:, 5],
             "tag": rows[:, 6],
@@ -70,7 +66,7 @@ class FlowFacts:
 def unfinished_rows(state: NetworkState, rank_of_node: np.ndarray, rank: int) -> np.ndarray:
     """Rows of messages that this rank's hosts posted and that are not finished, int64[n, 8]; finish_ps is -1."""
     nic, rows = state.nic, []
-    for pair in np.flatnonzero(nic.queue_pairs["first_message"] >= 0):
+    for pair in nic.sends[nic.queue_pairs["first_message"][nic.sends] >= 0].tolist():
         place, marks = int(nic.queue_pairs["first_message"][pair]), int(nic.queue_pairs["n_marked"][pair])
         while place >= 0:
             message = nic.messages[place]

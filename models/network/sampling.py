@@ -93,7 +93,8 @@ class Sampler:
         The flow is the message being sent, the last one if all are sent.
         """
         table, messages = state.nic.queue_pairs, state.nic.messages
-        rows = np.flatnonzero(table["acked_byte"] < table["posted_end"])
+        sends = state.nic.sends
+        rows = sends[table["acked_byte"][sends] < table["posted_end"][sends]]
         active = table[rows]
         message = messages[np.where(active["sending_message"] >= 0, active["sending_message"], active["last_message"])]
         size_bytes = message["size_bytes"]

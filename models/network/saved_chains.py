@@ -50,8 +50,8 @@ def chains_of(
         Chains("data", PACKETS, ports["data_head"], ports["data_tail"], has_data),
         Chains("messages", MESSAGES, table["first_message"], table["last_message"], owners.pair_sends),
         Chains("sacked", RANGES, table["sacked_range"], None, owners.pair_sends),
-        Chains("held", RANGES, table["held_range"], None, owners.pair_receives),
-        Chains("early", RANGES, table["early_end"], None, owners.pair_receives),
+        Chains("held", RANGES, state.nic.receivers["held_range"], None, owners.receivers),
+        Chains("early", RANGES, state.nic.receivers["early_end"], None, owners.receivers),
     ]
     if len(owners.queue):
         queues = state.buffers.queues

@@ -62,7 +62,7 @@ def save_network(
         "lane_of_port": nic.lane_of_port,
         "lane_times": nic.lane_times,
         "frozen_port": nic.frozen_port,
-        "is_frozen": np.ascontiguousarray(nic.queue_pairs["is_frozen"]),
+        "is_frozen": nic.is_frozen,
         "dropped": fabric.dropped,
         "drops": state.buffers.drops,
         "iteration_end_ps": work.iteration_end_ps,
@@ -90,8 +90,8 @@ def load_network(
             saved = _rows_of(owner, was_there)
             mine = is_here[owner[saved]]
             rows[saved[mine]] = part[name].view(rows.dtype)[mine]
-    state.nic.frozen_port[:], state.nic.queue_pairs["is_frozen"] = parts[0]["frozen_port"], parts[0]["is_frozen"]
-    state.nic.frozen[:] = set_of(parts[0]["is_frozen"] != 0)
+    state.nic.frozen_port[:], is_frozen = parts[0]["frozen_port"], parts[0]["is_frozen"]
+    state.nic.is_frozen[is_frozen != 0], state.nic.frozen[:] = 1, set_of(is_frozen != 0)
     state.nic.active[:] = set_of(np.ones(len(state.nic.queue_pairs), np.bool_))  # the first look finds out
     if state.fabric.constants[LANE_COLUMN] >= 0:
         state.nic.flying[:] = set_of(state.nic.lanes["n_flying"] > 0)
@@ -126,7 +126,7 @@ def _load_rtt(
     """Rows of round-trip times, to the rank that goes on with them: that of the flow's source, if it still sends."""
     flows, pairs = pairs_of_messages(parts)
     found = pairs[flows == state.fabric.constants[RTT_FLOW]]
-    is_mine = bool(is_here[state.nic.queue_pairs["node"][found[0]]]) if len(found) else is_first
+    is_mine = bool(is_here[state.nic.facts["node"][found[0]]]) if len(found) else is_first
     rows = np.concatenate([part["rtt"] for part in parts])
     if is_mine and len(rows):
         state.rows.rtt[: len(rows)] = rows

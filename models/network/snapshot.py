@@ -43,7 +43,7 @@ def _turn(nic: Nic, numbering: Numbering, port):
     nic_port, n = nic.nic_ports[np.uint64(port)], np.int64(0)
     for i in range(numbering.pairs.size):
         local = numbering.pairs[i] - nic_port.first_pair
-        n += nic.queue_pairs[np.uint64(numbering.pairs[i])].port == port and local <= nic_port.last_served
+        n += nic.facts[np.uint64(numbering.pairs[i])].port == port and local <= nic_port.last_served
     return n
 
 
@@ -52,7 +52,7 @@ def _set_turn(nic: Nic, numbering: Numbering, port, turn):
     nic_port = nic.nic_ports[np.uint64(port)]
     nic_port.last_served = -1
     for i in range(numbering.pairs.size):
-        if nic.queue_pairs[np.uint64(numbering.pairs[i])].port == port and turn > 0:
+        if nic.facts[np.uint64(numbering.pairs[i])].port == port and turn > 0:
             nic_port.last_served = numbering.pairs[i] - nic_port.first_pair
             turn -= 1
 
@@ -195,11 +195,6 @@ def _head(out, kind, row, at, end):
     return end
 
 
-@step_kernel
-def _node_of_receiver(fabric: Fabric, nic: Nic, hidden: Hidden, pair):
-    return hidden.port_src[np.uint64(fabric.path_port[np.uint64(nic.queue_pairs[np.uint64(pair)].ack_path)])]
-
-
 @loop_kernel
 def number(numbering: Numbering):
     """Enter a partition's members into the tables of rows."""
@@ -215,11 +210,11 @@ def store_ends(fabric: Fabric, nic: Nic, hidden: Hidden, numbering: Numbering, o
     at, body = np.int64(0), HEADER_WORDS
     for row in range(numbering.pairs.size):
         pair = numbering.pairs[row]
-        if hidden.here[np.uint64(nic.queue_pairs[np.uint64(pair)].node)]:
+        if hidden.here[np.uint64(nic.facts[np.uint64(pair)].node)]:
             at = _head(out, SENDER, row, at, store_sender(fabric, nic, numbering, row, out, at + body))
     for row in range(numbering.pairs.size):
         pair = numbering.pairs[row]
-        if hidden.here[np.uint64(_node_of_receiver(fabric, nic, hidden, pair))]:
+        if hidden.here[np.uint64(nic.facts[np.uint64(pair)].receiver)]:
             at = _head(out, RECEIVER, row, at, store_receiver(nic, numbering, row, out, at + body))
     return at
 
@@ -313,9 +308,9 @@ def load(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, numbering: 
         at = body + words[at + 2]
         if kind == SENDER or kind == RECEIVER:
             pair = numbering.pairs[row]
-            if kind == SENDER and hidden.here[np.uint64(nic.queue_pairs[np.uint64(pair)].node)]:
+            if kind == SENDER and hidden.here[np.uint64(nic.facts[np.uint64(pair)].node)]:
                 load_sender(fabric, nic, numbering, row, words, body)
-            if kind == RECEIVER and hidden.here[np.uint64(_node_of_receiver(fabric, nic, hidden, pair))]:
+            if kind == RECEIVER and hidden.here[np.uint64(nic.facts[np.uint64(pair)].receiver)]:
                 load_receiver(nic, numbering, row, words, body)
         elif kind == EGRESS_SIDE:
             if hidden.here[np.uint64(hidden.port_src[np.uint64(numbering.ports[row])])]:

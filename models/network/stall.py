@@ -74,7 +74,7 @@ class StallWatch:
 
     def _rows(self, state: NetworkState) -> np.ndarray:
         """Queue pairs that send here."""
-        return np.flatnonzero(self._rank_of_node[state.nic.queue_pairs["node"]] == self._world.rank)
+        return state.nic.sends
 
     def explain(self, state: NetworkState) -> list[Blocked]:
         """The queue pairs of this rank that get nothing through, each with its last timeouts."""
@@ -90,8 +90,7 @@ class StallWatch:
         return found
 
     def _receiver(self, state: NetworkState, row: int) -> int:
-        path = state.fabric.path_port
-        return int(self._topology.port_src[path[state.nic.queue_pairs["ack_path"][row]]])
+        return int(state.nic.facts["receiver"][row])
 
     def save(self) -> dict[str, Any]:
         """For a checkpoint; all ranks have the same."""

@@ -1,9 +1,9 @@
 """State of the packet network on one rank: records, arrays, their allocation, and what may be asked of them.
 
 Every table is indexed by a global id (node, port, queue pair), on every rank; a rank only touches the rows of its own
-nodes. Packets and messages live in pools with free lists. Not here: what managed switches have beyond
-(`switch_state`), what the kernels do with it (`port`, `nic`, `switch`, `host`), and how it is filled from a topology
-(`build`).
+nodes. Rows of queue pairs' ends that are elsewhere are zeros, which take no memory (`pair_facts`). Packets and messages
+live in pools with free lists. Not here: what managed switches have beyond (`switch_state`), what the kernels do with it
+(`port`, `nic`, `switch`, `host`), and how it is filled from a topology (`build`).
 """
 
 from typing import NamedTuple
@@ -115,7 +115,7 @@ PATH_ID_SHIFT, N_HOP_MASK = 8, 255
 EXTRA_HOPS = 2  # INT: per hop its time, the bytes its port had sent, the bytes that waited, the port's rate
 WORDS_PER_HOP = 4
 
-# Four cache lines: what every packet needs of the sender, what else the sender has, and the receiver's.
+# What the sender has of a queue pair, three cache lines: the first one is what every packet needs.
 QUEUE_PAIR = record(
     [
         ("next_byte", np.int64),  # first byte to send next
@@ -149,7 +149,13 @@ QUEUE_PAIR = record(
         ("timer_leaf", np.int32),  # in its host's tree
         ("node", np.int32),  # the sender's host
         ("sacked_range", np.int32),  # selective repeat: what the receiver holds out of order, chain of RANGE
-        ("expected_byte", np.int64),  # receiver from here on: the next byte in order
+        ("spare", np.int64),
+    ]
+)
+# What the receiver has, a cache line.
+RECEIVER = record(
+    [
+        ("expected_byte", np.int64),  # the next byte in order
         ("received_bytes", np.int64),  # payload that arrived, of any kind
         ("nack_byte", np.int64),  # what the last NACK asked for
         ("nack_after_ps", np.int64),  # and until when it is not repeated
@@ -160,8 +166,19 @@ QUEUE_PAIR = record(
         ("n_unacked", np.int32),  # packets since the last ACK
         ("held_range", np.int32),  # selective repeat: what came before its turn, chain of RANGE
         ("early_end", np.int32),  # messages that end there, chain of RANGE (end, flow id)
+    ]
+)
+PAIR_FACTS = record(  # what never changes: any rank may ask
+    [
+        ("max_window_bytes", np.int64),  # 0: none
+        ("port", np.int32),  # the sender's
+        ("node", np.int32),  # the sender's host
+        ("receiver", np.int32),  # the receiver's
+        ("data_path", np.int32),  # first row of path_port
+        ("ack_path", np.int32),
+        ("queue", np.int32),
+        ("waiting_stream", np.int32),  # stream that consumes its messages, -1 if none
         ("first_part", np.int32),  # the first of the queue pairs that share its messages: itself if it has them alone
-        ("is_frozen", np.int32),  # 1: its network partition is (models.network.freeze)
     ]
 )
 NO_WINDOW = 2**62
@@ -351,10 +368,15 @@ class Fabric(NamedTuple):
 
 
 class Nic(NamedTuple):
-    """Queue pairs and messages. Queue pairs are sorted by sending port."""
+    """Queue pairs and messages. Queue pairs are sorted by sending port; n_qp rows unless it says otherwise."""
 
-    queue_pairs: np.ndarray  # QUEUE_PAIR[n_qp]
-    nic_ports: np.ndarray  # NIC_PORT[n_port]
+    queue_pairs: np.ndarray  # QUEUE_PAIR[n_qp]  rows of senders that are here, else zeros
+    receivers: np.ndarray  # RECEIVER[n_qp]  sorted by receiving port: rows of receivers that are here, else zeros
+    receiver_row: np.ndarray  # int32[n_qp]  each queue pair's row there
+    facts: np.ndarray  # PAIR_FACTS[n_qp]  of all, wherever their ends are
+    sends: np.ndarray  # int32[]  queue pairs whose senders are here, ascending
+    receives: np.ndarray  # int32[]  rows of `receivers` that are here, ascending
+    nic_ports: np.ndarray  # NIC_PORT[n_port]  of hosts that are here, else zeros
     ready: np.ndarray  # int64[]  sets (bits.py) of queue pairs with bytes to send and room in their windows
     out_port: np.ndarray  # int32[]  see NODE.first_out
     messages: np.ndarray  # MESSAGE[n_message]
@@ -368,14 +390,15 @@ class Nic(NamedTuple):
     ns3_ports: np.ndarray  # NS3_PORT[n_port], or of one row without ns-3 mode
     ns3_listed: np.ndarray  # int32[n_qp]  ns-3's list of queue pairs of each port, from NIC_PORT.first_pair on
     acked_ps: np.ndarray  # int64[n_qp]  when something new was acknowledged last
-    delivered_ps: np.ndarray  # int64[n_qp]  when its last message came across, at the receiver's rank
+    delivered_ps: np.ndarray  # int64[n_qp]  by row of `receivers`: when its last message came across
     ended: np.ndarray  # int64[n_qp, 3]  its last message that was acknowledged: its end byte, when, marked packets
     flying: np.ndarray  # int64[]  set of queue pairs with messages on lanes
     active: np.ndarray  # int64[]  set (bits.py) of queue pairs that a look visits, see `visits`
     frozen: np.ndarray  # int64[]  set of those that are frozen, on any rank
+    is_frozen: np.ndarray  # uint8[n_qp]  the same, 1: its network partition is (models.network.freeze)
     frozen_port: np.ndarray  # uint8[n_port]  1: its network partition is frozen, on any rank; 2: watched
     interrupted: np.ndarray  # int32[n_qp]  queue pairs that have met frozen ports in this round
-    interrupt_ps: np.ndarray  # int64[n_qp]  and when first, else NEVER
+    interrupt_ps: np.ndarray  # int64[n_qp]  and when first, else NEVER; of senders that are here
     lanes: np.ndarray  # LANE[n_qp], or of one row without lanes
     lane_of_port: np.ndarray  # int32[n_port]  queue pair whose open lane has it, on any rank; -1: none
     lane_times: np.ndarray  # int64[n, N_LANE_COLUMN]  ascending by (form, size), see N_LANE_TIME

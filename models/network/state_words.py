@@ -55,7 +55,7 @@ def ahead(time_ps, base_ps):
 @step_kernel
 def stamping_port(fabric: Fabric, nic: Nic, pair, hop):
     """The port whose telemetry is a packet's hop-th."""
-    return np.int64(fabric.path_port[np.uint64(nic.queue_pairs[np.uint64(pair)].data_path + 1 + hop)])
+    return np.int64(fabric.path_port[np.uint64(nic.facts[np.uint64(pair)].data_path + 1 + hop)])
 
 
 @step_kernel
@@ -75,7 +75,7 @@ def _path_id(fabric: Fabric, nic: Nic, pair, n_hop):
 @step_kernel
 def n_hop_of(fabric: Fabric, nic: Nic, pair):
     """Switches on a queue pair's data path."""
-    row, n = np.int64(nic.queue_pairs[np.uint64(pair)].data_path) + 1, 0
+    row, n = np.int64(nic.facts[np.uint64(pair)].data_path) + 1, 0
     while fabric.path_port[np.uint64(row + n)] >= 0:
         n += 1
     return n
@@ -86,8 +86,8 @@ def store_packet(fabric: Fabric, nic: Nic, numbering: Numbering, packet, where, 
     """One packet's words; where they end. where: arrival relative to the base, or the port that it came by, or 0."""
     item, constants = fabric.packets[np.uint64(packet)], fabric.constants
     pair = np.int64(item.queue_pair)
-    record, row = nic.queue_pairs[np.uint64(pair)], np.int64(numbering.row_of_pair[np.uint64(pair)])
-    first = record.ack_path if item.bits & FLAG_ACK else record.data_path
+    facts, row = nic.facts[np.uint64(pair)], np.int64(numbering.row_of_pair[np.uint64(pair)])
+    first = facts.ack_path if item.bits & FLAG_ACK else facts.data_path
     out[at], out[at + 1], out[at + 2] = row, item.sequence - numbering.base_byte[row], item.path - first
     out[at + 3], out[at + 4], out[at + 5], out[at + 6] = item.size_bytes, item.bits, item.queue, where
     out[at + 7] = 0
@@ -119,10 +119,10 @@ def load_packet(fabric: Fabric, nic: Nic, numbering: Numbering, words, at):
     item, constants = fabric.packets[np.uint64(packet)], fabric.constants
     row = words[at]
     pair = numbering.pairs[row]
-    record = nic.queue_pairs[np.uint64(pair)]
+    facts = nic.facts[np.uint64(pair)]
     item.queue_pair, item.sequence = pair, words[at + 1] + numbering.base_byte[row]
     item.bits = words[at + 4]
-    first = record.ack_path if item.bits & FLAG_ACK else record.data_path
+    first = facts.ack_path if item.bits & FLAG_ACK else facts.data_path
     item.path, item.size_bytes, item.queue, item.next = first + words[at + 2], words[at + 3], words[at + 5], -1
     where = words[at + 6]
     at += PACKET_WORDS
@@ -220,7 +220,8 @@ def load_sender(fabric: Fabric, nic: Nic, numbering: Numbering, row, words, at):
 
 @step_kernel
 def store_receiver(nic: Nic, numbering: Numbering, row, out, at):
-    record, base_ps = nic.queue_pairs[np.uint64(numbering.pairs[row])], numbering.base_ps[0]
+    record = nic.receivers[np.uint64(nic.receiver_row[np.uint64(numbering.pairs[row])])]
+    base_ps = numbering.base_ps[0]
     out[at], out[at + 1] = record.expected_byte - numbering.base_byte[row], ahead(record.cnp_after_ps, base_ps)
     out[at + 2] = record.n_unacked
     return at + 3
@@ -228,7 +229,8 @@ def store_receiver(nic: Nic, numbering: Numbering, row, out, at):
 
 @step_kernel
 def load_receiver(nic: Nic, numbering: Numbering, row, words, at):
-    record, base_ps = nic.queue_pairs[np.uint64(numbering.pairs[row])], numbering.base_ps[0]
+    record = nic.receivers[np.uint64(nic.receiver_row[np.uint64(numbering.pairs[row])])]
+    base_ps = numbering.base_ps[0]
     record.received_bytes += words[at] + numbering.base_byte[row] - record.expected_byte
     record.expected_byte = words[at] + numbering.base_byte[row]
     record.cnp_after_ps, record.n_unacked = words[at + 1] + base_ps, words[at + 2]

@@ -42,6 +42,6 @@ def take_interrupts(
 
 def meets_frozen(state: NetworkState, pair: int) -> bool:
     """Whether a port of a queue pair's ways is frozen."""
-    record, path = state.nic.queue_pairs[pair], state.fabric.path_port
-    ways = [path_ports(path, int(record[name])) for name in ("data_path", "ack_path")]
+    facts, path = state.nic.facts[pair], state.fabric.path_port
+    ways = [path_ports(path, int(facts[name])) for name in ("data_path", "ack_path")]
     return bool((state.nic.frozen_port[np.concatenate(ways)] == 1).any())

@@ -105,18 +105,16 @@ def verify_conservation(
     states: Sequence[NetworkState], topology: Topology, rank_of_node: np.ndarray, held: list[Held]
 ) -> None:
     """R8 per queue pair, in bytes; without loss recovery also packet by packet."""
-    constants, path_port = states[0].fabric.constants, states[0].fabric.path_port
+    constants = states[0].fabric.constants
     header = int(constants[HEADER_BYTES])
     of_pair: dict[int, list[Held]] = {}
     for packet in held:
         of_pair.setdefault(packet.pair, []).append(packet)
-    pairs = states[0].nic.queue_pairs
+    facts = states[0].nic.facts
     dropped = np.sum([state.fabric.dropped for state in states], axis=0)
-    for pair in range(len(pairs)):
-        src = int(topology.port_src[pairs["port"][pair]])
-        dst = int(topology.port_src[path_port[pairs["ack_path"][pair]]])
-        sender = states[int(rank_of_node[src])].nic
-        qp, receiver = sender.queue_pairs[pair], states[int(rank_of_node[dst])].nic.queue_pairs[pair]
+    for pair in range(len(facts)):
+        sender, other = (states[int(rank_of_node[facts[name][pair]])].nic for name in ("node", "receiver"))
+        qp, receiver = sender.queue_pairs[pair], other.receivers[other.receiver_row[pair]]
         mine = of_pair.get(pair, [])
         inside = sum(p.size_bytes - header for p in mine if not p.is_ack)
         sent, received, lost = int(qp["sent_bytes"]), int(receiver["received_bytes"]), int(dropped[pair, 0])
@@ -127,7 +125,6 @@ def verify_conservation(
         _verify_pair(f"queue pair {pair}", qp, int(receiver["expected_byte"]), constants)
         messages = unfinished(sender, pair)
         if constants[IS_SELECTIVE]:
-            other = states[int(rank_of_node[dst])].nic
             verify_selective(f"queue pair {pair}", sender, other, pair, messages, mine, (header, lost))
         if constants[TIMEOUT_PS]:
             _verify_lossy(f"queue pair {pair}", qp, int(receiver["expected_byte"]), messages, mine, constants)

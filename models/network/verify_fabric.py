@@ -87,7 +87,7 @@ def verify_frozen(fabric: Fabric, nic: Nic) -> None:
     frozen = np.flatnonzero(nic.frozen_port == 1)
     n_frozen = int(fabric.counters[N_FROZEN_PORT])
     expect(len(frozen) == n_frozen, f"{len(frozen)} ports are frozen, {n_frozen} counted")
-    is_frozen, packets = nic.queue_pairs["is_frozen"], fabric.packets
+    is_frozen, packets = nic.is_frozen, fabric.packets
     for port in frozen.tolist():
         for packet in chain(int(fabric.ports["link_head"][port]), packets["next"].tolist(), {}, "a frozen wire"):
             pair = int(packets["queue_pair"][packet])

@@ -63,8 +63,8 @@ def unfinished(nic: Nic, pair: int) -> list[tuple[int, int, int]]:
 def verify_messages(nic: Nic, counters: np.ndarray) -> None:
     """Message chains of the queue pairs and the free ones: disjoint, complete, and the bytes follow on."""
     following, seen = nic.messages["next"].tolist(), {}
-    for pair, qp in enumerate(nic.queue_pairs):
-        name = f"queue pair {pair}"
+    for pair in nic.sends.tolist():
+        qp, name = nic.queue_pairs[pair], f"queue pair {pair}"
         items = chain(int(qp["first_message"]), following, seen, name)
         last = items[-1] if items else -1
         expect(int(qp["last_message"]) == last, f"{name}: last_message {qp['last_message']}, the chain ends at {last}")
@@ -94,11 +94,11 @@ def verify_timers(fabric: Fabric, nic: Nic, topology: Topology, here: np.ndarray
         tree, name = nic.timers[first : first + 2 * n_leaf], topology.node_name[node]
         inner = np.minimum(tree[2::2], tree[3::2])
         expect((tree[1:n_leaf] == inner).all(), f"{name}: an inner node of its timers is not the least of its children")
-        rows = np.flatnonzero(nic.queue_pairs["node"] == node)
+        rows = np.flatnonzero(nic.facts["node"] == node)
         for pair in rows.tolist():
             qp = nic.queue_pairs[pair]
             least_ps = int(qp["check_ps"])
-            if qp["is_frozen"]:
+            if nic.is_frozen[pair]:
                 least_ps = NEVER
             elif qp["acked_byte"] < qp["posted_end"]:
                 least_ps = min(least_ps, int(nic.control[pair, FLOW_TIMER : FLOW_TIMER + N_TIMER].min()))

@@ -8,24 +8,24 @@ import numpy as np
 from models.network.state import FREE_RANGE, N_FREE_RANGE, Nic
 from models.network.verify_fabric import Held, chain, expect
 
-CHAINS = ("sacked_range", "held_range", "early_end")
 Stretch = tuple[int, int]
 
 
 def verify_ranges(nic: Nic, counters: np.ndarray) -> None:
     """Chains of ranges and the free ones: disjoint and complete."""
     following, seen = nic.ranges["next"].tolist(), {}
-    for name in CHAINS:
-        for pair in np.flatnonzero(nic.queue_pairs[name] >= 0).tolist():
-            chain(int(nic.queue_pairs[name][pair]), following, seen, f"queue pair {pair}: {name}")
+    senders, receivers = (nic.queue_pairs, nic.sends), (nic.receivers, nic.receives)
+    for name, (table, rows) in (("sacked_range", senders), ("held_range", receivers), ("early_end", receivers)):
+        for row in rows[table[name][rows] >= 0].tolist():
+            chain(int(table[name][row]), following, seen, f"row {row}: {name}")
     free = chain(int(counters[FREE_RANGE]), following, seen, "the free ranges")
     expect(len(free) == counters[N_FREE_RANGE], f"{len(free)} free ranges, {counters[N_FREE_RANGE]} counted")
     expect(len(seen) == len(following), f"{len(seen)} ranges free or in use, {len(following)} in the pool")
 
 
-def ranges_of(nic: Nic, pair: int, name: str) -> list[Stretch]:
-    """(first, end) of a chain's ranges; of early_end: (end of a message, its flow id)."""
-    out, place = [], int(nic.queue_pairs[name][pair])
+def ranges_of(nic: Nic, place: int) -> list[Stretch]:
+    """(first, end) of a chain's ranges, from a place in the pool on; of early_end: (end of a message, its flow id)."""
+    out = []
     while place >= 0:
         item = nic.ranges[place]
         out.append((int(item["first_byte"]), int(item["end_byte"])))
@@ -44,16 +44,16 @@ def verify_selective(
 ) -> None:
     """One queue pair. messages: not acknowledged whole. mine: its packets in the network. sizes: (header, dropped)."""
     header, dropped = sizes
-    sent, got = sender.queue_pairs[pair], receiver.queue_pairs[pair]
+    sent, got = sender.queue_pairs[pair], receiver.receivers[receiver.receiver_row[pair]]
     acked, high, expected = int(sent["acked_byte"]), int(sent["high_byte"]), int(got["expected_byte"])
-    held, named = ranges_of(receiver, pair, "held_range"), ranges_of(sender, pair, "sacked_range")
+    held, named = ranges_of(receiver, int(got["held_range"])), ranges_of(sender, int(sent["sacked_range"]))
     _verify_chain(f"{name} holds", held, expected, high)
     _verify_chain(f"{name} is told of", named, acked, high)
     known = [(0, expected), *held]
     wrong = [part for part in named if not any(low <= part[0] and part[1] <= end for low, end in known)]
     expect(not wrong, f"{name}: the sender takes {wrong} for held, the receiver has {known}")
     ends = [(end, flow_id) for _, end, flow_id in messages if any(low < end <= most for low, most in held)]
-    early = ranges_of(receiver, pair, "early_end")
+    early = ranges_of(receiver, int(got["early_end"]))
     expect(early == ends, f"{name}: messages end early at {early}, by what is held at {ends}")
     in_hand = expected + sum(end - first for first, end in held)
     refused = int(got["received_bytes"]) - in_hand

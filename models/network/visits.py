@@ -46,7 +46,7 @@ def visit(nic: Nic, pair):
 def has_sample(fabric: Fabric, nic: Nic, here, record, pair):
     """Whether a queue pair (its record) is this rank's, has something to send or unacknowledged, is not frozen, and has
     packets, not ghosts alone. here: uint8[n_node], this rank's nodes."""
-    if record.acked_byte == record.posted_end or record.is_frozen or here[np.uint64(record.node)] == 0:
+    if record.acked_byte == record.posted_end or nic.is_frozen[np.uint64(pair)] or here[np.uint64(record.node)] == 0:
         return False
     if fabric.constants[LANE_COLUMN] < 0 or nic.lanes[np.uint64(pair)].n_flying == 0:
         return True

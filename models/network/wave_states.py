@@ -28,7 +28,7 @@ Grow = Callable[[], NetworkState]
 
 def end_ports(state: NetworkState) -> np.ndarray:
     """int64[n_qp, 4]: of each queue pair the first and the last port of its way and of its acknowledgements'."""
-    table, path = state.nic.queue_pairs, state.fabric.path_port
+    table, path = state.nic.facts, state.fabric.path_port
     closed = np.flatnonzero(path < 0)  # where the paths end
     ways = [table[name].astype(np.int64) for name in ("data_path", "ack_path")]
     ends = [path[row] for first in ways for row in (first, closed[np.searchsorted(closed, first)] - 1)]
@@ -43,12 +43,11 @@ class WaveStates:
     ) -> None:
         """states: what stores and loads queue pairs."""
         self._world, self._hidden, self._states = world, hidden, states
-        table, path = state.nic.queue_pairs, state.fabric.path_port
+        facts = state.nic.facts
         here = hidden.here.astype(np.bool_)
-        self._sends_here = here[table["node"]]
+        self._sends_here, self._receives_here = here[facts["node"]], here[facts["receiver"]]
         self._late_bytes = np.zeros(topology.n_port, np.int64)  # that ports have sent without having counted it
         self._twice_bytes = np.zeros(topology.n_port, np.int64)  # that they count twice; this rank's packets
-        self._receives_here = here[topology.port_src[path[table["ack_path"]]]]
 
     def compile(self, state: NetworkState) -> None:
         """Compile what moves ghosts, or load it from the cache."""
@@ -76,7 +75,7 @@ class WaveStates:
         for wave in waves:
             pairs, nic = wave.of.pairs, state.nic
             sends, receives = self._sends_here[pairs], self._receives_here[pairs]
-            ended, delivered = nic.ended[pairs] * sends[:, None], nic.delivered_ps[pairs] * receives
+            ended, delivered = nic.ended[pairs] * sends[:, None], nic.delivered_ps[nic.receiver_row[pairs]] * receives
             has_more = nic.queue_pairs["posted_end"][pairs] > nic.ended[pairs, 0]  # on a lane, where no look sees it
             ended[has_more & sends, 0] = -1
             own.append(np.column_stack([ended, delivered]))

@@ -244,7 +244,7 @@ def take_message(fabric: Fabric, nic: Nic, work: Work, i_stream, pair, now_ps):
     """Messages of a queue pair have come whole to a GPU with a graph: receives that wait for them are ready."""
     graph = work.graph
     agenda = graph.agendas[np.uint64(work.streams[np.uint64(i_stream)].step)]
-    record = nic.queue_pairs[np.uint64(pair)]
+    record = nic.receivers[np.uint64(nic.receiver_row[np.uint64(pair)])]
     channel = graph.channels[np.uint64(graph.pair_channel[np.uint64(pair)])]
     channel.n_arrived += record.n_arrived
     record.n_arrived = 0

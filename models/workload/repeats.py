@@ -199,7 +199,7 @@ class RepeatWatch:
     def _use(self, state: NetworkState, repeat_of: np.ndarray) -> PassUse:
         key = repeat_of.tobytes()
         if key not in self._uses:
-            consumer = state.nic.queue_pairs["waiting_stream"].astype(np.int64)
+            consumer = state.nic.facts["waiting_stream"].astype(np.int64)
             payload_bytes = int(state.fabric.constants[PAYLOAD_BYTES])
             self._uses = {key: use_of_passes(state.work, repeat_of, consumer, payload_bytes)}
         return self._uses[key]
@@ -207,7 +207,7 @@ class RepeatWatch:
     def _has_others(self, state: NetworkState, use: PassUse) -> bool:
         """Whether this rank sends something that no pass posts."""
         table = state.nic.queue_pairs
-        is_busy = (table["acked_byte"] != table["posted_end"]) & self._here[table["node"]]
+        is_busy = (table["acked_byte"] != table["posted_end"]) & self._here[state.nic.facts["node"]]
         return bool((is_busy & (use.posts == 0)).any())
 
     def _leave_out(

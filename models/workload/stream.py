@@ -69,7 +69,7 @@ def _send(fabric, nic, work, stream, operation, slot, step, now_ps):
 def _consume(nic: Nic, constants, slots, stream, slot):
     """Take one arrived message of a slot's queue pair; False, and wait for it, if none is there."""
     pair = np.int64(slots[np.uint64(stream.first_slot + slot)])
-    record = nic.queue_pairs[np.uint64(pair)]
+    record = nic.receivers[np.uint64(nic.receiver_row[np.uint64(pair)])]
     if constants[N_PART] > 1:
         if take_parts(nic, constants, pair):
             stream.waiting_for = WAITING_NOT

@@ -2,8 +2,6 @@
 
 from typing import NamedTuple
 
-import numpy as np
-
 from models.network.build import NetworkState
 from models.network.state import N_FLOW_ROW, NO_WINDOW
 
@@ -60,7 +58,8 @@ class FlowFinder:
     def _find(self, state: NetworkState) -> None:
         nic = state.nic
         is_it = (nic.messages["flow_id"] == self._flow_id) & (nic.messages["size_bytes"] > 0)
-        pairs = np.flatnonzero(nic.queue_pairs["first_message"] >= 0) if is_it.any() else np.empty(0, np.int64)
+        pairs = nic.sends[: len(nic.sends) if is_it.any() else 0]
+        pairs = pairs[nic.queue_pairs["first_message"][pairs] >= 0]
         places = nic.queue_pairs["first_message"][pairs]  # a freed message keeps its flow: only chains tell
         while len(pairs):
             for pair, place in zip(pairs[is_it[places]].tolist(), places[is_it[places]].tolist(), strict=True):

@@ -67,7 +67,7 @@ class Picture:
 
     def _find_messages(self) -> list[Message]:
         nic, found = self._state.nic, []
-        for pair in np.flatnonzero(nic.queue_pairs["first_message"] >= 0).tolist():
+        for pair in nic.sends[nic.queue_pairs["first_message"][nic.sends] >= 0].tolist():
             place = int(nic.queue_pairs["first_message"][pair])
             while place >= 0:
                 item = nic.messages[place]
@@ -86,7 +86,7 @@ class Picture:
             done = {
                 name: min(max(int(record[name]) - message.first_byte, 0), size) for name in ("high_byte", "acked_byte")
             }
-            window = int(record["window_bytes"])
+            window, is_frozen = int(record["window_bytes"]), self._state.nic.is_frozen[message.pair]
             found += [
                 f"flow {flow}, {self._ends(message.pair)}: {format_size(size)} posted at "
                 f"{format_duration(message.posted_ps, 6)}; sent {format_size(done['high_byte'])}, acknowledged "
@@ -94,7 +94,7 @@ class Picture:
                 f"  rate {format_rate(int(record['rate_bps']))}, "
                 f"window {'none' if window >= NO_WINDOW else format_size(window)}, of the queue pair in flight "
                 f"{format_size(max(int(record['next_byte'] - record['acked_byte']), 0))}"
-                f"{_timeout(int(record['deadline_ps']))}{', frozen' if record['is_frozen'] else ''}",
+                f"{_timeout(int(record['deadline_ps']))}{', frozen' if is_frozen else ''}",
                 f"  way {self._way(int(record['data_path']))}",
             ]  # fmt: skip
         return found

@@ -5,7 +5,9 @@ unseen. The cache folder is therefore named by a hash of all kernel sources (`pd
 and by the variant: kernels that write a trace are others.
 """
 
+import contextlib
 import hashlib
+import mmap
 import os
 import tempfile
 from collections.abc import Callable
@@ -89,6 +91,21 @@ def aligned_zeros(n_row: int, dtype: Any) -> np.ndarray:
     memory = np.zeros(n_row * dtype.itemsize + CACHE_LINE_BYTES, np.uint8)
     begin = -memory.ctypes.data % CACHE_LINE_BYTES
     return memory[begin : begin + n_row * dtype.itemsize].view(dtype)
+
+
+def zeros_for(n_own: int, n_row: int, dtype: Any) -> np.ndarray:
+    """`aligned_zeros`, of which n_own rows are going to be written: a page without any of these takes no memory.
+
+    Small pages, then: a large one nearly always has some. If all rows are written, as on a single rank, large ones.
+    """
+    dtype = np.dtype(dtype)
+    if n_own >= n_row:
+        return aligned_zeros(n_row, dtype)
+    n_byte = n_row * dtype.itemsize
+    memory = mmap.mmap(-1, n_byte, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    with contextlib.suppress(OSError):  # a system without large pages
+        memory.madvise(mmap.MADV_NOHUGEPAGE)
+    return np.frombuffer(memory, np.uint8).view(dtype)
 
 
 step_kernel: Decorator = _njit(cache=True, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from models.network.results import FlowFacts
 from models.network.state import PACKET_HOPS
 from properties.network_runs import LAWS, Outcome, run
+from reference.both_ends import both_ends
 
 MB, US = 10**6, 10**6
 PACKET_PS = 1200 * 80  # more than a packet takes at a host, with any control's header
@@ -75,7 +76,7 @@ def assert_in_order(outcome: Outcome, flows: list[Flow]) -> None:
         mine = np.flatnonzero(rows[:, 1] == pair)
         mine = mine[np.lexsort((mine, rows[mine, 3]))]
         assert (np.diff(delivered_ps[mine]) > 0).all() and (np.diff(rows[mine, 4]) > 0).all()
-    pairs = state.nic.queue_pairs
+    pairs = both_ends(state.nic)
     for name in ("acked_byte", "expected_byte", "sent_bytes", "received_bytes"):
         assert (pairs[name] == pairs["posted_end"]).all(), name
     if s.parameters.buffer is not None:

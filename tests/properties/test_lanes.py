@@ -12,6 +12,7 @@ from models.network.results import FlowFacts
 from models.network.taken_interrupts import meets_frozen
 from models.network.verify import verify_network
 from properties.network_runs import Outcome, run
+from reference.both_ends import both_ends
 
 MB, US = 10**6, 10**6
 N_HOST = 8
@@ -99,7 +100,7 @@ def watched(outcome: Outcome) -> dict[str, int]:
 def meets_frozen_ports(model: NetworkModel) -> list[int]:
     """Queue pairs that send packets, or wait behind ghosts to do so, though somebody else's ports stand still."""
     nic, table = model.state.nic, model.state.nic.queue_pairs
-    is_active = (table["acked_byte"] < table["posted_end"]) & (table["is_frozen"] == 0)
+    is_active = (table["acked_byte"] < table["posted_end"]) & (nic.is_frozen == 0)
     sends = is_active & ((nic.lanes["n_flying"] == 0) | (table["next_byte"] < table["posted_end"]))
     return [pair for pair in np.flatnonzero(sends).tolist() if meets_frozen(model.state, pair)]
 
@@ -125,7 +126,7 @@ def test_lanes_conserve_everything(tables: dict[str, Any], flows: list[Flow]) ->
     assert (rows[:, 4] - rows[:, 3] >= 0.9 * columns["ideal_fct_ps"]).all()
     delivered_ps = np.array([fast.delivered_ps[i] for i in range(len(flows))])
     assert (rows[:, 3] < delivered_ps).all() and (delivered_ps < rows[:, 4]).all()
-    pairs = state.nic.queue_pairs
+    pairs = both_ends(state.nic)
     for name in ("acked_byte", "expected_byte", "sent_bytes", "received_bytes"):
         assert (pairs[name] == pairs["posted_end"]).all(), name
     assert (state.fabric.ports["link_head"] < 0).all() and not state.nic.frozen_port.any()

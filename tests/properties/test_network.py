@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from models.network.state import N_TIMEOUT
 from properties.network_runs import LAWS, POLICIES, Outcome, flow_lists, least_buffer_bytes, run, topologies
+from reference.both_ends import both_ends
 
 EXAMPLES = settings(max_examples=60)
 
@@ -16,7 +17,7 @@ def assert_all_arrived(outcome: Outcome, flows: list) -> None:
     assert rows[:, 0].tolist() == list(range(len(flows)))
     assert rows[:, 2].tolist() == [size for _, _, size, _, _ in flows]
     assert (rows[:, 4] > rows[:, 3]).all()
-    pairs = state.nic.queue_pairs
+    pairs = both_ends(state.nic)
     assert (pairs["acked_byte"] == pairs["posted_end"]).all()
     assert (pairs["expected_byte"] == pairs["posted_end"]).all()
     sent, received = int(pairs["sent_bytes"].sum()), int(pairs["received_bytes"].sum())

@@ -81,7 +81,7 @@ class Double:
 
     def ways(self, pair: int) -> set[int]:
         """The ports of a queue pair's packets and ACKs; with PFC those back, too, as pauses go there."""
-        path, record = self.model.state.fabric.path_port, self.model.state.nic.queue_pairs[pair]
+        path, record = self.model.state.fabric.path_port, self.model.state.nic.facts[pair]
         first = [int(record[name]) for name in ("data_path", "ack_path")]
         ports = np.concatenate([path[i : i + int(np.argmax(path[i:] < 0))].astype(np.int64) for i in first])
         back = self.case.topology.port_peer[ports] if has_pfc(self.case.parameters) else ports

@@ -12,6 +12,7 @@ from models.topology.rail_optimised import rail_optimised
 from models.workload.collectives import Collective, plan_collectives
 from models.workload.training import GptModel, TrainingJob, plan_training
 from pdes.engine.time_index import NEVER
+from reference.both_ends import both_ends
 from reference.network_case import NetworkCase, make_flow_case, make_parameters, make_plan_case, squeezed
 from reference.network_managed_strategies import managed_cases
 from reference.network_strategies import cases, dumbbells, rails, stars
@@ -104,7 +105,7 @@ def test_every_state_of_a_network_that_drops_pauses_and_resends_is_consistent(ca
 def assert_all_is_over(case: NetworkCase, model: NetworkModel) -> None:
     """Every byte was delivered and acknowledged, every packet and message is free, every NIC sent what it had to."""
     state, pairs = model.state, model.pairs
-    qp = state.nic.queue_pairs
+    qp = both_ends(state.nic)
     sent = np.array([int(case.plan.pair_bytes[pair]) for pair in pairs.pair_of_row])
     for name in ("posted_end", "next_byte", "high_byte", "expected_byte", "acked_byte"):
         np.testing.assert_array_equal(qp[name], sent, name)
@@ -161,9 +162,9 @@ DAMAGE = {
     "a node asleep": lambda s: _add(
         s.fabric.node_time, ..., _first(s.fabric.node_time[len(s.fabric.node_time) // 2 :] < 2**60)
     ),
-    "a byte received too early": lambda s: _add(s.nic.queue_pairs, "expected_byte", 0),
+    "a byte received too early": lambda s: _add(s.nic.receivers, "expected_byte", 0),
     "a byte acknowledged twice": lambda s: _add(s.nic.queue_pairs, "acked_byte", 0),
-    "a byte received twice": lambda s: _add(s.nic.queue_pairs, "received_bytes", 0),
+    "a byte received twice": lambda s: _add(s.nic.receivers, "received_bytes", 0),
     "a byte sent and not counted": lambda s: _add(s.nic.queue_pairs, "sent_bytes", 0),
     "a byte dropped twice": lambda s: _add(s.fabric.dropped[:, 0], (), 0),
     "a port out of its switch's chain": lambda s: s.fabric.nodes["wait_head"].fill(-1),

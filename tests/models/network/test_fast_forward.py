@@ -9,6 +9,7 @@ from models.network.fast_forward import FastForward
 from models.network.parameters import LinkChange, TransportParameters
 from models.network.results import port_columns
 from models.topology.graph import Topology
+from reference.both_ends import both_ends
 from reference.freezing import controlled, run_fast
 from reference.network_case import Flow, Outcome
 from reference.network_strategies import switched
@@ -182,7 +183,7 @@ def test_how_far_nodes_run_ahead_changes_no_decision():
 
 
 def pair_states(outcome: Outcome) -> list[list[int]]:
-    table = outcome.model.state.nic.queue_pairs
+    table = both_ends(outcome.model.state.nic)
     return [table[name].tolist() for name in ("acked_byte", "next_byte", "expected_byte", "sent_bytes")]
 
 

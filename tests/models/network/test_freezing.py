@@ -21,6 +21,7 @@ from models.topology.graph import Topology
 from models.topology.leaf_spine import leaf_spine
 from models.topology.rail_optimised import rail_optimised
 from models.workload.collectives import Collective, plan_collectives
+from reference.both_ends import both_ends
 from reference.freezing import Blinking, blink, gamble, run_double, wait_once
 from reference.network_case import (
     Flow,
@@ -80,7 +81,7 @@ def assert_all_done(case: NetworkCase, outcome: Outcome) -> None:
     """Every flow has ended once, after it began, and every byte has come across."""
     assert sorted(outcome.flows) == list(range(len(case.flow_list)))
     assert all(start < got < end for start, got, end, _ in outcome.flows.values())
-    pairs = outcome.model.state.nic.queue_pairs
+    pairs = both_ends(outcome.model.state.nic)
     assert (pairs["acked_byte"] == pairs["posted_end"]).all()
     assert (pairs["expected_byte"] == pairs["posted_end"]).all()
 
@@ -236,7 +237,7 @@ def test_a_sample_holds_nothing_that_only_the_receivers_rank_knows():
 
     def check(model) -> None:
         nonlocal n_held, n_row
-        table = model.state.nic.queue_pairs
+        table = model.state.nic.receivers
         before, rows = table.copy(), sample(model.state)
         n_held, n_row = n_held + int((table["held_range"] >= 0).sum()), n_row + len(rows)
         for name in ("expected_byte", "received_bytes", "nack_byte", "nack_after_ps", "cnp_after_ps", "n_arrived"):

@@ -23,6 +23,7 @@ from models.network.restoration import Depths, make_restoration, why_no_restorat
 from models.network.state import HEADER_BYTES, PAYLOAD_BYTES
 from models.topology.leaf_spine import leaf_spine
 from pdes.engine.exchange import World
+from reference.both_ends import both_ends
 from reference.freezing import Rest, controlled, gamble, run_double
 from reference.network_case import NetworkCase, Outcome
 
@@ -101,7 +102,8 @@ def waiting(state: NetworkState, port: int) -> list[tuple[int, int]]:
 
 
 def nothing_is_there(fast: Restored, state: NetworkState, freeze: Rest) -> None:
-    ports, pairs = state.fabric.ports[freeze.ports], state.nic.queue_pairs[freeze.pairs]
+    ports = state.fabric.ports[freeze.ports]
+    pairs = {name: column[freeze.pairs] for name, column in both_ends(state.nic).items()}
     assert (ports["link_head"] < 0).all() and fast.restoration is not None
     at_switch, is_managed = fast.restoration.ways.is_switch_port[freeze.ports], fast.restoration.is_managed
     plain = ports[~at_switch] if is_managed else ports
@@ -116,7 +118,7 @@ def nothing_is_there(fast: Restored, state: NetworkState, freeze: Rest) -> None:
 
 def assert_all_done(case: NetworkCase, outcome: Outcome) -> None:
     assert sorted(outcome.flows) == list(range(len(case.flow_list)))
-    pairs = outcome.model.state.nic.queue_pairs
+    pairs = both_ends(outcome.model.state.nic)
     sent = [int(case.plan.pair_bytes[pair]) for pair in outcome.model.pairs.pair_of_row]
     for name in ("posted_end", "acked_byte", "expected_byte", "sent_bytes", "received_bytes"):
         assert pairs[name].tolist() == sent, name
@@ -174,7 +176,7 @@ def test_queues_have_the_depths_that_they_are_given_shared_out_by_rates() -> Non
             for pair, sequence in packets:
                 found[pair].append(sequence)
         for pair, sequences in found.items():
-            record = state.nic.queue_pairs[pair]
+            record = {name: column[pair] for name, column in both_ends(state.nic).items()}
             acked, n = int(record["acked_byte"]), len(sequences)
             assert sorted(sequences) == [acked + i * payload for i in range(n)]
             assert record["next_byte"] == record["high_byte"] == acked + n * payload

@@ -113,6 +113,7 @@ def test_every_field_has_an_owner_or_never_changes() -> None:
         "PORT": (*owners.SENDS, *owners.CONSTANT_OF_PORT, *owners.CHAINS_OF_PORT),
         "PORT_INFO": (*owners.INFO, *owners.CONSTANT_OF_INFO),
         "QUEUE_PAIR": (*owners.SENDER, *owners._OTHERS),
+        "RECEIVER": (*owners.RECEIVES, *owners._OTHERS_OF_RECEIVER),
     }
     for name, fields in known.items():
         assert sorted(getattr(state, name).names) == sorted(fields), name
@@ -124,9 +125,9 @@ CONSTANT = {  # arrays that follow from the scenario, are scratch, of no result'
     "fabric": {"packets", "packet_words", "label", "extra", "pint", "dropped", "path_port", "departed", "found",
                "link_slot", "link_key", "lp_of_node", "stop_ps", "stopped_node", "stopped_ps", "n_step", "counters",
                "constants"},
-    "nic": {"out_port", "messages", "event", "law", "ranges", "parts", "timer_pair", "frozen_port", "interrupted",
-            "interrupt_ps", "active", "flying", "frozen", "ns3_ports", "ns3_listed", "lanes", "lane_of_port",
-            "lane_times"},
+    "nic": {"receiver_row", "facts", "sends", "receives", "out_port", "messages", "event", "law", "ranges", "parts",
+            "timer_pair", "frozen_port", "interrupted", "interrupt_ps", "active", "flying", "frozen", "is_frozen",
+            "ns3_ports", "ns3_listed", "lanes", "lane_of_port", "lane_times"},
     "buffers": {"drops", "weight_bytes", "changes"},
     "routing": {"routes", "epoch_ps", "component", "local", "attach_start", "attach_group", "group_component",
                 "group_first", "way_start", "way_port", "is_up", "port_src", "in_start", "settings", "flowlets"},

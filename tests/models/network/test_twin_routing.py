@@ -25,6 +25,7 @@ from models.network.parameters import (
 from models.network.state import N_FREE_MESSAGE, N_FREE_PACKET, N_FREE_RANGE
 from models.network.verify import verify_network
 from models.topology.leaf_spine import leaf_spine
+from reference.both_ends import both_ends
 from reference.network_case import NetworkCase, assert_equal, make_flow_case, make_parameters
 from reference.network_managed_strategies import managed_cases
 from reference.network_routing_strategies import headers, meshes, moving_cases
@@ -73,8 +74,8 @@ def test_every_state_is_consistent(case):
 
 def assert_all_is_over(case: NetworkCase, model: NetworkModel) -> None:
     """Every byte was delivered and acknowledged, every packet, message and range is free, nothing is left to resend."""
-    qp, n_part = model.state.nic.queue_pairs, case.plan.n_part
-    sent = np.zeros(len(qp), np.int64)
+    qp, n_part = both_ends(model.state.nic), case.plan.n_part
+    sent = np.zeros(len(qp["posted_end"]), np.int64)
     for _, pair, size_bytes, _ in case.flow_list:
         for k in range(n_part):
             sent[model.pairs.row_of_pair[pair + k]] += len(range(k, size_bytes, n_part))
@@ -177,17 +178,22 @@ def test_without_a_way_packets_are_dropped_where_they_come_in():
 # Damage to selective repeat's state that a check must see.
 
 
+def _table(model: NetworkModel, name: str) -> np.ndarray:
+    """The end that has chains of ranges of this name."""
+    nic = model.state.nic
+    return nic.queue_pairs if name == "sacked_range" else nic.receivers
+
+
 def _row(model: NetworkModel, name: str) -> int:
-    return int(np.flatnonzero(model.state.nic.queue_pairs[name] >= 0)[0])
+    return int(np.flatnonzero(_table(model, name)[name] >= 0)[0])
 
 
 def _add_to_range(model: NetworkModel, name: str, field: str, n_bytes: int) -> None:
-    nic = model.state.nic
-    nic.ranges[field][nic.queue_pairs[name][_row(model, name)]] += n_bytes
+    model.state.nic.ranges[field][_table(model, name)[name][_row(model, name)]] += n_bytes
 
 
 def _forget(model: NetworkModel, name: str) -> None:
-    model.state.nic.queue_pairs[name][_row(model, name)] = -1
+    _table(model, name)[name][_row(model, name)] = -1
 
 
 def _set(model: NetworkModel, field: str, value: int) -> None:

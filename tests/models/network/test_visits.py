@@ -29,7 +29,7 @@ def wanted(model: NetworkModel) -> np.ndarray:
     table, lanes = model.state.nic.queue_pairs, model.state.nic.lanes
     by_ghosts = (lanes["n_flying"] > 0) & (table["next_byte"] == table["posted_end"])
     by_ghosts &= table["acked_byte"] >= lanes["from_byte"]
-    return np.flatnonzero((table["acked_byte"] < table["posted_end"]) & (table["is_frozen"] == 0) & ~by_ghosts)
+    return np.flatnonzero((table["acked_byte"] < table["posted_end"]) & (model.state.nic.is_frozen == 0) & ~by_ghosts)
 
 
 @settings(max_examples=25)
@@ -46,7 +46,7 @@ def test_rows_of_the_pairs_that_are_visited_are_those_of_all(
         assert np.array_equal(rows[:, PAIR], wanted(model))
         frozen = np.zeros(n_pair, np.int64)
         frozen = frozen[: list_members(nic.frozen, n_pair, frozen)]
-        assert np.array_equal(frozen, np.flatnonzero(nic.queue_pairs["is_frozen"]))
+        assert np.array_equal(frozen, np.flatnonzero(nic.is_frozen))
         n_active = list_members(nic.active, n_pair, np.zeros(n_pair, np.int64))
         seen["looks"] += 1
         seen["frozen"] += len(frozen) > 0

@@ -1,0 +1,74 @@
+"""A rank has rows of the queue pairs' ends that are on it, and nothing of the others."""
+
+import numpy as np
+import pytest
+
+from models.network.model import NetworkModel
+from models.network.state import NO_WINDOW
+from mpi.network_matrix import cases, scenario_of
+from pdes.engine.exchange import World
+from pdes.engine.time_index import NEVER
+from pdes.scenario import Scenario
+
+CASES = cases()
+N_RANK = 3
+
+
+def model_of(scenario: Scenario, rank_of_lp: np.ndarray) -> NetworkModel:
+    """What rank 0 would build."""
+    s = scenario
+    return NetworkModel(
+        s.topology, s.paths, s.plan, s.max_window_bytes, s.lp_of_node, rank_of_lp, s.lookahead_ps, World(),
+        s.parameters, lambda *_: None,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_rows_of_ends_elsewhere_are_zeros_and_those_here_as_on_a_single_rank(name: str) -> None:
+    scenario = scenario_of(CASES[name])
+    rank_of_lp = np.arange(scenario.n_lp) % N_RANK
+    alone = model_of(scenario, np.zeros(scenario.n_lp, np.int64)).state.nic
+    part = model_of(scenario, rank_of_lp)
+    nic, here = part.state.nic, part.rank_of_node == 0
+    sends, receives = here[nic.facts["node"]], np.zeros(len(nic.facts), np.bool_)
+    receives[nic.receiver_row] = here[nic.facts["receiver"]]
+    assert 0 < sends.sum() < len(sends) and 0 < receives.sum() < len(receives)
+    assert nic.sends.tolist() == np.flatnonzero(sends).tolist()
+    assert nic.receives.tolist() == np.flatnonzero(receives).tolist()
+    assert np.array_equal(nic.facts, alone.facts) and np.array_equal(nic.receiver_row, alone.receiver_row)
+    tables = {"queue_pairs": sends, "control": sends, "interrupt_ps": sends, "receivers": receives}
+    for field, is_here in tables.items():
+        mine, whole = (getattr(each, field).view(np.ndarray) for each in (nic, alone))
+        assert mine[is_here].tobytes() == whole[is_here].tobytes(), field
+        assert not any(mine[~is_here].tobytes()), field
+    own_port = here[scenario.topology.port_src] & ~scenario.topology.is_switch[scenario.topology.port_src]
+    assert nic.nic_ports[own_port].tobytes() == alone.nic_ports[own_port].tobytes()
+    assert not any(nic.nic_ports[~own_port].tobytes())
+    for node in np.flatnonzero(part.state.fabric.nodes["n_timer"] > 0).tolist():
+        first, n_leaf = (int(part.state.fabric.nodes[key][node]) for key in ("first_timer", "n_timer"))
+        assert (nic.timers[first : first + 2 * n_leaf] == (NEVER if here[node] else 0)).all()
+
+
+def test_facts_say_what_paths_and_the_plan_say() -> None:
+    scenario = scenario_of(CASES["hpcc, PFC"])
+    model = model_of(scenario, np.zeros(scenario.n_lp, np.int64))
+    facts, plan, t, path = model.state.nic.facts, scenario.plan, scenario.topology, model.state.fabric.path_port
+    for row, pair in enumerate(model.pairs.pair_of_row.tolist()):
+        src, dst = int(t.host[plan.pair_src[pair]]), int(t.host[plan.pair_dst[pair]])
+        assert (facts["node"][row], facts["receiver"][row]) == (src, dst)
+        assert path[facts["data_path"][row]] == facts["port"][row] and t.port_src[facts["port"][row]] == src
+        assert t.port_src[path[facts["ack_path"][row]]] == dst
+        assert facts["waiting_stream"][row] == plan.pair_stream[pair]
+        window = int(scenario.max_window_bytes[pair])
+        assert facts["max_window_bytes"][row] == window
+        assert model.state.nic.queue_pairs["window_bytes"][row] == (window or NO_WINDOW)
+
+
+def test_the_rows_of_a_host_lie_together_at_either_end() -> None:
+    scenario = scenario_of(CASES["hpcc, PFC"])
+    nic = model_of(scenario, np.zeros(scenario.n_lp, np.int64)).state.nic
+    assert sorted(nic.receiver_row.tolist()) == list(range(len(nic.facts)))
+    of_row = np.empty(len(nic.facts), np.int64)
+    of_row[nic.receiver_row] = nic.facts["receiver"]
+    for host in (nic.facts["node"], of_row):
+        assert 1 + np.count_nonzero(np.diff(host)) == len(np.unique(host))
