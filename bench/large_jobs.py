@@ -32,8 +32,8 @@ SIBLINGS = {  # of what: overrides
         "workload.parallel.dp=4", "workload.parallel.pp=4", 'workload.gradients="fp32"',
     ],
     "deepseek-v3-2048": [
-        "topology.gpus=64", "topology.servers_per_rail_switch=4", "workload.layers=8", "workload.global_batch=128",
-        "workload.parallel.dp=16", "workload.parallel.pp=4", "workload.parallel.ep=16",
+        "topology.gpus=128", "topology.servers_per_rail_switch=8", "workload.layers=5", "workload.sequence=1024",
+        "workload.global_batch=256", "workload.parallel.dp=64", "workload.parallel.pp=2",
     ],
 }  # fmt: skip
 

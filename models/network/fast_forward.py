@@ -16,6 +16,7 @@ from models.network.credits import Credits
 from models.network.freeze import Hidden, count_sent, hide, show
 from models.network.glances import (
     ASSESSED_PS,
+    FLOW_LEVEL_PS,
     FROM_PS,
     HAS_WAVES,
     N_GLANCE_WORD,
@@ -110,7 +111,7 @@ class FastForward:
         self._later: dict[int, int] = {}  # queue pairs that have met frozen ports, and when: see `taken_interrupts`
         self.criterion: dict[str, Any] = {}  # what the results say of it
         self._glance_words, self._glance = np.zeros(N_GLANCE_WORD, np.int64), None
-        self._glance_words[[ASSESSED_PS, TICK_PS]] = -1, NEVER
+        self._glance_words[[ASSESSED_PS, TICK_PS, FLOW_LEVEL_PS]] = -1, NEVER, NEVER
 
     @property
     def counters(self) -> Counters:
@@ -172,6 +173,8 @@ class FastForward:
         if self.waves is not None:
             words[HAS_WAVES] = WAVES_WAIT if self.lanes is not None else WAVES_COME_FIRST
             words[WAVES_PS] = self._next_wave_look_ps
+        if self.lanes is not None and self.lanes.flow_level is not None:
+            words[FLOW_LEVEL_PS] = self.lanes.flow_level.level.next_ps
         if self._glance is None:
             self._glance = Glance(words, self.hidden.here, self._control_word, self._rows, table)
         return self._glance
@@ -184,8 +187,14 @@ class FastForward:
         """
         interrupts, self._later = take_interrupts(state, self._world, self.room, self._later)
         is_stopped = bool(interrupts)  # some logical process is: not where flows that go on together come to their end
-        if self.lanes is not None and (interrupts or self.lanes.first_end_ps <= horizon_ps):
-            interrupts = self.lanes.close(state, interrupts, horizon_ps) | interrupts
+        if self.lanes is not None:
+            again: dict[int, int] = {}
+            if self.lanes.flow_level is not None and not is_stopped and horizon_ps >= self._level_ps:
+                senders = partial(self._senders, state)
+                state, again = self.lanes.flow_level.tick(state, horizon_ps, senders, self.grow)
+            if interrupts or self.lanes.first_end_ps <= horizon_ps:
+                again |= self.lanes.close(state, interrupts, horizon_ps)
+            interrupts = again | interrupts
         disturbed = self.waves.disturbed(interrupts) if self.waves is not None else []
         for replay, at_ps in disturbed:  # its flows go on through ports that others have frozen, too
             interrupts = dict.fromkeys(replay.pairs.tolist(), at_ps) | interrupts
@@ -223,10 +232,18 @@ class FastForward:
         if self.states is not None:
             self._watch(state)
         self.limit_ps = self._controller.first_end_ps
+        if self.lanes is not None and self.lanes.flow_level is not None:
+            self.limit_ps = min(self.limit_ps, max(self.lanes.flow_level.level.next_ps, horizon_ps + 1))
         if self.waves is not None:
             self.limit_ps = min(self.limit_ps, self._first_wave_end_ps)
             self._glance_words[TICK_PS] = max(self._tick_ps, horizon_ps + 1)
         return min(self._controller.next_look_ps, self.limit_ps, self._tick_ps, self._stretch_end_ps)
+
+    def _senders(self, state: NetworkState) -> np.ndarray:
+        """int64[]: queue pairs that are simulated packet by packet, on any rank."""
+        n_row = sample_pairs(state.fabric, state.nic, self.hidden.here, self._control_word, self._rows)
+        own = self._rows[:n_row, PAIR].copy()
+        return own if self._world.size == 1 else np.concatenate(self._world.allgather(own))
 
     def _is_assessed(self, now_ps: int) -> bool:
         """Whether the rounds have looked and found something: see `glances`."""

@@ -11,7 +11,7 @@ from models.network.interrupts import is_interrupted
 from models.network.managed_rounds import run_managed_rounds
 from models.network.progress import sample_pairs
 from models.network.rounds import run_rounds
-from models.network.state import N_POSTED, Fabric, Nic, Rows
+from models.network.state import N_POSTED, N_UNSEEN, Fabric, Nic, Rows
 from models.network.switch_state import Buffers, Routing
 from models.workload.program import Work
 from pdes.engine.exchange import ExchangeState
@@ -40,8 +40,9 @@ from pdes.wormhole.assess import NEXT_LOOK_PS, Assessment, assess
     TICK_EVERY_PS,
     SEEN_POSTED,  # messages that were posted when they saw last
     WAVES_PS,  # when waves want to look, whatever was posted
-) = range(9)
-N_GLANCE_WORD = 9
+    FLOW_LEVEL_PS,  # when something happens at flow level, whatever was posted
+) = range(10)
+N_GLANCE_WORD = 10
 WAVES_COME_FIRST, WAVES_WAIT = 1, 2  # waves look at every look, which is Python's then; or, beside lanes, at ticks
 
 
@@ -67,6 +68,8 @@ def glance(loop, fabric: Fabric, nic: Nic, g: Glance):
         return False
     if words[HAS_WAVES] and now_ps >= words[TICK_PS]:
         if fabric.counters[N_POSTED] != words[SEEN_POSTED] or now_ps >= words[WAVES_PS]:
+            return False
+        if fabric.counters[N_UNSEEN] > 0 or now_ps >= words[FLOW_LEVEL_PS]:
             return False
         words[TICK_PS] = now_ps + words[TICK_EVERY_PS]
     if now_ps >= g.assessment.words[NEXT_LOOK_PS]:

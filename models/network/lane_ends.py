@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from models.network.flow_level import forget_unseen
 from models.network.freeze import Hidden, hide, mark_link, refresh, show
 from models.network.lanes import count_packets, last_row, make_ghost
 from models.network.nic import free_packet, next_start, set_ready
@@ -152,6 +153,7 @@ def close_at_senders(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden,
         visit(nic, pair)
         row[CLOSED_PAIR], row[BASE_BYTE], row[FIRST_END] = pair, -1, -1
         row[N_MESSAGE], row[DONE_BYTES] = lane.n_message, 0
+        forget_unseen(fabric, nic, lane, pair)
         lane.n_message = 0
         port = np.int64(fabric.path_port[np.uint64(last_row(fabric, np.int64(facts.ack_path)))])
         link = fabric.ports[np.uint64(port)]

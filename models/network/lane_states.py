@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from models.network.build import NetworkState
+from models.network.flow_level_states import FlowLevelStates
 from models.network.freeze import Hidden
 from models.network.lane_ends import (
     BASE_BYTE,
@@ -39,6 +40,7 @@ from models.topology.graph import Topology
 from pdes.engine.exchange import World
 from pdes.engine.time_index import NEVER
 from pdes.wormhole import history as h
+from pdes.wormhole.flow_level import FAR_PS
 from pdes.wormhole.flying import FLYING_END, FLYING_ENDED_PS, FLYING_FLOW, N_FLYING_COLUMN
 from pdes.wormhole.lane_audit import EXPECTED_FLOW
 from pdes.wormhole.lanes import Ended, Lanes
@@ -115,6 +117,7 @@ class LaneStates:
         self._twice_bytes = np.zeros(topology.n_port, np.int64)  # that ports count twice; this rank's packets
         self._frozen, self._on_lanes = (np.zeros(len(table), np.int64) for _ in range(2))  # queue pairs that are
         self._n_column = n_column
+        self.flow_level = None if lanes.flow_level is None else FlowLevelStates(self, world, hidden, lanes.flow_level)
 
     def compile(self, state: NetworkState) -> None:
         """Compile what closes lanes, or load it from the cache."""
@@ -127,6 +130,8 @@ class LaneStates:
         parts = (state.fabric, state.buffers, state.nic, self._hidden)
         take_out(*parts, none, none, none, none, none, self._twice_bytes)
         place_flying(*parts, np.zeros((0, N_FLYING_COLUMN), np.int64))
+        if self.flow_level is not None:
+            self.flow_level.compile(state)
 
     def look(
         self, state: NetworkState, rows: np.ndarray, now_ps: int, grow: Grow
@@ -155,6 +160,8 @@ class LaneStates:
         flying, kept = self.lanes.keep(rows, flying)
         state.nic.lanes["n_message"][kept] += self._sends_here[kept]
         shared = self.lanes.fly_together(now_ps, rows, self._frozen[:n], state.nic.frozen_port)
+        if self.flow_level is not None:
+            self.flow_level.note_news(state)
         state.fabric.counters[N_LANE] = self.lanes.n_open
         if len(shared):
             flying = np.concatenate([flying, shared])
@@ -273,7 +280,11 @@ class LaneStates:
             state.fabric, state.buffers, state.nic, self._hidden, pairs, ports, base, flying[:, FLYING_END].copy(),
             flying[:, FLYING_ENDED_PS] - now_ps, self._twice_bytes,
         )  # fmt: skip
-        while state.fabric.counters[N_FREE_PACKET] < 2 * len(pairs):
+        if self.flow_level is not None:
+            taken = pairs[flying[:, FLYING_ENDED_PS] >= now_ps + FAR_PS]
+            if len(taken):
+                flying = np.concatenate([flying, self.flow_level.follow(state, taken, now_ps)])
+        while state.fabric.counters[N_FREE_PACKET] < 2 * len(flying):
             state = grow()
         place_flying(state.fabric, state.buffers, state.nic, self._hidden, flying)
         return state
@@ -306,6 +317,8 @@ class LaneStates:
         """Close the lanes that somebody has come to, as of the first of these instants, and groups that are over; queue
         pairs that have to send packets again, with their instants."""
         again = self._end_groups(state, interrupts, horizon_ps)
+        if self.flow_level is not None and interrupts:
+            again |= self.flow_level.interrupt(state, interrupts, horizon_ps)
         pairs = self.lanes.disturbed(list(interrupts)) if interrupts else np.zeros(0, np.int64)
         if len(pairs):
             at_ps = min(interrupts.values())
@@ -313,7 +326,7 @@ class LaneStates:
                 self._follow_drawn(state, pairs)
                 self._end_audited(state, self.lanes.audit.of(pairs))
             state.nic.lanes["is_open"][pairs] = 0
-            rows = self._close_at(state, pairs, at_ps, horizon_ps)
+            rows = self.close_at(state, pairs, at_ps, horizon_ps)
             self.lanes.close(horizon_ps, rows[:, CLOSED_PAIR], rows[:, N_MESSAGE])
             again |= dict.fromkeys(rows[rows[:, BASE_BYTE] >= 0, CLOSED_PAIR].tolist(), at_ps)
         state.fabric.counters[N_LANE] = self.lanes.n_open
@@ -334,11 +347,11 @@ class LaneStates:
             over.setdefault(at_ps, []).extend(flows[free_ps > (end_ps if number in ends else at_ps)].tolist())
         again: dict[int, int] = {}
         for at_ps, flows in sorted(over.items()):
-            rows = self._close_at(state, np.array(sorted(flows), np.int64), at_ps, horizon_ps)
+            rows = self.close_at(state, np.array(sorted(flows), np.int64), at_ps, horizon_ps)
             again |= dict.fromkeys(rows[rows[:, BASE_BYTE] >= 0, CLOSED_PAIR].tolist(), at_ps)
         return again
 
-    def _close_at(self, state: NetworkState, pairs: np.ndarray, at_ps: int, horizon_ps: int) -> np.ndarray:
+    def close_at(self, state: NetworkState, pairs: np.ndarray, at_ps: int, horizon_ps: int) -> np.ndarray:
         """Have queue pairs go on packet by packet as of an instant; what all senders say, by queue pair."""
         fabric, nic, own = state.fabric, state.nic, np.zeros((len(pairs), N_CLOSED_COLUMN), np.int64)
         n_row = close_at_senders(fabric, state.buffers, nic, self._hidden, pairs, at_ps, horizon_ps, own)
@@ -370,6 +383,8 @@ class LaneStates:
     def go_on(self, lanes: Lanes, twice_bytes: np.ndarray | int) -> None:
         """Take over what a checkpoint has: `lanes`, and what this rank's packets count twice."""
         lanes.share(self.lanes)
+        if self.flow_level is not None and lanes.flow_level is not None:
+            self.flow_level.level = lanes.flow_level
         self.lanes, self._twice_bytes[:] = lanes, twice_bytes
 
     def twice_bytes(self) -> np.ndarray:

@@ -38,6 +38,7 @@ from models.network.state import (
 )
 from pdes.engine.bits import put_in_set
 from pdes.engine.jit import step_kernel
+from pdes.wormhole.flow_level import NOBODY
 
 MAX_FLYING = 2  # messages of a queue pair, so that what crosses to another rank in a round is bounded
 
@@ -82,14 +83,14 @@ def note_drawn(nic: Nic, record, pair, row, now_ps):
 
 @step_kernel
 def meets_lane(fabric: Fabric, nic: Nic, record, pair):
-    """Whether the way of a queue pair (its record) has a port of somebody else's lane."""
+    """Whether the way of a queue pair (its record) has a port of somebody else's lane, or of flows at flow level."""
     if fabric.counters[N_LANE] == 0:
         return False
     row = np.int64(record.data_path)
     port = np.int64(fabric.path_port[np.uint64(row)])
     while port >= 0:
         holder = np.int64(nic.lane_of_port[np.uint64(port)])
-        if holder >= 0 and holder != pair:
+        if holder != NOBODY and holder != pair:
             return True
         row += 1
         port = np.int64(fabric.path_port[np.uint64(row)])
@@ -125,19 +126,18 @@ def make_ghost(fabric: Fabric, pair, bits, end_byte, row, flow_id):
 
 
 @step_kernel
-def _send_ghost(fabric: Fabric, pair, bits, record, row, flow_id, times, begin_ps, longer_ps):
-    """Put one ghost of the message that a queue pair (its record) has posted on the link behind a row of path_port.
-
-    longer_ps: so much longer than `times` says it takes.
-    """
+def send_ghost(
+    fabric: Fabric, pair, bits, record, row, flow_id, size_bytes, marked, begin_ps, delivered_ps, arrival_ps
+):  # fmt: skip
+    """Put one ghost of the message that a queue pair (its record) has posted on the link behind a row of path_port."""
     ghost = make_ghost(fabric, pair, bits, np.int64(record.posted_end), row, flow_id)
     item, words = fabric.packets[np.uint64(ghost)], fabric.extra[np.uint64(ghost)]
     at = np.uint64(fabric.constants[LANE_COLUMN])
-    words[at + np.uint64(GHOST_DELIVERED_PS)] = begin_ps + times[LANE_DELIVERED_PS] + longer_ps
-    words[at + np.uint64(GHOST_SIZE)] = times[LANE_SIZE]
+    words[at + np.uint64(GHOST_DELIVERED_PS)] = delivered_ps
+    words[at + np.uint64(GHOST_SIZE)] = size_bytes
     words[at + np.uint64(GHOST_BEGIN_PS)] = begin_ps
-    item.size_bytes = min(times[LANE_MARKED], 65535)
-    item.arrival_ps = begin_ps + longer_ps + (times[LANE_ENDED_PS] if bits & FLAG_ACK else times[LANE_DELIVERED_PS])
+    item.size_bytes = min(marked, 65535)
+    item.arrival_ps = arrival_ps
     port = np.int64(fabric.path_port[np.uint64(row)])
     if put_ghost_on_wire(fabric.packets, fabric.ports[np.uint64(port)], ghost):
         link_filled(
@@ -165,5 +165,8 @@ def send_on_lane(fabric: Fabric, nic: Nic, record, pair, size_bytes, flow_id, ro
     record.sending_message = -1
     facts = nic.facts[np.uint64(pair)]
     data, acks = last_row(fabric, np.int64(facts.data_path)), last_row(fabric, np.int64(facts.ack_path))
-    _send_ghost(fabric, pair, 0, record, data, flow_id, times, begin_ps, longer_ps)
-    _send_ghost(fabric, pair, FLAG_ACK, record, acks, flow_id, times, begin_ps, longer_ps)
+    delivered_ps = begin_ps + longer_ps + times[LANE_DELIVERED_PS]
+    ended_ps = begin_ps + longer_ps + times[LANE_ENDED_PS]
+    size, marked = times[LANE_SIZE], times[LANE_MARKED]
+    send_ghost(fabric, pair, 0, record, data, flow_id, size, marked, begin_ps, delivered_ps, delivered_ps)
+    send_ghost(fabric, pair, FLAG_ACK, record, acks, flow_id, size, marked, begin_ps, delivered_ps, ended_ps)

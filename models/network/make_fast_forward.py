@@ -93,6 +93,7 @@ def _make_lanes(
     nic.lanes["form"] = form
     late_ps = latencies_ps(topology, model.state)
     nic.lanes["behind_ps"] = late_ps[0]
+    nic.lanes["least_bytes"] = nic.queue_pairs["line_rate_bps"].astype(np.float64) * (pace[1] / 8e12)
     nic.lanes["slack_ps"] = slack_ps(topology, model.state, late_ps[0])
     constants, ways = model.state.fabric.constants, data_ways(model.state)
     packet_bytes = int(constants[PAYLOAD_BYTES] + constants[HEADER_BYTES])

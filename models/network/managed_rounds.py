@@ -63,14 +63,14 @@ def run_managed_rounds(
     while True:
         if not unpack_arrivals(fabric, ex):
             return SHORT_OF_ARRIVING_PACKETS
-        if not open_round(loop, ex, next_event_ps(fabric)):
+        if not open_round(loop, ex, next_event_ps(fabric, loop)):
             return ROUND_LOOK if loop[IS_INTERRUPTED] else ROUND_DONE
         short = advance_managed(fabric, buffers, routing, nic, work, rows, loop[HORIZON])
         if short:
             leave_round(loop, ex)
             return short
         put_back(fabric)
-        least_ps = next_event_ps(fabric)
+        least_ps = next_event_ps(fabric, loop)
         if ex.n_rank[0] > 1:
             least_ps = min(least_ps, pack_departures(fabric, port_peer_row, ex))
         code = close_round(loop, ex, least_ps)

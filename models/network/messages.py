@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from models.network.flow_level import may_share, send_at_share, waits_behind
 from models.network.interrupts import interrupt, meets_frozen
 from models.network.lanes import find_times, meets_lane, note_drawn, send_on_lane
 from models.network.nic import next_start, set_ready
@@ -40,13 +41,14 @@ def post_message(fabric: Fabric, nic: Nic, pair, size_bytes, flow_id, tag, now_p
     was_idle = record.acked_byte == record.posted_end
     record.posted_end += size_bytes
     visit(nic, pair)
-    times = np.int64(-1)
+    times, is_shared = np.int64(-1), False
     if counters[N_LANE] > 0 and is_clear:
+        is_shared = may_share(fabric, nic, record, pair, size_bytes, was_idle)
         times = find_times(nic, counters, pair, size_bytes, now_ps)
         if times >= 0 and nic.lanes[np.uint64(pair)].is_audited:
             note_drawn(nic, record, pair, times, now_ps)
             times = np.int64(-1)
-    if times < 0:
+    if times < 0 and not is_shared:
         counters[N_POSTED] += 1
     if node.n_timer > 0 and nic.is_frozen[np.uint64(pair)] == 0:
         set_timers(nic.timers, node, nic.control, record, pair)
@@ -68,12 +70,15 @@ def post_message(fabric: Fabric, nic: Nic, pair, size_bytes, flow_id, tag, now_p
         was_idle |= is_clear and lane.n_flying > 0  # nobody has counted on its packets
         if is_clear and now_ps >= lane.free_ps:
             lane.clear_ps = now_ps
+        if is_shared:
+            send_at_share(fabric, nic, record, pair, size_bytes, flow_id, now_ps)
+            return
         if times >= 0:
             send_on_lane(fabric, nic, record, pair, size_bytes, flow_id, times, now_ps)
             return
         if lane.n_flying > 0:  # what comes packet by packet overtakes no ghost
             record.next_send_ps = max(record.next_send_ps, lane.free_ps + lane.slack_ps)
-        if was_idle and meets_lane(fabric, nic, record, pair):
+        if was_idle and meets_lane(fabric, nic, record, pair) and not waits_behind(fabric, nic, record, pair, now_ps):
             interrupt(fabric, nic, record, pair, 1, now_ps)
     if fabric.constants[IS_NS3]:
         list_pair(nic, record, pair, now_ps)

@@ -68,6 +68,7 @@ from pdes.engine.jit import JIT_DISABLED
 from pdes.engine.round import END_RUN, close_round, make_loop, open_round
 from pdes.engine.time_index import NEVER
 from pdes.errors import CapacityError, SimError
+from pdes.wormhole.flow_level import MOST_MESSAGES
 
 SHORTEST_PS = 500  # ns-3's truncated times can be 0; more than one packet in that time would not leave
 HANDLER_NAMES = {
@@ -151,7 +152,8 @@ class NetworkModel:
                 most = max(most, sum(lookahead_ps // time_ps + 2 for time_ps in times))
         if parameters.has_lanes:
             senders, receivers = self._ends()
-            most += (MAX_FLYING + 1) * int(((senders == rank) != (receivers == rank)).sum())
+            n_message = max(MAX_FLYING, MOST_MESSAGES if parameters.has_shares else 0)
+            most += (n_message + 1) * int(((senders == rank) != (receivers == rank)).sum())
         return (int(most) + 1) * (WORDS_PER_PACKET + int(self.state.fabric.constants[N_EXTRA]))
 
     def run_rounds(self, loop: np.ndarray, ex: ExchangeState) -> int:

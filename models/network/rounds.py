@@ -18,6 +18,7 @@ from models.network.state import (
     N_DEPARTED,
     N_EXTRA,
     N_FREE_PACKET,
+    N_UNSEEN,
     SLOT_PS,
     Fabric,
     Nic,
@@ -32,6 +33,7 @@ from pdes.engine.round import (
     HORIZON,
     INTERRUPTED,
     IS_INTERRUPTED,
+    NEXT_LOOK,
     ROUND_DONE,
     ROUND_LOOK,
     close_round,
@@ -65,9 +67,11 @@ def collect_nodes(fabric: Fabric, begin_ps, horizon_ps):
 
 
 @step_kernel
-def next_event_ps(fabric: Fabric):
-    """This rank's next event, INTERRUPTED if a freeze has to end first."""
-    return INTERRUPTED if is_interrupted(fabric.counters) else fabric.node_time[1]
+def next_event_ps(fabric: Fabric, loop):
+    """This rank's next event, INTERRUPTED if a freeze has to end first. What was posted at flow level wants a look."""
+    if is_interrupted(fabric.counters):
+        return INTERRUPTED
+    return min(fabric.node_time[1], loop[NEXT_LOOK]) if fabric.counters[N_UNSEEN] > 0 else fabric.node_time[1]
 
 
 @inlined
@@ -199,14 +203,14 @@ def run_rounds(
     while True:
         if not unpack_arrivals(fabric, ex):
             return SHORT_OF_ARRIVING_PACKETS
-        if not open_round(loop, ex, next_event_ps(fabric)):
+        if not open_round(loop, ex, next_event_ps(fabric, loop)):
             return ROUND_LOOK if loop[IS_INTERRUPTED] else ROUND_DONE
         short = advance(fabric, buffers, nic, work, rows, loop[HORIZON])
         if short:
             leave_round(loop, ex)
             return short
         put_back(fabric)
-        least_ps = next_event_ps(fabric)
+        least_ps = next_event_ps(fabric, loop)
         if ex.n_rank[0] > 1:
             least_ps = min(least_ps, pack_departures(fabric, port_peer_row, ex))
         code = close_round(loop, ex, least_ps)

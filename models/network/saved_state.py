@@ -29,6 +29,7 @@ from models.network.state import (
     N_STOPPED,
     N_TASK_ROW,
     N_TIMEOUT,
+    N_UNSEEN,
     PACKET_HOPS,
     RTT_FLOW,
 )
@@ -95,6 +96,8 @@ def load_network(
     state.nic.active[:] = set_of(np.ones(len(state.nic.queue_pairs), np.bool_))  # the first look finds out
     if state.fabric.constants[LANE_COLUMN] >= 0:
         state.nic.flying[:] = set_of(state.nic.lanes["n_flying"] > 0)
+        state.nic.unseen[:] = set_of(state.nic.lanes["n_unseen"] > 0)
+        state.fabric.counters[N_UNSEEN] = state.nic.lanes["n_unseen"].sum()
     state.nic.lane_of_port[:], state.nic.lane_times[:] = parts[0]["lane_of_port"], parts[0]["lane_times"]
     state = load_chains(topology, state, parts, is_here, hidden_head)
     _load_counts(state, parts, is_first)

@@ -201,6 +201,9 @@ LANE = record(
         ("short_bytes", np.int64),  # that these lack to be full ones
         ("spared_ps", np.int64),  # time that its messages took
         ("is_loaded", np.int64),  # 1: acknowledgements of others crossed its way at the last look
+        ("least_bytes", np.int64),  # no smaller message goes at flow level
+        ("is_shared", np.int32),  # 1: its messages do, see `flow_level`
+        ("n_unseen", np.int32),  # of these, that no tick has seen
         ("is_audited", np.int32),  # 1: what it could have is simulated, to be compared: `pdes.wormhole.lane_audit`
         ("n_audited", np.int32),  # messages of which that is so
         ("is_drawn", np.int32),  # 1: one more is, which looks have not seen; of that:
@@ -262,8 +265,9 @@ MESSAGE = record(
     N_CROWDED,  # switches that stopped because a packet came in which frozen ports have a say, see `room`
     N_LANE,  # open lanes, on any rank
     N_LANE_TIME,  # rows of Nic.lane_times
-) = range(25)
-N_COUNTER = 26
+    N_UNSEEN,  # messages at flow level that no tick has seen
+) = range(26)
+N_COUNTER = 27
 
 # Scalars that do not, in `constants` (int64[N_CONSTANT]).
 (
@@ -393,6 +397,7 @@ class Nic(NamedTuple):
     delivered_ps: np.ndarray  # int64[n_qp]  by row of `receivers`: when its last message came across
     ended: np.ndarray  # int64[n_qp, 3]  its last message that was acknowledged: its end byte, when, marked packets
     flying: np.ndarray  # int64[]  set of queue pairs with messages on lanes
+    unseen: np.ndarray  # int64[]  set of queue pairs with messages at flow level that no tick has seen
     active: np.ndarray  # int64[]  set (bits.py) of queue pairs that a look visits, see `visits`
     frozen: np.ndarray  # int64[]  set of those that are frozen, on any rank
     is_frozen: np.ndarray  # uint8[n_qp]  the same, 1: its network partition is (models.network.freeze)

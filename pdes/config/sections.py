@@ -79,7 +79,7 @@ class WormholeConfig(Table):
 
     memo_tolerance: how far waves of flows (an all-to-all) may differ, as part of their time, that the memo takes for
     equal; 0: not at all. lanes: with a tolerance, messages that have their ways to themselves end as earlier ones did.
-    shares: with lanes, groups of flows that are known to share their ports evenly go on at max-min fair shares.
+    shares: with lanes, flows that are known to share their ports evenly go at flow level, at max-min fair shares.
 
     criterion: what has settled, by ours or by a paper's. The keys behind it are those of the papers' criteria
     (CRITERION_KEYS says of which); None: follows from the run.
@@ -132,8 +132,8 @@ class WormholeConfig(Table):
             "are not simulated"
         ),
         "shares": (
-            "with lanes: flows that are known to share their ports evenly, as all-to-alls do, go on at max-min fair "
-            "shares"
+            "with lanes: flows that are known to share their ports evenly, as all-to-alls do, go at flow level, at "
+            "max-min fair shares"
         ),
         "audit": (
             "share of the steady skips and waves, and of the time of lanes, that is simulated instead, to measure what "

@@ -23,7 +23,7 @@ def find_alone(flows, others, port_start, port_of, n_data, holder, is_alone):
         for at in range(port_start[flows[row]], port_start[flows[row] + 1]):
             port = np.uint64(port_of[at])
             alone &= n_data[port] == 1
-            alone &= holder[port] < 0 or holder[port] == flows[row]
+            alone &= holder[port] == -1 or holder[port] == flows[row]
         is_alone[row] = alone
     for row in range(flows.size):
         for at in range(port_start[flows[row]], port_start[flows[row] + 1]):

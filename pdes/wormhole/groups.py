@@ -101,7 +101,7 @@ def _join(rows, port_start, port_of, holder, p: Paces):
         flow, is_bad = rows[row, h.FLOW], rows[row, h.IS_WHOLE] == 0 or rows[row, h.HAS_TIMER] != 0
         for at in range(port_start[flow], port_start[flow + 1]):
             port = np.uint64(port_of[at])
-            is_bad |= p.first_row[port] == BLOCKED or holder[port] >= 0
+            is_bad |= p.first_row[port] == BLOCKED or holder[port] != -1
         root = root_of(p.part, np.int64(row))
         p.part[row] = root
         p.digest[root] += _digest(flow, rows[row, h.ID])
@@ -198,6 +198,15 @@ class Groups:
     def pace(self, flow: int) -> tuple[int, int]:
         """(bytes, ps) of a flow's last window."""
         return last_window(self.paces.kept, self.paces.n_kept, flow)
+
+    def settled(self, now_ps: int, flows: np.ndarray, rtt_ps: int) -> np.ndarray:
+        """int64[n, 2]: bytes and ps of the last windows of a group's flows, if these end now and it has settled before
+        they began; else none."""
+        p = self.paces
+        is_over = (p.mark_ps[flows] == now_ps) & (p.n_kept[flows] > 2)
+        if not (is_over & (now_ps - p.window_ps[flows] // 2 >= p.since_ps[flows] + SETTLED_ROUND_TRIPS * rtt_ps)).all():
+            return np.zeros((0, 2), np.int64)
+        return np.array([self.pace(flow) for flow in flows.tolist()])
 
     def begin(self, flows: np.ndarray, free_ps: np.ndarray, slack_ps: int = 0) -> int:
         """Flows go on together until the first of the instants at which they have sent all that they have; the number

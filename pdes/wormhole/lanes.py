@@ -18,8 +18,7 @@ A flow that is alone, and whose message or pace is known, gets a lane: the ports
 else has data for one of them. Everything here is alike on every rank.
 """
 
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -27,6 +26,7 @@ from pdes.engine.time_index import NEVER
 from pdes.wormhole import history as h
 from pdes.wormhole.ack_load import AckLoad, Slowdown
 from pdes.wormhole.alone import find_alone
+from pdes.wormhole.at_flow_level import FlowLevel
 from pdes.wormhole.flow_ports import ports_of
 from pdes.wormhole.flying import (
     FLYING_DELIVERED_PS,
@@ -40,6 +40,7 @@ from pdes.wormhole.flying import (
 )
 from pdes.wormhole.groups import Groups
 from pdes.wormhole.lane_audit import LaneAudit
+from pdes.wormhole.lane_records import Ended, LaneCounters, Times, Watched
 from pdes.wormhole.paces import Paces
 from pdes.wormhole.shares import Shares
 from pdes.wormhole.stretches import Stretches
@@ -49,45 +50,6 @@ MAX_SIZE_BITS = 44
 MAX_BACKOFF = 6
 WORTH_MESSAGES = 4  # a lane that had fewer is not opened again so soon
 MIN_LEFT_ROUND_TRIPS = 4  # of a message under way, else the rest of it is simulated
-
-
-class Ended(NamedTuple):
-    """How flows' last messages ended; int64[n]."""
-
-    end_byte: np.ndarray
-    ended_ps: np.ndarray
-    marked: np.ndarray
-    delivered_ps: np.ndarray
-
-
-class Times(NamedTuple):
-    """How long a message takes from its posting on."""
-
-    delivered_ps: int
-    ended_ps: int
-    marked: int
-
-
-class Watched(NamedTuple):
-    """Messages that were alone and are over. Arrays int64[n]."""
-
-    flows: np.ndarray
-    end_byte: np.ndarray
-    key: np.ndarray
-    posted_ps: np.ndarray
-    is_loaded: np.ndarray  # bool[n], whether they met acknowledgements
-
-
-@dataclass
-class LaneCounters:
-    """For the results."""
-
-    known: int = 0  # forms and sizes whose time is
-    opened: int = 0
-    converted: int = 0  # messages that got one when they were under way
-    closed: int = 0  # as somebody came
-    shared: int = 0  # messages that went on beside others on their ways, each at its pace
-    at_shares: int = 0  # of these, at shares that were known; a message counts whenever its group changes
 
 
 class Lanes:
@@ -134,7 +96,11 @@ class Lanes:
         self.audit = audit or LaneAudit(n_flow, Stretches(np.zeros(n_flow, np.int64), 0.0, 0, rtt_ps))
         self._is_kept = np.zeros(0, np.bool_)  # by row of the last look
         late_ps = behind_ps, ack_ps
-        self.shares = None if byte_ps is None else Shares(data_ways, form, byte_ps, tolerance, rtt_ps, late_ps)
+        self.shares = self.flow_level = None
+        if byte_ps is not None:
+            self.shares = Shares(data_ways, form, byte_ps, tolerance, rtt_ps, late_ps)
+            if self.audit.stretches.share == 0:
+                self.flow_level = FlowLevel(data_ways, all_ways, form, 1 / byte_ps, late_ps, rtt_ps)
         self.wants_look = False  # flows went on packet by packet that may share what they meet on
         self.is_alone = np.zeros(0, np.bool_)  # by row of the last look
         self.counters = LaneCounters()
@@ -154,6 +120,8 @@ class Lanes:
         self.groups.look(0, rows, none, (self._start, self._port_of), self._holder, 1, 0.0)
         if self.shares is not None:
             self.shares.compile()
+        if self.flow_level is not None:
+            self.flow_level.compile(self._holder)
 
     def _key(self, rows: np.ndarray) -> np.ndarray:
         """int64[n]: what the time of each row's message is up to: its way's form and its size."""
@@ -326,15 +294,33 @@ class Lanes:
             flying = [self._at_pace(now_ps, rows[i], *pace) for i, pace in zip(mine.tolist(), paces, strict=True)]
             if min(each[FLYING_FREE_PS] for each in flying) >= now_ps + MIN_LEFT_ROUND_TRIPS * self._rtt_ps:
                 found += self._go_together(now_ps, rows, mine, flying, frozen_port, 0.0)
-        if self.shares is not None and self.shares.n_known > 0:
+        if self.shares is not None:
             for mine in self.groups.whole(len(rows)):
                 if rows[mine[0], h.FLOW] not in self.groups.of_flow:
-                    flying = self.shares.rests(now_ps, rows[mine])
-                    flying = self._go_together(now_ps, rows, mine, flying, frozen_port, self._tolerance / 2)
-                    self.counters.at_shares += len(flying)
-                    found += flying
+                    found += self._go_at_shares(self.shares, now_ps, rows, mine, frozen_port)
         self.counters.shared += len(found)
         return np.array(found, np.int64).reshape(-1, N_FLYING_COLUMN)
+
+    def _go_at_shares(
+        self, shares: Shares, now_ps: int, rows: np.ndarray, mine: np.ndarray, frozen_port: np.ndarray
+    ) -> list[tuple[int, ...]]:
+        """Begin a group whose shares are known; its messages. Learn of one whose shares are not."""
+        flows = rows[mine, h.FLOW].copy()
+        if shares.is_news(flows):
+            paces = self.groups.settled(now_ps, flows, self._rtt_ps)
+            if len(paces):
+                shares.learn(flows, paces, rows[mine, h.SENT] - rows[mine, h.DONE])
+            return []
+        flying = shares.rests(now_ps, rows[mine])
+        if self.flow_level is None:
+            flying = self._go_together(now_ps, rows, mine, flying, frozen_port, self._tolerance / 2)
+        elif flying and not (frozen_port[self.all_ports(flows)] == 1).any():
+            rates, queued_ps = shares.rates(flows) or (np.zeros(0), 0)
+            flying = self.flow_level.take(now_ps, self._holder, flying, rates, queued_ps, rows[mine, h.POSTED_PS])
+        else:
+            flying = []
+        self.counters.at_shares += len(flying)
+        return flying
 
     def _go_together(
         self, now_ps: int, rows: np.ndarray, mine: np.ndarray, flying: list[tuple[int, ...]], frozen_port: np.ndarray,
@@ -375,11 +361,15 @@ class Lanes:
         free_ps = delivered_ps - int(self.behind_ps[flow])
         return flow, int(row[h.ID]), end - done, end, now_ps, delivered_ps, ended_ps, int(row[h.MARKED]), free_ps
 
+    def forget(self, flows: np.ndarray) -> None:
+        """Flows go on packet by packet that were not alone."""
+        self._alone_since_ps[flows] = NEVER
+
     def leave_group(self, number: int) -> tuple[np.ndarray, np.ndarray]:
         """A group is over: its flows, and when each would have sent all that it has."""
         flows, free_ps = self.groups.end(number)
         self._holder[ports_of(flows, self._start, self._port_of)] = -1
-        self._alone_since_ps[flows] = NEVER
+        self.forget(flows)
         return flows, free_ps
 
     def watched_of(self, rows: np.ndarray, flying: np.ndarray) -> tuple[Watched, Ended]:
@@ -432,6 +422,10 @@ class Lanes:
             if old is not None and abs(old.ended_ps - new.ended_ps) <= self._tolerance * old.ended_ps:
                 self._known[key] = Times(*((a + b) // 2 for a, b in zip(old, new, strict=True)))
                 self.audit.stretches.note(self._known[key].ended_ps)
+                if self.flow_level is not None:
+                    sent_ps = self._known[key].delivered_ps - int(self.behind_ps[flow])
+                    longer = self._slowdown.times(flow, size, new.ended_ps, False, True)
+                    self.flow_level.note_alone(flow, size, sent_ps, longer)
             self._first[key] = new
         if len(self._known) == n_known:
             return False
@@ -447,6 +441,8 @@ class Lanes:
     def open(self, flows: np.ndarray) -> np.ndarray:
         """Of flows that are alone and known, those that get a lane now."""
         new = flows[~self.is_open[flows] & (self._not_before_ps[flows] <= self._last_look_ps)]
+        if self.flow_level is not None:
+            new = new[~self.flow_level.knows_alone(new)]
         for flow in new.tolist():
             self._holder[self._port_of[self._start[flow] : self._start[flow + 1]]] = flow
         self.is_open[new] = True
@@ -470,7 +466,7 @@ class Lanes:
     def disturbed(self, flows: list[int]) -> np.ndarray:
         """Flows with lanes through ports of these flows' ways, ascending."""
         found = set(self._holder[ports_of(np.array(flows, np.int64), self._start, self._port_of)].tolist())
-        return np.array(sorted(found - {-1} - set(flows)), np.int64)
+        return np.array(sorted(flow for flow in found - set(flows) if flow >= 0), np.int64)
 
     def disturbed_groups(self, flows: list[int]) -> list[int]:
         """Numbers of groups with ports of these flows' ways, ascending."""
@@ -492,7 +488,8 @@ class Lanes:
     @property
     def n_open(self) -> int:
         """How many are open, flows in groups included."""
-        return self.counters.opened - self.counters.closed + self.groups.n_flow
+        is_used = self.flow_level is not None and self.flow_level.is_used
+        return self.counters.opened - self.counters.closed + self.groups.n_flow + is_used
 
     def facts(self) -> dict[str, Any]:
         """What `result.json` says of them."""

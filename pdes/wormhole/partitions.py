@@ -144,6 +144,21 @@ def leave(partitions: Partitions, flow):
 
 
 @loop_kernel
+def leave_all(partitions: Partitions, label):
+    """Make all flows of a partition inactive."""
+    flow = np.int64(partitions.first_member[label])
+    while flow >= 0:
+        following = np.int64(partitions.next_member[flow])
+        partitions.label_of_flow[flow] = -1
+        for slot in range(partitions.port_start[flow], partitions.port_start[flow + 1]):
+            port = partitions.port_of[slot]
+            partitions.label_of_port[port], partitions.first_use[port] = -1, -1
+        flow = following
+    partitions.first_member[label], partitions.n_flow_of[label] = -1, 0
+    _free_label(partitions, label)
+
+
+@loop_kernel
 def canonical(partitions: Partitions, label, members):
     """Write a partition's flows into members, ascending; return how many.
 

@@ -24,6 +24,7 @@ TIE = 1e-9
 MIN_LEFT_ROUND_TRIPS = 4  # of the last of a group's messages, else they are simulated
 MOVES_ROUND_TRIPS = 4  # for so long what a flow got done is told from where it began, not from what is acknowledged
 LEAST_FLOWS = 4  # at one port: the end of one gives the others a third more at most
+MORE_FLOWS = 2  # times as many at one port as were measured
 UNEVEN = 5  # times the tolerance: so far flows may be off their shares on average, as single flows of waves are
 
 
@@ -101,6 +102,7 @@ class Shares:
         self._went_on = np.full((len(form), 2), -1, np.int64)  # bytes from which it went on packet by packet, and when
         self._first: dict[bytes, Known] = {}  # by forms: of the last group
         self._known: dict[bytes, Known] = {}
+        self.news: dict[bytes, Known] = {}  # what somebody has still to be told of that
 
     @property
     def n_known(self) -> int:
@@ -139,6 +141,7 @@ class Shares:
         n_most, known = min(n_most, first.n_most), self._known.get(key)
         if known is None or n_most > known.n_most:
             self._known[key] = Known((first.part + part) / 2, n_most, (first.queued_ps + queued_ps) // 2)
+            self.news[key] = self._known[key]
 
     def rates(self, flows: np.ndarray) -> tuple[np.ndarray, int] | None:
         """(float64[n], bytes per ps that flows get of the ports that they share; how long each packet waits in queues,
@@ -147,7 +150,11 @@ class Shares:
         if known is None:
             return None
         fair, n_most = self._fair(flows)
-        return (fair * known.part, known.queued_ps) if LEAST_FLOWS <= n_most <= known.n_most else None
+        return (fair * known.part, known.queued_ps) if LEAST_FLOWS <= n_most <= MORE_FLOWS * known.n_most else None
+
+    def is_news(self, flows: np.ndarray) -> bool:
+        """Whether what flows of a group get is not known yet."""
+        return self._key(flows) not in self._known
 
     def go_on(self, flows: np.ndarray, base: np.ndarray, at_ps: int) -> None:
         """Flows go on packet by packet: what had left by at_ps."""
