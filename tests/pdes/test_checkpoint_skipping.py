@@ -140,6 +140,22 @@ def test_messages_on_lanes_come_back_with_their_ghosts_and_those_that_are_compar
     assert different(tmp_path / "whole", tmp_path / "again") == []
 
 
+def test_messages_at_flow_level_come_back_with_what_has_left_of_them(tmp_path: Path) -> None:
+    """Also where how they end has been said, and before somebody comes to whom they are broken up."""
+    (tmp_path / "config.toml").write_text(lanes.at_flow_level(tmp_path))
+    simulate(tmp_path / "config.toml", tmp_path / "whole")
+    with asked_every(rounds_of(tmp_path / "whole") // 60):
+        simulate(tmp_path / "config.toml", tmp_path / "taken", *EVERY_ROUND)
+    assert different(tmp_path / "whole", tmp_path / "taken") == []
+    levels = {path: saved(path, "alike")["fast"]["lanes"].flow_level for path in checkpoints_of(tmp_path / "taken")}
+    found = [path for path, level in levels.items() if level.n_flow]
+    said = [path for path in found if levels[path].table.is_said[levels[path].table.n_message > 0].any()]
+    assert len(found) > 3 and said
+    for i, path in enumerate([found[0], found[len(found) // 2], said[0], said[-1]]):
+        resume(path, tmp_path / str(i))
+        assert different(tmp_path / "whole", tmp_path / str(i)) == []
+
+
 @pytest.mark.parametrize("sets", [(), (iterations.ALTERNATING,)])
 def test_iterations_that_repeat_are_taken_for_the_same_number(sets: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text(iterations.CONFIG)

@@ -13,7 +13,7 @@ from models.network.state import PACKET_HOPS
 from models.network.verify import verify_network
 from pdes.wormhole import history as h
 from pdes.wormhole.flow_ports import ports_of
-from pdes.wormhole.shares import UNEVEN, Shares
+from pdes.wormhole.shares import LEAST_FLOWS, MORE_FLOWS, UNEVEN, Shares
 from properties.network_runs import Outcome, run
 
 TOLERANCE, N_PORT, RTT_PS = 0.02, 6, 100
@@ -73,14 +73,16 @@ def rates_of(shares: Shares, flows: list[int]) -> list[float] | None:
 
 
 def test_two_groups_in_a_row_that_got_the_same_part_make_it_known() -> None:
-    shares, four = shares_of([[0], [0], [0], [0], [0, 1]]), [0, 1, 2, 3]
+    n_most = MORE_FLOWS * LEAST_FLOWS
+    shares, four = shares_of([[0]] * n_most + [[0, 1]]), [0, 1, 2, 3]
     learn(shares, [23] * 4)
     assert rates_of(shares, four) is None
     learn(shares, [20] * 4)  # another part
     assert rates_of(shares, four) is None
     learn(shares, [20] * 4)
     assert rates_of(shares, four) == pytest.approx([0.2] * 4)
-    assert rates_of(shares, [0, 1, 2, 3, 4]) is None  # more of them at a port than in those groups
+    assert rates_of(shares, [*range(n_most)]) == pytest.approx([0.8 / n_most] * n_most)
+    assert rates_of(shares, [*range(n_most + 1)]) is None  # too many at a port for what those groups say
     assert rates_of(shares, [0, 1, 2]) is None  # and so few that what one leaves changes much
 
 

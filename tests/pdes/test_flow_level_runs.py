@@ -1,0 +1,63 @@
+"""Claims about runs with messages at flow level: no byte is lost or counted twice, and times are what they were."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import pdes
+from mpi.test_lanes_on_ranks import all_to_all, all_to_alls, at_flow_level
+from pdes.config import load_config
+
+TOLERANCE = 0.02  # memo_tolerance of the configuration: parts of shares are taken for known that differ by so much
+ROUND_PS, COMER_BYTES = 2600000000, 50000
+
+
+def run(folder: Path, text: str) -> dict[str, Any]:
+    """`result.json` and tables, by mode."""
+    (folder / "config.toml").write_text(text)
+    found: dict[str, Any] = {}
+    for mode in ("off", "memo"):
+        pdes.simulate(load_config(folder / "config.toml", [f"wormhole.mode={mode}", f'output.dir="{folder / mode}"']))
+        tables = {name: pq.read_table(folder / mode / f"{name}.parquet") for name in ("flows", "ports")}
+        found[mode] = {"result": json.loads((folder / mode / "result.json").read_text()), **tables}
+    return found
+
+
+def many(folder: Path) -> str:
+    """Two exchanges of one message from each host to each other one, and two of twelve, most of which wait."""
+    rows = [row for k in (2, 3) for row in all_to_all(k * ROUND_PS, 12)]
+    return all_to_alls(folder, 2, 0.0, *rows)
+
+
+def behind(folder: Path) -> str:
+    """Three exchanges, and into the third another one of six messages at once, of which the last three wait."""
+    rows = all_to_all(2 * ROUND_PS + 100000000, 6)
+    return all_to_alls(folder, 3, 0.0, *rows)
+
+
+@pytest.mark.parametrize("make, n_at_shares", [(at_flow_level, 20 + 20 + 120), (many, 2 * 240), (behind, 20 + 120)])
+def test_no_byte_is_lost_and_times_are_right_within_what_shares_are_known_to(
+    make: Any, n_at_shares: int, tmp_path: Path
+) -> None:
+    found = run(tmp_path, make(tmp_path))
+    full, fast = found["off"], found["memo"]
+    facts = fast["result"]["fast_forward"]
+    assert facts["lanes"]["at_shares"] == n_at_shares  # each message once
+    assert fast["result"]["packet_hops"] < full["result"]["packet_hops"] / 4
+    for column in ("tx_bytes", "busy_ps", "drops"):  # R8, to the byte
+        assert fast["ports"][column] == full["ports"][column], column
+    for column in ("size_bytes", "start_ps", "retransmitted_bytes", "ideal_fct_ps"):
+        assert fast["flows"][column] == full["flows"][column], column
+    start_ps, delivered_ps, finish_ps = (
+        fast["flows"][column].to_numpy() for column in ("start_ps", "delivered_ps", "finish_ps")
+    )
+    assert (start_ps < delivered_ps).all() and (delivered_ps < finish_ps).all()
+    took = [each["flows"]["fct_ps"].to_numpy() for each in (fast, full)]
+    is_long = full["flows"]["size_bytes"].to_numpy() > COMER_BYTES
+    error = np.abs(took[0] / took[1] - 1)[is_long]
+    assert error.mean() < TOLERANCE
+    assert abs(finish_ps[is_long].max() / full["flows"]["finish_ps"].to_numpy()[is_long].max() - 1) < TOLERANCE

@@ -1,0 +1,452 @@
+"""Claims about flow level: rates are parts of max-min fair shares, what is said of ends, and what breaks.
+
+Oracles are fluid: every port hands out its bytes without a break. Ticks come as a model has them: at multiples of the
+tick, where something was posted before or something is due.
+"""
+
+from collections.abc import Callable, Iterable
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pdes.engine.time_index import NEVER
+from pdes.wormhole.at_flow_level import FlowLevel
+from pdes.wormhole.flow_level import (
+    FAR_PS,
+    MOST_MESSAGES,
+    NOBODY,
+    PAUSE_TICKS,
+    SAID_DELIVERED_PS,
+    SAID_END,
+    SAID_ENDED_PS,
+    SAID_FLOW,
+    SAID_SENT_PS,
+    SHARED,
+    TICKS_AHEAD,
+)
+from pdes.wormhole.shares import LEAST_FLOWS, MORE_FLOWS
+
+N_PORT, TICK_PS, BEHIND_PS, ACK_PS, QUEUED_PS = 6, 1000, 70, 30, 40
+NONE = np.zeros(0, np.int64)
+Ways = list[list[int]]
+
+
+class Message(NamedTuple):
+    flow: int
+    size: int
+    posted_ps: int
+
+
+def in_order(message: Message) -> tuple[int, int]:
+    """What is posted at one instant stays as it is listed."""
+    return message.flow, message.posted_ps
+
+
+def level_of(
+    ways: Ways, forms: list[int] | None = None, byte_ps: list[int] | None = None, tick_ps: int = TICK_PS
+) -> FlowLevel:
+    """Flows by the ports of their ways; byte_ps: time that a byte takes, by port."""
+    start = np.cumsum([0, *map(len, ways)])
+    port_of = np.array([port for way in ways for port in way], np.int32)
+    late_ps = np.full(len(ways), BEHIND_PS), np.full(len(ways), ACK_PS)
+    rates = 1 / np.array(byte_ps or [1] * N_PORT, np.float64)
+    ways_of = start, port_of
+    return FlowLevel(ways_of, ways_of, np.array(forms or [0] * len(ways), np.int64), rates, late_ps, tick_ps)
+
+
+def know(level: FlowLevel, forms: Iterable[int], part: float = 1.0, n_most: int = LEAST_FLOWS) -> None:
+    level.note(np.array(sorted(forms), np.int64).tobytes(), part, n_most, QUEUED_PS)
+
+
+class Driven:
+    """Flows at flow level whose ticks come as a model has them."""
+
+    def __init__(self, level: FlowLevel, n_port: int = N_PORT) -> None:
+        self.level, self.holder = level, np.full(n_port, NOBODY, np.int32)
+        self.said: dict[tuple[int, int], np.ndarray] = {}  # by flow and end
+        self.broken: list[int] = []
+        self._bytes_of: dict[int, int] = {}
+
+    def tick(self, now_ps: int, messages: Iterable[Message] = (), others: Iterable[int] = ()) -> list[int]:
+        """One tick; the flows that it breaks."""
+        rows = []
+        for k, message in enumerate(sorted(messages, key=in_order)):
+            end = self._bytes_of[message.flow] = self._bytes_of.get(message.flow, 0) + message.size
+            rows.append((message.flow, k, message.size, end, message.posted_ps))
+        posts = np.array(rows, np.int64).reshape(-1, 5)
+        said, broken = self.level.tick(now_ps, self.holder, posts, np.array([*others], np.int64))
+        for row in said.copy():
+            key = int(row[SAID_FLOW]), int(row[SAID_END])
+            assert key not in self.said, "said twice"
+            assert row[SAID_DELIVERED_PS] >= now_ps, "earlier than the tick that says it"
+            assert row[SAID_ENDED_PS] == row[SAID_DELIVERED_PS] + ACK_PS
+            assert row[SAID_SENT_PS] <= now_ps + TICKS_AHEAD * self.level.tick_ps
+            self.said[key] = row
+        self.broken += broken.tolist()
+        self.check()
+        return broken.tolist()
+
+    def check(self) -> None:
+        """Ports are held by those whose flows have messages, and all else follows from who these are."""
+        t = self.level.table
+        active = np.flatnonzero(t.partitions.label_of_flow >= 0)
+        assert active.tolist() == np.flatnonzero(t.n_message).tolist() and len(active) == self.level.n_flow
+        ports = {int(p) for f in active for p in self.way(int(f))}
+        assert self.holder.tolist() == [SHARED if p in ports else NOBODY for p in range(len(self.holder))]
+        unsaid = [int(t.sent_ps[f]) for f in active if not t.is_said[f]]
+        assert t.first_ps[1] == min(unsaid, default=NEVER)
+
+    def way(self, flow: int) -> list[int]:
+        p = self.level.table.partitions
+        return p.port_of[p.port_start[flow] : p.port_start[flow + 1]].tolist()
+
+    def run(self, messages: Iterable[Message], every: Callable[[int], None] | None = None) -> None:
+        """All ticks until nothing is at flow level. every: called after each, with its instant."""
+        tick_ps, left, now_ps = self.level.tick_ps, sorted(messages, key=lambda m: m.posted_ps), -1
+        while left or self.level.n_flow:
+            posted_ps = (left[0].posted_ps // tick_ps + 1) * tick_ps if left else NEVER
+            next_ps = min(posted_ps, self.level.next_ps)
+            assert now_ps < next_ps < FAR_PS, "it stands still"
+            now_ps = next_ps
+            new = [message for message in left if message.posted_ps < now_ps]
+            left = left[len(new) :]
+            self.tick(now_ps, new)
+            if every is not None:
+                every(now_ps)
+
+    def sent_ps(self, flow: int) -> list[int]:
+        """When the last bytes of a flow's messages leave, in order."""
+        return [int(row[SAID_SENT_PS]) for (f, _), row in sorted(self.said.items()) if f == flow]
+
+
+def max_min(ways: dict[int, list[int]], line: list[Fraction]) -> dict[int, Fraction]:
+    """Progressive filling: all rates rise together until a port is full, and those who use it stop."""
+    rates: dict[int, Fraction] = {}
+    while len(rates) < len(ways):
+        active = [f for f in ways if f not in rates]
+        n_at = [sum(p in ways[f] for f in active) for p in range(len(line))]
+        left = [line[p] - sum((rates[f] for f in rates if p in ways[f]), Fraction(0)) for p in range(len(line))]
+        level = min(left[p] / n_at[p] for p in range(len(line)) if n_at[p])
+        full = {p for p in range(len(line)) if n_at[p] and left[p] / n_at[p] == level}
+        rates |= {f: level for f in active if full & set(ways[f])}
+    return rates
+
+
+def fluid(ways: Ways, line: list[Fraction], part: Fraction, messages: Iterable[Message]) -> dict[int, list[Fraction]]:
+    """When the last bytes of each flow's messages leave: event by event, without ticks, with exact numbers."""
+    sent: dict[int, list[Fraction]] = {f: [] for f in range(len(ways))}
+    queue: dict[int, list[Message]] = {f: [m for m in sorted(messages, key=in_order) if m.flow == f] for f in sent}
+    left: dict[int, Fraction] = {}
+    now = Fraction(0)
+    while left or any(queue.values()):
+        for f in sent:
+            if f not in left and queue[f] and queue[f][0].posted_ps <= now:
+                left[f] = Fraction(queue[f].pop(0).size)
+        rates = {f: part * rate for f, rate in max_min({f: ways[f] for f in left}, line).items()}
+        posts = [Fraction(queue[f][0].posted_ps) for f in sent if f not in left and queue[f]]
+        next_time = min([now + left[f] / rates[f] for f in left] + posts)
+        for f in [*left]:
+            left[f] -= rates[f] * (next_time - now)
+            if left[f] == 0:
+                del left[f]
+                sent[f].append(next_time)
+        now = next_time
+    return sent
+
+
+@pytest.mark.parametrize("n", [LEAST_FLOWS, LEAST_FLOWS + 1, MORE_FLOWS * LEAST_FLOWS])
+@pytest.mark.parametrize("part", [1.0, 0.5, 0.9])
+def test_flows_at_one_port_get_equal_parts_of_its_known_part(n: int, part: float) -> None:
+    """To the ps: nothing changes before all of them are over."""
+    level = level_of([[0]] * n)
+    know(level, [0], part)
+    driven = Driven(level)
+    driven.run([Message(f, 30_000, 123) for f in range(n)])
+    sent_ps = 123 + int(30_000 * n / part)
+    row = [sent_ps + BEHIND_PS + QUEUED_PS, sent_ps + BEHIND_PS + QUEUED_PS + ACK_PS, sent_ps]
+    assert [driven.said[f, 30_000].tolist() for f in range(n)] == [[f, 30_000, *row] for f in range(n)]
+    assert driven.broken == [] and (driven.holder == NOBODY).all()
+
+
+def test_ends_at_one_port_come_in_the_order_of_sizes() -> None:
+    """Flow k has the bytes of k + 1 phases, of which phase k is shared by those from k on.
+
+    Nobody knows before a tick what comes after an end, but it counts from the end's own ps on; so each is exact.
+    """
+    n, step = 6, 12_000
+    level = level_of([[0]] * n)
+    know(level, [0], 0.5)
+    driven = Driven(level)
+    driven.run([Message(f, step * (f + 1), 0) for f in range(n)])
+    ends = np.cumsum([2 * step * (n - k) for k in range(n)])
+    assert [driven.sent_ps(f)[0] for f in range(n)] == ends.tolist()
+
+
+@pytest.mark.parametrize("posted_ps", [1, 40_000, 123_456, 190_999])
+def test_who_comes_later_slows_the_others_as_a_fluid(posted_ps: int) -> None:
+    """At 4/5 of a port of 1 byte/ps: four flows, then five. What comes alone counts from its posting on, to the ps."""
+    level = level_of([[0]] * 5)
+    know(level, [0], 0.8)
+    driven = Driven(level)
+    messages = [*(Message(f, 40_000, 0) for f in range(4)), Message(4, 60_000, posted_ps)]
+    driven.run(messages)
+    wanted = fluid([[0]] * 5, [Fraction(1)], Fraction(4, 5), messages)
+    assert wanted[0][0] == posted_ps + (40_000 - Fraction(posted_ps, 5)) / Fraction(4, 25)
+    for f in range(5):
+        assert abs(driven.sent_ps(f)[0] - wanted[f][0]) <= 2  # ps that are cut off: here, and of the end before
+
+
+def test_what_changes_in_one_tick_counts_from_the_last_change_on() -> None:
+    """Four flows go on at a quarter until the second of two comers, which have a sixth from their postings on."""
+    level = level_of([[0]] * 6)
+    know(level, [0])
+    driven = Driven(level)
+    driven.tick(TICK_PS, [Message(f, 30_000, 0) for f in range(4)])
+    driven.tick(11 * TICK_PS, [Message(4, 30_000, 10_300), Message(5, 30_000, 10_700)])
+    sent_ps = level.table.sent_ps.tolist()
+    assert sent_ps == [10_700 + int((30_000 - 10_700 / 4) * 6)] * 4 + [10_300 + 180_000, 10_700 + 180_000]
+
+
+def test_what_is_over_before_the_tick_that_sees_it_is_delivered_then() -> None:
+    level = level_of([[0]] * 4)
+    know(level, [0])
+    driven = Driven(level)
+    driven.run([Message(0, 100, 300), *(Message(f, 30_000, 300) for f in (1, 2, 3))])
+    assert driven.said[0, 100].tolist() == [0, 100, TICK_PS, TICK_PS + ACK_PS, 300 + 400]
+    assert all(driven.sent_ps(f) == [300 + 400 + (30_000 - 100) * 3] for f in (1, 2, 3))
+
+
+def test_who_comes_once_an_end_is_said_does_not_move_that_end() -> None:
+    """But for the two ticks before it, all is as a fluid: the end is early by what the comer takes in that time."""
+    level = level_of([[0]] * 5)
+    know(level, [0])
+    driven, posted_ps, sent_ps = Driven(level), 118_500, 120_000
+    messages = [*(Message(f, 30_000, 0) for f in range(4)), Message(4, 30_000, posted_ps)]
+    driven.run(messages)
+    assert [driven.sent_ps(f)[0] for f in range(4)] == [sent_ps] * 4
+    wanted = fluid([[0]] * 5, [Fraction(1)], Fraction(1), messages)
+    assert 0 < wanted[0][0] - sent_ps < TICKS_AHEAD * TICK_PS / 4  # a quarter more flows for two ticks at most
+    assert abs(driven.sent_ps(4)[0] - wanted[4][0]) <= TICKS_AHEAD * TICK_PS
+
+
+def test_who_share_no_port_have_nothing_to_do_with_each_other() -> None:
+    level = level_of([[0]] * 4 + [[1]] * 4)
+    know(level, [0])
+    driven = Driven(level)
+    alone = Driven(level_of([[0]] * 4 + [[1]] * 4))
+    know(alone.level, [0])
+    first = [Message(f, 30_000, 0) for f in range(4)]
+    driven.run([*first, *(Message(f, 7_000 * f, 10_500) for f in range(4, 8))])
+    alone.run(first)
+    assert [driven.sent_ps(f) for f in range(4)] == [alone.sent_ps(f) for f in range(4)] == [[120_000]] * 4
+
+
+def test_what_a_full_port_leaves_others_take() -> None:
+    """Port 0 has four flows, one of which meets three others on port 1: 1/4, and a third of what that leaves."""
+    ways = [[0], [0], [0], [0, 1], [1], [1], [1]]
+    level = level_of(ways, byte_ps=[2, 1, 1, 1, 1, 1])
+    know(level, [0])
+    driven = Driven(level)
+    driven.tick(TICK_PS, [Message(f, 10**6, 0) for f in range(7)])
+    assert level.table.rate == pytest.approx([1 / 8] * 4 + [7 / 24] * 3)
+
+
+def test_messages_of_one_flow_leave_one_after_the_other() -> None:
+    level = level_of([[0]] * 4)
+    know(level, [0])
+    driven = Driven(level)
+    own = [Message(0, size, 0) for size in (5_000, 10_000, 15_000)]
+    driven.run([*own, *(Message(f, 30_000, 0) for f in (1, 2, 3))])
+    assert driven.sent_ps(0) == [20_000, 60_000, 120_000]  # a quarter each, without a break
+    assert [driven.sent_ps(f) for f in (1, 2, 3)] == [[120_000]] * 3
+    assert [end for f, end in sorted(driven.said) if f == 0] == [5_000, 15_000, 30_000]
+
+
+def test_what_waits_behind_follows() -> None:
+    """A model takes what is more than MOST_MESSAGES there once some are over."""
+    level = level_of([[0]] * 4)
+    know(level, [0])
+    driven = Driven(level)
+    driven.tick(TICK_PS, [Message(f, 40_000, 0) for f in range(4)])
+    level.follow(np.array([(0, 9, 8_000, 48_000, 500)], np.int64))
+    driven.run([])
+    assert driven.sent_ps(0) == [160_000, 168_000]  # the second alone, as flows of one form know their part
+
+
+def test_what_is_posted_later_begins_at_its_posting() -> None:
+    level = level_of([[0]] * 4)
+    know(level, [0])
+    driven = Driven(level)
+    driven.run([*(Message(f, 10_000, 0) for f in range(4)), *(Message(f, 10_000, 300_700) for f in range(4))])
+    assert all(driven.sent_ps(f) == [40_000, 340_700] for f in range(4))
+
+
+def test_what_is_not_known_breaks_and_nobody_else() -> None:
+    """Flows of ports 0 and 1 are of forms that are known, alone; those of port 2 meet somebody of another form."""
+    ways, forms = [[0]] * 4 + [[1]] * 4 + [[2]] * 4, [0] * 4 + [0] * 4 + [0] * 3 + [1]
+    level = level_of(ways, forms)
+    know(level, [0])
+    driven = Driven(level)
+    assert driven.tick(TICK_PS, [Message(f, 30_000, 0) for f in range(12)]) == [8, 9, 10, 11]
+    assert level.n_flow == 8 and driven.holder[2] == NOBODY
+    driven.run([])
+    assert sorted(f for f, _ in driven.said) == [*range(8)]
+    know(level, [0, 1])  # that is another set
+    driven.tick(10**6, [Message(f, 30_000, 999_500) for f in range(8, 12)])
+    assert level.n_flow == 4 and sorted(driven.broken) == [8, 9, 10, 11]
+
+
+def test_more_at_a_port_than_were_measured_break() -> None:
+    n = MORE_FLOWS * LEAST_FLOWS
+    level = level_of([[0]] * (n + 1) + [[1]] * 4)
+    know(level, [0])
+    driven = Driven(level)
+    driven.tick(TICK_PS, [Message(f, 30_000, 0) for f in [*range(n), *range(n + 1, n + 5)]])
+    assert driven.broken == []
+    assert driven.tick(2 * TICK_PS, [Message(n, 30_000, 1500)]) == [*range(n + 1)]
+    assert driven.holder.tolist()[:2] == [NOBODY, SHARED]
+    end, size, left = level.left(np.arange(n + 1), 1500)
+    assert end.tolist() == size.tolist() == [30_000] * (n + 1)
+    assert left == pytest.approx([30_000 - 1500 / n] * n + [30_000])
+
+
+def test_few_of_several_forms_go_on_if_they_are_what_is_left_of_more() -> None:
+    level, n = level_of([[0]] * 4 + [[1]] * 2, [0, 0, 1, 1, 0, 1]), LEAST_FLOWS
+    know(level, [0, 1], 0.5)
+    driven = Driven(level)
+    sizes = [10_000, 20_000, 30_000, 40_000, 1000, 1000]
+    assert driven.tick(TICK_PS, [Message(f, size, 0) for f, size in enumerate(sizes)]) == [4, 5]
+    driven.run([])
+    ends = np.cumsum([2 * 10_000 * (n - k) for k in range(n)])
+    assert [driven.sent_ps(f)[0] for f in range(4)] == ends.tolist()
+
+
+@pytest.mark.parametrize("by", ["tick", "interrupt"])
+def test_who_comes_packet_by_packet_breaks_those_whom_he_shares_ports_with_directly_or_not(by: str) -> None:
+    """The comer's way (flow 12) crosses port 1 alone; flow 3 is on it and on port 0 as well."""
+    ways = [[0], [0], [0], [0, 1], [1], [1], [1], [2], [2], [2], [2], [3], [1, 4]]
+    level = level_of(ways)
+    know(level, [0])
+    driven = Driven(level)
+    driven.tick(TICK_PS, [Message(f, 10**6 if f < 7 else 2 * 10**6, 0) for f in range(11)])
+    if by == "tick":
+        broken = driven.tick(20 * TICK_PS, others=[11, 12])
+    else:
+        broken = level.interrupt(np.array([11, 12]), driven.holder, 20 * TICK_PS).tolist()
+        driven.check()
+    assert broken == [*range(7)] and level.n_flow == 4
+    _, _, left = level.left(np.array(broken), 20 * TICK_PS)
+    assert left == pytest.approx([10**6 - 20 * TICK_PS / 4] * 7)
+    driven.run([])
+    assert sorted(f for f, _ in driven.said) == [7, 8, 9, 10]
+
+
+def test_who_comes_once_the_end_is_said_finds_the_rest_of_the_messages() -> None:
+    """What was said holds; what waits behind it goes packet by packet, and nothing of it is said."""
+    level = level_of([[0]] * 5)
+    know(level, [0])
+    driven = Driven(level)
+    driven.tick(TICK_PS, [m for f in range(4) for m in (Message(f, 1_000, 0), Message(f, 9_000, 0))])
+    driven.tick(3 * TICK_PS)
+    assert all(driven.sent_ps(f) == [4_000] for f in range(4)) and level.table.is_said[:4].all()
+    assert level.interrupt(np.array([4]), driven.holder, 3 * TICK_PS + 1).tolist() == [0, 1, 2, 3]
+    assert level.next_ps == NEVER and level.n_flow == 0
+    driven.check()
+    assert driven.tick(9 * TICK_PS) == [] and len(driven.said) == 4
+
+
+def taken(level: FlowLevel, driven: Driven, now_ps: int) -> int:
+    """Four flows come from packet level whose last bytes, of 30 000, leave 80 000 ps from now; how many are taken."""
+    delivered_ps = now_ps + 80_000 + BEHIND_PS + QUEUED_PS
+    rests = [(f, f, 30_000, 30_000, 0, delivered_ps, delivered_ps + ACK_PS, 0, now_ps + 80_000) for f in range(4)]
+    return len(level.take(now_ps, driven.holder, rests, np.full(4, 0.25), QUEUED_PS, np.zeros(4, np.int64)))
+
+
+def test_what_comes_from_packet_level_ends_when_its_rest_has_left() -> None:
+    level = level_of([[0]] * 5)
+    driven = Driven(level)
+    assert taken(level, driven, 7_777) == 0 and not level.is_used  # nobody knows of them
+    know(level, [0])
+    assert taken(level, driven, 7_777) == 4
+    driven.check()
+    driven.run([])
+    assert [driven.sent_ps(f) for f in range(4)] == [[87_777]] * 4
+
+
+def test_what_broke_is_not_taken_back_at_once() -> None:
+    level = level_of([[0]] * 5)
+    know(level, [0])
+    driven = Driven(level)
+    assert taken(level, driven, TICK_PS) == 4
+    assert level.interrupt(np.array([4]), driven.holder, 2 * TICK_PS).tolist() == [0, 1, 2, 3]
+    assert taken(level, driven, (2 + PAUSE_TICKS) * TICK_PS - 1) == 0
+    assert taken(level, driven, (2 + PAUSE_TICKS) * TICK_PS) == 4
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[Ways, list[int], list[Message]]:
+    """Ways, time that a byte takes by port, and messages; those of a flow are not posted out of their order."""
+    way = st.lists(st.integers(0, N_PORT - 1), min_size=1, max_size=3, unique=True)
+    ways = draw(st.lists(way, min_size=1, max_size=6))
+    byte_ps = draw(st.lists(st.sampled_from([20, 40, 80]), min_size=N_PORT, max_size=N_PORT))
+    messages = []
+    for flow in range(len(ways)):
+        posts = draw(st.lists(st.integers(0, 4 * 10**7), min_size=1, max_size=MOST_MESSAGES))
+        messages += [Message(flow, draw(st.integers(10**5, 10**6)), at_ps) for at_ps in sorted(posts)]
+    return ways, byte_ps, messages
+
+
+@given(cases())
+def test_ends_are_those_of_a_fluid_as_ticks_get_short(case: tuple[Ways, list[int], list[Message]]) -> None:
+    """With ticks of 1 ps, each begin and each end of a message counts 3 ps too late at most, and messages take 10**6 ps
+    and more: ends are off by no more than all of these together."""
+    ways, byte_ps, messages = case
+    level = level_of(ways, byte_ps=byte_ps, tick_ps=1)
+    know(level, [0], 0.75, n_most=len(ways))
+    driven = Driven(level)
+    driven.run(messages)
+    wanted = fluid(ways, [1 / Fraction(x) for x in byte_ps], Fraction(3, 4), messages)
+    for f in range(len(ways)):
+        assert driven.sent_ps(f) == pytest.approx([float(at) for at in wanted[f]], rel=0, abs=3 * 2 * len(messages))
+    assert driven.broken == [] and len(driven.said) == len(messages)
+
+
+@given(cases(), st.sampled_from([10**5, 10**6]))
+def test_rates_are_fair_at_every_tick_and_add_up_to_what_was_posted(
+    case: tuple[Ways, list[int], list[Message]], tick_ps: int
+) -> None:
+    """Bytes by rate and time, as they stand after ticks, are those of messages; what is said stays as it was."""
+    ways, byte_ps, messages = case
+    level = level_of(ways, byte_ps=byte_ps, tick_ps=tick_ps)
+    know(level, [0], 0.75, n_most=len(ways))
+    driven, t, line = Driven(level), level.table, [1 / Fraction(x) for x in byte_ps]
+    pieces: dict[int, dict[int, float]] = {f: {} for f in range(len(ways))}  # rates by flow and instant
+    unsaid = {f: -1 for f in pieces}
+
+    def every(now_ps: int) -> None:
+        active = {f: ways[f] for f in pieces if t.n_message[f]}
+        fair = max_min(active, line)
+        for f in active:
+            if t.is_said[f] == 0 or unsaid[f] != t.is_said[f]:
+                pieces[f][int(t.since_ps[f])] = float(t.rate[f])
+            if t.is_said[f] == 0:
+                assert t.rate[f] == pytest.approx(0.75 * float(fair[f]))
+                assert t.sent_ps[f] > now_ps + TICKS_AHEAD * tick_ps
+            unsaid[f] = int(t.is_said[f])
+
+    driven.run(messages, every)
+    begins = {f: [int(m.posted_ps) for m in messages if m.flow == f] for f in pieces}
+    for f, begin_of in begins.items():
+        before_ps = 0
+        for k, sent_ps in enumerate(driven.sent_ps(f)):
+            begin_ps = max(before_ps, begin_of[k])
+            inside = sorted(at for at in pieces[f] if begin_ps <= at < sent_ps)
+            assert inside[0] == begin_ps
+            done = sum(pieces[f][a] * (b - a) for a, b in zip(inside, [*inside[1:], sent_ps], strict=True))
+            size = [m.size for m in messages if m.flow == f][k]
+            assert done == pytest.approx(size, abs=1.0)  # a byte takes 20 ps and more, of which one is cut off
+            before_ps = sent_ps
