@@ -144,7 +144,7 @@ def test_messages_at_flow_level_come_back_with_what_has_left_of_them(tmp_path: P
     """Also where how they end has been said, and before somebody comes to whom they are broken up."""
     (tmp_path / "config.toml").write_text(lanes.at_flow_level(tmp_path))
     simulate(tmp_path / "config.toml", tmp_path / "whole")
-    with asked_every(rounds_of(tmp_path / "whole") // 60):
+    with asked_every(rounds_of(tmp_path / "whole") // 240):
         simulate(tmp_path / "config.toml", tmp_path / "taken", *EVERY_ROUND)
     assert different(tmp_path / "whole", tmp_path / "taken") == []
     levels = {path: saved(path, "alike")["fast"]["lanes"].flow_level for path in checkpoints_of(tmp_path / "taken")}
