@@ -202,7 +202,7 @@ LANE = record(
         ("spared_ps", np.int64),  # time that its messages took
         ("is_loaded", np.int64),  # 1: acknowledgements of others crossed its way at the last look
         ("least_bytes", np.int64),  # no smaller message goes at flow level
-        ("is_shared", np.int32),  # 1: its messages do, see `flow_level`
+        ("is_shared", np.int64),  # 1: its messages do, see `flow_level`
         ("n_unseen", np.int32),  # of these, that no tick has seen
         ("is_audited", np.int32),  # 1: what it could have is simulated, to be compared: `pdes.wormhole.lane_audit`
         ("n_audited", np.int32),  # messages of which that is so
