@@ -22,6 +22,7 @@ from pdes.wormhole import history as h
 
 BITS_PER_BYTE, PS_PER_S = 8, 10**12
 WORD_BYTES = 8
+MAX_WORDS = 2**25  # of what a run has found and keeps: 256 MB
 GUARD_PACKETS = 8  # of a leader's message that are still to be sent when its followers are let go
 
 
@@ -165,6 +166,7 @@ class MemoCounters:
     hits_read: int = 0  # of them, those of entries that an earlier run has found
     misses: int = 0
     broken: int = 0
+    forgotten: int = 0  # entries that were used longest ago, when there was no room for all
 
 
 class Memo:
@@ -176,6 +178,8 @@ class Memo:
         self.running: dict[int, Episode] = {}  # by label
         self.is_shared = False  # with other runs: then what nobody waits for is found out, too
         self._read: dict[bytes, Entry] = {}
+        self._n_word_of: dict[bytes, int] = {}  # of entries that this run has found, the one used longest ago first
+        self._n_word = 0  # of all these
         self.counters = MemoCounters()
         self._line_bps, self._look_ps, self._packet_bytes = line_bps, look_ps, packet_bytes
 
@@ -212,6 +216,8 @@ class Memo:
         if entry is not None and entry.duration_ps > 0 and (entry.done_bytes >= 0).all():
             reaches = (every.left_after(entry) >= self._packet_bytes).reshape(len(members), -1).all(axis=1)
             if reaches.any():
+                if key in self._n_word_of:
+                    self._n_word_of[key] = self._n_word_of.pop(key)
                 is_read = self._read.get(key) is entry
                 self.counters.hits += int(reaches.sum())
                 self.counters.hits_read += int(reaches.sum()) * is_read
@@ -273,4 +279,15 @@ class Memo:
         if entry is None:
             self.counters.broken += 1
         elif entry.n_draw == 0:
-            self.entries[episode.key] = entry
+            self._keep(episode.key, entry)
+
+    def _keep(self, key: bytes, entry: Entry) -> None:
+        """Have one more; those that were used longest ago go if that is more than there is room for."""
+        self._n_word -= self._n_word_of.pop(key, 0)
+        self.entries[key], self._n_word_of[key] = entry, len(entry.words)
+        self._n_word += len(entry.words)
+        while self._n_word > MAX_WORDS and len(self._n_word_of) > 1:
+            oldest = next(iter(self._n_word_of))
+            self._n_word -= self._n_word_of.pop(oldest)
+            del self.entries[oldest]
+            self.counters.forgotten += 1

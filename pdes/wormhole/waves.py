@@ -10,7 +10,8 @@ flows, and that rates are no part of the key, but the times of posting are.
 How alike two waves are is the largest difference between the times at which counterparts were posted, against the time
 that the wave lasts, and how far apart they have come by the time of comparison, as a share of their sizes; the sum must
 stay within the tolerance. Congestion controls begin in different states; that matters for some round trips, so a wave
-is only taken for another if it lasts for at least MIN_ROUND_TRIPS.
+is only taken for another if it lasts for at least MIN_ROUND_TRIPS, and if the same of its flows are the first of their
+queue pairs: these begin at line rate.
 """
 
 from dataclasses import dataclass
@@ -174,7 +175,8 @@ class Waves:
         """Of those that begin, what need not be simulated; the others are. forms: what their ways are."""
         new = []
         for candidate, form in zip(found, forms, strict=True):
-            key = form + candidate.sizes.tobytes()
+            is_first = candidate.rows[:, h.MESSAGE_BEGIN] == 0
+            key = form + candidate.sizes.tobytes() + is_first.tobytes()
             entry = self._match(now_ps, candidate, self.entries.get(key, NO_ENTRIES))
             if entry is not None and not self._is_drawn():
                 new.append(WaveReplay(candidate, entry, now_ps))

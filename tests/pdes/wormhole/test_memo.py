@@ -3,12 +3,14 @@
 from dataclasses import dataclass
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pdes.engine.time_index import NEVER
 from pdes.wormhole import history as h
-from pdes.wormhole.memo import Entry, Fresh, Keys, Memo
+from pdes.wormhole import memo as memo_module
+from pdes.wormhole.memo import Entry, Fresh, Keys, Memo, Replay
 
 PACKET_BYTES, LINE_BPS, NOW_PS, LOOK_PS = 1000, 10**11, 10**9, 10**7
 N_FLOW = 2  # of each network partition
@@ -93,3 +95,29 @@ def test_those_keyed_at_once_become_what_they_would_one_by_one(found, packets, i
     assert [getattr(counters, name) for name in names] == [
         list(became.values()).count(what) for what in ("hit", "follows", "leads")
     ]
+
+
+def test_what_was_used_longest_ago_is_forgotten_when_there_is_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Entries of 4 words, room for 14, one read from a file beside them; "a" is used again before the fourth comes."""
+    monkeypatch.setattr(memo_module, "MAX_WORDS", 14)
+    memo = Memo(np.full(100, LINE_BPS), LOOK_PS, PACKET_BYTES)
+    sent, none = np.full(N_FLOW, PACKET_BYTES), np.zeros(N_FLOW, np.int64)
+    entry = Entry(1000, np.zeros(4, np.int64), sent, sent, none, np.zeros(3, np.int64), 0, None)
+    memo.start_with({b"read": entry})
+
+    def begin(key: bytes) -> list[Replay]:
+        return memo.begin(fresh_of([Part(key, (60, 60))]), Keys([key], [0], np.arange(3)), NOW_PS)
+
+    def find_out(key: bytes) -> None:
+        assert not begin(key)
+        (episode,) = memo.running.values()
+        memo.end(episode, entry)
+
+    for key in (b"a", b"b", b"c"):
+        find_out(key)
+    assert begin(b"a")[0].entry is entry
+    find_out(b"d")
+    assert set(memo.entries) == {b"read", b"a", b"c", b"d"} and set(memo.found) == {b"a", b"c", b"d"}
+    find_out(b"e")
+    assert set(memo.entries) == {b"read", b"a", b"d", b"e"}
+    assert memo.counters.forgotten == 2 and memo.facts()["entries_bytes"] == 8 * 16

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 import pdes
 from pdes.config import load_config
+from pdes.wormhole import history as h
 from pdes.wormhole.busy_ports import BUSY, Scratch, find_components
 from pdes.wormhole.controller import Controller
-from pdes.wormhole.wave_entries import WaveEntry, WaveReplay
+from pdes.wormhole.wave_entries import Candidate, Past, WaveEntry, WaveReplay
 from pdes.wormhole.waves import BIT_PS, Waves
 
 N_PORT = 12
@@ -71,6 +72,26 @@ def test_what_is_done_lies_between_what_is_known():
     assert entry.done_bytes(750, sizes).tolist() == [700, 518]  # the first straight to its end at 1000
     assert entry.done_bytes(1075, sizes).tolist() == [1000, 950]
     assert entry.done_bytes(5000, sizes).tolist() == [1000, 1000]
+
+
+def test_first_messages_of_queue_pairs_are_no_pattern_for_later_ones():
+    """The first ones begin at line rate. Two flows over one port, three times from their beginning to their end."""
+    ways = np.array([0, 1, 2]), np.zeros(2, np.int32)
+    none = np.zeros(0, np.int64)
+    waves = Waves(ways, np.array([10**11]), 0.1, 1000, none, 1000, np.zeros((2, 4), np.int64))
+    replayed = []
+    for k, begin in enumerate((0, 10**6, 2 * 10**6)):
+        posted_ps = np.full(2, k * 10**9)
+        rows = np.zeros((2, h.N_COLUMN), np.int64)
+        rows[:, h.FLOW] = 0, 1
+        rows[:, h.MESSAGE_BEGIN] = rows[:, h.DONE] = rows[:, h.SENT] = begin
+        rows[:, h.MESSAGE_END], rows[:, h.POSTED_PS] = begin + 10**6, posted_ps
+        wave = Candidate(np.arange(2), np.zeros(1, np.int64), np.zeros(1, np.int64), none, rows)
+        replayed.append(len(waves.begin(k * 10**9 + 600, [wave], [b"form"])))
+        if not replayed[-1]:
+            ended_ps = posted_ps + 10**8
+            waves.finish(waves.running.pop(), Past(rows[:, h.MESSAGE_END], ended_ps - 10, ended_ps, np.zeros(2), none))
+    assert replayed == [0, 0, 1]
 
 
 CONFIG = """\
