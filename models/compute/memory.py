@@ -80,6 +80,18 @@ def layer_activation_bytes(shape: ModelShape, layout: Layout, kind: LayerKind) -
     return _saved_bytes(part_graph(shape, layout, kind), layout)
 
 
+def left_after_input_gradients(shape: ModelShape, layout: Layout, kind: LayerKind) -> float:
+    """Share of a layer's activations that is held once its backward pass for inputs is done: up to 1.
+
+    The operands of its weights' gradients, inputs and outputs' gradients of its products: 32 s b h bytes of a GPT's
+    s b h (34 + 5 a s / h) (Qi et al. 2024, table 1).
+    """
+    graph = part_graph(shape, layout, kind)
+    steps = (step for operator in graph for step in operator.backward_weight if isinstance(step, Kernel))
+    n_value = sum(p.count * p.k * (p.m + p.n) for p in steps if p.kind == "gemm")
+    return min(1.0, n_value * layout.activation_bytes / max(layer_activation_bytes(shape, layout, kind), 1))
+
+
 def _saved_bytes(graph: tuple[Operator, ...], layout: Layout) -> int:
     drops_core = layout.recompute == "selective"
     tensors = (tensor for operator in graph for tensor in operator.saved)

@@ -56,10 +56,14 @@ def gpipe(n_microbatch: int) -> list[Pass]:
 
 
 def stage_passes(
-    schedule: Schedule, pp: int, stage: int, vpp: int, n_microbatch: int, times_ps: tuple[int, int, int] = (1, 1, 1)
-) -> list[Pass]:
-    """Passes of a stage in order. times_ps: of a stage's forward, backward-input and backward-weight passes, which
-    decide the order in which zero-bubble schedules fill their gaps."""
+    schedule: Schedule, pp: int, stage: int, vpp: int, n_microbatch: int, times_ps: tuple[int, int, int] = (1, 1, 1),
+    left_permille: int = 1000,
+) -> list[Pass]:  # fmt: skip
+    """Passes of a stage in order.
+
+    times_ps: of a stage's forward, backward-input and backward-weight passes; left_permille: of activations, what is
+    held between the last two: they decide the order in which zero-bubble schedules fill their gaps.
+    """
     if schedule == "gpipe":
         return gpipe(n_microbatch)
     if schedule == "1f1b":
@@ -70,4 +74,5 @@ def stage_passes(
         return dual_pipe(pp, min(stage, pp - 1 - stage), n_microbatch)
     from models.workload.compiler.zero_bubble import zero_bubble
 
-    return zero_bubble(pp, n_microbatch, 1 if schedule == "zero-bubble-1p" else 2, times_ps)[stage]
+    limit = 1 if schedule == "zero-bubble-1p" else 2
+    return zero_bubble(pp, n_microbatch, limit, times_ps, left_permille)[stage]

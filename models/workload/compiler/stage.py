@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from models.compute.devices import Device
 from models.compute.lower import Segment, optimizer_ps, parameters_of, segments
+from models.compute.memory import left_after_input_gradients
 from models.compute.stages import ends_are_layers, has_part, stage_layers
 from models.workload.collectives import chunk_bytes
 from models.workload.compiler.dual_pipe import BOTH
@@ -301,8 +302,9 @@ class StageWriter:
         backward pass over it where gradients are reduced once."""
         layout = self.job.layout
         passes = stage_passes(
-            self.job.schedule, layout.pp, self.stage, layout.vpp, layout.n_microbatch, self._pass_times_ps()
-        )
+            self.job.schedule, layout.pp, self.stage, layout.vpp, layout.n_microbatch, self._pass_times_ps(),
+            self._left_permille(),
+        )  # fmt: skip
         seen: set[int] = set()
         left = {chunk: layout.n_microbatch // layout.n_copy for chunk in range(layout.n_chunk)}
         tokens = []
@@ -333,6 +335,15 @@ class StageWriter:
             return sum(s.time_ps for part in parts for s in segments(shape, layout, device, part, which))
 
         return time_ps("forward"), time_ps("backward-input"), time_ps("backward-weight")
+
+    def _left_permille(self) -> int:
+        """Of a middle stage's activations, what is held between the backward passes for inputs and for weights."""
+        if not self.job.is_split:
+            return 1000
+        shape, layout = self.job.shape, self.job.layout
+        layers = stage_layers(shape, layout, layout.pp // 2)[0]
+        left = [left_after_input_gradients(shape, layout, shape.layer_kind(i)) for i in layers]
+        return round(1000 * sum(left) / len(left)) if left else 1000
 
     def write(self) -> Emission:
         """All streams of one iteration."""

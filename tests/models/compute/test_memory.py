@@ -13,6 +13,7 @@ from models.compute.memory import (
     fits,
     fullest_stage,
     layer_activation_bytes,
+    left_after_input_gradients,
     memory_of,
 )
 from models.compute.model_shape import ModelShape
@@ -55,6 +56,15 @@ QI = [  # Qi et al., table 4: layers, hidden, heads, microbatch, stages, microba
     (46, 5120, 40, 1, 16, 48, 32, 39),
     (62, 6144, 48, 1, 32, 96, 43, 58),
 ]
+
+
+@pytest.mark.parametrize(("hidden", "heads"), [(2304, 24), (6144, 48)])
+def test_weights_gradients_need_what_qi_et_al_say(hidden: int, heads: int) -> None:
+    """Table 1: M_W = 32 s b h of M_B = s b h (34 + 5 a s / h); never more than all, as with all recomputed."""
+    shape = replace(PRESETS["gpt-7b"], hidden=hidden, heads=heads, ffn=4 * hidden, sequence=1024)
+    left = left_after_input_gradients(shape, replace(PLAIN, microbatch=3), "dense")
+    assert left == pytest.approx(32 / (34 + 5 * heads * 1024 / hidden), rel=1e-12)
+    assert left_after_input_gradients(shape, replace(PLAIN, recompute="full"), "dense") == 1
 
 
 @pytest.mark.parametrize("b", [1, 4])

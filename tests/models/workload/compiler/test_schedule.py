@@ -102,6 +102,29 @@ def test_zero_bubble_leaves_what_the_paper_says(pp, extra, time):
     assert most <= 2 * pp and end <= (3 * m + pp) * time
 
 
+@given(st.integers(2, 8), st.integers(0, 24), st.sampled_from([(4, 4, 4), (10, 9, 6), (11, 11, 8), (2, 2, 1)]))
+def test_zero_bubble_has_none_between_iterations(pp, extra, times):
+    """ZB-2p, 32 s b h of 87 left: a stage begins an iteration when it has ended one, and never waits (section 4)."""
+    m, time_of = 3 * pp + extra, dict(zip(("forward", "backward-input", "backward-weight"), times, strict=True))
+    passes = [stage_passes("zero-bubble-2p", pp, stage, 1, m, times, 368) for stage in range(pp)]
+    once, _ = finish(passes, pp, 1, time_of)
+    twice, _ = finish([stage * 2 for stage in passes], pp, 1, time_of)
+    assert twice - once == m * sum(times)
+
+
+@given(
+    st.sampled_from([("zero-bubble-1p", 1), ("zero-bubble-2p", 2)]), st.integers(2, 8), st.integers(1, 40),
+    st.integers(1, 1000), st.tuples(*[st.integers(1, 5)] * 3),
+)  # fmt: skip
+def test_zero_bubble_holds_no_more_activations_than_it_may(schedule, pp, m, left, times):
+    """Whole ones from the forward pass to the backward pass for inputs, a share of them to that for weights."""
+    changes = {"forward": 1000, "backward-input": left - 1000, "backward-weight": -left}
+    for stage in range(pp):
+        passes = stage_passes(schedule[0], pp, stage, 1, m, times, left)
+        held = [sum(changes[one.which] for one in passes[: i + 1]) for i in range(len(passes))]
+        assert max(held) <= 1000 * schedule[1] * pp and held[-1] == 0
+
+
 @given(st.lists(st.integers(0, 2), max_size=60))
 def test_loops_written_out_are_the_sequence(sequence):
     assert [x for times, part in find_loops(sequence) for _ in range(times) for x in part] == sequence
