@@ -45,8 +45,10 @@ class Finished:
         return {name: read[name].fill_null(-1).to_numpy() for name in names}
 
 
-def simulate(config: Path, overrides: Sequence[str], folder: Path, n_rank: int = 1) -> Finished:
-    """Run a config as a user would. SystemExit, with what the program said, if it fails."""
+def simulate(
+    config: Path, overrides: Sequence[str], folder: Path, n_rank: int = 1, limit_s: float | None = None
+) -> Finished:
+    """Run a config as a user would. SystemExit, with what the program said, if it fails; TimeoutExpired: see limit_s."""
     command = [sys.executable, "-m", "pdes", str(config.resolve()), "--quiet", "--out", str(folder.resolve())]
     for text in overrides:
         command += ["--set", text]
@@ -54,7 +56,7 @@ def simulate(config: Path, overrides: Sequence[str], folder: Path, n_rank: int =
         command = [str(Path(sys.executable).parent / "mpirun"), "-n", str(n_rank), *command]
     (folder / FACTS).unlink(missing_ok=True)
     begin_s = time.perf_counter()
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=limit_s)
     seconds = time.perf_counter() - begin_s
     if done.returncode != 0:
         print(done.stderr, end="", file=sys.stderr)

@@ -9,7 +9,9 @@ whose loop is timed.
 
 Every rank count runs in its own mpirun, the counts in turn, best of several turns: a machine that others use too
 delays both ranks whenever it takes one core away. compute: running events, packing and unpacking; wait: in the
-reduction, until the slowest rank is there; exchange: with the neighbours.
+reduction, until the slowest rank is there; exchange: with the neighbours. In every turn as many runs of one rank, which
+know nothing of each other, run at the same time: how much longer these take than one alone is what the machine takes
+away, and no program with these ranks is faster than the ranks over that.
 """
 
 import argparse
@@ -87,13 +89,21 @@ def start_program(n_rank: int, stop_ps: int | None) -> dict:
     }  # fmt: skip
 
 
-def start(case: str, n_rank: int, k: int, size_bytes: int) -> dict:
-    """The figures of one mpirun."""
+def start(case: str, n_rank: int, k: int, size_bytes: int, n_beside: int = 1) -> dict:
+    """The figures of one mpirun; of n_beside of them at the same time, those of the slowest."""
     command = [sys.executable, __file__, "--here", "--case", case, "--k", str(k), "--bytes", str(size_bytes)]
     if n_rank > 1:
         command = [str(Path(sys.executable).parent / "mpirun"), "-n", str(n_rank), *command]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    return json.loads(done.stdout.splitlines()[-1])
+    runs = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(n_beside)
+    ]
+    found = []
+    for process in runs:
+        said, error = process.communicate()
+        if process.returncode:
+            raise SystemExit(error)
+        found.append(json.loads(said.splitlines()[-1]))
+    return max(found, key=lambda run: run["seconds"])
 
 
 def main() -> None:
@@ -116,12 +126,15 @@ def main() -> None:
     size_bytes = 2_000_000 if arguments.quick else arguments.bytes
     stop_ps = arrival_of(QUICK_SHARE if arguments.quick else SHARE) if arguments.case == "gpt" else None
     turns: dict[int, list[dict]] = {n: [] for n in counts}
+    beside: list[dict] = []
     for _ in range(2 if arguments.quick else N_TURN):
         for n_rank in counts:
             if arguments.case.startswith("gpt"):
                 turns[n_rank].append(start_program(n_rank, stop_ps))
             else:
                 turns[n_rank].append(start(arguments.case, n_rank, arguments.k, size_bytes))
+        if not arguments.case.startswith("gpt") and 1 in counts and counts[-1] > 1:
+            beside.append(start(arguments.case, 1, arguments.k, size_bytes, counts[-1]))
     best = {n: min(found, key=lambda run: run["seconds"]) for n, found in turns.items()}
     print(f"{arguments.case}, {n_core} cores")
     print("ranks  seconds  M packet-hops/s  speedup    compute       wait   exchange  (seconds of the slowest rank)")
@@ -132,15 +145,20 @@ def main() -> None:
         print(f"{n_rank:>5} {run['seconds']:>8.3f} {rate:>16.1f} {speedup:>8.2f} {parts}")
     last = best[counts[-1]]
     speedup = best[counts[0]]["seconds"] * counts[0] / last["seconds"]
-    print_last(
-        {
-            "case": arguments.case,
-            "speedup": speedup,
-            "ranks": counts[-1],
-            "rounds": last["rounds"],
-            "parts": last["parts"],
-        }
-    )
+    facts = {"case": arguments.case, "speedup": speedup, "ranks": counts[-1], "rounds": last["rounds"],
+             "parts": last["parts"]}  # fmt: skip
+    if len(counts) > 1:
+        pairs = zip(turns[counts[0]], turns[counts[-1]], strict=True)
+        each = sorted(one["seconds"] * counts[0] / many["seconds"] for one, many in pairs)
+        print(f"speedup of {counts[-1]} ranks turn by turn: " + " ".join(f"{ratio:.2f}" for ratio in each))
+        facts["by_turn"] = each
+    if beside:
+        alone_s, beside_s = (min(run["seconds"] for run in runs) for runs in (turns[1], beside))
+        most = counts[-1] * alone_s / beside_s
+        print(f"{counts[-1]} runs of one rank beside each other: {beside_s / alone_s:.2f} times as long as one alone,")
+        print(f"so {counts[-1]} ranks can gain {most:.2f} at most here; {speedup / most:.0%} of that is had")
+        facts["most"] = most
+    print_last(facts)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ has a result there is not run again, unless the code has changed.
 
 import argparse
 import json
+import subprocess
 import sys
 import time
 from dataclasses import replace
@@ -29,8 +30,8 @@ GIGA = 10**9
 QUICK_ROWS = 12
 
 
-def case_config(case: Case) -> str:
-    """The config of a measured run."""
+def case_config(case: Case, lanes: bool = True) -> str:
+    """The config of a measured run; lanes: messages that have their ways to themselves are not simulated each time."""
     layout, shape = case.layout, case.shape
     n_gpu, dp = layout.n_gpu, layout.dp
     rate = f"{max(case.nic_bps, 100 * GIGA) // GIGA}Gbps"
@@ -67,17 +68,17 @@ def case_config(case: Case) -> str:
         "workload.parallel": parallel,
         "workload.compute": {"gpu": case.device},
         "workload.memory": {"check": "warn"},
-        "wormhole": {"mode": "full"},
+        "wormhole": {"mode": "full", **({"memo_tolerance": 0.02, "lanes": True} if lanes else {})},
         "output": {"tasks": False, "flows": False},
     }
     return toml_text(case.id, tables)
 
 
-def predict(case: Case, out: Path) -> tuple[float, float]:
-    """Predicted iteration time and wall time of the run, in seconds."""
+def predict(case: Case, out: Path, lanes: bool, limit_s: float | None = None) -> tuple[float, float]:
+    """Predicted iteration time and wall time of the run, in seconds. TimeoutExpired if that is above limit_s."""
     name = "".join(c if c.isalnum() or c in "-._" else "_" for c in case.id)
     config, folder = out / f"{name}.toml", out / name
-    text, kept = case_config(case), folder / "kept.json"
+    text, kept = case_config(case, lanes), folder / "kept.json"
     facts = {"config": text, "code": source_digest()}
     if kept.is_file():
         known = json.loads(kept.read_text())
@@ -85,7 +86,7 @@ def predict(case: Case, out: Path) -> tuple[float, float]:
             return known["seconds"], known["wall_seconds"]
     config.write_text(text)
     begin_s = time.perf_counter()
-    done = simulate(config, (), folder)
+    done = simulate(config, (), folder, limit_s=limit_s)
     wall_s = time.perf_counter() - begin_s
     seconds = done.result["iteration_time_ps"][-1] / 1e12
     kept.write_text(json.dumps({**facts, "seconds": seconds, "wall_seconds": wall_s}))
@@ -183,8 +184,10 @@ def main() -> None:
     parser.add_argument("--only", default="", help="rows whose id contains this")
     parser.add_argument("--most-gpus", type=int, default=10**6, help="leave out larger rows, and say so")
     parser.add_argument("--minutes", type=float, default=10**6, help="begin no run after this time; small ones first")
+    parser.add_argument("--row-minutes", type=float, help="give up rows that take longer, and say so")
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_ROWS} rows, spread over the files")
     parser.add_argument("--rings", choices=("rail", "cross"), help="cross_rail_rings of all rows, not of each set")
+    parser.add_argument("--no-lanes", dest="lanes", action="store_false", help="every message packet by packet")
     parser.add_argument("--each", action="store_true", help="print every row")
     arguments = parser.parse_args()
     console, cases, left_out = Console(width=110), [], []
@@ -199,13 +202,18 @@ def main() -> None:
         cases = [c for c in cases if c.layout.n_gpu <= 256]
     arguments.out.mkdir(parents=True, exist_ok=True)
     cases.sort(key=lambda c: (cost(c), c.id))
-    predicted_s, wall_s, begin_s = [], 0.0, time.monotonic()
+    limit_s = None if arguments.row_minutes is None else 60 * arguments.row_minutes
+    ran, predicted_s, wall_s, begin_s = [], [], 0.0, time.monotonic()
     for i, case in enumerate(cases):
         if time.monotonic() - begin_s > 60 * arguments.minutes:
             left_out += [(c.id, "not run in the minutes given") for c in cases[i:]]
-            cases = cases[:i]
             break
-        seconds, wall = predict(case, arguments.out)
+        try:
+            seconds, wall = predict(case, arguments.out, arguments.lanes, limit_s)
+        except subprocess.TimeoutExpired:
+            left_out.append((case.id, f"given up after {arguments.row_minutes:g} minutes"))
+            continue
+        ran.append(case)
         predicted_s.append(seconds)
         wall_s += wall
         if arguments.each:
@@ -213,6 +221,7 @@ def main() -> None:
             console.print(f"{case.id}: {case.measured_s:.4g} s, predicted {seconds:.4g} s, {off:+.1f} %, {wall:.1f} s")
         elif sys.stderr.isatty():
             print(f"\r{i + 1} of {len(cases)}", end="", file=sys.stderr)
+    cases = ran
     for row, why in left_out:
         console.print(f"not covered: {row}: {why}", highlight=False)
     by_set = report(cases, predicted_s, console)
