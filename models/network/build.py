@@ -110,33 +110,47 @@ def arrange_pairs(paths: Paths, is_routed: np.ndarray | None = None) -> QueuePai
     return QueuePairs(row_of_pair, pair_of_row, start, path_port, first_port[pair_of_row])
 
 
-def make_ports(topology: Topology, parameters: NetworkParameters) -> np.ndarray:
-    """Port records with their constants; nothing queued."""
-    ports = aligned_zeros(topology.n_port, PORT)
-    for name in ("link_head", "link_tail", "ack_head", "ack_tail", "data_head", "data_tail"):
-        ports[name] = -1
-    ports["delay_ps"] = topology.port_delay_ps
-    bit_s = BITS_PER_BYTE * PS_PER_S
-    whole = bit_s % topology.port_rate_bps == 0
-    whole &= (bit_s // topology.port_rate_bps < 2**31) & (parameters.ns3 is None)
-    ports["ps_per_byte"] = np.where(whole, bit_s // topology.port_rate_bps, 0)
-    ports["ps_per_byte"][changing_ports(topology, parameters.link_changes)] = 0  # their rate is looked up
-    ports["ecn_min_bytes"] = ecn_bytes(topology, parameters, 0)
+def ports_kept(topology: Topology, parameters: NetworkParameters, here: np.ndarray) -> np.ndarray:
+    """int64[]: the ports that a rank keeps records of, those with an end on it; the rows of others stay zeros.
+
+    All of them where something may be skipped, which every rank decides alike. here: bool[n_node], its nodes.
+    """
+    is_kept = np.ones(topology.n_port, np.bool_)
+    if not parameters.may_skip:
+        is_kept = here[topology.port_src] | here[topology.port_dst]
+    return np.flatnonzero(is_kept)
+
+
+def make_ports(topology: Topology, parameters: NetworkParameters, kept: np.ndarray) -> np.ndarray:
+    """Port records with their constants; nothing queued. kept: `ports_kept`."""
+    ports = zeros_for(len(kept), topology.n_port, PORT)
+    bit_s, rate_bps = BITS_PER_BYTE * PS_PER_S, topology.port_rate_bps
+    whole = (bit_s % rate_bps == 0) & (bit_s // rate_bps < 2**31) & (parameters.ns3 is None)
+    whole[changing_ports(topology, parameters.link_changes)] = False  # their rate is looked up
+    values = {
+        "delay_ps": topology.port_delay_ps[kept], "ps_per_byte": np.where(whole, bit_s // rate_bps, 0)[kept],
+        "ecn_min_bytes": ecn_bytes(topology, parameters, 0)[kept],
+        **dict.fromkeys(("link_head", "link_tail", "ack_head", "ack_tail", "data_head", "data_tail"), -1),
+    }  # fmt: skip
+    for name, value in values.items():
+        ports[name][kept] = value
     return ports
 
 
-def make_port_info(topology: Topology, parameters: NetworkParameters, here: np.ndarray) -> np.ndarray:
-    """The less used facts of every port. here: bool[n_node], the nodes of this rank."""
-    info = aligned_zeros(topology.n_port, PORT_INFO)
-    info["rate_bps"] = topology.port_rate_bps
-    info["ecn_max_bytes"] = ecn_bytes(topology, parameters, 1)
-    marking = parameters.law.ecn_at_100g or (0, 0, 0.0)
-    given = parameters.ecn_max_probability
-    info["ecn_max_probability"] = marking[2] if given is None else given
-    info["is_ns3"] = parameters.ns3 is not None
-    info["receiver"] = topology.port_dst
-    info["is_here"] = here[topology.port_dst]
-    info["wait_next"] = NOT_CHAINED
+def make_port_info(
+    topology: Topology, parameters: NetworkParameters, here: np.ndarray, kept: np.ndarray
+) -> np.ndarray:  # fmt: skip
+    """The less used facts of every port. here: bool[n_node], the nodes of this rank. kept: `ports_kept`."""
+    info = zeros_for(len(kept), topology.n_port, PORT_INFO)
+    marking, given = parameters.law.ecn_at_100g or (0, 0, 0.0), parameters.ecn_max_probability
+    probability = np.broadcast_to(marking[2] if given is None else given, topology.n_port)
+    values = {
+        "rate_bps": topology.port_rate_bps[kept], "ecn_max_bytes": ecn_bytes(topology, parameters, 1)[kept],
+        "ecn_max_probability": probability[kept], "is_ns3": parameters.ns3 is not None,
+        "receiver": topology.port_dst[kept], "is_here": here[topology.port_dst[kept]], "wait_next": NOT_CHAINED,
+    }  # fmt: skip
+    for name, value in values.items():
+        info[name][kept] = value
     return info
 
 
@@ -234,10 +248,10 @@ def make_fabric(
     constants = make_constants(topology, pairs, plan, parameters)
     constants[SLOT_PS] = min(NEVER, int(safe_ps.min()))
     constants[LINK_BITS] = max(1, int(degree.max()).bit_length())
-    n_leaf = 1 << int(constants[LINK_BITS])
+    n_leaf, kept = 1 << int(constants[LINK_BITS]), ports_kept(topology, parameters, here)
     fabric = Fabric(
-        ports=make_ports(topology, parameters),
-        port_info=make_port_info(topology, parameters, here),
+        ports=make_ports(topology, parameters, kept),
+        port_info=make_port_info(topology, parameters, here, kept),
         nodes=nodes,
         packets=np.zeros(0, PACKET),
         packet_words=np.zeros((0, 4), np.int64),
@@ -309,6 +323,9 @@ def make_work(
     np.minimum.at(fabric.nodes["wake_ps"], streams["node"], streams["wake_ps"])
     for node in np.flatnonzero(fabric.nodes["wake_ps"] < NEVER):
         set_time(fabric.node_time, int(node), int(fabric.nodes["wake_ps"][node]))
+    own = np.flatnonzero(here[streams["node"]])
+    passes = zeros_for(len(own) * N_PASS_COLUMN, len(streams) * N_PASS_COLUMN, np.int64).reshape(-1, N_PASS_COLUMN)
+    passes[own] = -1
     totals = np.zeros(N_TOTAL, np.int64)
     totals[FLOWS_PER_ITERATION], totals[TASKS_PER_ITERATION] = plan.flows_per_iteration, plan.tasks_per_iteration
     totals[N_MAIN], totals[KEEPS_TASKS] = plan.n_main, plan.keeps_tasks
@@ -322,8 +339,8 @@ def make_work(
     return Work(
         operations=plan.operations,
         streams=streams,
-        loops=np.zeros((len(streams), MAX_DEPTH), np.int32),
-        passes=np.full((len(streams), N_PASS_COLUMN), -1, np.int64),
+        loops=zeros_for(len(own) * MAX_DEPTH, len(streams) * MAX_DEPTH, np.int32).reshape(-1, MAX_DEPTH),
+        passes=passes,
         passed=np.zeros((max(1, plan.n_main), N_PASS_SPENT, N_PARTS), np.int64),
         slots=slots,
         groups=groups,

@@ -2,36 +2,44 @@
 
 import numpy as np
 
-from models.network.build import is_managed
+from models.network.build import is_managed, ports_kept
 from models.network.link_changes import make_changes
 from models.network.parameters import NetworkParameters
 from models.network.switch_state import EGRESS, INGRESS, INLET, MANAGED_PORT, QUEUE, SWITCH, Buffers
 from models.topology.graph import Topology
-from pdes.engine.jit import aligned_zeros, zeros_for
+from pdes.engine.jit import zeros_for
 from pdes.engine.time_index import NEVER
 
 UNLIMITED_BYTES = 2**62
 
 
-def make_buffers(topology: Topology, parameters: NetworkParameters, ports: np.ndarray, nodes: np.ndarray) -> Buffers:
-    """Everything empty. ports, nodes: of Fabric, written. Without managed switches only what hosts need has rows."""
+def make_buffers(
+    topology: Topology, parameters: NetworkParameters, ports: np.ndarray, nodes: np.ndarray, here: np.ndarray
+) -> Buffers:
+    """Everything empty. ports, nodes: of Fabric, written. Without managed switches only what hosts need has rows.
+
+    here: bool[n_node], this rank's nodes.
+    """
     n_port, n_queue = topology.n_port, parameters.n_queue
-    n_row = n_port * n_queue if is_managed(parameters) else 1
-    egress, queues = aligned_zeros(n_port, EGRESS), aligned_zeros(n_row, QUEUE)
-    queues["head"] = queues["tail"] = -1
+    kept = ports_kept(topology, parameters, here)
+    n_row, n_own = (n_port * n_queue, len(kept) * n_queue) if is_managed(parameters) else (1, 1)
+    egress, queues = zeros_for(len(kept), n_port, EGRESS), zeros_for(n_own, n_row, QUEUE)
+    rows = (kept[:, None] * n_queue + np.arange(n_queue)).ravel() if is_managed(parameters) else slice(None)
+    queues["head"][rows] = queues["tail"][rows] = -1
     managed = ports.view(MANAGED_PORT)
     if is_managed(parameters):
-        at_switch = topology.is_switch[topology.port_src]
+        at_switch = kept[topology.is_switch[topology.port_src[kept]]]
         for name in ("waiting", "paused"):
             managed[name][at_switch] = 0
-    inlets = aligned_zeros(n_port, INLET)
-    inlets["peer"] = topology.port_peer
+    inlets = zeros_for(len(kept), n_port, INLET)
+    inlets["peer"][kept] = topology.port_peer[kept]
     if parameters.loss_probability is not None:
-        inlets["loss_probability"] = parameters.loss_probability
+        inlets["loss_probability"][kept] = parameters.loss_probability[kept]
     switches = np.zeros(topology.n_node, SWITCH)
     switches["pool_bytes"] = UNLIMITED_BYTES
     if parameters.buffer is not None:
-        inlets["headroom_bytes"], inlets["alpha_1024"] = parameters.buffer.headroom_bytes, parameters.buffer.alpha_1024
+        inlets["headroom_bytes"][kept] = parameters.buffer.headroom_bytes[kept]
+        inlets["alpha_1024"][kept] = parameters.buffer.alpha_1024[kept]
         switches["pool_bytes"] = pool_bytes(topology, parameters)
     switches["limit_bytes"], switches["interrupt_ps"] = switches["pool_bytes"], NEVER
     largest = parameters.payload_bytes + parameters.header_bytes
@@ -41,7 +49,7 @@ def make_buffers(topology: Topology, parameters: NetworkParameters, ports: np.nd
         egress=egress,
         queues=queues,
         inlets=inlets,
-        ingress=aligned_zeros(n_row, INGRESS),
+        ingress=zeros_for(n_own, n_row, INGRESS),
         switches=switches,
         drops=zeros_for(0, 3 * n_port, np.int64).reshape(-1, 3),
         weight_bytes=np.array(weights, np.int64) * largest,

@@ -43,6 +43,7 @@ def make_fast_forward(
     words = parameters.law.moving_words
     if words is None or why_not(parameters):
         return None
+    assert parameters.may_skip or world.size == 1, "ports of other ranks have no records"
     pairs = model.pairs
     start, port_of = ports_of_pairs(pairs, topology.port_peer if has_pfc(parameters) else None)
     floats = parameters.law.float_words

@@ -108,7 +108,7 @@ class NetworkModel:
         fabric = make_fabric(topology, self.pairs, plan, lp_of_node, here, parameters)
         nic, self.control = make_nic(topology, self.pairs, facts, plan, parameters, fabric, here)
         work = make_work(topology, self.pairs, facts.slots, plan, fabric, here)
-        buffers = make_buffers(topology, parameters, fabric.ports, fabric.nodes)
+        buffers = make_buffers(topology, parameters, fabric.ports, fabric.nodes, here)
         routing = make_routing(topology, parameters)
         self.state = NetworkState(fabric, buffers, routing, nic, work, make_rows(plan.burst, parameters.rtt_flow))
         self.observers: list[Observer] = []  # whoever runs the model puts them here before it starts

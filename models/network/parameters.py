@@ -110,5 +110,6 @@ class NetworkParameters:
     link_changes: tuple[LinkChange, ...] = ()
     ns3: Ns3Quirks | None = None
     rtt_flow: int = -1  # flow whose packets' round-trip times are kept; -1: none
+    may_skip: bool = False  # fast-forwarding is on
     has_lanes: bool = False  # fast-forwarding may have them, see `lanes`
     has_shares: bool = False  # and, with them, those of `pdes.wormhole.shares`

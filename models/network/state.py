@@ -1,9 +1,10 @@
 """State of the packet network on one rank: records, arrays, their allocation, and what may be asked of them.
 
 Every table is indexed by a global id (node, port, queue pair), on every rank; a rank only touches the rows of its own
-nodes. Rows of queue pairs' ends that are elsewhere are zeros, which take no memory (`pair_facts`). Packets and messages
-live in pools with free lists. Not here: what managed switches have beyond (`switch_state`), what the kernels do with it
-(`port`, `nic`, `switch`, `host`), and how it is filled from a topology (`build`).
+nodes. Rows of queue pairs' ends that are elsewhere (`pair_facts`), and of ports without an end here, are zeros, which
+take no memory; where something may be skipped every rank has those of all ports. Packets and messages live in pools
+with free lists. Not here: what managed switches have beyond (`switch_state`), what the kernels do with it (`port`,
+`nic`, `switch`, `host`), and how it is filled from a topology (`build`).
 """
 
 from typing import NamedTuple

@@ -59,7 +59,7 @@ def verify_ranks(
         verify_frozen(fabric, nic)
         mine, of_port = verify_packets(fabric, buffers, topology, here, hidden)
         held += mine
-        verify_waiting(fabric, buffers, nic, topology)
+        verify_waiting(fabric, buffers, nic, topology, here)
         verify_node_times(fabric, buffers, nic, state.work, topology, here)
         verify_nic_ports(fabric, nic, topology, here)
         verify_timers(fabric, nic, topology, here)

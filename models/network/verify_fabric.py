@@ -82,6 +82,16 @@ def columns_of(fabric: Fabric) -> Columns:
     return {name: fabric.packets[name].tolist() for name in fabric.packets.dtype.names or ()}
 
 
+def kept_ports(fabric: Fabric, topology: Topology, here: np.ndarray) -> np.ndarray:
+    """int64[]: ports with records on this rank. Others, if any, are zeros, and none has an end here."""
+    is_kept = fabric.port_info["rate_bps"] > 0
+    expect(is_kept[here[topology.port_src] | here[topology.port_dst]].all(), "a port with an end here has no record")
+    for table in (fabric.ports, fabric.port_info):
+        words = table.view(np.ndarray).view(np.int64).reshape(topology.n_port, -1)
+        expect(not words[~is_kept].any(), "a record of a port without an end here was written")
+    return np.flatnonzero(is_kept)
+
+
 def verify_frozen(fabric: Fabric, nic: Nic) -> None:
     """Frozen ports are counted, and nothing of their queue pairs is on their wires where receivers would look."""
     frozen = np.flatnonzero(nic.frozen_port == 1)
@@ -106,7 +116,7 @@ def verify_packets(
     held: list[Held] = []
     of_port: dict[int, Chains] = {}
     src, dst = topology.port_src.tolist(), topology.port_dst.tolist()
-    for port in range(topology.n_port):
+    for port in kept_ports(fabric, topology, here).tolist():
         name = f"port {port} ({topology.node_name[src[port]]} to {topology.node_name[dst[port]]})"
         is_managed = bool(topology.is_switch[src[port]]) and is_managed_state(fabric, buffers)
         chains = _chains(fabric, buffers, columns, seen, port, name, is_managed, first_hidden[port])
@@ -117,7 +127,7 @@ def verify_packets(
         _verify_port(name, fabric, columns, port, chains, is_here, moves)
         _verify_mask(fabric, topology, port, bool(chains["link"]), name)
     n_bit = sum(int(word).bit_count() for word in fabric.mask)
-    n_link = int((fabric.ports["link_head"] >= 0).sum())
+    n_link = sum(bool(chains["link"]) for chains in of_port.values())
     expect(n_bit == n_link, f"{n_bit} bits in the mask, {n_link} links that carry packets")
     free = chain(int(fabric.counters[FREE_PACKET]), columns["next"], seen, "the free packets")
     n_free = int(fabric.counters[N_FREE_PACKET])
@@ -235,12 +245,12 @@ def waits(fabric: Fabric, buffers: Buffers, port: int) -> tuple[bool, bool]:
     return some, some
 
 
-def verify_waiting(fabric: Fabric, buffers: Buffers, nic: Nic, topology: Topology) -> None:
+def verify_waiting(fabric: Fabric, buffers: Buffers, nic: Nic, topology: Topology, here: np.ndarray) -> None:
     """Every switch has a chain of those of its ports where something waits, unless they are frozen."""
     wait_next, in_chain = fabric.port_info["wait_next"].tolist(), {}
     for node in np.flatnonzero(topology.is_switch):
         chain(int(fabric.nodes["wait_head"][node]), wait_next, in_chain, f"{topology.node_name[node]}'s waiters")
-    for port in range(topology.n_port):
+    for port in kept_ports(fabric, topology, here).tolist():
         node, name = int(topology.port_src[port]), f"port {port}"
         if topology.is_switch[node]:
             some = waits(fabric, buffers, port)[0] and nic.frozen_port[port] != 1
@@ -261,13 +271,14 @@ def verify_node_times(
     inner = np.minimum(tree[2::2], tree[3::2])
     expect((tree[1:size] == inner).all(), "an inner node of the time index is not the least of its children")
     least = np.full(size, NEVER, np.int64)
-    full = np.flatnonzero(heads >= 0)
+    kept = kept_ports(fabric, topology, here)
+    full = kept[heads[kept] >= 0]
     np.minimum.at(least, topology.port_dst[full], fabric.packets["arrival_ps"][heads[full]])
-    at_switch = np.flatnonzero(topology.is_switch[topology.port_src])
+    at_switch = kept[topology.is_switch[topology.port_src[kept]]]
     at_switch = at_switch[nic.frozen_port[at_switch] != 1]
     able = np.array([port for port in at_switch.tolist() if waits(fabric, buffers, port)[1]], np.int64)
     np.minimum.at(least, topology.port_src[able], fabric.ports["free_at_ps"][able])
-    of_nic = np.flatnonzero(~topology.is_switch[topology.port_src])
+    of_nic = kept[~topology.is_switch[topology.port_src[kept]]]
     np.minimum.at(least, topology.port_src[of_nic], nic.nic_ports["next_start_ps"][of_nic])
     timed = np.flatnonzero(fabric.nodes["n_timer"] > 0)
     np.minimum.at(least, timed, nic.timers[fabric.nodes["first_timer"][timed] + 1])

@@ -71,6 +71,7 @@ def network_parameters(
         link_changes=changes,
         ns3=_quirks(n.ns3 or Ns3Config(), queues) if n.is_ns3 else None,
         rtt_flow=_rtt_flow(config, plan),
+        may_skip=config.wormhole.mode != "off",
     )
     has_lanes = _has_lanes(config, parameters)
     return replace(parameters, has_lanes=has_lanes, has_shares=has_lanes and config.wormhole.shares)

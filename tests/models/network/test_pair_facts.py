@@ -1,4 +1,6 @@
-"""A rank has rows of the queue pairs' ends that are on it, and nothing of the others."""
+"""A rank has rows of the queue pairs' and ports' ends that are on it, and nothing of the others."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -47,6 +49,32 @@ def test_rows_of_ends_elsewhere_are_zeros_and_those_here_as_on_a_single_rank(nam
     for node in np.flatnonzero(part.state.fabric.nodes["n_timer"] > 0).tolist():
         first, n_leaf = (int(part.state.fabric.nodes[key][node]) for key in ("first_timer", "n_timer"))
         assert (nic.timers[first : first + 2 * n_leaf] == (NEVER if here[node] else 0)).all()
+
+
+@pytest.mark.parametrize("may_skip", [False, True])
+@pytest.mark.parametrize("name", CASES)
+def test_records_of_ports_are_those_with_an_end_here_or_all_where_something_may_be_skipped(
+    name: str, may_skip: bool
+) -> None:
+    scenario = scenario_of(CASES[name])
+    scenario = replace(scenario, parameters=replace(scenario.parameters, may_skip=may_skip))
+    alone = model_of(scenario, np.zeros(scenario.n_lp, np.int64)).state
+    part = model_of(scenario, np.arange(scenario.n_lp) % N_RANK)
+    t, here, n_queue = scenario.topology, part.rank_of_node == 0, scenario.parameters.n_queue
+    kept = here[t.port_src] | here[t.port_dst] | may_skip
+    assert kept.all() == may_skip
+    pairs = [(getattr(part.state.fabric, name), getattr(alone.fabric, name)) for name in ("ports", "port_info")]
+    pairs += [(getattr(part.state.buffers, name), getattr(alone.buffers, name)) for name in ("inlets", "egress")]
+    for mine, whole in pairs:
+        mine, whole = mine.view(np.ndarray).copy(), whole.view(np.ndarray).copy()
+        if "is_here" in (mine.dtype.names or ()):
+            assert (mine["is_here"] == (kept & here[t.port_dst])).all()
+            mine["is_here"] = whole["is_here"] = 0
+        assert mine[kept].tobytes() == whole[kept].tobytes() and not any(mine[~kept].tobytes())
+    queues, all_queues = (state.buffers.queues.view(np.ndarray) for state in (part.state, alone))
+    if len(queues) > 1:
+        of_kept = np.repeat(kept, n_queue)
+        assert queues[of_kept].tobytes() == all_queues[of_kept].tobytes() and not any(queues[~of_kept].tobytes())
 
 
 def test_facts_say_what_paths_and_the_plan_say() -> None:
