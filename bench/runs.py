@@ -48,7 +48,7 @@ class Finished:
 def simulate(
     config: Path, overrides: Sequence[str], folder: Path, n_rank: int = 1, limit_s: float | None = None
 ) -> Finished:
-    """Run a config as a user would. SystemExit, with what the program said, if it fails; TimeoutExpired: see limit_s."""
+    """Run a config as a user would. SystemExit, with what it said, if it fails; TimeoutExpired after limit_s."""
     command = [sys.executable, "-m", "pdes", str(config.resolve()), "--quiet", "--out", str(folder.resolve())]
     for text in overrides:
         command += ["--set", text]
