@@ -31,8 +31,9 @@ def make_buffers(
         at_switch = kept[topology.is_switch[topology.port_src[kept]]]
         for name in ("waiting", "paused"):
             managed[name][at_switch] = 0
-    inlets = zeros_for(len(kept), n_port, INLET)
-    inlets["peer"][kept] = topology.port_peer[kept]
+    read = kept if is_managed(parameters) else kept[~topology.is_switch[topology.port_dst[kept]]]
+    inlets = zeros_for(n_port if here.all() else len(read), n_port, INLET)
+    inlets["peer"][read] = topology.port_peer[read]
     if parameters.loss_probability is not None:
         inlets["loss_probability"][kept] = parameters.loss_probability[kept]
     switches = np.zeros(topology.n_node, SWITCH)

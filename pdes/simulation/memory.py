@@ -20,7 +20,7 @@ from pdes.results.spool import MEMORY_ROWS
 from pdes.scenario import Scenario
 from pdes.units import PS_PER_S, format_size
 
-PROCESS_BYTES = 270_000_000  # Python with its libraries and the kernels, compiled before
+PROCESS_BYTES = 290_000_000  # Python with its libraries and the kernels, compiled before
 PORT_BYTES, NODE_BYTES = 1600, 300  # in all tables of the topology, the network and its routes
 PAIR_BYTES, PATH_WORD_BYTES = 560 + QUEUE_PAIR.itemsize + RECEIVER.itemsize, 40
 STREAM_BYTES, PACKET_BYTES = 600, PACKET.itemsize + 16
