@@ -13,7 +13,9 @@ messages. all-to-all: one packet to each peer, in groups of one GPU of every pod
 build: topology and workload. route: paths, round trips, the load of every port. place: the cut into LPs, and METIS on
 the largest rank count. state: the tables of a rank. peak: the largest resident size of the process on one rank. per
 rank: its proportional size when the run is over, what ranks share counted in parts; rank 0, which has built it all, and
-the largest of the others. digest: the same on every rank count, or the bench fails.
+the largest of the others. again: what of a rank's tables others have as well, per GPU of the fabric; not of pools that
+follow what is under way (packets, messages, rows, what is exchanged). digest: the same on every rank count, or the
+bench fails.
 """
 
 import argparse
@@ -27,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from own_pages import again_bytes, table_pages
 
 from cases import print_last
 from models.network.model import NetworkModel
@@ -44,6 +47,7 @@ PARTS = {
     "place": ("_cut",),
 }
 FIGURES: tuple[str, ...] = ("build", "route", "place", "state", "run")
+NOTHING = np.zeros(0)
 MIX = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9], np.uint64)
 
 
@@ -161,12 +165,16 @@ def run_here(case: str, quick: bool) -> None:
     assert n_flow == s.plan.n_flow and hops >= int(s.port_hops.sum()), "faster because wrong"
     own = (memory_bytes("smaps_rollup", "Pss"), memory_bytes("status", "VmHWM"))
     sizes = ranks.allgather(own)
+    fabric_tables, nic, state = model.state.fabric, model.state.nic, model.state
+    fabric_tables = fabric_tables._replace(packets=NOTHING, packet_words=NOTHING, label=NOTHING, extra=NOTHING)
+    tables = (fabric_tables, nic._replace(messages=NOTHING), state.work, state.buffers, state.routing, model.control)
+    again = again_bytes(ranks.allgather(table_pages(tables)))
     total = sum(ranks.allgather(digest.sum)) % 2**64
     if ranks.rank == 0:
         facts = {
             "gpus": s.topology.n_host, "queue_pairs": len(s.plan.pair_src), "lps": s.n_lp, "messages": n_flow,
             "packet_hops": hops, "rounds": int(loop[N_ROUND]), "digest": f"{total:016x}", "build_peak": peaks[0],
-            "peak": max(peak for _, peak in sizes), "per_rank": [size for size, _ in sizes],
+            "peak": max(peak for _, peak in sizes), "per_rank": [size for size, _ in sizes], "again": again,
         }  # fmt: skip
         print(json.dumps(clock.seconds | facts), flush=True)
 
@@ -218,7 +226,11 @@ def main() -> None:
         run_here(arguments.here, arguments.quick)
         return
     found: dict[str, Any] = {}
-    print(f"{'':19} ranks " + " ".join(f"{name:>6}" for name in FIGURES) + "  M hops   M hops/s  peak GB  GB per rank")
+    print(
+        f"{'':19} ranks "
+        + " ".join(f"{name:>6}" for name in FIGURES)
+        + "  M hops   M hops/s  peak GB  GB per rank  KB again"
+    )
     for case in [arguments.only] if arguments.only else CASES:
         digests = set()
         for n_rank in map(int, arguments.ranks.split(",")):
@@ -230,7 +242,7 @@ def main() -> None:
             print(
                 f"{case:19} {n_rank:>5} {seconds} {run['packet_hops'] / 1e6:>7.1f} "
                 f"{run['packet_hops_per_second'] / 1e6:>10.2f} {run['peak'] / 1e9:>8.2f}  "
-                f"{', '.join(sizes[: min(n_rank, 2)])}",
+                f"{', '.join(sizes[: min(n_rank, 2)]):>11} {run['again'] / run['gpus'] / 1e3:>9.2f}",
                 flush=True,
             )
         assert len(digests) == 1, f"{case}: rank counts differ: {digests}"

@@ -16,6 +16,7 @@ METIS_CUTS = 20  # tries; on the k=8 permutation the cut falls from 13.8 to 12.3
 METIS_IMBALANCE = 10  # per mille over the mean that a rank may have
 MAX_BISECTED_RANKS = 8  # recursive bisection cuts less than k-way for few parts (METIS manual, section 4.1)
 BALANCE_TOLERANCE = 1.03  # heaviest rank over mean up to which METIS's own answer stands
+SAME_CUT = 1.02  # a cut that is larger by less is as good
 
 LpEdges = tuple[Sequence[int] | np.ndarray, Sequence[int] | np.ndarray, Sequence[float] | np.ndarray]
 """(a, b, weight): pairs of LPs and their expected messages per simulated second. A pair may stand in both
@@ -48,8 +49,16 @@ def place(lp_load: np.ndarray, lp_edges: LpEdges, n_rank: int, method: Method = 
         return lp * n_rank // n_lp
     load = np.asarray(lp_load, dtype=np.float64)
     graph = _adjacency(n_lp, lp_edges)
-    rank_of_lp = _fill_empty(load, _metis(load, graph, n_rank), n_rank)
-    return _even_out(load, graph, rank_of_lp, n_rank)
+    whole = _by_metis(load, graph, n_rank)
+    into = _hung_together(graph)
+    n_group = int(into.max()) + 1
+    if not n_rank < n_group < n_lp:
+        return whole
+    lp_a = np.repeat(lp, np.diff(graph[0]))
+    groups = _adjacency(n_group, (into[lp_a], into[graph[1]], graph[2]))
+    grouped = _by_metis(np.bincount(into, weights=load), groups, n_rank)[into]
+    is_even = balance(load, grouped, n_rank) <= max(1 + METIS_IMBALANCE / 1000, balance(load, whole, n_rank))
+    return grouped if is_even and _cut(graph, grouped) <= SAME_CUT * _cut(graph, whole) else whole
 
 
 def balance(lp_load: np.ndarray, rank_of_lp: np.ndarray, n_rank: int) -> float:
@@ -57,6 +66,34 @@ def balance(lp_load: np.ndarray, rank_of_lp: np.ndarray, n_rank: int) -> float:
     load = np.bincount(rank_of_lp, weights=lp_load, minlength=n_rank)
     total = load.sum()
     return float(load.max() * n_rank / total) if total > 0 else 1.0
+
+
+def _by_metis(load: np.ndarray, graph: Graph, n_rank: int) -> np.ndarray:
+    """METIS's answer without its flaws: no rank is empty or has far more than the others if LPs allow it."""
+    return _even_out(load, graph, _fill_empty(load, _metis(load, graph, n_rank), n_rank), n_rank)
+
+
+def _hung_together(graph: Graph) -> np.ndarray:
+    """Group of every LP, int64[n_lp]: those with one neighbour are with it, as hosts with their switch.
+
+    METIS cuts less where there is less to place: on 2 ranks 1.0 instead of 2.3 % of the packet-hops of an all-reduce
+    over 32,768 GPUs. And hosts whose records lie together stay together, so that ranks share fewer pages.
+    """
+    start, near, _ = graph
+    lp = np.arange(len(start) - 1)
+    hangs = np.diff(start) == 1
+    into = lp.copy()
+    into[hangs] = near[start[:-1][hangs]]
+    are_alone = hangs & hangs[into]  # two that have each other alone
+    into[are_alone] = np.minimum(lp, into)[are_alone]
+    return np.unique(into, return_inverse=True)[1].reshape(-1)
+
+
+def _cut(graph: Graph, rank_of_lp: np.ndarray) -> float:
+    """Weight of messages between ranks, in both directions."""
+    start, near, weight = graph
+    rank = np.repeat(rank_of_lp, np.diff(start))
+    return float(weight[rank != rank_of_lp[near]].sum())
 
 
 def _metis(load: np.ndarray, graph: Graph, n_rank: int) -> np.ndarray:

@@ -307,10 +307,8 @@ def grow_messages(nic: Nic, counters: np.ndarray, n_message: int) -> Nic:
     return nic._replace(messages=messages)
 
 
-def make_work(
-    topology: Topology, pairs: QueuePairs, slots: np.ndarray, plan: WorkloadPlan, fabric: Fabric, here: np.ndarray
-) -> Work:
-    """Streams; those of this rank's nodes wake when the plan says. slots: `PairFacts.slots`."""
+def make_streams(topology: Topology, plan: WorkloadPlan) -> np.ndarray:
+    """Streams before anything has happened, all asleep: the same on every rank, so in memory once until one changes."""
     streams = plan.streams.copy()
     streams["node"] = topology.host[streams["gpu"]]
     streams["phase"] = 0
@@ -318,12 +316,19 @@ def make_work(
     if plan.graph is not None:
         runs = plan.graph.agenda_stream
         streams["waiting_for"][runs], streams["step"][runs] = WAITING_GRAPH, np.arange(len(runs))
-    awake = here[streams["node"]]
-    streams["wake_ps"] = np.where(awake, streams["wake_ps"], NEVER)
-    np.minimum.at(fabric.nodes["wake_ps"], streams["node"], streams["wake_ps"])
+    streams["wake_ps"] = NEVER
+    return streams
+
+
+def make_work(
+    streams: np.ndarray, pairs: QueuePairs, slots: np.ndarray, plan: WorkloadPlan, fabric: Fabric, here: np.ndarray
+) -> Work:
+    """Those of this rank's nodes wake when the plan says. streams: `make_streams`. slots: `PairFacts.slots`."""
+    own = np.flatnonzero(here[streams["node"]])
+    streams["wake_ps"][own] = plan.streams["wake_ps"][own]
+    np.minimum.at(fabric.nodes["wake_ps"], streams["node"][own], streams["wake_ps"][own])
     for node in np.flatnonzero(fabric.nodes["wake_ps"] < NEVER):
         set_time(fabric.node_time, int(node), int(fabric.nodes["wake_ps"][node]))
-    own = np.flatnonzero(here[streams["node"]])
     passes = zeros_for(len(own) * N_PASS_COLUMN, len(streams) * N_PASS_COLUMN, np.int64).reshape(-1, N_PASS_COLUMN)
     passes[own] = -1
     totals = np.zeros(N_TOTAL, np.int64)

@@ -16,6 +16,7 @@ from models.network.build import (
     is_managed,
     make_fabric,
     make_rows,
+    make_streams,
     make_work,
     smallest_packet_bytes,
 )
@@ -107,7 +108,8 @@ class NetworkModel:
         )
         fabric = make_fabric(topology, self.pairs, plan, lp_of_node, here, parameters)
         nic, self.control = make_nic(topology, self.pairs, facts, plan, parameters, fabric, here)
-        work = make_work(topology, self.pairs, facts.slots, plan, fabric, here)
+        streams: np.ndarray = world.once_per_machine(lambda: make_streams(topology, plan))
+        work = make_work(streams, self.pairs, facts.slots, plan, fabric, here)
         buffers = make_buffers(topology, parameters, fabric.ports, fabric.nodes, here)
         routing = make_routing(topology, parameters)
         self.state = NetworkState(fabric, buffers, routing, nic, work, make_rows(plan.burst, parameters.rtt_flow))

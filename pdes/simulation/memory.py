@@ -14,6 +14,7 @@ import numpy as np
 
 from models.network.results import FLOW_SPOOL_COLUMNS, TASK_SPOOL_COLUMNS
 from models.network.state import PACKET, PAIR_FACTS, QUEUE_PAIR, RECEIVER
+from models.workload.program import STREAM
 from pdes.config import Config
 from pdes.errors import ConfigError
 from pdes.results.spool import MEMORY_ROWS
@@ -25,9 +26,9 @@ PORT_BYTES, NODE_BYTES = 1600, 300  # in all tables of the topology, the network
 PAIR_BYTES, PATH_WORD_BYTES = 560 + QUEUE_PAIR.itemsize + RECEIVER.itemsize, 40
 STREAM_BYTES, PACKET_BYTES = 600, PACKET.itemsize + 16
 SHARED_PORT_BYTES, SHARED_PATH_WORD_BYTES = 90, 8  # of these, what ranks of a machine share
-SHARED_PAIR_BYTES = 160 + PAIR_FACTS.itemsize
-SKIP_PAIR_BYTES = 180  # of a queue pair, what every rank has that skips
-OWN_SHARE = 1.25  # of a rank's own queue pairs in the mean, for placements that are not even
+SHARED_PAIR_BYTES, SHARED_STREAM_BYTES = 160 + PAIR_FACTS.itemsize, 2 * STREAM.itemsize
+SKIP_PAIR_BYTES, SKIP_STREAM_BYTES = 180, STREAM.itemsize  # of these, what every rank has that skips
+OWN_SHARE = 1.25  # of a rank's own queue pairs and streams in the mean, for placements that are not even
 COPIES_OF_OPERATIONS = 3  # of the plan, while it is built
 MAX_ROUND_TRIPS = 16  # of bytes that one host has on its way: what does not fit waits in it, not as packets
 CGROUP = Path("/sys/fs/cgroup")
@@ -38,22 +39,24 @@ def expected_bytes(scenario: Scenario, n_rank: int = 1) -> int:
     """Memory of one rank at most: the tables, which every rank has, and its share of the queue pairs and packets."""
     t, plan = scenario.topology, scenario.plan
     tables = t.n_port * PORT_BYTES + t.n_node * NODE_BYTES + len(scenario.paths.port) * PATH_WORD_BYTES
-    pairs, streams = len(plan.pair_src) * _pair_bytes(scenario, n_rank), len(plan.streams) * STREAM_BYTES
+    pairs = len(plan.pair_src) * _own_bytes(scenario, n_rank, PAIR_BYTES, SHARED_PAIR_BYTES, SKIP_PAIR_BYTES)
+    streams = len(plan.streams) * _own_bytes(scenario, n_rank, STREAM_BYTES, SHARED_STREAM_BYTES, SKIP_STREAM_BYTES)
     packets, program = _most_packets(scenario) * PACKET_BYTES // n_rank, plan.operations.nbytes * COPIES_OF_OPERATIONS
     return PROCESS_BYTES + tables + pairs + streams + packets + program + _rows_bytes(scenario, n_rank)
 
 
 def shared_bytes(scenario: Scenario) -> int:
     """What of that the ranks of a machine have in memory once: topology, workload, paths."""
-    n_port, n_pair, n_word = scenario.topology.n_port, len(scenario.plan.pair_src), len(scenario.paths.port)
-    return n_port * SHARED_PORT_BYTES + n_pair * SHARED_PAIR_BYTES + n_word * SHARED_PATH_WORD_BYTES
+    n_port, plan, n_word = scenario.topology.n_port, scenario.plan, len(scenario.paths.port)
+    of_plan = len(plan.pair_src) * SHARED_PAIR_BYTES + len(plan.streams) * SHARED_STREAM_BYTES
+    return n_port * SHARED_PORT_BYTES + of_plan + n_word * SHARED_PATH_WORD_BYTES
 
 
-def _pair_bytes(scenario: Scenario, n_rank: int) -> int:
-    """Of a queue pair on one rank, in the mean: either end is in memory on its own rank alone."""
-    skips = SKIP_PAIR_BYTES if scenario.config.wormhole.mode != "off" else 0
-    own = PAIR_BYTES - SHARED_PAIR_BYTES - skips
-    return SHARED_PAIR_BYTES + skips + int(own * min(1.0, OWN_SHARE / n_rank))
+def _own_bytes(scenario: Scenario, n_rank: int, each_bytes: int, shared_bytes: int, skip_bytes: int) -> int:
+    """Of a queue pair or stream on one rank, in the mean: what changes of it is in memory on its own rank alone."""
+    skips = skip_bytes if scenario.config.wormhole.mode != "off" else 0
+    own = each_bytes - shared_bytes - skips
+    return shared_bytes + skips + int(own * min(1.0, OWN_SHARE / n_rank))
 
 
 def _most_packets(scenario: Scenario) -> int:

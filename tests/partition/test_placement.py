@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from partition.placement import METHODS, balance, place
+from partition.placement import METHODS, _adjacency, _hung_together, balance, place
 
 
 @st.composite
@@ -61,6 +61,36 @@ def test_metis_keeps_what_talks_much_together():
     a, b, weight = zip(*edges, strict=True)
     rank_of_lp = place(np.ones(16), (a, b, weight), 4, "metis")
     assert all(len(set(rank_of_lp[4 * clique : 4 * clique + 4])) == 1 for clique in range(4))
+
+
+def star_of_stars(n_star: int, n_leaf: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A complete graph of n_star switches, each with n_leaf hosts: hosts first, in the order of switches."""
+    host = np.arange(n_star * n_leaf)
+    a, b = (n_star * n_leaf + end for end in np.triu_indices(n_star, 1))
+    weights = np.full(len(host), 100.0), np.ones(len(a))
+    return np.concatenate([host, a]), np.concatenate([len(host) + host // n_leaf, b]), np.concatenate(weights)
+
+
+@pytest.mark.parametrize("n_rank", [2, 3, 4])
+def test_what_hangs_on_one_link_stays_with_the_other_end_of_it(n_rank):
+    n_star, n_leaf = 12 * n_rank, 24
+    edges, load = star_of_stars(n_star, n_leaf), np.ones(n_star * (n_leaf + 1))
+    rank_of_lp = place(load, edges, n_rank)
+    hosts, switches = rank_of_lp[: n_star * n_leaf].reshape(n_star, n_leaf), rank_of_lp[n_star * n_leaf :]
+    assert (hosts == switches[:, np.newaxis]).all() and balance(load, rank_of_lp, n_rank) == 1.0
+    # Every pair of switches on different ranks is cut, and nothing else.
+    assert cut_weight(edges, rank_of_lp) == pytest.approx(n_star**2 * (1 - 1 / n_rank) / 2)
+
+
+def test_hosts_of_a_switch_are_parted_where_ranks_would_else_be_uneven():
+    load, edges = np.ones(4 * 17), star_of_stars(4, 16)  # on 3 ranks one would have two switches with all their hosts
+    assert balance(load, place(load, edges, 3), 3) <= 1.03
+
+
+def test_what_hangs_together_is_an_lp_with_those_whose_only_neighbour_it_is():
+    # 0 and 1 hang on 4, which has 5 as well; 2 and 3 have each other alone; 6 has nobody.
+    edges = np.array([0, 1, 4, 5, 2, 5]), np.array([4, 4, 5, 7, 3, 8]), np.ones(6)
+    assert _hung_together(_adjacency(9, edges)).tolist() == [1, 1, 0, 0, 1, 2, 3, 2, 2]
 
 
 @pytest.mark.parametrize("n_rank", [2, 3, 4, 7, 16])

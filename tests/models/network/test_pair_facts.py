@@ -77,6 +77,18 @@ def test_records_of_ports_are_those_with_an_end_here_or_all_where_something_may_
         assert queues[of_kept].tobytes() == all_queues[of_kept].tobytes() and not any(queues[~of_kept].tobytes())
 
 
+@pytest.mark.parametrize("name", CASES)
+def test_streams_of_this_rank_wake_when_the_plan_says_and_others_sleep(name: str) -> None:
+    scenario = scenario_of(CASES[name])
+    alone = model_of(scenario, np.zeros(scenario.n_lp, np.int64)).state.work.streams.view(np.ndarray)
+    part = model_of(scenario, np.arange(scenario.n_lp) % N_RANK)
+    streams, is_here = part.state.work.streams.view(np.ndarray), part.rank_of_node[alone["node"]] == 0
+    assert (alone["wake_ps"] == scenario.plan.streams["wake_ps"]).all()
+    assert (streams["wake_ps"] == np.where(is_here, alone["wake_ps"], NEVER)).all()
+    streams["wake_ps"] = alone["wake_ps"]
+    assert streams.tobytes() == alone.tobytes()
+
+
 def test_facts_say_what_paths_and_the_plan_say() -> None:
     scenario = scenario_of(CASES["hpcc, PFC"])
     model = model_of(scenario, np.zeros(scenario.n_lp, np.int64))
