@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from mpi import test_lanes_on_ranks as lanes
 from mpi import test_room_on_ranks as room
 from mpi import test_waves_on_ranks as waves
 from mpi.test_looks_on_ranks import write_ring
 from mpi.test_same_bytes import gpt, incast
-from reference.checkpointed import checkpoints_of, different
+from reference.checkpointed import checkpoints_of, different, saved
 
 SAMPLES = '[output]\nsample_interval = "5us"\n'
 
@@ -53,6 +54,25 @@ def test_two_ranks_checkpoint_goes_on_on_one_and_on_three(
     assert found and json.loads((found[0] / "manifest.json").read_text())["ranks"] == 2
     for n_rank in (1, 3):
         resume(start, n_rank, found[n_rank * len(found) // 4], tmp_path / str(n_rank))
+        assert different(tmp_path / "whole", tmp_path / str(n_rank)) == []
+
+
+def test_messages_at_flow_level_go_on_on_other_numbers_of_ranks(
+    tmp_path: Path, simulate: Callable, start: Callable
+) -> None:
+    """Some of them with an end on either rank; also where how they end has been said, if one was taken there."""
+    config = tmp_path / "config.toml"
+    config.write_text(lanes.at_flow_level(tmp_path))
+    simulate(1, config, tmp_path / "whole")
+    taken = tmp_path / "taken"
+    simulate(2, config, taken, "checkpoint.every=5ms", "checkpoint.keep=9999", "partition.placement=round-robin")
+    assert different(tmp_path / "whole", taken) == []
+    levels = {path: saved(path, "alike")["fast"]["lanes"].flow_level for path in checkpoints_of(taken)}
+    found = [path for path, level in levels.items() if level.n_flow]
+    said = [path for path in found if levels[path].table.is_said[levels[path].table.n_message > 0].any()]
+    assert found
+    for n_rank, path in ((1, found[len(found) // 2]), (3, (said or found)[-1])):
+        resume(start, n_rank, path, tmp_path / str(n_rank))
         assert different(tmp_path / "whole", tmp_path / str(n_rank)) == []
 
 
