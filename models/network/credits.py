@@ -10,6 +10,7 @@ from models.network.freeze import Hidden, count_sent
 from models.network.lane_states import LaneStates
 from models.network.place_ghosts import count_short
 from models.network.skipped import Skipped
+from models.network.wave_states import WaveStates
 from pdes.wormhole.frozen import joined
 from pdes.wormhole.wave_entries import WaveReplay
 
@@ -43,12 +44,18 @@ class Credits(NamedTuple):
         self.note(state, "wave", [replay.pairs], [packets], [none], [0])
         self._note_time(state, "wave", replay.pairs, replay.spared_ps(at_ps))
 
+    def settle_waves(self, state: NetworkState, waves: WaveStates) -> None:
+        """The run is over: take back what was counted of packets that waves have taken out of the network."""
+        self.skipped.hops_by_cause["wave"] -= waves.settle(state)
+
     def settle_lanes(self, state: NetworkState, lanes: LaneStates) -> None:
         """The run is over: count what all lanes have carried."""
         pairs, packets, short_bytes, spared_ps = lanes.totals(state)
         if len(pairs) == 0:
             return
-        self._settle(state, "lane", pairs, packets, short_bytes, lanes.twice_bytes())
+        twice_bytes, twice_hops = lanes.twice()
+        self._settle(state, "lane", pairs, packets, short_bytes, twice_bytes)
+        self.skipped.hops_by_cause["lane"] -= twice_hops
         self._note_time(state, "lane", pairs, spared_ps)
 
     def settle_passes(self, state: NetworkState, packets: np.ndarray, short_bytes: np.ndarray) -> None:

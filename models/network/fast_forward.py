@@ -477,7 +477,7 @@ class FastForward:
     def settle(self, state: NetworkState) -> None:
         """The run is over: count what had to wait for that."""
         if self.wave_states is not None:
-            self.wave_states.settle(state)
+            self._credits.settle_waves(state, self.wave_states)
         if self.lanes is not None:
             self._credits.settle_lanes(state, self.lanes)
             self.lanes.settle_audit(state)

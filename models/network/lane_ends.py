@@ -70,15 +70,15 @@ def _set_flying(fabric: Fabric, nic: Nic, hidden: Hidden, pairs, end_byte, spare
 
 @loop_kernel
 def take_out(
-    fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, pairs, ports, base_byte, end_byte, spared_ps, sent_bytes
+    fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, pairs, ports, base_byte, end_byte, spared_ps, sent
 ):
     """Take what is in flight of queue pairs' messages out of the network, and count their rests as sent.
 
-    pairs, ports: all ports of their ways, both ascending. base_byte: what is acknowledged. sent_bytes: see
+    pairs, ports: all ports of their ways, both ascending. base_byte: what is acknowledged. sent: see
     `count_in_flight`.
     """
     hide(fabric, buffers, nic, hidden, pairs, ports)
-    count_in_flight(fabric, buffers, nic, hidden, ports, pairs, sent_bytes)
+    count_in_flight(fabric, buffers, nic, hidden, ports, pairs, sent)
     purge(fabric, buffers, hidden, ports, pairs)
     begin_wave(fabric, buffers, nic, hidden, pairs, ports[:0], base_byte)
     _set_flying(fabric, nic, hidden, pairs, end_byte, spared_ps)

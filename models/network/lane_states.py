@@ -17,7 +17,7 @@ from models.network.lane_ends import (
     place_flying,
     take_out,
 )
-from models.network.place_ghosts import count_short
+from models.network.place_ghosts import N_SENT_COLUMN, SENT_BYTES, SENT_PACKETS, count_short
 from models.network.state import (
     ACK_BYTES,
     HEADER_BYTES,
@@ -114,7 +114,7 @@ class LaneStates:
         self._world, self._hidden, self.lanes = world, hidden, lanes
         table, here = state.nic.facts, hidden.here.astype(np.bool_)
         self._sends_here, self._receives_here = here[table["node"]], here[table["receiver"]]
-        self._twice_bytes = np.zeros(topology.n_port, np.int64)  # that ports count twice; this rank's packets
+        self._twice = np.zeros((topology.n_port, N_SENT_COLUMN), np.int64)  # by ports; of this rank's packets
         self._frozen, self._on_lanes = (np.zeros(len(table), np.int64) for _ in range(2))  # queue pairs that are
         self._n_column = n_column
         self.flow_level = None if lanes.flow_level is None else FlowLevelStates(self, world, hidden, lanes.flow_level)
@@ -126,9 +126,9 @@ class LaneStates:
         list_members(state.nic.frozen, len(self._frozen), self._frozen)
         close_at_senders(state.fabric, state.buffers, state.nic, self._hidden, none, 0, 0, rows)
         close_at_receivers(state.fabric, state.buffers, state.nic, self._hidden, rows)
-        count_short(state.fabric, state.nic, none, none, self._twice_bytes)
+        count_short(state.fabric, state.nic, none, none, np.zeros(len(self._twice), np.int64))
         parts = (state.fabric, state.buffers, state.nic, self._hidden)
-        take_out(*parts, none, none, none, none, none, self._twice_bytes)
+        take_out(*parts, none, none, none, none, none, self._twice)
         place_flying(*parts, np.zeros((0, N_FLYING_COLUMN), np.int64))
         if self.flow_level is not None:
             self.flow_level.compile(state)
@@ -278,7 +278,7 @@ class LaneStates:
         base = rows[np.searchsorted(rows[:, h.FLOW], pairs), h.DONE].copy()
         take_out(
             state.fabric, state.buffers, state.nic, self._hidden, pairs, ports, base, flying[:, FLYING_END].copy(),
-            flying[:, FLYING_ENDED_PS] - now_ps, self._twice_bytes,
+            flying[:, FLYING_ENDED_PS] - now_ps, self._twice,
         )  # fmt: skip
         if self.flow_level is not None:
             taken = pairs[flying[:, FLYING_ENDED_PS] >= now_ps + FAR_PS]
@@ -380,13 +380,15 @@ class LaneStates:
         """Packet-hops that lanes have spared this rank so far: for progress; `totals` has them exactly."""
         return int((state.nic.lanes["packets"] * self._sends_here) @ self.lanes.n_port_of)
 
-    def go_on(self, lanes: Lanes, twice_bytes: np.ndarray | int) -> None:
+    def go_on(self, lanes: Lanes, twice: np.ndarray | int) -> None:
         """Take over what a checkpoint has: `lanes`, and what this rank's packets count twice."""
         lanes.share(self.lanes)
         if self.flow_level is not None and lanes.flow_level is not None:
             self.flow_level.level = lanes.flow_level
-        self.lanes, self._twice_bytes[:] = lanes, twice_bytes
+        self.lanes, self._twice[:] = lanes, twice
 
-    def twice_bytes(self) -> np.ndarray:
-        """int64[n_port]: what ports have counted of packets that were taken out of the network."""
-        return np.sum(self._world.allgather(self._twice_bytes), axis=0)
+    def twice(self) -> tuple[np.ndarray, int]:
+        """Of packets that were taken out of the network: (int64[n_port], bytes that ports have counted; packet-hops of
+        this rank's packets)."""
+        of_all = np.sum(self._world.allgather(self._twice), axis=0)
+        return of_all[:, SENT_BYTES], int(self._twice[:, SENT_PACKETS].sum())

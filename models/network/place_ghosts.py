@@ -11,6 +11,9 @@ from models.network.switch_state import Buffers
 from pdes.engine.jit import loop_kernel, step_kernel
 from pdes.engine.time_index import NEVER
 
+SENT_BYTES, SENT_PACKETS = range(2)  # of a port, in what is counted twice
+N_SENT_COLUMN = 2
+
 
 @loop_kernel
 def begin_wave(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, pairs, ports, base_byte):
@@ -49,13 +52,15 @@ def _last_row(fabric: Fabric, row):
 
 
 @step_kernel
-def _count_way(fabric: Fabric, first, end, size_bytes, sent_bytes):
+def _count_way(fabric: Fabric, first, end, size_bytes, sent):
     for row in range(first, end):
-        sent_bytes[np.uint64(fabric.path_port[np.uint64(row)])] += size_bytes
+        of_port = sent[np.uint64(fabric.path_port[np.uint64(row)])]
+        of_port[SENT_BYTES] += size_bytes
+        of_port[SENT_PACKETS] += 1
 
 
 @step_kernel
-def _count_chain(fabric: Fabric, nic: Nic, head, pairs, is_on_wire, sent_bytes):
+def _count_chain(fabric: Fabric, nic: Nic, head, pairs, is_on_wire, sent):
     packet, constants = np.int64(head), fabric.constants
     while packet >= 0:
         item = fabric.packets[np.uint64(packet)]
@@ -66,30 +71,30 @@ def _count_chain(fabric: Fabric, nic: Nic, head, pairs, is_on_wire, sent_bytes):
             first = np.int64(facts.data_path)
             if item.bits & FLAG_ACK:
                 last = _last_row(fabric, first) + 1
-                _count_way(fabric, first, last, constants[PAYLOAD_BYTES] + constants[HEADER_BYTES], sent_bytes)
+                _count_way(fabric, first, last, constants[PAYLOAD_BYTES] + constants[HEADER_BYTES], sent)
                 first = np.int64(facts.ack_path)
-            _count_way(fabric, first, end, size_bytes, sent_bytes)
+            _count_way(fabric, first, end, size_bytes, sent)
         packet = np.int64(item.next)
 
 
 @loop_kernel
-def count_in_flight(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, ports, pairs, sent_bytes):
-    """Add to sent_bytes (int64[all ports]) what ports have sent of packets of queue pairs that are in hidden ports.
+def count_in_flight(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, ports, pairs, sent):
+    """Add to sent what ports have sent of packets of queue pairs that are in hidden ports, bytes and packets.
 
-    An acknowledgement counts as the packet that it is of, too.
+    An acknowledgement counts as the packet that it is of, too. sent: int64[all ports, N_SENT_COLUMN].
     """
     n_queue = fabric.constants[N_QUEUE]
     for i in range(ports.size):
         port = np.int64(ports[i])
-        _count_chain(fabric, nic, hidden.link_head[np.uint64(port)], pairs, True, sent_bytes)
+        _count_chain(fabric, nic, hidden.link_head[np.uint64(port)], pairs, True, sent)
         if hidden.is_managed[0] and fabric.nodes[np.uint64(hidden.port_src[np.uint64(port)])].is_switch:
             for k in range(n_queue):
                 if (buffers.managed[np.uint64(port)].waiting >> k) & 1:
                     head = buffers.queues[np.uint64(port * n_queue + k)].head
-                    _count_chain(fabric, nic, head, pairs, False, sent_bytes)
+                    _count_chain(fabric, nic, head, pairs, False, sent)
         else:
-            _count_chain(fabric, nic, fabric.ports[np.uint64(port)].ack_head, pairs, False, sent_bytes)
-            _count_chain(fabric, nic, fabric.ports[np.uint64(port)].data_head, pairs, False, sent_bytes)
+            _count_chain(fabric, nic, fabric.ports[np.uint64(port)].ack_head, pairs, False, sent)
+            _count_chain(fabric, nic, fabric.ports[np.uint64(port)].data_head, pairs, False, sent)
 
 
 @loop_kernel
@@ -97,7 +102,8 @@ def count_short(fabric: Fabric, nic: Nic, pairs, short_bytes, sent_bytes):
     """Take from sent_bytes what the packets of queue pairs lacked to be full ones. short_bytes: int64[n_pair]."""
     for i in range(pairs.size):
         first = np.int64(nic.facts[np.uint64(pairs[i])].data_path)
-        _count_way(fabric, first, _last_row(fabric, first) + 1, -short_bytes[i], sent_bytes)
+        for row in range(first, _last_row(fabric, first) + 1):
+            sent_bytes[np.uint64(fabric.path_port[np.uint64(row)])] -= short_bytes[i]
 
 
 @step_kernel

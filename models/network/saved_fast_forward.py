@@ -37,8 +37,8 @@ def save_own(fast: FastForward) -> dict[str, Any]:
         "hops": dict(skipped.hops_by_cause),
         "flow_ps": dict(skipped.flow_ps_by_cause),
         "seen_posted": int(fast._glance_words[SEEN_POSTED]),
-        "twice_bytes": None if fast.wave_states is None else fast.wave_states._twice_bytes,
-        "lane_twice_bytes": None if fast.lanes is None else fast.lanes._twice_bytes,
+        "twice": None if fast.wave_states is None else fast.wave_states._twice,
+        "lane_twice": None if fast.lanes is None else fast.lanes._twice,
         "held": {} if fast.room is None else {k: (pair, *claim) for k, (claim, pair) in fast.room._held.items()},
     }
 
@@ -60,8 +60,8 @@ def load_fast_forward(
     if fast.waves is not None and fast.wave_states is not None:
         _load_waves(fast.waves, fast.wave_states, alike, parts, is_first)
     if fast.lanes is not None:
-        twice_bytes = np.sum([part["lane_twice_bytes"] for part in parts], axis=0) if is_first else 0
-        fast.lanes.go_on(alike["lanes"], twice_bytes)
+        twice = np.sum([part["lane_twice"] for part in parts], axis=0) if is_first else 0
+        fast.lanes.go_on(alike["lanes"], twice)
     if fast.room is not None:
         _load_room(fast.room, alike["since_ps"], held, fast.hidden.here)
     depths = _depths(fast)
@@ -81,7 +81,7 @@ def _load_waves(
     for replay in waves.replayed:  # they have other ids than they had
         waves._holder[replay.held] = id(replay)
     states._late_bytes[:] = alike["late_bytes"]
-    states._twice_bytes[:] = np.sum([part["twice_bytes"] for part in parts], axis=0) if is_first else 0
+    states._twice[:] = np.sum([part["twice"] for part in parts], axis=0) if is_first else 0
 
 
 def _load_room(room: Room, since_ps: np.ndarray, held: Sequence[dict[int, Any]], here: np.ndarray) -> None:

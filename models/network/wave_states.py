@@ -8,6 +8,9 @@ from models.network.build import NetworkState
 from models.network.freeze import Hidden, hide, show
 from models.network.memo_states import MemoStates
 from models.network.place_ghosts import (
+    N_SENT_COLUMN,
+    SENT_BYTES,
+    SENT_PACKETS,
     begin_wave,
     count_in_flight,
     count_short,
@@ -47,7 +50,7 @@ class WaveStates:
         here = hidden.here.astype(np.bool_)
         self._sends_here, self._receives_here = here[facts["node"]], here[facts["receiver"]]
         self._late_bytes = np.zeros(topology.n_port, np.int64)  # that ports have sent without having counted it
-        self._twice_bytes = np.zeros(topology.n_port, np.int64)  # that they count twice; this rank's packets
+        self._twice = np.zeros((topology.n_port, N_SENT_COLUMN), np.int64)  # what they count twice; this rank's packets
 
     def compile(self, state: NetworkState) -> None:
         """Compile what moves ghosts, or load it from the cache."""
@@ -58,15 +61,19 @@ class WaveStates:
         take_ghosts_back(fabric, hidden, none, none, flags)
         find_messages(nic, none)
         purge(fabric, buffers, hidden, none, none)
-        count_in_flight(fabric, buffers, nic, hidden, none, none, self._twice_bytes)
-        count_short(fabric, nic, none, none, self._twice_bytes)
+        count_in_flight(fabric, buffers, nic, hidden, none, none, self._twice)
+        count_short(fabric, nic, none, none, self._late_bytes)
         self._states.compile_ends(state)
 
-    def settle(self, state: NetworkState) -> None:
-        """Count, when all is over, what ports have sent that others use meanwhile: to those a leap would be traffic."""
-        twice = np.sum(self._world.allgather(self._twice_bytes), axis=0)
-        state.fabric.ports["tx_bytes"] += self._late_bytes - twice
-        self._late_bytes[:], self._twice_bytes[:] = 0, 0
+    def settle(self, state: NetworkState) -> int:
+        """Count, when all is over, what ports have sent that others use meanwhile: to those a leap would be traffic.
+
+        Packet-hops of this rank's packets that were counted twice.
+        """
+        twice, n_hop = np.sum(self._world.allgather(self._twice), axis=0), int(self._twice[:, SENT_PACKETS].sum())
+        state.fabric.ports["tx_bytes"] += self._late_bytes - twice[:, SENT_BYTES]
+        self._late_bytes[:], self._twice[:] = 0, 0
+        return n_hop
 
     def past(self, state: NetworkState, waves: list[Wave], now_ps: int) -> list[Past]:
         """How the flows of waves that are over have ended; the same on every rank. End byte -1: the flow has another
@@ -91,7 +98,7 @@ class WaveStates:
         """Freeze a wave, free its packets, and have its messages end as its entry says; the network's state."""
         pairs, ports, of, others = replay.pairs, replay.ports, replay.of, replay.of.open
         hide(state.fabric, state.buffers, state.nic, self._hidden, pairs, ports)
-        count_in_flight(state.fabric, state.buffers, state.nic, self._hidden, ports, pairs, self._twice_bytes)
+        count_in_flight(state.fabric, state.buffers, state.nic, self._hidden, ports, pairs, self._twice)
         empty(state.fabric, state.buffers, state.nic, self._hidden, of.held)
         purge(state.fabric, state.buffers, self._hidden, others, pairs)
         show(state.fabric, state.buffers, state.nic, self._hidden, pairs[:0], others, 0)

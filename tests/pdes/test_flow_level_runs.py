@@ -48,6 +48,7 @@ def test_no_byte_is_lost_and_times_are_right_within_what_shares_are_known_to(
     facts = fast["result"]["fast_forward"]
     assert facts["lanes"]["at_shares"] == n_at_shares  # each message once
     assert fast["result"]["packet_hops"] < full["result"]["packet_hops"] / 4
+    assert fast["result"]["packet_hops"] + fast["result"]["skipped_packet_hops"] == full["result"]["packet_hops"]
     for column in ("tx_bytes", "busy_ps", "drops"):  # R8, to the byte
         assert fast["ports"][column] == full["ports"][column], column
     for column in ("size_bytes", "start_ps", "retransmitted_bytes", "ideal_fct_ps"):

@@ -216,6 +216,8 @@ def test_rings_out_of_step_are_hardly_simulated(tmp_path: Path) -> None:
     assert facts["lanes"]["opened"] > 20 and facts["skipped_packet_hops"]["lane"] > 0
     assert results["lanes"]["packet_hops"] < results["off"]["packet_hops"] / 3
     assert (sent["off"] == sent["lanes"]).all()  # R8, to the byte
+    counted = results["lanes"]["packet_hops"] + results["lanes"]["skipped_packet_hops"]
+    assert counted == pytest.approx(results["off"]["packet_hops"], rel=1e-4)  # followers: of acknowledged packets alone
     fct_ps = {name: table["fct_ps"].to_numpy() for name, table in tables.items()}
     assert np.abs(fct_ps["lanes"] / fct_ps["off"] - 1).mean() < 0.01
     one, other = (results[name]["iteration_time_ps"][0] for name in ("off", "lanes"))

@@ -138,6 +138,8 @@ def test_all_to_alls_that_are_alike_are_simulated_once(tmp_path: Path, control: 
     assert facts["replayed"] > 50 and facts["waves"] < 10 and fast["packet_hops"] < full["packet_hops"] / 6
     assert fast["fast_forward"]["skipped_packet_hops"]["wave"] > full["packet_hops"] / 3
     assert fast["fast_forward"]["skipped_share_of_flow_time"] < 1
+    counted = fast["packet_hops"] + fast["skipped_packet_hops"]
+    assert counted == pytest.approx(full["packet_hops"], rel=1e-4)  # followers: of acknowledged packets alone
     for name in ("flow_id", "src", "dst", "size_bytes"):
         assert (plain[name] == forwarded[name]).all()
     assert (forwarded["fct_ps"] >= forwarded["ideal_fct_ps"]).all()
