@@ -78,20 +78,26 @@ def measure(case: Case, arguments: argparse.Namespace) -> dict[str, Any]:
         whole = figures["packet_hops"] + figures["skipped_packet_hops"]
         return _add_skip(figures, whole) | dict.fromkeys((*(row[1] for row in ROWS.values()), *CHAOS_NAMES.values()))
     in_full, n = [*overrides, "wormhole.mode=off"], arguments.full_runs
-    full = _full("in full", config, in_full, arguments)
-    moved = []
+    full, moved, others = _full("in full", config, in_full, arguments), [], [quick]
     for most_ps in (CHAOS_PS * (n - i) // n for i in range(n - 1)):  # in proportion: every start moves by less
         late = f"workload.start_jitter={exact_duration(loaded.workload.start_jitter_ps + most_ps)}"
         moved.append(_full(f"in full, starts moved by up to {most_ps} ps", config, [*in_full, late], arguments))
-    return figures | _compare(figures, full, quick, moved[0]) | (_spread(quick, [full, *moved]) if n > 2 else {})
+        if n > 2:
+            _say(f"{config.stem}: fast-forwarding, starts moved by up to {most_ps} ps")
+            others.append(simulate_once(config, [*skipping, late], out / "forwarded", arguments.ranks, fresh=True))
+    return figures | _compare(figures, full, quick, moved[0]) | (_spread(others, [full, *moved]) if n > 2 else {})
 
 
-def _spread(quick: Finished, in_full: list[Finished]) -> dict[str, Any]:
-    """Mean errors of completion times against each full run, and of each pair of full runs: one pair is one draw."""
-    flows = [run.columns("flows", FLOW_COLUMNS) for run in in_full]
-    own = quick.columns("flows", FLOW_COLUMNS)
+def _spread(forwarded: list[Finished], in_full: list[Finished]) -> dict[str, Any]:
+    """One run is one draw: of each fast-forwarded run the mean error of completion times against all full ones, and its
+    packet-hops; the same mean of each pair of full runs."""
+    flows, own = ([run.columns("flows", FLOW_COLUMNS) for run in runs] for runs in (in_full, forwarded))
     pairs = [flow_errors(a, b)["mean_fct"] for i, a in enumerate(flows) for b in flows[i + 1 :]]
-    return {"mean_fct_errors": [flow_errors(each, own)["mean_fct"] for each in flows], "chaos_floors": pairs}
+    errors = [sum(flow_errors(each, mine)["mean_fct"] for each in flows) / len(flows) for mine in own]
+    return {
+        "mean_fct_errors": errors, "chaos_floors": pairs,
+        "packet_hops_forwarded": [run.result["packet_hops"] for run in forwarded],
+    }  # fmt: skip
 
 
 def _full(how: str, config: Path, overrides: list[str], arguments: argparse.Namespace) -> Finished:
@@ -162,10 +168,14 @@ def show(figures: dict[str, Any]) -> None:
         print(f"\n{'difference from the full run':<44} {'forwarded':>12} {'50 ns later':>12}")
         for name, (text, _) in ROWS.items():
             print(f"{text:<44} {percent(f['errors'][name]):>12} {percent(f['chaos'][name]):>12}")
-    for text, name in (("forwarded, against full runs", "mean_fct_errors"), ("pairs of full runs", "chaos_floors")):
+    for text, name, form in (
+        ("mean, {} forwarded runs, each with all full", "mean_fct_errors", percent),
+        ("packet-hops that these simulated", "packet_hops_forwarded", format_count),
+        ("mean, {} pairs of full runs", "chaos_floors", percent),
+    ):
         if each := f.get(name):
-            most, least = percent(max(each)), percent(min(each))
-            print(f"{f'mean, {len(each)} {text}':<44} {percent(sum(each) / len(each)):>12} {least:>12} to {most}")
+            mean, least, most = map(form, (sum(each) / len(each), min(each), max(each)))
+            print(f"{text.format(len(each)):<44} {mean:>12} {least:>12} to {most}")
     for line in lines_of(f["fast_forward"]):
         print(f"fast-forwarding, {line}")
     if not f["exercised"]:
@@ -251,7 +261,9 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=Path("results/bench-wormhole"), help="folder for runs and figures")
     parser.add_argument("--no-full", action="store_true", help="only the fast-forwarded run: no errors, no speed-ups")
     parser.add_argument("--fresh", action="store_true", help="run in full even if such a run is kept")
-    parser.add_argument("--full-runs", type=int, default=2, help="each with other starts, for the spread of the chaos")
+    parser.add_argument(
+        "--full-runs", type=int, default=2, help="and as many forwarded, each with other starts: the spread"
+    )
     parser.add_argument("--ranks", type=int, default=1, help="(default 1)")
     return parser.parse_args(argv)
 
