@@ -51,12 +51,12 @@ class Credits(NamedTuple):
     def settle_lanes(self, state: NetworkState, lanes: LaneStates) -> None:
         """The run is over: count what all lanes have carried."""
         pairs, packets, short_bytes, spared_ps = lanes.totals(state)
-        if len(pairs) == 0:
-            return
-        twice_bytes, twice_hops = lanes.twice()
-        self._settle(state, "lane", pairs, packets, short_bytes, twice_bytes)
+        if len(pairs):
+            self._settle(state, "lane", pairs, packets, short_bytes)
+            self._note_time(state, "lane", pairs, spared_ps)
+        twice_bytes, twice_hops = lanes.twice()  # also of lanes that closed before they had carried anything
+        state.fabric.ports["tx_bytes"] -= twice_bytes
         self.skipped.hops_by_cause["lane"] -= twice_hops
-        self._note_time(state, "lane", pairs, spared_ps)
 
     def settle_passes(self, state: NetworkState, packets: np.ndarray, short_bytes: np.ndarray) -> None:
         """The run is over: count what passes of loops that were not simulated would have sent.
@@ -65,15 +65,14 @@ class Credits(NamedTuple):
         """
         pairs = np.flatnonzero(packets)
         if len(pairs):
-            self._settle(state, "pass", pairs, packets[pairs], short_bytes[pairs], 0)
+            self._settle(state, "pass", pairs, packets[pairs], short_bytes[pairs])
 
     def _settle(
-        self, state: NetworkState, cause: str, pairs: np.ndarray, packets: np.ndarray, short_bytes: np.ndarray,
-        counted_bytes: np.ndarray | int,
-    ) -> None:  # fmt: skip
-        """Count packets of queue pairs, and what ports have sent of them but for what was counted before."""
+        self, state: NetworkState, cause: str, pairs: np.ndarray, packets: np.ndarray, short_bytes: np.ndarray
+    ) -> None:
+        """Count packets of queue pairs, and what ports have sent of them."""
         self.note(state, cause, [pairs], [packets], [np.zeros(len(pairs), np.int64)], [0])
-        sent_bytes = self.hidden.advance_sent - counted_bytes
+        sent_bytes = self.hidden.advance_sent.copy()
         self.hidden.advance_sent[:] = 0
         count_short(state.fabric, state.nic, pairs, short_bytes, sent_bytes)
         state.fabric.ports["tx_bytes"] += sent_bytes
