@@ -224,6 +224,9 @@ def main() -> None:
     cases = ran
     for row, why in left_out:
         console.print(f"not covered: {row}: {why}", highlight=False)
+    if not cases:
+        console.print("no row has run")
+        return
     by_set = report(cases, predicted_s, console)
     ranks = correlations(cases, predicted_s, console)
     plot(cases, predicted_s, arguments.out / "predicted.png")
