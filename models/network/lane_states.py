@@ -378,7 +378,8 @@ class LaneStates:
 
     def hops_so_far(self, state: NetworkState) -> int:
         """Packet-hops that lanes have spared this rank so far: for progress; `totals` has them exactly."""
-        return int((state.nic.lanes["packets"] * self._sends_here) @ self.lanes.n_port_of)
+        carried = int((state.nic.lanes["packets"] * self._sends_here) @ self.lanes.n_port_of)
+        return carried - int(self._twice[:, SENT_PACKETS].sum())
 
     def go_on(self, lanes: Lanes, twice: np.ndarray | int) -> None:
         """Take over what a checkpoint has: `lanes`, and what this rank's packets count twice."""

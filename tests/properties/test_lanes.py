@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from models.network.model import NetworkModel
 from models.network.results import FlowFacts
+from models.network.state import PACKET_HOPS
 from models.network.taken_interrupts import meets_frozen
 from models.network.verify import verify_network
 from properties.network_runs import Outcome, run
@@ -136,6 +137,10 @@ def test_lanes_conserve_everything(tables: dict[str, Any], flows: list[Flow]) ->
     ahead = fast.model.fast_forward
     assert ahead is not None and ahead.lanes is not None
     assert ahead.lanes.hops_so_far(state) == ahead.skipped.hops_by_cause["lane"]  # what progress says, to the end
+    counted = [int(outcome.model.state.fabric.counters[PACKET_HOPS]) for outcome in (fast, plain)]
+    if not any(ahead.skipped.hops_by_cause[cause] for cause in ("follower", "memo", "wave")):
+        assert counted[0] + ahead.skipped.packet_hops == counted[1]
+        event("packet-hops add up")
     facts, audit = watched(fast), ahead.lanes.lanes.audit
     assert not (audit.groups or len(audit.running) or audit.n_followed.any() or state.nic.lanes["n_audited"].any())
     if tables["wormhole"].get("audit") == 1.0:
