@@ -29,11 +29,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from own_pages import again_bytes, table_pages
 
 from cases import print_last
 from models.network.model import NetworkModel
 from models.network.state import PACKET_HOPS
+from own_pages import again_bytes, table_pages
 from partition.placement import place
 from pdes.config import config_from_dict
 from pdes.engine.exchange import World, world
