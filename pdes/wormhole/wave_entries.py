@@ -1,6 +1,6 @@
 """Waves that begin, that are simulated and that are replayed, and what those came to that are over (`waves`)."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -50,6 +50,16 @@ class WaveEntry:
         done = np.empty(len(size_bytes), np.int64)
         interpolate(at_ps, self.posted_ps, self.ended_ps, self.curve_ps, self.curve, size_bytes, done)
         return done
+
+
+def mean_of(entries: list[WaveEntry]) -> WaveEntry:
+    """As the first of them, but every message takes as long, from its posting on, as it does on average."""
+    nearest = entries[0]
+    if len(entries) == 1:
+        return nearest
+    delivered_ps = sum(each.delivered_ps - each.posted_ps for each in entries) // len(entries)
+    ended_ps = sum(each.ended_ps - each.posted_ps for each in entries) // len(entries)
+    return replace(nearest, delivered_ps=nearest.posted_ps + delivered_ps, ended_ps=nearest.posted_ps + ended_ps)
 
 
 class Entries:

@@ -2,10 +2,11 @@
 
 An all-to-all is one: dozens of flows that begin together, get in each other's way, and end one by one. Hardly anything
 of that is steady, and no two of them are in the same packet state. So under a tolerance a wave whose flows have the
-ways and sizes of an earlier one's, and were posted in about the same order of time, is taken to go as that one did:
-each flow ends as long after the first posting as its counterpart did, packet by packet nothing is simulated. This is
+ways and sizes of earlier ones', and were posted in about the same order of time, is taken to go as those did: each flow
+takes as long from its posting on as its counterparts did on average, packet by packet nothing is simulated. This is
 Wormhole's memo (section 4) with whole episodes for values: deviations are that an episode goes on over the ends of its
-flows, and that rates are no part of the key, but the times of posting are.
+flows, that rates are no part of the key, but the times of posting are, and that one earlier episode is not enough: two
+flows of all-to-alls are off from each other by chance, one from a mean by less.
 
 How alike two waves are is the largest difference between the times at which counterparts were posted, against the time
 that the wave lasts, and how far apart they have come by the time of comparison, as a share of their sizes; the sum must
@@ -15,6 +16,7 @@ queue pairs: these begin at line rate.
 """
 
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -33,9 +35,11 @@ from pdes.wormhole.wave_entries import (
     WaveEntry,
     WaveReplay,
     interpolate,
+    mean_of,
 )
 
 MIN_ROUND_TRIPS = 8
+LEAST_ALIKE, MOST_ALIKE = 2, 3  # earlier waves that one is taken to go as
 LOOKS = 16  # at the least, at a wave
 AUDIT_STREAM = 1
 BIT_PS = 8e12  # bits per byte x ps per second
@@ -197,21 +201,21 @@ class Waves:
         return share > 0 and uniform_plain(seed, self._n_match, PURPOSE_AUDIT, AUDIT_STREAM) < share
 
     def _match(self, now_ps: int, candidate: Candidate, entries: Entries) -> WaveEntry | None:
-        """The entry that is most like it, None if none is like enough."""
+        """What it is taken to come to: the mean of those most like it, None if too few are like enough."""
         first_ps, sizes = candidate.first_ps, candidate.sizes
         posted_ps = candidate.rows[:, h.POSTED_PS] - first_ps
         done = candidate.rows[:, h.DONE] - candidate.rows[:, h.MESSAGE_BEGIN]
         i = int(np.searchsorted(self._known_ps, now_ps, side="right"))
         until_ps = int(self._known_ps[i]) if i < len(self._known_ps) else NEVER
-        best, least = None, self._tolerance
-        near = entries.near(posted_ps, least, MIN_ROUND_TRIPS * self._rtt_ps, now_ps - first_ps)
+        alike: list[tuple[float, WaveEntry]] = []  # the nearest first
+        near = entries.near(posted_ps, self._tolerance, MIN_ROUND_TRIPS * self._rtt_ps, now_ps - first_ps)
         for off, entry in near:
-            if off > least:
+            if len(alike) == MOST_ALIKE and off > alike[-1][0]:
                 break
             off += float((np.abs(done - entry.done_bytes(now_ps - first_ps, sizes)) / sizes).mean())
-            if off <= least and first_ps + 2 * entry.duration_ps <= until_ps:
-                best, least = entry, off
-        return best
+            if off <= self._tolerance and first_ps + 2 * entry.duration_ps <= until_ps:
+                alike = sorted([*alike, (off, entry)], key=itemgetter(0))[:MOST_ALIKE]
+        return mean_of([entry for _, entry in alike]) if len(alike) >= LEAST_ALIKE else None
 
     def finish(self, wave: Wave, past: Past) -> None:
         """A wave is over: note what it came to."""

@@ -17,7 +17,7 @@ kind = "training"
 microbatch = 1
 start_jitter = "20us"
 [workload.model]
-layers = 4
+layers = 6
 hidden = 1024
 vocabulary = 8192
 sequence = 1024
