@@ -201,7 +201,7 @@ class Waves:
         return share > 0 and uniform_plain(seed, self._n_match, PURPOSE_AUDIT, AUDIT_STREAM) < share
 
     def _match(self, now_ps: int, candidate: Candidate, entries: Entries) -> WaveEntry | None:
-        """What it is taken to come to: the mean of those most like it, None if too few are like enough."""
+        """The mean of those most like it. None: too few are like enough, or messages of these came across sooner."""
         first_ps, sizes = candidate.first_ps, candidate.sizes
         posted_ps = candidate.rows[:, h.POSTED_PS] - first_ps
         done = candidate.rows[:, h.DONE] - candidate.rows[:, h.MESSAGE_BEGIN]
@@ -215,7 +215,13 @@ class Waves:
             off += float((np.abs(done - entry.done_bytes(now_ps - first_ps, sizes)) / sizes).mean())
             if off <= self._tolerance and first_ps + 2 * entry.duration_ps <= until_ps:
                 alike = sorted([*alike, (off, entry)], key=itemgetter(0))[:MOST_ALIKE]
-        return mean_of([entry for _, entry in alike]) if len(alike) >= LEAST_ALIKE else None
+        if len(alike) < LEAST_ALIKE:
+            return None
+        mean = mean_of([entry for _, entry in alike])
+        is_late = (
+            posted_ps + (mean.delivered_ps - mean.posted_ps) <= now_ps - first_ps
+        )  # it would have to be there by now
+        return None if is_late.any() else mean
 
     def finish(self, wave: Wave, past: Past) -> None:
         """A wave is over: note what it came to."""

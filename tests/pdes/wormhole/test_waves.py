@@ -74,15 +74,20 @@ def test_what_is_done_lies_between_what_is_known():
     assert entry.done_bytes(5000, sizes).tolist() == [1000, 1000]
 
 
-def course(waves: Waves, begin: int, posted_ps: list[int], took_ps: list[int]) -> np.ndarray | None:
-    """When two flows over one port are taken to end; None: they are simulated, and take took_ps."""
+def course(
+    waves: Waves, begin: int, posted_ps: list[int], took_ps: list[int], wait_ps: int = 600
+) -> np.ndarray | None:  # fmt: skip
+    """When two flows over one port are taken to end. None: they are simulated, and take took_ps.
+
+    wait_ps: from the second posting to the look.
+    """
     none, posted = np.zeros(0, np.int64), np.array(posted_ps)
     rows = np.zeros((2, h.N_COLUMN), np.int64)
     rows[:, h.FLOW] = 0, 1
     rows[:, h.MESSAGE_BEGIN] = rows[:, h.DONE] = rows[:, h.SENT] = begin
     rows[:, h.MESSAGE_END], rows[:, h.POSTED_PS] = begin + 10**6, posted
     wave = Candidate(np.arange(2), np.zeros(1, np.int64), np.zeros(1, np.int64), none, rows)
-    new = waves.begin(posted.max() + 600, [wave], [b"form"])
+    new = waves.begin(posted.max() + wait_ps, [wave], [b"form"])
     if new:
         return new[0].ended_ps
     ended = posted + took_ps
@@ -116,6 +121,17 @@ def test_a_wave_goes_as_the_three_most_like_it_do_on_average():
     waves._tolerance = 0.001
     begin = 100 * 10**9
     assert course(waves, 10**6, [begin, begin + 5 * us], [200 * us] * 2) is None  # like one alone
+
+
+def test_no_message_is_taken_to_have_come_across_already():
+    """The second flow's counterparts came across 12 us after the first posting; it would have at 10.5 us."""
+    us = 10**6
+    for wait_ps, is_replayed in ((9 * us, True), (11 * us, False)):
+        waves = waves_of_two(0.6)
+        for k in (1, 2):
+            assert course(waves, 10**6, [k * 10**10, k * 10**10 + 2 * us], [1000 * us, 10 * us]) is None
+        found = course(waves, 10**6, [10**11, 10**11 + us // 2], [1000 * us, 10 * us], wait_ps)
+        assert (found is not None) == is_replayed
 
 
 CONFIG = """\
