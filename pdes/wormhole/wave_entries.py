@@ -55,8 +55,6 @@ class WaveEntry:
 def mean_of(entries: list[WaveEntry]) -> WaveEntry:
     """As the first of them, but every message takes as long, from its posting on, as it does on average."""
     nearest = entries[0]
-    if len(entries) == 1:
-        return nearest
     delivered_ps = sum(each.delivered_ps - each.posted_ps for each in entries) // len(entries)
     ended_ps = sum(each.ended_ps - each.posted_ps for each in entries) // len(entries)
     return replace(nearest, delivered_ps=nearest.posted_ps + delivered_ps, ended_ps=nearest.posted_ps + ended_ps)
@@ -164,7 +162,7 @@ class WaveReplay:
 
     @property
     def delivered_ps(self) -> np.ndarray:
-        """When messages come across: each takes as long as its counterpart did."""
+        """When messages come across: each takes as long as its counterparts did."""
         return self.of.rows[:, h.POSTED_PS] + (self.entry.delivered_ps - self.entry.posted_ps)
 
     @property

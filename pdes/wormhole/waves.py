@@ -218,10 +218,8 @@ class Waves:
         if len(alike) < LEAST_ALIKE:
             return None
         mean = mean_of([entry for _, entry in alike])
-        is_late = (
-            posted_ps + (mean.delivered_ps - mean.posted_ps) <= now_ps - first_ps
-        )  # it would have to be there by now
-        return None if is_late.any() else mean
+        across_ps = posted_ps + (mean.delivered_ps - mean.posted_ps)
+        return mean if across_ps.min() > now_ps - first_ps else None
 
     def finish(self, wave: Wave, past: Past) -> None:
         """A wave is over: note what it came to."""
