@@ -143,8 +143,8 @@ class LaneStates:
         if state.fabric.counters[N_FROZEN_PORT] > 0:
             n = list_members(nic.frozen, len(nic.is_frozen), self._frozen)
         over, may = self.lanes.look(now_ps, rows, self._frozen[:n], nic.is_frozen, self._flying(state))
-        if len(over.flows) and self.lanes.learn(over, self._ended(state, over.flows)):
-            self._write_times(state)
+        if len(over.flows):
+            self.lanes.learn(over, self._ended(state, over.flows))
         if len(may):
             new = self.lanes.open(rows[may, h.FLOW].copy())
             state.nic.lanes["is_open"][new] = 1
@@ -155,9 +155,11 @@ class LaneStates:
         flying = self.lanes.fly(now_ps, rows, may, state.nic.frozen_port)
         if len(flying):
             watched, ended = self.lanes.watched_of(rows, flying)
-            if len(watched.flows) and self.lanes.learn(watched, ended):
-                self._write_times(state)
-        flying, kept = self.lanes.keep(rows, flying)
+            if len(watched.flows):
+                self.lanes.learn(watched, ended)
+        if self.lanes.has_news:
+            self._write_times(state)
+        flying, kept = self.lanes.keep(now_ps, rows, flying)
         state.nic.lanes["n_message"][kept] += self._sends_here[kept]
         shared = self.lanes.fly_together(now_ps, rows, self._frozen[:n], state.nic.frozen_port)
         if self.flow_level is not None:
@@ -300,7 +302,8 @@ class LaneStates:
 
     def _write_times(self, state: NetworkState) -> None:
         """What is known, for those who post messages."""
-        known, nic = self.lanes.known(), state.nic
+        known, nic = self.lanes.times.table(), state.nic
+        self.lanes.has_news = False
         known = known[: len(nic.lane_times)]
         form = nic.lanes["form"].astype(np.int64)
         pair_of_form = np.zeros(int(form.max(initial=0)) + 1, np.int64)

@@ -24,8 +24,17 @@ from pdes.wormhole.flow_level import (
     join,
     tick,
 )
+from pdes.wormhole.flying import (
+    FLYING_DELIVERED_PS,
+    FLYING_END,
+    FLYING_ENDED_PS,
+    FLYING_FLOW,
+    FLYING_FREE_PS,
+    FLYING_ID,
+    FLYING_SIZE,
+)
 from pdes.wormhole.partitions import make_partitions
-from pdes.wormhole.shares import Scratch
+from pdes.wormhole.shares import Rates, Scratch
 
 
 class FlowLevel:
@@ -64,7 +73,7 @@ class FlowLevel:
     def compile(self, holder: np.ndarray) -> None:
         """Compile what happens at ticks, or load it from the cache."""
         none, posts, rates = np.zeros(0, np.int64), np.zeros((0, N_POST_COLUMN), np.int64), np.zeros(0)
-        digest_of(none)
+        digest_of(none, 0)
         tick(self.table, holder, 0, 1, posts, none)
         interrupt(self.table, holder, none, 0, 1)
         join(self.table, holder, posts, rates, rates, 0.0, 0, 0, 1)
@@ -86,14 +95,14 @@ class FlowLevel:
         return int(self.table.words[NEXT_PS])
 
     def note(self, key: bytes, part: float, n_most: int, queued_ps: int) -> bool:
-        """What flows of a set of forms (int64[], ascending) came to; whether more forms are known now."""
+        """What flows of a set of forms came to (key: see `share_key`); whether more forms are known now."""
         number = self._numbers.get(key, len(self._numbers))
         if number >= MOST_KNOWN:
             return False
         self._numbers[key] = number
-        forms = np.frombuffer(key, np.int64).copy()
-        known = self.table.known
-        known.digest[number] = digest_of(forms)
+        words, known = np.frombuffer(key, np.int64).copy(), self.table.known
+        forms, few = words[:-1].copy(), -int(words[-1])
+        known.digest[number] = digest_of(forms, few)
         known.part[number], known.n_most[number], known.queued_ps[number] = part, n_most, queued_ps
         self.table.words[N_KNOWN] = len(self._numbers)
         is_more = not self.is_form[forms].all()
@@ -110,6 +119,26 @@ class FlowLevel:
         """bool[n]: flows that go at flow level when they are alone."""
         form = self.table.form[flows]
         return self.is_form[form] & (self.table.known.alone[form, 0] > 0)
+
+    def takes_alone(self, flows: np.ndarray, now_ps: int) -> np.ndarray:
+        """bool[n]: flows that go at flow level when they are alone, and may now if they are simulated."""
+        return self.knows_alone(flows) & (self._not_before_ps[flows] <= now_ps)
+
+    def take_alone(
+        self, now_ps: int, holder: np.ndarray, flying: np.ndarray, posted_ps: np.ndarray, is_loaded: np.ndarray
+    ) -> np.ndarray:
+        """Take over messages that are alone from the packet level; rows of FLYING_* with ends that are not known yet.
+
+        flying: int64[n, N_FLYING_COLUMN], how they would end on lanes. is_loaded: bool[n], whether they meet
+        acknowledgements.
+        """
+        flow, left_ps = flying[:, FLYING_FLOW], np.maximum(flying[:, FLYING_FREE_PS] - now_ps, 0)
+        rates = self.table.known.alone[self.table.form[flow], is_loaded.astype(np.int64)]
+        posts = np.column_stack([flying[:, [FLYING_FLOW, FLYING_ID, FLYING_SIZE, FLYING_END]], posted_ps])
+        join(self.table, holder, posts, left_ps * rates, rates, 0.0, 0, now_ps, self.tick_ps)
+        flying = flying.copy()
+        flying[:, [FLYING_DELIVERED_PS, FLYING_ENDED_PS, FLYING_FREE_PS]] = now_ps + FAR_PS
+        return flying
 
     def tick(
         self, now_ps: int, holder: np.ndarray, posts: np.ndarray, others: np.ndarray
@@ -129,14 +158,13 @@ class FlowLevel:
         return broken
 
     def take(
-        self, now_ps: int, holder: np.ndarray, rests: list[tuple[int, ...]], rates: np.ndarray, queued_ps: int,
-        posted_ps: np.ndarray,
+        self, now_ps: int, holder: np.ndarray, rests: list[tuple[int, ...]], given: Rates, posted_ps: np.ndarray
     ) -> list[tuple[int, ...]]:  # fmt: skip
         """Take over messages from the packet level, at the parts of their shares that they are given; how they end, as
         `lanes` has it: that is not known yet. rests: see `shares`."""
+        rates, queued_ps, key = given
         flow, name, size, end, _, delivered_ps, *_ = np.array(rests, np.int64).T
         sent_ps = delivered_ps - self.table.late_ps[flow, 0] - queued_ps
-        key = np.unique(self.table.form[flow]).tobytes()
         if key not in self._numbers or (self._not_before_ps[flow] > now_ps).any():  # learned in this very look, or so
             return []
         part = float(self.table.known.part[self._numbers[key]])

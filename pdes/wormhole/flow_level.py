@@ -41,7 +41,7 @@ N_KNOWN, N_SAID, N_FLOW, NEXT_PS, N_WORD = range(5)
 class Known(NamedTuple):
     """What `shares` knows, by number of the set of forms."""
 
-    digest: np.ndarray  # int64[MOST_KNOWN], of the forms
+    digest: np.ndarray  # int64[MOST_KNOWN], of the forms, and of how many flows meet if these are few
     part: np.ndarray  # float64, of the fair shares
     n_most: np.ndarray  # int64, flows at one port
     queued_ps: np.ndarray  # int64, that packets wait
@@ -91,12 +91,12 @@ def _digest_of(form):
 
 
 @loop_kernel
-def digest_of(forms):
-    """Of a set of forms, int64[]."""
+def digest_of(forms, n_few):
+    """Of a set of forms, int64[], and of how many of their flows meet at one port: 0, at least LEAST_FLOWS do."""
     digest = np.int64(0)
     for i in range(forms.size):
         digest += _digest_of(forms[i])
-    return digest
+    return digest * LEAST_FLOWS + n_few
 
 
 @step_kernel
@@ -233,8 +233,11 @@ def _list_labels(t: Table, n_touched):
 
 
 @step_kernel
-def _find_known(t: Table, n):
-    """(number of the set of forms of the first n members or -1: it is not known, how many these are)"""
+def _find_known(t: Table, n, n_few):
+    """(number of the set of forms of the first n members or -1: it is not known, how many these are)
+
+    n_few: how many of them meet at one port, 0: it is to be known of more.
+    """
     digest, n_form = np.int64(0), 0
     for i in range(n):
         form = t.form[t.members[i]]
@@ -244,6 +247,7 @@ def _find_known(t: Table, n):
             n_form += 1
     for i in range(n):
         t.form_mark[t.form[t.members[i]]] = 0
+    digest = digest * LEAST_FLOWS + n_few
     for k in range(t.words[N_KNOWN]):
         if t.known.digest[k] == digest:
             return np.int64(k), n_form
@@ -254,12 +258,16 @@ def _find_known(t: Table, n):
 def _solve(t: Table, label, as_of_ps):
     """Share out what flows of a label have, from as_of_ps on; False: nobody knows how they do.
 
-    Few flows of several forms may share unevenly: they are let alone if that is what is left of more.
+    Few flows of several forms may share unevenly, unless it is known that they do not: they are let alone if that is
+    what is left of more.
     """
     p, n = t.partitions, canonical(t.partitions, label, t.members)
     n_most = max_min(t.members[:n], p.port_start, p.port_of, t.byte_per_ps, t.scratch, t.fair)
-    k, n_form = _find_known(t, n)
-    is_known = k >= 0 and n_most <= MORE_FLOWS * t.known.n_most[k] and (n_form == 1 or n_most >= LEAST_FLOWS)
+    k, n_form = _find_known(t, n, n_most if n_most < LEAST_FLOWS else 0)
+    is_known = k >= 0 and n_most <= MORE_FLOWS * t.known.n_most[k]
+    if k < 0 and n_most < LEAST_FLOWS:
+        k, n_form = _find_known(t, n, 0)
+        is_known = k >= 0 and n_form == 1
     least_part = 1.0
     for i in range(n):
         least_part = min(least_part, t.part[t.members[i]])

@@ -41,12 +41,11 @@ from pdes.wormhole.flying import (
 from pdes.wormhole.groups import Groups
 from pdes.wormhole.lane_audit import LaneAudit
 from pdes.wormhole.lane_records import Ended, LaneCounters, Times, Watched
+from pdes.wormhole.lane_times import MIN_ROUND_TRIPS, LaneTimes
 from pdes.wormhole.paces import Paces
 from pdes.wormhole.shares import Shares
 from pdes.wormhole.stretches import Stretches
 
-MIN_ROUND_TRIPS = 8  # that a message lasts, and that its flow was alone before: then its control has settled
-MAX_SIZE_BITS = 44
 MAX_BACKOFF = 6
 WORTH_MESSAGES = 4  # a lane that had fewer is not opened again so soon
 MIN_LEFT_ROUND_TRIPS = 4  # of a message under way, else the rest of it is simulated
@@ -85,9 +84,8 @@ class Lanes:
         self._is_paced = np.zeros(0, np.bool_)  # by row of the last look
         self._not_before_ps = np.zeros(n_flow, np.int64)
         self._n_vain = np.zeros(n_flow, np.int64)
-        self._first: dict[int, Times] = {}  # of forms and sizes that were seen once
-        self._known: dict[int, Times] = {}
-        self._keys = np.zeros(0, np.int64)  # that are known, ascending
+        self.times = LaneTimes(form, tolerance, rtt_ps, slowdown, behind_ps + ack_ps)
+        self.has_news = False  # more times are known than were asked for
         self._last_look_ps = -1
         self._is_whole = np.zeros(0, np.bool_)
         self.reloaded = np.zeros(0, np.int64)  # flows with lanes, see `loads`
@@ -123,10 +121,6 @@ class Lanes:
         if self.flow_level is not None:
             self.flow_level.compile(self._holder)
 
-    def _key(self, rows: np.ndarray) -> np.ndarray:
-        """int64[n]: what the time of each row's message is up to: its way's form and its size."""
-        return (self._form[rows[:, h.FLOW]] << MAX_SIZE_BITS) + rows[:, h.MESSAGE_END] - rows[:, h.MESSAGE_BEGIN]
-
     def settled_ps(self, flows: np.ndarray) -> np.ndarray:
         """int64[n]: from when on the controls of flows that are alone count as settled."""
         return self._alone_since_ps[flows] + MIN_ROUND_TRIPS * self._rtt_ps
@@ -144,7 +138,7 @@ class Lanes:
         self.is_alone = is_alone = np.zeros(len(rows), np.bool_)
         find_alone(flows, frozen, self._start, self._port_of, self._n_data, self._holder, is_alone)
         over = self._over(rows, flows, is_alone, is_frozen)
-        is_known, posted_ps = self._is_known(rows), rows[:, h.POSTED_PS]
+        is_known, posted_ps = self._is_known(rows, is_alone), rows[:, h.POSTED_PS]
         since_ps = np.where(is_alone, np.minimum(self._alone_since_ps[flows], now_ps), NEVER)
         is_settled = posted_ps >= since_ps + MIN_ROUND_TRIPS * self._rtt_ps
         self._is_whole = is_alone & is_settled & (rows[:, h.IS_CLEAR] != 0)  # nothing has held it up
@@ -178,27 +172,39 @@ class Lanes:
         """bool[n]: whether flows' data meets acknowledgements, simulated or not."""
         return self._simulated.meets(flows) | self._frozen.meets(flows) | self._flying.meets(flows)
 
-    def _is_known(self, rows: np.ndarray) -> np.ndarray:
-        if len(self._keys) == 0:
-            return np.zeros(len(rows), np.bool_)
-        key = self._key(rows)
-        return self._keys[np.minimum(np.searchsorted(self._keys, key), len(self._keys) - 1)] == key
+    def _is_known(self, rows: np.ndarray, is_alone: np.ndarray) -> np.ndarray:
+        """bool[n]: whether the times of the rows' messages are known; those that are alone are derived if possible."""
+        keys = self.times.keys(rows)
+        is_known = self.times.are_known(keys)
+        may = is_alone & ~is_known
+        if may.any() and self.times.derive(keys[may], rows[may, h.FLOW]):
+            self._note_more()
+            is_known = self.times.are_known(keys)
+        return is_known
+
+    def _note_more(self) -> None:
+        """More times are known."""
+        self.counters.known, self.has_news = len(self.times), True
 
     def fly(self, now_ps: int, rows: np.ndarray, may: np.ndarray, frozen_port: np.ndarray) -> np.ndarray:
         """int64[n, N_FLYING_COLUMN]: of the rows that may, those with lanes whose messages' rests are known as well.
 
+        So do those that go at flow level when they are alone, and have been simulated so far.
         A message that has just begun takes its time from its posting on. One that is under way goes on at the pace of
         its time if that is its pace by the last two looks. frozen_port: uint8[n_port], 1: frozen; those are left alone.
         In stretches that are drawn all are simulated, see `keep`.
         """
         may = may[~self._is_kept[may]]
         found, n_wait, loads = [], len(may), self._is_loaded(rows[:, h.FLOW].copy())
+        may_join = np.zeros(len(rows), np.bool_)
+        if self.flow_level is not None:
+            may_join[may] = self.flow_level.takes_alone(rows[may, h.FLOW], now_ps)
         for i in may.tolist():
             row, flow = rows[i], int(rows[i, h.FLOW])
             end, done, done_ps = (int(row[k]) for k in (h.MESSAGE_END, h.DONE, h.DONE_PS))
             size = end - int(row[h.MESSAGE_BEGIN])
-            times = self._known.get(int(self._key(rows[i : i + 1])[0]))
-            if not self.is_open[flow] or row[h.IS_WHOLE] == 0:
+            times = self.times.of(int(self.times.keys(rows[i : i + 1])[0]))
+            if not (self.is_open[flow] or may_join[i]) or row[h.IS_WHOLE] == 0:
                 continue
             was_loaded, is_loaded = bool(self._was_loaded[i]), bool(loads[i])
             if times is None:
@@ -237,8 +243,8 @@ class Lanes:
         self._last[rows[:, h.FLOW]] = rows[:, (h.ID, h.DONE, h.DONE_PS)]
         return np.array(found, np.int64).reshape(-1, N_FLYING_COLUMN)
 
-    def keep(self, rows: np.ndarray, flying: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(what `fly` has found and goes on lanes, flows of what is simulated to be compared instead)"""
+    def keep(self, now_ps: int, rows: np.ndarray, flying: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(what `fly` has found and is not simulated, flows of what is, to be compared)"""
         mine = rows[np.searchsorted(rows[:, h.FLOW], flying[:, FLYING_FLOW])]
         posted_ps = mine[:, h.POSTED_PS]
         self.audit.stretches.note(int((flying[:, FLYING_ENDED_PS] - posted_ps).max(initial=0)))
@@ -247,7 +253,20 @@ class Lanes:
         from_ps = np.maximum(mine[:, h.DONE_PS], posted_ps)
         flow, end, ended_ps = (flying[:, column] for column in (FLYING_FLOW, FLYING_END, FLYING_ENDED_PS))
         self.audit.follow(np.column_stack([flow, end, posted_ps, from_ps, ended_ps])[is_drawn])
+        if self.flow_level is not None:
+            flying = self._without_lanes(now_ps, self.flow_level, flying, posted_ps)
         return flying[~is_drawn], flow[is_drawn]
+
+    def _without_lanes(self, now_ps: int, level: FlowLevel, flying: np.ndarray, posted_ps: np.ndarray) -> np.ndarray:
+        """What flies, but for those without a lane, which go on at flow level, and end as is said there."""
+        joins = ~self.is_open[flying[:, FLYING_FLOW]]
+        if not joins.any():
+            return flying
+        flying = flying.copy()
+        is_loaded = self._is_loaded(flying[joins, FLYING_FLOW])
+        flying[joins] = level.take_alone(now_ps, self._holder, flying[joins], posted_ps[joins], is_loaded)
+        self.counters.at_shares += int(joins.sum())
+        return flying
 
     def resume(self, now_ps: int, rows: np.ndarray, flows: np.ndarray, frozen_port: np.ndarray) -> np.ndarray:
         """A stretch that was drawn is over for these flows: what was simulated goes on as it would have from the
@@ -314,11 +333,11 @@ class Lanes:
         flying = shares.rests(now_ps, rows[mine])
         if self.flow_level is None:
             flying = self._go_together(now_ps, rows, mine, flying, frozen_port, self._tolerance / 2)
-        elif flying and not (frozen_port[self.all_ports(flows)] == 1).any():
-            rates, queued_ps = shares.rates(flows) or (np.zeros(0), 0)
-            flying = self.flow_level.take(now_ps, self._holder, flying, rates, queued_ps, rows[mine, h.POSTED_PS])
         else:
-            flying = []
+            given, is_blocked = shares.rates(flows), (frozen_port[self.all_ports(flows)] == 1).any()
+            if not flying or given is None or is_blocked:
+                return []
+            flying = self.flow_level.take(now_ps, self._holder, flying, given, rows[mine, h.POSTED_PS])
         self.counters.at_shares += len(flying)
         return flying
 
@@ -349,6 +368,8 @@ class Lanes:
 
     def go_on(self, flows: np.ndarray, base: np.ndarray, at_ps: int) -> None:
         """Flows go on packet by packet: what had left by at_ps."""
+        if len(flows):
+            self._next_look_ps = min(self._next_look_ps, at_ps)  # even if nothing is posted meanwhile
         if self.shares is not None:
             self.shares.go_on(flows, base, at_ps)
             self.wants_look |= self.shares.n_known > 0
@@ -403,40 +424,19 @@ class Lanes:
 
     def _as_watched(self, rows: np.ndarray, is_loaded: np.ndarray) -> Watched:
         flows, ends, posted_ps = (rows[:, column].copy() for column in (h.FLOW, h.MESSAGE_END, h.POSTED_PS))
-        return Watched(flows, ends, self._key(rows), posted_ps, is_loaded)
+        return Watched(flows, ends, self.times.keys(rows), posted_ps, is_loaded)
 
     def learn(self, over: Watched, ended: Ended) -> bool:
-        """Note how long messages would have taken without acknowledgements of others; whether more is known now."""
-        delivered_ps, ended_ps = ended.delivered_ps - over.posted_ps, ended.ended_ps - over.posted_ps
-        is_right = (ended.end_byte == over.end_byte) & (delivered_ps > 0) & (ended_ps > delivered_ps)
-        is_right &= ended_ps >= MIN_ROUND_TRIPS * self._rtt_ps
-        n_known = len(self._known)
-        for i in np.flatnonzero(is_right).tolist():
-            key = int(over.key[i])
-            flow, size = int(over.flows[i]), key & ((1 << MAX_SIZE_BITS) - 1)
-            longer = self._slowdown.times(flow, size, int(ended_ps[i]), bool(over.is_loaded[i]), False)
-            new = Times(int(delivered_ps[i] * longer), int(ended_ps[i] * longer), int(ended.marked[i]))
-            old = self._first.get(key)
-            if key in self._known or not self._slowdown.may_be_alone(flow, size, new.ended_ps):
-                continue
-            if old is not None and abs(old.ended_ps - new.ended_ps) <= self._tolerance * old.ended_ps:
-                self._known[key] = Times(*((a + b) // 2 for a, b in zip(old, new, strict=True)))
-                self.audit.stretches.note(self._known[key].ended_ps)
-                if self.flow_level is not None:
-                    sent_ps = self._known[key].delivered_ps - int(self.behind_ps[flow])
-                    longer = self._slowdown.times(flow, size, new.ended_ps, False, True)
-                    self.flow_level.note_alone(flow, size, sent_ps, longer)
-            self._first[key] = new
-        if len(self._known) == n_known:
-            return False
-        self._keys = np.array(sorted(self._known), np.int64)
-        self.counters.known = len(self._known)
-        return True
-
-    def known(self) -> np.ndarray:
-        """int64[n, 5]: form, size, times of delivery and of its acknowledgement, marked packets; by form and size."""
-        size = (1 << MAX_SIZE_BITS) - 1
-        return np.array([(k >> MAX_SIZE_BITS, k & size, *self._known[k]) for k in self._keys.tolist()], np.int64)
+        """Note how long messages took that were alone; whether more is known now."""
+        new = self.times.learn(over, ended)
+        for flow, size, times in new:
+            self.audit.stretches.note(times.ended_ps)
+            if self.flow_level is not None:
+                longer = self._slowdown.times(flow, size, times.ended_ps, False, True)
+                self.flow_level.note_alone(flow, size, times.delivered_ps - int(self.behind_ps[flow]), longer)
+        if new:
+            self._note_more()
+        return bool(new)
 
     def open(self, flows: np.ndarray) -> np.ndarray:
         """Of flows that are alone and known, those that get a lane now."""

@@ -10,7 +10,9 @@ shares out rates like this, and Wormhole's memo (section 4) keeps what a conflic
 
 Which flow of a group is ahead of the others is chance that this does not foresee. A control takes its new share at
 once here; in truth it takes as many round trips as it gains packets, which are few where many share a port. So at some
-port of a group LEAST_FLOWS have to meet, and no more than did in the groups that were measured.
+port of a group LEAST_FLOWS have to meet, and no more than MORE_FLOWS times as many as did in the groups that were
+measured. Of fewer, each may be far off its share for as long as they meet. They are known if they were not: if flows
+of FEW_SEEN groups, of which as many met, were off that part of their shares by no more than the tolerance on average.
 """
 
 from typing import NamedTuple
@@ -25,7 +27,13 @@ MIN_LEFT_ROUND_TRIPS = 4  # of the last of a group's messages, else they are sim
 MOVES_ROUND_TRIPS = 4  # for so long what a flow got done is told from where it began, not from what is acknowledged
 LEAST_FLOWS = 4  # at one port: the end of one gives the others a third more at most
 MORE_FLOWS = 2  # times as many at one port as were measured
+FEW_SEEN = 8  # groups of fewer
 UNEVEN = 5  # times the tolerance: so far flows may be off their shares on average, as single flows of waves are
+
+
+def share_key(forms: np.ndarray, n_most: int) -> bytes:
+    """What is known of flows goes by. forms: int64[], of their ways, ascending. n_most: that meet at one port."""
+    return np.append(forms, -n_most if n_most < LEAST_FLOWS else 0).astype(np.int64).tobytes()
 
 
 class Scratch(NamedTuple):
@@ -82,6 +90,23 @@ class Known(NamedTuple):
     queued_ps: int  # by which round trips were longer than on idle ways
 
 
+class Rates(NamedTuple):
+    """What flows get of the ports that they share."""
+
+    rates: np.ndarray  # float64[n], bytes per ps
+    queued_ps: int  # how long each packet waits in queues
+    key: bytes  # under which it is known
+
+
+class Seen(NamedTuple):
+    """Groups of few flows, in the sum."""
+
+    n: int = 0
+    part: float = 0.0
+    queued_ps: int = 0
+    error: float = 0.0  # mean over each group's flows, relative to the mean part so far
+
+
 class Shares:
     """What is known of them; alike on every rank."""
 
@@ -101,6 +126,7 @@ class Shares:
         self._scratch = Scratch(np.zeros(n_port), np.zeros(n_port, np.int32))
         self._went_on = np.full((len(form), 2), -1, np.int64)  # bytes from which it went on packet by packet, and when
         self._first: dict[bytes, Known] = {}  # by forms: of the last group
+        self._seen: dict[bytes, Seen] = {}  # of few flows
         self._known: dict[bytes, Known] = {}
         self.news: dict[bytes, Known] = {}  # what somebody has still to be told of that
 
@@ -117,8 +143,8 @@ class Shares:
         rate = np.zeros(len(flows))
         return rate, int(max_min(flows, self._start, self._port_of, self._byte_per_ps, self._scratch, rate))
 
-    def _key(self, flows: np.ndarray) -> bytes:
-        return np.unique(self._form[flows]).tobytes()
+    def _key(self, flows: np.ndarray, n_most: int) -> bytes:
+        return share_key(np.unique(self._form[flows]), n_most)
 
     def learn(self, flows: np.ndarray, paces: np.ndarray, in_flight: np.ndarray) -> None:
         """Compare what flows of a group got with their fair shares.
@@ -126,35 +152,48 @@ class Shares:
         paces: int64[n, 2], bytes and in which time. in_flight: int64[n], bytes that are not acknowledged.
         """
         fair, n_most = self._fair(flows)
-        if n_most < LEAST_FLOWS:
-            return
-        got, key = paces[:, 0] / paces[:, 1], self._key(flows)
+        got, key = paces[:, 0] / paces[:, 1], self._key(flows, n_most)
         part = float(got.sum() / fair.sum())
+        idle_ps = self._behind_ps[flows] + self._ack_ps[flows]
+        queued_ps = max(0, int((in_flight / got - idle_ps).mean()))
+        if n_most < LEAST_FLOWS:
+            self._learn_of_few(key, got / fair, Known(part, n_most, queued_ps))
+            return
         if float(np.abs(got / (part * fair) - 1).mean()) > UNEVEN * self._tolerance:
             self._first.pop(key, None)
             return
-        idle_ps = self._behind_ps[flows] + self._ack_ps[flows]
-        first, queued_ps = self._first.get(key), max(0, int((in_flight / got - idle_ps).mean()))
+        first = self._first.get(key)
         self._first[key] = Known(part, n_most, queued_ps)
         if first is None or abs(first.part - part) > self._tolerance * part:
             return
         n_most, known = min(n_most, first.n_most), self._known.get(key)
         if known is None or n_most > known.n_most:
-            self._known[key] = Known((first.part + part) / 2, n_most, (first.queued_ps + queued_ps) // 2)
-            self.news[key] = self._known[key]
+            self._know(key, Known((first.part + part) / 2, n_most, (first.queued_ps + queued_ps) // 2))
 
-    def rates(self, flows: np.ndarray) -> tuple[np.ndarray, int] | None:
-        """(float64[n], bytes per ps that flows get of the ports that they share; how long each packet waits in queues,
-        ps); None: it is not known."""
-        known = self._known.get(self._key(flows))
-        if known is None:
-            return None
+    def _learn_of_few(self, key: bytes, parts: np.ndarray, new: Known) -> None:
+        """The same of a group of few flows. parts: float64[n], of their fair shares, that they got."""
+        seen = self._seen.get(key, Seen())
+        n, part, queued_ps = seen.n + 1, seen.part + new.part, seen.queued_ps + new.queued_ps
+        error = seen.error + float(np.abs(parts * n / part - 1).mean())
+        self._seen[key] = Seen(n, part, queued_ps, error)
+        if n >= FEW_SEEN and error <= n * self._tolerance and key not in self._known:
+            self._know(key, Known(part / n, new.n_most, queued_ps // n))
+
+    def _know(self, key: bytes, known: Known) -> None:
+        self._known[key] = self.news[key] = known
+
+    def rates(self, flows: np.ndarray) -> Rates | None:
+        """What flows that share ports get of them; None: it is not known."""
         fair, n_most = self._fair(flows)
-        return (fair * known.part, known.queued_ps) if LEAST_FLOWS <= n_most <= MORE_FLOWS * known.n_most else None
+        key = self._key(flows, n_most)
+        known = self._known.get(key)
+        if known is None or n_most > MORE_FLOWS * known.n_most:
+            return None
+        return Rates(fair * known.part, known.queued_ps, key)
 
     def is_news(self, flows: np.ndarray) -> bool:
         """Whether what flows of a group get is not known yet."""
-        return self._key(flows) not in self._known
+        return self._key(flows, self._fair(flows)[1]) not in self._known
 
     def go_on(self, flows: np.ndarray, base: np.ndarray, at_ps: int) -> None:
         """Flows go on packet by packet: what had left by at_ps."""
@@ -169,7 +208,7 @@ class Shares:
         known = self.rates(flows)
         if known is None:
             return []
-        rates, queued_ps = known
+        rates, queued_ps, _ = known
         begin, end, done, posted_ps = (rows[:, k] for k in (h.MESSAGE_BEGIN, h.MESSAGE_END, h.DONE, h.POSTED_PS))
         base, went_on_ps = self._went_on[flows].T
         goes_on = (base >= begin) & ((done == base) | (now_ps < went_on_ps + MOVES_ROUND_TRIPS * self._rtt_ps))

@@ -28,7 +28,15 @@ from pdes.wormhole.flow_level import (
     SHARED,
     TICKS_AHEAD,
 )
-from pdes.wormhole.shares import LEAST_FLOWS, MORE_FLOWS
+from pdes.wormhole.flying import (
+    FLYING_END,
+    FLYING_ENDED_PS,
+    FLYING_FLOW,
+    FLYING_FREE_PS,
+    FLYING_SIZE,
+    N_FLYING_COLUMN,
+)
+from pdes.wormhole.shares import LEAST_FLOWS, MORE_FLOWS, Rates, share_key
 
 N_PORT, TICK_PS, BEHIND_PS, ACK_PS, QUEUED_PS = 6, 1000, 70, 30, 40
 NONE = np.zeros(0, np.int64)
@@ -59,7 +67,9 @@ def level_of(
 
 
 def know(level: FlowLevel, forms: Iterable[int], part: float = 1.0, n_most: int = LEAST_FLOWS) -> None:
-    level.note(np.array(sorted(forms), np.int64).tobytes(), part, n_most, QUEUED_PS)
+    """Of so many at one port, at least LEAST_FLOWS."""
+    n_most = max(n_most, LEAST_FLOWS)
+    level.note(share_key(np.array(sorted(forms), np.int64), n_most), part, n_most, QUEUED_PS)
 
 
 class Driven:
@@ -325,6 +335,43 @@ def test_few_of_several_forms_go_on_if_they_are_what_is_left_of_more() -> None:
     assert [driven.sent_ps(f)[0] for f in range(4)] == ends.tolist()
 
 
+def test_few_of_several_forms_go_on_if_it_is_known_what_so_many_get() -> None:
+    """Two forms, two at a port: that says nothing of three at a port, nor of two of one form."""
+    level = level_of([[0], [0], [0], [1], [1]], [0, 1, 1, 1, 1])
+    assert level.note(share_key(np.array([0, 1]), 2), 0.5, 2, QUEUED_PS)
+    driven = Driven(level)
+    assert driven.tick(TICK_PS, [Message(f, 10_000, 0) for f in (0, 1, 3, 4)]) == [3, 4]
+    driven.run([])
+    assert [driven.sent_ps(f) for f in (0, 1)] == [[40_000]] * 2
+    driven.tick(10**6, [Message(f, 10_000, 10**6) for f in (0, 1)])
+    assert driven.tick(10**6 + TICK_PS, [Message(2, 10_000, 10**6)]) == [0, 1, 2]
+
+
+def test_who_is_alone_comes_from_packet_level_and_goes_on_at_the_rate_that_is_known() -> None:
+    """30 000 bytes at a half per ps, from 7 777 on; with acknowledgements on its way at a quarter."""
+    level = level_of([[0], [1], [0]], [0, 0, 1])
+    know(level, [0])
+    assert not level.takes_alone(np.array([0]), 7_777)[0]  # nobody knows its rate
+    level.note_alone(0, 40_000, 80_000, 2.0)
+    flying = np.zeros((2, N_FLYING_COLUMN), np.int64)
+    for flow, rate in ((0, 0.5), (1, 0.25)):
+        assert level.takes_alone(np.array([flow]), 7_777)[0]
+        free_ps = 7_777 + int(30_000 / rate)
+        flying[flow, [FLYING_FLOW, FLYING_SIZE, FLYING_END, FLYING_FREE_PS]] = flow, 30_000, 50_000, free_ps
+    driven, posted_ps = Driven(level), np.zeros(2, np.int64)
+    found = level.take_alone(7_777, driven.holder, flying, posted_ps, np.array([False, True]))
+    assert (found[:, [FLYING_ENDED_PS, FLYING_FREE_PS]] == 7_777 + FAR_PS).all()
+    driven.check()
+    _, size, left = level.left(np.array([0, 1]), 17_777)
+    assert size.tolist() == [30_000] * 2 and left == pytest.approx([25_000, 27_500])
+    driven.run([])
+    assert driven.sent_ps(0) == [67_777] and driven.sent_ps(1) == [127_777]
+    level.take_alone(200_000, driven.holder, flying, posted_ps, np.array([False, True]))
+    assert level.interrupt(np.array([2]), driven.holder, 200_000).tolist() == [0]
+    assert not level.takes_alone(np.array([0]), 200_000 + PAUSE_TICKS * TICK_PS - 1)[0]
+    assert level.takes_alone(np.array([0]), 200_000 + PAUSE_TICKS * TICK_PS)[0]
+
+
 @pytest.mark.parametrize("by", ["tick", "interrupt"])
 def test_who_comes_packet_by_packet_breaks_those_whom_he_shares_ports_with_directly_or_not(by: str) -> None:
     """The comer's way (flow 12) crosses port 1 alone; flow 3 is on it and on port 0 as well."""
@@ -363,7 +410,8 @@ def taken(level: FlowLevel, driven: Driven, now_ps: int) -> int:
     """Four flows come from packet level whose last bytes, of 30 000, leave 80 000 ps from now; how many are taken."""
     delivered_ps = now_ps + 80_000 + BEHIND_PS + QUEUED_PS
     rests = [(f, f, 30_000, 30_000, 0, delivered_ps, delivered_ps + ACK_PS, 0, now_ps + 80_000) for f in range(4)]
-    return len(level.take(now_ps, driven.holder, rests, np.full(4, 0.25), QUEUED_PS, np.zeros(4, np.int64)))
+    rates = Rates(np.full(4, 0.25), QUEUED_PS, share_key(np.array([0]), 4))
+    return len(level.take(now_ps, driven.holder, rests, rates, np.zeros(4, np.int64)))
 
 
 def test_what_comes_from_packet_level_ends_when_its_rest_has_left() -> None:

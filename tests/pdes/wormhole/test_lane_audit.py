@@ -203,10 +203,10 @@ def test_a_wrong_time_of_a_lane_is_found() -> None:
         if state.fabric.counters[N_LANE_TIME] == 0 or wrong:
             return
         lanes = fast.lanes.lanes
-        (key, times), *_ = lanes._known.items()
-        lanes._known[key] = Times(times.delivered_ps * 11 // 10, times.ended_ps * 11 // 10, 0)
-        state.nic.lane_times[0, [LANE_DELIVERED_PS, LANE_ENDED_PS]] = lanes._known[key][:2]
-        wrong.append(lanes._known[key].ended_ps - times.ended_ps)
+        (key, times), *_ = lanes.times._known.items()
+        lanes.times._known[key] = Times(times.delivered_ps * 11 // 10, times.ended_ps * 11 // 10, 0)
+        state.nic.lane_times[0, [LANE_DELIVERED_PS, LANE_ENDED_PS]] = lanes.times._known[key][:2]
+        wrong.append(lanes.times._known[key].ended_ps - times.ended_ps)
         wrong.append(times.ended_ps)
 
     facts = audited(run(tables("dctcp", 1.0), IN_TURN, check=spoil), "lanes")

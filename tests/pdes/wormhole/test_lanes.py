@@ -83,7 +83,7 @@ def test_a_time_is_known_once_two_in_a_row_agree() -> None:
     assert not lanes.learn(over(0), ended(1000, 0))
     assert not lanes.learn(over(2000), ended(1100, 2000))  # 10 % longer
     assert lanes.learn(over(4000), ended(1110, 4000))
-    assert lanes.known().tolist() == [[0, 1000, 1104, 1105, 0]]
+    assert lanes.times.table().tolist() == [[0, 1000, 1104, 1105, 0]]
     assert not lanes.learn(over(6000), ended(5000, 6000))  # what is known stays
     assert not lanes.learn(over(0, 2000), ended(79, 0))  # less than eight round trips
     assert not lanes.learn(over(100, 2000), ended(79, 100))
@@ -133,7 +133,7 @@ def test_a_message_of_which_nothing_is_known_goes_on_at_an_even_pace(last_ps: in
 def test_how_a_watched_message_will_end_is_learned_when_its_pace_is_known() -> None:
     lanes, nothing = lanes_of(1, ack_ps=6), np.zeros(1, np.uint8)
     for first_ps in (1000, 3000, 5000):  # before the first the control has not settled, and two have to agree
-        assert len(lanes.known()) == 0
+        assert len(lanes.times.table()) == 0
         for k in (1, 2, 4):
             now_ps = first_ps + 100 * k
             rows = np.array([row(0, first_ps, first_ps, 100 * k, now_ps)])
@@ -142,7 +142,16 @@ def test_how_a_watched_message_will_end_is_learned_when_its_pace_is_known() -> N
             flying = lanes.fly(now_ps, rows, may, nothing)
             assert len(flying) == (k == 4)
             lanes.learn(*lanes.watched_of(rows, flying))
-    assert lanes.known().tolist() == [[0, 1000, 994, 1000, 0]]
+    assert lanes.times.table().tolist() == [[0, 1000, 994, 1000, 0]]
+
+
+def test_who_goes_on_packet_by_packet_is_looked_at_though_nothing_is_posted() -> None:
+    lanes = lanes_of(1)
+    assert lanes.next_look_ps == NEVER
+    lanes.go_on(np.zeros(0, np.int64), np.zeros(0, np.int64), 300)
+    assert lanes.next_look_ps == NEVER
+    lanes.go_on(np.array([0]), np.array([500]), 400)
+    assert lanes.next_look_ps == 400
 
 
 def both_ways() -> Lanes:
@@ -170,13 +179,13 @@ def test_what_is_learned_is_the_time_on_an_empty_way() -> None:
     for posted_ps, took_ps, is_loaded in ((0, 1000, False), (2000, 1100, True)):
         watched = over(posted_ps)._replace(is_loaded=np.array([is_loaded]))
         lanes.learn(watched, ended(took_ps, posted_ps))
-    assert lanes.known()[:, :2].tolist() == [[0, 1000]] and abs(lanes.known()[0, 3] - 1000) <= 1
+    assert lanes.times.table()[:, :2].tolist() == [[0, 1000]] and abs(lanes.times.table()[0, 3] - 1000) <= 1
     assert lanes.longer_ps(0, 1000, 1000) == 100
     assert lanes.longer_ps(0, 1000, 2000) == 0  # it leaves them room
     other = both_ways()
     for posted_ps in (0, 2000):  # 1000 bytes cannot have taken 955 ps without them: so few have crossed its way
         other.learn(over(posted_ps)._replace(is_loaded=np.array([True])), ended(1050, posted_ps))
-    assert len(other.known()) == 0
+    assert len(other.times.table()) == 0
 
 
 CONFIG = """\
