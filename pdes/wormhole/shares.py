@@ -149,13 +149,17 @@ class Shares:
     def learn(self, flows: np.ndarray, paces: np.ndarray, in_flight: np.ndarray) -> None:
         """Compare what flows of a group got with their fair shares.
 
-        paces: int64[n, 2], bytes and in which time. in_flight: int64[n], bytes that are not acknowledged.
+        paces: int64[n, 2], bytes and in which time, 0 and 0 if there were none. in_flight: int64[n], bytes that are not
+        acknowledged.
         """
         fair, n_most = self._fair(flows)
-        got, key = paces[:, 0] / paces[:, 1], self._key(flows, n_most)
+        goes, key = paces[:, 0] > 0, self._key(flows, n_most)
+        if not goes.any():  # they wait, perhaps for something that is lost
+            return
+        got = np.divide(paces[:, 0], paces[:, 1], out=np.zeros(len(flows)), where=goes)
         part = float(got.sum() / fair.sum())
-        idle_ps = self._behind_ps[flows] + self._ack_ps[flows]
-        queued_ps = max(0, int((in_flight / got - idle_ps).mean()))
+        idle_ps = (self._behind_ps + self._ack_ps)[flows[goes]]
+        queued_ps = max(0, int((in_flight[goes] / got[goes] - idle_ps).mean()))
         if n_most < LEAST_FLOWS:
             self._learn_of_few(key, got / fair, Known(part, n_most, queued_ps))
             return

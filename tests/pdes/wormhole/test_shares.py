@@ -63,7 +63,7 @@ def test_no_port_carries_more_than_it_can_and_each_flow_has_a_full_one(ports: li
 def learn(shares: Shares, got: list[int], in_flight: int = 0) -> None:
     """A group of the first flows got so many bytes in 100 ps."""
     n = len(got)
-    paces = np.array([[each, 100] for each in got])
+    paces = np.array([[each, 100 if each else 0] for each in got])
     shares.learn(np.arange(n), paces, np.full(n, in_flight))
 
 
@@ -93,6 +93,20 @@ def test_what_is_in_flight_says_how_long_packets_wait() -> None:
         learn(shares, [20] * 4, in_flight=20)
     found = shares.rates(np.arange(4))
     assert found is not None and found.queued_ps == 30
+
+
+@pytest.mark.parametrize("n", [2, 4])
+def test_a_group_of_which_nobody_gets_anything_says_nothing(n: int) -> None:
+    shares = shares_of([[0]] * n)
+    for _ in range(FEW_SEEN):
+        learn(shares, [0] * n)
+        learn(shares, [80 - 80 // n, *[0] * (n - 1)])  # one gets all: that is uneven
+    assert shares.n_known == 0
+    other = shares_of([[0]] * n)
+    for _ in range(FEW_SEEN):
+        learn(other, [0] * n)
+        learn(other, [80 // n] * n)
+    assert rates_of(other, [*range(n)]) == pytest.approx([0.8 / n] * n)
 
 
 def test_rests_go_on_from_postings_from_what_is_acknowledged_and_from_where_they_were() -> None:
