@@ -28,6 +28,8 @@ CHAOS_PS = 50 * PS_PER_NS
 RTT_FLOW, EXACT = "output.rtt_of_flow=0", "wormhole.memo_tolerance=0"
 FLOW_COLUMNS, RTT_COLUMNS = ("flow_id", "finish_ps", "fct_ps"), ("sequence", "rtt_ps")
 CONTROLS = ("hpcc", "dcqcn", "timely", "dctcp")
+EVEN = ("dctcp", "dcqcn", "timely")  # controls by which flows of an all-to-all share ports evenly
+AT_SHARES = ["wormhole.lanes=true", "wormhole.shares=true"]
 Case = tuple[Path, list[str]]
 """A config and what is set in it."""
 
@@ -194,7 +196,8 @@ def lines_of(value: Any, name: str = "") -> list[str]:
 
 
 def suite(quick: bool) -> dict[str, Case]:
-    """The cases of --suite by name. Mixtures of experts with and without waves, which the examples have."""
+    """The cases of --suite by name. Mixtures of experts without waves, with them as the examples have them, and at flow
+    level."""
     first = EXAMPLES / ("quickstart.toml" if quick else "gpt-7b-64.toml")
     found = {f"{first.stem}-{control}": (first, [f"network.congestion_control={control}"]) for control in CONTROLS}
     if quick:
@@ -205,7 +208,11 @@ def suite(quick: bool) -> dict[str, Case]:
     for control in CONTROLS:
         found[f"moe-8x7b-64-{control}"] = (first, [f"network.congestion_control={control}", EXACT])
     larger = {f"{name}-hpcc": (path, [EXACT]) for name, path in mixtures.items() if path != first}
-    return found | dense | larger | {f"{name}-waves": (path, []) for name, path in mixtures.items()}
+    waves = {f"{name}-waves": (path, []) for name, path in mixtures.items()}
+    for name, path in mixtures.items():
+        for control in EVEN if path == first else EVEN[:1]:
+            waves[f"{name}-{control}-shares"] = (path, [f"network.congestion_control={control}", *AT_SHARES])
+    return found | dense | larger | waves
 
 
 def show_suite(found: dict[str, dict[str, Any]]) -> None:
