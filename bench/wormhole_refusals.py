@@ -151,6 +151,8 @@ def measure(config: Path, overrides: list[str], folder: Path) -> dict[str, Any]:
         criterion = None if fast is None else fast._controller.criterion
         if fast is None or not isinstance(criterion, Steadiness):
             raise ConfigError(f"{config}: [wormhole]", "found another criterion, or none", "the default criterion")
+        if fast.lanes is not None:
+            raise ConfigError(f"{config}: wormhole.lanes", "found true", "false (bench/lanes_left.py is for lanes)")
         run.compile()
         watch = Watch(run, criterion)
         with watched(watch):

@@ -1,0 +1,176 @@
+"""Why packet-hops are simulated although messages may have lanes: what their flows waited for.
+
+    python bench/lanes_left.py [--config FILE] [--set TABLE.KEY=VALUE] [--quick] [--out FOLDER]
+
+At every look of the lanes each flow that goes packet by packet is given the first reason below that holds for it, and
+what it sends until the next look is counted under that, the hops of its acknowledgements, too. Columns are by flows
+that share ports. What is simulated from a network partition's thaw to the next look is "all else". The run is on one
+rank; unless keys are set it has lanes, a tolerance of 0.02 and no shares.
+"""
+
+import argparse
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+from cases import print_last
+from models.network.build import NetworkState
+from models.network.lane_states import LaneStates
+from models.network.state import PACKET_HOPS
+from pdes.config import load_config
+from pdes.engine.exchange import World
+from pdes.errors import ConfigError
+from pdes.simulation.job import Run, prepare
+from pdes.wormhole import history as h
+from pdes.wormhole.frozen import FrozenSet
+from pdes.wormhole.groups import SETTLED_ROUND_TRIPS
+from pdes.wormhole.lanes import Lanes
+from runs import ROOT
+
+REASONS = (
+    "no packet of it was under way at the look before",
+    "its lane or group was over, or somebody came to it",
+    "alone, how long it takes is not known",
+    "alone and known, but not at that pace, or its lane was closed just before",
+    "with others, as they are for less than eight round trips",
+    "with others, how fast each goes on is not known",
+    "with others, of whom not all are under way, or who meet lanes or what is frozen",
+)
+NEW, OVER, UNKNOWN, SLOWER, CHANGED, UNEVEN, MIXED = range(len(REASONS))
+SIZES = (1, 2, 4)  # largest numbers of flows of a column
+
+
+class Watch:
+    """Counts packet-hops by the reasons of the looks before them."""
+
+    def __init__(self, run: Run) -> None:
+        fast = run.model.fast_forward
+        assert fast is not None and fast.lanes is not None
+        self._n_port, self._packet_bytes = np.diff(fast.ways[0]), fast._controller._settings.packet_bytes
+        n_flow = len(self._n_port)
+        self._sent = np.zeros(n_flow, np.int64)  # packets, at the last look
+        self._reason, self._column = np.zeros(n_flow, np.int64), np.zeros(n_flow, np.int64)
+        self._is_skipped, self._run = np.zeros(n_flow, np.bool_), run
+        self.hops: defaultdict[tuple[int, int], int] = defaultdict(int)  # by reason and column
+
+    def count(self, flows: np.ndarray) -> None:
+        """What flows have sent since the last look."""
+        sent = self._packets(self._run.model.state) - self._sent
+        for flow in flows[(sent[flows] != 0) & ~self._is_skipped[flows]].tolist():
+            where = int(self._reason[flow]), int(self._column[flow])
+            self.hops[where] += int(sent[flow]) * int(self._n_port[flow])
+
+    def count_all(self) -> None:
+        """The same of all flows, when there is a look."""
+        self.count(np.arange(len(self._n_port)))
+
+    def freeze(self, flows: np.ndarray) -> None:
+        """What these send from now on is not simulated."""
+        self.count(flows)
+        self._is_skipped[flows] = True
+
+    def explain(self, state: NetworkState, lanes: Lanes, now_ps: int, rows: np.ndarray) -> None:
+        """At a look's end: why each flow goes on."""
+        nic, paces, flows = state.nic, lanes.groups.paces, rows[:, h.FLOW]
+        self._sent, self._is_skipped = self._packets(state), nic.is_frozen != 0
+        self._reason[:], self._column[:] = NEW, 0
+        is_known = lanes.times.are_known(lanes.times.keys(rows))
+        part = paces.part[: len(rows)]
+        size = np.where(lanes.is_alone, 1, paces.count[part])
+        is_new = now_ps < paces.since_ps[flows] + SETTLED_ROUND_TRIPS * lanes._rtt_ps
+        shared = np.where(paces.n_bad[part] > 0, MIXED, np.where(is_new, CHANGED, UNEVEN))
+        shared = np.where(size < 2, MIXED, shared)
+        self._reason[flows] = np.where(lanes.is_alone, np.where(is_known, SLOWER, UNKNOWN), shared)
+        self._column[flows] = np.searchsorted(SIZES, size)
+        is_flying = nic.lanes["n_flying"] > 0
+        self._reason[is_flying], self._column[is_flying] = OVER, 0
+
+    def _packets(self, state: NetworkState) -> np.ndarray:
+        """int64[n_qp]: packets that each has sent, but for those of messages with lanes."""
+        return state.nic.queue_pairs["sent_bytes"] // self._packet_bytes - state.nic.lanes["packets"]
+
+
+@contextmanager
+def watched(watch: Watch) -> Iterator[None]:
+    """Have every look of the lanes watched."""
+    look, hold = LaneStates.look, FrozenSet.hold
+
+    def watched_look(self: LaneStates, state: NetworkState, rows: np.ndarray, now_ps: int, *others: Any) -> Any:
+        watch.count_all()
+        found = look(self, state, rows, now_ps, *others)
+        watch.explain(found[0], self.lanes, now_ps, rows)
+        return found
+
+    def watched_hold(self: FrozenSet, new: Sequence[Any]) -> None:
+        hold(self, new)
+        for freeze in new:
+            watch.freeze(freeze.pairs)
+
+    with patch.object(LaneStates, "look", watched_look), patch.object(FrozenSet, "hold", watched_hold):
+        yield
+
+
+def measure(config: Path, overrides: list[str], folder: Path) -> dict[str, Any]:
+    """Run a config; its packet-hops by reason and by how many flows share ports."""
+    run = Run(prepare(load_config(config, [*overrides, f'output.dir="{folder}"']), quiet=True), World())
+    try:
+        fast = run.model.fast_forward
+        if fast is None or fast.lanes is None:
+            raise ConfigError(f"{config}: [wormhole]", "found no lanes", "lanes and a memo_tolerance above 0")
+        run.compile()
+        watch = Watch(run)
+        with watched(watch):
+            run.simulate(quiet=True)
+        hops = int(run.model.state.fabric.counters[PACKET_HOPS])
+        table = [[watch.hops[reason, column] for column in range(len(SIZES) + 1)] for reason in range(len(REASONS))]
+        return {
+            "config": str(config), "set": overrides, "packet_hops": hops,
+            "reasons": dict(zip(REASONS, table, strict=True)), "all_else": hops - sum(map(sum, table)),
+        }  # fmt: skip
+    finally:
+        run.flows.close()
+        run.tasks.close()
+        run.folder.abandon()
+
+
+def show(figures: dict[str, Any]) -> None:
+    """A line for each reason."""
+    f, n = figures, figures["packet_hops"]
+    print(f"{Path(f['config']).stem}: {n:,} packet-hops simulated")
+    names = ["1 flow", *(f"to {size}" for size in SIZES[1:]), "more"]
+    print(f"{'millions':<80} {'all':>8} {'':>6} " + "".join(f"{name:>9}" for name in names))
+    for reason, hops in [*f["reasons"].items(), ("all else: from thaws, to the next looks", [f["all_else"]])]:
+        cells = "".join(f"{each / 1e6:>9.2f}" for each in hops) if len(hops) > 1 else ""
+        print(f"{reason:<80} {sum(hops) / 1e6:>8.2f} {100 * sum(hops) / n:>5.1f}% {cells}")
+
+
+def main() -> int:
+    """Run, print the table and one line of JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--config", type=Path, help="what to run (default examples/gpt-175b-1024.toml)")
+    parser.add_argument("--set", dest="overrides", action="append", default=[], metavar="TABLE.KEY=VALUE",
+                        help="override a key; may be repeated")  # fmt: skip
+    parser.add_argument("--quick", action="store_true", help="examples/quickstart.toml")
+    parser.add_argument("--out", type=Path, default=Path("results/bench-lanes-left"), help="folder of the run")
+    arguments = parser.parse_args()
+    name = "quickstart.toml" if arguments.quick else "gpt-175b-1024.toml"
+    config = arguments.config or ROOT / "examples" / name
+    keys = ['wormhole.mode="full"', "wormhole.memo_tolerance=0.02", "wormhole.lanes=true"]
+    try:
+        figures = measure(config, [*keys, *arguments.overrides], arguments.out)
+    except ConfigError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    show(figures)
+    print_last(figures)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
