@@ -19,7 +19,7 @@ from fidelity import flow_errors, iteration_error
 from pdes.config import load_config
 from pdes.errors import ConfigError
 from pdes.units import exact_duration
-from runs import ROOT, Finished, simulate_once
+from runs import ROOT, Finished, compile_ahead, simulate_once
 
 CHAOS_PS = 50_000
 COLUMNS = ["flow_id", "finish_ps", "fct_ps"]
@@ -39,6 +39,7 @@ def measure(config: Path, overrides: list[str], tolerance: float, out: Path) -> 
     reference, runs = None, {}
     for name, keys in kinds.items():
         is_new = name.startswith("lanes")
+        compile_ahead(config, keys, out)
         print(f"{config.stem}: {name}", file=sys.stderr, flush=True)
         run = simulate_once(config, keys, out, fresh=is_new)
         reference = reference or run

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import subprocess
 import sys
 import time
@@ -14,7 +15,9 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from pdes.config import Config, load_config
+from pdes.engine.exchange import World
 from pdes.engine.jit import source_digest
+from pdes.simulation.job import Run, prepare
 
 ROOT = Path(__file__).resolve().parent.parent
 FACTS = "bench.json"  # beside the results: how long the process took, and which code it was
@@ -80,8 +83,26 @@ def simulate_once(
 
 
 def compile_ahead(config: Path, overrides: Sequence[str], parent: Path) -> None:
-    """Have everything compiled that a run needs, so that no time measured later has that in it."""
-    simulate(config, [*overrides, "simulation.stop_time=1ns"], parent / "compile-ahead")
+    """Have everything compiled that a run needs, so that no time measured later has that in it.
+
+    SystemExit, with what was said, if it cannot be.
+    """
+    keys = [*overrides, f'output.dir="{(parent / "compile-ahead").resolve()}"']
+    command = [sys.executable, str(Path(__file__).resolve()), str(config.resolve()), *keys]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    if done.returncode != 0:
+        print(done.stderr, end="", file=sys.stderr)
+        raise SystemExit(done.returncode)
+
+
+def _compile(config: Path, overrides: Sequence[str]) -> None:
+    """Compile what a run needs, in this process; lanes, too, which a run with an early stop time would not have."""
+    run = Run(prepare(load_config(config, list(overrides)), quiet=True), World())
+    run.compile()
+    run.flows.close()
+    run.tasks.close()
+    run.folder.abandon()
 
 
 def identity(config: Config, n_rank: int) -> str:
@@ -105,3 +126,7 @@ def _inputs(config: Config, value: Any) -> Iterator[tuple[str, Path]]:
         path = config.input_path(value.split(":")[0])
         if path.is_file():
             yield value, path
+
+
+if __name__ == "__main__":
+    _compile(Path(sys.argv[1]), sys.argv[2:])

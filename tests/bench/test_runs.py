@@ -104,3 +104,15 @@ def test_a_run_that_fails_ends_the_benchmark_with_what_it_said(
         runs.simulate(config, ["output.rtt_of_flow=7"], tmp_path / "out")
     assert caught.value.code == 2
     assert "rtt_of_flow: found 7. Accepted: 0 to 1" in capfd.readouterr().err
+
+
+def test_compiling_ahead_leaves_no_results_and_says_what_is_wrong(
+    config: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """With lanes, too, which a run that ends at once would not have."""
+    lanes = ["wormhole.mode=full", "wormhole.memo_tolerance=0.02", "wormhole.lanes=true"]
+    runs.compile_ahead(config, lanes, tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["config.toml", "flows.csv"]
+    with pytest.raises(SystemExit):
+        runs.compile_ahead(config, ["wormhole.mode=fast"], tmp_path)
+    assert 'wormhole.mode: found "fast"' in capfd.readouterr().err
