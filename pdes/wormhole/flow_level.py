@@ -319,14 +319,25 @@ def _say(t: Table, label, now_ps, limit_ps, n_said):
 
 
 @step_kernel
-def _break(t: Table, holder, label, n_broken):
-    """Flows of a label go on packet by packet; how many do now. What they had got done stays readable."""
+def _break(t: Table, holder, label, n_broken, comer):
+    """Flows of a label go on packet by packet; how many do now. What they had got done stays readable.
+
+    comer: a flow that is simulated and shares ports with them, NOBODY: there is none. Those that were posted since the
+    last tick count as having had their fair shares of what it leaves them from then on.
+    """
     p = t.partitions
     n = canonical(p, label, t.broken[n_broken:])
     leave_all(p, label)
+    n_all = n_broken + n
+    if comer != NOBODY and n_all < t.broken.size:
+        t.broken[n_all] = comer
+        n_all += 1
+    max_min(t.broken[n_broken:n_all], p.port_start, p.port_of, t.byte_per_ps, t.scratch, t.fair)
     set_time(t.first_ps, label, NEVER)
     for i in range(n_broken, n_broken + n):
         flow = t.broken[i]
+        if t.rate[flow] == 0.0:
+            t.rate[flow] = t.fair[i - n_broken]
         t.n_message[flow] = 0
         _count_acks(t, flow, -1)
         _hold(t, holder, flow)
@@ -360,14 +371,14 @@ def tick(t: Table, holder, now_ps, tick_ps, posts, others):
         for at in range(p.port_start[others[i]], p.port_start[others[i] + 1]):
             label = np.int64(p.label_of_port[np.uint64(p.port_of[at])])
             if label >= 0:
-                n_broken = _break(t, holder, label, n_broken)
+                n_broken = _break(t, holder, label, n_broken, others[i])
     sort_in_place(t.labels, n_label)
     for i in range(n_label):
         label = t.labels[i]
         as_of_ps = t.changed_ps[label]
         t.changed_ps[label] = -1
         if as_of_ps >= 0 and p.n_flow_of[label] > 0 and not _solve(t, label, as_of_ps):
-            n_broken = _break(t, holder, label, n_broken)
+            n_broken = _break(t, holder, label, n_broken, NOBODY)
     limit_ps, n_said = now_ps + TICKS_AHEAD * tick_ps + 1, 0
     n_label = collect_before(t.first_ps, limit_ps, t.labels)
     for i in range(n_label):
@@ -384,7 +395,7 @@ def interrupt(t: Table, holder, flows, now_ps, tick_ps):
         for at in range(p.port_start[flows[i]], p.port_start[flows[i] + 1]):
             label = np.int64(p.label_of_port[np.uint64(p.port_of[at])])
             if label >= 0:
-                n_broken = _break(t, holder, label, n_broken)
+                n_broken = _break(t, holder, label, n_broken, flows[i])
     _note_next(t, now_ps, tick_ps)
     return n_broken
 

@@ -93,6 +93,20 @@ def at_flow_level(folder: Path) -> str:
     return all_to_alls(folder, 4, 0.0, "6,0,50000,8800000000", *all_to_all(4 * 2600000000, 6))
 
 
+def pairs(folder: Path) -> str:
+    """Two messages meet at a host, again and again, and the first of them is alone before and after: from the ninth
+    time on it is known what two get. In the last one two come that are over soon: of three at a port nothing is known,
+    so all go packet by packet, the first alone in the end."""
+    rows = []
+    for k in range(12):
+        at_ps = k * 3_600_000_000
+        rows += [f"0,4,20000000,{at_ps}", f"1,4,6000000,{at_ps + 300_000_000 + k * 1_000_000}"]
+    at_ps = 12 * 3_600_000_000
+    rows += [f"0,4,20000000,{at_ps}", *(f"{i},4,50000,{at_ps + 300_000_000 + i * 1_000_000}" for i in (1, 2))]
+    (folder / "flows.csv").write_text("\n".join(["src,dst,size_bytes,start_ps", *rows, ""]))
+    return SHARED.format(seed=5, audit=0.0).replace("lanes = true", "lanes = true\nshares = true")
+
+
 def same_bytes(folder: Path, config: str, simulate: Callable) -> dict[str, Any]:
     """Run on one, two and three ranks, and compare; what `result.json` says of fast-forwarding."""
     (folder / "config.toml").write_text(config)
@@ -123,6 +137,11 @@ def test_all_to_alls_at_known_shares_are_the_same_bytes(tmp_path: Path, simulate
 def test_all_to_alls_at_flow_level_are_the_same_bytes(tmp_path: Path, simulate: Callable) -> None:
     facts = same_bytes(tmp_path, at_flow_level(tmp_path), simulate)
     assert facts["lanes"]["at_shares"] >= 20 + 20 + 120 and facts["skipped_packet_hops"]["lane"] > 0
+
+
+def test_pairs_at_flow_level_are_the_same_bytes(tmp_path: Path, simulate: Callable) -> None:
+    facts = same_bytes(tmp_path, pairs(tmp_path), simulate)
+    assert facts["lanes"]["at_shares"] >= 8 and facts["lanes"]["converted"] > 0
 
 
 def test_lanes_are_the_same_bytes(tmp_path: Path, simulate: Callable) -> None:

@@ -1,12 +1,6 @@
-"""Claims about flow level: rates are parts of max-min fair shares, what is said of ends, and what breaks.
+"""Claims about flow level: rates are parts of max-min fair shares, what is said of ends, and what breaks."""
 
-Oracles are fluid: every port hands out its bytes without a break. Ticks come as a model has them: at multiples of the
-tick, where something was posted before or something is due.
-"""
-
-from collections.abc import Callable, Iterable
 from fractions import Fraction
-from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -20,11 +14,6 @@ from pdes.wormhole.flow_level import (
     MOST_MESSAGES,
     NOBODY,
     PAUSE_TICKS,
-    SAID_DELIVERED_PS,
-    SAID_END,
-    SAID_ENDED_PS,
-    SAID_FLOW,
-    SAID_SENT_PS,
     SHARED,
     TICKS_AHEAD,
 )
@@ -37,135 +26,20 @@ from pdes.wormhole.flying import (
     N_FLYING_COLUMN,
 )
 from pdes.wormhole.shares import LEAST_FLOWS, MORE_FLOWS, Rates, share_key
-
-N_PORT, TICK_PS, BEHIND_PS, ACK_PS, QUEUED_PS = 6, 1000, 70, 30, 40
-NONE = np.zeros(0, np.int64)
-Ways = list[list[int]]
-
-
-class Message(NamedTuple):
-    flow: int
-    size: int
-    posted_ps: int
-
-
-def in_order(message: Message) -> tuple[int, int]:
-    """What is posted at one instant stays as it is listed."""
-    return message.flow, message.posted_ps
-
-
-def level_of(
-    ways: Ways, forms: list[int] | None = None, byte_ps: list[int] | None = None, tick_ps: int = TICK_PS
-) -> FlowLevel:
-    """Flows by the ports of their ways; byte_ps: time that a byte takes, by port."""
-    start = np.cumsum([0, *map(len, ways)])
-    port_of = np.array([port for way in ways for port in way], np.int32)
-    late_ps = np.full(len(ways), BEHIND_PS), np.full(len(ways), ACK_PS)
-    rates = 1 / np.array(byte_ps or [1] * N_PORT, np.float64)
-    ways_of = start, port_of
-    return FlowLevel(ways_of, ways_of, np.array(forms or [0] * len(ways), np.int64), rates, late_ps, tick_ps)
-
-
-def know(level: FlowLevel, forms: Iterable[int], part: float = 1.0, n_most: int = LEAST_FLOWS) -> None:
-    """Of so many at one port, at least LEAST_FLOWS."""
-    n_most = max(n_most, LEAST_FLOWS)
-    level.note(share_key(np.array(sorted(forms), np.int64), n_most), part, n_most, QUEUED_PS)
-
-
-class Driven:
-    """Flows at flow level whose ticks come as a model has them."""
-
-    def __init__(self, level: FlowLevel, n_port: int = N_PORT) -> None:
-        self.level, self.holder = level, np.full(n_port, NOBODY, np.int32)
-        self.said: dict[tuple[int, int], np.ndarray] = {}  # by flow and end
-        self.broken: list[int] = []
-        self._bytes_of: dict[int, int] = {}
-
-    def tick(self, now_ps: int, messages: Iterable[Message] = (), others: Iterable[int] = ()) -> list[int]:
-        """One tick; the flows that it breaks."""
-        rows = []
-        for k, message in enumerate(sorted(messages, key=in_order)):
-            end = self._bytes_of[message.flow] = self._bytes_of.get(message.flow, 0) + message.size
-            rows.append((message.flow, k, message.size, end, message.posted_ps))
-        posts = np.array(rows, np.int64).reshape(-1, 5)
-        said, broken = self.level.tick(now_ps, self.holder, posts, np.array([*others], np.int64))
-        for row in said.copy():
-            key = int(row[SAID_FLOW]), int(row[SAID_END])
-            assert key not in self.said, "said twice"
-            assert row[SAID_DELIVERED_PS] >= now_ps, "earlier than the tick that says it"
-            assert row[SAID_ENDED_PS] == row[SAID_DELIVERED_PS] + ACK_PS
-            assert row[SAID_SENT_PS] <= now_ps + TICKS_AHEAD * self.level.tick_ps
-            self.said[key] = row
-        self.broken += broken.tolist()
-        self.check()
-        return broken.tolist()
-
-    def check(self) -> None:
-        """Ports are held by those whose flows have messages, and all else follows from who these are."""
-        t = self.level.table
-        active = np.flatnonzero(t.partitions.label_of_flow >= 0)
-        assert active.tolist() == np.flatnonzero(t.n_message).tolist() and len(active) == self.level.n_flow
-        ports = {int(p) for f in active for p in self.way(int(f))}
-        assert self.holder.tolist() == [SHARED if p in ports else NOBODY for p in range(len(self.holder))]
-        unsaid = [int(t.sent_ps[f]) for f in active if not t.is_said[f]]
-        assert t.first_ps[1] == min(unsaid, default=NEVER)
-
-    def way(self, flow: int) -> list[int]:
-        p = self.level.table.partitions
-        return p.port_of[p.port_start[flow] : p.port_start[flow + 1]].tolist()
-
-    def run(self, messages: Iterable[Message], every: Callable[[int], None] | None = None) -> None:
-        """All ticks until nothing is at flow level. every: called after each, with its instant."""
-        tick_ps, left, now_ps = self.level.tick_ps, sorted(messages, key=lambda m: m.posted_ps), -1
-        while left or self.level.n_flow:
-            posted_ps = (left[0].posted_ps // tick_ps + 1) * tick_ps if left else NEVER
-            next_ps = min(posted_ps, self.level.next_ps)
-            assert now_ps < next_ps < FAR_PS, "it stands still"
-            now_ps = next_ps
-            new = [message for message in left if message.posted_ps < now_ps]
-            left = left[len(new) :]
-            self.tick(now_ps, new)
-            if every is not None:
-                every(now_ps)
-
-    def sent_ps(self, flow: int) -> list[int]:
-        """When the last bytes of a flow's messages leave, in order."""
-        return [int(row[SAID_SENT_PS]) for (f, _), row in sorted(self.said.items()) if f == flow]
-
-
-def max_min(ways: dict[int, list[int]], line: list[Fraction]) -> dict[int, Fraction]:
-    """Progressive filling: all rates rise together until a port is full, and those who use it stop."""
-    rates: dict[int, Fraction] = {}
-    while len(rates) < len(ways):
-        active = [f for f in ways if f not in rates]
-        n_at = [sum(p in ways[f] for f in active) for p in range(len(line))]
-        left = [line[p] - sum((rates[f] for f in rates if p in ways[f]), Fraction(0)) for p in range(len(line))]
-        level = min(left[p] / n_at[p] for p in range(len(line)) if n_at[p])
-        full = {p for p in range(len(line)) if n_at[p] and left[p] / n_at[p] == level}
-        rates |= {f: level for f in active if full & set(ways[f])}
-    return rates
-
-
-def fluid(ways: Ways, line: list[Fraction], part: Fraction, messages: Iterable[Message]) -> dict[int, list[Fraction]]:
-    """When the last bytes of each flow's messages leave: event by event, without ticks, with exact numbers."""
-    sent: dict[int, list[Fraction]] = {f: [] for f in range(len(ways))}
-    queue: dict[int, list[Message]] = {f: [m for m in sorted(messages, key=in_order) if m.flow == f] for f in sent}
-    left: dict[int, Fraction] = {}
-    now = Fraction(0)
-    while left or any(queue.values()):
-        for f in sent:
-            if f not in left and queue[f] and queue[f][0].posted_ps <= now:
-                left[f] = Fraction(queue[f].pop(0).size)
-        rates = {f: part * rate for f, rate in max_min({f: ways[f] for f in left}, line).items()}
-        posts = [Fraction(queue[f][0].posted_ps) for f in sent if f not in left and queue[f]]
-        next_time = min([now + left[f] / rates[f] for f in left] + posts)
-        for f in [*left]:
-            left[f] -= rates[f] * (next_time - now)
-            if left[f] == 0:
-                del left[f]
-                sent[f].append(next_time)
-        now = next_time
-    return sent
+from reference.flow_level_driver import (
+    ACK_PS,
+    BEHIND_PS,
+    N_PORT,
+    QUEUED_PS,
+    TICK_PS,
+    Driven,
+    Message,
+    Ways,
+    fluid,
+    know,
+    level_of,
+    max_min,
+)
 
 
 @pytest.mark.parametrize("n", [LEAST_FLOWS, LEAST_FLOWS + 1, MORE_FLOWS * LEAST_FLOWS])
@@ -370,6 +244,18 @@ def test_who_is_alone_comes_from_packet_level_and_goes_on_at_the_rate_that_is_kn
     assert level.interrupt(np.array([2]), driven.holder, 200_000).tolist() == [0]
     assert not level.takes_alone(np.array([0]), 200_000 + PAUSE_TICKS * TICK_PS - 1)[0]
     assert level.takes_alone(np.array([0]), 200_000 + PAUSE_TICKS * TICK_PS)[0]
+
+
+def test_what_was_posted_since_the_last_tick_and_breaks_has_had_its_share_of_what_others_leave() -> None:
+    """Two on a port with a third that is simulated, and one on its own of which nothing is known."""
+    level = level_of([[0], [0], [0], [1]], [0, 0, 0, 1])
+    know(level, [0])
+    driven = Driven(level)
+    posted_ps = 9 * TICK_PS + 400
+    posts = [Message(0, 9_000, posted_ps), Message(1, 9_000, posted_ps), Message(3, 9_000, posted_ps)]
+    assert driven.tick(10 * TICK_PS, posts, others=[2]) == [0, 1, 3]
+    _, _, left = level.left(np.array([0, 1, 3]), 10 * TICK_PS)
+    assert left == pytest.approx([9_000 - 200, 9_000 - 200, 9_000 - 600])
 
 
 @pytest.mark.parametrize("by", ["tick", "interrupt"])
