@@ -1,8 +1,9 @@
 """What groups and lone messages are said to take, against how they go: over seeds, for every congestion control."""
 
-import lane_errors
 import numpy as np
 import pytest
+
+import lane_errors
 
 SEEDS = range(6)
 
