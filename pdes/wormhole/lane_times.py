@@ -16,6 +16,7 @@ from pdes.wormhole.lane_records import Ended, Times, Watched
 MIN_ROUND_TRIPS = 8  # that a message lasts, and that its flow was alone before: then its control has settled
 MAX_SIZE_BITS = 44
 MAX_SIZE = (1 << MAX_SIZE_BITS) - 1
+MOST_TIMES = 1024  # with more of them known none is derived: where all sizes differ, none comes again
 
 
 class LaneTimes:
@@ -77,6 +78,8 @@ class LaneTimes:
         """Tell the times of messages that are not known (int64[n] each) from those of sizes near theirs; whether there
         were any."""
         n = len(self._known)
+        if n >= MOST_TIMES:
+            return False
         for key, flow in dict(zip(keys.tolist(), flows.tolist(), strict=True)).items():
             form, size = key >> MAX_SIZE_BITS, key & MAX_SIZE
             sizes = self._sizes.get(form)

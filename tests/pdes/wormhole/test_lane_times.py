@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pdes.wormhole import history as h
 from pdes.wormhole.ack_load import Slowdown
 from pdes.wormhole.lane_records import Ended, Watched
-from pdes.wormhole.lane_times import MAX_SIZE_BITS, MIN_ROUND_TRIPS, LaneTimes
+from pdes.wormhole.lane_times import MAX_SIZE_BITS, MIN_ROUND_TRIPS, MOST_TIMES, LaneTimes
 
 TOLERANCE, RTT_PS, LATENCY_PS = 0.02, 1000, 900
 SIZE = 1_000_000
@@ -86,3 +86,12 @@ def test_messages_of_a_few_round_trips_are_simulated(size: int) -> None:
     times = times_of([0])
     learn(times, SIZE + LATENCY_PS)
     assert (derived(times, size) is None) == (size < MIN_ROUND_TRIPS * RTT_PS - LATENCY_PS)
+
+
+def test_where_all_sizes_differ_no_more_are_kept_than_there_is_room_for() -> None:
+    times = times_of([0])
+    learn(times, SIZE + LATENCY_PS)
+    for i in range(1, MOST_TIMES):
+        assert derived(times, SIZE + i) is not None
+    rows = rows_of((0, 2 * SIZE))
+    assert not times.derive(times.keys(rows), rows[:, h.FLOW]) and len(times) == MOST_TIMES
