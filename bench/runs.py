@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from pdes.config import Config, load_config
 from pdes.engine.exchange import World
 from pdes.engine.jit import source_digest
+from pdes.errors import ConfigError
 from pdes.simulation.job import Run, prepare
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -129,4 +130,8 @@ def _inputs(config: Config, value: Any) -> Iterator[tuple[str, Path]]:
 
 
 if __name__ == "__main__":
-    _compile(Path(sys.argv[1]), sys.argv[2:])
+    try:
+        _compile(Path(sys.argv[1]), sys.argv[2:])
+    except ConfigError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
