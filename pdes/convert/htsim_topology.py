@@ -76,8 +76,12 @@ def fat_tree_links(path: Path, n_host: int, pod: int, tiers: list[Tier]) -> tupl
     low, second = tiers[0], tiers[1]
     is_flat = len(tiers) == 2
     pod = n_host if is_flat else pod
-    if not 1 <= n_host <= MAX_NODES or pod < 1 or n_host % pod or pod % low.radix_down or low.radix_up % second.bundle:
-        raise _misfit(path, f"{n_host} nodes in pods of {pod}, {low.radix_down} per switch, {low.radix_up} up")
+    if not 1 <= n_host <= MAX_NODES or pod < 1 or n_host % pod:
+        raise _misfit(path, f"key Nodes: {n_host} in pods of {pod}")
+    if pod % low.radix_down:
+        raise _misfit(path, f"tier 0: Radix_Down {low.radix_down} in pods of {pod}")
+    if low.radix_up % second.bundle:
+        raise _misfit(path, f"tier 1: Bundle {second.bundle} for Radix_Up {low.radix_up} of tier 0")
     n_low, n_pod, per_pod = n_host // low.radix_down, n_host // pod, low.radix_up // second.bundle
     low_per_pod = pod // low.radix_down
     if second.radix_down != low_per_pod * second.bundle:

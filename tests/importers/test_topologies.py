@@ -83,6 +83,9 @@ def test_htsim_s_tree_has_its_radices(tmp_path: Path) -> None:
     ("Radix_Down 2\nRadix_Up 4", "Radix_Down 3\nRadix_Up 4", r"tier 1: Radix_Down 3 for 2 switches x 1 links"),
     ("Radix_Down 4", "Radix_Down 3", r"tier 2: Radix_Down 3 for 2 pods x 2 links"),
     ("Tiers 3", "Tiers 4", r"3 tiers, and the head says"),
+    ("Podsize 4", "Podsize 3", r"key Nodes: 8 in pods of 3\."),
+    ("Radix_Down 2\nRadix_Up 2", "Radix_Down 3\nRadix_Up 2", r"tier 0: Radix_Down 3 in pods of 4\."),
+    ("Bundle 1", "Bundle 65535", r"tier 1: Bundle 65535 for Radix_Up 2 of tier 0\."),
     ("Bundle 2", "Bundel 2", r"line 23: found 'Bundel 2'"),
     ("Downlink_speed_Gbps 100\n", "", r"tier 2: Downlink_speed_Gbps missing"),
 ])  # fmt: skip
