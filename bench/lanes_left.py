@@ -23,15 +23,13 @@ from cases import print_last
 from models.network.build import NetworkState
 from models.network.lane_states import LaneStates
 from models.network.state import PACKET_HOPS
-from pdes.config import load_config
-from pdes.engine.exchange import World
 from pdes.errors import ConfigError
-from pdes.simulation.job import Run, prepare
+from pdes.simulation.job import Run
 from pdes.wormhole import history as h
 from pdes.wormhole.frozen import FrozenSet
 from pdes.wormhole.groups import SETTLED_ROUND_TRIPS
 from pdes.wormhole.lanes import Lanes
-from runs import ROOT
+from runs import ROOT, discarded_run
 
 REASONS = (
     "no packet of it was under way at the look before",
@@ -118,8 +116,7 @@ def watched(watch: Watch) -> Iterator[None]:
 
 def measure(config: Path, overrides: list[str], folder: Path) -> dict[str, Any]:
     """Run a config; its packet-hops by reason and by how many flows share ports."""
-    run = Run(prepare(load_config(config, [*overrides, f'output.dir="{folder}"']), quiet=True), World())
-    try:
+    with discarded_run(config, overrides, folder) as run:
         fast = run.model.fast_forward
         if fast is None or fast.lanes is None:
             raise ConfigError(f"{config}: [wormhole]", "found no lanes", "lanes and a memo_tolerance above 0")
@@ -133,10 +130,6 @@ def measure(config: Path, overrides: list[str], folder: Path) -> dict[str, Any]:
             "config": str(config), "set": overrides, "packet_hops": hops,
             "reasons": dict(zip(REASONS, table, strict=True)), "all_else": hops - sum(map(sum, table)),
         }  # fmt: skip
-    finally:
-        run.flows.close()
-        run.tasks.close()
-        run.folder.abandon()
 
 
 def show(figures: dict[str, Any]) -> None:

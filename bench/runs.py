@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -88,8 +89,8 @@ def compile_ahead(config: Path, overrides: Sequence[str], parent: Path) -> None:
 
     SystemExit, with what was said, if it cannot be.
     """
-    keys = [*overrides, f'output.dir="{(parent / "compile-ahead").resolve()}"']
-    command = [sys.executable, str(Path(__file__).resolve()), str(config.resolve()), *keys]
+    folder = (parent / "compile-ahead").resolve()
+    command = [sys.executable, str(Path(__file__).resolve()), str(config.resolve()), str(folder), *overrides]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     if done.returncode != 0:
@@ -97,13 +98,16 @@ def compile_ahead(config: Path, overrides: Sequence[str], parent: Path) -> None:
         raise SystemExit(done.returncode)
 
 
-def _compile(config: Path, overrides: Sequence[str]) -> None:
-    """Compile what a run needs, in this process; lanes, too, which a run with an early stop time would not have."""
-    run = Run(prepare(load_config(config, list(overrides)), quiet=True), World())
-    run.compile()
-    run.flows.close()
-    run.tasks.close()
-    run.folder.abandon()
+@contextmanager
+def discarded_run(config: Path, overrides: Sequence[str], folder: Path) -> Iterator[Run]:
+    """A run of a config in this process, on one rank, to be compiled and watched; it leaves no results."""
+    run = Run(prepare(load_config(config, [*overrides, f'output.dir="{folder}"']), quiet=True), World())
+    try:
+        yield run
+    finally:
+        run.flows.close()
+        run.tasks.close()
+        run.folder.abandon()
 
 
 def identity(config: Config, n_rank: int) -> str:
@@ -130,8 +134,9 @@ def _inputs(config: Config, value: Any) -> Iterator[tuple[str, Path]]:
 
 
 if __name__ == "__main__":
-    try:
-        _compile(Path(sys.argv[1]), sys.argv[2:])
+    try:  # lanes, too, which a run with an early stop time would not have
+        with discarded_run(Path(sys.argv[1]), sys.argv[3:], Path(sys.argv[2])) as run_to_compile:
+            run_to_compile.compile()
     except ConfigError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)

@@ -28,13 +28,11 @@ from cases import print_last, spread
 from models.network.credits import Credits
 from models.network.memo_states import MemoStates
 from models.network.model import NetworkModel
-from pdes.config import load_config
-from pdes.engine.exchange import World
 from pdes.engine.round import COMPUTE_NS, EXCHANGE_NS, N_ROUND, WAIT_NS
 from pdes.errors import ConfigError
-from pdes.simulation.job import Run, prepare
+from pdes.simulation.job import Run
 from pdes.wormhole.memo import Memo
-from runs import ROOT, compile_ahead
+from runs import ROOT, compile_ahead, discarded_run
 from runs import simulate as simulate_process
 
 PACKETS, EXCHANGE, REST = "packets", "ranks: waiting, exchange", "all else"
@@ -97,17 +95,11 @@ def clocks_of(run: Run) -> Iterator[Clocks]:
 
 def simulate(config: Path, overrides: list[str], folder: Path) -> dict[str, Any]:
     """Run the loop of a config; its seconds, and those of each part."""
-    prepared = prepare(load_config(config, [*overrides, f'output.dir="{folder}"']), quiet=True)
-    run = Run(prepared, World())
-    try:
+    with discarded_run(config, overrides, folder) as run:
         run.compile()
         with clocks_of(run) as clocks:
             loop_s = run.simulate(quiet=True)
         return {"loop_seconds": loop_s, **parts_of(run, loop_s, clocks)}
-    finally:
-        run.flows.close()
-        run.tasks.close()
-        run.folder.abandon()
 
 
 def simulate_whole(config: Path, overrides: list[str], folder: Path) -> dict[str, float]:

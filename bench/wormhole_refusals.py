@@ -24,18 +24,16 @@ import numpy as np
 from cases import print_last
 from models.network.fast_forward import FastForward
 from models.network.state import PACKET_HOPS
-from pdes.config import load_config
-from pdes.engine.exchange import World
 from pdes.engine.jit import kernel
 from pdes.errors import ConfigError
-from pdes.simulation.job import Run, prepare
+from pdes.simulation.job import Run
 from pdes.wormhole import history as h
 from pdes.wormhole.controller import Controller
 from pdes.wormhole.frozen import FrozenSet
 from pdes.wormhole.steady import Steadiness
 from pdes.wormhole.survey import N_JUDGED
 from pdes.wormhole.windows import N_WINDOW, Limits, Memory, _is_settled, rate_of
-from runs import ROOT
+from runs import ROOT, discarded_run
 
 REASONS = (
     "a message begins, or something is sent again",
@@ -145,8 +143,7 @@ def watched(watch: Watch) -> Iterator[None]:
 
 def measure(config: Path, overrides: list[str], folder: Path) -> dict[str, Any]:
     """Run a config; its packet-hops by reason and by the size of the network partition."""
-    run = Run(prepare(load_config(config, [*overrides, f'output.dir="{folder}"']), quiet=True), World())
-    try:
+    with discarded_run(config, overrides, folder) as run:
         fast = run.model.fast_forward
         criterion = None if fast is None else fast._controller.criterion
         if fast is None or not isinstance(criterion, Steadiness):
@@ -165,10 +162,6 @@ def measure(config: Path, overrides: list[str], folder: Path) -> dict[str, Any]:
             "factor": (hops + skipped) / hops, "reasons": dict(zip(REASONS, table, strict=True)),
             "all_else": hops - sum(map(sum, table)), "bound": (hops + skipped) / least if least else None,
         }  # fmt: skip
-    finally:
-        run.flows.close()
-        run.tasks.close()
-        run.folder.abandon()
 
 
 def show(figures: dict[str, Any]) -> None:
