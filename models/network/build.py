@@ -11,6 +11,7 @@ import numpy as np
 
 from models.network.constants import make_constants
 from models.network.link_changes import changing_ports
+from models.network.link_order import LINK_SLOT
 from models.network.parameters import NO_MARKING, NetworkParameters
 from models.network.rtt_rows import MAX_RTT_ROWS
 from models.network.state import (
@@ -259,13 +260,14 @@ def make_fabric(
         extra=np.zeros((0, int(constants[N_EXTRA])), np.int64),
         pint=np.array([parameters.law_values.get("log_base", 1.05)], np.float64),
         dropped=zeros_for(0, 2 * len(pairs.pair_of_row), np.int64).reshape(-1, 2),
+        port_back=topology.port_peer.astype(np.int32),
         path_port=pairs.path_port,
         mask=np.zeros(n_mask + 1, np.int64),
         node_time=make_time_index(topology.n_node),
         departed=np.zeros(topology.n_port, np.int32),
         found=np.zeros((3, topology.n_node), np.int64),
-        link_slot=np.zeros(n_leaf, np.int64),
-        link_key=np.zeros(2 * n_leaf + 2, np.int64),
+        link_slots=aligned_zeros(n_leaf, LINK_SLOT),
+        link_keys=np.zeros(2 * n_leaf + 2, np.int64),
         lp_of_node=lp_of_node.astype(np.int32),
         stop_ps=np.full(int(lp_of_node.max()) + 1, NEVER, np.int64),
         stopped_node=np.zeros(topology.n_node, np.int32),

@@ -93,7 +93,7 @@ def _weighted(out, queues, packets, weight_bytes, ready, first):
 
 
 @step_kernel
-def take_first(record, queues, packets, constants, port, i_queue):
+def take_from_queue(record, queues, packets, constants, port, i_queue):
     """Take the first packet of a queue, or of the PFC frames. record: MANAGED_PORT."""
     if i_queue == FRAMES:
         packet = np.int64(record.frame_head)

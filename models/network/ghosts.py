@@ -16,6 +16,7 @@ from models.network.timers import set_timers
 from models.network.visits import visit
 from models.workload.graph_stream import end_sends, take_message
 from models.workload.program import WAITING_GRAPH, Work
+from pdes.engine.apart import apart
 from pdes.engine.bits import drop_from_set
 from pdes.engine.jit import step_kernel
 
@@ -23,6 +24,7 @@ from pdes.engine.jit import step_kernel
 @step_kernel
 def receive_ghost(fabric: Fabric, nic: Nic, work: Work, rows: Rows, packet, now_ps):
     """Take a ghost; (port that may start a packet now or -1, stream that goes on or -1). It is the caller's to free."""
+    apart()
     item, counters = fabric.packets[np.uint64(packet)], fabric.counters
     pair = np.int64(item.queue_pair)
     if item.bits & FLAG_ACK == 0:

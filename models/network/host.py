@@ -68,6 +68,7 @@ from models.network.tracing import (
 from models.workload.graph_stream import end_sends, take_message
 from models.workload.program import WAITING_GRAPH, Work
 from models.workload.stream import run_stream
+from pdes.engine.apart import apart
 from pdes.engine.jit import inlined, step_kernel
 from pdes.engine.time_index import NEVER, set_time
 
@@ -75,8 +76,20 @@ SHORT_OF_PACKETS, SHORT_OF_MESSAGES, SHORT_OF_ROWS, SHORT_OF_RANGES = 2, 3, 4, 7
 
 
 @step_kernel
+def _n_safe_event(counters, constants, n_row):
+    """So many events cannot run out of anything: until they are over nobody has to look (`_shortage`)."""
+    n = counters[N_FREE_PACKET] // max(constants[NEED_PACKETS], 1)
+    n = min(n, counters[N_FREE_MESSAGE] // max(constants[NEED_MESSAGES], 1))
+    if constants[IS_SELECTIVE]:
+        n = min(n, counters[N_FREE_RANGE] // RANGES_PER_EVENT)
+    n_used = max(counters[N_FLOW_ROW], counters[N_ARRIVAL_ROW], counters[N_TASK_ROW], counters[N_SPENT_ROW])
+    return min(n, (n_row - n_used) // max(constants[NEED_ROWS], 1))
+
+
+@step_kernel
 def _shortage(counters, constants, n_row):
     """What an event could run out of, 0 if nothing: checked between events, so that a run goes on where it stopped."""
+    apart()
     if counters[N_FREE_PACKET] < constants[NEED_PACKETS]:
         return SHORT_OF_PACKETS
     if constants[IS_SELECTIVE] and counters[N_FREE_RANGE] < RANGES_PER_EVENT:
@@ -141,6 +154,7 @@ def _make_data(fabric, nic, packets, nic_ports, queue_pairs, ready, counters, co
 @step_kernel
 def _take_frame(packets, buffers: Buffers, nic: Nic, counters, constants, packet, in_port, now_ps):
     """Obey a PFC frame; the NIC port that it is for, -1 if it is ignored."""
+    apart()
     item = packets[np.uint64(packet)]
     port = np.int64(buffers.inlets[np.uint64(in_port)].peer)
     buffers.egress[np.uint64(port)].n_pause += item.sequence
@@ -228,6 +242,7 @@ def _first_awake(work: Work, node, now_ps):
 @step_kernel
 def _start_of_ns3(fabric: Fabric, nic: Nic, node, port, now_ps):
     """A port in ns-3 mode looks for something to send, and sends it; packets started, 0 or 1."""
+    apart()
     ports, counters, constants = fabric.ports, fabric.counters, fabric.constants
     what, pair = look(ports, nic, constants, port, now_ps)
     if what != NOTHING_TO_SEND:
@@ -268,7 +283,7 @@ def run_hosts(fabric: Fabric, buffers: Buffers, nic: Nic, work: Work, rows: Rows
     counters, constants = fabric.counters, fabric.constants
     queue_pairs, nic_ports, ready, out_port = nic.queue_pairs, nic.nic_ports, nic.ready, nic.out_port
     n_row = rows.flow.shape[0]
-    n_hop, n_event, short, last_ps = 0, 0, 0, counters[LAST_EVENT_PS]
+    n_hop, n_event, short, last_ps, n_safe = 0, 0, 0, counters[LAST_EVENT_PS], 0
     for i_node in range(n_run):
         node_id, n_before = todo[np.uint64(i_node)], n_hop + n_event
         node = nodes[np.uint64(node_id)]
@@ -278,11 +293,13 @@ def run_hosts(fabric: Fabric, buffers: Buffers, nic: Nic, work: Work, rows: Rows
             arrival_ps, in_port = _first_arrival(node, ports, packets)
             timer_ps = first_timer_ps(nic.timers, node)
             now_ps = min(start_ps, arrival_ps, timer_ps, node.wake_ps)
-            if now_ps < bound_ps:
-                short = _shortage(counters, constants, n_row)
+            if n_safe <= 0 and now_ps < bound_ps:
+                n_safe = _n_safe_event(counters, constants, n_row)
+                short = 0 if n_safe > 0 else _shortage(counters, constants, n_row)
             if now_ps >= bound_ps or short > 0:
                 set_time(node_time, node_id, now_ps)
                 break
+            n_safe -= 1
             if node.next_change < node.end_change:
                 apply_changes_at_host(buffers, port_info, node, now_ps)
             if start_ps == now_ps:

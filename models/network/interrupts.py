@@ -10,6 +10,7 @@ allowed.
 import numpy as np
 
 from models.network.state import N_CROWDED, N_FROZEN_PORT, N_INTERRUPT, N_STOPPED, Fabric, Nic
+from pdes.engine.apart import apart
 from pdes.engine.bits import BIT_MASK, WORD_SHIFT
 from pdes.engine.jit import step_kernel
 from pdes.engine.time_index import NEVER, set_time
@@ -45,6 +46,7 @@ def meets_frozen(fabric: Fabric, nic: Nic, record, pair):
 def interrupt(fabric: Fabric, nic: Nic, record, pair, kind, now_ps):
     """Note that a queue pair has to send from now_ps on through frozen ports (kind 1: its logical process stops), or
     through watched ones."""
+    apart()
     counters = fabric.counters
     if nic.interrupt_ps[np.uint64(pair)] == NEVER:
         nic.interrupted[np.uint64(counters[N_INTERRUPT])] = pair
@@ -66,6 +68,7 @@ def _stop(fabric: Fabric, node, now_ps):
 @step_kernel
 def interrupt_at_switch(fabric: Fabric, switch, node, now_ps):
     """Note that a packet has come at now_ps in which what is frozen at a switch (its SWITCH record) has a say."""
+    apart()
     switch.interrupt_ps = now_ps
     fabric.counters[N_CROWDED] += 1
     _stop(fabric, node, now_ps)
@@ -74,6 +77,7 @@ def interrupt_at_switch(fabric: Fabric, switch, node, now_ps):
 @step_kernel
 def put_back_on_wire(fabric: Fabric, inlet, node, packet, in_port):
     """Undo that a switch has taken a packet: it comes again. inlet: the link's INLET, node: the switch's NODE."""
+    apart()
     fabric.packets[np.uint64(packet)].path -= 1
     if node.is_lossy and inlet.loss_probability > 0.0:
         inlet.n_loss_draw -= 1
@@ -103,6 +107,7 @@ def is_stopped(fabric: Fabric, node):
 @step_kernel
 def set_aside(fabric: Fabric, node):
     """Take a node of a stopped logical process out of the time index until the round ends."""
+    apart()
     at = np.uint64((fabric.node_time.size >> 1) + node)
     if fabric.stopped_ps[np.uint64(node)] == NEVER:
         fabric.stopped_node[np.uint64(fabric.counters[N_STOPPED])] = node

@@ -10,6 +10,7 @@ import numpy as np
 from models.network.parameters import LinkChange
 from models.network.switch_state import LINK_CHANGE, Buffers
 from models.topology.graph import Topology
+from pdes.engine.apart import apart
 from pdes.engine.jit import step_kernel
 from pdes.engine.time_index import NEVER
 
@@ -17,6 +18,7 @@ from pdes.engine.time_index import NEVER
 @step_kernel
 def change_link(inlets, port_info, change):
     """Carry out one change at one end."""
+    apart()
     if change.is_sender:
         port_info[np.uint64(change.port)].rate_bps = change.rate_bps
         return
@@ -31,6 +33,7 @@ def change_link(inlets, port_info, change):
 @step_kernel
 def apply_changes_at_host(buffers: Buffers, port_info, node, limit_ps):
     """Let the changes of a host's links up to limit_ps happen."""
+    apart()
     while node.next_change < node.end_change:
         change = buffers.changes[np.uint64(node.next_change)]
         if change.time_ps > limit_ps:

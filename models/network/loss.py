@@ -6,6 +6,7 @@ from models.network.nic import free_packet
 from models.network.state import FLAG_ACK, FLAG_FRAME, HEADER_BYTES, IS_NS3, SEED
 from models.network.switch_state import DROP_LINK, DROP_LOSS
 from models.network.tracing import DROPPED, IS_TRACED, NOTHING, trace_packet
+from pdes.engine.apart import apart
 from pdes.engine.jit import step_kernel
 from pdes.engine.rng import PURPOSE_LOSS, uniform
 
@@ -15,6 +16,7 @@ NOT_LOST = -1
 @step_kernel
 def drop_packet(packets, dropped, drops, counters, constants, packet, port, cause):
     """Drop a packet for a cause (DROP_*), counted at a port and for its queue pair, and free it."""
+    apart()
     item = packets[np.uint64(packet)]
     drops[np.uint64(port), cause] += 1
     if IS_TRACED:  # it has just come
@@ -36,6 +38,7 @@ def why_lost(packets, ports, inlets, constants, packet, in_port):
     per packet, by the link's own count (R3). PFC frames are lost in ns-3 mode alone: a real pause ends by itself, so
     that a resume which is lost must not stop a port for ever.
     """
+    apart()
     inlet, item = inlets[np.uint64(in_port)], packets[np.uint64(packet)]
     is_immune = item.bits & FLAG_FRAME != 0 and constants[IS_NS3] == 0
     if item.arrival_ps - ports[np.uint64(in_port)].delay_ps < inlet.up_since_ps and not is_immune:

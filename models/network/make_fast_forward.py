@@ -11,7 +11,7 @@ from models.network.memo_states import MemoStates, why_no_memo
 from models.network.parameters import NetworkParameters
 from models.network.path_queues import PathQueues
 from models.network.room import Room
-from models.network.state import ACK_BYTES, ACK_EVERY, HEADER_BYTES, PAYLOAD_BYTES, SEED
+from models.network.state import ACK_BYTES, ACK_EVERY, HEADER_BYTES, MAY_OVERTAKE, PAYLOAD_BYTES, SEED
 from models.network.wave_states import WaveStates, end_ports
 from models.network.ways import ports_of_pairs
 from models.topology.graph import Topology
@@ -44,6 +44,7 @@ def make_fast_forward(
     if words is None or why_not(parameters):
         return None
     assert parameters.may_skip or world.size == 1, "ports of other ranks have no records"
+    model.state.fabric.counters[MAY_OVERTAKE] = 1
     pairs = model.pairs
     start, port_of = ports_of_pairs(pairs, topology.port_peer if has_pfc(parameters) else None)
     floats = parameters.law.float_words

@@ -9,15 +9,16 @@ end a pause.
 
 import numpy as np
 
-from models.network.egress import NO_QUEUE, choose_queue, enqueue, is_startable, take_first
+from models.network.egress import NO_QUEUE, choose_queue, enqueue, is_startable, take_from_queue
 from models.network.forwarding import ADAPTIVE_WAY, choose_way, draw_way, way_at
 from models.network.interrupts import interrupt_at_switch, put_back_on_wire
 from models.network.link_changes import change_link
+from models.network.link_order import gather_links, leave_links, take_first
 from models.network.loss import NOT_LOST, drop_packet, why_lost
 from models.network.nic import free_packet
 from models.network.parameters import STRICT
 from models.network.pfc import PAUSE, RESUME, make_frame, obey, queue_frame
-from models.network.port import is_marked, send_now, take_from_wire
+from models.network.port import is_marked, send_now
 from models.network.shared_buffer import (
     ADMITTED,
     DROPPED,
@@ -49,7 +50,7 @@ from models.network.state import (
     TELEMETRY_INT,
     Fabric,
 )
-from models.network.switch import FAULT_QUEUE_OVERFLOW, gather_links, replace_key
+from models.network.switch import FAULT_QUEUE_OVERFLOW
 from models.network.switch_state import DROP_BUFFER, DROP_LINK, Buffers, Routing
 from models.network.telemetry import stamp_int, stamp_pint
 from models.network.tracing import ARRIVED, DEQUEUED, IS_TRACED, NOTHING, QUEUED, STARTED, trace_packet, trace_pause
@@ -167,7 +168,7 @@ def _serve(fabric, buffers, managed, queues, ingress, ports, port_info, packets,
         i_queue = choose_queue(record, buffers.egress, queues, packets, constants, buffers.weight_bytes, port)
         if i_queue == NO_QUEUE:
             break
-        sent = take_first(record, queues, packets, constants, port, i_queue)
+        sent = take_from_queue(record, queues, packets, constants, port, i_queue)
         start_ps = record.free_at_ps
         n_started += _depart(
             fabric, buffers, ports, port_info, packets, nodes, mask, node_time, departed, counters, constants, queues,
@@ -354,7 +355,7 @@ def run_managed_switches(fabric: Fabric, buffers: Buffers, routing: Routing, tod
     ports, port_info, packets, path_port = fabric.ports, fabric.port_info, fabric.packets, fabric.path_port
     nodes, mask, node_time, departed = fabric.nodes, fabric.mask, fabric.node_time, fabric.departed
     counters, constants, egress, inlets = fabric.counters, fabric.constants, buffers.egress, buffers.inlets
-    link_slot, link_key, shift = fabric.link_slot, fabric.link_key, fabric.constants[LINK_BITS]
+    slots, keys, shift = fabric.link_slots, fabric.link_keys, fabric.constants[LINK_BITS]
     low_bits, n_queue = (np.int64(1) << shift) - 1, constants[N_QUEUE]
     has_buffer, takes_turns = constants[HAS_BUFFER] != 0, constants[SCHEDULER] != STRICT
     n_hop, n_event, is_short = 0, 0, False
@@ -362,9 +363,9 @@ def run_managed_switches(fabric: Fabric, buffers: Buffers, routing: Routing, tod
         node_id, n_before = todo[np.uint64(i_node)], n_hop + n_event
         node, switch = nodes[np.uint64(node_id)], switches[np.uint64(node_id)]
         bound_ps, is_stopped = min(horizon_ps, begin_ps + node.safe_ps), False
-        n_leaf = gather_links(node, begin_ps, ports, packets, mask, link_slot, link_key, shift)
+        n_link, n_leaf = gather_links(node, begin_ps, ports, packets, mask, slots, keys, shift)
         while True:
-            key = link_key[np.uint64(1)]
+            key = keys[np.uint64(1)]
             now_ps = begin_ps + (key >> shift)
             if counters[N_FREE_PACKET] < FRAMES_PER_EVENT:
                 is_short = True
@@ -382,13 +383,8 @@ def run_managed_switches(fabric: Fabric, buffers: Buffers, routing: Routing, tod
                 if now_ps >= bound_ps:
                     break
                 slot = key & low_bits
-                in_port = link_slot[np.uint64(slot)]
-                packet = np.int64(ports[np.uint64(in_port)].link_head)
-                following = take_from_wire(ports, packets, in_port, node, mask)
-                key = NEVER
-                if following >= 0:
-                    key = ((packets[np.uint64(following)].arrival_ps - begin_ps) << shift) | slot
-                replace_key(link_key, n_leaf + slot, key)
+                in_port = slots[np.uint64(slot)].port
+                packet = take_first(packets, slots, keys, slot, n_leaf, begin_ps, shift)
                 n_event += 1
                 item = packets[np.uint64(packet)]
                 if IS_TRACED:  # twice, if it is put back: equal rows count once
@@ -435,6 +431,8 @@ def run_managed_switches(fabric: Fabric, buffers: Buffers, routing: Routing, tod
                     )
                     n_hop += n_more
                     if result == UNSURE:
+                        leave_links(node, ports, mask, slots, n_link)
+                        n_link = 0
                         put_back_on_wire(fabric, inlet, node, packet, in_port)
                         interrupt_at_switch(fabric, switch, node_id, now_ps)
                         n_event -= 1
@@ -453,9 +451,10 @@ def run_managed_switches(fabric: Fabric, buffers: Buffers, routing: Routing, tod
                     fabric, buffers, ports, port_info, packets, nodes, mask, node_time, departed, counters, constants,
                     queues, ingress, node, switch, record, port, packet, now_ps, STARTED,
                 )  # fmt: skip
+        leave_links(node, ports, mask, slots, n_link)
         if is_short:
             break
-        next_ps = NEVER if link_key[np.uint64(1)] == NEVER and not is_stopped else now_ps
+        next_ps = NEVER if keys[np.uint64(1)] == NEVER and not is_stopped else now_ps
         if node.next_change < node.end_change:
             n_hop += _apply_changes(fabric, buffers, node, node_id, bound_ps - 1)
         n_more, soon_ps = _close_window(fabric, buffers, node, node_id, bound_ps)

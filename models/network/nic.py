@@ -24,12 +24,13 @@ from models.network.state import (
     TIMEOUT_PS,
 )
 from models.network.wire_time import transmission_ps
+from pdes.engine.apart import apart
 from pdes.engine.bits import WORD_BITS, drop_from_set, lowest_bit, next_in_set, put_in_set
-from pdes.engine.jit import step_kernel
+from pdes.engine.jit import fast_step, step_kernel
 from pdes.engine.time_index import NEVER
 
 
-@step_kernel
+@fast_step
 def next_start(ports, nic_ports, queue_pairs, ready, port):
     """When a NIC port next starts a packet if nothing else happens, NEVER if nothing waits."""
     record = ports[np.uint64(port)]
@@ -64,7 +65,7 @@ def _next_start_of_many(nic_port, queue_pairs, ready, free_ps):
     return best_ps
 
 
-@step_kernel
+@fast_step
 def choose_pair(nic_port, queue_pairs, ready, now_ps):
     """Round robin: the first ready queue pair behind the last one served that may send now; there is one."""
     if nic_port.n_pair > WORD_BITS or nic_port.paused != 0:
@@ -91,7 +92,7 @@ def _choose_of_many(nic_port, queue_pairs, ready, now_ps):
     return nic_port.first_pair + i
 
 
-@step_kernel
+@fast_step
 def set_ready(nic_ports, queue_pairs, ready, pair):
     """Enter a queue pair among the ready ones or take it out, by what it has to send and by its window."""
     record = queue_pairs[np.uint64(pair)]
@@ -115,7 +116,7 @@ def _set_ready_of_many(nic_port, ready, i, may):
         drop_from_set(ready, nic_port.first_ready, nic_port.n_pair, i)
 
 
-@step_kernel
+@fast_step
 def take_packet(packets, counters):
     """A packet from the pool, which the loop has made sure is not empty."""
     packet = counters[FREE_PACKET]
@@ -124,7 +125,7 @@ def take_packet(packets, counters):
     return packet
 
 
-@step_kernel
+@fast_step
 def free_packet(packets, counters, packet):
     """Put a packet back into the pool."""
     packets[np.uint64(packet)].next = counters[FREE_PACKET]
@@ -132,7 +133,7 @@ def free_packet(packets, counters, packet):
     counters[N_FREE_PACKET] += 1
 
 
-@step_kernel
+@fast_step
 def stamp_sent(extra, constants, packet, now_ps):
     """What a data packet carries for the congestion control, as its NIC starts it."""
     extra[np.uint64(packet), EXTRA_SENT_PS] = now_ps
@@ -158,6 +159,7 @@ def watch_for_loss(record, constants, now_ps):
 @step_kernel
 def make_resend(packets, label, extra, messages, ranges, counters, constants, pair, record, now_ps):
     """Selective repeat: the next packet that is missing at the receiver, with the bounds that it had."""
+    apart()
     packet = take_packet(packets, counters)
     item = packets[np.uint64(packet)]
     first_byte = record.resend_byte
@@ -185,7 +187,7 @@ def make_resend(packets, label, extra, messages, ranges, counters, constants, pa
     return packet
 
 
-@step_kernel
+@fast_step
 def make_data_packet(packets, label, extra, queue_pairs, messages, counters, constants, pair, now_ps):
     """Take a packet from the pool and fill it with the queue pair's next bytes, paced at its rate."""
     record = queue_pairs[np.uint64(pair)]

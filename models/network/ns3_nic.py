@@ -8,6 +8,7 @@ only when a finished one is met on the way to the one that is chosen. Used with 
 import numpy as np
 
 from models.network.state import NO_WINDOW, NS3_ACK_QUEUE_MASK, Nic
+from pdes.engine.apart import apart
 from pdes.engine.jit import step_kernel
 from pdes.engine.time_index import NEVER
 
@@ -27,6 +28,7 @@ def list_pair(nic: Nic, record, pair, now_ps):
 @step_kernel
 def poke(ns3_ports, nic_port, port, now_ps):
     """Look for something to send now, as the next thing that happens at this host."""
+    apart()
     ns3_ports[np.uint64(port)].poke_ps = now_ps
     nic_port.next_start_ps = now_ps
 
@@ -34,6 +36,7 @@ def poke(ns3_ports, nic_port, port, now_ps):
 @step_kernel
 def pull_timer(ns3_ports, port, next_send_ps, now_ps):
     """HPCC moved a queue pair's send time: a wake-up that would be late comes forward (CORRECTIONS.md 3)."""
+    apart()
     ns3_port = ns3_ports[np.uint64(port)]
     if ns3_port.timer_ps < NEVER and next_send_ps < ns3_port.timer_ps:
         ns3_port.timer_ps = max(next_send_ps, now_ps)
@@ -42,6 +45,7 @@ def pull_timer(ns3_ports, port, next_send_ps, now_ps):
 @step_kernel
 def next_look(nic: Nic, port):
     """Enter when a port next looks for something to send."""
+    apart()
     ns3_port = nic.ns3_ports[np.uint64(port)]
     soon_ps = min(ns3_port.poke_ps, ns3_port.complete_ps, ns3_port.timer_ps)
     nic.nic_ports[np.uint64(port)].next_start_ps = soon_ps
@@ -53,6 +57,7 @@ def look(ports, nic: Nic, constants, port, now_ps):
 
     At one instant a poke comes first, then the end of a transmission, then the timer.
     """
+    apart()
     ns3_port, nic_port = nic.ns3_ports[np.uint64(port)], nic.nic_ports[np.uint64(port)]
     if ns3_port.poke_ps <= now_ps:
         ns3_port.poke_ps = NEVER

@@ -7,29 +7,37 @@ because kind 0 (start of a queued packet) precedes arrivals of the same instant 
 
 import numpy as np
 
-from models.network.state import FLAG_ACK, FLAG_GHOST, FLAG_MARKED, N_DEPARTED, SEED
+from models.network.state import FLAG_ACK, FLAG_GHOST, FLAG_MARKED, MAY_OVERTAKE, N_DEPARTED, SEED
 from models.network.wire_time import transmission_ps
+from pdes.engine.apart import apart
 from pdes.engine.bits import BIT_MASK, WORD_SHIFT
-from pdes.engine.jit import step_kernel
+from pdes.engine.jit import fast_step, step_kernel
+from pdes.engine.prefetch import prefetch
 from pdes.engine.rng import PURPOSE_ECN, uniform
 from pdes.engine.time_index import set_time
 
 
 @step_kernel
-def wire_time_ps(ports, port_info, port, size_bytes):
-    """Serialisation time of a packet on a port, counted as busy where tx_bytes alone would not tell."""
-    per_byte = np.int64(ports[np.uint64(port)].ps_per_byte)
-    if per_byte > 0:
-        return size_bytes * per_byte
-    info = port_info[np.uint64(port)]
+def wire_time_apart(info, size_bytes):
+    apart()
     time_ps = transmission_ps(size_bytes, info.rate_bps, info.is_ns3)
     info.busy_ps += time_ps
     return time_ps
 
 
+@fast_step
+def wire_time_ps(ports, port_info, port, size_bytes):
+    """Serialisation time of a packet on a port, counted as busy where tx_bytes alone would not tell."""
+    per_byte = np.int64(ports[np.uint64(port)].ps_per_byte)
+    if per_byte > 0:
+        return size_bytes * per_byte
+    return wire_time_apart(port_info[np.uint64(port)], size_bytes)
+
+
 @step_kernel
 def insert_in_order(packets, record, packet):
     """Put a packet among those on a link (its PORT record), by arrival, behind equals; True if it is the first now."""
+    apart()
     arrival_ps, before, behind = packets[np.uint64(packet)].arrival_ps, np.int64(-1), np.int64(record.link_head)
     while behind >= 0 and packets[np.uint64(behind)].arrival_ps <= arrival_ps:
         before, behind = behind, np.int64(packets[np.uint64(behind)].next)
@@ -68,9 +76,12 @@ def put_ghost_on_wire(packets, record, packet):
     return False
 
 
-@step_kernel
-def put_on_wire(ports, packets, port, packet, arrival_ps):
-    """Append a packet to a port's link; True if nothing on it arrives sooner. Only ghosts arrive later than it."""
+@fast_step
+def put_on_wire(ports, packets, counters, port, packet, arrival_ps):
+    """Append a packet to a port's link; True if nothing on it arrives sooner.
+
+    The last one there is looked at only if it may arrive later (MAY_OVERTAKE): that is a load that waits for memory.
+    """
     record = ports[np.uint64(port)]
     item = packets[np.uint64(packet)]
     item.arrival_ps = arrival_ps
@@ -80,7 +91,7 @@ def put_on_wire(ports, packets, port, packet, arrival_ps):
         record.link_head = packet
     else:
         last = packets[np.uint64(record.link_tail)]
-        if last.arrival_ps > arrival_ps:
+        if counters[MAY_OVERTAKE] and last.arrival_ps > arrival_ps:
             return insert_in_order(packets, record, packet)
         last.next = packet
     record.link_tail = packet
@@ -109,7 +120,7 @@ def link_filled(port, first, port_info, nodes, mask, node_time, departed, counte
         set_time(node_time, receiver, first.arrival_ps)
 
 
-@step_kernel
+@fast_step
 def send_now(ports, port_info, packets, nodes, mask, node_time, departed, counters, port, packet, start_ps):
     """Start a packet on an idle port at start_ps: occupy the port, put it on the wire."""
     record = ports[np.uint64(port)]
@@ -117,11 +128,11 @@ def send_now(ports, port_info, packets, nodes, mask, node_time, departed, counte
     free_ps = start_ps + wire_time_ps(ports, port_info, port, size_bytes)
     record.free_at_ps = free_ps
     record.tx_bytes += size_bytes
-    if put_on_wire(ports, packets, port, packet, free_ps + record.delay_ps):
+    if put_on_wire(ports, packets, counters, port, packet, free_ps + record.delay_ps):
         link_filled(port, packets[np.uint64(packet)], port_info, nodes, mask, node_time, departed, counters)
 
 
-@step_kernel
+@fast_step
 def take_from_wire(ports, packets, port, node, mask):
     """Remove the first packet of a link into a node (its NODE record); the next one's index, -1 if none is left."""
     record = ports[np.uint64(port)]
@@ -133,7 +144,7 @@ def take_from_wire(ports, packets, port, node, mask):
     return following
 
 
-@step_kernel
+@fast_step
 def queue_behind(packets, head, tail, packet):
     """Append a packet to a waiting chain; return its new head. The new tail is the packet."""
     packets[np.uint64(packet)].next = -1
@@ -153,13 +164,19 @@ def is_marked(info, port, queued_bytes, low_bytes, seed):
     high_bytes = info.ecn_max_bytes
     if queued_bytes > high_bytes:
         return True
+    return draws_mark(info, port, queued_bytes, low_bytes, high_bytes, seed)
+
+
+@step_kernel
+def draws_mark(info, port, queued_bytes, low_bytes, high_bytes, seed):
+    apart()
     probability = info.ecn_max_probability * (queued_bytes - low_bytes) / (high_bytes - low_bytes)
     draw = info.ecn_draws
     info.ecn_draws = draw + 1
     return uniform(seed, port, PURPOSE_ECN, draw) < probability
 
 
-@step_kernel
+@fast_step
 def next_waiting(ports, port_info, packets, constants, port):
     """Take the packet that a switch's port sends next, ACKs first, marked if it must be; -1 if none waits."""
     record = ports[np.uint64(port)]
@@ -171,7 +188,10 @@ def next_waiting(ports, port_info, packets, constants, port):
     if packet < 0:
         return packet
     item = packets[np.uint64(packet)]
-    record.data_head = item.next
+    following = np.int64(item.next)
+    record.data_head = following
+    if following >= 0:
+        prefetch(packets, np.int64(packets[np.uint64(following)].next))
     queued_bytes = np.int64(record.queued_bytes) - np.int64(item.size_bytes)
     record.queued_bytes = queued_bytes
     low_bytes = np.int64(record.ecn_min_bytes)
@@ -183,7 +203,7 @@ def next_waiting(ports, port_info, packets, constants, port):
     return packet
 
 
-@step_kernel
+@fast_step
 def add_waiting(ports, packets, port, packet):
     """Queue a packet at a switch's port; True if nothing waited there before."""
     record = ports[np.uint64(port)]

@@ -28,13 +28,14 @@ from models.network.state import (
     NS3_CHUNK_BYTES,
     SACK_COLUMN,
 )
-from pdes.engine.jit import step_kernel
+from pdes.engine.apart import apart
+from pdes.engine.jit import fast_step, step_kernel
 
 # What receive_data returns, added up.
 ENDS_MESSAGE, ANSWERS = 1, 2  # a message is complete; the packet has become an acknowledgement
 
 
-@step_kernel
+@fast_step
 def receive_data(packets, label, extra, record, ranges, arrival_rows, counters, constants, packet, now_ps):
     """Take a data packet; it becomes its own acknowledgement, if there is one. Returns ENDS_MESSAGE | ANSWERS.
 
@@ -93,6 +94,7 @@ def _name_no_range(extra, constants, packet):
 @step_kernel
 def _take_early(item, label, extra, ranges, record, counters, constants, packet, payload):
     """Selective repeat: keep a packet out of order, or pass over a duplicate; the bits of its acknowledgement."""
+    apart()
     if item.sequence < record.expected_byte:
         return FLAG_ACK
     is_last = item.bits & FLAG_LAST != 0
@@ -115,6 +117,7 @@ def _is_due(record, constants, bits):
 @step_kernel
 def _asks_again(record, constants, sequence, now_ps):
     """Whether a packet out of order is answered: a hole once, and again after an interval; a duplicate always."""
+    apart()
     if sequence < record.expected_byte:
         return constants[IS_NS3] == 0
     if now_ps < record.nack_after_ps and record.nack_byte == record.expected_byte:

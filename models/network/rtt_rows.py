@@ -8,6 +8,7 @@ packet of the message was sent again (Karn and Partridge 1987), and, with select
 import numpy as np
 
 from models.network.state import EXTRA_SENT_PS, FLAG_NACK, IS_SELECTIVE, N_RTT_ROW, PAYLOAD_BYTES, RTT_FLOW
+from pdes.engine.apart import apart
 from pdes.engine.jit import step_kernel
 
 MAX_RTT_ROWS = 1_000_000
@@ -19,6 +20,7 @@ def note_rtt(item, extra, record, messages, rtt_rows, counters, constants, packe
 
     rtt_rows: int64[n, 3], see RTT_COLUMNS; the sequence counts from the flow's first byte. Beyond n rows: none.
     """
+    apart()
     place, payload_bytes = np.int64(record.first_message), constants[PAYLOAD_BYTES]
     newly_bytes = item.sequence - record.acked_byte
     if place < 0 or newly_bytes <= 0 or item.bits & FLAG_NACK or record.resent_bytes > 0:

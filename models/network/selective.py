@@ -15,6 +15,7 @@ networks that reorder (spraying, adaptive routing).
 import numpy as np
 
 from models.network.state import FAULT, FAULT_NODE, FREE_RANGE, N_ARRIVAL_ROW, N_FREE_RANGE
+from pdes.engine.apart import apart
 from pdes.engine.jit import step_kernel
 
 FAULT_TOO_MANY_ROWS = 2
@@ -69,6 +70,7 @@ def add_range(ranges, counters, head, first_byte, end_byte):
 @step_kernel
 def hold(ranges, counters, record, first_byte, payload, is_last, label):
     """Keep a packet that came before its turn; the range around it, as (first, end)."""
+    apart()
     head, joined, is_new = add_range(ranges, counters, record.held_range, first_byte, first_byte + payload)
     record.held_range = head
     if is_new and is_last:
@@ -93,6 +95,7 @@ def _remember_end(ranges, counters, record, end_byte, label):
 @step_kernel
 def absorb(ranges, counters, record, pair, arrival_rows, now_ps):
     """Bytes have come in order: go on through what is held behind them; True if that completes a message."""
+    apart()
     ends = False
     place = np.int64(record.held_range)
     while place >= 0 and ranges[np.uint64(place)].first_byte <= record.expected_byte:
@@ -118,6 +121,7 @@ def absorb(ranges, counters, record, pair, arrival_rows, now_ps):
 @step_kernel
 def learn_from_ack(ranges, counters, record, reorder_bytes, sack_first_byte, sack_end_byte):
     """What an acknowledgement says about holes: sets what is to be resent. sack_end_byte 0: it names no range."""
+    apart()
     place = np.int64(record.sacked_range)
     while place >= 0 and ranges[np.uint64(place)].end_byte <= record.acked_byte:
         place = _free_range(ranges, counters, place)
@@ -159,5 +163,6 @@ def hole_end(ranges, record):
 @step_kernel
 def resend_all(ranges, record):
     """After a timeout: everything that is not known to be held counts as lost."""
+    apart()
     record.resend_byte, record.lost_byte, record.recover_byte = record.acked_byte, record.next_byte, record.next_byte
     skip_held(ranges, record)

@@ -79,8 +79,9 @@ from models.network.state import (
 from models.network.timers import due_timer, first_law_timer_ps, set_timers, stop_timers
 from models.network.tracing import FINISHED, IS_TRACED, NOTHING, TIMED_OUT, trace_flow
 from models.network.wire_time import transmission_ps
+from pdes.engine.apart import apart
 from pdes.engine.foreign import call5
-from pdes.engine.jit import inlined, step_kernel
+from pdes.engine.jit import fast_step, inlined, step_kernel
 from pdes.engine.time_index import NEVER
 
 FAULT_LAW_RAISED = 3  # counters[FAULT] is this plus the handler's number (LAW_ON_*) times 16
@@ -97,7 +98,7 @@ def find_sending_message(record, messages):
     record.message_end = messages[np.uint64(place)].end_byte if place >= 0 else record.posted_end
 
 
-@step_kernel
+@fast_step
 def _call_law(law, counters, record, pair, handler):
     """Run one handler of the congestion control: it writes its flow's record and the event."""
     address, scratch = law[handler], law[LAW_SCRATCH]
@@ -120,7 +121,7 @@ def window_at(max_window_bytes, rate_bps, line_rate_bps):
     return max(1, ((high // line_rate_bps) << 16) + rest // line_rate_bps)
 
 
-@step_kernel
+@fast_step
 def _apply_law(control, event, constants, record, pair):
     """Take over the rate and the window that the congestion control has set."""
     flow, row = np.uint64(pair), np.uint64(FLOW_RATE)
@@ -186,6 +187,7 @@ def _go_back(record, messages):
 @step_kernel
 def _take_nack(record, messages, constants, sequence, before_byte):
     """Go back; outside ns-3 mode only if the NACK is not older than what is acknowledged."""
+    apart()
     if constants[IS_NS3] or sequence >= before_byte:
         _go_back(record, messages)
 
@@ -195,12 +197,14 @@ def _end_pair(control, record, pair):
     """ns-3 mode: a queue pair is gone with its message. ns-3 drops the receiver's side too, at this very instant on
     another host (CORRECTIONS.md 11): no message could do that (R12), so it stays, and late duplicates are not answered.
     """
+    apart()
     record.is_done = 1
     stop_timers(control, record, pair)
 
 
 @step_kernel
 def _learn_of_holes(ranges, extra, counters, constants, record, packet):
+    apart()
     sack = np.uint64(constants[SACK_COLUMN])
     first, end = extra[np.uint64(packet), sack], extra[np.uint64(packet), sack + np.uint64(1)]
     learn_from_ack(ranges, counters, record, constants[REORDER_BYTES], first, end)
@@ -209,6 +213,7 @@ def _learn_of_holes(ranges, extra, counters, constants, record, packet):
 @step_kernel
 def _recover(messages, ranges, extra, item, counters, constants, record, packet, before_byte):
     """What an acknowledgement means where packets can be lost: go back, resend, be overtaken; and the timeout."""
+    apart()
     is_nack = item.bits & FLAG_NACK != 0
     if constants[IS_SELECTIVE]:
         _learn_of_holes(ranges, extra, counters, constants, record, packet)
@@ -287,6 +292,7 @@ def _fire_law_timer(nic: Nic, counters, constants, record, pair, timer, now_ps):
 @step_kernel
 def catch_up_timers(nic: Nic, counters, constants, record, pair, limit_ps):
     """Fire the congestion control's timers up to limit_ps, in order: of a queue pair that had nothing to do."""
+    apart()
     while True:
         soon_ps = first_law_timer_ps(nic.control, pair)
         if soon_ps > limit_ps or counters[FAULT]:
@@ -300,6 +306,7 @@ def fire_timer(nic: Nic, node, counters, constants, pair, now_ps):
 
     False: the look found nothing overdue.
     """
+    apart()
     record = nic.queue_pairs[np.uint64(pair)]
     timer, is_real = due_timer(nic.control, pair, now_ps), True
     if timer < N_TIMER and record.acked_byte < record.posted_end:
@@ -318,6 +325,7 @@ def fire_timer(nic: Nic, node, counters, constants, pair, now_ps):
 
 @step_kernel
 def _time_out(nic: Nic, counters, constants, record, pair, now_ps):
+    apart()
     counters[N_TIMEOUT] += 1
     if IS_TRACED:
         trace_flow(counters, TIMED_OUT, now_ps, pair, record.acked_byte, record.rate_bps, record.window_bytes)

@@ -267,7 +267,8 @@ MESSAGE = record(
     N_LANE,  # open lanes, on any rank
     N_LANE_TIME,  # rows of Nic.lane_times
     N_UNSEEN,  # messages at flow level that no tick has seen
-) = range(26)
+    MAY_OVERTAKE,  # 1: what is put on a link may arrive before the last one there, as ghosts are about, or thaws
+) = range(27)
 N_COUNTER = 27
 
 # Scalars that do not, in `constants` (int64[N_CONSTANT]).
@@ -356,13 +357,14 @@ class Fabric(NamedTuple):
     extra: np.ndarray  # int64[n_packet, n_extra]  see EXTRA_*
     pint: np.ndarray  # float64[1]  base of the logarithm in which utilisations are carried
     dropped: np.ndarray  # int64[n_qp, 2]  payload bytes and ACKs of each queue pair that were dropped or lost
+    port_back: np.ndarray  # int32[n_port]  the port of the same link in the other direction
     path_port: np.ndarray  # int32[]  ports of every path in order, each path closed by -1
     mask: np.ndarray  # int64[]  see NODE.first_mask
     node_time: np.ndarray  # int64[2 * size]  min-tree of next event times
     departed: np.ndarray  # int32[n_port]  ports to other ranks that carry packets since the round began
     found: np.ndarray  # int64[3, n_node]  scratch: nodes to run; switches, hosts among them
-    link_slot: np.ndarray  # int64[max in-degree]  scratch of the switch kernel
-    link_key: np.ndarray  # int64[4 * max in-degree]  scratch: winner tree over in-links
+    link_slots: np.ndarray  # LINK_SLOT[max in-degree]  scratch of the switch kernel, see `link_order`
+    link_keys: np.ndarray  # int64[4 * max in-degree]  scratch: winner tree over in-links
     lp_of_node: np.ndarray  # int32[n_node]
     stop_ps: np.ndarray  # int64[n_lp]  runs no further in this round, see `interrupts`; NEVER: to its end
     stopped_node: np.ndarray  # int32[n_node]  nodes set aside in this round

@@ -7,7 +7,8 @@ port), which is design R2's order at a node.
 
 import numpy as np
 
-from models.network.port import add_waiting, next_waiting, send_now, take_from_wire
+from models.network.link_order import gather_links, leave_links, take_first
+from models.network.port import add_waiting, next_waiting, send_now
 from models.network.state import (
     EVENTS,
     FAULT,
@@ -19,47 +20,10 @@ from models.network.state import (
     Fabric,
 )
 from models.network.tracing import ARRIVED, DEQUEUED, IS_TRACED, NOTHING, trace_packet, trace_start
-from pdes.engine.bits import WORD_BITS, lowest_bit
 from pdes.engine.jit import inlined, step_kernel
 from pdes.engine.time_index import NEVER, set_time
 
 FAULT_QUEUE_OVERFLOW = 1
-
-
-@step_kernel
-def gather_links(node, begin_ps, ports, packets, mask, link_slot, link_key, shift):
-    """Fill the winner tree with the heads of this switch's in-links that carry packets; return its leaf count."""
-    n_active = 0
-    first_word, first_port = node.first_mask, node.first_in
-    for w in range((node.end_in - first_port + WORD_BITS - 1) // WORD_BITS):
-        word = mask[np.uint64(first_word + w)]
-        while word != 0:
-            port = first_port + w * WORD_BITS + lowest_bit(word)
-            link_slot[np.uint64(n_active)] = port
-            n_active += 1
-            word &= word - 1
-    n_leaf = 1
-    while n_leaf < n_active:
-        n_leaf *= 2
-    for i in range(n_leaf):
-        key = NEVER
-        if i < n_active:
-            head = ports[np.uint64(link_slot[np.uint64(i)])].link_head
-            key = ((packets[np.uint64(head)].arrival_ps - begin_ps) << shift) | i
-        link_key[np.uint64(n_leaf + i)] = key
-    for i in range(n_leaf - 1, 0, -1):
-        link_key[np.uint64(i)] = min(link_key[np.uint64(2 * i)], link_key[np.uint64(2 * i + 1)])
-    return n_leaf
-
-
-@step_kernel
-def replace_key(link_key, leaf, key):
-    i = np.uint64(leaf)
-    link_key[i] = key
-    while i > np.uint64(1):
-        key = min(key, link_key[i ^ np.uint64(1)])
-        i >>= np.uint64(1)
-        link_key[i] = key
 
 
 @inlined
@@ -88,31 +52,25 @@ def run_switches(fabric: Fabric, todo, n_run, begin_ps, horizon_ps):
     ports, port_info, packets, path_port = fabric.ports, fabric.port_info, fabric.packets, fabric.path_port
     nodes, mask, node_time, departed = fabric.nodes, fabric.mask, fabric.node_time, fabric.departed
     counters, constants = fabric.counters, fabric.constants
-    link_slot, link_key, shift = fabric.link_slot, fabric.link_key, fabric.constants[LINK_BITS]
+    slots, keys, shift = fabric.link_slots, fabric.link_keys, fabric.constants[LINK_BITS]
     low_bits = (np.int64(1) << shift) - 1
     n_hop, n_event = 0, 0
     for i_node in range(n_run):
         node_id, n_before = todo[np.uint64(i_node)], n_hop + n_event
         node = nodes[np.uint64(node_id)]
         bound_ps = min(horizon_ps, begin_ps + node.safe_ps)
-        n_leaf = gather_links(node, begin_ps, ports, packets, mask, link_slot, link_key, shift)
+        n_link, n_leaf = gather_links(node, begin_ps, ports, packets, mask, slots, keys, shift)
         while True:
-            key = link_key[np.uint64(1)]
+            key = keys[np.uint64(1)]
             now_ps = begin_ps + (key >> shift)
             if now_ps >= bound_ps:
                 break
             slot = key & low_bits
-            in_port = link_slot[np.uint64(slot)]
-            packet = np.int64(ports[np.uint64(in_port)].link_head)
-            following = take_from_wire(ports, packets, in_port, node, mask)
-            key = NEVER
-            if following >= 0:
-                key = ((packets[np.uint64(following)].arrival_ps - begin_ps) << shift) | slot
-            replace_key(link_key, n_leaf + slot, key)
+            packet = take_first(packets, slots, keys, slot, n_leaf, begin_ps, shift)
             n_event += 1
             item = packets[np.uint64(packet)]
             if IS_TRACED:
-                trace_packet(counters, packets, packet, ARRIVED, now_ps, in_port, NOTHING)
+                trace_packet(counters, packets, packet, ARRIVED, now_ps, slots[np.uint64(slot)].port, NOTHING)
             port = np.int64(path_port[np.uint64(item.path)])
             item.path += 1
             n_hop += _serve_until(
@@ -131,7 +89,8 @@ def run_switches(fabric: Fabric, todo, n_run, begin_ps, horizon_ps):
                     node.wait_head = port
             elif record.queued_bytes > MAX_QUEUE_BYTES:
                 counters[FAULT], counters[FAULT_NODE] = FAULT_QUEUE_OVERFLOW, node_id
-        next_ps = NEVER if link_key[np.uint64(1)] == NEVER else now_ps
+        leave_links(node, ports, mask, slots, n_link)
+        next_ps = NEVER if keys[np.uint64(1)] == NEVER else now_ps
         port = np.int64(node.wait_head)
         still = np.int64(-1)
         while port >= 0:

@@ -3,6 +3,7 @@
 import numpy as np
 
 from models.topology.closed_form import tx_ps
+from pdes.engine.apart import apart
 from pdes.engine.jit import loop_kernel
 
 PS_PER_NS, NS_PER_S, TWO_32 = 1000, 10**9, 2.0**32
@@ -14,6 +15,7 @@ def ns3_tx_ps(size_bytes, rate_bps):
 
     size_bytes * 8 < rate_bps. The low and the high half of the fraction are multiplied apart to stay in 63 bits.
     """
+    apart()
     scaled = size_bytes * 8 / rate_bps * TWO_32
     high = np.int64(scaled)
     low = np.int64((scaled - high) * TWO_32)

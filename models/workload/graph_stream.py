@@ -16,6 +16,7 @@ from models.workload.graph import NODE_BEGUN, NODE_DONE, NODE_READY, NODE_RELEAS
 from models.workload.program import KEEPS_TASKS, N_STREAM_DONE, WAITING_DONE, WAITING_NODE, Work
 from models.workload.trace_graph import COLLECTIVE, COMPUTE, RECEIVE, SEND
 from models.workload.wake import set_wake
+from pdes.engine.apart import apart
 from pdes.engine.jit import step_kernel
 from pdes.engine.time_index import NEVER
 
@@ -242,6 +243,7 @@ def end_collective(fabric: Fabric, work: Work, task_rows, i_node, now_ps):
 @step_kernel
 def take_message(fabric: Fabric, nic: Nic, work: Work, i_stream, pair, now_ps):
     """Messages of a queue pair have come whole to a GPU with a graph: receives that wait for them are ready."""
+    apart()
     graph = work.graph
     agenda = graph.agendas[np.uint64(work.streams[np.uint64(i_stream)].step)]
     record = nic.receivers[np.uint64(nic.receiver_row[np.uint64(pair)])]
@@ -259,6 +261,7 @@ def take_message(fabric: Fabric, nic: Nic, work: Work, i_stream, pair, now_ps):
 @step_kernel
 def end_sends(fabric: Fabric, work: Work, pair, n_ended, now_ps):
     """The oldest n_ended messages of a queue pair are acknowledged: sends of a graph that wait for that are ready."""
+    apart()
     graph = work.graph
     i_node = np.int64(graph.sent[np.uint64(pair), 0])
     if i_node < 0:  # a collective's

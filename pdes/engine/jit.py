@@ -61,10 +61,10 @@ numba.config.CACHE_DIR = f"{_given}{VARIANT}" if _given else str(cache_folder())
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 _njit: Any = njit
 
-kernel: Decorator = _njit(cache=True)
+kernel: Decorator = _njit(cache=True, forceinline=False)  # said, as callees inherit it
 """Compile a function over arrays and scalars; compiled code is cached on disk."""
 
-loop_kernel: Decorator = _njit(cache=True, _nrt=False)
+loop_kernel: Decorator = _njit(cache=True, _nrt=False, forceinline=False)
 """The same for the event loop: it cannot allocate, and arrays that it passes on are not reference-counted, which costs
 10 times the loop itself otherwise."""
 
@@ -108,5 +108,12 @@ def zeros_for(n_own: int, n_row: int, dtype: Any) -> np.ndarray:
     return np.frombuffer(memory, np.uint8).view(dtype)
 
 
-step_kernel: Decorator = _njit(cache=True, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+step_kernel: Decorator = _njit(
+    cache=True, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=False
+)
 """A loop kernel that only other kernels call: it compiles faster, having no way in from Python, which crashes on it."""
+
+fast_step: Decorator = _njit(
+    cache=True, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True
+)
+"""A step that every packet takes, put into its callers whatever its size: a call hands over seven words per array."""

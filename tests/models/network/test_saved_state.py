@@ -123,8 +123,8 @@ def test_every_field_has_an_owner_or_never_changes() -> None:
 
 CONSTANT = {  # arrays that follow from the scenario, are scratch, of no result's concern, or are saved otherwise
     "fabric": {"packets", "packet_words", "label", "extra", "pint", "dropped", "path_port", "departed", "found",
-               "link_slot", "link_key", "lp_of_node", "stop_ps", "stopped_node", "stopped_ps", "n_step", "counters",
-               "constants"},
+               "link_slots", "link_keys", "port_back", "lp_of_node", "stop_ps", "stopped_node", "stopped_ps", "n_step",
+               "counters", "constants"},
     "nic": {"receiver_row", "facts", "sends", "receives", "out_port", "messages", "event", "law", "ranges", "parts",
             "timer_pair", "frozen_port", "interrupted", "interrupt_ps", "active", "flying", "unseen", "frozen",
             "is_frozen", "ns3_ports", "ns3_listed", "lanes", "lane_of_port", "lane_times"},

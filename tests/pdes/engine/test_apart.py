@@ -1,0 +1,54 @@
+"""`apart` and `prefetch`: what they do to compiled code, and that they do nothing to results."""
+
+import numpy as np
+import pytest
+
+from pdes.engine.apart import apart
+from pdes.engine.jit import JIT_DISABLED, fast_step, loop_kernel, step_kernel
+from pdes.engine.prefetch import prefetch
+
+
+@step_kernel
+def rare(x):
+    apart()
+    return x * 3
+
+
+@fast_step
+def frequent(x):
+    total = 0
+    for i in range(x):
+        total += i * x
+    return total
+
+
+@loop_kernel
+def both(x):
+    return frequent(x) + (rare(x) if x > 10 else 0)
+
+
+@loop_kernel
+def add_up(values, ahead):
+    total = 0
+    for i in range(values.size):
+        prefetch(values, i + ahead)
+        total += values[np.uint64(i)]
+    return total
+
+
+def test_steps_compute_what_they_say() -> None:
+    assert [both(x) for x in (0, 5, 11)] == [0, 50, 55 * 11 + 33]
+
+
+@pytest.mark.skipif(JIT_DISABLED, reason="there is no compiled code")
+def test_a_step_that_is_apart_stays_a_function_and_a_fast_one_does_not() -> None:
+    both(1)
+    (text,) = both.inspect_llvm().values()  # pyright: ignore[reportFunctionMemberAccess]
+    calls = [line for line in text.splitlines() if " call " in line]
+    assert any("rare" in line for line in calls)
+    assert not any("frequent" in line for line in calls)
+
+
+def test_any_row_may_be_asked_for() -> None:
+    values = np.arange(100)
+    assert {add_up(values, ahead) for ahead in (0, 1, 99, 10**9, -1, -(10**9))} == {4950}
