@@ -69,7 +69,8 @@ from models.workload.graph_stream import end_sends, take_message
 from models.workload.program import WAITING_GRAPH, Work
 from models.workload.stream import run_stream
 from pdes.engine.apart import apart
-from pdes.engine.jit import inlined, step_kernel
+from pdes.engine.jit import fast_step, inlined, step_kernel
+from pdes.engine.prefetch import prefetch
 from pdes.engine.time_index import NEVER, set_time
 
 SHORT_OF_PACKETS, SHORT_OF_MESSAGES, SHORT_OF_ROWS, SHORT_OF_RANGES = 2, 3, 4, 7
@@ -102,7 +103,7 @@ def _shortage(counters, constants, n_row):
     return 0
 
 
-@step_kernel
+@fast_step
 def _first_start(node, nic_ports, out_port):
     """(time, port) of the NIC port that starts a packet first; (NEVER, -1) if none does."""
     start_ps, start_port = NEVER, np.int64(-1)
@@ -114,7 +115,7 @@ def _first_start(node, nic_ports, out_port):
     return start_ps, start_port
 
 
-@step_kernel
+@fast_step
 def _first_arrival(node, ports, packets):
     """(time, port) of the in-link whose packet arrives first, the lowest port among equals; (NEVER, -1) if none."""
     arrival_ps, in_port = NEVER, np.int64(-1)
@@ -125,7 +126,7 @@ def _first_arrival(node, ports, packets):
     return arrival_ps, in_port
 
 
-@step_kernel
+@fast_step
 def _take_ack(packets, record):
     """The ACK that waits longest at a NIC port."""
     packet = np.int64(record.ack_head)
@@ -264,7 +265,7 @@ def _start_of_ns3(fabric: Fabric, nic: Nic, node, port, now_ps):
     return np.int64(what != NOTHING_TO_SEND)
 
 
-@step_kernel
+@fast_step
 def _look_again(ports, nic: Nic, constants, port, now_ps):
     """Something changed at a NIC port: enter when it next starts a packet."""
     nic_port = nic.nic_ports[np.uint64(port)]
@@ -288,9 +289,9 @@ def run_hosts(fabric: Fabric, buffers: Buffers, nic: Nic, work: Work, rows: Rows
         node_id, n_before = todo[np.uint64(i_node)], n_hop + n_event
         node = nodes[np.uint64(node_id)]
         bound_ps = min(horizon_ps, begin_ps + node.safe_ps, stop_of(fabric, node_id))
+        start_ps, start_port = _first_start(node, nic_ports, out_port)
+        arrival_ps, in_port = _first_arrival(node, ports, packets)
         while True:
-            start_ps, start_port = _first_start(node, nic_ports, out_port)
-            arrival_ps, in_port = _first_arrival(node, ports, packets)
             timer_ps = first_timer_ps(nic.timers, node)
             now_ps = min(start_ps, arrival_ps, timer_ps, node.wake_ps)
             if n_safe <= 0 and now_ps < bound_ps:
@@ -305,6 +306,7 @@ def run_hosts(fabric: Fabric, buffers: Buffers, nic: Nic, work: Work, rows: Rows
             if start_ps == now_ps:
                 if constants[IS_NS3]:
                     n_hop += _start_of_ns3(fabric, nic, node, start_port, now_ps)
+                    start_ps, start_port = _first_start(node, nic_ports, out_port)
                     continue
                 n_hop += 1
                 if ports[np.uint64(start_port)].ack_head >= 0:
@@ -322,11 +324,14 @@ def run_hosts(fabric: Fabric, buffers: Buffers, nic: Nic, work: Work, rows: Rows
                 nic_ports[np.uint64(start_port)].next_start_ps = next_start(
                     ports, nic_ports, queue_pairs, ready, start_port
                 )
+                start_ps, start_port = _first_start(node, nic_ports, out_port)
                 continue
             is_event, port, resumed = True, np.int64(-1), np.int64(-1)
             if arrival_ps == now_ps:
                 packet = np.int64(ports[np.uint64(in_port)].link_head)
-                take_from_wire(ports, packets, in_port, node, mask)
+                following = take_from_wire(ports, packets, in_port, node, mask)
+                if following >= 0:
+                    prefetch(packets, np.int64(packets[np.uint64(following)].next))
                 if IS_TRACED:
                     trace_packet(counters, packets, packet, ARRIVED, now_ps, in_port, NOTHING)
                 cause = NOT_LOST
@@ -357,6 +362,8 @@ def run_hosts(fabric: Fabric, buffers: Buffers, nic: Nic, work: Work, rows: Rows
             if resumed >= 0:
                 run_stream(fabric, nic, work, rows, resumed, now_ps)
                 bound_ps = min(bound_ps, stop_of(fabric, node_id))
+            start_ps, start_port = _first_start(node, nic_ports, out_port)
+            arrival_ps, in_port = _first_arrival(node, ports, packets)
         fabric.n_step[np.uint64(node_id)] += 1 + n_hop + n_event - n_before
         if short > 0:
             break

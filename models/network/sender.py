@@ -4,6 +4,9 @@ Go-back-N: a NACK, or a timeout without any progress, sends again from the first
 Selective repeat sends again what is missing (`selective`).
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from models.congestion.interface import (
@@ -81,7 +84,7 @@ from models.network.tracing import FINISHED, IS_TRACED, NOTHING, TIMED_OUT, trac
 from models.network.wire_time import transmission_ps
 from pdes.engine.apart import apart
 from pdes.engine.foreign import call5
-from pdes.engine.jit import fast_step, inlined, step_kernel
+from pdes.engine.jit import JIT_DISABLED, fast_step, inlined, step_kernel
 from pdes.engine.time_index import NEVER
 
 FAULT_LAW_RAISED = 3  # counters[FAULT] is this plus the handler's number (LAW_ON_*) times 16
@@ -110,15 +113,28 @@ def _call_law(law, counters, record, pair, handler):
         counters[FAULT], counters[FAULT_NODE] = FAULT_LAW_RAISED + 16 * handler, pair
 
 
-@step_kernel
-def window_at(max_window_bytes, rate_bps, line_rate_bps):
-    """A window in proportion to the rate, rounded down, at least 1 B; up to 2^38 B and 2^41 bit/s.
+def window_at_plain(max_window_bytes, rate_bps, line_rate_bps):
+    """A window in proportion to the rate, rounded down, at least 1 B, over Python integers."""
+    return max(1, int(max_window_bytes) * int(rate_bps) // int(line_rate_bps))
 
-    The product would pass 63 bits, so the division is done in two steps of 16 bits.
+
+@fast_step
+def _window_at(max_window_bytes, rate_bps, line_rate_bps):
+    """The same; up to 2^38 B and 2^41 bit/s, the rate no more than the line's.
+
+    The product may pass 63 bits. So the quotient comes from doubles, which are off by less than one, and is set right
+    by what is left of the product modulo 2^64, which is small.
     """
-    high = (max_window_bytes >> 16) * rate_bps
-    rest = ((high % line_rate_bps) << 16) + (max_window_bytes & 0xFFFF) * rate_bps
-    return max(1, ((high // line_rate_bps) << 16) + rest // line_rate_bps)
+    found = np.int64(np.float64(max_window_bytes) * np.float64(rate_bps) / np.float64(line_rate_bps))
+    rest = max_window_bytes * rate_bps - found * line_rate_bps
+    if rest < 0:
+        found -= 1
+    elif rest >= line_rate_bps:
+        found += 1
+    return max(1, found)
+
+
+window_at: Callable[..., Any] = window_at_plain if JIT_DISABLED else _window_at
 
 
 @fast_step
@@ -142,7 +158,7 @@ def _apply_law(control, event, constants, record, pair):
         record.window_bytes = window if window > 0 else NO_WINDOW
 
 
-@step_kernel
+@fast_step
 def _tell_telemetry(extra, event, constants, packet):
     """Copy what switches stamped on a packet into the event."""
     word = extra[np.uint64(packet), EXTRA_N_HOP]

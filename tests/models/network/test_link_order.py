@@ -1,0 +1,58 @@
+"""The order in which a switch takes what is on its in-links: by arrival, then by port, up to where it stops."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.network.link_order import LINK_SLOT, gather_links, leave_links, take_first
+from models.network.state import NODE, PACKET, PORT
+from pdes.engine.bits import n_word
+from pdes.engine.jit import loop_kernel
+from pdes.engine.time_index import NEVER
+
+SHIFT, FIRST_IN = 8, 3
+links = st.lists(st.lists(st.integers(0, 40), max_size=6).map(sorted), min_size=1, max_size=70)
+
+
+@loop_kernel
+def take_until(nodes, begin_ps, bound_ps, ports, packets, mask, slots, keys, taken):
+    """Take packets that arrive before bound_ps into taken; how many."""
+    node, n = nodes[0], 0
+    n_link, n_leaf = gather_links(node, begin_ps, ports, packets, mask, slots, keys, SHIFT)
+    while begin_ps + (keys[1] >> SHIFT) < bound_ps:
+        slot = keys[1] & ((1 << SHIFT) - 1)
+        taken[n] = take_first(packets, slots, keys, slot, n_leaf, begin_ps, SHIFT)
+        n += 1
+    leave_links(node, ports, mask, slots, n_link)
+    return n
+
+
+def chain(ports: tuple[np.ndarray, np.ndarray], port: int) -> list[int]:
+    found, packet = [], int(ports[0][port])
+    while packet >= 0:
+        found.append(packet)
+        packet = int(ports[1]["next"][packet])
+    return found
+
+
+@given(links, st.integers(0, 45), st.integers(100, 2**40))
+def test_packets_are_taken_by_arrival_and_port_and_the_rest_stays(arrivals, bound_ps, begin_ps) -> None:
+    nodes, ports = np.zeros(1, NODE), np.zeros(FIRST_IN + len(arrivals), PORT)
+    nodes["first_in"], nodes["end_in"] = FIRST_IN, FIRST_IN + len(arrivals)
+    packets, mask = np.zeros(sum(map(len, arrivals)) + 1, PACKET), np.zeros(n_word(len(arrivals)) + 1, np.int64)
+    ports["link_head"], n, expected = -1, 0, []
+    for i, times in enumerate(arrivals):
+        for k, time_ps in enumerate(times):
+            packets[n]["arrival_ps"], packets[n]["next"] = begin_ps + time_ps, n + 1 if k + 1 < len(times) else -1
+            if k == 0:
+                ports[FIRST_IN + i]["link_head"] = n
+                mask[i >> 5] |= 1 << (i & 31)
+            expected.append((time_ps, i, n))
+            n += 1
+    slots, keys, taken = np.zeros(128, LINK_SLOT), np.full(258, NEVER), np.zeros(n + 1, np.int64)
+    n_taken = take_until(nodes, begin_ps, begin_ps + bound_ps, ports, packets, mask, slots, keys, taken)
+    assert taken[:n_taken].tolist() == [packet for time_ps, _, packet in sorted(expected) if time_ps < bound_ps]
+    for i in range(len(arrivals)):
+        left = [packet for time_ps, link, packet in expected if link == i and time_ps >= bound_ps]
+        assert chain((ports["link_head"], packets), FIRST_IN + i) == left
+        assert bool(mask[i >> 5] >> (i & 31) & 1) == bool(left)
