@@ -5,10 +5,12 @@ unseen. The cache folder is therefore named by a hash of all kernel sources (`pd
 and by the variant: kernels that write a trace are others.
 """
 
+import atexit
 import contextlib
 import hashlib
 import mmap
 import os
+import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +19,8 @@ from typing import Any
 import numba
 import numpy as np
 from numba import njit
+
+from pdes.engine.private_folder import OTHERS_ANY, OTHERS_WRITE, make_private
 
 TRACE_VARIABLE = "PDES_TRACED"
 IS_TRACED = os.environ.get(TRACE_VARIABLE) == "1"  # set before the first kernel is imported, see models.network.tracing
@@ -41,18 +45,30 @@ def is_compiled(kernel_name: str) -> bool:
     return JIT_DISABLED or any(Path(folder).rglob(f"{kernel_name}-*.nbi"))
 
 
+REFUSED: list[str] = []
+"""Why folders of compiled code that others may have written to are not used: for people, as each run compiles then."""
+
+
 def cache_folder() -> Path:
-    """Folder of compiled code: $PDES_CACHE_DIR, else the user's cache folder, else a temporary one."""
+    """Folder of compiled code: $PDES_CACHE_DIR, else the user's cache folder, else a temporary one; of ours alone."""
     base = os.environ.get("PDES_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    for root in (Path(base) / "pdes-sim", Path(tempfile.gettempdir()) / f"pdes-sim-{os.getuid()}"):
-        folder = root / f"{source_digest()}{VARIANT}"
+    name, temporary = f"{source_digest()}{VARIANT}", Path(tempfile.gettempdir())
+    for parent, root, refused_mode in (
+        (Path(base), "pdes-sim", OTHERS_WRITE),
+        (temporary, f"pdes-sim-{os.getuid()}", OTHERS_ANY),
+    ):
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            folder = make_private(parent, (root, name), refused_mode)
+        except PermissionError as error:
+            REFUSED.append(str(error))
+            continue
         except OSError:
             continue
         if os.access(folder, os.W_OK):
             return folder
-    return Path(tempfile.mkdtemp(prefix="pdes-sim-"))
+    fresh = tempfile.mkdtemp(prefix="pdes-sim-")
+    atexit.register(shutil.rmtree, fresh, ignore_errors=True)  # nobody finds it again
+    return Path(fresh) / f"kernels{VARIANT}"
 
 
 _given = os.environ.get("NUMBA_CACHE_DIR")
