@@ -1,4 +1,5 @@
 # Sourced by run and test: makes the virtual environment in $venv and installs the package with the extras in $extras.
+# compiles_beside=yes has the run's largest kernel compiled meanwhile, until the script ends.
 # PDES_VENV names another place than .venv, PYTHON another interpreter than python3. Not for use by itself.
 
 venv=${PDES_VENV:-$PWD/.venv}
@@ -15,7 +16,13 @@ stamp=$venv/.pdes-sim-$(echo "$extras" | tr ',' '-')
 wanted=$(cksum < pyproject.toml)
 if [ "$(cat "$stamp" 2>/dev/null || true)" != "$wanted $PWD" ]; then
     echo "installing pdes-sim[$extras] and what it needs into $venv, a minute or so" >&2
-    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --editable ".[$extras]"
+    pip="$venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile"
+    if [ "${compiles_beside:-no}" = yes ]; then # the largest kernel needs no more than Numba
+        $pip "$(sed -n 's/^ *"\(numba[^"]*\)".*/\1/p' pyproject.toml)"
+        PDES_COMPILES_BESIDE=1 "$venv/bin/python" -m models.network.warm_up > /dev/null 2>&1 &
+    fi
+    $pip --editable ".[$extras]"
+    "$venv/bin/python" -m compileall -q -j 0 "$venv/lib" > /dev/null || true # pip does this on one core
     echo "$wanted $PWD" > "$stamp"
 fi
 PATH=$venv/bin:$PATH

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import typeof
 
 from models.congestion.interface import EVENT
 from models.network.build import (
@@ -26,7 +25,7 @@ from models.network.build_routing import make_routing
 from models.network.fast_forward import FastForward
 from models.network.freeze import take_in
 from models.network.glances import run_managed_rounds_at_a_glance, run_rounds_at_a_glance
-from models.network.host import SHORT_OF_MESSAGES, SHORT_OF_PACKETS, SHORT_OF_RANGES, SHORT_OF_ROWS
+from models.network.host import SHORT_OF_MESSAGES, SHORT_OF_PACKETS, SHORT_OF_RANGES, SHORT_OF_ROWS, run_hosts
 from models.network.lanes import MAX_FLYING
 from models.network.managed_rounds import run_managed_rounds
 from models.network.managed_switch import run_managed_switches
@@ -65,7 +64,6 @@ from models.workload.plan import WorkloadPlan
 from models.workload.stream import run_stream
 from pdes.engine.exchange import ExchangeState, World, make_exchange
 from pdes.engine.foreign import clock_ns
-from pdes.engine.jit import JIT_DISABLED
 from pdes.engine.round import END_RUN, close_round, make_loop, open_round
 from pdes.engine.time_index import NEVER
 from pdes.errors import CapacityError, SimError
@@ -197,25 +195,28 @@ class NetworkModel:
         while len(self.exchange.n_in) and not take_in(self.state.fabric, self.exchange):
             self.relieve(SHORT_OF_ARRIVING_PACKETS)
 
-    def compile_beside(self) -> None:
-        """Compile what can be compiled while someone else compiles the hosts' kernel: streams, switches, rounds."""
-        if JIT_DISABLED:
-            return
+    def kernels(self) -> list[tuple[Any, tuple[Any, ...]]]:
+        """What rounds are made of, kernels and arguments like those that they get: callees before their callers.
+
+        The first six are the same for all runs.
+        """
         fabric, buffers, routing, nic, work, rows = self.state
-        is_managed = self._run_rounds is run_managed_rounds
-        kernel: Any = run_managed_switches if is_managed else run_switches
-        own = (buffers, routing) if is_managed else ()
-        streams: Any = run_stream  # which the hosts' kernel comes to last
-        streams.compile(tuple(typeof(value) for value in (fabric, nic, work, rows, 0, 0)))
-        kernel.compile(tuple(typeof(value) for value in (fabric, *own, fabric.found[1], 0, 0, 0)))
         loop, ex = make_loop(1), self.exchange
-        for step, arguments in (
-            (unpack_arrivals, (fabric, ex)),
-            (pack_departures, (fabric, self.port_peer_row, ex)),
+        is_managed = self._run_rounds is run_managed_rounds
+        own = (buffers, routing) if is_managed else ()
+        glance = None if self.fast_forward is None else self.fast_forward.glance(next_look_ps(self.observers))
+        rounds = (loop, ex, *self.state, self.port_peer_row)
+        return [
+            (run_hosts, (fabric, buffers, nic, work, rows, fabric.found[2], 0, 0, 0)),
+            (run_stream, (fabric, nic, work, rows, 0, 0)),
             (open_round, (loop, ex, 0)),
             (close_round, (loop, ex, 0)),
-        ):
-            step.compile(tuple(typeof(value) for value in arguments))
+            (unpack_arrivals, (fabric, ex)),
+            (pack_departures, (fabric, self.port_peer_row, ex)),
+            (run_managed_switches if is_managed else run_switches, (fabric, *own, fabric.found[1], 0, 0, 0)),
+            (self._run_rounds, rounds),
+            *([] if glance is None else [(self._run_at_a_glance, (*rounds, glance))]),
+        ]
 
     def compile(self) -> None:
         """Compile the kernels, or load them from the cache, without running anything or talking to other ranks."""

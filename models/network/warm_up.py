@@ -1,20 +1,30 @@
-"""Compiling ahead, on a network of two hosts: for a process or a rank that has nothing else to do yet.
+"""Compiling beside a run: what processes do that leave kernels in the cache while it gets ready.
 
-The hosts' kernel takes the larger half of all compiling and is the same for every run: someone else can compile it
-while the scenario is built. `python -m models.network.warm_up` leaves it in the cache.
+The hosts' kernel takes the larger half of all compiling and is the same for every run, as nearly all of the rounds is:
+they are compiled for a network of two hosts while the scenario is built. See `pdes.simulation.compilers`.
+`python -m models.network.warm_up` compiles the hosts' alone, as long as whoever has started it lives: `scripts/run` does
+so as soon as Numba is installed.
 """
+
+import base64
+import gc
+import os
+import pickle
+import queue
+import threading
+import time
+from importlib import import_module
+from typing import Any
 
 import numpy as np
 from numba import typeof
 
-from models.network.host import run_hosts
 from models.network.model import NetworkModel
 from models.network.parameters import NetworkParameters
 from models.topology.graph import make_topology
 from models.topology.paths import Paths
 from models.workload.flows import FlowList, plan_flows
 from pdes.engine.exchange import World
-from pdes.engine.jit import JIT_DISABLED
 
 
 def two_hosts() -> NetworkModel:
@@ -33,15 +43,40 @@ def two_hosts() -> NetworkModel:
     )  # fmt: skip
 
 
-def compile_hosts() -> None:
-    """Leave the hosts' kernel in the cache; runs nothing and talks to no other rank."""
-    if JIT_DISABLED:
+def task(kernel: Any, arguments: tuple[Any, ...]) -> str:
+    """A line that tells `serve` to compile a kernel for arguments like these."""
+    types = tuple(typeof(value) for value in arguments)
+    return f"{kernel.__module__} {kernel.__name__} {base64.b64encode(pickle.dumps(types)).decode()}"
+
+
+def perform(line: str, model: NetworkModel) -> None:
+    """Compile what a line names. model: gives the types where the line has none: they are the same for all runs."""
+    module, name, *types = line.split()
+    if types:
+        kernel: Any = getattr(import_module(module), name)
+        kernel.compile(pickle.loads(base64.b64decode(types[0])))
         return
-    state = two_hosts().state
-    arrays = (state.fabric, state.buffers, state.nic, state.work, state.rows, state.fabric.found[2])
-    types = tuple(typeof(value) for value in (*arrays, 0, 0, 0))
-    run_hosts.compile(types)  # pyright: ignore[reportFunctionMemberAccess]
+    for kernel, arguments in model.kernels():
+        if (kernel.__module__, kernel.__name__) == (module, name):
+            kernel.compile(tuple(typeof(value) for value in arguments))
 
 
-if __name__ == "__main__":
-    compile_hosts()
+def serve(lines: "queue.SimpleQueue[str]") -> None:
+    """Compile what lines name, and answer each with a line on standard output; whoever starts the process ends it."""
+    gc.freeze()
+    gc.set_threshold(100_000, 50, 100)  # the compiler's trees live long: 5 % less time for 45 MB
+    model = two_hosts()
+    while True:
+        perform(lines.get(), model)
+        print("done", flush=True)
+
+
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(0.2)
+    os._exit(0)
+
+
+if __name__ == "__main__" and len(os.sched_getaffinity(0)) > 1:
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    perform("models.network.host run_hosts", two_hosts())

@@ -5,6 +5,7 @@ An exception that nobody expects ends all ranks with its traceback.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import sys
@@ -12,6 +13,7 @@ import traceback
 import warnings
 from typing import TYPE_CHECKING, Any
 
+from pdes.beginning import Beginning, Terminated
 from pdes.commands.complaint import complain, complain_in_json, on_rank
 from pdes.commands.parser import add_config, load, new_parser
 from pdes.errors import SimError
@@ -19,6 +21,7 @@ from pdes.launcher import LauncherError, check_launch, read_launch
 
 if TYPE_CHECKING:
     from pdes.engine.exchange import World
+    from pdes.simulation import Compilers, Prepared
     from pdes.witness import Witness
 
 TRACE_ROWS, MOST_TRACE_ROWS = 100_000, 10_000_000
@@ -145,26 +148,50 @@ def run(arguments: argparse.Namespace) -> int:
     """Simulate on all ranks. No exception leaves: each ends every rank."""
     arguments.quiet |= arguments.json
     _choose_kernels(arguments)
+    stream = None if arguments.quiet else sys.stderr
+    with Beginning(read_launch().rank, stream, arguments.progress, heeds_signals=True) as beginning:
+        try:
+            return _run(arguments, beginning)
+        except KeyboardInterrupt as error:  # before there are other ranks, or after all is done
+            return _interrupted(error, "" if read_launch().rank == 0 else None)
+
+
+def _run(arguments: argparse.Namespace, beginning: Beginning) -> int:
     try:
         comm = _start_mpi()
     except SimError as error:
         if read_launch().rank == 0:
+            beginning.end()
             complain(error, None, arguments.json)
         return error.exit_status
     from pdes.witness import Witness
 
+    beginning.join(comm)
     with Witness(comm.rank, comm.size) as witness:
         try:
-            return _run_on(comm, arguments, witness)
+            return _run_on(comm, arguments, witness, beginning)
         except BaseException as error:
-            status = _fail(error, comm, witness, arguments)
+            beginning.clear_line()
+            status = _fail(error, comm, witness, arguments, beginning)
     comm.abort(status)  # ends the process if there are other ranks
     return status
 
 
-def _fail(error: BaseException, comm: "World", witness: "Witness", arguments: argparse.Namespace) -> int:
+def _interrupted(error: KeyboardInterrupt, where: str | None) -> int:
+    """Say so; the exit status. where: on which rank; None: somebody else says it."""
+    is_by_signal = isinstance(error, Terminated)
+    if where is not None:
+        text = f"stopped by a signal{where} before the first event" if is_by_signal else f"interrupted{where}"
+        print(f"pdes-sim: {text}", file=sys.stderr, flush=True)
+    return error.exit_status if is_by_signal else 130
+
+
+def _fail(
+    error: BaseException, comm: "World", witness: "Witness", arguments: argparse.Namespace, beginning: Beginning
+) -> int:
     """Say that the run has failed and why, once of all ranks; the exit status."""
-    is_first = witness.claim()
+    is_first = witness.claim() and not beginning.was_told
+    error = beginning.stopped_by or error  # of which it may be what somebody has made
     if isinstance(error, MemoryError):
         from pdes.simulation.failure import explained
 
@@ -174,9 +201,9 @@ def _fail(error: BaseException, comm: "World", witness: "Witness", arguments: ar
             complain(error, comm, arguments.json)
         return error.exit_status
     if isinstance(error, KeyboardInterrupt):
-        if is_first:
-            print(f"pdes-sim: interrupted{on_rank(comm)}", file=sys.stderr)
-        return 130
+        status = _interrupted(error, on_rank(comm) if is_first else None)
+        beginning.pass_on(error)
+        return status
     if is_first:
         # One write: what follows ends the process, and MPI passes on what has come by then.
         text = "".join(traceback.format_exception(error))
@@ -191,25 +218,27 @@ def _fail(error: BaseException, comm: "World", witness: "Witness", arguments: ar
     return 1
 
 
-def _run_on(comm: "World", arguments: argparse.Namespace, witness: "Witness") -> int:
+def _run_on(comm: "World", arguments: argparse.Namespace, witness: "Witness", beginning: Beginning) -> int:
     from pdes import simulation
 
-    status, prepared, n_rank_here = 0, None, comm.n_rank_here()
-    if comm.rank == 0:
-        try:
-            prepared = _prepare(arguments, comm.size, n_rank_here)
-        except SimError as error:
-            complain(error, None, arguments.json)
-            status = error.exit_status
-    elif comm.rank == 1:
-        simulation.compile_ahead()
-    status, shared = comm.bcast_once((status, prepared))
-    if status:
-        return status
-    if prepared is not None:  # rank 0 keeps what only it has
-        prepared.scenario, shared = shared.scenario, prepared
-    more = {"shows_progress": True} if arguments.progress else {}
-    status = simulation.run(shared, comm, arguments.quiet, witness, **more)
+    status, prepared, n_rank_here, cores = 0, None, comm.n_rank_here(), comm.cores_here()
+    with contextlib.ExitStack() as stack:
+        if comm.rank == 0:
+            compilers = stack.enter_context(simulation.Compilers(cores))
+            try:
+                prepared = _prepare(arguments, comm.size, n_rank_here, beginning, compilers)
+                stack.callback(prepared.folder.abandon)  # which does nothing once there are results
+            except SimError as error:
+                beginning.end()
+                complain(error, None, arguments.json)
+                status = error.exit_status
+        status, shared = comm.bcast_once((status, prepared))
+        if status:
+            return status
+        if prepared is not None:  # rank 0 keeps what only it has
+            prepared.scenario, shared = shared.scenario, prepared
+        more = {"shows_progress": True} if arguments.progress else {}
+        status = simulation.run(shared, comm, arguments.quiet, witness, beginning=beginning, **more)
     if arguments.json and comm.rank == 0 and status == 0:
         directory = shared.scenario.config.output.dir
         with open(os.path.join(directory, "result.json"), encoding="utf-8") as file:
@@ -217,13 +246,21 @@ def _run_on(comm: "World", arguments: argparse.Namespace, witness: "Witness") ->
     return status
 
 
-def _prepare(arguments: argparse.Namespace, n_rank: int, n_rank_here: int) -> Any:
+def _prepare(
+    arguments: argparse.Namespace, n_rank: int, n_rank_here: int, beginning: Beginning, compilers: "Compilers"
+) -> "Prepared":
     from pdes import simulation
 
+    if compilers.is_at_work:
+        simulation.announce_compiling(beginning, compilers)
+    else:
+        beginning.enter("building the scenario")
     if arguments.resume is None:
-        more = _options(arguments)
-        return simulation.prepare(load(arguments), arguments.quiet, n_rank, n_rank_here, **more)
-    return simulation.prepare_resumed(arguments.resume, arguments.out, arguments.quiet, n_rank, n_rank_here)
+        prepared = simulation.prepare(load(arguments), arguments.quiet, n_rank, n_rank_here, **_options(arguments))
+    else:
+        prepared = simulation.prepare_resumed(arguments.resume, arguments.out, arguments.quiet, n_rank, n_rank_here)
+    prepared.compilers = compilers
+    return prepared
 
 
 def _start_mpi() -> "World":

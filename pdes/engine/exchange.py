@@ -10,7 +10,8 @@ import ctypes
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,7 +35,7 @@ from pdes.engine.meeting import (
 )
 
 LAUNCHER_VARIABLES = ("PMI_SIZE", "PMIX_RANK", "OMPI_COMM_WORLD_SIZE", "MPI_LOCALNRANKS", "PMI_RANK", "PALS_RANKID")
-ROUND_TAG = 7
+ROUND_TAG, WORD_TAG = 7, 8
 HEADER_WORDS = 2  # of a message: its length in words, itself included; the sender's least pending time
 # Of a rank's boxes in shared memory, at most, and of one at least: what is longer goes in pieces.
 BOXES_WORDS, LEAST_BOX_WORDS = 2**18, 2**12
@@ -49,9 +50,11 @@ ALLREDUCE, ISEND, IRECV, WAITALL, COMM, INT64, MIN, REQUEST_BYTES = range(8)
 class World:
     """The ranks of this run. Without MPI: one rank, and every collective call is the identity."""
 
-    def __init__(self, mpi: Any = None, comm: Any = None) -> None:
-        """comm: some of the ranks that MPI knows, all of them by default."""
+    def __init__(self, mpi: Any = None, comm: Any = None, parent: "World | None" = None) -> None:
+        """comm: some of the ranks that MPI knows, all of them by default. parent: of which these are some."""
         self._mpi = mpi
+        self.while_waiting: list[Callable[[], None]] = [] if parent is None else parent.while_waiting
+        self._sent: list[Any] = []  # requests of `tell`
         self._comm = comm or (mpi.COMM_WORLD if mpi else None)
         self._machines: tuple[World, World] | None = None
         self.rank: int = self._comm.Get_rank() if self._comm else 0
@@ -80,8 +83,8 @@ class World:
         if self._comm is None or self.size == 1:
             return self, self
         if self._machines is None:
-            inside = World(self._mpi, self._comm.Split_type(self._mpi.COMM_TYPE_SHARED))
-            self._machines = inside, World(self._mpi, self._comm.Split(min(inside.rank, 1)))
+            inside = World(self._mpi, self._comm.Split_type(self._mpi.COMM_TYPE_SHARED), self)
+            self._machines = inside, World(self._mpi, self._comm.Split(min(inside.rank, 1)), self)
         return self._machines
 
     def _bcast_in_memory(self, value: Any) -> Any:
@@ -89,22 +92,32 @@ class World:
         if self.size == 1:
             return value
         packed = shared_memory.pack(value) if self.rank == 0 else None
-        path = None
-        if packed is not None:
-            with contextlib.suppress(OSError):
-                path = shared_memory.store(packed)
-        facts = None if packed is None else (path, packed.n_byte, packed.head, packed.places)
-        path, n_byte, head, places = self.bcast(facts)
-        memory = None
-        if path is not None:
-            with contextlib.suppress(OSError):
-                memory = shared_memory.attach(path, n_byte, is_private=True)
-        is_everywhere = all(self.allgather(memory is not None))
-        if path is not None and self.rank == 0:
-            path.unlink()
+        with self._file_in_memory() as own:
+            is_stored = False
+            if packed is not None:
+                with contextlib.suppress(OSError):
+                    shared_memory.store(own, packed)
+                    is_stored = True
+            facts = None if packed is None else (own if is_stored else None, packed.n_byte, packed.head, packed.places)
+            path, n_byte, head, places = self.bcast(facts)
+            memory = None
+            if path is not None:
+                with contextlib.suppress(OSError):
+                    memory = shared_memory.attach(path, n_byte, is_private=True)
+            is_everywhere = all(self.allgather(memory is not None))
         if memory is None or not is_everywhere:
             return self.bcast(value)
         return shared_memory.unpack(head, places, memory)
+
+    @contextlib.contextmanager
+    def _file_in_memory(self) -> Iterator[Path]:
+        """A name for one that rank 0 may make, which is gone at the end, however that comes."""
+        path = shared_memory.new_path()
+        try:
+            yield path
+        finally:
+            if self.rank == 0:
+                path.unlink(missing_ok=True)
 
     def gather(self, value: Any) -> list[Any] | None:
         """Every rank's value in rank order on rank 0, None elsewhere."""
@@ -128,9 +141,22 @@ class World:
         while not request.Test():
             waited_s = time.perf_counter() - begin_s
             if waited_s > PATIENCE_S:
+                for look in self.while_waiting:
+                    look()
                 time.sleep(min(waited_s / 10, LONGEST_NAP_S))
             else:
                 os.sched_yield()
+
+    def tell(self, word: int, ranks: list[int]) -> None:
+        """A word to some ranks, which hear it when they ask (`told`); waits for nobody."""
+        if self._comm is not None:
+            self._sent += [self._comm.isend(word, rank, WORD_TAG) for rank in ranks]
+
+    def told(self) -> int | None:
+        """A word that some rank has told this one."""
+        if self._comm is None or not self._comm.iprobe(tag=WORD_TAG):
+            return None
+        return self._comm.recv(tag=WORD_TAG)
 
     def may_share(self) -> bool:
         """Whether all ranks are on one machine that lets them sleep; the same on every rank."""
@@ -144,19 +170,23 @@ class World:
         """How many of the ranks are on this machine; every rank must ask."""
         return self._split()[0].size
 
+    def cores_here(self) -> set[int]:
+        """What ranks on this machine may run on, all of them together; every rank must ask."""
+        return set().union(*self._split()[0].allgather(os.sched_getaffinity(0)))
+
     def share(self, n_word: int) -> np.ndarray | None:
         """Memory of `pdes.engine.meeting` for all ranks; None, on all of them, if there can be none."""
         path, words = None, None
-        if self.rank == 0:
-            with contextlib.suppress(OSError):
-                path = create(n_word)
-        path = self.bcast(path)
-        if path is not None:
-            with contextlib.suppress(OSError):
-                words = attach(path, n_word)
-        is_everywhere = all(self.allgather(words is not None))
-        if path is not None and self.rank == 0:
-            path.unlink()
+        with self._file_in_memory() as own:
+            if self.rank == 0:
+                with contextlib.suppress(OSError):
+                    create(own, n_word)
+                    path = own
+            path = self.bcast(path)
+            if path is not None:
+                with contextlib.suppress(OSError):
+                    words = attach(path, n_word)
+            is_everywhere = all(self.allgather(words is not None))
         return words if is_everywhere else None
 
     def spin_ns(self) -> int:

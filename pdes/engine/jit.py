@@ -21,6 +21,7 @@ import numpy as np
 from numba import njit
 
 from pdes.engine.private_folder import OTHERS_ANY, OTHERS_WRITE, make_private
+from pdes.engine.turns import Turns
 
 TRACE_VARIABLE = "PDES_TRACED"
 IS_TRACED = os.environ.get(TRACE_VARIABLE) == "1"  # set before the first kernel is imported, see models.network.tracing
@@ -39,10 +40,15 @@ def source_digest() -> str:
     return digest.hexdigest()[:16]
 
 
+def compiled_kernels() -> set[str]:
+    """Kernels that an earlier run of this version has left compiled, "module.function"."""
+    folder = numba.config.CACHE_DIR  # pyright: ignore[reportAttributeAccessIssue]
+    return {path.name.rpartition("-")[0] for path in Path(folder).rglob("*.nbi")}
+
+
 def is_compiled(kernel_name: str) -> bool:
     """True if an earlier run of this version left a kernel, "module.function", compiled."""
-    folder = numba.config.CACHE_DIR  # pyright: ignore[reportAttributeAccessIssue]
-    return JIT_DISABLED or any(Path(folder).rglob(f"{kernel_name}-*.nbi"))
+    return JIT_DISABLED or kernel_name in compiled_kernels()
 
 
 REFUSED: list[str] = []
@@ -68,14 +74,26 @@ def cache_folder() -> Path:
             return folder
     fresh = tempfile.mkdtemp(prefix="pdes-sim-")
     atexit.register(shutil.rmtree, fresh, ignore_errors=True)  # nobody finds it again
-    return Path(fresh) / f"kernels{VARIANT}"
+    folder = Path(fresh) / f"kernels{VARIANT}"
+    folder.mkdir()
+    return folder
 
 
 _given = os.environ.get("NUMBA_CACHE_DIR")
 numba.config.CACHE_DIR = f"{_given}{VARIANT}" if _given else str(cache_folder())  # pyright: ignore[reportAttributeAccessIssue]
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
-_njit: Any = njit
+TURNS_VARIABLE = "PDES_COMPILES_BESIDE"  # "1": other processes compile the same kernels at this moment
+_turns = Turns(lambda: numba.config.CACHE_DIR)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def _njit(**options: Any) -> Any:
+    """`numba.njit`, in turn with other processes if there are such."""
+    decorate = njit(**options)
+    if os.environ.get(TURNS_VARIABLE) != "1" or JIT_DISABLED or "cache" not in options:
+        return decorate
+    return lambda function: _turns.guard(decorate(function))
+
 
 kernel: Decorator = _njit(cache=True, forceinline=False)  # said, as callees inherit it
 """Compile a function over arrays and scalars; compiled code is cached on disk."""

@@ -44,15 +44,10 @@ def syscall_address() -> int:
     return ctypes.cast(ctypes.CDLL(None).syscall, ctypes.c_void_p).value or 0
 
 
-def create(n_word: int) -> Path:
+def create(path: Path, n_word: int) -> None:
     """Shared memory of int64 words, as a file that lies in memory. OSError: there is no room for it."""
-    path = shared_memory.create(8 * n_word)
-    try:
-        attach(path, n_word)[[LEAST_EVEN, LEAST_ODD]] = NOBODY
-    except BaseException:
-        path.unlink()
-        raise
-    return path
+    shared_memory.create(path, 8 * n_word)
+    attach(path, n_word)[[LEAST_EVEN, LEAST_ODD]] = NOBODY
 
 
 def attach(path: Path, n_word: int) -> np.ndarray:

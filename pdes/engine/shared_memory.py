@@ -41,18 +41,18 @@ def pack(value: Any) -> Packed:
     return Packed(head, places, buffers)
 
 
-def create(n_byte: int) -> Path:
+def new_path() -> Path:
+    """A name that no file in memory has; who may make the file knows its name before, so that none is left behind."""
+    return FOLDER / f"pdes-{os.getpid()}-{secrets.token_hex(4)}"
+
+
+def create(path: Path, n_byte: int) -> None:
     """A file of zeros that lies in memory. OSError: there is no room for it."""
-    path = FOLDER / f"pdes-{os.getpid()}-{secrets.token_hex(4)}"
     file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
     try:
         os.posix_fallocate(file, 0, n_byte)  # a page for which there is no room would kill whoever writes to it
-    except BaseException:
-        path.unlink()
-        raise
     finally:
         os.close(file)
-    return path
 
 
 def attach(path: Path, n_byte: int, is_private: bool = False) -> mmap.mmap:
@@ -64,18 +64,13 @@ def attach(path: Path, n_byte: int, is_private: bool = False) -> mmap.mmap:
         os.close(file)
 
 
-def store(packed: Packed) -> Path:
+def store(path: Path, packed: Packed) -> None:
     """A file with the arrays of a value. OSError: there is no room for it."""
-    path = create(packed.n_byte)
-    try:
-        with path.open("r+b") as file:
-            for (begin, _), buffer in zip(packed.places, packed.buffers, strict=True):
-                file.seek(begin)
-                file.write(buffer)
-    except BaseException:
-        path.unlink()
-        raise
-    return path
+    create(path, packed.n_byte)
+    with path.open("r+b") as file:
+        for (begin, _), buffer in zip(packed.places, packed.buffers, strict=True):
+            file.seek(begin)
+            file.write(buffer)
 
 
 def unpack(head: bytes, places: list[tuple[int, int]], memory: mmap.mmap) -> Any:

@@ -54,7 +54,7 @@ class ResultFolder:
         self.directory = Path(directory)
         self.token = token or f"{os.getpid()}-{secrets.token_hex(4)}"
         self._lock: int | None = None
-        self._made_directory = False
+        self._made: list[Path] = []
 
     def __enter__(self) -> Self:
         self.check()
@@ -79,7 +79,7 @@ class ResultFolder:
         killed runs left. ConfigError: the folder cannot be used, or another run is using it.
         """
         try:
-            self._made_directory = not self.directory.exists()
+            self._made = [path for path in (self.directory, *self.directory.parents) if not path.exists()]
             self.directory.mkdir(parents=True, exist_ok=True)
             if self._take_lock():
                 recover(self.directory)
@@ -115,12 +115,12 @@ class ResultFolder:
         self._release()
 
     def abandon(self) -> None:
-        """Remove the work folder, and the result folder if `check` made it and it is empty; harmless after `commit`."""
+        """Remove the work folder, and what `check` made of the way to it if it is empty; harmless after `commit`."""
         if not os.path.exists(self.work_path(_PLAN)):  # else a commit failed half way: leave it to `recover`
             shutil.rmtree(self.work, ignore_errors=True)
-            if self._made_directory:
-                with contextlib.suppress(OSError):  # not empty, or never made
-                    self.directory.rmdir()
+            with contextlib.suppress(OSError):  # not empty, or never made
+                for path in self._made:
+                    path.rmdir()
         self._release()
 
     def keep(self, names: Sequence[str]) -> None:

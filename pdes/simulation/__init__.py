@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from models.network.blocked import find_circle
+from pdes.beginning import Beginning
 from pdes.config import Config, load_config
 from pdes.config.values import make_config
 from pdes.engine.exchange import World
@@ -20,9 +21,10 @@ from pdes.result import Result
 from pdes.results.pauses import deadlock_text
 from pdes.scenario import build_scenario
 from pdes.simulation.checkpoint import checkpoint_directory
+from pdes.simulation.compilers import Compilers, announce_compiling
 from pdes.simulation.failure import explained, how_to_go_on
 from pdes.simulation.gather import gather
-from pdes.simulation.job import Prepared, Run, compile_ahead, prepare, prepare_resumed
+from pdes.simulation.job import Prepared, Run, prepare, prepare_resumed
 from pdes.simulation.memory import within_memory
 from pdes.simulation.write import deadlocks, write_results
 from pdes.units import format_duration
@@ -30,22 +32,26 @@ from pdes.witness import Witness
 
 MOST_LINES = 20  # about who waits
 
-__all__ = ["Prepared", "compile_ahead", "plan", "prepare", "prepare_resumed", "run", "simulate"]
+__all__ = ["Compilers", "Prepared", "announce_compiling", "plan", "prepare", "prepare_resumed", "run", "simulate"]
 
 
 def run(
     prepared: Prepared, world: World, quiet: bool = False, witness: Witness | None = None, heeds_signals: bool = True,
-    shows_progress: bool = False,
+    shows_progress: bool = False, beginning: Beginning | None = None,
 ) -> int:  # fmt: skip
     """Simulate a prepared scenario on all ranks and write its results; the exit status. Raises SimError.
 
     witness: of this rank. heeds_signals: SIGUSR1 and SIGTERM ask for checkpoints, see `checkpoint.STOPPED_STATUS`.
-    shows_progress: also where stderr is no terminal.
+    shows_progress: also where stderr is no terminal. beginning: of the program, ends when rounds begin.
     """
-    job = Run(prepared, world, witness)
-    checkpoints = checkpoint_directory(prepared.scenario.config).absolute()
+    job, checkpoints = None, checkpoint_directory(prepared.scenario.config).absolute()
     try:
-        return _run(job, quiet, heeds_signals, shows_progress)
+        job = Run(prepared, world, witness)
+        return _run(job, quiet, heeds_signals, shows_progress, beginning or Beginning())
+    except KeyboardInterrupt:
+        if witness is not None:
+            witness.claim()
+        raise
     except Exception as error:
         if witness is not None:
             witness.claim()  # before the folder for that is cleared
@@ -55,20 +61,19 @@ def run(
             error.add_note(how_to_go_on(checkpoints))
         raise
     finally:
-        job.flows.close()
-        job.tasks.close()
-        job.spent.close()
+        for spool in () if job is None else (job.flows, job.tasks, job.spent):
+            spool.close()
         if world.rank == 0:
-            job.folder.abandon()
+            prepared.folder.abandon()
 
 
-def _run(job: Run, quiet: bool, heeds_signals: bool, shows_progress: bool) -> int:
+def _run(job: Run, quiet: bool, heeds_signals: bool, shows_progress: bool, beginning: Beginning) -> int:
     """All of a run, on one rank."""
     world = job.world
     _warn(job)
-    compile_s = job.compile()
+    compile_s = job.compile(beginning)
     job.restore()
-    loop_s = job.simulate(quiet, heeds_signals, shows_progress)
+    loop_s = job.simulate(quiet, heeds_signals, shows_progress, beginning)
     if job.checkpoints is not None and job.checkpoints.exit_status:
         return job.checkpoints.exit_status
     totals = gather(job)
@@ -171,7 +176,12 @@ def simulate(
         config = make_config(config)
     if out is not None:
         config = config.written_to(out)
-    run(prepare(config, quiet), World(), quiet, heeds_signals=False)
+    with Beginning(stream=None if quiet else sys.stderr) as beginning, Compilers() as compilers:
+        if compilers.is_at_work:
+            announce_compiling(beginning, compilers)
+        prepared = prepare(config, quiet)
+        prepared.compilers = compilers
+        run(prepared, World(), quiet, heeds_signals=False, beginning=beginning)
     return Result(config.output.dir)
 
 

@@ -1,7 +1,5 @@
 """One rank's part of a run, up to what all ranks counted: placement, the round loop, rows into spools."""
 
-import os
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -11,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from models.network.build import is_managed
 from models.network.deadlock import Circle
 from models.network.make_fast_forward import make_fast_forward
 from models.network.model import NetworkModel
 from models.network.parts import PartCollector
+from models.network.progress import sample_pairs
 from models.network.results import (
     FLOW_SPOOL_COLUMNS,
     SPENT_SPOOL_COLUMNS,
@@ -24,13 +22,15 @@ from models.network.results import (
     unfinished_rows,
 )
 from models.network.state import PACKET_HOPS
+from models.network.warm_up import task
 from partition.placement import balance, place
+from pdes.beginning import STARTING, Beginning
 from pdes.config import Config
 from pdes.debug.options import DebugOptions, DebugPlan, resolve
 from pdes.debug.session import DebugSession
 from pdes.engine.checkpoint_folder import Checkpoint
 from pdes.engine.exchange import World
-from pdes.engine.jit import is_compiled
+from pdes.engine.jit import JIT_DISABLED, compiled_kernels
 from pdes.engine.round import (
     COMPUTE_NS,
     EXCHANGE_NS,
@@ -51,6 +51,7 @@ from pdes.results.spool import RowSpool
 from pdes.scenario import Scenario, build_scenario
 from pdes.simulation.balance import Balancer
 from pdes.simulation.checkpoint import Checkpoints, check_directory, checkpoint_directory, restore
+from pdes.simulation.compilers import ALWAYS, Compilers, announce_compiling, file_name
 from pdes.simulation.memory import check_memory, within_memory
 from pdes.simulation.observers import make_sampler, watch_deadlocks, watch_iterations, watch_repeats, watch_stalls
 from pdes.simulation.requests import Requests
@@ -69,7 +70,6 @@ from pdes.wormhole.queue_model import QueueModel
 NS_PER_S = 10**9
 INSTANTS = ("start_ps", "delivered_ps", "finish_ps", "end_ps")  # columns of flows and tasks
 NO_DEBUG = DebugOptions()
-HOSTS, PLAIN_ROUNDS, MANAGED_ROUNDS = "host.run_hosts", "rounds.run_rounds", "managed_rounds.run_managed_rounds"
 
 
 class Prepared:
@@ -80,7 +80,7 @@ class Prepared:
         self.memo: MemoFile | None = None
         self.queue_model: QueueModel | None = None
         self.debug = DebugPlan()
-        self.helper: subprocess.Popen[bytes] | None = None  # compiles ahead
+        self.compilers: Compilers | None = None
         self.resumed: Checkpoint | None = None  # where the run goes on from
 
     def __getstate__(self) -> dict[str, Any]:
@@ -95,7 +95,7 @@ def prepare(
 
     n_rank: of the run; n_rank_here: of them, on this machine.
     """
-    return _prepare(config, lambda: build_scenario(config), quiet, n_rank, n_rank_here, options)
+    return _prepare(config, lambda: build_scenario(config), n_rank, n_rank_here, options)
 
 
 def prepare_resumed(
@@ -103,49 +103,30 @@ def prepare_resumed(
 ) -> Prepared:
     """The same of a run that goes on from a checkpoint. directory: of checkpoints. out: None: the run's own."""
     found, scenario = find(directory, out)
-    prepared = _prepare(scenario.config, lambda: scenario, quiet, n_rank, n_rank_here)
+    prepared = _prepare(scenario.config, lambda: scenario, n_rank, n_rank_here)
     prepared.resumed = found
     return prepared
 
 
 def _prepare(
-    config: Config, build: Callable[[], Scenario], quiet: bool, n_rank: int, n_rank_here: int,
+    config: Config, build: Callable[[], Scenario], n_rank: int, n_rank_here: int,
     options: DebugOptions = NO_DEBUG,
 ) -> Prepared:  # fmt: skip
     memo = read_memo(config.wormhole)
-    helper = _compile_beside() if n_rank == 1 and not is_compiled(HOSTS) and (os.cpu_count() or 1) > 1 else None
+    with within_memory(config):
+        scenario = build()
+    check_memory(scenario, n_rank, n_rank_here)
+    queue_model, debug = read_queue_model(scenario), resolve(options, scenario)
+    folder = ResultFolder(config.output.dir)
     try:
-        with within_memory(config):
-            scenario = build()
-        check_memory(scenario, n_rank, n_rank_here)
-        queue_model, debug = read_queue_model(scenario), resolve(options, scenario)
-        folder = ResultFolder(config.output.dir)
         folder.check()
         check_directory(config, folder)
     except BaseException:
-        if helper is not None:
-            helper.kill()
+        folder.abandon()
         raise
-    driver = MANAGED_ROUNDS if is_managed(scenario.parameters) else PLAIN_ROUNDS
-    if not quiet and not is_compiled(driver):
-        print("pdes-sim: compiling for this machine, once per version: 10 to 20 s", file=sys.stderr, flush=True)
     prepared = Prepared(scenario, folder)
-    prepared.helper, prepared.memo, prepared.queue_model, prepared.debug = helper, memo, queue_model, debug
+    prepared.memo, prepared.queue_model, prepared.debug = memo, queue_model, debug
     return prepared
-
-
-def _compile_beside() -> subprocess.Popen[bytes]:
-    """A process that leaves the hosts' kernel in the cache; whether it succeeds does not matter."""
-    command = [sys.executable, "-m", "models.network.warm_up"]
-    return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-
-def compile_ahead() -> None:
-    """Compile the hosts' kernel on a rank that waits for `prepare`, if no earlier run has left it."""
-    if not is_compiled(HOSTS):
-        from models.network import warm_up
-
-        warm_up.compile_hosts()
 
 
 class Run:
@@ -159,7 +140,7 @@ class Run:
         if witness is not None:
             checkpoints = checkpoint_directory(self.scenario.config).absolute()
             witness.tell(folder=self.folder.work.absolute(), checkpoints=checkpoints)
-        self.begin_s, self.helper = prepared.begin_s, getattr(prepared, "helper", None)
+        self.begin_s, self.compilers = prepared.begin_s, getattr(prepared, "compilers", None)
         self.resumed = prepared.resumed
         self.run_id = self.folder.token if self.resumed is None else self.resumed.facts["run"]
         self.restored = {"rounds": 0, "hops": 0, "events": 0}  # what others have simulated before
@@ -231,22 +212,41 @@ class Run:
         s, share = self.scenario, self.scenario.config.wormhole.audit
         return Audit(share, s.config.simulation.seed, s.parameters.payload_bytes) if share else None
 
-    def compile(self) -> float:
+    def compile(self, beginning: Beginning | None = None) -> float:
         """Compile the kernels before anything runs, rank 0 first so that the others find them; seconds that it took."""
-        begin_s = time.monotonic()
+        begin_s, beginning = time.monotonic(), beginning or Beginning()
         if self.world.rank == 0:
-            self.model.compile_beside()
-            self.facts.compile()
-            if self.helper is not None:
-                self.helper.wait()
-        self.world.barrier()  # rank 1 has compiled the hosts' kernel by now
-        if self.world.rank == 0:
+            self._say_what_compiling_takes(beginning)
+            self._compile_beside(beginning)
             self._compile()
+            beginning.enter(STARTING)
         self.world.barrier()
         if self.world.rank > 0:
             self._compile()
         self.world.barrier()
         return time.monotonic() - begin_s
+
+    def _say_what_compiling_takes(self, beginning: Beginning) -> None:
+        """Rank 0's compilers have been announced; here are runs that need one kernel or another besides."""
+        if self.compilers is not None and self.compilers.is_at_work:
+            return
+        known = compiled_kernels()
+        is_there = JIT_DISABLED or all(file_name(kernel) in known for kernel, _ in self.model.kernels())
+        if is_there and (self.model.fast_forward is None or file_name(sample_pairs) in known):
+            beginning.enter("loading the kernels")
+        else:
+            announce_compiling(beginning, self.compilers)
+
+    def _compile_beside(self, beginning: Beginning) -> None:
+        """What is left to the other processes, and what only this one can do meanwhile."""
+        compilers = self.compilers
+        if compilers is None or not compilers.is_at_work:
+            return
+        compilers.give(task(kernel, arguments) for kernel, arguments in self.model.kernels()[len(ALWAYS) :])
+        self.facts.compile()
+        if self.model.fast_forward is not None:
+            self.model.fast_forward.compile(self.model.state)
+        compilers.wait(beginning.check)
 
     def _compile(self) -> None:
         self.model.compile()
@@ -292,8 +292,13 @@ class Run:
             text = f"resumed from round {self.resumed.facts['round']:,} of {self.resumed.path}"
             print(f"pdes-sim: {text}", file=sys.stderr, flush=True)
 
-    def simulate(self, quiet: bool, heeds_signals: bool = False, shows_progress: bool = False) -> float:
-        """Run the rounds; seconds of wall time that they took. shows_progress: also where there is no terminal."""
+    def simulate(
+        self, quiet: bool, heeds_signals: bool = False, shows_progress: bool = False, beginning: Beginning | None = None
+    ) -> float:
+        """Run the rounds; seconds of wall time that they took. shows_progress: also where there is no terminal.
+
+        beginning: ends here.
+        """
         stream = sys.stderr if self.world.rank == 0 and not quiet else None
         is_shown = shows_progress or (stream is not None and stream.isatty())
         progress = Progress(stream if is_shown else None, self.world.size, self.scenario.stop_ps)
@@ -330,6 +335,10 @@ class Run:
         self.world.barrier()
         begin_s = time.monotonic()
         with requests, self._watched():
+            if beginning is not None:
+                beginning.end()
+                if beginning.seen:
+                    requests.take_over(beginning.seen)
             while rests.has_moved:
                 rests.has_moved = False
                 run_rounds(self.model, self.loop, self.model.exchange, tick, pause_s, rests.rest)

@@ -39,6 +39,10 @@ class Requests:
         for number, handler in self._before.items():
             signal.signal(number, handler)  # pyright: ignore[reportArgumentType]
 
+    def take_over(self, seen: set[int]) -> None:
+        """Signals that came before, to somebody else."""
+        self._seen |= seen & {*STOPS, *GOES_ON}
+
     def _note(self, number: int, _: FrameType | None) -> None:
         self._seen.add(number)
 

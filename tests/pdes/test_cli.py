@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -21,11 +22,12 @@ RING = (
     '[[workload.collective]]\nname = "ring"\noperation = "all-reduce"\nsize = "4MB"\n'
 )
 FAKE = """
-import sys, types, pdes
+import contextlib, sys, types, pdes
 fake = types.ModuleType("pdes.simulation")
-fake.prepare = lambda config, quiet, n_rank, n_rank_here: types.SimpleNamespace(scenario=config)
-fake.compile_ahead = lambda: None
-def run(prepared, comm, quiet, witness):
+folder = types.SimpleNamespace(abandon=str)
+fake.prepare = lambda config, quiet, n_rank, n_rank_here: types.SimpleNamespace(scenario=config, folder=folder)
+fake.Compilers = lambda cores: contextlib.nullcontext(types.SimpleNamespace(is_at_work=False))
+def run(prepared, comm, quiet, witness, beginning):
     scenario = prepared.scenario
     {run}
 fake.run = run
@@ -47,8 +49,10 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """A simulation that only notes how it was called, on one rank without MPI."""
     seen: list[Any] = []
     fake = ModuleType("pdes.simulation")
-    fake.prepare = lambda config, quiet, n_rank, n_rank_here: SimpleNamespace(scenario=config)  # pyright: ignore
-    fake.run = lambda prepared, comm, quiet, witness: seen.append((prepared.scenario, comm, quiet)) or 0  # pyright: ignore
+    folder = SimpleNamespace(abandon=str)
+    fake.Compilers = lambda cores: nullcontext(SimpleNamespace(is_at_work=False))  # pyright: ignore
+    fake.prepare = lambda config, quiet, n_rank, n_rank_here: SimpleNamespace(scenario=config, folder=folder)  # pyright: ignore
+    fake.run = lambda prepared, comm, quiet, witness, beginning: seen.append((prepared.scenario, comm, quiet)) or 0  # pyright: ignore
     fake.plan = lambda config, wanted: seen.extend([config] if wanted is None else [config, wanted])  # pyright: ignore[reportAttributeAccessIssue]
     monkeypatch.setitem(sys.modules, "pdes.simulation", fake)
     monkeypatch.setattr(pdes, "simulation", fake, raising=False)
@@ -107,7 +111,7 @@ def test_a_fault_found_while_preparing_is_bad_input_too(
 def test_an_error_during_the_run_has_its_own_status(
     calls: list[Any], ring_file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def run(*_: object) -> None:
+    def run(*_: object, **__: object) -> None:
         raise CapacityError("port 7 is full")
 
     calls[0].run = run
@@ -118,7 +122,7 @@ def test_an_error_during_the_run_has_its_own_status(
 def test_an_error_nobody_expected_shows_its_traceback(
     calls: list[Any], ring_file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def run(*_: object) -> None:
+    def run(*_: object, **__: object) -> None:
         raise ZeroDivisionError("of ours")
 
     calls[0].run = run
