@@ -26,7 +26,8 @@ commands:
                                                   astra-sim, simai or htsim inputs
   pdes-sim export chakra config.toml -o PREFIX    write a workload as Chakra traces or GOAL; flows as ns-3's fct.txt
 
-Exit status: 0 done, 2 bad input, 75 stopped by SIGTERM after a checkpoint, 1 anything else."""
+Exit status: 0 done, 2 bad input, 75 stopped by SIGTERM after a checkpoint or before the first event, 130 by Ctrl-C,
+1 anything else."""
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -199,6 +199,7 @@ class World:
         sys.stdout.flush()
         sys.stderr.flush()
         if self._comm and self.size > 1:
+            shared_memory.remove_mapped("mpich_shm_")  # which MPICH leaves if it is not told to end as usual
             self._comm.Abort(status)
 
     def library(self) -> str:

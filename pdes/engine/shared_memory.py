@@ -4,6 +4,7 @@ A value is pickled without its arrays, which lie behind each other in the file. 
 private map of the file: all ranks see the same pages until one writes, and that one gets pages of its own.
 """
 
+import contextlib
 import mmap
 import os
 import pickle
@@ -62,6 +63,14 @@ def attach(path: Path, n_byte: int, is_private: bool = False) -> mmap.mmap:
         return mmap.mmap(file, n_byte, mmap.MAP_PRIVATE if is_private else mmap.MAP_SHARED)
     finally:
         os.close(file)
+
+
+def remove_mapped(prefix: str) -> None:
+    """Take the names of files in memory that this process has mapped and whose names begin like that."""
+    with contextlib.suppress(OSError), open("/proc/self/maps") as maps:
+        for path in {line.split(maxsplit=5)[-1].strip() for line in maps if f" {FOLDER}/{prefix}" in line}:
+            with contextlib.suppress(OSError):  # another rank has
+                os.unlink(path)
 
 
 def store(path: Path, packed: Packed) -> None:

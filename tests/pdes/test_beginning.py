@@ -115,6 +115,14 @@ def children(pid: int) -> list[int]:
     return below + [each for child in below for each in children(child)]
 
 
+def maps_of(pid: int) -> list[str]:
+    try:
+        lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
+    except OSError:  # it has ended
+        return []
+    return [line for line in lines if not line.endswith("(deleted)")]
+
+
 @pytest.fixture
 def started(tmp_path: Path) -> Iterator[list[subprocess.Popen[str]]]:
     processes: list[subprocess.Popen[str]] = []
@@ -142,6 +150,8 @@ def test_a_signal_while_kernels_are_compiled_leaves_nothing_behind(tmp_path, sta
     assert said, "the cache was empty: compiling is announced"
     time.sleep(wait_s)
     below = children(process.pid)
+    mapped = {line.split()[-1] for pid in below for line in maps_of(pid) if f" {shared_memory.FOLDER}/" in line}
+    assert bool(mapped) == (n_rank > 1), "MPI's"
     assert len(below) >= 3, "a witness and two compilers at least"
     process.send_signal(number)
     rest = process.stderr.read()
@@ -155,3 +165,4 @@ def test_a_signal_while_kernels_are_compiled_leaves_nothing_behind(tmp_path, sta
     assert not alive, "processes of the run are left"
     assert not (tmp_path / "results").exists()
     assert not [path for pid in (process.pid, *below) for path in shared_memory.FOLDER.glob(f"pdes-{pid}-*")]
+    assert not [path for path in mapped if Path(path).exists()]
