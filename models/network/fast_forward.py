@@ -95,6 +95,7 @@ class FastForward:
         self._skipped = Skipped()
         self._credits = Credits(self.hidden, self._skipped)
         self.series: PartitionSeries | None = None  # where somebody asks for it
+        self.frozen = controller.frozen  # what is, now
         self.ways = ports_of_pairs(pairs)
         self.restoration: Restoration | None = None  # None: what is frozen comes back as it was
         self.limit_ps = NEVER

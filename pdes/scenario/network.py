@@ -71,10 +71,14 @@ def network_parameters(
         link_changes=changes,
         ns3=_quirks(n.ns3 or Ns3Config(), queues) if n.is_ns3 else None,
         rtt_flow=_rtt_flow(config, plan),
-        may_skip=config.wormhole.mode != "off",
     )
-    has_lanes = _has_lanes(config, parameters)
-    return replace(parameters, has_lanes=has_lanes, has_shares=has_lanes and config.wormhole.shares)
+    return with_skips(config, parameters)
+
+
+def with_skips(config: Config, parameters: NetworkParameters) -> NetworkParameters:
+    """The same network, with as much fast-forwarding as a config asks for."""
+    lanes, may_skip = _has_lanes(config, parameters), config.wormhole.mode != "off"
+    return replace(parameters, may_skip=may_skip, has_lanes=lanes, has_shares=lanes and config.wormhole.shares)
 
 
 def _has_lanes(config: Config, p: NetworkParameters) -> bool:

@@ -93,6 +93,10 @@ class Controller:
         audited = [] if self.audit is None else [self.audit.first_end_ps]
         return min([self.first_thaw_ps, *checks, *audited])
 
+    def frozen(self) -> list[Freeze | Replay]:
+        """What is frozen now."""
+        return self._frozen.all()
+
     def ends(self, now_ps: int, interrupts: dict[int, int]) -> list[tuple[Freeze | Replay, int]]:
         """What thaws now, each with the instant up to which it has gone on. interrupts: flow -> instant."""
         thaw: dict[int, int] = {}

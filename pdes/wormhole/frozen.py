@@ -72,6 +72,10 @@ class FrozenSet:
     def __getitem__(self, number: int) -> Freeze | Replay:
         return self._frozen[number]
 
+    def all(self) -> list[Freeze | Replay]:
+        """What is frozen."""
+        return list(self._frozen.values())
+
     def at(self, port: int) -> Freeze | Replay | None:
         """What a port is frozen in."""
         return self._frozen.get(int(self.of_port[port]))
