@@ -1,14 +1,18 @@
 """What `pdes-sim plan --ranks` predicts for one and two ranks, against what they take.
 
-    python bench/plan_ranks.py [--quick] [--ranks 1,2] [--case permutation|incast|uneven]
+    python bench/plan_ranks.py [--quick] [--ranks 1,2] [--case permutation|incast|uneven|gpt-7b]
 
-A case is profiled on one rank and then run on each rank count, best of several runs that take turns. What a reduction
-and an exchange with a neighbour take is measured first, between as many ranks. Predictions beyond the ranks that run
-here are printed, too: nobody has measured them.
+A case is profiled on one rank and run on each rank count, in turns; the best of several turns counts. Two ranks take
+longer than they need as soon as anything else runs here: load is that of the machine at the end of each turn, 2 if
+nothing else has. whole: profiled from its beginning to its end; sampled: at instants that are spread over it, as
+`plan --ranks` does with what takes long. gpt-7b: examples/gpt-7b-64.toml packet by packet, sampled alone. What an
+exchange with a neighbour takes is measured, between as many ranks. Predictions beyond the ranks that run here are
+printed, too: nobody has measured them.
 """
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import time
@@ -19,14 +23,16 @@ import numpy as np
 
 from cases import fat_tree_permutation, make_model, print_last, scenario_of
 from partition.round_model import Costs, reduction_by_table
+from pdes.config import load_config
 from pdes.engine.exchange import ExchangeState, World, make_exchange, reduce_min, swap, world
 from pdes.engine.jit import loop_kernel
 from pdes.engine.round import run_rounds
 from pdes.plan_options import REDUCTION_NS
 from pdes.plan_ranks import PACKET_NS, predictions
-from pdes.scenario import Scenario
-from pdes.simulation.profile import make_profile
+from pdes.scenario import Scenario, build_scenario
+from pdes.simulation.profile import BEGINNING, SAMPLED, WHOLE, make_profile
 
+EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "gpt-7b-64.toml"
 N_TIMED = 20_000
 BEYOND = (4, 8, 16, 64)
 
@@ -52,7 +58,15 @@ def uneven(size_bytes: int) -> Scenario:
                        [sizes[i] for i in src[order != src]])  # fmt: skip
 
 
-CASES: dict[str, Callable[[int], Scenario]] = {"permutation": permutation, "incast": incast, "uneven": uneven}
+def gpt_7b(size_bytes: int) -> Scenario:
+    """Of 64 GPUs, all of its packets; size_bytes does not matter."""
+    return build_scenario(load_config(EXAMPLE, ["wormhole.mode=off"]))
+
+
+CASES: dict[str, Callable[[int], Scenario]] = {
+    "permutation": permutation, "incast": incast, "uneven": uneven, "gpt-7b": gpt_7b,
+}  # fmt: skip
+LONG = ("gpt-7b",)  # cases that are run once a turn, and sampled alone
 
 
 @loop_kernel
@@ -89,8 +103,9 @@ def run_here(name: str, size_bytes: int) -> None:
     warm_up, loop = make_model(fat_tree_permutation(4, 10_000), ranks)
     run_rounds(warm_up, loop, warm_up.exchange)
     scenario, times = CASES[name](size_bytes), []
-    for _ in range(3):
+    for _ in range(1 if name in LONG else 3):
         model, loop = make_model(scenario, ranks)
+        model.compile()
         ranks.barrier()
         begin_s = time.perf_counter()
         run_rounds(model, loop, model.exchange)
@@ -98,7 +113,8 @@ def run_here(name: str, size_bytes: int) -> None:
         times.append(time.perf_counter() - begin_s)
     floor = floors(ranks) if ranks.size > 1 else (0.0, 0.0)
     if ranks.rank == 0:
-        print(json.dumps({"seconds": min(times), "reduction_ns": floor[0], "neighbour_ns": floor[1]}), flush=True)
+        found = {"seconds": min(times), "reduction_ns": floor[0], "neighbour_ns": floor[1], "load": os.getloadavg()[0]}
+        print(json.dumps(found), flush=True)
 
 
 def start(name: str, size_bytes: int, n_rank: int) -> dict:
@@ -110,32 +126,40 @@ def start(name: str, size_bytes: int, n_rank: int) -> dict:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def measure(name: str, size_bytes: int, counts: list[int], n_turn: int) -> dict[int, tuple[float, float | None]]:
-    """{ranks: (predicted, measured seconds)}; measured None: not run."""
+Rows = dict[tuple[str, int], tuple[float, float | None]]
+
+
+def measure(name: str, size_bytes: int, counts: list[int], n_turn: int) -> tuple[Rows, list[float]]:
+    """({kind and ranks: (predicted, measured seconds)}, loads); measured None: not run."""
     runs: dict[int, list[dict]] = {n: [] for n in counts}
-    scenario, profiles = CASES[name](size_bytes), []
+    kinds = (SAMPLED,) if name in LONG else (WHOLE, SAMPLED)
+    scenario, profiles = CASES[name](size_bytes), {kind: [] for kind in kinds}
     for _ in range(n_turn):
         for n_rank in counts:
             runs[n_rank].append(start(name, size_bytes, n_rank))
-        profiles.append(make_profile(scenario, 120.0))
-    profiled = min(profiles, key=lambda one: float(one.profile.ns.sum()))
+        for kind in kinds:
+            profiles[kind].append(make_profile(scenario, 120.0, SAMPLED if kind == SAMPLED else BEGINNING))
     table, neighbour_ns = dict(REDUCTION_NS), 0.0
     for n_rank in counts:
         if n_rank > 1:
             table[n_rank] = min(run["reduction_ns"] for run in runs[n_rank])
             neighbour_ns = max(neighbour_ns, min(run["neighbour_ns"] for run in runs[n_rank]))
-    costs = Costs(reduction_by_table(table), neighbour_ns, PACKET_NS)
-    found = predictions(scenario, profiled, [*counts, *(n for n in BEYOND if n > max(counts))], costs)
+    costs, found = Costs(reduction_by_table(table), neighbour_ns, PACKET_NS), {}
     best = {n: min(run["seconds"] for run in runs[n]) for n in counts}
-    return {row.n_rank: (row.total_ns / 1e9, best.get(row.n_rank)) for row in found}
+    for kind in kinds:
+        profiled = min(profiles[kind], key=lambda one: one.run.one_rank_ns)
+        for row in predictions(scenario, profiled, [*counts, *(n for n in BEYOND if n > max(counts))], costs):
+            found[kind, row.n_rank] = (row.total_ns / 1e9, best.get(row.n_rank))
+    return found, [run["load"] for run in runs[max(counts)]]
 
 
 def main() -> None:
-    """Print a row per case and rank count."""
+    """Print a row per case, kind of profile and rank count."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="2 MB flows, once each")
+    parser.add_argument("--quick", action="store_true", help="2 MB flows, once each, without gpt-7b")
     parser.add_argument("--ranks", default="1,2", help="rank counts to run, comma separated (default 1,2)")
     parser.add_argument("--case", choices=CASES, action="append", help="of the cases only this one; may be repeated")
+    parser.add_argument("--turns", type=int, help="how many (default 4)")
     parser.add_argument("--here", choices=CASES, help=argparse.SUPPRESS)
     parser.add_argument("--bytes", type=int, default=10_000_000, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -144,14 +168,16 @@ def main() -> None:
         return
     size_bytes, n_turn = (2_000_000, 1) if arguments.quick else (arguments.bytes, 4)
     counts, errors = [int(n) for n in arguments.ranks.split(",")], {}
-    print("case         ranks  predicted   measured    error")
-    for name in arguments.case or CASES:
-        for n_rank, (predicted_s, measured_s) in measure(name, size_bytes, counts, n_turn).items():
+    print("case         profile  ranks  predicted   measured    error")
+    for name in arguments.case or [name for name in CASES if not (arguments.quick and name in LONG)]:
+        found, loads = measure(name, size_bytes, counts, arguments.turns or n_turn)
+        for (kind, n_rank), (predicted_s, measured_s) in found.items():
             text = f"{'-':>10} {'-':>8}"
             if measured_s is not None:
-                errors[f"{name}, {n_rank}"] = predicted_s / measured_s - 1
+                errors[f"{name}, {kind}, {n_rank}"] = predicted_s / measured_s - 1
                 text = f"{measured_s:>8.3f} s {100 * (predicted_s / measured_s - 1):>+6.1f} %"
-            print(f"{name:<12} {n_rank:>5} {predicted_s:>8.3f} s {text}", flush=True)
+            print(f"{name:<12} {kind:<8} {n_rank:>5} {predicted_s:>8.3f} s {text}", flush=True)
+        print(f"{name}: load at the end of each turn {', '.join(f'{load:.1f}' for load in loads)}")
     print_last({"error": errors, "largest_error": max(abs(error) for error in errors.values())})
 
 

@@ -17,7 +17,7 @@ commands:
   pdes-sim config.toml                            simulate; under mpirun -n N on N ranks, with the same results
   pdes-sim --resume DIR                           go on from the newest checkpoint in DIR, on any number of ranks
   pdes-sim plan config.toml                       print what a run would be, and run nothing
-  pdes-sim plan config.toml --ranks 1,2,4,..,64   replay a short run on one rank: the time to expect on many
+  pdes-sim plan config.toml --ranks 1,2,4,..,64   sample the run on one rank: the time to expect on many
   pdes-sim report DIR [DIR ...]                   explain a run in one HTML file, or compare several
   pdes-sim timeline DIR -o trace.json.gz          what GPUs did over time, for ui.perfetto.dev
   pdes-sim diff DIR DIR                           print where two results begin to differ, and what led to it

@@ -7,7 +7,7 @@ from pathlib import Path
 from pdes.errors import ConfigError
 from pdes.units import QuantityError, parse_duration_ps
 
-DEFAULT_SECONDS = 10.0
+DEFAULT_SECONDS = 100.0
 MAX_RANKS = 1 << 20
 REDUCTION_NS = {2: 900.0, 32: 4_000.0, 1024: 15_000.0}
 """Measured between two ranks of one machine; beyond, typical of a node of 32 cores and of 32 nodes: give your own."""
@@ -27,11 +27,11 @@ class Asked:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `plan` that are about many ranks."""
-    text = "rank counts, 1,2,4 or 1,2,4,..,1024: replay a short run on one rank and predict the time on each of them"
+    text = "rank counts, 1,2,4 or 1,2,4,..,1024: sample the run on one rank and predict the time on each of them"
     parser.add_argument("--ranks", metavar="N,N,..", help=text)
-    text = "with --ranks: read the short run from FILE if it is there, else keep it there"
+    text = "with --ranks: read the samples from FILE if it is there, else keep them there"
     parser.add_argument("--profile", metavar="FILE", help=text)
-    text = f"with --ranks: wall time of the short run, at most (default {DEFAULT_SECONDS:g}s)"
+    text = f"with --ranks: wall time for sampling, at most, less if the run ends sooner (default {DEFAULT_SECONDS:g}s)"
     parser.add_argument("--profile-time", metavar="TIME", help=text)
     text = "with --ranks: time of a reduction (MPI_Allreduce of 8 bytes) by ranks, 2=0.9us,64=5us; two or more"
     parser.add_argument("--reduction", metavar="N=TIME,..", help=text)

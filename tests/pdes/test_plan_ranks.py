@@ -1,4 +1,4 @@
-"""`plan --ranks`: a profile counts every step, a fit finds what it was made of, options are checked."""
+"""`plan --ranks`: a profile counts every step, a fit finds what it was made of, what is printed says what it is of."""
 
 import argparse
 from pathlib import Path
@@ -12,7 +12,9 @@ from pdes.engine.round import STRETCH_ROUNDS
 from pdes.errors import ConfigError
 from pdes.plan_options import add_arguments, asked
 from pdes.scenario import build_scenario
-from pdes.simulation.profile import fit_costs, make_profile, read_profile, write_profile
+from pdes.simulation.profile import WHOLE, make_profile
+from pdes.simulation.profile_file import read_profile, write_profile
+from pdes.simulation.stretches import fit_costs
 
 CONFIG = """\
 [topology]
@@ -36,33 +38,37 @@ def config(tmp_path: Path) -> Path:
 
 def test_a_fit_finds_what_rounds_are_made_of() -> None:
     rng = np.random.default_rng(1)
-    hosts, switches = rng.integers(0, 50, 4000), rng.integers(0, 80, 4000)
-    busy_ns = 300 + 70 * hosts + 25 * switches + rng.normal(0, 30, 4000)
-    found = fit_costs(np.ones(4000), hosts, switches, busy_ns)
-    assert found == pytest.approx((300, 70, 25), rel=0.05)
-    assert sum(np.array(found) * (4000, hosts.sum(), switches.sum())) == pytest.approx(busy_ns.sum())
+    visits = rng.integers(1, 20, 4000)
+    hosts, switches = rng.integers(0, 5, 4000) * visits, rng.integers(0, 8, 4000) * visits
+    table = np.stack([np.ones(4000), visits, hosts, switches], axis=1)
+    busy_ns = 300 + 50 * visits + 70 * hosts + 25 * switches + rng.normal(0, 30, 4000)
+    found = fit_costs(table, busy_ns)
+    assert found == pytest.approx((300, 50, 70, 25), rel=0.1)
+    assert (table @ found).sum() == pytest.approx(busy_ns.sum())
 
 
 def test_a_fit_says_nothing_below_zero() -> None:
-    hosts = np.arange(1, 200)
-    found = fit_costs(np.ones(199), hosts, np.zeros(199), np.maximum(50.0 * hosts - 40, 1))
-    assert min(found) >= 0 and found[1] == pytest.approx(50, rel=0.1)
+    hosts = np.arange(1.0, 200.0)
+    table = np.stack([np.ones(199), np.ones(199), hosts, np.zeros(199)], axis=1)
+    found = fit_costs(table, np.maximum(50.0 * hosts - 40, 1))
+    assert found.min() >= 0 and found[2] == pytest.approx(50, rel=0.1)
 
 
 def test_a_profile_to_the_end_has_every_round_and_every_packet(config: Path, tmp_path: Path) -> None:
     scenario = build_scenario(load_config(config))
     found = make_profile(scenario, 1000.0)
-    p = found.profile
-    assert found.is_whole and found.share == 1 and found.hops == int(scenario.port_hops.sum())
+    (p,) = found.run.stretches
+    assert found.kind == WHOLE and p.weight == 1 and found.run.serial_ns == 0
     assert p.n_round > 20 and (np.diff(p.round_of) >= 0).all() and p.round_of.max() < p.n_round
     assert set(p.lp.tolist()) == set(range(scenario.n_lp)) and (p.ns > 0).any()
-    a, b, packets = p.edges
+    a, b, packets = found.run.edges
     src, dst = (scenario.lp_of_node[end] for end in (scenario.topology.port_src, scenario.topology.port_dst))
     assert packets.sum() == scenario.port_hops[src != dst].sum() and (a != b).all()
     identity = scenario.identity()
     write_profile(tmp_path / "p.npz", found, identity)
     again = read_profile(tmp_path / "p.npz", identity)
-    assert again.hops == found.hops and np.array_equal(again.profile.ns, p.ns) and again.profile.n_round == p.n_round
+    assert again.hops == found.hops and again.run.one_rank_ns == pytest.approx(found.run.one_rank_ns)
+    assert np.array_equal(again.run.stretches[0].ns, p.ns) and again.at_ps.tolist() == found.at_ps.tolist()
     with pytest.raises(ConfigError, match="of another config"):
         read_profile(tmp_path / "p.npz", identity | {"more": 1})
     (tmp_path / "p.npz").write_bytes((tmp_path / "p.npz").read_bytes()[:200])
@@ -76,8 +82,9 @@ def reductions_of(config: Path, more: str) -> tuple[int, int]:
     (config.parent / "long.csv").write_text("src,dst,size_bytes,start_ps\n0,2,3000000,0\n1,3,3000000,0\n")
     longer.write_text(CONFIG.replace("flows.csv", "long.csv") + more)
     found = make_profile(build_scenario(load_config(longer)), 1000.0)
-    assert found.is_whole and found.profile.serial_ns == 0
-    return found.profile.n_reduction, found.profile.n_round
+    assert found.is_whole and found.run.serial_ns == 0
+    (p,) = found.run.stretches
+    return p.n_reduction, p.n_round
 
 
 @pytest.mark.parametrize(
@@ -110,8 +117,8 @@ def test_plan_prints_a_row_per_rank_count(config: Path, capsys: pytest.CaptureFi
     assert cli.main(["plan", str(config), "--ranks", "1,2,4", "--reduction", "2=1us,8=4us"]) == 0
     out = capsys.readouterr().out
     rows = [line.split() for line in out[out.index("limit") :].splitlines()[1:]]
-    assert [row[0] for row in rows if row] == ["1", "2", "4"]
-    assert "1 us on 2, 4 us on 8 ranks (as given)" in out and "to the run's end" in out and "critical path" in out
+    assert [row[0] for row in rows if row and row[1] != "ranks,"] == ["1", "2", "4"]
+    assert "1 us on 2, 4 us on 8 ranks (as given)" in out and "the whole run" in out and "critical path" in out
 
 
 def options(*words: str) -> argparse.Namespace:
