@@ -2,8 +2,8 @@
 
 The hosts' kernel takes the larger half of all compiling and is the same for every run, as nearly all of the rounds is:
 they are compiled for a network of two hosts while the scenario is built. See `pdes.simulation.compilers`.
-`python -m models.network.warm_up` compiles the hosts' alone, as long as whoever has started it lives: `scripts/run` does
-so as soon as Numba is installed.
+`python -m models.network.warm_up` compiles the hosts' alone, as long as whoever has started it lives: `scripts/run`
+does so as soon as Numba is installed.
 """
 
 import base64

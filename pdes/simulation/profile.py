@@ -29,12 +29,12 @@ from pdes.engine.time_index import NEVER
 from pdes.results.progress import Progress
 from pdes.scenario import Scenario
 from pdes.simulation.instants import sample_run
-from pdes.simulation.job import MANAGED_ROUNDS, PLAIN_ROUNDS
 from pdes.simulation.observers import make_sampler, watch_deadlocks, watch_iterations, watch_repeats, watch_stalls
 from pdes.simulation.stretches import Reader, Stretch, profiles_of, weigh
 from pdes.wormhole.criterion import Choice
 
 WHOLE, SAMPLED, BEGINNING = "whole", "sampled", "beginning"
+PLAIN_ROUNDS, MANAGED_ROUNDS = "rounds.run_rounds", "managed_rounds.run_managed_rounds"  # which compile last
 SHORT_FRAC = 20  # a run that is expected to take so small a part of the time is run as a whole
 SHORT_RATE = 30e6  # packet-hops per second, at best
 MOST_ENTRIES = 500_000  # of rounds and nodes that are read one by one before only some are
