@@ -36,6 +36,7 @@ def make_constants(topology: Topology, pairs, plan: WorkloadPlan, parameters: Ne
         state.NEED_MESSAGES: plan.burst + 1,
         state.NEED_ROWS: plan.burst + 2,
         state.N_EXTRA: n_extra_columns(p, n_switch),
+        state.N_INT_WORD: n_extra_columns(p, n_switch) if _telemetry(p) == state.TELEMETRY_INT else 0,
         state.TELEMETRY: _telemetry(p),
         state.WINDOW_MODE: state.WINDOW_BY_LAW if p.law.controls_window else p.window_mode,
         state.N_PART: plan.n_part,

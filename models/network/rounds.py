@@ -11,6 +11,8 @@ from models.network.host import run_hosts
 from models.network.interrupts import is_interrupted, is_stopped, put_back, set_aside
 from models.network.port import insert_in_order, link_filled, put_ghost_on_wire
 from models.network.state import (
+    EXTRA_HOPS,
+    EXTRA_N_HOP,
     FAULT,
     FLAG_GHOST,
     FLAG_LAST,
@@ -18,8 +20,11 @@ from models.network.state import (
     N_DEPARTED,
     N_EXTRA,
     N_FREE_PACKET,
+    N_HOP_MASK,
+    N_INT_WORD,
     N_UNSEEN,
     SLOT_PS,
+    WORDS_PER_HOP,
     Fabric,
     Nic,
     Rows,
@@ -91,11 +96,42 @@ def advance(fabric, buffers, nic, work, rows, horizon_ps):
 
 
 @step_kernel
+def _n_stamped(constants, word):
+    """Words of a packet's INT that hops have written so far. word: its EXTRA_N_HOP."""
+    return min(constants[N_INT_WORD], EXTRA_HOPS + WORDS_PER_HOP * (word & N_HOP_MASK))
+
+
+@step_kernel
+def _carry_out(extra, constants, packet, box, at):
+    """Write what a packet carries into box[at:], of INT what hops have stamped so far; how many words."""
+    n_stamped = _n_stamped(constants, extra[np.uint64(packet), EXTRA_N_HOP]) if constants[N_INT_WORD] > 0 else 0
+    for k in range(n_stamped):
+        box[np.uint64(at + k)] = extra[np.uint64(packet), np.uint64(k)]
+    at += n_stamped - constants[N_INT_WORD]
+    for k in range(constants[N_INT_WORD], constants[N_EXTRA]):
+        box[np.uint64(at + k)] = extra[np.uint64(packet), np.uint64(k)]
+    return n_stamped + constants[N_EXTRA] - constants[N_INT_WORD]
+
+
+@step_kernel
+def _carry_in(extra, constants, packet, box, at):
+    """Read what `_carry_out` wrote; how many words. What no hop has stamped stays what it was: nobody reads it."""
+    n_stamped = _n_stamped(constants, box[np.uint64(at + EXTRA_N_HOP)]) if constants[N_INT_WORD] > 0 else 0
+    for k in range(n_stamped):
+        extra[np.uint64(packet), np.uint64(k)] = box[np.uint64(at + k)]
+    at += n_stamped - constants[N_INT_WORD]
+    for k in range(constants[N_INT_WORD], constants[N_EXTRA]):
+        extra[np.uint64(packet), np.uint64(k)] = box[np.uint64(at + k)]
+    return n_stamped + constants[N_EXTRA] - constants[N_INT_WORD]
+
+
+@step_kernel
 def pack_departures(fabric: Fabric, port_peer_row, ex: ExchangeState):
     """Move the packets on links to other ranks into the outboxes and free them here; their least arrival time.
 
     For each link: a word (port << 32 | packets), then the packets in order, 4 words each as they lie in memory, the
-    words that a packet carries beyond, and one more, the label, behind a packet that ends a message.
+    words that a packet carries beyond (of INT those that are stamped), and one more, the label, behind a packet that
+    ends a message.
     """
     n_extra = fabric.constants[N_EXTRA]
     ports, packets, words, counters = fabric.ports, fabric.packets, fabric.packet_words, fabric.counters
@@ -112,9 +148,8 @@ def pack_departures(fabric: Fabric, port_peer_row, ex: ExchangeState):
             for k in range(PACKET_WORDS):
                 box[np.uint64(at + k)] = words[np.uint64(packet), np.uint64(k)]
             at += PACKET_WORDS
-            for k in range(n_extra):
-                box[np.uint64(at + k)] = fabric.extra[np.uint64(packet), np.uint64(k)]
-            at += n_extra
+            if n_extra > 0:
+                at += _carry_out(fabric.extra, fabric.constants, packet, box, at)
             item = packets[np.uint64(packet)]
             if item.bits & FLAG_LAST:
                 box[np.uint64(at)] = fabric.label[np.uint64(packet)]
@@ -144,9 +179,8 @@ def _unpack_link(fabric: Fabric, box, at, port, n_packet):
         for k in range(PACKET_WORDS):
             words[np.uint64(packet), np.uint64(k)] = box[np.uint64(at + k)]
         at += PACKET_WORDS
-        for k in range(n_extra):
-            fabric.extra[np.uint64(packet), np.uint64(k)] = box[np.uint64(at + k)]
-        at += n_extra
+        if n_extra > 0:
+            at += _carry_in(fabric.extra, fabric.constants, packet, box, at)
         item.next = -1
         if item.bits & FLAG_LAST:
             fabric.label[np.uint64(packet)] = box[np.uint64(at)]

@@ -314,7 +314,8 @@ N_COUNTER = 27
     RTT_FLOW,  # whose round-trip times become rows, -1: nobody's
     TELLS_RTT,  # 1: the congestion control is told round-trip times
     LANE_COLUMN,  # of Fabric.extra, see GHOST_*; -1: there are no lanes
-) = range(41)
+    N_INT_WORD,  # columns of Fabric.extra that INT has, the first ones; 0: there is no INT
+) = range(42)
 N_CONSTANT = 48
 TELEMETRY_NONE, TELEMETRY_INT, TELEMETRY_PINT = range(3)
 WINDOW_BY_LAW = 2

@@ -15,6 +15,8 @@ from models.network.parameters import WINDOW_FOLLOWS_RATE
 from models.network.rounds import PACKET_WORDS
 from models.network.state import (
     ACK_BYTES,
+    EXTRA_HOPS,
+    EXTRA_N_HOP,
     FLAG_ACK,
     FLAG_FRAME,
     FLAG_GHOST,
@@ -24,12 +26,15 @@ from models.network.state import (
     IS_SELECTIVE,
     LANE_COLUMN,
     N_EXTRA,
+    N_HOP_MASK,
+    N_INT_WORD,
     NO_WINDOW,
     PACKET,
     PAYLOAD_BYTES,
     TIMEOUT_PS,
     WINDOW_BY_LAW,
     WINDOW_MODE,
+    WORDS_PER_HOP,
 )
 from models.network.verify_buffers import verify_buffers
 from models.network.verify_fabric import Held, expect, verify_frozen, verify_node_times, verify_packets, verify_waiting
@@ -68,16 +73,19 @@ def verify_ranks(
         verify_buffers(fabric, buffers, nic, topology, here, of_port)
     constants = states[0].fabric.constants
     for ex in exchanges:
-        held += in_inboxes(ex, *(int(constants[i]) for i in (N_EXTRA, LANE_COLUMN, HEADER_BYTES)))
+        held += in_inboxes(ex, constants)
     verify_conservation(states, topology, rank_of_node, held)
 
 
-def in_inboxes(ex: ExchangeState, n_extra: int, lane_column: int = -1, header_bytes: int = 0) -> list[Held]:
+def in_inboxes(ex: ExchangeState, constants: np.ndarray) -> list[Held]:
     """Packets that were received from other ranks and are not on their links yet (layout: `rounds.pack_departures`).
 
     PFC frames are left out.
     """
     held = []
+    n_extra, n_int, lane_column, header_bytes = (
+        int(constants[i]) for i in (N_EXTRA, N_INT_WORD, LANE_COLUMN, HEADER_BYTES)
+    )
     for box, n_in in zip(ex.inbox, ex.n_in.tolist(), strict=True):
         at = HEADER_WORDS
         while at < HEADER_WORDS + n_in:
@@ -85,8 +93,13 @@ def in_inboxes(ex: ExchangeState, n_extra: int, lane_column: int = -1, header_by
             at += 1
             for _ in range(n_packet):
                 item = box[at : at + PACKET_WORDS].view(PACKET)[0]
-                words = box[at + PACKET_WORDS : at + PACKET_WORDS + n_extra]
-                at += PACKET_WORDS + n_extra
+                at += PACKET_WORDS
+                n_missing = 0  # of INT what no hop has stamped does not travel
+                if n_int > 0:
+                    n_hop = int(box[at + EXTRA_N_HOP]) & N_HOP_MASK
+                    n_missing = n_int - min(n_int, EXTRA_HOPS + WORDS_PER_HOP * n_hop)
+                words = box[at : at + n_extra - n_missing]
+                at += n_extra - n_missing
                 is_last = bool(item["bits"] & FLAG_LAST)
                 label = int(box[at]) if is_last else 0
                 at += is_last
@@ -95,7 +108,7 @@ def in_inboxes(ex: ExchangeState, n_extra: int, lane_column: int = -1, header_by
                     continue
                 is_ghost = bool(item["bits"] & FLAG_GHOST)
                 if is_ghost:
-                    size = int(words[lane_column + GHOST_SIZE])
+                    size = int(words[lane_column - n_missing + GHOST_SIZE])
                     sequence, size_bytes = sequence - size, size + header_bytes
                 held.append(Held(pair, bool(item["bits"] & FLAG_ACK), sequence, size_bytes, is_last, label, is_ghost))
     return held
