@@ -332,6 +332,7 @@ def run_hosts(fabric: Fabric, buffers: Buffers, nic: Nic, work: Work, rows: Rows
                 following = take_from_wire(ports, packets, in_port, node, mask)
                 if following >= 0:
                     prefetch(packets, np.int64(packets[np.uint64(following)].next))
+                    prefetch(fabric.extra, following)
                 if IS_TRACED:
                     trace_packet(counters, packets, packet, ARRIVED, now_ps, in_port, NOTHING)
                 cause = NOT_LOST

@@ -56,6 +56,7 @@ from models.network.telemetry import stamp_int, stamp_pint
 from models.network.tracing import ARRIVED, DEQUEUED, IS_TRACED, NOTHING, QUEUED, STARTED, trace_packet, trace_pause
 from models.network.wire_time import transmission_ps
 from pdes.engine.jit import inlined, step_kernel
+from pdes.engine.prefetch import prefetch
 from pdes.engine.time_index import NEVER, set_time
 
 PAUSED_WAIT_PS = 2**50  # adaptive routing: a paused port counts as this busy
@@ -385,6 +386,7 @@ def run_managed_switches(fabric: Fabric, buffers: Buffers, routing: Routing, tod
                 slot = key & low_bits
                 in_port = slots[np.uint64(slot)].port
                 packet = take_first(packets, slots, keys, slot, n_leaf, begin_ps, shift)
+                prefetch(fabric.extra, slots[np.uint64(slot)].packet)
                 n_event += 1
                 item = packets[np.uint64(packet)]
                 if IS_TRACED:  # twice, if it is put back: equal rows count once

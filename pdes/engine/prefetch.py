@@ -22,6 +22,8 @@ def _prefetch(typingctx: Any, array: Any, row: Any) -> Any:  # noqa: ARG001
         rows = context.make_array(signature.args[0])(context, builder, args[0])
         row_bytes = context.get_abi_sizeof(context.get_data_type(signature.args[0].dtype))
         width = context.get_constant(types.int64, row_bytes)
+        if signature.args[0].ndim > 1:
+            width = builder.extract_value(rows.strides, 0)
         byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
         place = builder.gep(builder.bitcast(rows.data, byte), [builder.mul(args[1], width)])
         form = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
@@ -41,7 +43,7 @@ def _prefetch_plain(array: Any, row: int) -> None:
 
 @loop_kernel
 def _prefetch_row(array, row):
-    """Have a row of a one-dimensional array in the cache soon; any row may be named, also one that there is not."""
+    """Have the beginning of an array's row in the cache soon; any row may be named, also one that there is not."""
     _hint(array, row)
 
 

@@ -49,6 +49,17 @@ def test_a_step_that_is_apart_stays_a_function_and_a_fast_one_does_not() -> None
     assert not any("frequent" in line for line in calls)
 
 
-def test_any_row_may_be_asked_for() -> None:
-    values = np.arange(100)
-    assert {add_up(values, ahead) for ahead in (0, 1, 99, 10**9, -1, -(10**9))} == {4950}
+@loop_kernel
+def add_up_rows(table, ahead):
+    total = 0
+    for i in range(table.shape[0]):
+        prefetch(table, i + ahead)
+        total += table[np.uint64(i), np.uint64(1)]
+    return total
+
+
+@pytest.mark.parametrize("ahead", [0, 1, 99, 10**9, -1, -(10**9)])
+def test_any_row_may_be_asked_for(ahead: int) -> None:
+    assert add_up(np.arange(100), ahead) == 4950
+    assert add_up_rows(np.arange(200).reshape(100, 2), ahead) == 10_000
+    assert add_up_rows(np.zeros((0, 2), np.int64), ahead) == 0
