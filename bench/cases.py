@@ -45,6 +45,11 @@ def derangement(n: int, seed: int) -> np.ndarray:
             return order
 
 
+def permutation(k: int) -> np.ndarray:
+    """Whom each host of a fat-tree sends to; k = 8: as in ns-3's case h."""
+    return np.loadtxt(CASE_H_DESTINATIONS, dtype=int) if k == 8 else derangement(k**3 // 4, 1)
+
+
 def scenario_of(
     topology: dict[str, Any], src: Any, dst: Any, size_bytes: Any, start_ps: Any = None, priority: Any = None,
     **tables: Any,
@@ -64,8 +69,7 @@ def fat_tree_permutation(
 
     n_priority: classes over which the flows are spread. tables: of the config, by name.
     """
-    n_host = k**3 // 4
-    dst = np.loadtxt(CASE_H_DESTINATIONS, dtype=int) if k == 8 else derangement(n_host, 1)
+    n_host, dst = k**3 // 4, permutation(k)
     src = np.arange(n_host)
     if n_flow is not None:
         src = np.sort(np.random.default_rng(2).permutation(n_host)[:n_flow])
