@@ -1,13 +1,15 @@
 """Whether this version is slower than it was: beside an older commit, by turns, so that it does not depend on the hour.
 
-    python bench/speed_guard.py [--quick] [--against COMMIT] [--ranks N] [--cases A,B] [--pairs N] [--large] [--accept]
+    python bench/speed_guard.py [--quick] [--against COMMIT] [--ranks N] [--cases A,B] [--sets N] [--large] [--accept]
 
 The working tree and each older commit (--against, once or several times) run in a process of their own and take turns,
-run by run. A pair is a run of each next to each other. The ratio, this version's packet-hops per second by the older
-one's, is the median over pairs; low and high are what the true median lies between with 95 %, by order statistics, or
-least and largest where there are too few pairs for that. Compiling and set-up are not counted. On one rank time is the
-process's own on its core; on several it is wall time, as ranks that wait take processor time, too: nothing else should
-run on the machine then.
+run by run. A pair is a run of each next to each other, a set 3 pairs of the same processes: two processes of the same
+version differ by up to 4 % for as long as they live, so that more pairs of the same say no more. The ratio, this
+version's packet-hops per second by the older one's, is the median over sets of their medians; low and high are what the
+true one lies between with 95 %, by order statistics, or the least and the largest set where there are too few for that;
+least and largest are pairs. Compiling and set-up are not counted. On one rank time is the process's own on its core; on
+several it is wall time, as ranks that wait take processor time, too: nothing else should run then. What others do to
+caches and memory does not slow all versions alike: the load average is printed, and kept.
 
 bench/speed_guard.json has the ratios that were accepted last. A case has lost where high is more than 2 % below the
 accepted low; the exit status is 1 then. Where versions did not do the same packet-hops, because what is simulated has
@@ -48,18 +50,19 @@ STOP_PS = 120 * 10**9  # of training
 CLASSES = '[network.buffer]\nsize = "auto"\n[network.transport]\ntimeout = "64ms"\n'
 HPCC = '[network]\ncongestion_control = "hpcc"\n'
 GPT = "examples/gpt-7b-64.toml"
+Run = tuple[int, float]  # packet-hops, seconds
 SPREAD = ("ratio", "least", "low", "high", "largest")
 
 
 @dataclass(frozen=True)
 class Case:
-    """config: absolute, or of each version's own tree. n_pair: runs of each version."""
+    """config: absolute, or of each version's own tree. n_pair: runs of each version in a set."""
 
     name: str
     config: str
     overrides: tuple[str, ...] = ()
     stop_ps: int | None = None
-    n_pair: int = 15
+    n_pair: int = 3
 
 
 def write_permutation(folder: Path, k: int, size_bytes: int, n_class: int = 1, network: str = "") -> str:
@@ -78,15 +81,15 @@ def write_permutation(folder: Path, k: int, size_bytes: int, n_class: int = 1, n
 def make_cases(folder: Path, is_quick: bool, is_large: bool) -> list[Case]:
     """All cases, their configs written into the folder. is_quick: 10 kB a flow and 20 ms."""
 
-    def flows(name: str, k: int, size_bytes: int, n_class: int = 1, network: str = "", n_pair: int = 15) -> Case:
+    def flows(name: str, k: int, size_bytes: int, n_class: int = 1, network: str = "") -> Case:
         size_bytes = 10_000 if is_quick else size_bytes
-        return Case(name, write_permutation(folder / name, k, size_bytes, n_class, network), n_pair=n_pair)
+        return Case(name, write_permutation(folder / name, k, size_bytes, n_class, network))
 
     stop_ps = WARM_UP_PS if is_quick else STOP_PS
     return [
         flows("k8", 8, 4_000_000),
         flows("k16", 16, 1_000_000),
-        *([flows("k32", 32, 100_000, n_pair=5)] if is_large else []),
+        *([flows("k32", 32, 100_000)] if is_large else []),
         flows("k8-hpcc", 8, 4_000_000, network=HPCC),
         flows("k8-hpcc-pfc-8", 8, 4_000_000, 8, HPCC + CLASSES),
         *(
@@ -108,45 +111,37 @@ def median_bounds(values: Sequence[float]) -> tuple[float, float]:
     return ordered[n_left_out], ordered[n - 1 - n_left_out]
 
 
-def measure(case: Case, this: Version, others: Sequence[Version], n_pair: int) -> dict[str, dict[str, Any]]:
-    """By the other versions' names: ratio with its spread, and both rates; or "cannot": why one cannot run the case.
-
-    SystemExit if this version cannot.
-    """
-    rows: dict[str, dict[str, Any]] = {}
-    running = [this]
-    for version in (this, *others):
-        answer = version.ask(case.config, case.overrides, WARM_UP_PS)
-        if "cannot" not in answer:
-            running += [version] if version is not this else []
-        elif version is this:
-            raise SystemExit(f"error: this version cannot run {case.name}: {answer['cannot']}")
-        else:
-            lines = answer["cannot"].splitlines()  # where there are several faults, the first says how many
-            rows[version.name] = {"cannot": lines[min(1, len(lines) - 1)].replace(case.config, case.name).strip()}
-    if len(running) == 1:
-        return rows
-    rates: dict[str, list[float]] = {version.name: [] for version in running}
-    hops: dict[str, int] = {}
-    for i_pair in range(n_pair):
+def run_pairs(case: Case, this: Version, others: Sequence[Version]) -> dict[str, list[Run]]:
+    """Runs of each version by its name, without those that cannot run the case. SystemExit if this version cannot."""
+    running = [v for v in (this, *others) if "cannot" not in v.ask(case.config, case.overrides, WARM_UP_PS)]
+    if this not in running:
+        raise SystemExit(f"error: this version cannot run {case.name}: {why_not(case, this)}")
+    runs: dict[str, list[Run]] = {version.name: [] for version in running}
+    for i_pair in range(case.n_pair if len(running) > 1 else 0):
         for version in running if i_pair % 2 == 0 else reversed(running):  # whatever drifts favours neither
             answer = version.ask(case.config, case.overrides, case.stop_ps)
-            rates[version.name].append(answer["hops"] / answer["seconds"])
-            assert hops.setdefault(version.name, answer["hops"]) == answer["hops"], "two runs differ"
-    for version in running[1:]:
-        rows[version.name] = compare(rates[this.name], rates[version.name])
-        rows[version.name] |= {"hops": hops[this.name], "same_work": hops[this.name] == hops[version.name]}
-    return rows
+            runs[version.name].append((answer["hops"], answer["seconds"]))
+    assert all(len({hops for hops, _ in found}) <= 1 for found in runs.values()), "two runs of a version differ"
+    return runs
 
 
-def compare(this: Sequence[float], older: Sequence[float]) -> dict[str, Any]:
-    """Ratio of two versions' rates over their pairs, with its spread."""
-    ratios = [a / b for a, b in zip(this, older, strict=True)]
-    low, high = median_bounds(ratios)
-    found = zip(SPREAD, (statistics.median(ratios), min(ratios), low, high, max(ratios)), strict=True)
+def why_not(case: Case, version: Version) -> str:
+    """The first fault that a version finds in a case's config."""
+    lines = version.ask(case.config, case.overrides, WARM_UP_PS)["cannot"].splitlines()
+    return lines[min(1, len(lines) - 1)].replace(case.config, case.name).strip()  # several: the first line counts them
+
+
+def compare(this: Sequence[Sequence[Run]], older: Sequence[Sequence[Run]]) -> dict[str, Any]:
+    """Ratio of two versions' rates with its spread. this, older: runs by set and pair."""
+    rates = [[[hops / seconds for hops, seconds in pairs] for pairs in sets] for sets in (this, older)]
+    ratios = [[a / b for a, b in zip(*pairs, strict=True)] for pairs in zip(*rates, strict=True)]
+    medians, every = [statistics.median(pairs) for pairs in ratios], sum(ratios, [])
+    found = (statistics.median(medians), min(every), *median_bounds(medians), max(every))
+    middle = [round(statistics.median(sum(sets, []))) for sets in rates]
     return {
-        **{name: round(value, 4) for name, value in found}, "pairs": len(ratios),
-        "this_per_s": round(statistics.median(this)), "older_per_s": round(statistics.median(older)),
+        **{name: round(value, 4) for name, value in zip(SPREAD, found, strict=True)},
+        "this_per_s": middle[0], "older_per_s": middle[1], "pairs": len(every), "sets": len(medians),
+        "hops": this[0][0][0], "same_work": this[0][0][0] == older[0][0][0],
     }  # fmt: skip
 
 
@@ -159,7 +154,7 @@ def print_row(name: str, older: str, row: dict[str, Any], accepted: dict[str, An
     """A line of the table."""
     head = f"{name:<14} {older:<8}"
     if "cannot" in row:
-        print(f"{head} the older version cannot run it: {row['cannot']}", flush=True)
+        print(f"{head} the older version cannot run it: {row['cannot']}")
         return
     said = [] if row["same_work"] else ["other work"]
     if accepted and has_lost(row, accepted):
@@ -167,14 +162,21 @@ def print_row(name: str, older: str, row: dict[str, Any], accepted: dict[str, An
     spread = "".join(f" {row[key]:>7.3f}" for key in SPREAD)
     was = f"{accepted['ratio']:>9.3f}" if accepted else f"{'-':>9}"
     rates = f"{row['this_per_s'] / 1e6:>8.2f} {row['older_per_s'] / 1e6:>9.2f}"
-    print(f"{head} {rates}{spread} {was} {row['hops']:>12,} {row['pairs']:>5}  {', '.join(said)}".rstrip(), flush=True)
+    print(f"{head} {rates}{spread} {was} {row['hops']:>12,} {row['pairs']:>5}  {', '.join(said)}".rstrip())
 
 
 def machine() -> dict[str, Any]:
-    """What the ratios were measured on."""
+    """What the ratios were measured on, and the load of the last 5 minutes, this program's own 1 among it."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     model = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "unknown")
-    return {"machine": model, "cores": len(os.sched_getaffinity(0))}
+    return {"machine": model, "cores": len(os.sched_getaffinity(0)), "load": round(os.getloadavg()[1], 1)}
+
+
+def origin(accepted: dict[str, Any], facts: dict[str, Any]) -> str:
+    """Where an accepted ratio is from."""
+    is_here = all(accepted[key] == facts[key] for key in ("machine", "cores"))
+    text = "{version}, {date}, {machine}, {cores} cores, load {load}".format(**accepted)
+    return text if is_here else f"{text}: ANOTHER MACHINE"
 
 
 def read_accepted(path: Path) -> dict[str, Any]:
@@ -182,26 +184,25 @@ def read_accepted(path: Path) -> dict[str, Any]:
     return json.loads(path.read_text()) if path.exists() else {}
 
 
-def accept(path: Path, found: dict[str, Any], facts: dict[str, Any]) -> None:
+def accept(path: Path, found: dict[str, Any], ranks: str, facts: dict[str, Any]) -> None:
     """Put what was measured into the file, each ratio with the facts; others stay."""
     accepted = read_accepted(path)
-    for older, by_ranks in found.items():
-        for ranks, rows in by_ranks.items():
-            measured = {name: row | facts for name, row in rows.items() if "cannot" not in row}
-            accepted.setdefault(older, {}).setdefault(ranks, {}).update(measured)
+    for older, rows in found.items():
+        measured = {name: row | facts for name, row in rows.items() if "cannot" not in row}
+        accepted.setdefault(older, {}).setdefault(ranks, {}).update(measured)
     path.write_text(json.dumps(accepted, indent=1, sort_keys=True) + "\n")
 
 
 def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
     """The command line, checked."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="10 kB flows, one pair, against this version itself")
+    parser.add_argument("--quick", action="store_true", help="10 kB flows, one set, against this version itself")
     parser.add_argument(
         "--against", action="append", metavar="COMMIT", help=f'an older commit, or "this" (default {DEFAULT})'
     )
     parser.add_argument("--ranks", type=int, default=1, help="ranks of each version; wall time if several (default 1)")
     parser.add_argument("--cases", help="names of cases, comma separated (default: all)")
-    parser.add_argument("--pairs", type=int, help="pairs of each case (default: 15, k32 5)")
+    parser.add_argument("--sets", type=int, help="sets of 3 pairs, each of new processes (default 9)")
     parser.add_argument("--large", action="store_true", help="k=32, 8,192 hosts, as well")
     parser.add_argument("--accept", action="store_true", help=f"write the ratios to {ACCEPTED.relative_to(ROOT)}")
     arguments = parser.parse_args(words)
@@ -209,8 +210,9 @@ def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
     n_core = len(os.sched_getaffinity(0))
     if not 1 <= arguments.ranks <= n_core:
         parser.error(f"--ranks: found {arguments.ranks}. Accepted: 1 to {n_core}, as there are {n_core} cores")
-    if arguments.pairs is not None and arguments.pairs < 1:
-        parser.error(f"--pairs: found {arguments.pairs}. Accepted: 1 or more")
+    arguments.sets = (1 if arguments.quick else 9) if arguments.sets is None else arguments.sets
+    if arguments.sets < 1:
+        parser.error(f"--sets: found {arguments.sets}. Accepted: 1 or more")
     if arguments.quick and arguments.accept:
         parser.error("--accept: not with --quick, whose ratios say nothing")
     return arguments
@@ -226,13 +228,11 @@ def chosen(cases: Sequence[Case], names: str | None) -> list[Case]:
     return [case for case in cases if case.name in wanted]
 
 
-def run(arguments: argparse.Namespace, accepted: dict[str, Any]) -> dict[str, Any]:
-    """All cases against all older versions, printed as they come: {older commit: {ranks: {case: row}}}."""
-    ranks = str(arguments.ranks)
+def run(arguments: argparse.Namespace) -> dict[str, dict[str, dict[str, Any]]]:
+    """All cases against all older versions: {older commit: {case: row}}. A row may be "cannot", why, alone."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         cases = chosen(make_cases(folder / "cases", arguments.quick, arguments.large), arguments.cases)
-        versions = []
         trees = {"working tree": ROOT}
         for name in dict.fromkeys(arguments.against):
             if name == THIS:
@@ -240,49 +240,59 @@ def run(arguments: argparse.Namespace, accepted: dict[str, Any]) -> dict[str, An
                 continue
             commit = commit_of(ROOT, name)
             trees[commit[:7]] = stack.enter_context(older_tree(ROOT, commit, cache_folder().parent / "older"))
-        for i, (name, tree) in enumerate(trees.items()):
-            versions.append(Version(name, tree, folder / f"version{i}", arguments.ranks))
-            stack.callback(versions[-1].end)
-        this, *others = versions
-        found: dict[str, Any] = {version.name: {ranks: {}} for version in others}
-        spread = "".join(f" {name:>7}" for name in SPREAD)
-        print(f"{'case':<14} {'against':<8} M/s this M/s older{spread}  accepted {'hops':>12} pairs", flush=True)
-        for case in cases:
-            n_pair = arguments.pairs or (1 if arguments.quick else case.n_pair)
-            for older, row in measure(case, this, others, n_pair).items():
-                found[older][ranks][case.name] = row
-                print_row(case.name, older, row, accepted.get(older, {}).get(ranks, {}).get(case.name))
-    return found
+        runs: dict[str, list[dict[str, list[Run]]]] = {case.name: [] for case in cases}
+        cannot: dict[tuple[str, str], str] = {}
+        for i_set in range(arguments.sets):
+            with ExitStack() as processes:
+                versions = []
+                for i, (name, tree) in enumerate(trees.items()):
+                    versions.append(Version(name, tree, folder / f"set{i_set}-{i}", arguments.ranks))
+                    processes.callback(versions[-1].end)
+                print(f"set {i_set + 1} of {arguments.sets}", file=sys.stderr, flush=True)
+                for case in cases:
+                    runs[case.name].append(run_pairs(case, versions[0], versions[1:]))
+                    for version in versions:
+                        if i_set == 0 and version.name not in runs[case.name][0]:
+                            cannot[version.name, case.name] = why_not(case, version)
+    rows: dict[str, dict[str, dict[str, Any]]] = {older: {} for older in list(trees)[1:]}
+    for older in rows:
+        for name, sets in runs.items():
+            if (older, name) in cannot:
+                rows[older][name] = {"cannot": cannot[older, name]}
+            else:
+                rows[older][name] = compare([s["working tree"] for s in sets], [s[older] for s in sets])
+    return rows
 
 
 def main() -> int:
     """Measure, print a table and a line of JSON, compare or accept; 1 if a case has lost."""
     arguments = parse()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that all is cleaned up
-    accepted = {} if arguments.quick else read_accepted(ACCEPTED)
+    ranks = str(arguments.ranks)
+    kept = {} if arguments.quick or arguments.accept else read_accepted(ACCEPTED)
+    accepted = {older: by_ranks.get(ranks, {}) for older, by_ranks in kept.items()}
     version = git(ROOT, "describe", "--always", "--dirty", "--abbrev=7", "--exclude=*").decode().strip()
-    facts = {"version": version, "date": datetime.date.today().isoformat(), **machine()}
-    clock = "processor time of one rank" if arguments.ranks == 1 else f"wall time of {arguments.ranks} ranks"
-    print(f"{version} on {facts['machine']}, {facts['cores']} cores; packet-hops per second of {clock}\n")
     try:
-        found = run(arguments, {} if arguments.accept else accepted)
+        found = run(arguments)
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
-    lost, places = [], set()
-    for older, by_ranks in found.items():
-        for name, row in by_ranks[str(arguments.ranks)].items():
-            before = accepted.get(older, {}).get(str(arguments.ranks), {}).get(name)
+    facts = {"version": version, "date": datetime.date.today().isoformat(), **machine()}
+    clock = "processor time of one rank" if arguments.ranks == 1 else f"wall time of {ranks} ranks"
+    print("{version} on {machine}, {cores} cores, load {load}; packet-hops per second of".format(**facts), f"{clock}\n")
+    spread = "".join(f" {name:>7}" for name in SPREAD)
+    print(f"{'case':<14} {'against':<8} M/s this M/s older{spread}  accepted {'hops':>12} pairs")
+    lost, origins = [], set()
+    for older, rows in found.items():
+        for name, row in rows.items():
+            before = accepted.get(older, {}).get(name)
+            print_row(name, older, row, before)
             if before and "cannot" not in row:
-                places.add((before["machine"], before["cores"], before["version"], before["date"]))
+                origins.add(origin(before, facts))
                 lost += [f"{name} against {older}"] if has_lost(row, before) else []
-    print()
+    print(*("", *(f"accepted: {text}" for text in sorted(origins))), sep="\n")
     if arguments.accept:
-        accept(ACCEPTED, found, facts)
-        print(f"accepted: {ACCEPTED.relative_to(ROOT)}")
-        lost = []
-    for place, cores, by, date in sorted(places):
-        other = "" if (place, cores) == (facts["machine"], facts["cores"]) else ", ANOTHER MACHINE than this"
-        print(f"accepted before: {by}, {date}, {place}, {cores} cores{other}")
+        accept(ACCEPTED, found, ranks, facts)
+        print(f"accepted now: {ACCEPTED.relative_to(ROOT)}")
     print("lost: " + ("; ".join(lost) or "none"))
     print_last({"against": found, "lost": lost, "ranks": arguments.ranks, "accepted": arguments.accept, **facts})
     return 1 if lost else 0

@@ -24,16 +24,27 @@ def test_bounds_of_a_median_are_those_of_the_sign_test() -> None:
         assert speed_guard.median_bounds(range(n, 0, -1)) == (low, high)
 
 
-@given(st.lists(st.floats(0.1, 10), min_size=1, max_size=40))
-def test_the_median_is_between_its_bounds(values: list[float]) -> None:
-    found = speed_guard.compare(values, [1.0] * len(values))
+def runs(*sets: list[float]) -> list[list[speed_guard.Run]]:
+    """Of 1000 packet-hops, at rates by set and pair."""
+    return [[(1000, 1000 / rate) for rate in pairs] for pairs in sets]
+
+
+@given(st.lists(st.lists(st.floats(0.1, 10), min_size=3, max_size=3), min_size=1, max_size=20))
+def test_the_ratio_is_between_its_bounds(rates: list[list[float]]) -> None:
+    found = speed_guard.compare(runs(*rates), runs(*[[1.0] * 3] * len(rates)))
     assert found["least"] <= found["low"] <= found["ratio"] <= found["high"] <= found["largest"]
 
 
 def test_ratios_are_of_pairs_whatever_the_hour() -> None:
-    found = speed_guard.compare([10e6, 40e6, 22e6], [20e6, 80e6, 40e6])  # the machine is four times as fast for a while
-    assert [found[name] for name in speed_guard.SPREAD] == [0.5, 0.5, 0.5, 0.55, 0.55]
+    found = speed_guard.compare(runs([10e6, 40e6, 22e6]), runs([20e6, 80e6, 40e6]))  # four times as fast for a while
+    assert [found[name] for name in speed_guard.SPREAD] == [0.5, 0.5, 0.5, 0.5, 0.55]
     assert (found["this_per_s"], found["older_per_s"], found["pairs"]) == (22e6, 40e6, 3)
+
+
+def test_processes_that_differ_make_the_bounds_wide_however_steady_each_is() -> None:
+    found = speed_guard.compare(runs(*([rate] * 3 for rate in (1.0, 1.04, 1.1))), runs(*[[1.0] * 3] * 3))
+    assert [found[name] for name in speed_guard.SPREAD] == [1.04, 1, 1, 1.1, 1.1]
+    assert (found["sets"], found["pairs"]) == (3, 9)
 
 
 @pytest.mark.parametrize(("high", "lost"), [(1.0, False), (0.94, False), (0.9312, False), (0.93, True)])
@@ -115,32 +126,34 @@ def test_a_ratio_of_another_machine_is_said(call: Callable, tmp_path: Path) -> N
 
 
 def test_other_work_and_what_cannot_be_run_are_said_and_no_error(call: Callable) -> None:
-    status, text, figures = call(1.5, "--against", "this", "--pairs", "4")
+    status, text, figures = call(1.5, "--against", "this", "--sets", "4")
     assert status == 0
-    rows = figures["against"]["this"]["1"]
+    rows = figures["against"]["this"]
     assert rows["k8-hpcc"] == {"cannot": "k8-hpcc: hpcc is unknown"} and "cannot run it: k8-hpcc: hpcc is unk" in text
     assert rows["k8"]["same_work"] is True and rows["k16"]["same_work"] is False and text.count("other work") == 1
-    assert rows["k16"]["ratio"] == pytest.approx(1.5 * 1000 / 999, abs=1e-4) and rows["k16"]["pairs"] == 4
-    assert ENDED == ["this", "working tree"]
+    assert rows["k16"]["ratio"] == pytest.approx(1.5 * 1000 / 999, abs=1e-4) and rows["k16"]["pairs"] == 12
+    assert ENDED == ["this", "working tree"] * 4  # new processes for each set
 
 
 def test_versions_take_turns_and_training_stops_early(call: Callable) -> None:
-    call(1.0, "--against", "this", "--pairs", "2")
+    call(1.0, "--against", "this", "--sets", "1")
     warm_up, stop = speed_guard.WARM_UP_PS, speed_guard.STOP_PS
     assert [name for name, config in TURNS if config.endswith("k8/config.toml")] == [
         *("working tree", "this"), *("working tree", "this"), *("this", "working tree"),
+        *("working tree", "this"),
     ]  # fmt: skip
     for made in MADE:
-        assert [until for config, until in made.asked if config.endswith("k8/config.toml")] == [warm_up, None, None]
+        assert [until for config, until in made.asked if config.endswith("k8/config.toml")] == [warm_up, *[None] * 3]
         gpt = [until for config, until in made.asked if config == speed_guard.GPT]
-        assert gpt == [warm_up, warm_up, stop, stop]  # of HPCC, which the older does not know, the first alone
+        # of HPCC, which the older one does not know, the first alone, and for the older one again: why
+        assert gpt == [warm_up] * (2 if made.is_this else 3) + [stop] * 3
 
 
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
         (["--ranks", "1000"], "--ranks: found 1000. Accepted: 1 to "),
-        (["--pairs", "0"], "--pairs: found 0. Accepted: 1 or more"),
+        (["--sets", "0"], "--sets: found 0. Accepted: 1 or more"),
         (["--quick", "--accept"], "--accept: not with --quick"),
     ],
 )
@@ -160,9 +173,9 @@ def test_unknown_cases_are_said(call: Callable) -> None:
 def test_an_interrupted_run_leaves_nothing(number: int, status: int, tmp_path: Path) -> None:
     command = [sys.executable, str(ROOT / "bench" / "speed_guard.py"), "--quick"]
     environment = os.environ | {"TMPDIR": str(tmp_path)}
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
     assert process.stdout is not None
-    while not process.stdout.readline().startswith("case"):  # the head of the table: both versions have been started
+    while not process.stdout.readline().startswith("set 1"):  # both versions have been started
         assert process.poll() is None
     workers = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     assert len(workers) == 2 and len(list(tmp_path.iterdir())) == 1
@@ -181,6 +194,6 @@ def test_a_quick_run_compares_this_version_with_itself(n_rank: int) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stderr
     figures = json.loads(done.stdout.splitlines()[-1])
-    rows = figures["against"]["this"][str(n_rank)]
+    rows = figures["against"]["this"]
     assert len(rows) == 6 and all(row["same_work"] and row["hops"] > 1000 for row in rows.values())
     assert ("wall time of 2 ranks" in done.stdout) == (n_rank == 2)
