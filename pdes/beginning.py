@@ -40,7 +40,8 @@ class Beginning:
     """One rank's. As a context manager, from the start of the program on; `end` when rounds begin.
 
     stream: what is said on rank 0; None: nothing. shows_progress: also where it is no terminal; else there only what
-    `announce` says, and that it starts if that takes long. heeds_signals: of the process; else they are as they were.
+    `announce` says. says_start: there, too, that it starts, if that takes long; a first run does, with its files not
+    yet in memory. heeds_signals: of the process; else they are as they were.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class Beginning:
         stream: TextIO | None = None,
         shows_progress: bool = False,
         heeds_signals: bool = False,
+        says_start: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._world: World | None = None
@@ -56,6 +58,7 @@ class Beginning:
         self._stream = stream if self._is_first else None
         self._is_terminal = self._stream is not None and self._stream.isatty()
         self._shows, self._heeds_signals, self._clock = shows_progress or self._is_terminal, heeds_signals, clock
+        self._says_start = says_start
         self._phase, self._count = STARTING, list[Callable[[], str]]()
         self._begin_s = self._phase_s = clock()
         self._next_s, self._line, self._is_over = self._begin_s + QUIET_S, threading.Lock(), threading.Event()
@@ -155,7 +158,7 @@ class Beginning:
             now_s = self._clock()
             if now_s >= self._next_s:
                 if not self._shows:  # nor had to say anything until now
-                    if not self._has_spoken and self._phase == STARTING:
+                    if self._says_start and not self._has_spoken and self._phase == STARTING:
                         self.announce(STARTING)
                     return
                 self._say(now_s)

@@ -11,11 +11,13 @@ import os
 import sys
 import traceback
 import warnings
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from pdes.beginning import Beginning, Terminated
 from pdes.commands.complaint import complain, complain_in_json, on_rank
 from pdes.commands.parser import add_config, load, new_parser
+from pdes.engine.private_folder import is_first_run
 from pdes.errors import SimError
 from pdes.launcher import LauncherError, check_launch, read_launch
 
@@ -149,7 +151,8 @@ def run(arguments: argparse.Namespace) -> int:
     arguments.quiet |= arguments.json
     _choose_kernels(arguments)
     stream = None if arguments.quiet else sys.stderr
-    with Beginning(read_launch().rank, stream, arguments.progress, heeds_signals=True) as beginning:
+    rank, says_start = read_launch().rank, is_first_run()
+    with Beginning(rank, stream, arguments.progress, heeds_signals=True, says_start=says_start) as beginning:
         try:
             return _run(arguments, beginning)
         except KeyboardInterrupt as error:  # before there are other ranks, or after all is done
@@ -224,9 +227,11 @@ def _run_on(comm: "World", arguments: argparse.Namespace, witness: "Witness", be
     status, prepared, n_rank_here, cores = 0, None, comm.n_rank_here(), comm.cores_here()
     with contextlib.ExitStack() as stack:
         if comm.rank == 0:
-            compilers = stack.enter_context(simulation.Compilers(cores))
             try:
-                prepared = _prepare(arguments, comm.size, n_rank_here, beginning, compilers)
+                n_ranks = comm.size, n_rank_here
+                prepared = _prepare(
+                    arguments, n_ranks, beginning, lambda: stack.enter_context(simulation.Compilers(cores))
+                )
                 stack.callback(prepared.folder.abandon)  # which does nothing once there are results
             except SimError as error:
                 beginning.end()
@@ -247,18 +252,23 @@ def _run_on(comm: "World", arguments: argparse.Namespace, witness: "Witness", be
 
 
 def _prepare(
-    arguments: argparse.Namespace, n_rank: int, n_rank_here: int, beginning: Beginning, compilers: "Compilers"
+    arguments: argparse.Namespace, n_ranks: tuple[int, int], beginning: Beginning, start: Callable[[], "Compilers"]
 ) -> "Prepared":
+    """n_ranks: all and those here. start: of the compilers, once the config is a good one, as that is said."""
     from pdes import simulation
 
+    resume: str | None = arguments.resume
+    config = load(arguments) if resume is None else None
+    compilers = start()
     if compilers.is_at_work:
         simulation.announce_compiling(beginning, compilers)
     else:
         beginning.enter("building the scenario")
-    if arguments.resume is None:
-        prepared = simulation.prepare(load(arguments), arguments.quiet, n_rank, n_rank_here, **_options(arguments))
+    if config is None:
+        assert resume is not None
+        prepared = simulation.prepare_resumed(resume, arguments.out, arguments.quiet, *n_ranks)
     else:
-        prepared = simulation.prepare_resumed(arguments.resume, arguments.out, arguments.quiet, n_rank, n_rank_here)
+        prepared = simulation.prepare(config, arguments.quiet, *n_ranks, **_options(arguments))
     prepared.compilers = compilers
     return prepared
 

@@ -20,7 +20,7 @@ import numba
 import numpy as np
 from numba import njit
 
-from pdes.engine.private_folder import OTHERS_ANY, OTHERS_WRITE, make_private
+from pdes.engine.private_folder import CACHE_NAME, OTHERS_ANY, OTHERS_WRITE, cache_base, make_private
 from pdes.engine.turns import Turns
 
 TRACE_VARIABLE = "PDES_TRACED"
@@ -57,10 +57,9 @@ REFUSED: list[str] = []
 
 def cache_folder() -> Path:
     """Folder of compiled code: $PDES_CACHE_DIR, else the user's cache folder, else a temporary one; of ours alone."""
-    base = os.environ.get("PDES_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     name, temporary = f"{source_digest()}{VARIANT}", Path(tempfile.gettempdir())
     for parent, root, refused_mode in (
-        (Path(base), "pdes-sim", OTHERS_WRITE),
+        (cache_base(), CACHE_NAME, OTHERS_WRITE),
         (temporary, f"pdes-sim-{os.getuid()}", OTHERS_ANY),
     ):
         try:
@@ -147,7 +146,5 @@ step_kernel: Decorator = _njit(
 )
 """A loop kernel that only other kernels call: it compiles faster, having no way in from Python, which crashes on it."""
 
-fast_step: Decorator = _njit(
-    cache=True, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True
-)
+fast_step: Decorator = _njit(cache=True, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True)
 """A step that every packet takes, put into its callers whatever its size: a call hands over seven words per array."""

@@ -4,11 +4,26 @@ Compiled kernels come back from the disk as pickles and machine code. Whoever ca
 in its place, runs what they like as whoever reads it.
 """
 
+import contextlib
 import os
 import stat
 from pathlib import Path
 
 OTHERS_WRITE, OTHERS_ANY = stat.S_IWGRP | stat.S_IWOTH, stat.S_IRWXG | stat.S_IRWXO
+CACHE_NAME = "pdes-sim"
+
+
+def cache_base() -> Path:
+    """Where compiled code of all versions lies, in a folder CACHE_NAME: $PDES_CACHE_DIR, or the user's cache folder."""
+    given = os.environ.get("PDES_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME")
+    return Path(given or os.path.expanduser("~/.cache"))
+
+
+def is_first_run() -> bool:
+    """Whether nothing of any version has been compiled there, as far as can be seen without importing a compiler."""
+    with contextlib.suppress(OSError):
+        return not os.listdir(cache_base() / CACHE_NAME)
+    return True
 
 
 def make_private(base: Path, names: tuple[str, ...], refused_mode: int = OTHERS_WRITE) -> Path:

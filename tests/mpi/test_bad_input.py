@@ -61,6 +61,14 @@ def tree(folder: Path) -> list[tuple[Path, int]]:
     return sorted((path, path.stat().st_size) for path in folder.rglob("*"))
 
 
+@pytest.fixture(scope="module")
+def compiled(simulate: Callable, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The kernels are there: a run that has to compile them says so before it has read all its files."""
+    folder = tmp_path_factory.mktemp("compiled")
+    simulate(1, write_case(folder, {}, {}), folder / "out")
+
+
+@pytest.mark.usefixtures("compiled")
 @pytest.mark.parametrize("name", FAULTS)
 def test_one_message_status_2_and_nothing_written(
     name: str, tmp_path: Path, start: Callable, monkeypatch: pytest.MonkeyPatch

@@ -62,15 +62,15 @@ def test_elsewhere_lines_come_only_if_asked_for(shows):
     assert stream.getvalue() == "pdes-sim: compiling\n" + ("starting: 2 s\n" if shows else "")
 
 
-@pytest.mark.parametrize("phase", ["", "loading"])
-def test_a_long_start_is_said_to_be_one(phase):
+@pytest.mark.parametrize(("phase", "is_first"), [("", True), ("loading", True), ("", False)])
+def test_a_long_start_is_said_to_be_one_on_a_first_run(phase, is_first):
     stream, clock = io.StringIO(), Clock()
-    with Beginning(0, stream, clock=clock) as beginning:
+    with Beginning(0, stream, says_start=is_first, clock=clock) as beginning:
         if phase:
             beginning.enter(phase)
         clock.now_s += QUIET_S
-        time.sleep(0.3) if phase else wait_for(stream, "starting")
-    assert stream.getvalue() == ("" if phase else "pdes-sim: starting\n")
+        time.sleep(0.3) if phase or not is_first else wait_for(stream, "starting")
+    assert stream.getvalue() == ("pdes-sim: starting\n" if is_first and not phase else "")
 
 
 @pytest.mark.parametrize("rank", [0, 1])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pdes.engine.private_folder import OTHERS_ANY, OTHERS_WRITE, make_private
+from pdes.engine.private_folder import CACHE_NAME, OTHERS_ANY, OTHERS_WRITE, is_first_run, make_private
 
 ROOT = Path(__file__).resolve().parents[3]
 NOBODY = 65534
@@ -133,3 +133,11 @@ def test_what_somebody_else_has_planted_in_the_temporary_folder_is_not_run(tmp_p
     assert Path(used).is_relative_to(folder) == (whose == "ours")
     left = {path.name for path in (tmp_path / "tmp").iterdir()}
     assert left <= {folder.name, f"pdes-sim-{os.getuid()}"}, "a folder for one process goes with it"
+
+
+@pytest.mark.parametrize("names", [None, (), ("abc",)])
+def test_a_run_is_a_first_one_until_something_lies_in_the_cache(tmp_path, monkeypatch, names):
+    monkeypatch.setenv("PDES_CACHE_DIR", str(tmp_path))
+    if names is not None:
+        make_private(tmp_path, (CACHE_NAME, *names))
+    assert is_first_run() == (not names)
