@@ -1,17 +1,19 @@
 """Speed on several ranks against one, with the time split up.
 
-    python bench/scaling.py [--quick] [--ranks 1,2,4] [--k 8] [--case permutation|incast|gpt|gpt-skipping]
+    python bench/scaling.py [--quick] [--ranks 1,2,4] [--k 8] [--case permutation,..] [--law hpcc,dctcp] [--beside]
 
-permutation: on a k=8 fat-tree, ns-3's case h. incast: there, in every group of 16 hosts 15 send to one. gpt: the
-beginning of examples/gpt-22b-256.toml, packet by packet, until SHARE of its bytes have arrived (a run with
-fast-forwarding says when that is). gpt-skipping: all of it, with fast-forwarding. The last two are runs of the program,
-whose loop is timed.
+permutation: on a k=8 fat-tree, ns-3's case h. incast: there, in every group of 16 hosts 15 send to one. gpt-7b,
+gpt-13b, gpt-22b: an iteration of these examples on 64, 128 and 256 GPUs, every packet of it (quick: its first 10 ms),
+with each law of --law. gpt-skipping: gpt-22b with fast-forwarding. Those of GPT are runs of the program, whose loop is
+timed.
 
-Every rank count runs in its own mpirun, the counts in turn, best of several turns: a machine that others use too
-delays both ranks whenever it takes one core away. compute: running events, packing and unpacking; wait: in the
-reduction, until the slowest rank is there; exchange: with the neighbours. In every turn as many runs of one rank, which
-know nothing of each other, run at the same time: how much longer these take than one alone is what the machine takes
-away, and no program with these ranks is faster than the ranks over that.
+Every rank count runs in its own mpirun, the counts in turn, best of several turns (--turns): a machine that others use
+too delays both ranks whenever it takes one core away. compute: running events and packing; wait: in the reduction,
+until the slowest rank is there; exchange: with the neighbours. In every turn of the first two cases as many runs of one
+rank, which know nothing of each other, run at the same time: how much longer these take than one alone is what the
+machine takes away, and no program with these ranks is faster than the ranks over that.
+
+--beside: all of it beside a process at nice 19 that never rests.
 """
 
 import argparse
@@ -21,9 +23,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
-
-import numpy as np
 
 from cases import fat_tree_permutation, make_model, print_last, scenario_of
 from models.network.state import PACKET_HOPS
@@ -33,9 +34,14 @@ from pdes.scenario import Scenario
 from runs import simulate
 
 N_TURN = 5
-SHARE, QUICK_SHARE = 0.03, 0.003
-EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "gpt-22b-256.toml"
-CASES = ("permutation", "incast", "gpt", "gpt-skipping")
+QUICK_STOP = "10ms"
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+TRAINING = {
+    "gpt-7b": "gpt-7b-64.toml", "gpt-13b": "gpt-13b-128.toml", "gpt-22b": "gpt-22b-256.toml",
+    "gpt-skipping": "gpt-22b-256.toml",
+}  # fmt: skip
+CASES = ("permutation", "incast", *TRAINING)
+BURNER = "while True: pass"
 
 
 def incast(k: int, size_bytes: int) -> Scenario:
@@ -67,20 +73,13 @@ def run_here(case: str, k: int, size_bytes: int) -> None:
         print(json.dumps(best), flush=True)
 
 
-def arrival_of(share: float) -> int:
-    """When so much of the example's payload has arrived, in ps."""
+def start_program(case: str, law: str, n_rank: int, is_quick: bool) -> dict:
+    """The same figures of a run of the program."""
+    sets = [f"network.congestion_control={law}"]
+    if case != "gpt-skipping":
+        sets += ["wormhole.mode=off", *([f"simulation.stop_time={QUICK_STOP}"] if is_quick else [])]
     with tempfile.TemporaryDirectory() as out:
-        flows = simulate(EXAMPLE, [], Path(out)).columns("flows", ["finish_ps", "size_bytes"])
-    order = np.argsort(flows["finish_ps"], kind="stable")
-    arrived = np.cumsum(flows["size_bytes"][order])
-    return int(flows["finish_ps"][order][np.searchsorted(arrived, share * arrived[-1])])
-
-
-def start_program(n_rank: int, stop_ps: int | None) -> dict:
-    """The same figures of a run of the program. stop_ps: without fast-forwarding, and no further; None: with it."""
-    sets = [] if stop_ps is None else ["wormhole.mode=off", f"simulation.stop_time={stop_ps}ps"]
-    with tempfile.TemporaryDirectory() as out:
-        done = simulate(EXAMPLE, sets, Path(out), n_rank)
+        done = simulate(EXAMPLES / TRAINING[case], sets, Path(out), n_rank)
         run, result = done.run, done.result
     parts = zip(*(run[f"{name}_seconds"] for name in ("compute", "wait", "exchange")), strict=True)
     return {
@@ -106,37 +105,22 @@ def start(case: str, n_rank: int, k: int, size_bytes: int, n_beside: int = 1) ->
     return max(found, key=lambda run: run["seconds"])
 
 
-def main() -> None:
-    """Run every rank count in turn and print the best turn of each."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="a tenth of the bytes, two turns")
-    parser.add_argument("--ranks", help="rank counts, comma separated (default: 1, 2, 4 .. cores)")
-    parser.add_argument("--k", type=int, default=8, help="size of the fat-tree (default 8)")
-    parser.add_argument("--case", choices=CASES, default=CASES[0], help="what to simulate (default: permutation)")
-    parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--bytes", type=int, default=20_000_000, help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.here:
-        run_here(arguments.case, arguments.k, arguments.bytes)
-        return
-    n_core = len(os.sched_getaffinity(0))
-    counts = [1 << i for i in range(10) if 1 << i <= n_core]
-    if arguments.ranks:
-        counts = [int(n) for n in arguments.ranks.split(",")]
+def measure(case: str, law: str, counts: list[int], arguments: argparse.Namespace) -> dict:
+    """Run every rank count in turn, print the best turn of each, and return what they come to."""
     size_bytes = 2_000_000 if arguments.quick else arguments.bytes
-    stop_ps = arrival_of(QUICK_SHARE if arguments.quick else SHARE) if arguments.case == "gpt" else None
     turns: dict[int, list[dict]] = {n: [] for n in counts}
-    beside: list[dict] = []
-    for _ in range(2 if arguments.quick else N_TURN):
+    at_once: list[dict] = []
+    for _ in range(arguments.turns or (2 if arguments.quick else N_TURN)):
         for n_rank in counts:
-            if arguments.case.startswith("gpt"):
-                turns[n_rank].append(start_program(n_rank, stop_ps))
+            if case in TRAINING:
+                turns[n_rank].append(start_program(case, law, n_rank, arguments.quick))
             else:
-                turns[n_rank].append(start(arguments.case, n_rank, arguments.k, size_bytes))
-        if not arguments.case.startswith("gpt") and 1 in counts and counts[-1] > 1:
-            beside.append(start(arguments.case, 1, arguments.k, size_bytes, counts[-1]))
+                turns[n_rank].append(start(case, n_rank, arguments.k, size_bytes))
+        if case not in TRAINING and 1 in counts and counts[-1] > 1:
+            at_once.append(start(case, 1, arguments.k, size_bytes, counts[-1]))
     best = {n: min(found, key=lambda run: run["seconds"]) for n, found in turns.items()}
-    print(f"{arguments.case}, {n_core} cores")
+    beside = ", beside a process at nice 19" if arguments.beside else ""
+    print(f"{case}{f' with {law}' if case in TRAINING else ''}, {len(os.sched_getaffinity(0))} cores{beside}")
     print("ranks  seconds  M packet-hops/s  speedup    compute       wait   exchange  (seconds of the slowest rank)")
     for n_rank, run in best.items():
         speedup = best[counts[0]]["seconds"] * counts[0] / run["seconds"]
@@ -145,20 +129,64 @@ def main() -> None:
         print(f"{n_rank:>5} {run['seconds']:>8.3f} {rate:>16.1f} {speedup:>8.2f} {parts}")
     last = best[counts[-1]]
     speedup = best[counts[0]]["seconds"] * counts[0] / last["seconds"]
-    facts = {"case": arguments.case, "speedup": speedup, "ranks": counts[-1], "rounds": last["rounds"],
-             "parts": last["parts"]}  # fmt: skip
+    facts = {"case": case, "speedup": speedup, "ranks": counts[-1], "rounds": last["rounds"], "parts": last["parts"]}
+    if case in TRAINING:
+        facts["law"] = law
     if len(counts) > 1:
         pairs = zip(turns[counts[0]], turns[counts[-1]], strict=True)
         each = sorted(one["seconds"] * counts[0] / many["seconds"] for one, many in pairs)
         print(f"speedup of {counts[-1]} ranks turn by turn: " + " ".join(f"{ratio:.2f}" for ratio in each))
         facts["by_turn"] = each
-    if beside:
-        alone_s, beside_s = (min(run["seconds"] for run in runs) for runs in (turns[1], beside))
-        most = counts[-1] * alone_s / beside_s
-        print(f"{counts[-1]} runs of one rank beside each other: {beside_s / alone_s:.2f} times as long as one alone,")
+    if at_once:
+        alone_s, at_once_s = (min(run["seconds"] for run in runs) for runs in (turns[1], at_once))
+        most = counts[-1] * alone_s / at_once_s
+        print(f"{counts[-1]} runs of one rank beside each other: {at_once_s / alone_s:.2f} times as long as one alone,")
         print(f"so {counts[-1]} ranks can gain {most:.2f} at most here; {speedup / most:.0%} of that is had")
         facts["most"] = most
-    print_last(facts)
+    return facts
+
+
+def _list_of(accepted: tuple[str, ...]) -> Callable[[str], list[str]]:
+    def parse(text: str) -> list[str]:
+        names = text.split(",")
+        if unknown := [name for name in names if name not in accepted]:
+            raise argparse.ArgumentTypeError(f"{unknown[0]!r} is none of {', '.join(accepted)}")
+        return names
+
+    return parse
+
+
+def main() -> None:
+    """Measure each case."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="a tenth of the bytes, two turns")
+    parser.add_argument("--ranks", help="rank counts, comma separated (default: 1, 2, 4 .. cores)")
+    parser.add_argument("--k", type=int, default=8, help="size of the fat-tree (default 8)")
+    parser.add_argument("--case", type=_list_of(CASES), default=[CASES[0]], help=f"of {', '.join(CASES)}")
+    parser.add_argument("--law", default="hpcc,dctcp", help="congestion control of GPT's cases (default hpcc,dctcp)")
+    parser.add_argument("--turns", type=int, help=f"(default {N_TURN})")
+    parser.add_argument("--beside", action="store_true", help="beside a process at nice 19 that never rests")
+    parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--bytes", type=int, default=20_000_000, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.here:
+        run_here(arguments.case[0], arguments.k, arguments.bytes)
+        return
+    counts = [1 << i for i in range(10) if 1 << i <= len(os.sched_getaffinity(0))]
+    if arguments.ranks:
+        counts = [int(n) for n in arguments.ranks.split(",")]
+    nice = [sys.executable, "-c", f"import os; os.nice(19)\n{BURNER}"]
+    burner = subprocess.Popen(nice) if arguments.beside else None
+    try:
+        facts = [
+            measure(case, law, counts, arguments)
+            for case in arguments.case
+            for law in (arguments.law.split(",") if case in TRAINING else [""])
+        ]
+    finally:
+        if burner is not None:
+            burner.kill()
+    print_last(facts[0] if len(facts) == 1 else {"cases": facts})
 
 
 if __name__ == "__main__":

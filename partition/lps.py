@@ -1,13 +1,27 @@
 """Cut a network into logical processes by propagation delay (Arcadia, NSDI'26, section 6.4).
 
-Nodes joined by a link with less delay than the threshold are one LP, and so are the nodes of one server. What is left
-between LPs has at least the threshold as delay: the lookahead. The cut knows nothing of ranks.
+Nodes joined by a link with less delay than the threshold are one LP, and so are the nodes of one server. Nodes may act
+on each other without a link, after a while: such a tie is like a link with that delay. What is left between LPs has at
+least the threshold as delay: the lookahead. The cut knows nothing of ranks.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
 NO_LOOKAHEAD_PS = 2**62
 """Lookahead of a cut that joins nothing: larger than any time of a simulation."""
+
+
+class Ties(NamedTuple):
+    """Pairs of nodes that act on each other without a link, delay_ps later at the earliest. int64[n_tie] each."""
+
+    a: np.ndarray
+    b: np.ndarray
+    delay_ps: np.ndarray
+
+
+NO_TIES = Ties(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 def cut_by_delay(
@@ -17,6 +31,7 @@ def cut_by_delay(
     port_delay_ps: np.ndarray,
     server: np.ndarray,
     threshold_ps: int,
+    ties: Ties = NO_TIES,
 ) -> np.ndarray:
     """LP of every node, int64[n_node]; LPs are numbered by their least node.
 
@@ -25,19 +40,22 @@ def cut_by_delay(
     """
     if threshold_ps <= 0:
         raise ValueError(f"a delay threshold of {threshold_ps} ps cannot cut: it is to be above 0 ps")
-    near = port_delay_ps < threshold_ps
+    near, tied = port_delay_ps < threshold_ps, ties.delay_ps < threshold_ps
     of_server = np.flatnonzero(server >= 0)
     _, first, i_server = np.unique(server[of_server], return_index=True, return_inverse=True)
-    end_a = np.concatenate([port_src[near], of_server])
-    end_b = np.concatenate([port_dst[near], of_server[first[i_server.reshape(-1)]]])
+    end_a = np.concatenate([port_src[near], of_server, ties.a[tied]])
+    end_b = np.concatenate([port_dst[near], of_server[first[i_server.reshape(-1)]], ties.b[tied]])
     _, lp_of_node = np.unique(_union(n_node, end_a, end_b), return_inverse=True)
     return lp_of_node.reshape(-1).astype(np.int64)
 
 
-def lookahead_ps(port_src: np.ndarray, port_dst: np.ndarray, port_delay_ps: np.ndarray, lp_of_node: np.ndarray) -> int:
-    """The least delay of a link that joins two LPs; NO_LOOKAHEAD_PS if none does."""
-    between = lp_of_node[port_src] != lp_of_node[port_dst]
-    return int(port_delay_ps[between].min()) if between.any() else NO_LOOKAHEAD_PS
+def lookahead_ps(
+    port_src: np.ndarray, port_dst: np.ndarray, port_delay_ps: np.ndarray, lp_of_node: np.ndarray, ties: Ties = NO_TIES
+) -> int:
+    """The least delay of a link or a tie that joins two LPs; NO_LOOKAHEAD_PS if none does."""
+    links = port_delay_ps[lp_of_node[port_src] != lp_of_node[port_dst]]
+    others = ties.delay_ps[lp_of_node[ties.a] != lp_of_node[ties.b]]
+    return min(int(delays.min(initial=NO_LOOKAHEAD_PS)) for delays in (links, others))
 
 
 def _union(n_node: int, end_a: np.ndarray, end_b: np.ndarray) -> np.ndarray:

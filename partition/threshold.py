@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from partition.lps import NO_LOOKAHEAD_PS, cut_by_delay, lookahead_ps
+from partition.lps import NO_LOOKAHEAD_PS, NO_TIES, Ties, cut_by_delay, lookahead_ps
 
 REFERENCE_RANKS = 8
 """Ranks of the imagined machine. Any machine gets the cut that suits this one."""
@@ -56,6 +56,7 @@ def choose_threshold(
     port_delay_ps: np.ndarray,
     server: np.ndarray,
     node_load_hops: np.ndarray,
+    ties: Ties = NO_TIES,
 ) -> ThresholdChoice:
     """Choose the threshold with the least predicted wall time; ties go to the larger lookahead.
 
@@ -68,8 +69,8 @@ def choose_threshold(
     thresholds = [int(delay) for delay in delays if delay > 0] + [int(delays.max(initial=0)) + 1]
     candidates = []
     for threshold_ps in thresholds:
-        lp_of_node = cut_by_delay(n_node, port_src, port_dst, port_delay_ps, server, threshold_ps)
-        ahead_ps = lookahead_ps(port_src, port_dst, port_delay_ps, lp_of_node)
+        lp_of_node = cut_by_delay(n_node, port_src, port_dst, port_delay_ps, server, threshold_ps, ties)
+        ahead_ps = lookahead_ps(port_src, port_dst, port_delay_ps, lp_of_node, ties)
         candidates.append(_predict(threshold_ps, ahead_ps, lp_of_node, load_hops))
     useful = [candidate for candidate in candidates if candidate.n_lp > 1]
     if not useful:

@@ -12,7 +12,7 @@ import numpy as np
 from models.network.constants import make_constants
 from models.network.link_changes import changing_ports
 from models.network.link_order import LINK_SLOT
-from models.network.parameters import NO_MARKING, NetworkParameters
+from models.network.parameters import NO_MARKING, NetworkParameters, used_ports
 from models.network.rtt_rows import MAX_RTT_ROWS
 from models.network.state import (
     FREE_MESSAGE,
@@ -48,6 +48,7 @@ from models.workload.program import (
     JITTER_PPM,
     KEEPS_TASKS,
     MAX_DEPTH,
+    MEMBER,
     N_MAIN,
     N_PARTS,
     N_PASS_COLUMN,
@@ -211,10 +212,8 @@ def safe_times(
 ) -> np.ndarray:
     """How long after the rank's least event nothing from a node's own LP can reach it; int64[n_node], NEVER if never.
 
-    A used link needs its delay and the transmission of the smallest packet. used: bool[n_port], ports on some path.
+    A used link needs its delay and the transmission of the smallest packet. used: `used_ports`.
     """
-    if has_pfc(parameters):
-        used = used | used[topology.port_peer]
     inside = used & (lp_of_node[topology.port_src] == lp_of_node[topology.port_dst])
     safe_ps = np.full(topology.n_node, NEVER, np.int64)
     small = smallest_packet_bytes(parameters)
@@ -236,9 +235,7 @@ def make_fabric(
 ) -> Fabric:
     """Ports, routes and pools of one rank. here: bool[n_node], the nodes of this rank."""
     degree = np.diff(topology.in_start)
-    used = np.zeros(topology.n_port, np.bool_)
-    used[pairs.path_port[pairs.path_port >= 0]] = True
-    used |= parameters.routing is not None
+    used = used_ports(topology, pairs.path_port[pairs.path_port >= 0], parameters)
     safe_ps = safe_times(topology, lp_of_node, used, parameters)
     if len(plan.group_time_ps):
         members = topology.host[plan.streams["gpu"][plan.group_stream]]
@@ -340,7 +337,8 @@ def make_work(
     n_iteration = max(1, plan.n_iteration)
     groups = np.zeros(len(plan.group_start) - 1, GROUP)
     groups["first_member"], groups["end_member"] = plan.group_start[:-1], plan.group_start[1:]
-    groups["latest_ps"] = -1
+    members = np.zeros(len(plan.group_stream), MEMBER)
+    members["is_here"] = here[streams["node"][plan.group_stream]]
     gates = np.zeros(len(plan.gate_stream), GATE)
     gates["stream"] = plan.gate_stream
     return Work(
@@ -352,6 +350,9 @@ def make_work(
         slots=slots,
         groups=groups,
         group_stream=plan.group_stream,
+        members=members,
+        group_peer=np.zeros(0, np.int32),
+        joined=np.zeros((0, 2), np.int64),
         gates=gates,
         iteration_end_ps=np.full(n_iteration, -1, np.int64),
         iteration_tasks=np.zeros(n_iteration, np.int64),

@@ -48,6 +48,7 @@ from models.network.switch_state import Buffers
 from models.network.timers import first_timer_ps, set_timers
 from models.network.visits import visit
 from models.network.wire_time import transmission_ps
+from models.workload.program import Work
 from pdes.engine.bits import BIT_MASK, WORD_BITS, WORD_SHIFT, drop_from_set, lowest_bit, put_in_set
 from pdes.engine.exchange import ExchangeState
 from pdes.engine.jit import loop_kernel, step_kernel
@@ -70,9 +71,9 @@ class Hidden(NamedTuple):
 
 
 @loop_kernel
-def take_in(fabric: Fabric, ex: ExchangeState):
+def take_in(fabric: Fabric, work: Work, ex: ExchangeState):
     """Put what the last exchange brought on its links; False if the packets' pool is short."""
-    return unpack_arrivals(fabric, ex)
+    return unpack_arrivals(fabric, work, ex)
 
 
 @step_kernel

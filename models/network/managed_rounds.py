@@ -11,7 +11,7 @@ from models.network.rounds import (
     STOPPED_BY_FAULT,
     collect_nodes,
     next_event_ps,
-    pack_departures,
+    pack,
     unpack_arrivals,
 )
 from models.network.state import FAULT, Fabric, Nic, Rows
@@ -61,7 +61,7 @@ def run_managed_rounds(
 ):
     """Rounds until the run is over, until it is time to pause, or until something is short."""
     while True:
-        if not unpack_arrivals(fabric, ex):
+        if not unpack_arrivals(fabric, work, ex):
             return SHORT_OF_ARRIVING_PACKETS
         if not open_round(loop, ex, next_event_ps(fabric, loop)):
             return ROUND_LOOK if loop[IS_INTERRUPTED] else ROUND_DONE
@@ -72,7 +72,7 @@ def run_managed_rounds(
         put_back(fabric)
         least_ps = next_event_ps(fabric, loop)
         if ex.n_rank[0] > 1:
-            least_ps = min(least_ps, pack_departures(fabric, port_peer_row, ex))
+            least_ps = pack(fabric, work, port_peer_row, ex, least_ps)
         code = close_round(loop, ex, least_ps)
         if code != 0:
             return code

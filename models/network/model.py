@@ -25,18 +25,20 @@ from models.network.build_routing import make_routing
 from models.network.fast_forward import FastForward
 from models.network.freeze import take_in
 from models.network.glances import run_managed_rounds_at_a_glance, run_rounds_at_a_glance
+from models.network.group_peers import other_ranks, with_peers
 from models.network.host import SHORT_OF_MESSAGES, SHORT_OF_PACKETS, SHORT_OF_RANGES, SHORT_OF_ROWS, run_hosts
 from models.network.lanes import MAX_FLYING
 from models.network.managed_rounds import run_managed_rounds
 from models.network.managed_switch import run_managed_switches
 from models.network.observers import Observer, look_at, next_look_ps
 from models.network.pair_facts import PairFacts, make_pair_facts
-from models.network.parameters import NetworkParameters
+from models.network.parameters import NetworkParameters, used_ports
 from models.network.rounds import (
     SHORT_OF_ARRIVING_PACKETS,
     STOPPED_BY_FAULT,
+    WORDS_PER_ARRIVAL,
     WORDS_PER_PACKET,
-    pack_departures,
+    pack,
     run_rounds,
     unpack_arrivals,
 )
@@ -116,7 +118,10 @@ class NetworkModel:
         self._run_rounds, self._run_at_a_glance = run_rounds, run_rounds_at_a_glance
         if is_managed(parameters):
             self._run_rounds, self._run_at_a_glance = run_managed_rounds, run_managed_rounds_at_a_glance
-        peers, self.port_peer_row = self._neighbours(world.rank, parameters.has_lanes)
+        group, group_rank = other_ranks(work, self.rank_of_node, world.rank)
+        self._is_used = used_ports(topology, self.pairs.path_port[self.pairs.path_port >= 0], parameters)
+        peers, self.port_peer_row = self._neighbours(world.rank, group_rank, parameters.has_lanes)
+        self.state = self.state._replace(work=with_peers(work, group, np.searchsorted(peers, group_rank)))
         self.exchange = make_exchange(world, peers, self._exchange_words(lookahead_ps, peers, parameters, world.rank))
 
     def _ends(self) -> tuple[np.ndarray, np.ndarray]:
@@ -124,13 +129,14 @@ class NetworkModel:
         facts = self.state.nic.facts
         return self.rank_of_node[facts["node"]], self.rank_of_node[facts["receiver"]]
 
-    def _neighbours(self, rank: int, has_lanes: bool) -> tuple[list[int], np.ndarray]:
+    def _neighbours(self, rank: int, group_rank: np.ndarray, has_lanes: bool) -> tuple[list[int], np.ndarray]:
         """Ranks at the other end of this rank's links, and for each port to another rank its row among them.
 
-        has_lanes: with those of queue pairs' receivers, and all ports into these ranks, as ghosts take no way.
+        group_rank: ranks with which it shares groups of streams. has_lanes: with the ranks of queue pairs' receivers,
+        and all ports into these ranks, as ghosts take no way.
         """
         src, dst = self.rank_of_node[self.topology.port_src], self.rank_of_node[self.topology.port_dst]
-        peers = {int(r) for r in dst[src == rank]}
+        peers = {int(r) for r in dst[(src == rank) & self._is_used]} | {int(r) for r in group_rank}
         if has_lanes:
             senders, receivers = self._ends()
             peers |= {int(r) for r in receivers[senders == rank]} | {int(r) for r in senders[receivers == rank]}
@@ -144,7 +150,8 @@ class NetworkModel:
         small, is_ns3 = smallest_packet_bytes(parameters), parameters.ns3 is not None
         most = 0
         for i in range(len(peers)):
-            ports = np.flatnonzero((self.port_peer_row == i) & (self.rank_of_node[self.topology.port_src] == rank))
+            of_peer = (self.port_peer_row == i) & self._is_used
+            ports = np.flatnonzero(of_peer & (self.rank_of_node[self.topology.port_src] == rank))
             back = self.topology.port_peer[ports]
             for direction in (ports, back):
                 rates = self.topology.port_rate_bps[direction]
@@ -154,7 +161,8 @@ class NetworkModel:
             senders, receivers = self._ends()
             n_message = max(MAX_FLYING, MOST_MESSAGES if parameters.has_shares else 0)
             most += (n_message + 1) * int(((senders == rank) != (receivers == rank)).sum())
-        return (int(most) + 1) * (WORDS_PER_PACKET + int(self.state.fabric.constants[N_EXTRA]))
+        n_word = (int(most) + 1) * (WORDS_PER_PACKET + int(self.state.fabric.constants[N_EXTRA]))
+        return n_word + WORDS_PER_ARRIVAL * len(self.state.work.joined)
 
     def run_rounds(self, loop: np.ndarray, ex: ExchangeState) -> int:
         """Compiled rounds, see `models.network.rounds`."""
@@ -192,7 +200,7 @@ class NetworkModel:
 
     def _take_in(self) -> None:
         """Put what the last exchange brought on its links, so that all there is lies where it belongs."""
-        while len(self.exchange.n_in) and not take_in(self.state.fabric, self.exchange):
+        while len(self.exchange.n_in) and not take_in(self.state.fabric, self.state.work, self.exchange):
             self.relieve(SHORT_OF_ARRIVING_PACKETS)
 
     def kernels(self) -> list[tuple[Any, tuple[Any, ...]]]:
@@ -211,8 +219,8 @@ class NetworkModel:
             (run_stream, (fabric, nic, work, rows, 0, 0)),
             (open_round, (loop, ex, 0)),
             (close_round, (loop, ex, 0)),
-            (unpack_arrivals, (fabric, ex)),
-            (pack_departures, (fabric, self.port_peer_row, ex)),
+            (unpack_arrivals, (fabric, work, ex)),
+            (pack, (fabric, work, self.port_peer_row, ex, 0)),
             (run_managed_switches if is_managed else run_switches, (fabric, *own, fabric.found[1], 0, 0, 0)),
             (self._run_rounds, rounds),
             *([] if glance is None else [(self._run_at_a_glance, (*rounds, glance))]),
@@ -226,7 +234,7 @@ class NetworkModel:
         clock_ns(exchange.clock[0], exchange.clock[1:])
         if self.fast_forward is not None:
             self.fast_forward.compile(self.state)
-            take_in(self.state.fabric, make_exchange(World(), [], 1))
+            take_in(self.state.fabric, self.state.work, make_exchange(World(), [], 1))
 
     def relieve(self, code: int) -> None:
         """Grow what ran short, or write out rows; raise on a fault."""

@@ -33,6 +33,7 @@ RECEIVES = tuple(name for name in RECEIVER.names or () if name not in _OTHERS_OF
 NODE_FIELDS = ("wake_ps", "next_change", "wait_head")
 NIC_PORT_FIELDS = ("next_start_ps", "last_served", "paused", "paused_since_ps", "paused_ps")
 QUEUE_FIELDS = ("queued_bytes", "deficit_bytes")
+MEMBER_FIELDS = ("n_arrived", "end_ps")
 INLET_FIELDS = ("loss_probability", "n_loss_draw", "n_route_draw", "up_since_ps")
 
 
@@ -154,12 +155,11 @@ def _of_work(state: NetworkState, owners: Owners) -> list[Owned]:
     spent = np.full(len(work.spent), -1, np.int64)
     is_main = work.streams["spent_row"] >= 0
     spent[work.streams["spent_row"][is_main]] = node[is_main]
-    members = work.group_stream[work.groups["first_member"]] if len(work.groups) else np.zeros(0, np.int64)
     return [
         Owned("streams", work.streams, node),
         Owned("loops", work.loops, node),
         Owned("passes", work.passes, node),
-        Owned("groups", work.groups, node[members]),
+        *_fields("members", work.members, MEMBER_FIELDS, node[work.group_stream]),
         Owned("gates", work.gates, node[work.gates["stream"]]),
         Owned("spent", work.spent, spent),
         Owned("passed", work.passed, spent),

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from models.congestion.law import Law, find_law
+from models.topology.graph import Topology
 
 NO_MARKING = 2**31 - 1  # an ecn_min_bytes that no queue passes
 
@@ -113,3 +114,14 @@ class NetworkParameters:
     may_skip: bool = False  # fast-forwarding is on
     has_lanes: bool = False  # fast-forwarding may have them, see `lanes`
     has_shares: bool = False  # and, with them, those of `pdes.wormhole.shares`
+
+
+def used_ports(topology: Topology, path_port: np.ndarray, parameters: NetworkParameters) -> np.ndarray:
+    """Ports that may carry something, bool[n_port]. path_port: all that are on some path, in any order.
+
+    PFC frames go the way back. Where switches choose the ways, all ports may.
+    """
+    used = np.full(topology.n_port, parameters.routing is not None)
+    used[path_port] = True
+    has_pfc = parameters.buffer is not None and parameters.buffer.pfc
+    return used | used[topology.port_peer] if has_pfc else used

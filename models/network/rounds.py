@@ -31,7 +31,8 @@ from models.network.state import (
 )
 from models.network.switch import run_switches
 from models.network.switch_state import Buffers, Routing
-from models.workload.program import Work
+from models.workload.program import N_JOINED, Work
+from models.workload.stream import hear_of_arrival
 from pdes.engine.exchange import HEADER_WORDS, ExchangeState
 from pdes.engine.jit import inlined, loop_kernel, step_kernel
 from pdes.engine.round import (
@@ -41,6 +42,7 @@ from pdes.engine.round import (
     NEXT_LOOK,
     ROUND_DONE,
     ROUND_LOOK,
+    UNKNOWN,
     close_round,
     leave_round,
     open_round,
@@ -50,6 +52,7 @@ from pdes.engine.time_index import NEVER, collect_before
 SHORT_OF_ARRIVING_PACKETS, STOPPED_BY_FAULT = 5, 6
 PACKET_WORDS = 4
 WORDS_PER_PACKET = PACKET_WORDS + 2  # at most, without what it carries beyond: its link's head and its label
+WORDS_PER_ARRIVAL = 2  # of a member at its group: -1 - group, and when its own duration is over
 
 
 @step_kernel
@@ -167,6 +170,34 @@ def pack_departures(fabric: Fabric, port_peer_row, ex: ExchangeState):
 
 
 @step_kernel
+def pack_joined(work: Work, ex: ExchangeState):
+    """Tell other ranks of the members that arrived at their groups. Whether there were any.
+
+    Nobody knows then when the next event is, until all have heard: a reduction has to say.
+    """
+    n_joined = work.totals[N_JOINED]
+    for i in range(n_joined):
+        group = work.groups[np.uint64(work.joined[i, 0])]
+        for k in range(group.first_peer, group.end_peer):
+            peer = np.uint64(work.group_peer[np.uint64(k)])
+            box, at = ex.outbox[peer], ex.n_out[peer] + HEADER_WORDS
+            box[np.uint64(at)] = -1 - work.joined[i, 0]
+            box[np.uint64(at + 1)] = work.joined[i, 1]
+            ex.n_out[peer] += WORDS_PER_ARRIVAL
+    work.totals[N_JOINED] = 0
+    return n_joined > 0
+
+
+@step_kernel
+def pack(fabric: Fabric, work: Work, port_peer_row, ex: ExchangeState, least_ps):
+    """All that leaves this rank, into the outboxes; the least time of what is pending, here or on its way."""
+    least_ps = min(least_ps, pack_departures(fabric, port_peer_row, ex))
+    if work.totals[N_JOINED] > 0 and pack_joined(work, ex):
+        return min(least_ps, UNKNOWN)
+    return least_ps
+
+
+@step_kernel
 def _unpack_link(fabric: Fabric, box, at, port, n_packet):
     """Append n_packet packets, packed from box[at] on, to a link; where the next link begins."""
     packets, words, counters = fabric.packets, fabric.packet_words, fabric.counters
@@ -204,8 +235,11 @@ def _unpack_link(fabric: Fabric, box, at, port, n_packet):
 
 
 @step_kernel
-def unpack_arrivals(fabric: Fabric, ex: ExchangeState):
-    """Put received packets on their links; False if the pool is short (then grow it and call again)."""
+def unpack_arrivals(fabric: Fabric, work: Work, ex: ExchangeState):
+    """Put received packets on their links; False if the pool is short (then grow it and call again).
+
+    Members that have arrived at a group elsewhere are noted, too.
+    """
     n_word = 0
     for i in range(ex.n_in.size):
         n_word += ex.n_in[i]
@@ -216,7 +250,11 @@ def unpack_arrivals(fabric: Fabric, ex: ExchangeState):
         box, at = ex.inbox[i], np.int64(HEADER_WORDS)
         while at < ex.n_in[i] + HEADER_WORDS:
             head = box[at]
-            at = _unpack_link(fabric, box, at + 1, head >> 32, head & low)
+            if head < 0:
+                hear_of_arrival(work, fabric.nodes, fabric.node_time, -1 - head, box[at + 1])
+                at += WORDS_PER_ARRIVAL
+            else:
+                at = _unpack_link(fabric, box, at + 1, head >> 32, head & low)
         ex.n_in[i] = 0
     return True
 
@@ -235,7 +273,7 @@ def run_rounds(
 ):
     """Rounds until the run is over, until it is time to pause, or until something is short."""
     while True:
-        if not unpack_arrivals(fabric, ex):
+        if not unpack_arrivals(fabric, work, ex):
             return SHORT_OF_ARRIVING_PACKETS
         if not open_round(loop, ex, next_event_ps(fabric, loop)):
             return ROUND_LOOK if loop[IS_INTERRUPTED] else ROUND_DONE
@@ -246,7 +284,7 @@ def run_rounds(
         put_back(fabric)
         least_ps = next_event_ps(fabric, loop)
         if ex.n_rank[0] > 1:
-            least_ps = min(least_ps, pack_departures(fabric, port_peer_row, ex))
+            least_ps = pack(fabric, work, port_peer_row, ex, least_ps)
         code = close_round(loop, ex, least_ps)
         if code != 0:
             return code

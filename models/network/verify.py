@@ -12,7 +12,7 @@ import numpy as np
 
 from models.network.build import NetworkState
 from models.network.parameters import WINDOW_FOLLOWS_RATE
-from models.network.rounds import PACKET_WORDS
+from models.network.rounds import PACKET_WORDS, WORDS_PER_ARRIVAL
 from models.network.state import (
     ACK_BYTES,
     EXTRA_HOPS,
@@ -78,7 +78,7 @@ def verify_ranks(
 
 
 def in_inboxes(ex: ExchangeState, constants: np.ndarray) -> list[Held]:
-    """Packets that were received from other ranks and are not on their links yet (layout: `rounds.pack_departures`).
+    """Packets that were received from other ranks and are not on their links yet (layout: `rounds.pack`).
 
     PFC frames are left out.
     """
@@ -89,6 +89,9 @@ def in_inboxes(ex: ExchangeState, constants: np.ndarray) -> list[Held]:
     for box, n_in in zip(ex.inbox, ex.n_in.tolist(), strict=True):
         at = HEADER_WORDS
         while at < HEADER_WORDS + n_in:
+            if box[at] < 0:
+                at += WORDS_PER_ARRIVAL
+                continue
             n_packet = int(box[at]) & 0xFFFFFFFF
             at += 1
             for _ in range(n_packet):

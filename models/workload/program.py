@@ -16,7 +16,7 @@ from pdes.engine.jit import record
 # Kinds of operation.
 (
     OP_COMPUTE,  # busy for time_ps
-    OP_GROUP,  # timed collective of a group inside one LP: starts with its last member, lasts time_ps
+    OP_GROUP,  # timed collective of a group inside one server: starts with its last member, lasts time_ps
     OP_SEND,  # at time_ps or later, post size_bytes on queue pair `slot`, and go on
     OP_RECEIVE,  # wait for the next message of queue pair `slot`
     OP_RING,  # n_step times: post size_bytes on `slot`, wait for a message of `slot_in`
@@ -78,9 +78,16 @@ GROUP = record(
     [
         ("first_member", np.int32),  # its streams are group_stream[first_member .. end_member - 1]
         ("end_member", np.int32),
-        ("n_arrived", np.int32),
-        ("spare", np.int32),
-        ("latest_ps", np.int64),  # arrival of the latest member so far
+        ("first_peer", np.int32),  # other ranks with members: group_peer[first_peer .. end_peer - 1]
+        ("end_peer", np.int32),
+    ]
+)
+
+MEMBER = record(  # what a stream knows of a group that it is a member of
+    [
+        ("n_arrived", np.int32),  # members that have arrived, itself included
+        ("is_here", np.int32),  # on this rank; else nothing is written here
+        ("end_ps", np.int64),  # when the group ends as far as is known
     ]
 )
 
@@ -95,8 +102,9 @@ GATE = record([("n_open", np.int32), ("stream", np.int32)])  # stream: the one b
     KEEPS_TASKS,  # task rows are written
     SLOWED_1024,  # computing takes this many 1024ths of its time while another stream of the GPU communicates
     JITTER_PPM,  # the time of a computation is up to this much longer or shorter
+    N_JOINED,
     N_TOTAL,
-) = range(8)
+) = range(9)
 
 PARTS = ("compute", "optimizer", "tp", "cp", "ep", "dp", "pp")
 """What the time of a GPU's main stream is spent on, see PART_OF_TASK; the rest of an iteration is idle."""
@@ -125,6 +133,9 @@ class Work(NamedTuple):
     slots: np.ndarray  # int32[]
     groups: np.ndarray  # GROUP[n_group]
     group_stream: np.ndarray  # int32[]
+    members: np.ndarray  # MEMBER[], of group_stream's rows
+    group_peer: np.ndarray  # int32[]  rows of ExchangeState.peer
+    joined: np.ndarray  # int64[n, 2]  totals[N_JOINED] arrivals that other ranks do not know of: group, end_ps
     gates: np.ndarray  # GATE[n_gate]
     iteration_end_ps: np.ndarray  # int64[n_iteration]  last task end so far, -1 if none
     iteration_tasks: np.ndarray  # int64[n_iteration]  tasks that have ended

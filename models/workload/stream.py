@@ -1,8 +1,8 @@
 """Running streams: `run_stream` carries one stream on from an instant until it has to wait.
 
-Everything it touches belongs to its own LP (design R12): messages it posts on its GPU's queue pairs, gates of other
-streams of its GPU, and groups, whose members sit in one LP and end at least the group's duration after any of them
-arrives.
+Everything it touches belongs to its own LP (design R12): messages it posts on its GPU's queue pairs and gates of other
+streams of its GPU. Members of a group hear of each other's arrivals, and go on at least the group's duration after any
+of them: those of another LP cannot be too late to hear of it, as the lookahead is no longer than that.
 """
 
 import numpy as np
@@ -14,6 +14,7 @@ from models.workload.program import (
     FLOWS_PER_ITERATION,
     JITTER_PPM,
     KEEPS_TASKS,
+    N_JOINED,
     N_MAIN,
     N_PARTS,
     N_PASS,
@@ -83,18 +84,31 @@ def _consume(nic: Nic, constants, slots, stream, slot):
 
 
 @step_kernel
-def _join_group(work: Work, nodes, node_time, group_id, time_ps, now_ps):
-    """A member arrived; the last one lets all go on, time_ps after the latest arrival."""
+def hear_of_arrival(work: Work, nodes, node_time, group_id, end_ps):
+    """Tell this rank's members that one arrived, whose own duration is over at end_ps; who knows of all goes on."""
     group = work.groups[group_id]
-    group.n_arrived += 1
-    group.latest_ps = max(group.latest_ps, now_ps)
-    if group.n_arrived < group.end_member - group.first_member:
-        return
-    end_ps = group.latest_ps + time_ps
-    group.n_arrived = 0
-    group.latest_ps = -1
+    n_member = group.end_member - group.first_member
     for k in range(group.first_member, group.end_member):
-        set_wake(work.streams, nodes, node_time, np.int64(work.group_stream[k]), end_ps)
+        member = work.members[np.uint64(k)]
+        if not member.is_here:
+            continue
+        member.n_arrived += 1
+        member.end_ps = max(member.end_ps, end_ps)
+        if member.n_arrived == n_member:
+            set_wake(work.streams, nodes, node_time, np.int64(work.group_stream[np.uint64(k)]), member.end_ps)
+            member.n_arrived = 0
+            member.end_ps = 0
+
+
+@step_kernel
+def _join_group(work: Work, nodes, node_time, group_id, time_ps, now_ps):
+    """A member arrived; all go on when they know of all, time_ps after the latest arrival."""
+    group, end_ps = work.groups[group_id], now_ps + time_ps
+    hear_of_arrival(work, nodes, node_time, group_id, end_ps)
+    if group.end_peer > group.first_peer:
+        row = work.joined[np.uint64(work.totals[N_JOINED])]
+        row[0], row[1] = group_id, end_ps
+        work.totals[N_JOINED] += 1
 
 
 @step_kernel

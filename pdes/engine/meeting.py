@@ -25,7 +25,7 @@ ARRIVED, MEETING, SLEEPING, LEAST_EVEN, LEAST_ODD, MORE_EVEN, MORE_ODD, BOXES = 
 _FUTEX_NUMBERS = {"x86_64": 202, "aarch64": 98}
 FUTEX_WAIT, FUTEX_WAKE, EVERYONE = 0, 1, 2**31 - 1
 NOBODY = np.int64(2**63 - 1)  # no value is larger
-SPIN_NS = 2_000_000  # where every rank has a core: who sleeps sooner gives it to others for longer than the wait
+SPIN_NS = 30_000  # where every rank has a core. Who spins longer keeps it from others that would sooner be done
 POLLS_PER_LOOK = 64  # at the clock
 
 

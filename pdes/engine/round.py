@@ -69,6 +69,7 @@ STRETCH_ROUNDS = 64  # of one lookahead
 ROUND_DONE, ROUND_PAUSE, ROUND_LOOK = 0, 1, -1
 INTERRUPTED = -2  # in place of the next event time: all ranks look before anything else happens
 REST = -1  # the same: all ranks rest
+UNKNOWN = -3  # for an exchange: what leaves this rank may make events elsewhere of which a reduction has to say
 END_RUN = -1  # what a model's look returns to end the run
 PAUSE_EVERY_S = 0.2
 

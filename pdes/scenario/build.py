@@ -1,16 +1,16 @@
 """The scenario of a config: all parts together, cut into LPs."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from models.network.parameters import NetworkParameters
+from models.network.parameters import NetworkParameters, used_ports
 from models.topology.graph import Topology
 from models.topology.ns3_time import truncated
 from models.topology.routing import Paths
 from models.workload.plan import WorkloadPlan
-from partition.lps import cut_by_delay, lookahead_ps
+from partition.lps import NO_TIES, Ties, cut_by_delay, lookahead_ps
 from partition.threshold import choose_threshold
 from pdes.config import Config
 from pdes.errors import ConfigError
@@ -76,6 +76,15 @@ class Scenario:
         return src[between], dst[between], self.port_hops[between] + 1
 
 
+class Cut(NamedTuple):
+    """A network cut into LPs, and why at this threshold."""
+
+    lp_of_node: np.ndarray
+    threshold_ps: int
+    reason: str
+    lookahead_ps: int
+
+
 def expected_port_hops(plan: WorkloadPlan, paths: Paths, n_port: int, payload_bytes: int) -> np.ndarray:
     """Packets, data and ACKs, that the workload's traffic puts on every port; int64[n_port]."""
     packets = np.repeat(-(-plan.pair_bytes // payload_bytes), 2)
@@ -84,9 +93,25 @@ def expected_port_hops(plan: WorkloadPlan, paths: Paths, n_port: int, payload_by
     return hops
 
 
-def _cut(config: Config, topology: Topology, port_hops: np.ndarray) -> tuple[np.ndarray, int, str]:
-    """(LP of every node, threshold, why it was chosen)."""
-    graph = (topology.n_node, topology.port_src, topology.port_dst, topology.port_delay_ps, topology.server)
+def _ties(topology: Topology, plan: WorkloadPlan) -> Ties:
+    """What GPUs of a server do together: a timed collective, each member with the next."""
+    node = topology.host[plan.streams["gpu"][plan.group_stream]].astype(np.int64)
+    group = np.repeat(np.arange(len(plan.group_time_ps)), np.diff(plan.group_start))
+    in_one = np.flatnonzero(group[1:] == group[:-1])
+    return Ties(node[in_one], node[in_one + 1], plan.group_time_ps[group[in_one]])
+
+
+def _cut(config: Config, topology: Topology, plan: WorkloadPlan, port_hops: np.ndarray, used: np.ndarray) -> Cut:
+    """Without fast-forwarding only links that carry something count, as they do for the lookahead.
+
+    A server is then cut between its GPUs, too, where their collectives last long enough. used: bool[n_port].
+    """
+    ports = (topology.port_src, topology.port_dst, topology.port_delay_ps)
+    server, ties = topology.server, NO_TIES
+    if config.wormhole.mode == "off":
+        server, ties = np.full(topology.n_node, -1, np.int64), _ties(topology, plan)
+        ports = (ports[0][used], ports[1][used], ports[2][used])
+    graph = (topology.n_node, *ports, server)
     threshold_ps, reason = config.partition.delay_threshold_ps, "given"
     if threshold_ps is None:
         # The run's length is not known beforehand: the busiest port, always sending, is taken as the measure of time.
@@ -97,11 +122,12 @@ def _cut(config: Config, topology: Topology, port_hops: np.ndarray) -> tuple[np.
             / 2
         )
         node_load = np.bincount(topology.port_dst, weights=port_hops, minlength=topology.n_node) / max(time_s, 1e-9)
-        choice = choose_threshold(*graph, node_load)
+        choice = choose_threshold(*graph, node_load, ties)
         threshold_ps, reason = choice.threshold_ps, choice.reason
     if threshold_ps <= 0:
         raise ConfigError("[partition] delay_threshold", format_duration(threshold_ps), "a duration above zero")
-    return cut_by_delay(*graph, threshold_ps), threshold_ps, reason
+    lp_of_node = cut_by_delay(*graph, threshold_ps, ties)
+    return Cut(lp_of_node, threshold_ps, reason, lookahead_ps(*ports, lp_of_node, ties))
 
 
 def build_scenario(config: Config) -> Scenario:
@@ -127,8 +153,7 @@ def _build(config: Config) -> Scenario:
     windows = find_windows(config.network, control, topology, plan, paths, next_hops)
     parameters = network_parameters(config, control, topology, plan, windows, fixed)
     port_hops = expected_port_hops(plan, paths, topology.n_port, config.network.payload_bytes)
-    lp_of_node, threshold_ps, reason = _cut(config, topology, port_hops)
-    ahead_ps = lookahead_ps(topology.port_src, topology.port_dst, topology.port_delay_ps, lp_of_node)
+    cut = _cut(config, topology, plan, port_hops, used_ports(topology, paths.port, parameters))
     return Scenario(
         config=config,
         topology=topology,
@@ -140,8 +165,8 @@ def _build(config: Config) -> Scenario:
         control=control,
         parameters=parameters,
         port_hops=port_hops,
-        lp_of_node=lp_of_node,
-        threshold_ps=int(threshold_ps),
-        threshold_reason=reason,
-        lookahead_ps=min(ahead_ps, MAX_LOOKAHEAD_PS),
+        lp_of_node=cut.lp_of_node,
+        threshold_ps=int(cut.threshold_ps),
+        threshold_reason=cut.reason,
+        lookahead_ps=min(cut.lookahead_ps, MAX_LOOKAHEAD_PS),
     )

@@ -10,7 +10,7 @@ from mpi import test_lanes_on_ranks as lanes
 from mpi import test_waves_on_ranks as waves
 from mpi.test_checkpoint_on_ranks import CASES as CHECKPOINTED
 from mpi.test_checkpoint_on_ranks import resume
-from mpi.test_same_bytes import compiled, experts, random_flows
+from mpi.test_same_bytes import compiled, experts, rails, random_flows
 from reference.checkpointed import checkpoints_of, different
 
 FORCED = Path(__file__).with_name("forced_moves.py")
@@ -36,6 +36,7 @@ CASES: dict[str, Callable[[Path], str]] = {
     **{name: make for name, (make, _) in CHECKPOINTED.items()},
     "fat-tree": lambda folder: random_flows(folder) + "[output]\nrtt_of_flow = 3\n",
     "experts": experts,
+    "rails": rails,
     "compiled": compiled,
     "lanes": lambda _: lanes.CONFIG,
     "split": split,

@@ -6,8 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
+
+from pdes.config import load_config
+from pdes.scenario import build_scenario
 
 TABLES = ("flows.parquet", "tasks.parquet", "ports.parquet")
 FILES = ("result.json", *TABLES)
@@ -105,6 +109,13 @@ def gpt(folder: Path) -> str:
         [partition]
         delay_threshold = "500ns"
     """
+
+
+def rails(folder: Path) -> str:
+    """The same with timed collectives inside the servers, to which GPUs come at different times: rails part."""
+    return gpt(folder).replace('nvlink = "packets"', 'gpus_per_server = 4').replace(
+        'tp = "packets"', 'tp = "alpha-beta"\n        start_jitter = "3us"'
+    )  # fmt: skip
 
 
 def experts(folder: Path) -> str:
@@ -282,6 +293,7 @@ MAKERS: dict[str, tuple[Callable[[Path], str], str]] = {
     "fat-tree": (random_flows, "1us"),
     "incast": (incast, "700ns"),
     "gpt": (gpt, "1.5us"),
+    "rails": (rails, "1.5us"),
     "planned": (planned, "1.5us"),
     "compiled": (compiled, "1.5us"),
     "tuned": (tuned, "1.5us"),
@@ -344,10 +356,13 @@ def test_another_threshold_changes_the_cut_and_no_table(
 
 
 def test_another_seed_changes_what_is_drawn_and_nothing_else(case: Case, tmp_path: Path, simulate: Callable) -> None:
-    """Only the fat-tree case marks with a probability below 1, and so draws. The compiled one draws computing times."""
+    """Only the fat-tree case marks with a probability below 1, and so draws. The compiled one draws computing times.
+
+    That of rails draws when GPUs begin.
+    """
     simulate(1, case.config, tmp_path, "simulation.seed=8")
     changed = {"flows.parquet", "ports.parquet"} if case.name == "fat-tree" else set()
-    if case.name == "compiled":
+    if case.name in ("compiled", "rails"):
         changed = {*TABLES, BREAKDOWN}
     assert set(different(case.alone, tmp_path, TABLES)) == changed
 
@@ -391,6 +406,28 @@ def test_ranks_without_work_are_a_warning_and_the_same_bytes(tiny: Path, tmp_pat
     done = simulate(4, tiny, tmp_path / "four", one_lp)
     assert done.stderr.count("warning") == 1 and "4 ranks for 1 LP: 3 ranks have nothing to do" in done.stderr
     assert different(tmp_path / "one", tmp_path / "four") == []
+
+
+def test_gpus_of_a_server_are_on_different_ranks_where_their_collectives_take_long(
+    tmp_path: Path, simulate: Callable
+) -> None:
+    """Placed round-robin, every group has members on each rank; a threshold above its duration keeps it together."""
+    config = tmp_path / "config.toml"
+    config.write_text(rails(tmp_path))
+    topology = build_scenario(load_config(config)).topology
+    server = topology.server[topology.host]
+    for threshold, n_lp_of_server, n_rank in (("500ns", 4, 3), ("500ns", 4, 2), ("20ms", 1, 2)):
+        sets = [f"partition.delay_threshold={threshold}", "partition.placement=round-robin"]
+        scenario = build_scenario(load_config(config, sets))
+        lp = scenario.lp_of_node[topology.host]
+        assert {len(set(lp[server == one].tolist())) for one in range(4)} == {n_lp_of_server}
+        simulate(1, config, tmp_path / "alone", *sets)
+        simulate(n_rank, config, tmp_path / f"{n_rank}{threshold}", *sets)
+        assert different(tmp_path / "alone", tmp_path / f"{n_rank}{threshold}") == []
+        if n_lp_of_server > 1:
+            run = json.loads((tmp_path / f"{n_rank}{threshold}" / "run.json").read_text())
+            rank = np.array(run["rank_of_lp"])[lp]
+            assert all(set(rank[server == one].tolist()) == set(range(n_rank)) for one in range(4))
 
 
 def test_a_run_that_stops_early_counts_what_is_whole_and_nothing_else(tmp_path: Path, simulate: Callable) -> None:

@@ -125,7 +125,7 @@ def test_what_departs_is_noted_once_for_each_link_and_arrives_in_order(listed: l
 
     ex.inbox[:], ex.n_in[:] = ex.outbox, ex.n_out
     other.node_time[:] = NEVER  # else the hosts' flows begin first
-    assert take_in(other, ex)
+    assert take_in(other, there.state.work, ex)
     assert other.counters[N_FREE_PACKET] == n_free[1] - len(listed)
     for host, port in port_into.items():
         mine = [(sequence, put) for sequence, put in enumerate(listed) if put.host == host]
