@@ -78,6 +78,7 @@ def main() -> None:
     cases = {
         "k=8, 128 hosts": fat_tree_permutation(8, size_bytes),
         "k=16, 1024 hosts": fat_tree_permutation(16, size_bytes),
+        "k=32, 8192 hosts": fat_tree_permutation(32, size_bytes // 40),
         "mixed delays, 128 GPUs": mixed_delays(size_bytes // 4),
         "8 flows on k=16": fat_tree_permutation(16, size_bytes, 8),
     }
@@ -103,6 +104,7 @@ def main() -> None:
     print_last({
         "packet_hops_per_second": rates["k=8, 128 hosts"], "hosts": 128,
         "packet_hops_per_second_k16": rates["k=16, 1024 hosts"],
+        "packet_hops_per_second_k32": rates["k=32, 8192 hosts"],
         "packet_hops_per_second_mixed": rates["mixed delays, 128 GPUs"],
         "packet_hops_per_second_sparse": rates["8 flows on k=16"],
         "compile_seconds": compile_s - cached_s, "cached_start_seconds": cached_s,

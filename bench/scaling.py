@@ -130,6 +130,7 @@ def measure(case: str, law: str, counts: list[int], arguments: argparse.Namespac
     last = best[counts[-1]]
     speedup = best[counts[0]]["seconds"] * counts[0] / last["seconds"]
     facts = {"case": case, "speedup": speedup, "ranks": counts[-1], "rounds": last["rounds"], "parts": last["parts"]}
+    facts["seconds"] = [run["seconds"] for run in best.values()]
     if case in TRAINING:
         facts["law"] = law
     if len(counts) > 1:

@@ -33,7 +33,6 @@ RECEIVES = tuple(name for name in RECEIVER.names or () if name not in _OTHERS_OF
 NODE_FIELDS = ("wake_ps", "next_change", "wait_head")
 NIC_PORT_FIELDS = ("next_start_ps", "last_served", "paused", "paused_since_ps", "paused_ps")
 QUEUE_FIELDS = ("queued_bytes", "deficit_bytes")
-MEMBER_FIELDS = ("n_arrived", "end_ps")
 INLET_FIELDS = ("loss_probability", "n_loss_draw", "n_route_draw", "up_since_ps")
 
 
@@ -159,7 +158,7 @@ def _of_work(state: NetworkState, owners: Owners) -> list[Owned]:
         Owned("streams", work.streams, node),
         Owned("loops", work.loops, node),
         Owned("passes", work.passes, node),
-        *_fields("members", work.members, MEMBER_FIELDS, node[work.group_stream]),
+        Owned("members", work.members, node[work.group_stream]),
         Owned("gates", work.gates, node[work.gates["stream"]]),
         Owned("spent", work.spent, spent),
         Owned("passed", work.passed, spent),

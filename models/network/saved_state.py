@@ -35,7 +35,7 @@ from models.network.state import (
 )
 from models.network.visits import set_of
 from models.topology.graph import Topology
-from models.workload.program import N_STREAM_DONE
+from models.workload.program import N_JOINED, N_STREAM_DONE
 
 ADDED = (PACKET_HOPS, EVENTS, N_TIMEOUT, N_POSTED)  # counters: ranks' parts add up
 NETWORK_ADDED = ("added", "dropped", "drops", "iteration_tasks", "streams_done")  # parts of what is saved: the same
@@ -50,6 +50,7 @@ def save_network(
     """What this rank's nodes own, and its part of what adds up. is_here: bool[n_node]."""
     fabric, nic, work = state.fabric, state.nic, state.work
     assert not fabric.counters[list(NOTHING_LEFT)].any(), "a checkpoint in the middle of something"
+    assert work.totals[N_JOINED] == 0
     owners = Owners.of(topology, state)
     found: Arrays = {}
     for name, rows, owner in owned_tables(topology, state, owners):

@@ -21,6 +21,7 @@ from pdes.scenario.routing import override_paths
 from pdes.scenario.windows import find_windows
 from pdes.units import PS_PER_NS, PS_PER_S, format_duration
 
+ROUNDS_PER_SAMPLE = 4
 MAX_LOOKAHEAD_PS = 10**7  # one LP has no lookahead of its own; but what looks at the network does so at round ends
 
 
@@ -130,6 +131,17 @@ def _cut(config: Config, topology: Topology, plan: WorkloadPlan, port_hops: np.n
     return Cut(lp_of_node, threshold_ps, reason, lookahead_ps(*ports, lp_of_node, ties))
 
 
+def _longest_round_ps(config: Config, threshold_ps: int) -> int:
+    """So that samples, taken at round ends, come in time; a round of the threshold is short enough for them.
+
+    With fast-forwarding rounds decide what is skipped, so what is sampled does not change them.
+    """
+    interval_ps = config.output.sample_interval_ps
+    if interval_ps is None or config.wormhole.mode != "off":
+        return MAX_LOOKAHEAD_PS
+    return min(MAX_LOOKAHEAD_PS, max(interval_ps // ROUNDS_PER_SAMPLE, threshold_ps))
+
+
 def build_scenario(config: Config) -> Scenario:
     """Everything a run needs, checked. Raises ConfigError."""
     try:
@@ -168,5 +180,5 @@ def _build(config: Config) -> Scenario:
         lp_of_node=cut.lp_of_node,
         threshold_ps=int(cut.threshold_ps),
         threshold_reason=cut.reason,
-        lookahead_ps=min(cut.lookahead_ps, MAX_LOOKAHEAD_PS),
+        lookahead_ps=min(cut.lookahead_ps, _longest_round_ps(config, cut.threshold_ps)),
     )

@@ -173,7 +173,9 @@ def test_unknown_cases_are_said(call: Callable) -> None:
 def test_an_interrupted_run_leaves_nothing(number: int, status: int, tmp_path: Path) -> None:
     command = [sys.executable, str(ROOT / "bench" / "speed_guard.py"), "--quick"]
     environment = os.environ | {"TMPDIR": str(tmp_path)}
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell ignores in the background
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
+    signal.signal(signal.SIGINT, before)
     assert process.stdout is not None
     while not process.stdout.readline().startswith("set 1"):  # both versions have been started
         assert process.poll() is None
