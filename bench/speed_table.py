@@ -2,7 +2,7 @@
 
     python bench/speed_table.py [--only packet_hops,scaling] [--write]
 
-Runs the benchmarks of `BENCHES` one after the other, which takes about half an hour on two cores that nothing else
+Runs the benchmarks of `BENCHES` one after the other, which takes about twenty minutes on two cores that nothing else
 uses, and prints the table. --write: puts it into README.md, between the two comments that mark its place, and the
 figures with the version, the machine and its load into bench/speed_table.json, from which a test makes it again. The
 version is a commit, so its files must be as they were committed.
@@ -29,9 +29,9 @@ BENCHES = {
     "packet_hops": "packet_hops.py",
     "congestion_speed": "congestion_speed.py",
     "permutation": "scaling.py --case permutation,incast --ranks 1,2",
-    "training": "scaling.py --case gpt-7b,gpt-13b,gpt-22b --ranks 1,2 --turns 2",
-    "beside": "scaling.py --case gpt-7b --ranks 1,2 --turns 2 --beside",
-    "plan_ranks": "plan_ranks.py --case permutation --case gpt-7b",
+    "training": "scaling.py --case gpt-7b,gpt-13b,gpt-22b --ranks 1,2 --turns 1",
+    "beside": "scaling.py --case gpt-7b --ranks 1,2 --turns 1 --beside",
+    "plan_ranks": "plan_ranks.py --case permutation --case gpt-7b --turns 2",
     "install": "install.py --clone",
 }
 

@@ -30,6 +30,8 @@ class Candidate:
     lookahead_ps: int
     """NO_LOOKAHEAD_PS if there is only one LP."""
     n_lp: int
+    n_busy_lp: int
+    """LPs with load."""
     heaviest_load_hops: int
     """Packet-hops per simulated second of the LP that has most."""
     predicted_ns: int
@@ -61,8 +63,8 @@ def choose_threshold(
     """Choose the threshold with the least predicted wall time; ties go to the larger lookahead.
 
     node_load_hops: [n_node] packet-hops per simulated second that arrive at each node, >= 0. Arrays as `cut_by_delay`.
-    Candidates are the distinct delays above zero and one past the largest. One that leaves a single LP falls away; if
-    all do, the smallest stands.
+    Candidates are the distinct delays above zero and one past the largest. One that leaves a single LP falls away, and
+    one that leaves a single LP with load with which others have nothing to do; if all do, the smallest stands.
     """
     load_hops = np.ceil(np.asarray(node_load_hops)).astype(np.int64)
     delays = np.unique(port_delay_ps)
@@ -72,7 +74,8 @@ def choose_threshold(
         lp_of_node = cut_by_delay(n_node, port_src, port_dst, port_delay_ps, server, threshold_ps, ties)
         ahead_ps = lookahead_ps(port_src, port_dst, port_delay_ps, lp_of_node, ties)
         candidates.append(_predict(threshold_ps, ahead_ps, lp_of_node, load_hops))
-    useful = [candidate for candidate in candidates if candidate.n_lp > 1]
+    useful = [c for c in candidates if c.n_lp > 1]
+    useful = [c for c in useful if c.n_busy_lp > 1 or c.lookahead_ps < NO_LOOKAHEAD_PS] or useful
     if not useful:
         best = candidates[0]
         reason = f"every threshold leaves one LP, so {_duration(best.threshold_ps)} stands and one rank does the work"
@@ -92,7 +95,7 @@ def _predict(threshold_ps: int, ahead_ps: int, lp_of_node: np.ndarray, load_hops
     n_visit = min(n_round * n_lp, total)
     predicted_ns = max(heaviest, -(-total // REFERENCE_RANKS)) * NS_PER_HOP
     predicted_ns += n_round * NS_PER_ROUND + -(-n_visit // REFERENCE_RANKS) * NS_PER_LP_VISIT
-    return Candidate(threshold_ps, ahead_ps, n_lp, heaviest, predicted_ns)
+    return Candidate(threshold_ps, ahead_ps, n_lp, int(np.count_nonzero(load)), heaviest, predicted_ns)
 
 
 def _reason(best: Candidate, useful: list[Candidate]) -> str:

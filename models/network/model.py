@@ -119,7 +119,8 @@ class NetworkModel:
         if is_managed(parameters):
             self._run_rounds, self._run_at_a_glance = run_managed_rounds, run_managed_rounds_at_a_glance
         group, group_rank = other_ranks(work, self.rank_of_node, world.rank)
-        self._is_used = used_ports(topology, self.pairs.path_port[self.pairs.path_port >= 0], parameters)
+        used = used_ports(topology, self.pairs.path_port[self.pairs.path_port >= 0], parameters)
+        self._is_used = used | used[topology.port_peer]  # ranks are each other's neighbours
         peers, self.port_peer_row = self._neighbours(world.rank, group_rank, parameters.has_lanes)
         self.state = self.state._replace(work=with_peers(work, group, np.searchsorted(peers, group_rank)))
         self.exchange = make_exchange(world, peers, self._exchange_words(lookahead_ps, peers, parameters, world.rank))

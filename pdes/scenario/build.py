@@ -10,7 +10,7 @@ from models.topology.graph import Topology
 from models.topology.ns3_time import truncated
 from models.topology.routing import Paths
 from models.workload.plan import WorkloadPlan
-from partition.lps import NO_TIES, Ties, cut_by_delay, lookahead_ps
+from partition.lps import NO_LOOKAHEAD_PS, NO_TIES, Ties, cut_by_delay, lookahead_ps
 from partition.threshold import choose_threshold
 from pdes.config import Config
 from pdes.errors import ConfigError
@@ -43,6 +43,8 @@ class Scenario:
     threshold_ps: int
     threshold_reason: str
     lookahead_ps: int
+    short_round_ps: int
+    """For who looks at rounds: the least delay of a link between LPs; if there is none, the longest of a link."""
 
     @property
     def n_lp(self) -> int:
@@ -84,6 +86,7 @@ class Cut(NamedTuple):
     threshold_ps: int
     reason: str
     lookahead_ps: int
+    short_round_ps: int
 
 
 def expected_port_hops(plan: WorkloadPlan, paths: Paths, n_port: int, payload_bytes: int) -> np.ndarray:
@@ -128,18 +131,20 @@ def _cut(config: Config, topology: Topology, plan: WorkloadPlan, port_hops: np.n
     if threshold_ps <= 0:
         raise ConfigError("[partition] delay_threshold", format_duration(threshold_ps), "a duration above zero")
     lp_of_node = cut_by_delay(*graph, threshold_ps, ties)
-    return Cut(lp_of_node, threshold_ps, reason, lookahead_ps(*ports, lp_of_node, ties))
+    ahead_ps, link_ps = (lookahead_ps(*ports, lp_of_node, some) for some in (ties, NO_TIES))
+    short_ps = link_ps if link_ps < NO_LOOKAHEAD_PS else int(ports[2].max(initial=MAX_LOOKAHEAD_PS))
+    return Cut(lp_of_node, threshold_ps, reason, ahead_ps, short_ps)
 
 
-def _longest_round_ps(config: Config, threshold_ps: int) -> int:
-    """So that samples, taken at round ends, come in time; a round of the threshold is short enough for them.
+def _longest_round_ps(config: Config, short_round_ps: int) -> int:
+    """So that samples, taken at round ends, come in time.
 
     With fast-forwarding rounds decide what is skipped, so what is sampled does not change them.
     """
     interval_ps = config.output.sample_interval_ps
     if interval_ps is None or config.wormhole.mode != "off":
         return MAX_LOOKAHEAD_PS
-    return min(MAX_LOOKAHEAD_PS, max(interval_ps // ROUNDS_PER_SAMPLE, threshold_ps))
+    return min(MAX_LOOKAHEAD_PS, max(interval_ps // ROUNDS_PER_SAMPLE, short_round_ps))
 
 
 def build_scenario(config: Config) -> Scenario:
@@ -180,5 +185,6 @@ def _build(config: Config) -> Scenario:
         lp_of_node=cut.lp_of_node,
         threshold_ps=int(cut.threshold_ps),
         threshold_reason=cut.reason,
-        lookahead_ps=min(cut.lookahead_ps, _longest_round_ps(config, cut.threshold_ps)),
+        lookahead_ps=min(cut.lookahead_ps, _longest_round_ps(config, cut.short_round_ps)),
+        short_round_ps=min(cut.lookahead_ps, MAX_LOOKAHEAD_PS, max(1, cut.short_round_ps)),
     )

@@ -168,7 +168,14 @@ class Run:
         stop_ps = NEVER - 1 if s.stop_ps is None else s.stop_ps
         words = None if witness is None else witness.words[:N_LOOP]
         may_run_on = self.model.fast_forward is None  # whose interrupts everyone has to hear of at once
-        self.loop = make_loop(s.lookahead_ps, stop_ps, self.model.first_look_ps(), words, may_run_on)
+        self.loop = make_loop(self.lookahead_ps, stop_ps, self.model.first_look_ps(), words, may_run_on)
+
+    @property
+    def lookahead_ps(self) -> int:
+        """Of rounds. Where somebody looks at these they are short, unless fast-forwarding decides at their ends."""
+        s = self.scenario
+        is_looked_at = self._debug_plan.looks_at_rounds and s.config.wormhole.mode == "off"
+        return s.short_round_ps if is_looked_at else s.lookahead_ps
 
     def assemble(self, rank_of_lp: np.ndarray) -> None:
         """Make a model, and all that looks at it, of a placement; nothing has happened in it."""
@@ -176,7 +183,7 @@ class Run:
         self.rank_of_lp = rank_of_lp
         self.parts = PartCollector(s.plan.n_part) if s.plan.n_part > 1 else None
         self.model = NetworkModel(
-            s.topology, s.paths, s.plan, s.max_window_bytes, s.lp_of_node, rank_of_lp, s.lookahead_ps, world,
+            s.topology, s.paths, s.plan, s.max_window_bytes, s.lp_of_node, rank_of_lp, self.lookahead_ps, world,
             s.parameters, self._take_rows,
         )  # fmt: skip
         self.debug = DebugSession(self._debug_plan, s, self.model, world)

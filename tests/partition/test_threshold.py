@@ -52,6 +52,8 @@ def test_the_choice_is_above_zero_has_what_it_says_and_avoids_one_lp_if_it_can(d
     )
     assert choice.n_lp > 1 or all(candidate.n_lp == 1 for candidate in choice.candidates)
     useful = [c for c in choice.candidates if c.n_lp > 1]
+    assert all(c.n_busy_lp <= c.n_lp for c in choice.candidates)
+    useful = [c for c in useful if c.n_busy_lp > 1 or c.lookahead_ps < NO_LOOKAHEAD_PS] or useful
     if useful:
         assert min(c.predicted_ns for c in useful) == next(
             c.predicted_ns for c in useful if c.threshold_ps == choice.threshold_ps

@@ -96,6 +96,7 @@ def goal(folder: Path) -> str:
     """A GOAL schedule."""
     (folder / "ring.goal").write_text(made.GOAL_RING)
     head = '[topology]\nkind = "leaf-spine"\nleaves = 2\nspines = 2\nhosts_per_leaf = 4\n'
+    head += '[partition]\ndelay_threshold = "500ns"\n'  # rounds that are short enough for some checkpoints
     return head + '[workload]\nkind = "trace"\nformat = "goal"\nfile = "ring.goal"\n'
 
 

@@ -113,6 +113,8 @@ def test_iterations_that_scatter_are_all_simulated(tmp_path: Path, simulate) -> 
     assert {name: facts[name] for name in expected} == expected and facts["freezes"] == 0
     assert facts["iteration_error_bound"] > 0.001
     assert full.pop("config") != fast.pop("config")
+    for name in ("logical_processes", "lookahead_ps"):  # with fast-forwarding servers are whole
+        del full[name], fast[name]
     assert full == fast
     loose = simulate("loose", iterations(12), *scatter, ON, "wormhole.iteration_tolerance=0.2")
     assert loose["fast_forward"]["iterations_simulated"] < 12

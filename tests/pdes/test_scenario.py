@@ -66,12 +66,18 @@ RING = '[workload]\nkind = "collectives"\n' + collective("ring")
 
 
 @pytest.mark.parametrize(
-    ("threshold", "n_lp", "lookahead_ps"), [("500ns", 36, 500_000), ("501ns", 20, 10**6), ("2us", 1, 10**7)]
-)
+    ("mode", "threshold", "n_lp", "lookahead_ps"),
+    [
+        ("full", "500ns", 36, 500_000), ("full", "501ns", 20, 10**6), ("full", "2us", 1, 10**7),
+        ("off", "500ns", 36, 500_000), ("off", "501ns", 34, 10**7), ("off", "2us", 34, 10**7),
+    ],
+)  # fmt: skip
 def test_the_threshold_cuts_and_is_part_of_the_identity(
-    tmp_path: Path, threshold: str, n_lp: int, lookahead_ps: int, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, mode: str, threshold: str, n_lp: int, lookahead_ps: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    built = scenario(tmp_path, FAT_TREE + RING + f'[partition]\ndelay_threshold = "{threshold}"\n')
+    """Without fast-forwarding only links that carry something count: here those of two GPUs to their switch."""
+    partition = f'[partition]\ndelay_threshold = "{threshold}"\n[wormhole]\nmode = "{mode}"\n'
+    built = scenario(tmp_path, FAT_TREE + RING + partition)
     assert (built.n_lp, built.lookahead_ps) == (n_lp, lookahead_ps)
     assert built.identity()["partition"]["delay_threshold_ps"] == built.threshold_ps > 0
     assert "placement" not in built.identity()["partition"]
