@@ -48,6 +48,8 @@ def place(lp_load: np.ndarray, lp_edges: LpEdges, n_rank: int, method: Method = 
     if method == "block":
         return lp * n_rank // n_lp
     load = np.asarray(lp_load, dtype=np.float64)
+    if 0 < np.count_nonzero(load) <= n_rank:
+        return _each_alone(load, n_rank)
     graph = _adjacency(n_lp, lp_edges)
     whole = _by_metis(load, graph, n_rank)
     into = _hung_together(graph)
@@ -66,6 +68,15 @@ def balance(lp_load: np.ndarray, rank_of_lp: np.ndarray, n_rank: int) -> float:
     load = np.bincount(rank_of_lp, weights=lp_load, minlength=n_rank)
     total = load.sum()
     return float(load.max() * n_rank / total) if total > 0 else 1.0
+
+
+def _each_alone(load: np.ndarray, n_rank: int) -> np.ndarray:
+    """Every LP with load on a rank of its own; those without fill the other ranks and then go round."""
+    rank = np.empty(len(load), np.int64)
+    busy, idle = np.flatnonzero(load), np.flatnonzero(load == 0)
+    rank[busy] = np.arange(len(busy))
+    rank[idle] = (len(busy) + np.arange(len(idle))) % n_rank
+    return rank
 
 
 def _by_metis(load: np.ndarray, graph: Graph, n_rank: int) -> np.ndarray:

@@ -122,3 +122,14 @@ def test_bad_arguments_are_named():
         place(np.ones(2), ([], [], []), 1, "best")  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match="0 ranks"):
         place(np.ones(2), ([], [], []), 0)
+
+
+@pytest.mark.parametrize("n_rank", [3, 5, 40])
+def test_lps_with_load_are_alone_where_there_are_ranks_enough(n_rank, capfd):
+    """METIS complains of more parts than it has vertices of weight."""
+    load = np.zeros(64, np.int64)
+    load[[5, 17, 40]] = 7, 1, 3
+    ring = (np.arange(64), (np.arange(64) + 1) % 64, np.ones(64))
+    rank = place(load, ring, n_rank)
+    assert len(set(rank[load > 0].tolist())) == 3 and set(rank.tolist()) == set(range(n_rank))
+    assert capfd.readouterr() == ("", "")
