@@ -202,9 +202,9 @@ def has_pfc(parameters: NetworkParameters) -> bool:
 def is_managed(parameters: NetworkParameters) -> bool:
     """Whether the run needs `managed_switch`; without it, `switch` does the same in less time."""
     lossy = parameters.loss_probability is not None and bool((parameters.loss_probability > 0).any())
-    extra = {"int", "pint"} & set(parameters.law.needs)
     moves = parameters.routing or parameters.link_changes
-    return bool(parameters.buffer or parameters.ns3 or lossy or extra or moves or parameters.n_queue > 2)
+    is_pint = "pint" in parameters.law.needs
+    return bool(parameters.buffer or parameters.ns3 or lossy or is_pint or moves or parameters.n_queue > 2)
 
 
 def safe_times(

@@ -175,8 +175,8 @@ def make_resend(packets, label, extra, messages, ranges, counters, constants, pa
     record.resent_bytes += end_byte - first_byte
     record.resend_byte = end_byte
     skip_held(ranges, record)
-    record.next_send_ps = now_ps + transmission_ps(size_bytes, record.rate_bps, 0)
-    record.last_size_bytes = size_bytes
+    record.gap_ps = transmission_ps(size_bytes, record.rate_bps, 0)
+    record.next_send_ps, record.last_size_bytes = now_ps + record.gap_ps, size_bytes
     if constants[N_EXTRA] > 0:
         stamp_sent(extra, constants, packet, now_ps)
     if end_byte == message_end:
@@ -207,9 +207,13 @@ def make_data_packet(packets, label, extra, queue_pairs, messages, counters, con
     first_byte += payload
     record.high_byte = max(record.high_byte, first_byte)
     record.next_byte = first_byte
-    rate_bps = record.rate_bps if constants[NS3_RATE_BOUND] else record.line_rate_bps
-    record.next_send_ps = now_ps + transmission_ps(size_bytes, rate_bps, constants[IS_NS3])
-    record.last_size_bytes = size_bytes
+    gap_ps = record.gap_ps
+    if gap_ps == 0 or size_bytes != record.last_size_bytes:
+        gap_ps = transmission_ps(size_bytes, record.rate_bps, constants[IS_NS3])
+        record.gap_ps, record.last_size_bytes = gap_ps, size_bytes
+    if constants[NS3_RATE_BOUND] == 0:
+        gap_ps = transmission_ps(size_bytes, record.line_rate_bps, constants[IS_NS3])
+    record.next_send_ps = now_ps + gap_ps
     if constants[N_EXTRA] > 0:
         stamp_sent(extra, constants, packet, now_ps)
     if first_byte == record.message_end:

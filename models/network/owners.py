@@ -21,7 +21,7 @@ MANAGED = ("waiting", "paused")  # in the place of the last two of these at a ma
 INFO = ("rate_bps", "busy_ps", "ecn_marks", "ecn_draws", "wait_next")
 CONSTANT_OF_INFO = ("ecn_max_bytes", "ecn_max_probability", "receiver", "is_here", "is_ns3")
 CONSTANT_OF_PAIR = (
-    "port", "data_path", "law_row", "queue", "line_rate_bps", "max_window_bytes", "timer_leaf", "node", "spare",
+    "port", "data_path", "law_row", "queue", "line_rate_bps", "max_window_bytes", "timer_leaf", "node",
 )  # fmt: skip
 MESSAGES = ("first_message", "sending_message", "last_message")
 RANGES_OF_SENDER, RANGES_OF_RECEIVER = ("sacked_range",), ("held_range", "early_end")

@@ -143,14 +143,15 @@ def _apply_law(control, event, constants, record, pair):
     flow, row = np.uint64(pair), np.uint64(FLOW_RATE)
     rate_bps = min(max(control[flow, row], 1), record.line_rate_bps)
     control[flow, row] = rate_bps
-    if event[EVENT_RETIME]:  # the packet that is paced already moves: HPCC's ChangeRate, MODEL.md section 4
-        size_bytes, is_ns3 = np.int64(record.last_size_bytes), constants[IS_NS3]
-        if size_bytes > 0:
-            record.next_send_ps += transmission_ps(size_bytes, rate_bps, is_ns3) - transmission_ps(
-                size_bytes, record.rate_bps, is_ns3
-            )
     if rate_bps != record.rate_bps:
-        record.rate_bps = rate_bps
+        size_bytes, gap_ps = np.int64(record.last_size_bytes), 0
+        if event[EVENT_RETIME] and size_bytes > 0:  # what is paced already moves: HPCC's ChangeRate, MODEL.md section 4
+            gap_ps = transmission_ps(size_bytes, rate_bps, constants[IS_NS3])
+            before_ps = record.gap_ps
+            if before_ps == 0:
+                before_ps = transmission_ps(size_bytes, record.rate_bps, constants[IS_NS3])
+            record.next_send_ps += gap_ps - before_ps
+        record.rate_bps, record.gap_ps = rate_bps, gap_ps
         if constants[WINDOW_MODE] == WINDOW_FOLLOWS_RATE and record.max_window_bytes > 0:
             record.window_bytes = window_at(record.max_window_bytes, rate_bps, record.line_rate_bps)
     if constants[WINDOW_MODE] == WINDOW_BY_LAW:

@@ -150,7 +150,7 @@ QUEUE_PAIR = record(
         ("timer_leaf", np.int32),  # in its host's tree
         ("node", np.int32),  # the sender's host
         ("sacked_range", np.int32),  # selective repeat: what the receiver holds out of order, chain of RANGE
-        ("spare", np.int64),
+        ("gap_ps", np.int64),  # what last_size_bytes take at rate_bps; 0: to be worked out anew
     ]
 )
 # What the receiver has, a cache line.

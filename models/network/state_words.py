@@ -210,7 +210,7 @@ def load_sender(fabric: Fabric, nic: Nic, numbering: Numbering, row, words, at):
     record.next_byte, record.high_byte = words[at] + base_byte, words[at + 1] + base_byte
     record.acked_byte = base_byte
     record.next_send_ps, record.rate_bps, record.window_bytes = words[at + 2] + base_ps, words[at + 3], words[at + 4]
-    record.last_size_bytes = words[at + 9]
+    record.last_size_bytes, record.gap_ps = words[at + 9], 0
     record.deadline_ps = words[at + 10] + base_ps if words[at + 10] < NEVER else NEVER
     record.check_ps = words[at + 11] + base_ps if words[at + 11] < NEVER else NEVER
     at = _load_control(fabric, nic, numbering, row, words, at + 12)

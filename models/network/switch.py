@@ -1,4 +1,5 @@
 """Switches: store and forward. A packet that arrives is routed, waits at its egress port and leaves; no other delay.
+Where the congestion control asks for INT, each hop is stamped on data packets as they leave.
 
 One call runs a list of switches, each up to its own bound: per-node windows (see `rounds`), so that a switch's ports
 stay in the cache while it is served. In-links that carry packets are merged by a winner tree in the order of (arrival,
@@ -13,12 +14,15 @@ from models.network.state import (
     EVENTS,
     FAULT,
     FAULT_NODE,
+    FLAG_ACK,
     LINK_BITS,
     MAX_QUEUE_BYTES,
     NOT_CHAINED,
     PACKET_HOPS,
+    TELEMETRY,
     Fabric,
 )
+from models.network.telemetry import stamp_int
 from models.network.tracing import ARRIVED, DEQUEUED, IS_TRACED, NOTHING, trace_packet, trace_start
 from pdes.engine.jit import fast_step, inlined, step_kernel
 from pdes.engine.prefetch import prefetch
@@ -28,7 +32,17 @@ FAULT_QUEUE_OVERFLOW = 1
 
 
 @inlined
-def _serve_until(port, limit_ps, ports, port_info, packets, nodes, mask, node_time, departed, counters, constants):
+def _stamp(extra, ports, port_info, packets, constants, port, packet, start_ps):
+    """INT of a packet that leaves, if it is data. No ACK waits then, as these go first: what waits behind is data."""
+    record = ports[np.uint64(port)]
+    if packets[np.uint64(packet)].bits & FLAG_ACK == 0:
+        rate_bps, queued_bytes = port_info[np.uint64(port)].rate_bps, np.int64(record.queued_bytes)
+        stamp_int(extra, constants, packet, port, start_ps, record.tx_bytes, queued_bytes, rate_bps)
+
+
+@inlined
+def _serve_until(port, limit_ps, has_int, extra, ports, port_info, packets, nodes, mask, node_time, departed, counters,
+                 constants):  # fmt: skip
     """Start every packet that waits at a switch's port and can start at or before limit_ps; return how many."""
     n_started = 0
     record = ports[np.uint64(port)]
@@ -39,6 +53,8 @@ def _serve_until(port, limit_ps, ports, port_info, packets, nodes, mask, node_ti
         start_ps = record.free_at_ps
         if IS_TRACED:
             trace_packet(counters, packets, sent, DEQUEUED, start_ps, port, np.int64(record.queued_bytes))
+        if has_int:
+            _stamp(extra, ports, port_info, packets, constants, port, sent, start_ps)
         send_now(ports, port_info, packets, nodes, mask, node_time, departed, counters, port, sent, start_ps)
         n_started += 1
     return n_started
@@ -76,7 +92,8 @@ def run_switches(fabric: Fabric, todo, n_run, begin_ps, horizon_ps):
     """
     ports, port_info, packets, path_port = fabric.ports, fabric.port_info, fabric.packets, fabric.path_port
     nodes, mask, node_time, departed = fabric.nodes, fabric.mask, fabric.node_time, fabric.departed
-    counters, constants = fabric.counters, fabric.constants
+    counters, constants, extra = fabric.counters, fabric.constants, fabric.extra
+    has_int = constants[TELEMETRY] != 0
     slots, keys, shift = fabric.link_slots, fabric.link_keys, fabric.constants[LINK_BITS]
     low_bits = (np.int64(1) << shift) - 1
     n_hop, n_event = 0, 0
@@ -93,6 +110,8 @@ def run_switches(fabric: Fabric, todo, n_run, begin_ps, horizon_ps):
                 break
             slot = key & low_bits
             packet = take_first(packets, slots, keys, slot, n_leaf, begin_ps, shift)
+            if has_int:
+                prefetch(extra, slots[np.uint64(slot)].packet)
             n_event += 1
             item = packets[np.uint64(packet)]
             if IS_TRACED:
@@ -100,13 +119,16 @@ def run_switches(fabric: Fabric, todo, n_run, begin_ps, horizon_ps):
             port = np.int64(path_port[np.uint64(item.path)])
             item.path += 1
             n_hop += _serve_until(
-                port, now_ps, ports, port_info, packets, nodes, mask, node_time, departed, counters, constants
-            )
+                port, now_ps, has_int, extra, ports, port_info, packets, nodes, mask, node_time, departed, counters,
+                constants,
+            )  # fmt: skip
             record = ports[np.uint64(port)]
             if IS_TRACED:
                 trace_start(counters, packets, record, packet, port, now_ps)
             if record.free_at_ps <= now_ps:
                 n_hop += 1
+                if has_int:
+                    _stamp(extra, ports, port_info, packets, constants, port, packet, now_ps)
                 send_now(ports, port_info, packets, nodes, mask, node_time, departed, counters, port, packet, now_ps)
             elif add_waiting(ports, packets, port, packet):
                 info = port_info[np.uint64(port)]
@@ -123,8 +145,9 @@ def run_switches(fabric: Fabric, todo, n_run, begin_ps, horizon_ps):
             info, record = port_info[np.uint64(port)], ports[np.uint64(port)]
             following = np.int64(info.wait_next)
             n_hop += _serve_until(
-                port, bound_ps - 1, ports, port_info, packets, nodes, mask, node_time, departed, counters, constants
-            )
+                port, bound_ps - 1, has_int, extra, ports, port_info, packets, nodes, mask, node_time, departed,
+                counters, constants,
+            )  # fmt: skip
             if record.ack_head >= 0 or record.data_head >= 0:
                 info.wait_next = still
                 still = port

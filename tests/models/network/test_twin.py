@@ -70,6 +70,21 @@ def test_managed_switches_do_the_same_where_plain_ones_would_do(case):
         assert_equal(case.run(), twin)
 
 
+@given(managed_cases(stars() | dumbbells() | leaf_spines() | chains(), laws=("hpcc",)))
+@settings(max_examples=40)
+def test_plain_switches_stamp_telemetry_as_managed_ones_do(case):
+    one_class = np.ones(len(case.window_bytes), np.int64)
+    plain = {"buffer": None, "loss_probability": None, "n_queue": 2, "pair_queue": one_class}
+    case = replace(case, parameters=replace(case.parameters, **plain))
+    assert not build.is_managed(case.parameters)
+    twin = case.run_twin()
+    assert_equal(case.run(), twin)
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (build, build_buffers, model):
+            patch.setattr(module, "is_managed", lambda parameters: True)
+        assert_equal(case.run(), twin)
+
+
 @pytest.mark.parametrize("law", BUILT_IN)
 def test_every_control_equals_twin_through_pauses_loss_and_idle_time(law):
     case = squeezed(law, 30, pfc=True, loss=0.01)
