@@ -3,7 +3,10 @@
 A placement changes the speed of a run and never its result. The same arguments give the same placement.
 """
 
-from collections.abc import Sequence
+import contextlib
+import ctypes
+import os
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import numpy as np
@@ -113,15 +116,37 @@ def _metis(load: np.ndarray, graph: Graph, n_rank: int) -> np.ndarray:
     except ImportError as error:
         raise ImportError('placement "metis" needs pymetis: pip install pymetis, or use "block"') from error
     start, near, weight = graph
-    _, rank = pymetis.part_graph(
-        n_rank,
-        pymetis.CSRAdjacency(start.tolist(), near.tolist()),
-        vweights=_int_weights(load).tolist(),
-        eweights=_int_weights(weight).tolist(),
-        options=pymetis.Options(seed=METIS_SEED, ncuts=METIS_CUTS, ufactor=METIS_IMBALANCE),
-        recursive=n_rank <= MAX_BISECTED_RANKS,
-    )
+    with _silent():
+        _, rank = pymetis.part_graph(
+            n_rank,
+            pymetis.CSRAdjacency(start.tolist(), near.tolist()),
+            vweights=_int_weights(load).tolist(),
+            eweights=_int_weights(weight).tolist(),
+            options=pymetis.Options(seed=METIS_SEED, ncuts=METIS_CUTS, ufactor=METIS_IMBALANCE),
+            recursive=n_rank <= MAX_BISECTED_RANKS,
+        )
     return np.array(rank, dtype=np.int64)
+
+
+@contextlib.contextmanager
+def _silent() -> Iterator[None]:
+    """Keep what C code prints off standard output: METIS writes a line for each part that it cannot fill, and we do."""
+    flush = ctypes.CDLL(None).fflush
+    flush(None)
+    try:
+        kept = os.dup(1)
+    except OSError:  # there is no standard output
+        yield
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    try:
+        yield
+    finally:
+        flush(None)
+        os.dup2(kept, 1)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def _adjacency(n_lp: int, lp_edges: LpEdges) -> Graph:

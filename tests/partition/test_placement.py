@@ -1,5 +1,8 @@
 """Placements: complete, deterministic, without empty ranks, and balanced."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -133,3 +136,17 @@ def test_lps_with_load_are_alone_where_there_are_ranks_enough(n_rank, capfd):
     rank = place(load, ring, n_rank)
     assert len(set(rank[load > 0].tolist())) == 3 and set(rank.tolist()) == set(range(n_rank))
     assert capfd.readouterr() == ("", "")
+
+
+def test_metis_writes_nothing_to_standard_output():
+    """In a process of its own, as C code's output may come at its end alone: sixteen LPs have all the load of 64."""
+    text = """
+import numpy as np
+from partition.placement import place
+load, lp = np.ones(64), np.arange(64)
+load[:16] = 1e9
+place(load, (lp[:-1], lp[1:], np.ones(63)), 40)
+print("done")
+"""
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    assert done.stdout == "done\n"
