@@ -9,6 +9,7 @@ import numpy as np
 
 from models.network.interrupts import is_interrupted
 from models.network.managed_rounds import run_managed_rounds
+from models.network.outputs import Outputs
 from models.network.progress import sample_pairs
 from models.network.rounds import run_rounds
 from models.network.state import N_POSTED, N_UNSEEN, Fabric, Nic, Rows
@@ -93,11 +94,12 @@ def run_rounds_at_a_glance(
     work: Work,
     rows: Rows,
     port_peer_row,
+    outputs: Outputs,
     g: Glance,
 ):
     """`run_rounds`, as long as looks find nothing to decide."""
     while True:
-        code = run_rounds(loop, ex, fabric, buffers, routing, nic, work, rows, port_peer_row)
+        code = run_rounds(loop, ex, fabric, buffers, routing, nic, work, rows, port_peer_row, outputs)
         if code != ROUND_LOOK or not glance(loop, fabric, nic, g):
             return code
         if loop[MARK_NS] > loop[RETURN_NS]:
@@ -115,11 +117,12 @@ def run_managed_rounds_at_a_glance(
     work: Work,
     rows: Rows,
     port_peer_row,
+    outputs: Outputs,
     g: Glance,
 ):
     """The same where switches are managed."""
     while True:
-        code = run_managed_rounds(loop, ex, fabric, buffers, routing, nic, work, rows, port_peer_row)
+        code = run_managed_rounds(loop, ex, fabric, buffers, routing, nic, work, rows, port_peer_row, outputs)
         if code != ROUND_LOOK or not glance(loop, fabric, nic, g):
             return code
         if loop[MARK_NS] > loop[RETURN_NS]:

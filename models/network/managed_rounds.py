@@ -6,6 +6,7 @@ Apart, so that only the kernels that a run needs are compiled.
 from models.network.host import SHORT_OF_PACKETS, run_hosts
 from models.network.interrupts import put_back
 from models.network.managed_switch import run_managed_switches
+from models.network.outputs import Outputs, earliest_output_ps
 from models.network.rounds import (
     SHORT_OF_ARRIVING_PACKETS,
     STOPPED_BY_FAULT,
@@ -58,19 +59,20 @@ def run_managed_rounds(
     work: Work,
     rows: Rows,
     port_peer_row,
+    outputs: Outputs,
 ):
     """Rounds until the run is over, until it is time to pause, or until something is short."""
     while True:
         if not unpack_arrivals(fabric, work, ex):
             return SHORT_OF_ARRIVING_PACKETS
-        if not open_round(loop, ex, next_event_ps(fabric, loop)):
+        if not open_round(loop, ex, earliest_output_ps(loop, fabric, nic, work, outputs, next_event_ps(fabric, loop))):
             return ROUND_LOOK if loop[IS_INTERRUPTED] else ROUND_DONE
         short = advance_managed(fabric, buffers, routing, nic, work, rows, loop[HORIZON])
         if short:
             leave_round(loop, ex)
             return short
         put_back(fabric)
-        least_ps = next_event_ps(fabric, loop)
+        least_ps = earliest_output_ps(loop, fabric, nic, work, outputs, next_event_ps(fabric, loop))
         if ex.n_rank[0] > 1:
             least_ps = pack(fabric, work, port_peer_row, ex, least_ps)
         code = close_round(loop, ex, least_ps)

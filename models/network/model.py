@@ -31,6 +31,7 @@ from models.network.lanes import MAX_FLYING
 from models.network.managed_rounds import run_managed_rounds
 from models.network.managed_switch import run_managed_switches
 from models.network.observers import Observer, look_at, next_look_ps
+from models.network.outputs import IS_KNOWN, MOST_PS, find_outputs, no_outputs
 from models.network.pair_facts import PairFacts, make_pair_facts
 from models.network.parameters import NetworkParameters, used_ports
 from models.network.rounds import (
@@ -113,6 +114,7 @@ class NetworkModel:
         buffers = make_buffers(topology, parameters, fabric.ports, fabric.nodes, here)
         routing = make_routing(topology, parameters)
         self.state = NetworkState(fabric, buffers, routing, nic, work, make_rows(plan.burst, parameters.rtt_flow))
+        self.outputs = no_outputs()
         self.observers: list[Observer] = []  # whoever runs the model puts them here before it starts
         self.fast_forward: FastForward | None = None  # and this
         self._run_rounds, self._run_at_a_glance = run_rounds, run_rounds_at_a_glance
@@ -165,12 +167,21 @@ class NetworkModel:
         n_word = (int(most) + 1) * (WORDS_PER_PACKET + int(self.state.fabric.constants[N_EXTRA]))
         return n_word + WORDS_PER_ARRIVAL * len(self.state.work.joined)
 
+    def know_outputs(self, lp_of_node: np.ndarray, lookahead_ps: int, longest_ps: int) -> None:
+        """Let rounds end one lookahead behind what may leave a logical process first, after longest_ps at the latest.
+
+        For runs without looks, drops, pauses and routes that change, whose messages go by one queue pair each.
+        """
+        self.outputs = find_outputs(self.topology, self.pairs, self.plan, self.state.nic, lp_of_node)
+        words, group_ps = self.outputs.words, self.plan.group_time_ps.min(initial=NEVER)
+        words[IS_KNOWN], words[MOST_PS] = 1, max(0, min(longest_ps, int(group_ps)) - lookahead_ps)
+
     def run_rounds(self, loop: np.ndarray, ex: ExchangeState) -> int:
         """Compiled rounds, see `models.network.rounds`."""
         glance = None if self.fast_forward is None else self.fast_forward.glance(next_look_ps(self.observers))
         if glance is None:
-            return self._run_rounds(loop, ex, *self.state, self.port_peer_row)
-        return self._run_at_a_glance(loop, ex, *self.state, self.port_peer_row, glance)
+            return self._run_rounds(loop, ex, *self.state, self.port_peer_row, self.outputs)
+        return self._run_at_a_glance(loop, ex, *self.state, self.port_peer_row, self.outputs, glance)
 
     def look(self, horizon_ps: int) -> int:
         """Let the observers look, see `models.network.observers`, and fast-forwarding decide."""
@@ -214,7 +225,7 @@ class NetworkModel:
         is_managed = self._run_rounds is run_managed_rounds
         own = (buffers, routing) if is_managed else ()
         glance = None if self.fast_forward is None else self.fast_forward.glance(next_look_ps(self.observers))
-        rounds = (loop, ex, *self.state, self.port_peer_row)
+        rounds = (loop, ex, *self.state, self.port_peer_row, self.outputs)
         return [
             (run_hosts, (fabric, buffers, nic, work, rows, fabric.found[2], 0, 0, 0)),
             (run_stream, (fabric, nic, work, rows, 0, 0)),

@@ -22,7 +22,8 @@ from pdes.scenario.windows import find_windows
 from pdes.units import PS_PER_NS, PS_PER_S, format_duration
 
 ROUNDS_PER_SAMPLE = 4
-MAX_LOOKAHEAD_PS = 10**7  # one LP has no lookahead of its own; but what looks at the network does so at round ends
+MAX_LOOKAHEAD_PS = 10**7  # where something looks at the network: it does so at round ends
+HOPS_PER_ROUND = 2**23  # elsewhere, so that signals and progress wait for a third of a second at most
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,8 @@ class Scenario:
     lookahead_ps: int
     short_round_ps: int
     """For who looks at rounds: the least delay of a link between LPs; if there is none, the longest of a link."""
+    longest_round_ps: int
+    """Of rounds that end by what may leave an LP first, not by the next event; 0: there are none."""
 
     @property
     def n_lp(self) -> int:
@@ -97,6 +100,12 @@ def expected_port_hops(plan: WorkloadPlan, paths: Paths, n_port: int, payload_by
     return hops
 
 
+def shortest_time_s(config: Config, topology: Topology, port_hops: np.ndarray) -> float:
+    """The run's length is not known beforehand: the busiest port, always sending, is taken as the measure of time."""
+    packet_bits = 8 * (config.network.payload_bytes + config.network.header_bytes)
+    return float(np.max(port_hops / topology.port_rate_bps)) * packet_bits / 2
+
+
 def _ties(topology: Topology, plan: WorkloadPlan) -> Ties:
     """What GPUs of a server do together: a timed collective, each member with the next."""
     node = topology.host[plan.streams["gpu"][plan.group_stream]].astype(np.int64)
@@ -118,13 +127,7 @@ def _cut(config: Config, topology: Topology, plan: WorkloadPlan, port_hops: np.n
     graph = (topology.n_node, *ports, server)
     threshold_ps, reason = config.partition.delay_threshold_ps, "given"
     if threshold_ps is None:
-        # The run's length is not known beforehand: the busiest port, always sending, is taken as the measure of time.
-        time_s = (
-            np.max(port_hops / topology.port_rate_bps)
-            * 8
-            * (config.network.payload_bytes + config.network.header_bytes)
-            / 2
-        )
+        time_s = shortest_time_s(config, topology, port_hops)
         node_load = np.bincount(topology.port_dst, weights=port_hops, minlength=topology.n_node) / max(time_s, 1e-9)
         choice = choose_threshold(*graph, node_load, ties)
         threshold_ps, reason = choice.threshold_ps, choice.reason
@@ -136,15 +139,38 @@ def _cut(config: Config, topology: Topology, plan: WorkloadPlan, port_hops: np.n
     return Cut(lp_of_node, threshold_ps, reason, ahead_ps, short_ps)
 
 
-def _longest_round_ps(config: Config, short_round_ps: int) -> int:
-    """So that samples, taken at round ends, come in time.
+def _longest_round_ps(config: Config, topology: Topology, port_hops: np.ndarray, short_round_ps: int) -> int:
+    """So that what looks at the network, at round ends, comes in time; where nothing does, by what a round has to do.
 
-    With fast-forwarding rounds decide what is skipped, so what is sampled does not change them.
+    With fast-forwarding rounds decide what is skipped, so what is sampled does not change them. Ranks that seldom wait
+    for each other are not held up where a core is shared with another process.
     """
-    interval_ps = config.output.sample_interval_ps
-    if interval_ps is None or config.wormhole.mode != "off":
+    if config.wormhole.mode != "off":
         return MAX_LOOKAHEAD_PS
-    return min(MAX_LOOKAHEAD_PS, max(interval_ps // ROUNDS_PER_SAMPLE, short_round_ps))
+    interval_ps = config.output.sample_interval_ps
+    if interval_ps is not None:
+        return min(MAX_LOOKAHEAD_PS, max(interval_ps // ROUNDS_PER_SAMPLE, short_round_ps))
+    if config.network.deadlock_check_ps is not None or config.wormhole.n_repeat > 0:
+        return MAX_LOOKAHEAD_PS
+    longest_ps, full_ps = MAX_LOOKAHEAD_PS, _full_round_ps(config, topology, port_hops)
+    while 2 * longest_ps <= min(full_ps, PS_PER_S):
+        longest_ps *= 2
+    return longest_ps
+
+
+def _full_round_ps(config: Config, topology: Topology, port_hops: np.ndarray) -> int:
+    """In which there are HOPS_PER_ROUND if all ports are as busy as can be."""
+    hops_per_s = float(port_hops.sum()) / max(shortest_time_s(config, topology, port_hops), 1e-9)
+    return int(HOPS_PER_ROUND * PS_PER_S / max(hops_per_s, 1.0))
+
+
+def _output_round_ps(plan: WorkloadPlan, parameters: NetworkParameters, longest_ps: int) -> int:
+    """See Scenario.longest_round_ps. Where packets may be dropped, pause others or choose their way, nobody knows when
+    the last of a message has gone; nor what a trace's graph posts next."""
+    p = parameters
+    may_repeat = p.transport is not None or p.buffer is not None or p.loss_probability is not None
+    is_plain = p.routing is None and not p.link_changes and p.ns3 is None and not p.may_skip
+    return longest_ps if is_plain and not may_repeat and plan.graph is None and plan.n_part == 1 else 0
 
 
 def build_scenario(config: Config) -> Scenario:
@@ -171,6 +197,7 @@ def _build(config: Config) -> Scenario:
     parameters = network_parameters(config, control, topology, plan, windows, fixed)
     port_hops = expected_port_hops(plan, paths, topology.n_port, config.network.payload_bytes)
     cut = _cut(config, topology, plan, port_hops, used_ports(topology, paths.port, parameters))
+    longest_ps = _longest_round_ps(config, topology, port_hops, cut.short_round_ps)
     return Scenario(
         config=config,
         topology=topology,
@@ -185,6 +212,7 @@ def _build(config: Config) -> Scenario:
         lp_of_node=cut.lp_of_node,
         threshold_ps=int(cut.threshold_ps),
         threshold_reason=cut.reason,
-        lookahead_ps=min(cut.lookahead_ps, _longest_round_ps(config, cut.short_round_ps)),
+        lookahead_ps=min(cut.lookahead_ps, longest_ps),
         short_round_ps=min(cut.lookahead_ps, MAX_LOOKAHEAD_PS, max(1, cut.short_round_ps)),
+        longest_round_ps=_output_round_ps(plan, parameters, longest_ps),
     )

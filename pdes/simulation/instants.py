@@ -34,6 +34,7 @@ MOST_INSTANTS = 4 * N_INSTANT  # before they become half as many
 LOOKS = 8  # between two instants, to see how far the run is
 N_FILL_TRIP, LEAST_FILL, MOST_FILL = 4, 16, 512  # round trips before a stretch, and rounds
 N_GO, N_READ = 64, 64  # rounds of a stretch in one go, and one by one
+N_LONG = 16  # where they may be longer than a lookahead
 TOLERANCE = 0.05  # of waves, where the config has none: what is skipped between instants need not be exact
 
 
@@ -158,7 +159,9 @@ class _Instants:
         hops = stretch.hops + (total.hops if total else 0)
         if n_round == 0:
             return
-        stands_for = 1 / (hops / n_round / self._every_hops + 1 / self._every_rounds)
+        longer = np.clip(stretch.round_ps, self._s.lookahead_ps, max(self._s.longest_round_ps, self._s.lookahead_ps))
+        rounds_of_one = float(longer) / self._s.lookahead_ps  # every_rounds are of one lookahead
+        stands_for = 1 / (hops / n_round / self._every_hops + rounds_of_one / self._every_rounds)
         stretch.weight = stands_for / max(1, stretch.n_round)
         self._stretches.append(stretch)
         self._n_since_thinned += 1
@@ -177,10 +180,13 @@ class _Instants:
         n_fill = int(np.clip(N_FILL_TRIP * s.base_rtt_ps // s.lookahead_ps, LEAST_FILL, MOST_FILL))
         if reader.run_for(n_fill, each_s, GO_EVERY_S):
             return Stretch(at_ps)
-        total, is_over = reader.go(N_GO, each_s)
+        n_go, n_read = (N_LONG, N_LONG) if s.longest_round_ps else (N_GO, N_READ)
+        if s.longest_round_ps:
+            model.know_outputs(s.lp_of_node, s.lookahead_ps, s.longest_round_ps)
+        total, is_over = reader.go(n_go, each_s)
         if is_over:
             return Stretch(at_ps)
-        stretch, _ = reader.one_by_one(N_READ, each_s)
+        stretch, _ = reader.one_by_one(n_read, each_s)
         return replace(stretch, at_ps=at_ps, total=total)
 
 

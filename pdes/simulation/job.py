@@ -186,6 +186,9 @@ class Run:
             s.topology, s.paths, s.plan, s.max_window_bytes, s.lp_of_node, rank_of_lp, self.lookahead_ps, world,
             s.parameters, self._take_rows,
         )  # fmt: skip
+        looks = self._debug_plan.looks_at_rounds
+        if world.size > 1 and s.longest_round_ps and not looks:
+            self.model.know_outputs(s.lp_of_node, self.lookahead_ps, s.longest_round_ps)
         self.debug = DebugSession(self._debug_plan, s, self.model, world)
         self.sampler, self.watch = make_sampler(s, self.model, world), watch_deadlocks(s, self.model, world)
         self.stall, self.iterations = watch_stalls(s, self.model, world), watch_iterations(s, self.model, world)
@@ -210,7 +213,7 @@ class Run:
         if self.model.fast_forward is not None:
             fast = self.model.fast_forward
             fast.restoration = restoration_of(s, self.model, world, fast, self._queue_model)
-        looks = self._debug_plan.looks_at_rounds or self._debug_plan.options.shows_end
+        looks |= self._debug_plan.options.shows_end
         self.repeats = None if looks else watch_repeats(s, self.model, world, self.iterations)
         if self.repeats is not None:
             self.model.observers.append(self.repeats)

@@ -4,6 +4,8 @@ Of a run that goes packet by packet, stretches at instants that are spread over 
 fast-forwarded to them. Of one that skips, or cannot, as much of it as there is time for, from the beginning on: its
 first rounds one by one, and then some of every so many.
 
+Long rounds are read in parts of MAX_LOOKAHEAD_PS, and joined again, so that a stretch is a small part of the run.
+
 Looks of fast-forwarding are made, and timed, as several ranks make them, which makes one rank's time a little long;
 what ranks say to each other there is not in it. Those of samples and checks are made, as they leave runs of rounds
 without a reduction no place (`pdes.engine.round`), but not timed.
@@ -12,7 +14,7 @@ without a reduction no place (`pdes.engine.round`), but not timed.
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -28,6 +30,7 @@ from pdes.engine.round import NOW, make_loop
 from pdes.engine.time_index import NEVER
 from pdes.results.progress import Progress
 from pdes.scenario import Scenario
+from pdes.scenario.build import MAX_LOOKAHEAD_PS
 from pdes.simulation.instants import sample_run
 from pdes.simulation.observers import make_sampler, watch_deadlocks, watch_iterations, watch_repeats, watch_stalls
 from pdes.simulation.stretches import Reader, Stretch, profiles_of, weigh
@@ -69,7 +72,10 @@ def make_profile(scenario: Scenario, limit_s: float, kind: str | None = None, qu
 
     kind: SAMPLED or BEGINNING, whether it is short or not; None: what suits it.
     """
-    s, begin_s = scenario, time.monotonic()
+    begin_s = time.monotonic()
+    short = {name: min(getattr(scenario, name), MAX_LOOKAHEAD_PS) for name in ("lookahead_ps", "longest_round_ps")}
+    s = replace(scenario, **short)
+    longest_ps = max(scenario.lookahead_ps, scenario.longest_round_ps)
     if not quiet and not is_compiled(MANAGED_ROUNDS if is_managed(s.parameters) else PLAIN_ROUNDS):
         print("pdes-sim: compiling for this machine, once per version", file=sys.stderr, flush=True)
     progress = Progress(None if quiet else sys.stderr, 1)
@@ -81,26 +87,29 @@ def make_profile(scenario: Scenario, limit_s: float, kind: str | None = None, qu
     try:
         if s.config.wormhole.mode == "off":
             if kind is None and expected / SHORT_RATE < limit_s / SHORT_FRAC:
-                found = _from_the_beginning(s, limit_s / 4, say)
+                found = _from_the_beginning(s, longest_ps, limit_s / 4, say)
                 if found.is_whole:
                     return found
             if kind != BEGINNING:
-                sampled = _sampled(s, end_s - time.monotonic(), say)
+                sampled = _sampled(s, longest_ps, end_s - time.monotonic(), say)
                 if sampled is not None:
                     return sampled
-        return _from_the_beginning(s, max(end_s - time.monotonic(), limit_s / 4), say)
+        return _from_the_beginning(s, longest_ps, max(end_s - time.monotonic(), limit_s / 4), say)
     finally:
         progress.close()
 
 
-def _sampled(s: Scenario, limit_s: float, say: Callable[[int, int, float, str], None]) -> Profiled | None:
+def _sampled(
+    s: Scenario, longest_ps: int, limit_s: float, say: Callable[[int, int, float, str], None]
+) -> Profiled | None:
     begin_s, expected = time.monotonic(), max(1, int(s.port_hops.sum()))
     found = sample_run(s, limit_s, say)
     if found is None or not found.stretches:
         return None
     share = 1.0 if found.is_whole else min(1.0, found.hops / expected)
     hops = sum(stretch.hops + (stretch.total.hops if stretch.total else 0) for stretch in found.stretches)
-    run = Mixture(profiles_of(s, found.stretches), _edges(s, sum(each.weight * each.hops for each in found.stretches)))
+    edges = _edges(s, sum(each.weight * each.hops for each in found.stretches))
+    run = Mixture(profiles_of(s, found.stretches, longest_ps), edges)
     at_ps = np.array([stretch.at_ps for stretch in found.stretches], np.int64)
     seconds = time.monotonic() - begin_s
     return Profiled(run, SAMPLED, found.is_whole, seconds, found.simulated_ps, hops, share, at_ps)
@@ -112,7 +121,9 @@ def _edges(s: Scenario, hops: float) -> tuple[np.ndarray, np.ndarray, np.ndarray
     return src, dst, np.maximum(weight - 1, 0) * (hops / max(1, int(s.port_hops.sum())))
 
 
-def _from_the_beginning(s: Scenario, limit_s: float, say: Callable[[int, int, float, str], None]) -> Profiled:
+def _from_the_beginning(
+    s: Scenario, longest_ps: int, limit_s: float, say: Callable[[int, int, float, str], None]
+) -> Profiled:
     """Run the beginning of a scenario on one rank."""
     world, expected = World(), max(1, int(s.port_hops.sum()))
     model = NetworkModel(
@@ -127,6 +138,8 @@ def _from_the_beginning(s: Scenario, limit_s: float, say: Callable[[int, int, fl
             wormhole.memo_tolerance,
         )  # fmt: skip
     fast = model.fast_forward
+    if s.longest_round_ps:
+        model.know_outputs(s.lp_of_node, s.lookahead_ps, s.longest_round_ps)
     if fast is not None:
         fast.glance = lambda other_look_ps: None  # looks are Python's, as they are on several ranks
     model.observers = _observers(s, model, world)
@@ -152,7 +165,7 @@ def _from_the_beginning(s: Scenario, limit_s: float, say: Callable[[int, int, fl
     share = 1.0 if is_whole else min(1.0, done / expected)
     rest = 1.0 / max(share, 1e-12)  # is taken to be like it
     weigh(stretches, hops * rest)
-    profiles = profiles_of(s, stretches)
+    profiles = profiles_of(s, stretches, longest_ps)
     if fast is not None:  # samples and the like are of each rank's own nodes: the more ranks the less
         profiles.append(_decisions(reader.looks_s * 1e9, rest))
     run = Mixture(profiles, _edges(s, hops * rest))

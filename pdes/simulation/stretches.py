@@ -61,11 +61,18 @@ class Stretch:
     """Of rounds beside it; None: there are none."""
     weight: float = 1.0
     """How many such stretches the run has."""
+    span_ps: int = 0
+    """From the begin of its first round to the end of its last one."""
 
     @property
     def n_round(self) -> int:
         """Rounds of it."""
         return int(self.busy[:, 0].sum())
+
+    @property
+    def round_ps(self) -> float:
+        """How long a round is, with what is skipped between two."""
+        return self.span_ps / max(1, self.n_round)
 
 
 class _EnoughError(Exception):
@@ -122,7 +129,8 @@ class Reader:
     ) -> tuple[Stretch, bool]:
         """Run rounds one by one; (what was done in them, whether the run is over). n_entry: enough to read."""
         loop, fabric = self._loop, self._model.state.fabric
-        found = self._found = Stretch(int(loop[NOW]))
+        found, begin_ps = Stretch(int(loop[NOW])), int(loop[HORIZON])
+        self._found = found
         self._parts, self._busy, self._n_entry = ([], [], []), [], 0
         self._n_step, self._n_round, self._busy_ns = fabric.n_step.copy(), int(loop[N_ROUND]), int(loop[COMPUTE_NS])
         begin_hops = int(fabric.counters[PACKET_HOPS])
@@ -138,6 +146,7 @@ class Reader:
         self._found, none = None, np.zeros(0, np.int32)
         found.entry, found.node, found.steps = (np.concatenate([none, *parts]) for parts in self._parts)
         found.busy = np.array(self._busy, np.float64).reshape(-1, 2)
+        found.span_ps = int(loop[HORIZON]) - begin_ps
         found.hops = int(self._model.state.fabric.counters[PACKET_HOPS]) - begin_hops
         return found, is_over
 
@@ -168,11 +177,14 @@ class Reader:
         return True
 
 
-def profiles_of(s: Scenario, stretches: Sequence[Stretch]) -> list[Profile]:
-    """From steps to time."""
+def profiles_of(s: Scenario, stretches: Sequence[Stretch], longest_ps: int) -> list[Profile]:
+    """From steps to time. Rounds that were as long as they are in s are of up to longest_ps in the run."""
+    read_ps = max(s.lookahead_ps, s.longest_round_ps)
     table = np.concatenate([_table(s, stretch) for stretch in stretches])
     costs = fit_costs(table, np.concatenate([stretch.busy[:, 1] for stretch in stretches]))
-    return [_profile(s, stretch, costs * _scale(s, stretch, costs)) for stretch in stretches]
+    joined = [longest_ps // read_ps if 2 * stretch.round_ps >= read_ps else 1 for stretch in stretches]
+    scales = [_scale(s, stretch, costs) for stretch in stretches]
+    return [_profile(s, *each) for each in zip(stretches, (costs * scale for scale in scales), joined, strict=True)]
 
 
 def _table(s: Scenario, stretch: Stretch) -> np.ndarray:
@@ -192,14 +204,16 @@ def _scale(s: Scenario, stretch: Stretch, costs: np.ndarray) -> float:
     return float(np.clip(total.ns / fitted_ns, 1 / MOST_SCALE, MOST_SCALE)) if fitted_ns > 0 else 1.0
 
 
-def _profile(s: Scenario, stretch: Stretch, costs: np.ndarray) -> Profile:
+def _profile(s: Scenario, stretch: Stretch, costs: np.ndarray, n_joined: int) -> Profile:
+    """n_joined: so many rounds that were read are one; what is left over is one, too."""
     per_round, per_visit, per_host, per_switch = costs.tolist()
     ns = per_visit + stretch.steps * np.where(s.topology.is_switch[stretch.node], per_switch, per_host)
-    cell, i_cell = np.unique(stretch.entry.astype(np.int64) * s.n_lp + s.lp_of_node[stretch.node], return_inverse=True)
     first_round = np.cumsum(stretch.busy[:, 0]) - stretch.busy[:, 0]  # what was read at once counts as one with work
+    round_of = first_round.astype(np.int64) // n_joined
+    cell, i_cell = np.unique(round_of[stretch.entry] * s.n_lp + s.lp_of_node[stretch.node], return_inverse=True)
     lp_ns = np.bincount(i_cell.reshape(-1), weights=ns, minlength=len(cell))
     return Profile(
-        stretch.n_round, stretch.n_reduction, first_round[cell // s.n_lp].astype(np.int64), cell % s.n_lp, lp_ns,
+        -(-stretch.n_round // n_joined), -(-stretch.n_reduction // n_joined), cell // s.n_lp, cell % s.n_lp, lp_ns,
         per_round, 0.0, stretch.weight,
     )  # fmt: skip
 

@@ -118,6 +118,30 @@ def rails(folder: Path) -> str:
     )  # fmt: skip
 
 
+def stages(folder: Path) -> str:
+    """Two stages below each rail switch. Cut at 1.5 us only what the middle ones exchange crosses."""
+    return """
+        [topology]
+        kind = "roft"
+        gpus = 32
+        gpus_per_server = 4
+        servers_per_rail_switch = 4
+        [workload]
+        kind = "training"
+        [workload.model]
+        layers = 4
+        hidden = 256
+        vocabulary = 256
+        sequence = 128
+        [workload.parallel]
+        tp = 4
+        dp = 2
+        pp = 4
+        [partition]
+        delay_threshold = "500ns"
+    """
+
+
 def experts(folder: Path) -> str:
     """A mixture of experts on 16 GPUs: all-to-alls between servers, expert gradients inside and between them."""
     return """
@@ -294,6 +318,7 @@ MAKERS: dict[str, tuple[Callable[[Path], str], str]] = {
     "incast": (incast, "700ns"),
     "gpt": (gpt, "1.5us"),
     "rails": (rails, "1.5us"),
+    "stages": (stages, "1.5us"),
     "planned": (planned, "1.5us"),
     "compiled": (compiled, "1.5us"),
     "tuned": (tuned, "1.5us"),

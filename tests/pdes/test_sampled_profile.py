@@ -1,5 +1,6 @@
 """Samples of a run: instants spread over what it has to do, and a mixture of what is found there."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ from pdes.scenario import Scenario, build_scenario
 from pdes.simulation.forked import forked
 from pdes.simulation.instants import sample_run, skipping
 from pdes.simulation.profile import BEGINNING, SAMPLED, WHOLE, Profiled, make_profile
-from pdes.simulation.stretches import Stretch, weigh
+from pdes.simulation.stretches import Stretch, profiles_of, weigh
 
 CONFIG = """\
 [topology]
@@ -155,6 +156,22 @@ def test_weights_are_scaled_to_what_is_expected() -> None:
     stretches = [Stretch(0, hops=10, weight=3.0), Stretch(5, hops=40, weight=1.0)]
     weigh(stretches, 700.0)
     assert [stretch.weight for stretch in stretches] == [30.0, 10.0]
+
+
+def test_rounds_that_were_cut_short_to_be_read_are_joined(scenario: Scenario) -> None:
+    """Ten rounds of 5 us, two nodes of one LP in each: rounds of 20 us in the run. Shorter ones are as they were."""
+    nodes = np.flatnonzero(scenario.lp_of_node == scenario.lp_of_node[0])
+    node = nodes[[0, -1]] if len(nodes) > 1 else np.array([0, 0])
+    s = replace(scenario, lookahead_ps=1_000_000, longest_round_ps=5_000_000)
+    parts = {
+        "busy": np.tile([1.0, 1000.0], (10, 1)), "entry": np.repeat(np.arange(10, dtype=np.int32), 2),
+        "node": np.tile(node, 10).astype(np.int32), "steps": np.full(20, 7, np.int32), "n_reduction": 10,
+    }  # fmt: skip
+    long, short = (Stretch(0, span_ps=span_ps, **parts) for span_ps in (50_000_000, 10_000_000))
+    joined, apart = profiles_of(s, [long, short], 20_000_000)
+    assert (joined.n_round, joined.n_reduction, apart.n_round, apart.n_reduction) == (3, 3, 10, 10)
+    assert joined.round_of.tolist() == [0, 1, 2] and apart.round_of.tolist() == list(range(10))
+    assert joined.ns.sum() == pytest.approx(apart.ns.sum()) and joined.ns[0] == pytest.approx(4 * apart.ns[0])
 
 
 def test_out_of_time_is_said_with_the_share(scenario: Scenario) -> None:
