@@ -131,7 +131,7 @@ def _stamp(fabric: Fabric, buffers: Buffers, record, port, packet, now_ps):
 
 @inlined
 def _depart(fabric, buffers, ports, port_info, packets, nodes, mask, node_time, departed, counters, constants, queues,
-            ingress, node, switch, record, port, packet, start_ps, kind):  # fmt: skip
+            ingress, node, switch, record, port, packet, start_ps, has_buffer, has_telemetry, kind):  # fmt: skip
     """A packet's transmission starts at a port: books, mark, telemetry, wire; packets started, 1 or 2.
 
     kind: what a trace calls it.
@@ -146,12 +146,12 @@ def _depart(fabric, buffers, ports, port_info, packets, nodes, mask, node_time, 
             low_bytes = np.int64(record.ecn_min_bytes)
             if depth_bytes > low_bytes:
                 _mark(port_info, constants, port, item, depth_bytes, low_bytes)
-            if constants[HAS_BUFFER]:
+            if has_buffer:
                 held = ingress[np.uint64(in_port * constants[N_QUEUE] + i_queue)]
                 release(switch, held, constants, np.int64(item.size_bytes))
                 if held.is_pausing:
                     n_started += _let_resume(fabric, buffers, node, switch, in_port, held, i_queue, start_ps)
-        if constants[TELEMETRY] > 0:
+        if has_telemetry:
             _stamp(fabric, buffers, record, port, packet, start_ps)
     if IS_TRACED:
         trace_packet(counters, packets, packet, kind, start_ps, port, np.int64(record.queued_bytes))
@@ -161,7 +161,7 @@ def _depart(fabric, buffers, ports, port_info, packets, nodes, mask, node_time, 
 
 @inlined
 def _serve(fabric, buffers, managed, queues, ingress, ports, port_info, packets, nodes, mask, node_time, departed,
-           counters, constants, node, switch, port, limit_ps):  # fmt: skip
+           counters, constants, node, switch, port, limit_ps, has_buffer, has_telemetry):  # fmt: skip
     """Start every packet that waits at a port and can start at or before limit_ps; how many."""
     record = managed[np.uint64(port)]
     n_started = 0
@@ -173,7 +173,7 @@ def _serve(fabric, buffers, managed, queues, ingress, ports, port_info, packets,
         start_ps = record.free_at_ps
         n_started += _depart(
             fabric, buffers, ports, port_info, packets, nodes, mask, node_time, departed, counters, constants, queues,
-            ingress, node, switch, record, port, sent, start_ps, DEQUEUED,
+            ingress, node, switch, record, port, sent, start_ps, has_buffer, has_telemetry, DEQUEUED,
         )  # fmt: skip
     return n_started
 
@@ -184,7 +184,8 @@ def serve_until(fabric: Fabric, buffers: Buffers, node, node_id, port, limit_ps)
     return _serve(
         fabric, buffers, buffers.managed, buffers.queues, buffers.ingress, fabric.ports, fabric.port_info,
         fabric.packets, fabric.nodes, fabric.mask, fabric.node_time, fabric.departed, fabric.counters, fabric.constants,
-        node, buffers.switches[np.uint64(node_id)], port, limit_ps,
+        node, buffers.switches[np.uint64(node_id)], port, limit_ps, fabric.constants[HAS_BUFFER] != 0,
+        fabric.constants[TELEMETRY] > 0,
     )  # fmt: skip
 
 
@@ -325,6 +326,7 @@ def _close_window(fabric: Fabric, buffers: Buffers, node, node_id, bound_ps):
     ports, port_info, packets, nodes = fabric.ports, fabric.port_info, fabric.packets, fabric.nodes
     mask, node_time, departed = fabric.mask, fabric.node_time, fabric.departed
     counters, constants, switch = fabric.counters, fabric.constants, buffers.switches[np.uint64(node_id)]
+    has_buffer, has_telemetry = constants[HAS_BUFFER] != 0, constants[TELEMETRY] > 0
     port, still = np.int64(node.wait_head), np.int64(-1)
     while port >= 0:
         info, record = port_info[np.uint64(port)], managed[np.uint64(port)]
@@ -332,7 +334,7 @@ def _close_window(fabric: Fabric, buffers: Buffers, node, node_id, bound_ps):
         limit_ps = bound_ps - 1
         n_started += _serve(
             fabric, buffers, managed, queues, ingress, ports, port_info, packets, nodes, mask, node_time, departed,
-            counters, constants, node, switch, port, limit_ps,
+            counters, constants, node, switch, port, limit_ps, has_buffer, has_telemetry,
         )  # fmt: skip
         if record.frame_head >= 0 or record.waiting != 0:
             info.wait_next = still
@@ -359,23 +361,28 @@ def run_managed_switches(fabric: Fabric, buffers: Buffers, routing: Routing, tod
     slots, keys, shift = fabric.link_slots, fabric.link_keys, fabric.constants[LINK_BITS]
     low_bits, n_queue = (np.int64(1) << shift) - 1, constants[N_QUEUE]
     has_buffer, takes_turns = constants[HAS_BUFFER] != 0, constants[SCHEDULER] != STRICT
-    n_hop, n_event, is_short = 0, 0, False
+    has_telemetry = constants[TELEMETRY] > 0
+    n_hop, n_event, n_safe, is_short = 0, 0, 0, False
     for i_node in range(n_run):
         node_id, n_before = todo[np.uint64(i_node)], n_hop + n_event
         node, switch = nodes[np.uint64(node_id)], switches[np.uint64(node_id)]
         bound_ps, is_stopped = min(horizon_ps, begin_ps + node.safe_ps), False
+        is_lossy, changes = node.is_lossy != 0, node.next_change < node.end_change
         n_link, n_leaf = gather_links(node, begin_ps, ports, packets, mask, slots, keys, shift)
         while True:
             key = keys[np.uint64(1)]
             now_ps = begin_ps + (key >> shift)
-            if counters[N_FREE_PACKET] < FRAMES_PER_EVENT:
-                is_short = True
-                break
+            n_safe -= 1
+            if n_safe < 0:  # so many events, and this one, cannot run out of packets
+                n_safe = counters[N_FREE_PACKET] // FRAMES_PER_EVENT - 1
+                is_short = n_safe < 0
+                if is_short:
+                    break
             packet, port, in_port, limit_ps = np.int64(-1), np.int64(-1), np.int64(-1), now_ps
             start_ps, start_port = NEVER, np.int64(-1)
             if switch.n_pausing > 0:
                 start_ps, start_port = _first_startable(managed, port_info, node)
-            if node.next_change < node.end_change:
+            if changes:
                 n_hop += _apply_changes(fabric, buffers, node, node_id, min(start_ps, now_ps, bound_ps - 1))
             if start_port >= 0:
                 if start_ps <= now_ps and start_ps < bound_ps:
@@ -391,7 +398,7 @@ def run_managed_switches(fabric: Fabric, buffers: Buffers, routing: Routing, tod
                 item = packets[np.uint64(packet)]
                 if IS_TRACED:  # twice, if it is put back: equal rows count once
                     trace_packet(counters, packets, packet, ARRIVED, now_ps, in_port, NOTHING)
-                if node.is_lossy:
+                if is_lossy:
                     cause = why_lost(packets, ports, inlets, constants, packet, in_port)
                     if cause != NOT_LOST:
                         drop_packet(packets, fabric.dropped, buffers.drops, counters, constants, packet, in_port, cause)
@@ -419,7 +426,7 @@ def run_managed_switches(fabric: Fabric, buffers: Buffers, routing: Routing, tod
                         continue
             n_hop += _serve(
                 fabric, buffers, managed, queues, ingress, ports, port_info, packets, nodes, mask, node_time, departed,
-                counters, constants, node, switch, port, limit_ps,
+                counters, constants, node, switch, port, limit_ps, has_buffer, has_telemetry,
             )  # fmt: skip
             if packet < 0:
                 continue
@@ -451,13 +458,13 @@ def run_managed_switches(fabric: Fabric, buffers: Buffers, routing: Routing, tod
                     egress[np.uint64(port)].turn = i_queue
                 n_hop += _depart(
                     fabric, buffers, ports, port_info, packets, nodes, mask, node_time, departed, counters, constants,
-                    queues, ingress, node, switch, record, port, packet, now_ps, STARTED,
+                    queues, ingress, node, switch, record, port, packet, now_ps, has_buffer, has_telemetry, STARTED,
                 )  # fmt: skip
         leave_links(node, ports, mask, slots, n_link)
         if is_short:
             break
         next_ps = NEVER if keys[np.uint64(1)] == NEVER and not is_stopped else now_ps
-        if node.next_change < node.end_change:
+        if changes:
             n_hop += _apply_changes(fabric, buffers, node, node_id, bound_ps - 1)
         n_more, soon_ps = _close_window(fabric, buffers, node, node_id, bound_ps)
         n_hop += n_more

@@ -282,7 +282,9 @@ def receive_ack(packets, extra, nic, queue_pairs, node, flow_rows, counters, con
                 if constants[IS_NS3] and record.first_message < 0:
                     _end_pair(nic.control, record, pair)
         if constants[IS_LOSSY]:
-            _recover(messages, nic.ranges, extra, item, counters, constants, record, packet, before_byte)
+            is_amiss = constants[IS_SELECTIVE] or item.bits & FLAG_NACK or record.acked_byte > record.next_byte
+            if is_amiss:  # with PFC nearly never: looked at here, as a call hands over all of these
+                _recover(messages, nic.ranges, extra, item, counters, constants, record, packet, before_byte)
             if acked_byte > before_byte and constants[TIMEOUT_PS] > 0:
                 _move_deadline(record, item, constants, before_byte, now_ps)
         if nic.law[LAW_ON_ACK] != 0 or nic.law[LAW_ON_CNP] != 0:

@@ -150,7 +150,7 @@ def _longest_round_ps(config: Config, topology: Topology, port_hops: np.ndarray,
     interval_ps = config.output.sample_interval_ps
     if interval_ps is not None:
         return min(MAX_LOOKAHEAD_PS, max(interval_ps // ROUNDS_PER_SAMPLE, short_round_ps))
-    if config.network.deadlock_check_ps is not None or config.wormhole.n_repeat > 0:
+    if config.network.deadlock_check_ps is not None:
         return MAX_LOOKAHEAD_PS
     longest_ps, full_ps = MAX_LOOKAHEAD_PS, _full_round_ps(config, topology, port_hops)
     while 2 * longest_ps <= min(full_ps, PS_PER_S):
@@ -164,10 +164,12 @@ def _full_round_ps(config: Config, topology: Topology, port_hops: np.ndarray) ->
     return int(HOPS_PER_ROUND * PS_PER_S / max(hops_per_s, 1.0))
 
 
-def _output_round_ps(plan: WorkloadPlan, parameters: NetworkParameters, longest_ps: int) -> int:
+def _output_round_ps(config: Config, plan: WorkloadPlan, parameters: NetworkParameters, longest_ps: int) -> int:
     """See Scenario.longest_round_ps. Where packets may be dropped, pause others or choose their way, nobody knows when
-    the last of a message has gone; nor what a trace's graph posts next."""
+    the last of a message has gone; nor what a trace's graph posts next. Looks want rounds that begin at events."""
     p = parameters
+    if config.output.sample_interval_ps is not None:
+        return 0
     may_repeat = p.transport is not None or p.buffer is not None or p.loss_probability is not None
     is_plain = p.routing is None and not p.link_changes and p.ns3 is None and not p.may_skip
     return longest_ps if is_plain and not may_repeat and plan.graph is None and plan.n_part == 1 else 0
@@ -214,5 +216,5 @@ def _build(config: Config) -> Scenario:
         threshold_reason=cut.reason,
         lookahead_ps=min(cut.lookahead_ps, longest_ps),
         short_round_ps=min(cut.lookahead_ps, MAX_LOOKAHEAD_PS, max(1, cut.short_round_ps)),
-        longest_round_ps=_output_round_ps(plan, parameters, longest_ps),
+        longest_round_ps=_output_round_ps(config, plan, parameters, longest_ps),
     )

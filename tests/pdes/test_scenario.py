@@ -108,7 +108,7 @@ def test_what_may_drop_pause_or_choose_says_nothing_of_outputs(tmp_path: Path) -
     assert longest_ps("") == 10**7 << 13
     for more in (
         '[wormhole]\nmode = "steady"\n', '[network.buffer]\nsize = "10MB"\n', "[network.loss]\nprobability = 0.01\n",
-        '[network.routing]\npolicy = "flowlet"\n', '[output]\nsample_interval = "20us"\n[wormhole]\nmode = "full"\n',
+        '[network.routing]\npolicy = "flowlet"\n', '[output]\nsample_interval = "20us"\n',
     ):  # fmt: skip
         assert longest_ps(more) == 0, more
 
