@@ -100,6 +100,8 @@ def make_model(scenario: Scenario, world: World, placement: Any = "metis") -> tu
         s.topology, s.paths, s.plan, s.max_window_bytes, s.lp_of_node, rank_of_lp, s.lookahead_ps, world, s.parameters,
         lambda *_: None,
     )  # fmt: skip
+    if world.size > 1 and s.longest_round_ps:
+        model.know_outputs(s.lp_of_node, s.lookahead_ps, s.longest_round_ps)
     return model, make_loop(s.lookahead_ps, may_run_on=True)
 
 
