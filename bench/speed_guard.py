@@ -296,7 +296,7 @@ def main() -> int:
                 origins.add(origin(before))
                 lost += [f"{name} against {older}"] if has_lost(row, before) else []
     print(*("", *(f"accepted: {text}" for text in sorted(origins))), sep="\n")
-    if kept and not origins:
+    if kept and place_of(facts) not in kept:
         print(f"accepted: nothing on {place_of(facts)}; there are ratios of {'; '.join(sorted(kept))}")
     if arguments.accept:
         accept(ACCEPTED, found, ranks, facts)
