@@ -169,7 +169,9 @@ class FastForward:
         follows_all = self.restoration is not None or self.queues is not None or self.series is not None
         is_audited = self.audit is not None and bool(self.audit.running)
         self._controller.prepare()
-        words[UNTIL_PS] = 0 if follows_all or is_audited else min(other_look_ps, self._stretch_end_ps)
+        wants_look = self.lanes is not None and self.lanes.lanes.wants_look
+        is_own = follows_all or is_audited or wants_look
+        words[UNTIL_PS] = 0 if is_own else min(other_look_ps, self._stretch_end_ps)
         words[FROM_PS], words[ASSESSED_PS] = self._level_ps, -1
         if self.waves is not None:
             words[HAS_WAVES] = WAVES_WAIT if self.lanes is not None else WAVES_COME_FIRST
@@ -252,6 +254,7 @@ class FastForward:
 
     def _decide(self, state: NetworkState, horizon_ps: int, is_wave_due: bool) -> None:
         is_assessed = self._is_assessed(horizon_ps)
+        assert not (is_assessed and is_wave_due and self.lanes is not None), "lanes would take what was judged before"
         if is_assessed:
             rows = self._rows[: self._glance_words[N_ROW]]
         else:

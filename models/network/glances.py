@@ -65,12 +65,12 @@ def glance(loop, fabric: Fabric, nic: Nic, g: Glance):
         return False
     if now_ps < words[FROM_PS] or now_ps >= words[UNTIL_PS]:
         return False
+    if fabric.counters[N_UNSEEN] > 0 or now_ps >= words[FLOW_LEVEL_PS]:
+        return False  # that comes first, and may change what is to be judged
     if words[HAS_WAVES] == WAVES_COME_FIRST and now_ps >= g.assessment.words[NEXT_LOOK_PS]:
         return False
     if words[HAS_WAVES] and now_ps >= words[TICK_PS]:
         if fabric.counters[N_POSTED] != words[SEEN_POSTED] or now_ps >= words[WAVES_PS]:
-            return False
-        if fabric.counters[N_UNSEEN] > 0 or now_ps >= words[FLOW_LEVEL_PS]:
             return False
         words[TICK_PS] = now_ps + words[TICK_EVERY_PS]
     if now_ps >= g.assessment.words[NEXT_LOOK_PS]:

@@ -55,7 +55,22 @@ def interrupt(fabric: Fabric, nic: Nic, record, pair, kind, now_ps):
     if kind != 1:
         return
     record.next_send_ps = max(record.next_send_ps, now_ps)
+    _hold_ports(fabric, nic, record.node, now_ps)
     _stop(fabric, record.node, now_ps)
+
+
+@step_kernel
+def _hold_ports(fabric: Fabric, nic: Nic, node_id, now_ps):
+    """Have the ports of a host that stops at now_ps start nothing sooner, whenever somebody asks when they start next.
+
+    An idle port is free since some instant before. What the event that stops the host has posted, acknowledged or let
+    into a window on another queue pair would else count as ready since then.
+    """
+    node = fabric.nodes[np.uint64(node_id)]
+    for k in range(node.first_out, node.end_out):
+        port = np.uint64(nic.out_port[np.uint64(k)])
+        if nic.frozen_port[port] != 1:
+            fabric.ports[port].free_at_ps = max(fabric.ports[port].free_at_ps, now_ps)
 
 
 @step_kernel

@@ -69,7 +69,7 @@ def post_message(fabric: Fabric, nic: Nic, pair, size_bytes, flow_id, tag, now_p
         lane = nic.lanes[np.uint64(pair)]
         was_idle |= is_clear and lane.n_flying > 0  # nobody has counted on its packets
         if is_clear and now_ps >= lane.free_ps:
-            lane.clear_ps = now_ps
+            lane.clear_end = record.posted_end
         if is_shared:
             send_at_share(fabric, nic, record, pair, size_bytes, flow_id, now_ps)
             return

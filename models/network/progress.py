@@ -77,7 +77,7 @@ def sample_pairs(fabric: Fabric, nic: Nic, here, control_word, out):
             row[MESSAGE_BEGIN], row[POSTED_PS] = message.end_byte - message.size_bytes, message.posted_ps
             row[FLOW_ID] = message.flow_id
             if fabric.constants[LANE_COLUMN] >= 0 and not is_flying:
-                row[IS_CLEAR] = nic.lanes[np.uint64(pair)].clear_ps == message.posted_ps
+                row[IS_CLEAR] = nic.lanes[np.uint64(pair)].clear_end == message.end_byte
         row[IS_PLAIN] = row[IS_WHOLE] != 0 and record.acked_byte > row[MESSAGE_BEGIN] and not is_audited
         row[HAS_TIMER] = 0
         for k in range(N_TIMER):

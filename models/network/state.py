@@ -197,7 +197,7 @@ LANE = record(
         ("free_ps", np.int64),  # when the last byte of those under way has left
         ("slack_ps", np.int64),  # so much later the smallest packet overtakes none of them: it crosses switches faster
         ("behind_ps", np.int64),  # from a full packet's last byte leaving the NIC to its arrival
-        ("clear_ps", np.int64),  # posting of the last message that found nothing of the queue pair's waiting before it
+        ("clear_end", np.int64),  # end of the last message that found nothing of the queue pair's waiting before it
         ("packets", np.int64),  # that were not simulated
         ("short_bytes", np.int64),  # that these lack to be full ones
         ("spared_ps", np.int64),  # time that its messages took
