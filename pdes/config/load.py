@@ -1,8 +1,5 @@
 """Reading a config file: TOML, then overrides of single keys, then every table by itself, then all of them together."""
 
-import difflib
-import re
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +20,14 @@ from pdes.config.sections import (
     SimulationConfig,
     WormholeConfig,
 )
+from pdes.config.toml_file import read_toml, read_value
 from pdes.config.topology import TOPOLOGY_KINDS
 from pdes.config.workload import WORKLOAD_KINDS
 from pdes.errors import ConfigError
-from pdes.units import shown
+from pdes.files import excesses
+from pdes.units import is_count, shown
 
+WITHIN = "Accepted: whole numbers of 64 bits, and tables as deep as the keys of a config"
 Lines = dict[KeyPath, int]
 
 _PLAIN_TABLES: dict[str, type[Table]] = {
@@ -48,7 +48,7 @@ def load_config(path: str | Path, overrides: list[str] | None = None) -> Config:
     Raises one ConfigError that lists every fault: file, table and key, what was found, what is accepted.
     """
     source = Path(path)
-    data, text = _read_toml(source)
+    data, text = read_toml(source)
     overridden = {_override(data, text) for text in overrides or []}
     return config_from_dict(data, source, overridden, lines_of(text))
 
@@ -63,6 +63,9 @@ def config_from_dict(
 
     lines: where keys are in the file, as `places.lines_of` finds them.
     """
+    extreme = [Fault(place if overridden else place[:4], f"is {found}", WITHIN) for place, found in excesses(data)]
+    if extreme:
+        raise report(source, extreme, overridden or set(), lines or {})
     names = [*_KIND_TABLES, *_PLAIN_TABLES]
     faults = [Fault((name,), "unknown table", _advice(name, names)) for name in data if name not in names]
     tables: dict[str, Table] = {}
@@ -77,38 +80,6 @@ def config_from_dict(
     return config
 
 
-def _read_toml(source: Path) -> tuple[dict[str, Any], str]:
-    """(the tables, the text)."""
-    try:
-        text = source.read_text(encoding="utf-8-sig")
-        return tomllib.loads(text), text
-    except OSError as error:
-        known = [path.name for path in source.parent.glob("*.toml")] if source.parent.is_dir() else []
-        close = difflib.get_close_matches(source.name, known, n=1, cutoff=0.7)
-        advice = f'. Did you mean "{source.parent / close[0]}"?' if close and not source.exists() else ""
-        raise ConfigError(str(source), f"cannot be read: {error.strerror}", f"Accepted: a TOML file{advice}") from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{source}: byte {error.start}", "is not UTF-8 text", "Accepted: a TOML file") from error
-    except tomllib.TOMLDecodeError as error:
-        place = re.fullmatch(r"(.*) \(at (?:line (\d+), column (\d+)|(end of document))\)", str(error), re.DOTALL)
-        if place is None:
-            raise ConfigError(str(source), f"is not TOML: {error}") from error
-        text, line, column, _end = place.groups()
-        text = _in_words(text)
-        where = f"{source}: line {line}, column {column}" if line else f"{source}: end of file"
-        raise ConfigError(where, f"is not TOML: {text}", 'Accepted: lines such as link_rate = "100Gbps"') from error
-
-
-def _in_words(text: str) -> str:
-    """What the TOML parser says, where people should not have to know Python."""
-    twice = re.fullmatch(r"Cannot declare \((.*?),?\) twice", text)
-    if twice:
-        return f"the table [{twice[1].replace(', ', '.').replace(chr(39), '')}] is there twice: put its keys together"
-    if text == "Invalid value":
-        return "no value that TOML has: text is in quotes, yes and no are true and false"
-    return text
-
-
 def _override(data: dict[str, Any], text: str) -> tuple[str, ...]:
     """Put one "table.key=value" into `data`; return its keys. A value that is not TOML is taken as a string."""
     name, equals, value = text.partition("=")
@@ -121,28 +92,20 @@ def _override(data: dict[str, Any], text: str) -> tuple[str, ...]:
         place = _step(place, key, text)
     if isinstance(place, list):
         raise ConfigError(f"--set {text}", "replaces a whole element of a list", "Accepted: table.key=value")
-    place[keys[-1]] = _value(value.strip())
+    place[keys[-1]] = read_value(value.strip(), f"--set {name.strip()}")
     return keys
 
 
 def _step(place: Any, key: str, text: str) -> Any:
     """The table or list under `key`, made when missing; list positions count from 0."""
     if isinstance(place, list):
-        if key.isascii() and key.isdigit() and int(key) < len(place):
+        if is_count(key) and int(key) < len(place):
             return place[int(key)]
         raise ConfigError(f"--set {text}", f"{shown(key)} is no position", f"Accepted: 0 to {len(place) - 1}")
     inner = place.setdefault(key, {})
     if not isinstance(inner, dict | list):
         raise ConfigError(f"--set {text}", f"{shown(key)} is a value, not a table", "Accepted: table.key=value")
     return inner
-
-
-def _value(text: str) -> object:
-    try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return text
-    return value if isinstance(value, bool | int | float | str | list | dict) else text
 
 
 def _check_table(name: str, data: dict[str, Any], tables: dict[str, Table]) -> list[Fault]:
