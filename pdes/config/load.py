@@ -5,6 +5,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from pdes.config.byte_rates import byte_rate_warnings
 from pdes.config.checks import cross_faults
 from pdes.config.faults import faults_of, nearest, report
 from pdes.config.fields import Fault, Table
@@ -23,7 +24,7 @@ from pdes.config.sections import (
 from pdes.config.toml_file import read_toml, read_value
 from pdes.config.topology import TOPOLOGY_KINDS
 from pdes.config.workload import WORKLOAD_KINDS
-from pdes.errors import ConfigError
+from pdes.errors import ConfigError, suggestion
 from pdes.files import excesses
 from pdes.units import is_count, shown
 
@@ -77,6 +78,7 @@ def config_from_dict(
         raise report(source, faults, overridden or set(), lines or {})
     config = Config(**tables)  # pyright: ignore[reportArgumentType]
     config._source, config._lines = source, lines or {}
+    config._warnings = byte_rate_warnings(data, source, overridden or set(), lines or {})
     return config
 
 
@@ -118,7 +120,8 @@ def _check_table(name: str, data: dict[str, Any], tables: dict[str, Table]) -> l
     table = _PLAIN_TABLES.get(name) or _KIND_TABLES[name].get(str(content.get("kind")))
     if table is None:
         found = f"found {shown(content['kind'])}" if "kind" in content else "missing, and it has no default"
-        return [Fault((name, "kind"), found, _kind_choice(name))]
+        meant = suggestion(content.get("kind"), _KIND_TABLES[name])
+        return [Fault((name, "kind"), found, _kind_choice(name) + meant)]
     try:
         tables[name] = table.model_validate(content)
     except ValidationError as error:
@@ -127,27 +130,32 @@ def _check_table(name: str, data: dict[str, Any], tables: dict[str, Table]) -> l
 
 
 def _advice(name: str, known: list[str]) -> str:
-    homes = _homes(name)
-    below = [f"{home.removesuffix(']')}.{name}]" for home in homes]
-    return f"It goes below another table: {' or '.join(below)}" if homes else nearest(name, known)
+    below = [f"{home.removesuffix(']')}.{name}]" for home in _homes(name)]
+    return f"It goes below another table: {' or '.join(below)}" if below else nearest(name, known)
 
 
 def _at_home(fault: Fault) -> Fault:
-    """Of a key that is unknown where it is, but known elsewhere, say where."""
-    homes = _homes(str(fault.path[-1])) if fault.found == "unknown key" else []
+    """Of a key that is unknown where it is, but known elsewhere, say where; of another kind's, which kinds have it."""
+    homes = _homes(str(fault.path[-1])) if fault.found == "unknown key" else {}
     if not homes:
         return fault
+    own = f"[{'.'.join(map(str, fault.path[:-1]))}]"
+    places = [f"{home} of kind {' or '.join(map(shown, kinds))}" if home == own and kinds else home
+              for home, kinds in homes.items()]  # fmt: skip
     likely = f"{fault.accepted} " if fault.accepted.startswith("Did you mean") else ""
-    return fault._replace(accepted=f"{likely}It is a key of {' and of '.join(homes)}")
+    return fault._replace(accepted=f"{likely}It is a key of {' and of '.join(places)}")
 
 
-def _homes(name: str) -> list[str]:
-    """The one or two tables that have a key of this very name. Only where something is wrong: it takes a while."""
+def _homes(name: str) -> dict[str, list[str]]:
+    """The one or two tables that have a key of this very name, and kinds that do. It takes a while: only of faults."""
     from pdes.config.keys import all_keys
 
-    places = dict.fromkeys(f"[{'.'.join(key.path[:-1])}]" for key in all_keys() if key.path[-1] == name)
-    places.pop("[]", None)
-    return list(places) if len(places) <= 2 else []
+    places: dict[str, list[str]] = {}
+    for key in all_keys():
+        if key.path[-1] == name and key.path[:-1]:
+            kinds = places.setdefault(f"[{'.'.join(key.path[:-1])}]", [])
+            kinds += [kind for kind in key.kinds if kind not in kinds]
+    return places if len(places) <= 2 else {}
 
 
 def _kind_choice(name: str) -> str:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from pdes.cli import main
-from pdes.errors import ConfigError, shortened
+from pdes.config import load_config
+from pdes.errors import ConfigError, closest, shortened
 from pdes.files import MAX_DEPTH, read_json
 from pdes.units import QuantityError, exact_number, parse_rate_bps, shown, whole_number
 from reference import made_traces as made
@@ -153,3 +154,75 @@ def test_a_file_that_never_ends_is_refused(
     path.write_text(config.replace("NAME", endless))
     said = refused(["plan", str(path)], capsys)
     assert endless in said and f"it is a {kind}, which may never end" in said
+
+
+def test_a_config_or_a_case_that_never_ends_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    (tmp_path / "tree").write_text("3 1 2\n2\n0 2 1Gbps 1us 0\n1 2 1Gbps 1us 0\n")
+    out = ["-o", str(tmp_path / "out.toml")]
+    for argv in (
+        ["plan", str(pipe)], ["plan", "/dev/zero"], [str(pipe), "--out", str(tmp_path / "out")],
+        ["convert", "htsim", "/dev/zero", "-w", str(pipe), *out],
+        ["convert", "astra-sim", str(pipe), "-w", str(pipe), *out],
+        ["convert", "simai", str(tmp_path / "tree"), "-w", str(pipe), *out],
+        ["convert", "htsim", str(tmp_path / "tree"), "-w", "/dev/zero", *out],
+    ):  # fmt: skip
+        assert "may never end" in refused(argv, capsys)
+    assert "no such file" in refused(["convert", "simai", str(pipe), "-w", str(pipe), *out], capsys)
+    (tmp_path / "manifest.json").symlink_to(pipe)
+    assert "may never end" in capsys_of_resume(tmp_path, capsys)
+
+
+def capsys_of_resume(folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    """What is said of a folder of checkpoints that is none: a warning, and then the error."""
+    assert main(["--resume", str(folder)]) == 2
+    return capsys.readouterr().err
+
+
+def test_names_that_differ_by_capitals_and_hyphens_come_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert closest("llama-3-70b", ["llama2-70b", "llama3-70b"]) == "llama3-70b"
+    assert closest("H100", ["h200", "h100-500w", "h100"]) == "h100" and closest("zzz", ["abc"]) is None
+    for word, meant in (("reprot", "report"), ("Report", "report"), ("time-line", "timeline"), ("convrt", "convert")):
+        assert main([word, "results"]) == 2
+        assert f'{word} is no command, and no file. Did you mean "{meant}"?' in capsys.readouterr().err
+    path = tmp_path / "c.toml"
+    path.write_text(
+        '[topology]\nkind = "Fat_tree"\nk = 4\n[workload]\nkind = "training"\npreset = "llama-3-70b"\n'
+        '[workload.parallel]\ntp = 1\ndp = 1\npp = 1\n[workload.compute]\ngpu = "H100"\n'
+    )
+    with pytest.raises(ConfigError, match='Did you mean "fat-tree"') as caught:
+        load_config(path)
+    assert 'Did you mean "llama3-70b"?' in str(caught.value)
+    path.write_text(path.read_text().replace("Fat_tree", "fat-tree").replace("llama-3", "llama3"))
+    with pytest.raises(ConfigError, match='found "H100".* Did you mean "h100"'):
+        load_config(path)
+
+
+def test_a_key_of_another_kind_says_which_kinds_have_it(tmp_path: Path) -> None:
+    path = tmp_path / "c.toml"
+    path.write_text(LEAF_SPINE + "gpus_per_server = 2\n" + RING)
+    expected = r'c.toml:6: \[topology\] gpus_per_server: .*a key of \[topology\] of kind "roft" or "file"'
+    with pytest.raises(ConfigError, match=expected):
+        load_config(path)
+
+
+def test_rates_in_bytes_are_warned_of_where_bits_are_the_custom(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "c.toml"
+    path.write_text(LEAF_SPINE + 'host_rate = "400GB/s"\n' + RING)
+    config = load_config(path, ["topology.spine_rate=12.5GBps"])
+    assert config.warnings == (
+        f'{path}:6: [topology] host_rate: "400GB/s" is 3.2 Tbps; write 400Gbps if bits were meant',
+        '--set topology.spine_rate: "12.5GBps" is 100 Gbps; write 12.5Gbps if bits were meant',
+    )
+    assert main(["plan", str(path)]) == 0
+    assert f"pdes-sim: warning: {config.warnings[0]}\n" in capsys.readouterr().err
+    devices = '[workload.devices.own]\nlike = "h100"\nnvlink = "450GB/s"\nmemory_bandwidth = "3GB/s"\n'
+    path.write_text(LEAF_SPINE + RING.replace("collectives", 'collectives"\ngpu = "own') + devices)
+    assert load_config(path).warnings == ()
+    path.write_text(LEAF_SPINE + RING + '[network.hpcc]\nmin_rate = "1GB/s"\n')
+    assert [text.split(": ")[1] for text in load_config(path).warnings] == ["[network.hpcc] min_rate"]
