@@ -1,4 +1,7 @@
-"""Delays whose sum along a path passes 64 bits are refused before anything runs, with the links."""
+"""Delays whose sum along a path passes 64 bits are refused before anything runs, with the links.
+
+Such sums wrapped: `plan` had a round trip of 875 h for 6,000 h, and without a window a run crashed or stood still.
+"""
 
 from pathlib import Path
 
