@@ -1,6 +1,7 @@
 """Inputs for `fuzz.py`: configs, topologies, flows and traces that are valid, nearly so, or hostile."""
 
 import json
+import os
 import random
 import sys
 from collections.abc import Callable
@@ -10,13 +11,17 @@ from rank_identity import write_config
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
+from models.topology import leaf_spine  # noqa: E402
 from reference import made_traces as made  # noqa: E402
+from reference.result_folders import make_folder  # noqa: E402
 
+ENDLESS = 0.02  # of all changes: a file becomes a pipe without a writer, or a device
 LEVELS = ("valid", "nearly", "hostile")
 WORDS = (
     "-1", "0", "1", "2", "65535", "4294967296", "9223372036854775807", "9223372036854775808", "1e400", "-1e-400", "nan",
     "inf", "0x10", "1_000", "1.5", "true", "[]", "[1]", "{}", '""', '"0"', '"-1us"', '"1"', '"1e30GB"', '"nanGbps"',
     '"auto"', '"none"', '"\\u0000"', "'''", '"𝟙𝟚us"', '"../../etc/passwd"', '"."', "99999999999999999999999999", "-0",
+    "9" * 5000, f'"{"9" * 5000}Gbps"', "[" * 3000 + "]" * 3000, "1e-999999999", '"400GB/s"', '"9000000s"', f"{10**25}",
 )  # fmt: skip
 BYTES = (b"\x00", b"\xff\xfe", b"\xef\xbb\xbf", b"\r\n", b"\n\n\n", b"[", b"]]", b"\x80" * 9, b"=" * 40, b"\x7f" * 20)
 KEYS = (
@@ -69,6 +74,10 @@ def mutate(draw: random.Random, path: Path, level: str) -> None:
     """Change a file as the level says."""
     n = {"valid": 0, "nearly": 1, "hostile": draw.randint(2, 6)}[level]
     if not n:
+        return
+    if draw.random() < ENDLESS:
+        path.unlink()
+        os.mkfifo(path) if draw.random() < 0.5 else path.symlink_to("/dev/zero")
         return
     data = path.read_bytes()
     is_text = draw.random() < 0.8
@@ -196,10 +205,55 @@ def command_case(draw: random.Random, folder: Path, level: str) -> list[str]:
     return [str(config), *sets]
 
 
+def algorithm_case(draw: random.Random, folder: Path, level: str) -> list[str]:
+    """An MSCCL algorithm: two GPUs that sum two chunks, one after the other."""
+    steps = '<step s="0" type="s" srcbuf="i" srcoff="{0}" dstbuf="i" dstoff="{0}" cnt="1" depid="-1" deps="-1"/>\n' + (
+        '<step s="1" type="rrcs" srcbuf="i" srcoff="{1}" dstbuf="i" dstoff="{1}" cnt="1" depid="-1" deps="-1"/>\n'
+        '<step s="2" type="r" srcbuf="i" srcoff="{0}" dstbuf="i" dstoff="{0}" cnt="1" depid="-1" deps="-1"/>\n'
+    )
+    gpus = [
+        f'<gpu id="{gpu}" >\n<tb id="0" send="{1 - gpu}" recv="{1 - gpu}" chan="0">\n'
+        f"{steps.format(gpu, 1 - gpu)}</tb>\n</gpu>\n"
+        for gpu in range(2)
+    ]
+    head = '<algo name="x" nchunksperloop="2" ngpus="2" coll="allreduce" inplace="1">\n'
+    (folder / "ring.xml").write_text(f"{head}{''.join(gpus)}</algo>\n".replace('="', '= "'))
+    config = folder / "config.toml"
+    config.write_text(
+        '[topology]\nkind = "leaf-spine"\nleaves = 2\nspines = 1\nhosts_per_leaf = 1\n'
+        '[workload]\nkind = "collectives"\ngpu = "h100"\n[[workload.collective]]\nname = "x"\n'
+        'operation = "all-reduce"\nsize = "8kB"\nmsccl = "ring.xml"\n'
+    )
+    mutate(draw, folder / "ring.xml", level)
+    return [str(config), *STOP]
+
+
+def results_case(draw: random.Random, folder: Path, level: str) -> list[str]:
+    """A result folder, read by each command that reads one."""
+    topology = leaf_spine(1, 0, 4, 10**11, 10**11, 10**6, 10**6)
+    times = {"start_ps": 0, "finish_ps": 10**9, "delivered_ps": 10**9, "ideal_fct_ps": 10**8}
+    flows = [{"src": i, "dst": i + 1, "size_bytes": 10**6, **times} for i in range(3)]
+    one, other = (make_folder(folder / name, topology, None, flows) for name in "ab")
+    files = [one / name for name in ("result.json", "run.json", "flows.parquet", "ports.parquet")]
+    if draw.random() < 0.2:
+        work = one / ".pdes-work-1-a"
+        work.mkdir()
+        (one / "result.json").rename(work / "result.json")
+        (work / "commit-plan.json").write_text('["result.json"]')
+        files = [work / "commit-plan.json", work / "result.json"]
+    mutate(draw, draw.choice(files), level)
+    out = str(folder / "out")
+    return draw.choice((
+        ["report", str(one), "--out", out], ["report", str(other), str(one), "--out", out],
+        ["diff", str(one), str(other)], ["timeline", str(one), "-o", out], ["export", "fct", str(one), "-o", out],
+    ))  # fmt: skip
+
+
 Generate = Callable[[random.Random, Path, str], list[str]]
 FAMILIES: dict[str, tuple[Generate, int]] = {
     "config": (config_case, 45), "topology file": (topology_case, 14), "flow file": (flows_case, 14),
     "trace": (trace_case, 17), "conversion": (convert_case, 4), "override": (command_case, 6),
+    "algorithm": (algorithm_case, 4), "results": (results_case, 6),
 }  # fmt: skip
 
 

@@ -7,7 +7,7 @@ import sys
 from importlib import import_module
 
 from pdes.commands.complaint import complain
-from pdes.errors import SimError
+from pdes.errors import SimError, closest
 from pdes.launcher import read_launch
 
 COMMANDS = ("plan", "report", "timeline", "diff", "explain", "convert", "export")
@@ -75,6 +75,16 @@ def _parse_run(argv: list[str]) -> argparse.Namespace:
         parser.exit(2)
     if len(argv) > 1 and argv[0].isidentifier() and argv[1].endswith(".toml"):
         parser.error(f"{argv[0]} is no command. Commands: {', '.join(COMMANDS)}; to simulate, give the config alone")
+    _suggest(parser, argv[0])
     found = parser.parse_args(argv)
     run.check(parser, found)
     return found
+
+
+def _suggest(parser: argparse.ArgumentParser, word: str) -> None:
+    """End with a suggestion if the first word is neither a file nor an option, and like a command."""
+    if word.startswith("-") or word.endswith(".toml") or os.path.exists(word):
+        return
+    meant = closest(word, COMMANDS, 0.6)
+    if meant is not None:
+        parser.error(f'{word} is no command, and no file. Did you mean "{meant}"?')

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pdes.errors import ConfigError
-from pdes.units import QuantityError, parse_duration_ps
+from pdes.units import QuantityError, is_count, parse_duration_ps
 
 DEFAULT_SECONDS = 100.0
 MAX_RANKS = 1 << 20
@@ -58,11 +58,11 @@ def _ranks(text: str) -> list[int]:
     found: list[int] = []
     words = [word.strip() for word in text.split(",")]
     for i, word in enumerate(words):
-        if word in ("..", "...") and len(found) >= 2 and i == len(words) - 2 and words[-1].isdecimal():
+        if word in ("..", "...") and len(found) >= 2 and i == len(words) - 2 and is_count(words[-1]):
             ratio = found[-1] / found[-2]
             while ratio > 1 and round(found[-1] * ratio) < int(words[-1]) <= MAX_RANKS:
                 found.append(round(found[-1] * ratio))
-        elif word.isdecimal() and 1 <= int(word) <= MAX_RANKS and (not found or int(word) > found[-1]):
+        elif is_count(word) and 1 <= int(word) <= MAX_RANKS and (not found or int(word) > found[-1]):
             found.append(int(word))
         else:
             raise ConfigError("--ranks", f'found "{word}" in "{text}"', accepted)
@@ -74,7 +74,7 @@ def _reductions(text: str) -> dict[int, float]:
     found: dict[int, float] = {}
     for word in text.split(","):
         ranks, _, time = word.partition("=")
-        if not ranks.strip().isdecimal() or not 2 <= int(ranks) <= MAX_RANKS:
+        if not is_count(ranks.strip()) or not 2 <= int(ranks) <= MAX_RANKS:
             raise ConfigError("--reduction", f'found "{word}" in "{text}"', accepted)
         found[int(ranks)] = _duration_ns("--reduction", time)
     if len(found) < 2:

@@ -1,11 +1,11 @@
 """What a run came to, for work in Python: tables as Arrow, figures as plain values, read when asked for."""
 
-import json
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pdes.errors import ConfigError
+from pdes.files import read_json
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,7 +22,7 @@ class Result:
         from pdes.results.folder import ResultFolder, is_complete
 
         self.directory = Path(directory)
-        if self.directory.is_dir():
+        if self.directory.is_dir() and not is_complete(self.directory):
             ResultFolder(self.directory).finish_interrupted_commit()
         if not is_complete(self.directory):
             accepted = "Accepted: the folder of a run that has ended"
@@ -34,12 +34,12 @@ class Result:
     @cached_property
     def summary(self) -> dict[str, Any]:
         """`result.json`: what the config determines, such as `iteration_time_ps` and `packet_hops`."""
-        return json.loads((self.directory / "result.json").read_text(encoding="utf-8"))
+        return read_json(self.directory / "result.json")
 
     @cached_property
     def run(self) -> dict[str, Any]:
         """`run.json`: how it was run, such as `wall_seconds` and `ranks`."""
-        return json.loads((self.directory / "run.json").read_text(encoding="utf-8"))
+        return read_json(self.directory / "run.json")
 
     @property
     def tables(self) -> list[str]:
@@ -48,12 +48,13 @@ class Result:
 
     def table(self, name: str) -> "pa.Table":
         """A table by its name, as Arrow. ConfigError: this run has left none."""
-        import pyarrow.parquet as pq
+        from pdes.results.tables import open_table
 
         path = self.directory / f"{name}.parquet"
         if not path.is_file():
             raise ConfigError(str(self.directory), f"has no table {name}", f"Accepted: {', '.join(self.tables)}")
-        return pq.read_table(path)
+        with open_table(path) as file:
+            return file.read()
 
     @cached_property
     def flows(self) -> "pa.Table":

@@ -13,6 +13,8 @@ PS_PER_NS, PS_PER_US, PS_PER_MS, PS_PER_S = 10**3, 10**6, 10**9, 10**12
 BITS_PER_BYTE = 8
 MAX_INT64 = 2**63 - 1
 MAX_WIRE_BYTES = 2**16 - 1  # of a simulated packet with its header: 16 bits, as IP's total length
+MAX_DIGITS = 40  # of a whole number in text: more are of no use, and Python's own limit has an error of its own
+MAX_QUANTITY_CHARS = 100
 MAX_PACKET_BYTES = MAX_INT64 // (PS_PER_S * BITS_PER_BYTE)  # bytes * 8 * 10**12 must fit int64
 
 DURATION_UNITS = {
@@ -43,6 +45,7 @@ RATE_UNITS = {f"{prefix}{bits}": factor for bits in ("bps", "b/s") for prefix, f
 FLOPS_UNITS = {f"{prefix}flops": factor for prefix, factor in (_PREFIXES | {"P": 10**15, "E": 10**18}).items()}
 
 _NUMBER = r"([+-]?[0-9][0-9_]*(?:\.[0-9]*)?|[+-]?\.[0-9]+)([eE][+-]?[0-9]{1,2})?"
+_DECIMAL = re.compile(_NUMBER.replace("{1,2}", "{1,3}"))
 _QUANTITY = re.compile(_NUMBER + r"\s*([A-Za-z/\u00b5\u03bc]*)")
 
 
@@ -92,6 +95,8 @@ def _parse(text: object, units: dict[str, int], kind: str, unit_names: str, exam
     accepted = f'Accepted: {kind} with its unit ({unit_names}), such as "{example}"'
     if not isinstance(text, str):
         raise QuantityError(f"found {shown(text)}, which is not text", accepted)
+    if len(text) > MAX_QUANTITY_CHARS:
+        raise QuantityError(f"found {shown(text)}, which is {len(text):,} characters long", accepted)
     match = _QUANTITY.fullmatch(text.strip())
     if match is None:
         raise QuantityError(f"found {shown(text)}, which is not a number and a unit", accepted)
@@ -131,11 +136,36 @@ def _exact(number: str, exponent: str) -> Fraction:
     return Fraction(number.replace("_", "").rstrip(".") + exponent)
 
 
+def is_count(text: str) -> bool:
+    """Whether text is the digits of a whole number, and not more of them than are of any use."""
+    return text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS
+
+
+def whole_number(text: str) -> int:
+    """As int(text), but ValueError too for more digits than are of any use."""
+    if len(text) > MAX_DIGITS:
+        raise ValueError(f"{shown(text)} has {len(text):,} digits")
+    return int(text)
+
+
+def exact_number(text: str) -> Fraction:
+    """The exact value of a decimal number such as "2.5e-3". ValueError: it is none, or longer than is of any use."""
+    match = _DECIMAL.fullmatch(text) if len(text) <= MAX_QUANTITY_CHARS else None
+    if match is None:
+        raise ValueError(f"{shown(text)} is no number")
+    return _exact(*match.groups(default=""))
+
+
 def shown(value: object) -> str:
     """A value as a TOML file would write it, cut to 60 characters: for error texts."""
     if isinstance(value, bool):
         return "true" if value else "false"
-    text = '"' + value + '"' if isinstance(value, str) else str(value)
+    if isinstance(value, int) and value.bit_length() > 1000:
+        return f"a whole number of {value.bit_length():,} bits"
+    try:
+        text = '"' + value + '"' if isinstance(value, str) else str(value)
+    except (ValueError, RecursionError):
+        return "a list or a table, very long or deep"
     return text if len(text) <= 60 else text[:57] + "..."
 
 

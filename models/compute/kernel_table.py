@@ -16,6 +16,8 @@ from pathlib import Path
 from models.compute.layout import DTYPE_BYTES
 from models.compute.operators import Kernel
 from pdes.errors import ConfigError
+from pdes.files import require_file
+from pdes.units import whole_number
 
 COLUMNS = ("kind", "dtype", "count", "m", "n", "k", "bytes", "time_us")
 SIZES = ("count", "m", "n", "k", "bytes")
@@ -48,7 +50,7 @@ class KernelTable:
 def read_kernel_table(path: Path) -> KernelTable:
     """Read a file. Raises ConfigError with file and line."""
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
+        with require_file(path).open(newline="", encoding="utf-8-sig") as file:
             rows = csv.DictReader(file, strict=True)
             _check_header(path, rows.fieldnames or ())
             times_ps: dict[Key, int] = {}
@@ -89,7 +91,7 @@ def _read_row(where: str, row: dict) -> tuple[Key, int]:
     if kind not in KINDS:
         raise ConfigError(where, f"kind {kind!r}", f"one of {', '.join(KINDS)}")
     try:
-        count, m, n, k, n_byte = sizes = [int(row.get(name) or 0) for name in SIZES]
+        count, m, n, k, n_byte = sizes = [whole_number(row.get(name) or "0") for name in SIZES]
         time_us = float(row["time_us"])
     except ValueError as error:
         raise ConfigError(where, str(error), "whole numbers for sizes and a number of microseconds") from None

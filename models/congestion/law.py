@@ -25,6 +25,7 @@ from models.congestion.parameters import nearest
 from models.congestion.source import Source, division_lines, handler_of, line_in, load_class
 from pdes.engine.jit import record, zeros_for
 from pdes.errors import ConfigError
+from pdes.files import read_bytes
 from pdes.units import shown
 
 BUILT_IN = {
@@ -226,7 +227,7 @@ def _users(text: str, base_folder: Path) -> Law:
         raise ConfigError(_KEY, f"found {shown(text)}", 'A file and a class in it, such as "my_cc.py:MyControl"')
     path = base_folder / file
     try:
-        content = path.read_bytes().decode()
+        content = read_bytes(path).decode()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not UTF-8 text"
         raise ConfigError(_KEY, f"cannot read {path}: {reason}") from None

@@ -1,6 +1,5 @@
 """Parameters of a control: from its class and [network.<name>] to one record per line rate."""
 
-import difflib
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +8,7 @@ import numpy as np
 
 from models.congestion.interface import REFERENCE_RATE_BPS, Scaled
 from pdes.engine.jit import record
-from pdes.errors import ConfigError
+from pdes.errors import ConfigError, closest
 from pdes.units import QuantityError, parse_duration_ps, parse_rate_bps, parse_size_bytes, shown
 
 MAX_INT64 = 2**63 - 1
@@ -19,8 +18,8 @@ _EXAMPLES = {"_ps": '"10us"', "_bytes": '"4kB"', "_bps": '"100Mbps"'}
 
 def nearest(word: str, known: Sequence[str]) -> str:
     """Advice for an unknown name: the known one most like it, or all of them when none is alike."""
-    close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
-    return f'Did you mean "{close[0]}"?' if close else f"Known: {', '.join(sorted(known)) or 'none'}"
+    close = closest(word, known)
+    return f'Did you mean "{close}"?' if close else f"Known: {', '.join(sorted(known)) or 'none'}"
 
 
 def unit_of(name: str, default: Any) -> str:

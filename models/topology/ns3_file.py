@@ -10,7 +10,8 @@ from pathlib import Path
 from models.topology.graph import Link, Topology, make_topology
 from models.topology.ns3_time import ns3_delay_ps, ns3_rate_bps
 from pdes.errors import ConfigError
-from pdes.units import QuantityError, parse_duration_ps, parse_rate_bps
+from pdes.files import read_text
+from pdes.units import QuantityError, parse_duration_ps, parse_rate_bps, whole_number
 
 MAX_NODES = 10**7  # a guard against a misread header, not a limit of the simulator
 LINK_WORDS = "a link is 'node node rate delay error_rate', such as '0 128 100Gbps 0.001ms 0'"
@@ -65,7 +66,7 @@ def read_ns3_next_hops(path: str | Path) -> dict[tuple[int, int], list[int]]:
 def read_lines(path: Path) -> list[Line]:
     """The lines of a file that hold text. Raises ConfigError if the file cannot be read."""
     try:
-        text = path.read_text(encoding="utf-8", errors="replace")
+        text = read_text(path, "utf-8", "replace")
     except OSError as error:
         raise ConfigError(str(path), f"cannot be read: {error.strerror}", "Give a readable file") from error
     return [(number, line.split()) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
@@ -93,22 +94,22 @@ def _header(path: Path, line: Line, gpus_per_server: int) -> tuple[int, int, int
 
 def _switch_ids(path: Path, lines: list[Line], n_switch: int, n_node: int) -> tuple[list[int], int]:
     """The switch ids, which may stand on several lines, and how many lines they took."""
-    ids: list[int] = []
+    ids: dict[int, None] = {}
     for n_used, line in enumerate(lines):
         if len(ids) == n_switch:
-            return ids, n_used
+            return list(ids), n_used
         for node in _ints(path, line, f"{n_switch} switch ids stand before the links"):
             if not 0 <= node < n_node or node in ids:
                 what = "a second time" if node in ids else "as a switch"
                 raise _bad_line(path, line, f"node {node} {what}", f"Accepted: distinct ids in 0..{n_node - 1}")
-            ids.append(node)
+            ids[node] = None
         if len(ids) > n_switch:
             raise _bad_line(path, line, f"{len(ids)} switch ids", f"The header promises {n_switch}")
     if len(ids) < n_switch:
         raise ConfigError(
             f"{path}, end of file", f"ends after {len(ids)} switch ids", f"The header promises {n_switch}"
         )
-    return ids, len(lines)
+    return list(ids), len(lines)
 
 
 def _links(path: Path, lines: list[Line], n_link: int, n_node: int, is_ns3: bool) -> tuple[list[Link], list[float]]:
@@ -170,7 +171,7 @@ def _ints(path: Path, line: Line, accepted: str) -> list[int]:
     numbers = []
     for word in line[1]:
         try:
-            numbers.append(int(word))
+            numbers.append(whole_number(word))
         except ValueError:
             raise _bad_line(path, line, f"'{word}', which is no whole number", f"Accepted: {accepted}") from None
     return numbers

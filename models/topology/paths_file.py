@@ -11,6 +11,7 @@ from models.topology.graph import Topology
 from models.topology.ns3_file import read_lines
 from models.topology.routing import Paths
 from pdes.errors import ConfigError
+from pdes.units import whole_number
 
 LINE = "a line is 'src dst sport dport data a-b-c ack c-b-a', all node ids"
 
@@ -32,8 +33,8 @@ def read_ns3_paths(
         if len(words) != 8 or words[4] != "data" or words[6] != "ack":
             raise ConfigError(where, f"{' '.join(words)!r}", LINE)
         try:
-            key = tuple(int(w) for w in words[:4])
-            hops = [[int(w) for w in words[k].split("-")] for k in (5, 7)]
+            key = tuple(whole_number(w) for w in words[:4])
+            hops = [[whole_number(w) for w in words[k].split("-")] for k in (5, 7)]
         except ValueError:
             raise ConfigError(where, f"{' '.join(words)!r}", LINE) from None
         both = [_ports(where, nodes, port_between) for nodes in hops]

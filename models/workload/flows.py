@@ -5,7 +5,6 @@ default every flow has a queue pair of its own, as in ns-3; `per-pair` shares on
 """
 
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,8 @@ from models.topology.ns3_time import ns3_start_ps
 from models.workload.plan import WorkloadPlan
 from models.workload.program import OP_START, OPERATION, STREAM, WAITING_TIME
 from pdes.errors import ConfigError, SimError
+from pdes.files import read_text, why_unreadable
+from pdes.units import exact_number, whole_number
 
 PS_PER_S = 10**12
 MAX_START_PS = 2**62 // 2
@@ -43,7 +44,7 @@ class FlowList:
 
 def _number(text: str, where: str, what: str) -> int:
     try:
-        number = int(text)
+        number = whole_number(text)
     except ValueError:
         raise ConfigError(where, f"{what} {text!r}", "a whole number") from None
     if not 0 <= number <= MAX_NUMBER:
@@ -53,9 +54,10 @@ def _number(text: str, where: str, what: str) -> int:
 
 def _read_lines(path: Path) -> list[str]:
     try:
-        return path.read_text(encoding="utf-8-sig").splitlines()
+        return read_text(path).splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(str(path), f"cannot be read ({error})", "a readable text file with flows") from None
+        found = f"cannot be read: {why_unreadable(error)}"
+        raise ConfigError(str(path), found, "a readable text file with flows") from None
 
 
 def read_ns3_flows(path: Path, is_ns3: bool = False) -> FlowList:
@@ -94,8 +96,8 @@ def read_ns3_flows(path: Path, is_ns3: bool = False) -> FlowList:
 
 def _start_ps(text: str, where: str, is_ns3: bool) -> int:
     try:
-        start_ps = ns3_start_ps(text) if is_ns3 else int(Fraction(text) * PS_PER_S)
-    except (ValueError, ZeroDivisionError):
+        start_ps = ns3_start_ps(text) if is_ns3 else int(exact_number(text) * PS_PER_S)
+    except ValueError:
         start_ps = None
     if start_ps is None:
         raise ConfigError(where, f"start {text!r}", "seconds, a number")

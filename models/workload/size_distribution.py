@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from pdes.errors import ConfigError
+from pdes.files import read_text, why_unreadable
 
 FOLDER = Path(__file__).resolve().parent / "sizes"
 MAX_BYTES = 2**40
@@ -38,9 +39,10 @@ class SizeDistribution:
 def read_sizes(path: Path) -> SizeDistribution:
     """A distribution from a file. Raises ConfigError with the file and the line."""
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        lines = read_text(path).splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(str(path), f"cannot be read ({error})", "a text file, 'bytes percent' per line") from None
+        found = f"cannot be read: {why_unreadable(error)}"
+        raise ConfigError(str(path), found, "a text file, 'bytes percent' per line") from None
     points: list[tuple[float, float]] = []
     where = str(path)
     for number, line in enumerate(lines, 1):

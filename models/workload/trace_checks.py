@@ -28,7 +28,7 @@ def checked(graph: TraceGraph, leniency: Leniency) -> tuple[TraceGraph, np.ndarr
     Left out are sends and receives that have no other end; they become nodes that take no time.
     """
     if graph.n_node == 0:
-        raise ConfigError(graph.name, "no node", "a trace with at least one node")
+        raise ConfigError(f"{graph.name}, end of file", "no node", "a trace with at least one node")
     _check_values(graph)
     graph = _without_unmatched(graph, leniency)
     graph, order = ordered(graph, leniency)

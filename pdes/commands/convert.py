@@ -18,7 +18,9 @@ def make_parser() -> argparse.ArgumentParser:
 def convert(arguments: argparse.Namespace) -> int:
     """Write it, and print warnings. Raises SimError."""
     from pdes.convert.parser import run_convert
+    from pdes.scenario.conversion import check_inputs
 
+    check_inputs(arguments)
     for warning in run_convert(arguments):
         print(f"pdes-sim: warning: {warning}", file=sys.stderr)
     return 0

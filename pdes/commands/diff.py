@@ -26,14 +26,16 @@ def make_parser() -> argparse.ArgumentParser:
 def diff(arguments: argparse.Namespace) -> int:
     """Compare, and print. Raises ConfigError."""
     from pdes.debug.differences import check_folder, compare
+    from pdes.results.opened import read_facts, readable
 
     a, b = Path(arguments.first), Path(arguments.second)
     for folder in (a, b):
         check_folder(folder)
-    results = [json.loads((folder / "result.json").read_text()) for folder in (a, b)]
+    results = [read_facts(folder, "result.json", ["config"]) for folder in (a, b)]
     for line in _config_lines(*results):
         print(line)
-    found = compare(a, b)
+    with readable(f"{a} and {b}"):
+        found = compare(a, b)
     for one in found:
         n_row = [("no table" if n is None else f"{n:,} rows") for n in (one.n_a, one.n_b)]
         size = n_row[0] if one.n_a == one.n_b else f"{n_row[0]} in A, {n_row[1]} in B"

@@ -1,6 +1,7 @@
 """What the parsers of several commands have in common."""
 
 import argparse
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -34,7 +35,14 @@ def load(arguments: argparse.Namespace) -> "Config":
         overrides.append(f"output.dir={_quoted(arguments.out)}")
     if getattr(arguments, "until", None) is not None:
         overrides.append(f"simulation.stop_time={_quoted(arguments.until)}")
-    return load_config(arguments.config, overrides)
+    return with_warnings(load_config(arguments.config, overrides))
+
+
+def with_warnings(config: "Config") -> "Config":
+    """The same config, once its warnings are on stderr."""
+    for text in config.warnings:
+        print(f"pdes-sim: warning: {text}", file=sys.stderr)
+    return config
 
 
 def _quoted(text: str) -> str:

@@ -67,7 +67,7 @@ def _add_debugging(parser: argparse.ArgumentParser) -> None:
 
 
 def _row_count(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and 0 < int(text) <= MOST_TRACE_ROWS):
+    if not (text.isascii() and text.isdigit() and len(text) < 20 and 0 < int(text) <= MOST_TRACE_ROWS):
         raise argparse.ArgumentTypeError(f"found {text!r}. Accepted: a number of events, 1 to {MOST_TRACE_ROWS}")
     return int(text)
 

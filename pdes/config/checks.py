@@ -25,6 +25,7 @@ from pdes.config.workload import (
     PoissonConfig,
     TrainingConfig,
 )
+from pdes.files import missing
 from pdes.units import exact_size, shown
 
 MAX_HOSTS, MAX_SPINE_LINKS = 2**20, 2**23  # far above any cluster; guards against a slip that would fill the memory
@@ -215,7 +216,7 @@ def _file_faults(tables: Mapping[str, Table], folder: Path) -> Iterator[Fault]:
     if isinstance(workload, PoissonConfig) and workload.sizes not in NAMED_SIZES:
         names = ", ".join(map(shown, NAMED_SIZES))
         if not (folder / workload.sizes).is_file():
-            found = f"there is no file {folder / workload.sizes}"
+            found = missing(folder / workload.sizes)
             yield Fault(("workload", "sizes"), found, f"Accepted: {names}, or a file, relative to the config's folder")
     if isinstance(workload, CollectivesConfig):
         for i_row, collective in enumerate(workload.collective):
@@ -225,4 +226,4 @@ def _file_faults(tables: Mapping[str, Table], folder: Path) -> Iterator[Fault]:
         named += [(("workload", "devices", own, "kernels"), d.kernels) for own, d in workload.devices.items()]
     for path, name in named:
         if name is not None and not (folder / name).is_file():
-            yield Fault(path, f"there is no file {folder / name}", "Accepted: a file, relative to the config's folder")
+            yield Fault(path, missing(folder / name), "Accepted: a file, relative to the config's folder")

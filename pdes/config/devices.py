@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from pdes.config.fields import AutoBool, Duration, Fault, Flops, Meaning, PositiveDuration, Rate, Size, Table
+from pdes.errors import suggestion
 from pdes.units import shown
 
 GPUS = ("a100-40g", "a100-80g", "h100", "h100-500w", "h200", "h800", "h20", "b200", "mi300x")
@@ -88,7 +89,9 @@ def device_faults(devices: Mapping[str, DeviceConfig]) -> Iterator[Fault]:
             yield Fault(path, "is the name of a known GPU type" if name else "has no name", "Accepted: another name")
         if device.like is not None:
             if device.like not in GPUS:
-                yield Fault((*path, "like"), f"found {shown(device.like)}", f"Accepted: {known}")
+                yield Fault(
+                    (*path, "like"), f"found {shown(device.like)}", f"Accepted: {known}{suggestion(device.like, GPUS)}"
+                )
             continue
         given = {
             "flops": device.flops.bf16, "memory": device.memory_bytes,
@@ -108,6 +111,5 @@ def gpu_fault(path: tuple[str | int, ...], gpu: str | None, devices: Mapping[str
     """A GPU type that is neither known nor one's own."""
     if gpu is not None and gpu not in GPUS and gpu not in devices:
         names = ", ".join(map(shown, (*GPUS, *devices)))
-        yield Fault(
-            path, f"found {shown(gpu)}", f"Accepted: {names}" + ("" if devices else ", or a [workload.devices.NAME]")
-        )
+        own = "" if devices else ", or a [workload.devices.NAME]"
+        yield Fault(path, f"found {shown(gpu)}", f"Accepted: {names}{own}{suggestion(gpu, (*GPUS, *devices))}")

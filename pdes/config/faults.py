@@ -1,6 +1,6 @@
 """From pydantic's errors to faults, and from faults to one ConfigError with a line for each."""
 
-import difflib
+import re
 import typing
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from pydantic import BaseModel, ValidationError
 
 from pdes.config.fields import Fault
 from pdes.config.places import line_of
-from pdes.errors import ConfigError
+from pdes.errors import ConfigError, closest, suggestion
 from pdes.units import shown
 
 _EXPECTED = {
@@ -43,7 +43,8 @@ def _fault(entry: dict, table: type[BaseModel], root: str) -> Fault:
     if kind == "value_error":
         return Fault(path, context["error"].found, context["error"].accepted)
     if kind == "literal_error":
-        return Fault(path, f"found {shown(value)}", "Accepted: " + context["expected"].replace("'", '"'))
+        names, meant = context["expected"].replace("'", '"'), re.findall(r"'([^']*)'", context["expected"])
+        return Fault(path, f"found {shown(value)}", f"Accepted: {names}{suggestion(value, meant)}")
     if kind == "list_type" and isinstance(value, dict):
         name = ".".join(str(part) for part in path if not isinstance(part, int))
         return Fault(path, "is one table", f"Accepted: a list of tables, each under [[{name}]], with two brackets")
@@ -57,8 +58,8 @@ def _fault(entry: dict, table: type[BaseModel], root: str) -> Fault:
 
 def nearest(word: str, known: list[str]) -> str:
     """Advice for an unknown name: the known one most like it, or all of them when none is alike."""
-    close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
-    return f'Did you mean "{close[0]}"?' if close else f"Known: {', '.join(sorted(known))}"
+    close = closest(word, known)
+    return f'Did you mean "{close}"?' if close else f"Known: {', '.join(sorted(known))}"
 
 
 def _keys_at(table: type[BaseModel], loc: tuple) -> list[str]:
@@ -94,17 +95,24 @@ def key_text(path: tuple[str | int, ...]) -> str:
     return f"[{'.'.join(table)}] {key}" if table else f"[{key}]"
 
 
+def place_of(
+    source: Path, path: tuple[str | int, ...], overridden: set[tuple[str, ...]], lines: dict[tuple[str | int, ...], int]
+) -> str:
+    """Where a key is: its file, line, table and name, or the --set that it came from."""
+    words = tuple(map(str, path))
+    if any(words[: len(keys)] == keys for keys in overridden):
+        return f"--set {'.'.join(words)}"
+    line = line_of(path, lines)
+    return f"{source}:{line}: {key_text(path)}" if line else f"{source}: {key_text(path)}"
+
+
 def report(
     source: Path, faults: list[Fault], overridden: set[tuple[str, ...]], lines: dict[tuple[str | int, ...], int]
 ) -> ConfigError:  # fmt: skip
     """One error for all faults; a key that came from the command line is shown as its --set. lines: of the file."""
     entries = []
     for fault in dict.fromkeys(faults):
-        path = tuple(map(str, fault.path))
-        from_set = any(path[: len(keys)] == keys for keys in overridden)
-        line = line_of(fault.path, lines)
-        place = f"{source}:{line}" if line else str(source)
-        where = f"--set {'.'.join(path)}" if from_set else f"{place}: {key_text(fault.path)}"
+        where = place_of(source, fault.path, overridden, lines)
         entries.append(ConfigError(where, fault.found, fault.accepted))
     if len(entries) == 1:
         return entries[0]

@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from pdes.errors import suggestion
 from pdes.units import parse_duration_ps, parse_flops, parse_rate_bps, parse_size_bytes, shown
 
 
@@ -141,7 +142,9 @@ def _one_of(available: tuple[str, ...], value: object) -> str:
     if isinstance(value, str) and value in available:
         return value
     choice = ", ".join(shown(word) for word in available)
-    raise FieldError(f"{shown(value)} is not available in this version", f"Accepted: {choice}")
+    raise FieldError(
+        f"{shown(value)} is not available in this version", f"Accepted: {choice}{suggestion(value, available)}"
+    )
 
 
 def only(*available: str) -> BeforeValidator:

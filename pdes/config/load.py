@@ -1,13 +1,11 @@
 """Reading a config file: TOML, then overrides of single keys, then every table by itself, then all of them together."""
 
-import difflib
-import re
-import tomllib
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
+from pdes.config.byte_rates import byte_rate_warnings
 from pdes.config.checks import cross_faults
 from pdes.config.faults import faults_of, nearest, report
 from pdes.config.fields import Fault, Table
@@ -23,11 +21,14 @@ from pdes.config.sections import (
     SimulationConfig,
     WormholeConfig,
 )
+from pdes.config.toml_file import read_toml, read_value
 from pdes.config.topology import TOPOLOGY_KINDS
 from pdes.config.workload import WORKLOAD_KINDS
-from pdes.errors import ConfigError
-from pdes.units import shown
+from pdes.errors import ConfigError, suggestion
+from pdes.files import excesses
+from pdes.units import is_count, shown
 
+WITHIN = "Accepted: whole numbers of 64 bits, and tables as deep as the keys of a config"
 Lines = dict[KeyPath, int]
 
 _PLAIN_TABLES: dict[str, type[Table]] = {
@@ -48,7 +49,7 @@ def load_config(path: str | Path, overrides: list[str] | None = None) -> Config:
     Raises one ConfigError that lists every fault: file, table and key, what was found, what is accepted.
     """
     source = Path(path)
-    data, text = _read_toml(source)
+    data, text = read_toml(source)
     overridden = {_override(data, text) for text in overrides or []}
     return config_from_dict(data, source, overridden, lines_of(text))
 
@@ -63,6 +64,9 @@ def config_from_dict(
 
     lines: where keys are in the file, as `places.lines_of` finds them.
     """
+    extreme = [Fault(place if overridden else place[:4], f"is {found}", WITHIN) for place, found in excesses(data)]
+    if extreme:
+        raise report(source, extreme, overridden or set(), lines or {})
     names = [*_KIND_TABLES, *_PLAIN_TABLES]
     faults = [Fault((name,), "unknown table", _advice(name, names)) for name in data if name not in names]
     tables: dict[str, Table] = {}
@@ -74,39 +78,8 @@ def config_from_dict(
         raise report(source, faults, overridden or set(), lines or {})
     config = Config(**tables)  # pyright: ignore[reportArgumentType]
     config._source, config._lines = source, lines or {}
+    config._warnings = byte_rate_warnings(data, source, overridden or set(), lines or {})
     return config
-
-
-def _read_toml(source: Path) -> tuple[dict[str, Any], str]:
-    """(the tables, the text)."""
-    try:
-        text = source.read_text(encoding="utf-8-sig")
-        return tomllib.loads(text), text
-    except OSError as error:
-        known = [path.name for path in source.parent.glob("*.toml")] if source.parent.is_dir() else []
-        close = difflib.get_close_matches(source.name, known, n=1, cutoff=0.7)
-        advice = f'. Did you mean "{source.parent / close[0]}"?' if close and not source.exists() else ""
-        raise ConfigError(str(source), f"cannot be read: {error.strerror}", f"Accepted: a TOML file{advice}") from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{source}: byte {error.start}", "is not UTF-8 text", "Accepted: a TOML file") from error
-    except tomllib.TOMLDecodeError as error:
-        place = re.fullmatch(r"(.*) \(at (?:line (\d+), column (\d+)|(end of document))\)", str(error), re.DOTALL)
-        if place is None:
-            raise ConfigError(str(source), f"is not TOML: {error}") from error
-        text, line, column, _end = place.groups()
-        text = _in_words(text)
-        where = f"{source}: line {line}, column {column}" if line else f"{source}: end of file"
-        raise ConfigError(where, f"is not TOML: {text}", 'Accepted: lines such as link_rate = "100Gbps"') from error
-
-
-def _in_words(text: str) -> str:
-    """What the TOML parser says, where people should not have to know Python."""
-    twice = re.fullmatch(r"Cannot declare \((.*?),?\) twice", text)
-    if twice:
-        return f"the table [{twice[1].replace(', ', '.').replace(chr(39), '')}] is there twice: put its keys together"
-    if text == "Invalid value":
-        return "no value that TOML has: text is in quotes, yes and no are true and false"
-    return text
 
 
 def _override(data: dict[str, Any], text: str) -> tuple[str, ...]:
@@ -121,28 +94,20 @@ def _override(data: dict[str, Any], text: str) -> tuple[str, ...]:
         place = _step(place, key, text)
     if isinstance(place, list):
         raise ConfigError(f"--set {text}", "replaces a whole element of a list", "Accepted: table.key=value")
-    place[keys[-1]] = _value(value.strip())
+    place[keys[-1]] = read_value(value.strip(), f"--set {name.strip()}")
     return keys
 
 
 def _step(place: Any, key: str, text: str) -> Any:
     """The table or list under `key`, made when missing; list positions count from 0."""
     if isinstance(place, list):
-        if key.isascii() and key.isdigit() and int(key) < len(place):
+        if is_count(key) and int(key) < len(place):
             return place[int(key)]
         raise ConfigError(f"--set {text}", f"{shown(key)} is no position", f"Accepted: 0 to {len(place) - 1}")
     inner = place.setdefault(key, {})
     if not isinstance(inner, dict | list):
         raise ConfigError(f"--set {text}", f"{shown(key)} is a value, not a table", "Accepted: table.key=value")
     return inner
-
-
-def _value(text: str) -> object:
-    try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return text
-    return value if isinstance(value, bool | int | float | str | list | dict) else text
 
 
 def _check_table(name: str, data: dict[str, Any], tables: dict[str, Table]) -> list[Fault]:
@@ -155,7 +120,8 @@ def _check_table(name: str, data: dict[str, Any], tables: dict[str, Table]) -> l
     table = _PLAIN_TABLES.get(name) or _KIND_TABLES[name].get(str(content.get("kind")))
     if table is None:
         found = f"found {shown(content['kind'])}" if "kind" in content else "missing, and it has no default"
-        return [Fault((name, "kind"), found, _kind_choice(name))]
+        meant = suggestion(content.get("kind"), _KIND_TABLES[name])
+        return [Fault((name, "kind"), found, _kind_choice(name) + meant)]
     try:
         tables[name] = table.model_validate(content)
     except ValidationError as error:
@@ -164,27 +130,32 @@ def _check_table(name: str, data: dict[str, Any], tables: dict[str, Table]) -> l
 
 
 def _advice(name: str, known: list[str]) -> str:
-    homes = _homes(name)
-    below = [f"{home.removesuffix(']')}.{name}]" for home in homes]
-    return f"It goes below another table: {' or '.join(below)}" if homes else nearest(name, known)
+    below = [f"{home.removesuffix(']')}.{name}]" for home in _homes(name)]
+    return f"It goes below another table: {' or '.join(below)}" if below else nearest(name, known)
 
 
 def _at_home(fault: Fault) -> Fault:
-    """Of a key that is unknown where it is, but known elsewhere, say where."""
-    homes = _homes(str(fault.path[-1])) if fault.found == "unknown key" else []
+    """Of a key that is unknown where it is, but known elsewhere, say where; of another kind's, which kinds have it."""
+    homes = _homes(str(fault.path[-1])) if fault.found == "unknown key" else {}
     if not homes:
         return fault
+    own = f"[{'.'.join(map(str, fault.path[:-1]))}]"
+    places = [f"{home} of kind {' or '.join(map(shown, kinds))}" if home == own and kinds else home
+              for home, kinds in homes.items()]  # fmt: skip
     likely = f"{fault.accepted} " if fault.accepted.startswith("Did you mean") else ""
-    return fault._replace(accepted=f"{likely}It is a key of {' and of '.join(homes)}")
+    return fault._replace(accepted=f"{likely}It is a key of {' and of '.join(places)}")
 
 
-def _homes(name: str) -> list[str]:
-    """The one or two tables that have a key of this very name. Only where something is wrong: it takes a while."""
+def _homes(name: str) -> dict[str, list[str]]:
+    """The one or two tables that have a key of this very name, and kinds that do. It takes a while: only of faults."""
     from pdes.config.keys import all_keys
 
-    places = dict.fromkeys(f"[{'.'.join(key.path[:-1])}]" for key in all_keys() if key.path[-1] == name)
-    places.pop("[]", None)
-    return list(places) if len(places) <= 2 else []
+    places: dict[str, list[str]] = {}
+    for key in all_keys():
+        if key.path[-1] == name and key.path[:-1]:
+            kinds = places.setdefault(f"[{'.'.join(key.path[:-1])}]", [])
+            kinds += [kind for kind in key.kinds if kind not in kinds]
+    return places if len(places) <= 2 else {}
 
 
 def _kind_choice(name: str) -> str:

@@ -45,16 +45,22 @@ class Config(Table):
     }
     _source: Path = PrivateAttr(default=Path("config.toml"))
     _lines: dict[tuple[str | int, ...], int] = PrivateAttr(default_factory=dict)
+    _warnings: list[str] = PrivateAttr(default_factory=list)
 
     @property
     def source(self) -> Path:
         """The file that the config came from."""
         return self._source
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Lines for people about values that are accepted but may not be what was meant."""
+        return tuple(self._warnings)
+
     def written_to(self, directory: str | Path) -> Self:
         """The same config with another result folder."""
         config = self.model_copy(update={"output": self.output.model_copy(update={"dir": str(directory)})})
-        config._source, config._lines = self._source, self._lines
+        config._source, config._lines, config._warnings = self._source, self._lines, self._warnings
         return config
 
     def place(self, key: str) -> str:

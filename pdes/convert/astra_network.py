@@ -18,7 +18,7 @@ BITS_PER_GIB = 8 * 2**30
 PS_PER_NS = 1000
 KINDS = ("Ring", "Switch", "FullyConnected")
 KEYS = ("topology", "npus_count", "bandwidth", "latency")
-MAX_NPUS = 2**20
+MAX_NPUS, MAX_LINKS, MAX_RATE_BPS = 2**20, 2**24, 2**63 - 1
 NETWORK: dict[str, object] = {
     "congestion_control": "none", "ecn": False, "payload": "4096B", "header": "1B", "ack": "1B",
 }  # fmt: skip
@@ -80,6 +80,10 @@ def network_links(dimensions: list[Dimension]) -> tuple[int, list[int], list[Lin
     has_router = len(dimensions) > 1 or dimensions[0].kind != "Switch"
     n_node = 2 * n_npu if has_router else n_npu
     port_bps = sum(d.rate_bps * {"Switch": 1, "Ring": 2}.get(d.kind, d.n_npu - 1) for d in dimensions)
+    n_link = sum(n_npu * (d.n_npu - 1 if d.kind == "FullyConnected" else 1) for d in dimensions)
+    if n_link > MAX_LINKS or port_bps > MAX_RATE_BPS:
+        found = f"{n_link} links, {port_bps} bit/s of an NPU"
+        raise ConfigError("the network", found, f"at most {MAX_LINKS} links, {MAX_RATE_BPS} bit/s")
     links: list[Link] = [(i, n_npu + i, max(port_bps, 1), 0) for i in range(n_npu)] if has_router else []
     first, stride = n_npu if has_router else 0, 1
     for d in dimensions:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from pdes.convert.toml_text import Tables
 from pdes.convert.topology_text import Link, read_text, reference, topology_text, write_case
 from pdes.errors import ConfigError
+from pdes.files import whole_within
 from pdes.units import exact_duration
 
 BPS_PER_GBPS, PS_PER_NS = 10**9, 1000
@@ -19,7 +20,7 @@ TIER_KEYS = (
     "Downlink_speed_Gbps", "Radix_Down", "Radix_Up", "Downlink_Latency_ns", "Switch_Latency_ns", "Oversubscribed",
     "Bundle", "Queue_Down", "Queue_Up",
 )  # fmt: skip
-MAX_NODES = 2**20
+MAX_NODES, MAX_LINKS = 2**20, 2**24
 
 
 class Tier(NamedTuple):
@@ -42,9 +43,7 @@ def read_tiers(path: Path) -> tuple[int, int, list[Tier]]:
         known = (*HEAD_KEYS, "Tier") if not tiers else (*TIER_KEYS, "Tier")
         if len(words) != 2 or words[0] not in known:
             raise ConfigError(where, f"found {line[:60]!r}", f"{', '.join(known)}, each with a number")
-        if not words[1].isdecimal() or int(words[1]) > 10**9:
-            raise ConfigError(where, f"{words[0]} {words[1]!r}", "a whole number")
-        value = int(words[1])
+        value = whole_within(words[1], 10**9, where, words[0])
         if words[0] == "Tier":
             if value != len(tiers):
                 raise ConfigError(where, f"tier {value}", f"tier {len(tiers)}, as they stand in order")
@@ -87,8 +86,11 @@ def fat_tree_links(path: Path, n_host: int, pod: int, tiers: list[Tier]) -> tupl
     if second.radix_down != low_per_pod * second.bundle:
         found = f"tier 1: Radix_Down {second.radix_down} for {low_per_pod} switches x {second.bundle} links"
         raise _misfit(path, found)
-    links: list[Link] = [(h, n_host + h // low.radix_down, low.rate_bps, low.delay_ps) for h in range(n_host)]
     n_second = per_pod * n_pod
+    for i, n_link in enumerate((n_low * low.radix_up, 0 if is_flat else n_second * second.radix_up)):
+        if n_link > MAX_LINKS:
+            raise ConfigError(f"{path}, tier {i}", f"{n_link} links up", f"at most {MAX_LINKS}")
+    links: list[Link] = [(h, n_host + h // low.radix_down, low.rate_bps, low.delay_ps) for h in range(n_host)]
     for s in range(n_low):
         for k in range(per_pod):
             upper = n_host + n_low + s // low_per_pod * per_pod + k

@@ -13,7 +13,7 @@ from pdes.convert.ns3_config import Ns3Keys, unmodelled
 from pdes.convert.ns3_laws import law_of, mode_of
 from pdes.convert.toml_text import Tables, toml_text, write_whole
 from pdes.errors import ConfigError
-from pdes.units import QuantityError, exact_duration, exact_rate, parse_duration_ps, parse_rate_bps
+from pdes.units import QuantityError, exact_duration, exact_rate, is_count, parse_duration_ps, parse_rate_bps
 
 INPUT_FILES = ("topology.txt", "flow.txt", "config.txt")
 ECN_UNIT_BYTES = 1000
@@ -166,7 +166,7 @@ def _size_warnings(path: Path) -> list[str]:
     """A warning for the first flow that ns-3 itself could not hold."""
     for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), start=1):
         words = line.split()
-        if len(words) >= 6 and words[4].isdecimal() and int(words[4]) > MAX_FLOW_BYTES:
+        if len(words) >= 6 and is_count(words[4]) and int(words[4]) > MAX_FLOW_BYTES:
             return [f"{path}: line {number}: {words[4]} bytes; ns-3 keeps sizes in 32 bits, here they are whole"]
     return []
 

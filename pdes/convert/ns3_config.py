@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pdes.errors import ConfigError
-from pdes.units import QuantityError, parse_rate_bps, shown
+from pdes.files import read_text, why_unreadable
+from pdes.units import QuantityError, exact_number, parse_rate_bps, shown
 
 LARGEST = 10**30
 
@@ -93,10 +94,10 @@ def read_entries(path: Path) -> dict[str, Entry]:
     ConfigError: the file cannot be read, or a key has no value.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = read_text(path, "utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         accepted = "Accepted: an ns-3 config.txt, lines of KEY value"
-        raise ConfigError(str(path), f"cannot be read: {getattr(error, 'strerror', error)}", accepted) from error
+        raise ConfigError(str(path), f"cannot be read: {why_unreadable(error)}", accepted) from error
     entries = {}
     for i_line, line in enumerate(lines, start=1):
         words = line.partition("{")[0].split()
@@ -111,8 +112,7 @@ def read_entries(path: Path) -> dict[str, Entry]:
 def number_of(entry: Entry, i_word: int = 0) -> Fraction:
     """One of an entry's values. ConfigError: it is no number."""
     try:
-        number = float(entry.words[i_word])  # rules out a large exponent, which a fraction would spell out
-        return Fraction(entry.words[i_word]) if abs(number) < LARGEST else Fraction(LARGEST)
+        return Fraction(LARGEST) if float(entry.words[i_word]) >= LARGEST else exact_number(entry.words[i_word])
     except (ValueError, IndexError, OverflowError) as error:
         found = f'found "{" ".join(entry.words)}"'
         raise ConfigError(entry.where, found, "Accepted: a number" + (" for each rate" if i_word else "")) from error

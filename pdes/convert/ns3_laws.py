@@ -11,6 +11,7 @@ from pdes.units import exact_rate
 
 Table = dict[str, object]
 DEFAULT_MODE = "1"
+MODES = {"1": "DCQCN", "3": "HPCC", "7": "TIMELY", "8": "DCTCP", "10": "HPCC-PINT"}
 DEFAULT_MIN_RATE_BPS, DEFAULT_DCTCP_INCREASE_BPS = 100 * 10**6, 10**9
 TIME_WRAP_NS = 2**24  # telemetry's time stamp has 24 bits of ns
 TX_WRAP_QUANTA, TX_QUANTUM_BYTES = 2**20, 128  # and its byte counter 20 bits of INT_MULTI quanta
@@ -39,17 +40,17 @@ def law_of(keys: Ns3Keys, mode: str, is_native: bool) -> Ns3Law:
         increase_bps = DEFAULT_DCTCP_INCREASE_BPS if increase_bps is None else increase_bps
         table = {"gain": float(keys.number("EWMA_GAIN")), "rate_increase": exact_rate(increase_bps)}
         return Ns3Law("dctcp", table | _min_rate(keys), [])
-    if mode == "10":
-        log_base = keys.entries.get("PINT_LOG_BASE")
-        table = _hpcc(keys) | ({} if log_base is None else {"log_base": float(keys.number("PINT_LOG_BASE"))})
-        return Ns3Law("hpcc-pint", table, [])
-    text = f"{keys.path}: CC_MODE {mode} has no handler in ns-3, queue pairs keep their line rate"
-    return Ns3Law("none", {}, [text])
+    log_base = keys.entries.get("PINT_LOG_BASE")
+    table = _hpcc(keys) | ({} if log_base is None else {"log_base": float(keys.number("PINT_LOG_BASE"))})
+    return Ns3Law("hpcc-pint", table, [])
 
 
 def mode_of(keys: Ns3Keys) -> str:
-    """CC_MODE as text."""
-    return str(keys.whole("CC_MODE", int(DEFAULT_MODE)))
+    """CC_MODE as text. ConfigError: ns-3 has no handler for it."""
+    mode = str(keys.whole("CC_MODE", int(DEFAULT_MODE)))
+    if mode not in MODES:
+        raise keys.fault("CC_MODE", f"Accepted: {', '.join(f'{number} ({name})' for number, name in MODES.items())}")
+    return mode
 
 
 def _min_rate(keys: Ns3Keys) -> Table:

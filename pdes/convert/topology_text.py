@@ -6,6 +6,8 @@ from pathlib import Path
 
 from pdes.convert.toml_text import Tables, toml_text, write_whole
 from pdes.errors import ConfigError
+from pdes.files import read_text as read_file
+from pdes.files import why_unreadable
 from pdes.units import exact_duration, exact_rate
 
 Link = tuple[int, int, int, int]
@@ -37,8 +39,8 @@ def reference(path: Path, output: Path) -> str:
 def read_text(path: Path, what: str) -> list[tuple[int, str]]:
     """Lines with text, without what stands behind #, and their numbers. ConfigError: the file cannot be read."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = read_file(path)
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(str(path), f"cannot be read ({error})", what) from error
+        raise ConfigError(str(path), f"cannot be read: {why_unreadable(error)}", what) from error
     lines = ((number, line.partition("#")[0].strip()) for number, line in enumerate(text.splitlines(), 1))
     return [(number, line) for number, line in lines if line]

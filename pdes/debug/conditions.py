@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from pdes.errors import ConfigError
-from pdes.units import QuantityError, parse_duration_ps, parse_rate_bps, parse_size_bytes, shown
+from pdes.units import QuantityError, is_count, parse_duration_ps, parse_rate_bps, parse_size_bytes, shown
 
 WHERE = "--break"
+MOST_CHARS, MOST_OPEN = 4000, 100
 OPERATORS: dict[str, Callable[[int, int], bool]] = {
     "<=": operator.le, ">=": operator.ge, "==": operator.eq, "!=": operator.ne, "<": operator.lt, ">": operator.gt,
 }  # fmt: skip
@@ -114,6 +115,10 @@ def holds(condition: Condition, values: dict[Quantity, int]) -> bool:
 
 def parse_condition(text: str) -> Condition:
     """Parse it. Raises ConfigError that says what was found and what is accepted."""
+    n_open = text.count("(") + text.count("not")
+    if len(text) > MOST_CHARS or n_open > MOST_OPEN:
+        found = f"has {len(text):,} characters, and {n_open:,} times ( or not"
+        raise ConfigError(f"{WHERE} {shown(text)}", found, f"at most {MOST_CHARS:,} and {MOST_OPEN}")
     return _Parser(text).whole()
 
 
@@ -202,7 +207,7 @@ class _Parser:
                 except QuantityError as error:
                     if dimension is not None:
                         raise self._fault(error.found, error.accepted) from error
-        if text.isascii() and text.isdigit():
+        if is_count(text):
             return Number(int(text), COUNT)
         raise self._fault(
             f"found {shown(text)}", f"Accepted: {dimension or COUNT}, such as {UNITS[dimension or COUNT]}"

@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from pdes.errors import ConfigError
 from pdes.results.folder import ResultFolder, is_complete
-from pdes.results.tables import COLUMNS
+from pdes.results.tables import COLUMNS, open_table
 
 KEYS = {  # what tells a row from all others; of a trace, its place
     "trace": (), "tasks": ("task_id",), "flows": ("flow_id",), "rtt": ("flow_id", "sequence"),
@@ -54,12 +53,15 @@ class Comparison:
 def read(folder: Path, table: str) -> pa.Table | None:
     """A table of a result folder, None if it has none."""
     path = folder / f"{table}.parquet"
-    return pq.read_table(path) if path.is_file() else None
+    if not path.is_file():
+        return None
+    with open_table(path) as file:
+        return file.read()
 
 
 def check_folder(folder: Path) -> None:
     """Raise ConfigError unless there are results in it."""
-    if folder.is_dir():
+    if folder.is_dir() and not is_complete(folder):
         ResultFolder(folder).finish_interrupted_commit()
     if not is_complete(folder):
         raise ConfigError(str(folder), "has no result.json", "Accepted: a result folder, as --out names it")

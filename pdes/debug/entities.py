@@ -7,7 +7,7 @@ import numpy as np
 
 from models.topology.graph import Topology
 from pdes.errors import ConfigError
-from pdes.units import shown
+from pdes.units import is_count, shown
 
 MOST_SHOWN = 8
 PORT_FORMS = 'Accepted: "leaf3:2" (port 2 of node leaf3, from 0), "leaf3->spine1", or a port_id of ports.parquet'
@@ -25,7 +25,7 @@ class Entities:
 
     def flow(self, text: str, where: str) -> int:
         """A flow by its flow_id."""
-        if text.isascii() and text.isdigit() and int(text) < self._n_flow:
+        if is_count(text) and int(text) < self._n_flow:
             return int(text)
         found = f"{shown(text)} is no flow"
         accepted = f"flow_id 0 to {self._n_flow - 1}" if self._n_flow else "there are no flows"
@@ -41,7 +41,7 @@ class Entities:
     def port(self, text: str, where: str) -> int:
         """A port: "node:number", "node->peer" or its id."""
         t = self._topology
-        if text.isascii() and text.isdigit():
+        if is_count(text):
             if int(text) < t.n_port:
                 return int(text)
             raise ConfigError(where, f"{text} is no port", f"Accepted: port_id 0 to {t.n_port - 1}")
@@ -73,7 +73,7 @@ class Entities:
     def _port_at(self, node: int, number: str, where: str) -> int:
         t = self._topology
         mine = np.flatnonzero(t.port_src == node)
-        if number.isascii() and number.isdigit() and int(number) < len(mine):
+        if is_count(number) and int(number) < len(mine):
             return int(mine[int(number)])
         raise ConfigError(
             where, f"{shown(number)} is no port of {t.node_name[node]}", f"Accepted: {self._listed(mine)}"

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from pdes.errors import ConfigError
+from pdes.files import read_json, require_file
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -184,7 +185,10 @@ def find_checkpoint(directory: Path, program: str, warn: Callable[[str], None]) 
 
 def _read_manifest(path: Path) -> dict[str, Any]:
     """ValueError, OSError: it is torn."""
-    found = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
+    try:
+        found = read_json(path / MANIFEST)
+    except ConfigError as error:
+        raise ValueError(str(error)) from error
     if not isinstance(found, dict) or found.get(_CHECKSUM) != _checksum(found):
         raise ValueError(f"{MANIFEST}: wrong checksum")
     return found
@@ -198,7 +202,7 @@ def _checksum(manifest: dict[str, Any]) -> str:
 def _verify_files(path: Path, facts: dict[str, Any]) -> None:
     for name, known in facts["files"].items():
         digest, n_byte = hashlib.sha256(), 0
-        with open(path / name, "rb") as file:
+        with open(require_file(path / name), "rb") as file:
             while chunk := file.read(_CHUNK_BYTES):
                 digest.update(chunk)
                 n_byte += len(chunk)

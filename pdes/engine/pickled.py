@@ -12,8 +12,14 @@ from typing import Any, BinaryIO
 import numpy as np
 
 OUR_PACKAGES = ("pdes", "models", "partition")
-NUMPY_NAMES = {"_reconstruct", "_frombuffer", "ndarray", "dtype", "scalar", "record", "recarray"}
 OTHER_NAMES = {
+    "numpy": {"ndarray", "dtype", "record", "recarray"},
+    "numpy._core.multiarray": {"_reconstruct", "scalar"},
+    "numpy._core.numeric": {"_frombuffer"},
+    "numpy.core.multiarray": {"_reconstruct", "scalar"},
+    "numpy.core.numeric": {"_frombuffer"},
+    "pathlib": {"Path", "PosixPath", "PurePath", "PurePosixPath"},
+    "pathlib._local": {"Path", "PosixPath", "PurePath", "PurePosixPath"},
     "builtins": {"set", "frozenset", "bytearray", "slice", "range", "complex", "object"},
     "collections": {"Counter", "OrderedDict", "defaultdict", "deque"},
     "copyreg": {"_reconstructor"},
@@ -63,14 +69,14 @@ class _Pickler(pickle.Pickler):
 
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        """A class of ours, or one of the others that are known."""
-        package = module.split(".")[0]
-        if (package == "numpy" and name in NUMPY_NAMES) or name in OTHER_NAMES.get(module, ()):
+        """A class that a module of ours defines, or one of the others that are listed.
+
+        A dotted name would reach what a module of ours imports, "subprocess.Popen".
+        """
+        if name in OTHER_NAMES.get(module, ()) or (module, name) == (__name__, "view_of"):
             return super().find_class(module, name)
-        if (package == "pathlib" and name.endswith("Path")) or (module, name) == (__name__, "view_of"):
-            return super().find_class(module, name)
-        if package in OUR_PACKAGES:
+        if module.split(".")[0] in OUR_PACKAGES and not module.endswith("__main__") and "." not in name:
             found = super().find_class(module, name)
-            if isinstance(found, type):
+            if isinstance(found, type) and found.__module__ == module:
                 return found
         raise UnknownObjectError(f"{module}.{name} is in no checkpoint of ours")

@@ -18,6 +18,8 @@ from types import TracebackType
 from typing import Self
 
 from pdes.errors import ConfigError, SimError
+from pdes.files import read_json
+from pdes.units import shown
 
 RESULT_FILES = (
     "flows.parquet",
@@ -82,7 +84,7 @@ class ResultFolder:
             self._made = [path for path in (self.directory, *self.directory.parents) if not path.exists()]
             self.directory.mkdir(parents=True, exist_ok=True)
             if self._take_lock():
-                recover(self.directory)
+                self._recover()
                 for stale in self.directory.glob(f"{_WORK_PREFIX}*"):
                     shutil.rmtree(stale, ignore_errors=True)
             self.work.mkdir()
@@ -137,11 +139,22 @@ class ResultFolder:
         _sync(self.work)
 
     def finish_interrupted_commit(self) -> None:
-        """`recover`, unless a run holds the folder or the folder cannot be written."""
-        with contextlib.suppress(OSError, ConfigError):
-            if self._take_lock():
-                recover(self.directory)
+        """`recover`, unless a run holds the folder or the folder cannot be written. ConfigError: a plan is damaged."""
+        try:
+            is_mine = self._take_lock()
+        except (OSError, ConfigError):
+            return
+        if is_mine:
+            with contextlib.suppress(OSError):
+                self._recover()
         self._release()
+
+    def _recover(self) -> None:
+        try:
+            recover(self.directory)
+        except ConfigError:
+            self._release()
+            raise
 
     def _take_lock(self) -> bool:
         """Lock the folder against other runs; False where the file system has no locks. ConfigError: it is taken."""
@@ -171,12 +184,24 @@ def is_complete(directory: Path) -> bool:
 def recover(directory: Path) -> bool:
     """Finish a commit that was killed after its plan was written; return whether there was one. OSError as it comes.
 
-    Only while no run holds the folder.
+    Only while no run holds the folder. ConfigError: a plan is damaged; nothing has been moved then.
     """
-    plans = sorted(directory.glob(f"{_WORK_PREFIX}*/{_PLAN}"))
-    for plan in plans:
-        _put_in_place(directory, plan.parent, json.loads(plan.read_text()))
+    plans = {plan: _read_plan(plan) for plan in sorted(directory.glob(f"{_WORK_PREFIX}*/{_PLAN}"))}
+    for plan, names in plans.items():
+        _put_in_place(directory, plan.parent, names)
     return bool(plans)
+
+
+def _read_plan(plan: Path) -> list[str]:
+    """The names that a plan puts in place."""
+    accepted = f"Accepted: a list of results, as a run writes it. Remove {plan.parent} and run the simulation again"
+    try:
+        names = read_json(plan)
+    except ConfigError as error:
+        raise ConfigError(error.where, error.found, accepted) from error
+    if not isinstance(names, list) or MARKER not in names or not all(name in RESULT_FILES for name in names):
+        raise ConfigError(str(plan), f"found {shown(names)}", accepted)
+    return names
 
 
 def _put_in_place(directory: Path, work: Path, names: Sequence[str]) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from pdes.errors import ConfigError
+from pdes.results.opened import readable
 from pdes.results.tables import read_table
 
 COLUMNS = ("src", "dst", "size_bytes", "start_ps", "finish_ps", "ideal_fct_ps")
@@ -21,8 +22,9 @@ def write_fct(folder: Path, output: Path) -> Path:
     path = folder / "flows.parquet"
     if not path.is_file():
         raise ConfigError(str(folder), "has no flows.parquet", "a result folder")
-    groups = list(read_table(path, COLUMNS))
-    flows = {name: np.concatenate([group[name] for group in groups]) for name in COLUMNS}
+    with readable(folder):
+        groups = list(read_table(path, COLUMNS))
+    flows = {name: np.concatenate([np.zeros(0, np.int64), *(group[name] for group in groups)]) for name in COLUMNS}
     by_start = np.lexsort((np.arange(len(flows["src"])), flows["start_ps"]))
     sport, seen = np.zeros(len(by_start), np.int64), {}
     for i in by_start.tolist():

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from pdes.errors import SimError
+from pdes.errors import ConfigError, SimError
+from pdes.files import require_file
 
 ROW_GROUP = 1 << 16
 UNWRITTEN = -1
@@ -41,6 +42,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
 }
 """Columns of each table, in order; the first is the row's id, of samples (time, id), of "rtt" (id, sequence)."""
 
+_KNOWN = frozenset(column for columns in COLUMNS.values() for column in columns)
 STRING_COLUMNS = frozenset({"tag", "node", "peer", "kind", "stream", "event", "packet"})
 
 Columns = Mapping[str, np.ndarray]
@@ -82,12 +84,35 @@ def write_table(
 
 def read_table(path: Path, columns: Sequence[str]) -> Iterator[dict[str, np.ndarray]]:
     """Yield columns of a table row group by row group: int64 with UNWRITTEN for null, or an object array of str."""
-    import pyarrow.parquet as pq
-
-    with pq.ParquetFile(path) as file:
+    with open_table(path, columns) as file:
         for i_group in range(file.num_row_groups):
             table = file.read_row_group(i_group, columns=list(columns))
             yield {column: _numpy_column(table.column(column), column) for column in columns}
+
+
+def open_table(path: Path, columns: Sequence[str] = (), **settings: Any) -> Any:
+    """A table's ParquetFile. ConfigError: it is none, lacks one of `columns`, or one that we know has another type."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    accepted = "Accepted: a table that a run has left. Run the simulation again"
+    try:
+        file = pq.ParquetFile(require_file(path), **settings)
+        schema = file.schema_arrow
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise ConfigError(
+            str(path), f"is no Parquet table: {' '.join(str(error).split()).rstrip('.')}", accepted
+        ) from error
+    missing = [name for name in columns if name not in schema.names]
+    if missing:
+        raise ConfigError(f"{path}: column {missing[0]}", "is missing", accepted)
+    for field in schema:
+        is_text = field.name in STRING_COLUMNS
+        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        if field.name in _KNOWN and kind != (pa.string() if is_text else pa.int64()):
+            what = "text" if is_text else "whole numbers of 64 bits"
+            raise ConfigError(f"{path}: column {field.name}", f"holds {field.type}, not {what}", accepted)
+    return file
 
 
 def _field(pa: Any, column: str, nullable: bool) -> Any:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from models.network.parameters import NetworkParameters, used_ports
+from models.topology.delays import check_delays
 from models.topology.graph import Topology
 from models.topology.ns3_time import truncated
 from models.topology.routing import Paths
@@ -15,7 +16,7 @@ from partition.threshold import choose_threshold
 from pdes.config import Config
 from pdes.errors import ConfigError
 from pdes.scenario.control import Control, find_control, law_identity
-from pdes.scenario.inputs import build_paths, build_topology, build_workload, given_next_hops
+from pdes.scenario.inputs import build_paths, build_topology, build_workload, delays_from, given_next_hops
 from pdes.scenario.network import network_parameters
 from pdes.scenario.routing import override_paths
 from pdes.scenario.windows import find_windows
@@ -195,6 +196,7 @@ def _build(config: Config) -> Scenario:
     next_hops = given_next_hops(config)
     paths, fixed = override_paths(config.network, topology, plan, build_paths(config, topology, plan, next_hops))
     fixed |= config.network.paths_file is not None
+    check_delays(topology, paths, delays_from(config))
     windows = find_windows(config.network, control, topology, plan, paths, next_hops)
     parameters = network_parameters(config, control, topology, plan, windows, fixed)
     port_hops = expected_port_hops(plan, paths, topology.n_port, config.network.payload_bytes)

@@ -1,6 +1,7 @@
 """`pdes-sim export`: our workload, or the flows of a run, in another tool's format."""
 
 import argparse
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,8 @@ def run_export(arguments: argparse.Namespace) -> list[Path]:
     from pdes.scenario.inputs import build_topology, build_workload
 
     config = load_config(arguments.input, arguments.overrides)
+    for text in config.warnings:
+        print(f"pdes-sim: warning: {text}", file=sys.stderr)
     if arguments.format == "kernels":
         return [_write_kernels(config, output)]
     plan = build_workload(config, build_topology(config))

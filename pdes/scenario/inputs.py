@@ -28,7 +28,7 @@ from pdes.config import Config
 from pdes.scenario.devices import own_devices
 from pdes.scenario.traces import trace_plan
 from pdes.scenario.training import build_training
-from pdes.units import PS_PER_NS
+from pdes.units import MAX_INT64, PS_PER_NS
 
 NEVER = 2**62
 
@@ -43,8 +43,15 @@ def build_topology(config: Config) -> Topology:
     delay_ps = topology.port_delay_ps
     if network.is_ns3:
         delay_ps = delay_ps // PS_PER_NS * PS_PER_NS
-    delay_ps = delay_ps + np.where(topology.is_switch[topology.port_dst], network.switch_latency_ps, 0)
+    latency_ps = np.where(topology.is_switch[topology.port_dst], network.switch_latency_ps, 0)
+    delay_ps = np.minimum(delay_ps, MAX_INT64 - latency_ps) + latency_ps  # `check_delays` refuses what is cut off here
     return replace(topology, port_loss=loss, port_delay_ps=delay_ps)
+
+
+def delays_from(config: Config) -> str:
+    """What has the delays of the links, for a message: the file or the table."""
+    file = getattr(config.topology, "file", None)
+    return str(config.input_path(file)) if file else "[topology]"
 
 
 def _topology(config: Config) -> Topology:

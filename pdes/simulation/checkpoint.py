@@ -12,6 +12,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -283,8 +284,12 @@ def load_observers(
 
 
 def _read(path: Path, name: str) -> Any:
-    with open_file(path, name) as stream:
-        return pickled.load(stream)
+    try:
+        with open_file(path, name) as stream:
+            return pickled.load(stream)
+    except (UnpicklingError, EOFError, ImportError, AttributeError) as error:
+        found = f"{name} cannot be read: {error}"
+        raise ConfigError(f"--resume {path}", found, "Accepted: a checkpoint that this version has written") from error
 
 
 def read_scenario(path: Path) -> Any:

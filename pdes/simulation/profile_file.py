@@ -8,6 +8,7 @@ import numpy as np
 
 from partition.round_model import Mixture, Profile
 from pdes.errors import ConfigError
+from pdes.files import require_file
 from pdes.simulation.profile import Profiled
 
 ENTRIES = ("round_of", "lp", "ns")  # of Profile
@@ -38,7 +39,7 @@ def read_profile(path: Path, identity: dict[str, Any]) -> Profiled:
     """A profile that was kept. ConfigError: it is none, or of another config."""
     accepted = "a file that plan --profile has written of this config"
     try:
-        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
+        with open(require_file(path), "rb") as stream, np.load(stream, allow_pickle=False) as file:
             facts = json.loads(str(file["facts"]))
             round_of, lp, ns = (np.split(file[name], file["ends"][:-1]) for name in ENTRIES)
             profiles = [

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from pdes.errors import ConfigError, SimError
+from pdes.files import read_bytes
 from pdes.units import shown
 from pdes.wormhole.memo import Entry
 
@@ -86,7 +87,7 @@ class MemoFile:
     def _read(self) -> tuple[Records, str | None]:
         """(records, sha256 of the file); without a file none."""
         try:
-            content = self.path.read_bytes()
+            content = read_bytes(self.path)
         except FileNotFoundError:
             return {}, None
         except OSError as error:

@@ -22,6 +22,8 @@ from typing import Any
 
 import numpy as np
 
+from pdes.files import read_bytes
+
 FORMAT = "pdes-sim queue model 1"
 INSTALL = "pip install pdes-sim[learned]"
 
@@ -104,7 +106,7 @@ def load_model(path: Path) -> QueueModel:
     """Read a file that `save` wrote. QueueModelError: it is none, or PyTorch is missing."""
     torch = _torch()
     try:
-        content = path.read_bytes()
+        content = read_bytes(path)
     except OSError as error:
         raise QueueModelError(f"cannot be read: {error.strerror}") from error
     try:

@@ -45,7 +45,7 @@ def test_a_case_can_be_made_again(tmp_path: Path) -> None:
             families.add(family)
             files = {path.name: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
             made.append((name, i_case, family, level, [word.replace(str(folder), "") for word in argv], files))
-        assert len(families) == 6
+        assert len(families) == 8
     assert [case[1:] for case in made if case[0] == "one"] == [case[1:] for case in made if case[0] == "other"]
 
 

@@ -25,7 +25,8 @@ def network(kind: str, n: str, rate: str, delay: str) -> str:
 
 def convert(tmp_path: Path, form: str, text: str, workload: str, *more: str) -> int:
     (tmp_path / "input").write_text(text)
-    (tmp_path / "trace").write_text(workload)
+    if workload:
+        (tmp_path / "trace").write_text(workload)
     argv = ["convert", form, str(tmp_path / "input"), "-w", str(tmp_path / "trace"), "-o", str(tmp_path / "case.toml")]
     return main([*argv, *more])
 
@@ -45,6 +46,7 @@ def test_astra_s_dimensions(kind: str, n: int, nodes: int, links: int, tmp_path:
 
 def test_two_dimensions_and_a_system_file_come_with_the_workload(tmp_path: Path) -> None:
     (tmp_path / "system.json").write_text('{"all-reduce-implementation": ["direct", "ring"]}')
+    made.write_chakra(tmp_path, "trace", made.two_ranks())
     text = network("Switch, Ring", "8, 2", "400, 50", "936.25, 1000")
     assert convert(tmp_path, "astra-sim", text, "", "--system", str(tmp_path / "system.json")) == 0
     workload = load_config(tmp_path / "case.toml").workload
@@ -109,3 +111,24 @@ def test_a_topology_needs_a_workload_and_a_file(form: str, tmp_path: Path, capsy
     argv = ["convert", form, str(tmp_path / "none"), "-o", str(tmp_path / "case.toml")]
     assert main(argv) == 2 and "no --workload" in capsys.readouterr().err
     assert main([*argv, "-w", "trace"]) == 2 and str(tmp_path / "none") in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("form", "text", "workload", "found"), [
+    ("astra-sim", network("Switch", "2", "50", "500"), "x", r"trace, byte 0, message 1: the end inside a message"),
+    ("simai", SIMAI_TOPOLOGY, "x", r"trace, line 1: found 'x'\. Accepted: one of HYBRID"),
+    ("simai", "x\n", made.SIMAI, r"input, line 1: a header of 1 words"),
+    ("simai", SIMAI_TOPOLOGY, made.SIMAI.replace("\n", " ep: " + "9" * 5000 + "\n", 1), r"trace, line 1: ep"),
+    ("htsim", made.HTSIM_TREE, "x", r"trace, line 1: found 'x'\. Nodes, Connections"),
+    ("htsim", made.HTSIM_TREE, "Connections 0\n", r"trace, line 1: the file ends with no Nodes"),
+    ("htsim", made.HTSIM_TREE, f"Nodes {2**40}\nConnections 0\n", r"line 1: Nodes '1099511627776'"),
+    ("htsim", made.HTSIM_TREE.replace("Podsize 4", "Podsize " + "9" * 5000), made.HTSIM_SERIAL, r"Podsize '999"),
+    ("htsim", made.HTSIM_TREE.replace("Radix_Up 4", f"Radix_Up {10**9}"), made.HTSIM_SERIAL, r"tier 1: \d+ links up"),
+    ("astra-sim", network("FullyConnected", "1000000", "50", "500"), made.GOAL_RING, r"\d+ links, \d+ bit/s of an NPU"),
+])  # fmt: skip
+def test_what_could_not_run_is_not_converted(
+    form: str, text: str, workload: str, found: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    more = ["--workload-format", "goal"] if workload == made.GOAL_RING else []
+    assert convert(tmp_path, form, text, workload, *more) == 2
+    assert re.search(found, error := capsys.readouterr().err) and len(error) < 1000, error
+    assert not (tmp_path / "case.toml").exists()

@@ -175,7 +175,8 @@ def test_report_of_no_results_is_bad_input(
 
 
 def test_convert_prints_its_warnings_and_writes_the_config(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for name, text in (("topology.txt", ""), ("flow.txt", ""), ("config.txt", "CC_MODE 8\n")):
+    topology, flows = "3 1 2\n2\n0 2 100Gbps 1us 0\n1 2 100Gbps 1us 0\n", "1\n0 1 3 100 5000 2\n"
+    for name, text in (("topology.txt", topology), ("flow.txt", flows), ("config.txt", "CC_MODE 8\n")):
         (tmp_path / name).write_text(text)
     assert main(["convert", "ns3", str(tmp_path), "-o", str(tmp_path / "case.toml")]) == 0
     assert "pdes-sim: warning: " in capsys.readouterr().err

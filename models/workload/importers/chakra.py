@@ -24,9 +24,10 @@ from models.workload.importers.chakra_node import (
     node_from_json,
     read_nodes,
 )
-from models.workload.importers.communicators import read_communicators, read_json
+from models.workload.importers.communicators import read_communicators
 from models.workload.trace_graph import COLLECTIVE, COMPUTE, NOTHING, RECEIVE, SEND, GraphBuilder, Leniency, TraceGraph
 from pdes.errors import ConfigError
+from pdes.files import read_json, require_file
 
 PS_PER_US, PS_PER_S = 10**6, 10**12
 OPERATION_OF_TYPE = (0, 5, 2, 6, 7, 4, 3, 1, 1, 8)  # place in trace_graph.COLLECTIVES of each CollectiveCommType
@@ -50,7 +51,7 @@ class Device:
 
 def rank_files(prefix: Path) -> list[Path]:
     """The files of a trace, rank 0 first. prefix: their common part, their folder, or the one file there is."""
-    if prefix.is_file():
+    if prefix.exists() and not prefix.is_dir():
         return [prefix]
     folder, stem = (prefix, "") if prefix.is_dir() else (prefix.parent, prefix.name)
     pattern = re.compile(re.escape(stem) + (r"" if stem else r".*") + r"\.(\d+)\.(et|json)")
@@ -77,14 +78,19 @@ def read_chakra(prefix: Path, groups: Path | None, device: Device, leniency: Len
     everyone = tuple(range(len(paths)))
     for rank, path in enumerate(paths):
         for node in _nodes(path):
-            _add(builder, node, f"{path}, rank {rank}, node {node.node_id}", known, everyone, device)
+            where = f"{path}, rank {rank}, node {node.node_id}"
+            try:
+                _add(builder, node, where, known, everyone, device)
+            except (TypeError, ValueError, OverflowError) as error:  # of an attribute
+                found = f"an attribute with a wrong value ({error})"
+                raise ConfigError(where, found, "numbers, as Chakra writes them") from error
         builder.end_rank(str(path))
     return builder.finish(waits_for_ack=True)
 
 
 def _nodes(path: Path) -> Iterator[ChakraNode]:
     try:
-        with path.open("rb") as file:
+        with require_file(path).open("rb") as file:
             is_json = file.read(16).lstrip()[:1] in (b"{", b"[") and path.suffix == ".json"
     except OSError as error:
         raise ConfigError(str(path), f"cannot be read: {error.strerror}", "a readable file") from error

@@ -9,6 +9,7 @@ from typing import Any
 from models.workload.importers.wire import BYTES, FIXED32, FIXED64, VARINT, WireError, broken, fields, numbers
 from models.workload.importers.wire import read_messages as messages_of
 from pdes.errors import ConfigError
+from pdes.units import shown, whole_number
 
 INVALID, METADATA, MEM_LOAD, MEM_STORE, COMP, COMM_SEND, COMM_RECV, COMM_COLL = range(8)
 TYPE_NAMES = (
@@ -119,7 +120,7 @@ def _value(data: bytes, number: int, wire: int, value: int, behind: int) -> Valu
 def node_from_json(entry: Any, where: str) -> ChakraNode:
     """A node as JSON: protobuf's own form ("dataDeps", numbers in quotes), or Chakra's older one ("Id", "NodeType")."""
     if not isinstance(entry, dict):
-        raise ConfigError(where, f"found {str(entry)[:40]!r}", "a node, {...}")
+        raise ConfigError(where, f"found {shown(entry)}", "a node, {...}")
     lower = {key.replace("_", "").lower(): value for key, value in entry.items()}
     kind = lower.get("type", lower.get("nodetype", 0))
     if isinstance(kind, str) and kind in TYPE_NAMES:
@@ -127,8 +128,11 @@ def node_from_json(entry: Any, where: str) -> ChakraNode:
     attributes = {
         key.lower(): value for key, value in entry.items() if key.lower() in WANTED or key.lower().startswith(OWN)
     }
-    for attribute in lower.get("attr", ()):
-        name = attribute.get("name", "")
+    listed = lower.get("attr", ())
+    if not isinstance(listed, list | tuple) or not all(isinstance(attribute, dict) for attribute in listed):
+        raise ConfigError(where, f"attr {shown(listed)}", 'a list of {"name": ..., "...Val": ...}')
+    for attribute in listed:
+        name = str(attribute.get("name", ""))
         if name in WANTED or name.startswith(OWN):
             value = next((v for key, v in attribute.items() if key not in ("name", "docString")), None)
             attributes[name] = value
@@ -141,12 +145,12 @@ def node_from_json(entry: Any, where: str) -> ChakraNode:
             duration_us=int(lower.get("durationmicros", lower.get("runtime", 0))),
             attributes={name: _plain(value) for name, value in attributes.items() if not isinstance(value, dict)},
         )
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ConfigError(where, f"a node with a wrong value ({error})", "numbers, as Chakra writes them") from error
 
 
 def _plain(value: Any) -> Value:
     """A value of protobuf's JSON, where 64-bit numbers stand in quotes."""
     if isinstance(value, str) and value.lstrip("-").isdecimal():
-        return int(value)
+        return whole_number(value)
     return value

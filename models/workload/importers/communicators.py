@@ -4,19 +4,7 @@ import json
 from pathlib import Path
 
 from pdes.errors import ConfigError
-
-
-def read_json(path: Path) -> object:
-    """A JSON file. ConfigError names the line where it stops being one."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise ConfigError(str(path), f"cannot be read: {error.strerror}", "a readable JSON file") from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}, byte {error.start}", "is not UTF-8 text", "a JSON file") from error
-    except json.JSONDecodeError as error:
-        where = f"{path}, line {error.lineno}, column {error.colno}"
-        raise ConfigError(where, f"is not JSON: {error.msg}", "a whole JSON file") from error
+from pdes.files import read_json
 
 
 def read_communicators(path: Path) -> dict[str, tuple[int, ...]]:

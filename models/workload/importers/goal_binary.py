@@ -11,6 +11,7 @@ from pathlib import Path
 from models.workload.importers.goal_text import PS_PER_NS, add_operation
 from models.workload.trace_graph import ANY, COMPUTE, RECEIVE, SEND, GraphBuilder, Leniency, TraceGraph
 from pdes.errors import ConfigError
+from pdes.files import require_file
 
 COOKIE, COOKIE_BYTES = 4223, 8
 HEAD = struct.Struct("<QIBB")
@@ -24,7 +25,7 @@ _ANY = 2**32 - 1
 def is_goal_binary(path: Path) -> bool:
     """Whether a file begins with the cookie."""
     try:
-        with path.open("rb") as file:
+        with require_file(path).open("rb") as file:
             return file.read(8) == COOKIE.to_bytes(8, "little")
     except OSError as error:
         raise ConfigError(str(path), f"cannot be read: {error.strerror}", "a readable file") from error

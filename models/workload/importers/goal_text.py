@@ -10,6 +10,7 @@ from pathlib import Path
 
 from models.workload.trace_graph import ANY, COMPUTE, RECEIVE, SEND, GraphBuilder, Leniency, TraceGraph
 from pdes.errors import ConfigError
+from pdes.files import read_text
 
 PS_PER_NS = 1000
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -23,7 +24,7 @@ class _Tokens:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            text = path.read_text(encoding="utf-8")
+            text = read_text(path, "utf-8")
         except OSError as error:
             raise ConfigError(str(path), f"cannot be read: {error.strerror}", "a readable file") from error
         except UnicodeDecodeError as error:
@@ -71,7 +72,7 @@ class _Tokens:
         """Take a whole number, its unit if it has one."""
         line, word = self.line, self.take()
         digits = word.removesuffix(unit) if unit else word
-        if not re.fullmatch(r"-?\d+", digits) or not least <= int(digits) <= _LARGEST:
+        if not re.fullmatch(r"-?\d{1,30}", digits) or not least <= int(digits) <= _LARGEST:
             raise self.error(
                 line, f"{what} {word!r}", f"a whole number from {least} to {_LARGEST}{unit and ' ' + unit}"
             )

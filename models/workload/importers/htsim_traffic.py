@@ -11,9 +11,11 @@ from pathlib import Path
 
 from models.workload.trace_graph import NOTHING, RECEIVE, SEND, GraphBuilder, Leniency, TraceGraph
 from pdes.errors import ConfigError
+from pdes.files import read_text, whole_within, why_unreadable
 
 _LARGEST = 2**50
 _KEYS = ("id", "start", "trigger", "size", "send_done_trigger", "recv_done_trigger")
+MAX_NODES = 2**20
 _HEADS = ("Nodes", "Connections", "Triggers")
 
 
@@ -104,9 +106,9 @@ def _sources(triggers: dict[int, _Trigger], flow: _Flow) -> list[tuple[int, bool
 
 def _read(path: Path) -> tuple[dict[str, int], list[_Flow], dict[int, _Trigger]]:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path, "utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(str(path), f"cannot be read ({error})", "a readable text file") from error
+        raise ConfigError(str(path), f"cannot be read: {why_unreadable(error)}", "a readable text file") from error
     heads: dict[str, int] = {}
     flows: list[_Flow] = []
     triggers: dict[int, _Trigger] = {}
@@ -116,13 +118,16 @@ def _read(path: Path) -> tuple[dict[str, int], list[_Flow], dict[int, _Trigger]]
         if not words:
             continue
         if words[0] in _HEADS:
-            heads[words[0]] = _whole(where, words[1] if len(words) > 1 else "", words[0])
+            most = MAX_NODES if words[0] == "Nodes" else _LARGEST
+            heads[words[0]] = whole_within(words[1] if len(words) > 1 else "", most, where, words[0])
         elif "->" in words[0]:
             flows.append(_flow(where, words, heads))
         elif words[0] == "trigger":
             _add_trigger(where, words, triggers)
         else:
             raise ConfigError(where, f"found {words[0]!r}", f"{', '.join(_HEADS)}, a->b ... or trigger ...")
+    if "Nodes" not in heads:
+        raise ConfigError(f"{path}, line {max(number, 1)}", "the file ends with no Nodes", "Nodes, with their number")
     for head, count in (("Connections", len(flows)), ("Triggers", len(triggers))):
         if heads.get(head, 0 if head == "Triggers" else None) != count:
             promised = heads.get(head, "none")
@@ -156,6 +161,4 @@ def _add_trigger(where: str, words: list[str], triggers: dict[int, _Trigger]) ->
 
 
 def _whole(where: str, word: str, what: str) -> int:
-    if not word.isdecimal() or int(word) > _LARGEST:
-        raise ConfigError(where, f"{what} {word!r}", f"a whole number from 0 to {_LARGEST}")
-    return int(word)
+    return whole_within(word, _LARGEST, where, what)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from models.workload.trace_graph import COLLECTIVES
 from pdes.errors import ConfigError
+from pdes.files import read_text, whole_within
 
 N_WORD = 12
 NONE = -1
@@ -25,6 +26,7 @@ TP, DP, EP, DP_EP = "TP", "DP", "EP", "DP_EP"
 SUFFIXES = {"_DP_EP": DP_EP, "_EP": EP}  # the longer one first
 POLICIES = ("HYBRID_TRANSFORMER_FWD_IN_BCKWD", "HYBRID_TRANSFORMER", "HYBRID_DLRM", "DATA", "MICRO")
 _LARGEST = 2**50
+MAX_NPUS = 2**20
 
 
 @dataclass(frozen=True)
@@ -61,15 +63,16 @@ class LayerTable:
     def number(self, key: str, default: int) -> int:
         """The first number behind a word of the first line. ConfigError: it is below 1."""
         found = self.numbers.get(key) or [default]
-        if found[0] < 1:
-            raise ConfigError(f"{self.path}, line 1", f"{key} {found[0]}", "a whole number from 1 on")
+        if not 1 <= found[0] <= MAX_NPUS:
+            accepted = f"a whole number from 1 on, at most {MAX_NPUS}"
+            raise ConfigError(f"{self.path}, line 1", f"{key} {found[0]}", accepted)
         return found[0]
 
 
 def read_layer_table(path: Path) -> LayerTable:
     """Read a workload. ConfigError names the line."""
     try:
-        text = path.read_text(encoding="utf-8-sig").splitlines()
+        text = read_text(path).splitlines()
     except OSError as error:
         raise ConfigError(str(path), f"cannot be read: {error.strerror}", "a readable file") from error
     except UnicodeDecodeError as error:
@@ -77,9 +80,11 @@ def read_layer_table(path: Path) -> LayerTable:
     lines = [(number, line.split()) for number, line in enumerate(text, 1) if line.strip()]
     policy, numbers = _head(path, lines)
     number, words = lines[1] if len(lines) > 1 else (len(text) + 1, [])
-    if len(words) != 1 or not words[0].isdecimal() or int(words[0]) < 1:
+    if len(words) != 1 or not words[0].isdecimal():
         raise ConfigError(f"{path}, line {number}", f"found {' '.join(words)!r}", "the number of layers")
-    n_layer = int(words[0])
+    n_layer = _whole(f"{path}, line {number}", words[0], "number of layers")
+    if n_layer < 1:
+        raise ConfigError(f"{path}, line {number}", "found '0'", "the number of layers")
     rows = lines[2 : 2 + n_layer]
     layers = tuple(_layer(path, number, words) for number, words in rows)
     if len(rows) < n_layer:
@@ -96,7 +101,8 @@ def _head(path: Path, lines: list[tuple[int, list[str]]]) -> tuple[str, dict[str
     key = ""
     for word in lines[0][1][1:]:
         if word.removeprefix("-").isdecimal():
-            numbers[key].append(int(word))
+            size = _whole(f"{path}, line 1", word.removeprefix("-"), key or "number")
+            numbers[key].append(-size if word.startswith("-") else size)
         else:
             key = word.removesuffix(":")
             numbers[key] = []
@@ -123,6 +129,4 @@ def _pass(where: str, compute: str, kind: str, size: str) -> Pass:
 
 
 def _whole(where: str, word: str, what: str) -> int:
-    if not word.isdecimal() or int(word) > _LARGEST:
-        raise ConfigError(where, f"{what} {word!r}", f"a whole number from 0 to {_LARGEST}")
-    return int(word)
+    return whole_within(word, _LARGEST, where, what)

@@ -7,9 +7,9 @@ which parts of several collectives share a dimension. Parts of one collective go
 from pathlib import Path
 from typing import Any
 
-from models.workload.importers.communicators import read_json
 from models.workload.trace_collectives import ALGORITHMS, CollectiveRules
 from pdes.errors import ConfigError
+from pdes.files import read_json
 
 OPERATIONS = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all")
 SAME_AS = {"oneRing": "ring", "oneDirect": "direct", "oneHalvingDoubling": "halvingDoubling"}

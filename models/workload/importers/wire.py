@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pdes.errors import ConfigError
+from pdes.files import read_bytes
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 _WIDTH = {FIXED64: 8, FIXED32: 4}
@@ -76,7 +77,7 @@ def numbers(data: bytes, wire: int, value: int, behind: int) -> list[int]:
 def read_messages(path: Path) -> Iterator[tuple[bytes, int, int]]:
     """(data, begin, end) of every message of a file in which the length of each stands before it."""
     try:
-        data = path.read_bytes()
+        data = read_bytes(path)
     except OSError as error:
         raise ConfigError(str(path), f"cannot be read: {error.strerror}", "a readable file") from error
     at = n_message = 0

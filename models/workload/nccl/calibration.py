@@ -10,7 +10,7 @@ dgxc-benchmarking, MIT).
 
 from dataclasses import dataclass, replace
 
-from pdes.errors import ConfigError
+from pdes.errors import ConfigError, suggestion
 
 KIB, MIB = 2**10, 2**20
 PS_PER_US = 10**6
@@ -138,5 +138,7 @@ def calibration_of(gpu: str | Calibration) -> Calibration:
     name = gpu.lower()
     found = CALIBRATIONS.get(name) or CALIBRATIONS.get(name.split("-")[0])
     if found is None:
-        raise ConfigError("workload.gpu", f'"{gpu}"', f"A GPU type of {', '.join(sorted(CALIBRATIONS))} is accepted")
+        meant = suggestion(gpu, CALIBRATIONS)
+        accepted = f"A GPU type of {', '.join(sorted(CALIBRATIONS))} is accepted{meant}"
+        raise ConfigError("[workload] gpu", f'found "{gpu}"', accepted)
     return found

@@ -11,7 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pdes.errors import ConfigError
+from pdes.files import read_bytes
+from pdes.units import whole_number
 
+MAX_NUMBER = 2**20  # of whatever a file counts or numbers
+MAX_CHUNKS = 2**20  # of all GPUs' buffers together
+MAX_MOVED = 2**22  # chunks that all steps read: each is carried out with symbols
 RECEIVES = {"r", "rcs", "rrc", "rrs", "rrcs"}
 REDUCES = {"rrc", "rrs", "rrcs", "re"}
 SENDS = {"s", "rcs", "rrs", "rrcs"}
@@ -57,17 +62,17 @@ class Algorithm:
 def read_msccl(path: Path) -> Algorithm:
     """Read a file. ConfigError that names the file and the element if it is not as above."""
     try:
-        root = ElementTree.fromstring(path.read_bytes())
+        root = ElementTree.fromstring(read_bytes(path))
     except OSError as error:
         raise ConfigError(str(path), error.strerror or "cannot be read", "a readable MSCCL file") from error
-    except ElementTree.ParseError as error:
+    except (ElementTree.ParseError, LookupError, ValueError) as error:
         raise ConfigError(str(path), str(error), "an MSCCL algorithm in XML") from error
     return _Reader(path).algorithm(root)
 
 
 class _Reader:
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path, self.n_chunk, self.n_moved = path, 1, 0
 
     def fault(self, where: str, found: str, accepted: str) -> ConfigError:
         return ConfigError(f"{self.path}, {where}", found, accepted)
@@ -75,9 +80,12 @@ class _Reader:
     def number(self, element: ElementTree.Element, where: str, key: str, default: int | None = None) -> int:
         text = element.get(key, "" if default is None else str(default))
         try:
-            return int(text)
+            value = whole_number(text)
+            if abs(value) <= MAX_NUMBER:
+                return value
         except ValueError:
-            raise self.fault(where, f'{key} = "{text}"', "Accepted: a whole number") from None
+            pass
+        raise self.fault(where, f'{key} = "{text}"', f"Accepted: a whole number, at most {MAX_NUMBER:,}")
 
     def algorithm(self, root: ElementTree.Element) -> Algorithm:
         if root.tag != "algo":
@@ -91,8 +99,10 @@ class _Reader:
         if ids != list(range(n_gpu)):
             raise self.fault("algo", f"gpus {ids[:8]} and ngpus = {n_gpu}", "Accepted: each GPU from 0 on once")
         n_chunk = self.number(root, "algo", "nchunksperloop")
-        if n_chunk < 1:
-            raise self.fault("algo", f"nchunksperloop = {n_chunk}", "Accepted: a whole number from 1 on")
+        if n_chunk < 1 or n_chunk * n_gpu > MAX_CHUNKS:
+            accepted = f"Accepted: a whole number from 1 on, on all GPUs at most {MAX_CHUNKS:,}"
+            raise self.fault("algo", f"nchunksperloop = {n_chunk}", accepted)
+        self.n_chunk = n_chunk
         gpus = tuple(self.threadblocks(gpu, i, n_gpu) for i, gpu in enumerate(elements))
         is_inplace = bool(self.number(root, "algo", "inplace", 0))
         return Algorithm(root.get("name", self.path.stem), COLLECTIVES[kind], n_chunk, is_inplace, gpus)
@@ -128,6 +138,10 @@ class _Reader:
         n_chunk = self.number(step, where, "cnt", 1)
         if n_chunk < 1 and kind != "nop":
             raise self.fault(where, f"cnt = {n_chunk}", "Accepted: a whole number from 1 on")
+        self.n_moved += n_chunk if kind != "nop" else 0
+        if kind != "nop" and (n_chunk > self.n_chunk or self.n_moved > MAX_MOVED):
+            accepted = f"Accepted: at most nchunksperloop = {self.n_chunk}, and {MAX_MOVED:,} of all steps together"
+            raise self.fault(where, f"cnt = {n_chunk}", accepted)
         depends = (self.number(step, where, "depid", -1), self.number(step, where, "deps", -1))
         if depends[0] >= 0 and (depends[0] >= len(n_step) or not 0 <= depends[1] < n_step[depends[0]]):
             raise self.fault(where, f"depid = {depends[0]}, deps = {depends[1]}", "Accepted: a step of the same GPU")

@@ -42,7 +42,7 @@ def write_report(directory: str | Path, out: str | Path | None = None) -> Path:
             run_section(facts, plots),
             config_section(facts),
         ]
-    html = page_html(results.folder.resolve().name, _subtitle(results), sections, plots, _footer(results))
+        html = page_html(results.folder.resolve().name, _subtitle(results), sections, plots, _footer(results))
     path = results.folder / FILE_NAME if out is None else Path(out)
     write_page(path, html)
     return path
@@ -75,11 +75,12 @@ def write_comparison(
         with readable(results.folder):
             facts.append(Facts(results))
     plots: Plots = {}
-    sections = comparison_sections(facts, plots)
-    title = " / ".join(run_names(facts))
-    html = page_html(title, f"{len(facts)} runs compared", sections, plots, _footer(facts[0].results))
-    if is_printed:
-        print_differences(facts)
+    with readable(", ".join(map(str, directories))):
+        sections = comparison_sections(facts, plots)
+        title = " / ".join(run_names(facts))
+        html = page_html(title, f"{len(facts)} runs compared", sections, plots, _footer(facts[0].results))
+        if is_printed:
+            print_differences(facts)
     path = Path(COMPARISON_NAME if out is None else out)
     write_page(path, html)
     return path

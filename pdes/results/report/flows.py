@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pdes.results.tables import UNWRITTEN
+from pdes.results.tables import UNWRITTEN, open_table
 from pdes.units import format_duration, format_size
 
 MOST_FLOWS = 4_000_000  # beyond, every n-th is looked at for quantiles
@@ -35,13 +35,11 @@ class FlowSample(NamedTuple):
 
 def read_flows(path: Path, most: int = MOST_FLOWS) -> FlowSample:
     """Read what the distributions need, at most about `most` flows."""
-    import pyarrow.parquet as pq
-
     names = ("size_bytes", "fct_ps", "ideal_fct_ps")
     parts: list[list[np.ndarray]] = []
     tags: dict[str, int] = {}
     n_flow = n_finished = 0
-    with pq.ParquetFile(path, read_dictionary=["tag"]) as file:
+    with open_table(path, (*names, "tag"), read_dictionary=["tag"]) as file:
         stride = -(-max(file.metadata.num_rows, 1) // most)
         for i_group in range(file.num_row_groups):
             table = file.read_row_group(i_group, columns=[*names, "tag"])

@@ -8,7 +8,7 @@ import numpy as np
 
 from pdes.results.report.ports import Ports
 from pdes.results.summary import FLOW_COLUMNS, pick_slowest_flows
-from pdes.results.tables import read_table
+from pdes.results.tables import open_table, read_table
 from pdes.units import BITS_PER_BYTE, PS_PER_S, format_duration, format_size
 
 SHOWN = 20
@@ -84,10 +84,8 @@ def why_text(flow: Mapping[str, Any], hops: list[Hop], ports: Ports, simulated_p
 
 def rows_at(path: Path, columns: tuple[str, ...], ids: list[int]) -> list[dict[str, Any]]:
     """Some columns of some flows; only the row groups that have them are read. Rows are in order of id, from 0."""
-    import pyarrow.parquet as pq
-
     found: dict[int, dict[str, Any]] = {}
-    with pq.ParquetFile(path) as file:
+    with open_table(path, columns) as file:
         sizes = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
         ends = np.cumsum(sizes)
         for i_group in sorted({int(np.searchsorted(ends, flow_id, side="right")) for flow_id in ids}):

@@ -11,7 +11,7 @@ FILE_NAME = DERIVED_FILES[1]
 MOST_SLICES = 250_000
 MOST_GPUS = 64
 N_PORT = 8
-_RANGE = re.compile(r"(\d+)(?:-(\d+))?")
+_RANGE = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?")
 
 
 def add_timeline(parser: argparse.ArgumentParser) -> None:

@@ -50,3 +50,25 @@ def test_plain_values_come_back(value: object) -> None:
 def test_what_no_checkpoint_has_is_refused(value: object) -> None:
     with pytest.raises(pickled.UnknownObjectError, match="in no checkpoint"):
         pickled.load(io.BytesIO(pickle.dumps(value)))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        ("pdes.witness", "subprocess.Popen"),  # reached through what a module of ours imports
+        ("pdes.witness", "subprocess"),
+        ("pdes.witness", "Path"),
+        ("pdes.engine.pickled", "np.ndarray"),
+        ("pdes.engine.pickled", "dump"),
+        ("pdes.__main__", "main"),
+        ("builtins", "object.__subclasses__"),
+        ("numpy.testing", "scalar"),
+        ("numpy", "ndarray.tofile"),
+        ("pathlib", "os.fspath"),
+        ("pathlib", "WindowsPath"),
+    ],
+)
+def test_names_are_of_the_list_or_of_classes_where_they_are_defined(name: tuple[str, str]) -> None:
+    with pytest.raises(pickled.UnknownObjectError, match="in no checkpoint"):
+        pickled._Unpickler(io.BytesIO()).find_class(*name)
+    assert pickled._Unpickler(io.BytesIO()).find_class("pdes.wormhole.steady", "Verdict") is Verdict

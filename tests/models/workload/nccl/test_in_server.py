@@ -55,7 +55,9 @@ def test_nothing_takes_no_time():
 
 
 def test_what_is_not_known_is_refused():
-    with pytest.raises(ConfigError, match=r'workload.gpu: "h900"\. A GPU type of a100'):
+    with pytest.raises(
+        ConfigError, match=r'\[workload\] gpu: found "h900"\. A GPU type of a100.*Did you mean "h800"\?'
+    ):
         in_server_ps("h900", "all-reduce", 1, 8)
     with pytest.raises(SimError, match="scan by auto: accepted are all-reduce"):
         in_server_ps("h100", "scan", 1, 8)

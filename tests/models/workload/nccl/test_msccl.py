@@ -136,6 +136,23 @@ def test_gates_between_threadblocks_end_in_every_iteration(name, write):
         (ring(2).replace('ngpus="2"', 'ngpus="3"'), r"algo: gpus \[0, 1\] and ngpus = 3"),
         (ring(2).replace('type="r"', 'type="q"'), r'gpu 0, tb 0, step 2: type = "q"\. Accepted: cpy'),
         (ring(2).replace('cnt="1"', 'cnt="one"'), r'step 0: cnt = "one"\. Accepted: a whole number'),
+        (
+            ring(2).replace('cnt="1"', f'cnt="{10**25}"'),
+            r"step 0: cnt = .*\. Accepted: a whole number, at most 1,048,576",
+        ),
+        (ring(2).replace('cnt="1"', 'cnt="3"'), r"step 0: cnt = 3\. Accepted: at most nchunksperloop = 2"),
+        (ring(2).replace('nchunksperloop="2"', f'nchunksperloop="{10**25}"'), r"algo: nchunksperloop = "),
+        (
+            ring(2).replace('nchunksperloop="2"', 'nchunksperloop="999999"'),
+            r"nchunksperloop = 999999\. .* at most 1,048,",
+        ),
+        (ring(2).replace('srcoff="0"', f'srcoff="{10**25}"'), r"step \d: srcoff = "),
+        (
+            ring(2).replace('ngpus="2"', f'ngpus="{"9" * 5000}"'),
+            r'algo: ngpus = "999.*\. Accepted: a whole number, at most',
+        ),
+        ('<?xml version="1.0" encoding="none-such"?>' + ring(2), "algorithm.xml: unknown encoding"),
+        (algo("allreduce", 2**19, [[(1, 1, [step("s", 0, 0, cnt=2**19)] * 9)], [(0, 0, [])]]), "step 8: cnt = 524288"),
         (ring(2).replace('send="1"', 'send="-1"'), r'gpu 0, tb 0, step 0: type = "s" without a peer'),
         (ring(2).replace('depid="-1"', 'depid="7"'), r"depid = 7, deps = -1\. Accepted: a step of the same GPU"),
         (ring(3).replace("rrcs", "rcs"), r"GPU 0 ends with .* as all-reduce has it"),
