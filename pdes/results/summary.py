@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pdes.errors import SimError
+from pdes.results.active import active_text, active_time_ps
 from pdes.results.fast_forward import (
     audit_text,
     iterations_text,
     last_simulated,
     passes_text,
-    simulated_ps,
     simulated_text,
 )
 from pdes.results.opened import open_results, readable
@@ -152,11 +152,12 @@ def pick_slowest_flows(groups: Iterable[Columns], n: int = 5) -> list[dict[str, 
 
 
 def pick_busiest_ports(
-    groups: Iterable[Columns], simulated_time_ps: int, n: int = 5, names: Mapping[str, Sequence[str]] | None = None
+    groups: Iterable[Columns], active_ps: int, n: int = 5, names: Mapping[str, Sequence[str]] | None = None
 ) -> list[dict[str, Any]]:
     """The n ports that sent for the longest time, ties by id; ports that never sent are left out.
 
-    groups: with PORT_COLUMNS; node and peer as str, or as indices into the lists `names` (as given to write_table).
+    busy_frac is the share of active_ps. groups: with PORT_COLUMNS; node and peer as str, or as indices into the lists
+    `names` (as given to write_table).
     """
     best: list[dict[str, Any]] = []
     for group in groups:
@@ -169,7 +170,7 @@ def pick_busiest_ports(
                 port[column] = names[column][port[column]] if names else str(port[column])
             else:
                 port[column] = int(port[column])
-        port["busy_frac"] = port["busy_ps"] / max(simulated_time_ps, 1)
+        port["busy_frac"] = port["busy_ps"] / max(active_ps, 1)
     return best
 
 
@@ -309,8 +310,8 @@ def _print_totals(console: "Console", result: Mapping[str, Any], run: Mapping[st
             f"lookahead {format_duration(result['lookahead_ps'])}",
             soft_wrap=True,
         )
-    facts = (iterations_text(result), passes_text(result), audit_text(result), trouble_text(result))
-    for line in filter(None, (*facts, *pause_warnings(result))):
+    texts = (active_text, iterations_text, passes_text, audit_text, trouble_text)
+    for line in filter(None, (*(text(result) for text in texts), *pause_warnings(result))):
         console.print(line, soft_wrap=True)
     loop_s = run.get("loop_seconds", 0.0)
     ranks = f"{run['ranks']} rank{'s' if run['ranks'] != 1 else ''}"
@@ -331,7 +332,7 @@ def print_report(directory: str | Path) -> None:
     with readable(folder):
         breakdown = read_breakdown(folder, result)
         flows = pick_slowest_flows(_groups(folder / "flows.parquet", FLOW_COLUMNS))
-        ports = pick_busiest_ports(_groups(folder / "ports.parquet", PORT_COLUMNS), simulated_ps(result))
+        ports = pick_busiest_ports(_groups(folder / "ports.parquet", PORT_COLUMNS), active_time_ps(result))
         terminal_summary(result, run, breakdown, flows, ports)
 
 

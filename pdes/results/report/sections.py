@@ -4,12 +4,12 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from pdes.results.active import active_span, active_text, active_time_ps
 from pdes.results.fast_forward import (
     audit_text,
     iterations_text,
     last_simulated,
     passes_text,
-    simulated_ps,
     simulated_text,
 )
 from pdes.results.opened import Results
@@ -35,7 +35,7 @@ class Facts:
     def __init__(self, results: Results) -> None:
         self.results = results
         self.result, self.run, self.folder = results.result, results.run, results.folder
-        self.simulated_ps = simulated_ps(self.result)
+        self.active_ps = active_time_ps(self.result)
         self.breakdown = read_breakdown(self.folder, self.result)
         self.ports: Ports = read_ports(self.folder / "ports.parquet")
         path = self.folder / "flows.parquet"
@@ -93,7 +93,7 @@ def flows_section(facts: Facts, plots: Plots) -> str:
         return section("flows", "Flows", paragraph("This run kept no table of flows ([output] flows = false).", "note"))
     if not len(facts.flows.fct_ps):
         return section("flows", "Flows", paragraph("No flow finished.", "note"))
-    rows = why.slow_flow_rows(facts.folder / "flows.parquet", facts.ports, facts.result, facts.simulated_ps)
+    rows = why.slow_flow_rows(facts.folder / "flows.parquet", facts.ports, facts.result, facts.active_ps)
     caption = "Slowest flows, by slowdown: FCT over that of an idle network"
     parts = [table_html(why.HEADINGS, rows, 5, caption)]
     if facts.result.get("slowest_flows"):
@@ -117,20 +117,20 @@ def network_section(facts: Facts, plots: Plots) -> str:
     if not len(facts.ports):
         return ""
     topology = facts.result["config"].get("topology", {})
-    metrics = network.metrics_of(facts.ports, facts.simulated_ps)
+    metrics = network.metrics_of(facts.ports, facts.active_ps)
     plots["fabric"] = network.fabric_plot(facts.ports, topology, metrics)
     text = (
         "Each cell is a node, coloured by the worst of its ports; lines are links between switches, those with the "
         f"largest values, {network.MOST_LINKS:,} at most. Hosts at the bottom, pods side by side, "
         "the top tier above them."
     )
-    rows = network.busiest_rows(facts.ports, facts.simulated_ps)
+    rows = network.busiest_rows(facts.ports, facts.active_ps)
     parts = [plot_html("fabric", facts.result.get("topology", "The fabric"), text)]
     links = network.link_plot(facts.ports, topology, metrics)
     if links is not None:
         plots["links"] = links
         parts.append(plot_html("links", "Links between the two highest tiers"))
-    series = network.time_plot(facts.folder / "samples_ports.parquet", facts.ports, facts.simulated_ps)
+    series = network.time_plot(facts.folder / "samples_ports.parquet", facts.ports, active_span(facts.result))
     if series is not None:
         plots["series"] = series
         n = min(network.TIME_PORTS, len(facts.ports))
@@ -139,8 +139,10 @@ def network_section(facts: Facts, plots: Plots) -> str:
     else:
         text = "With [output] sample_interval a run keeps queues and pauses over time, and this page shows them."
         parts.append(paragraph(text, "note"))
-    parts.insert(0, table_html(network.PORT_HEADINGS, rows, caption="Busiest ports"))
-    return section("network", "Network", *parts)
+    head = [table_html(network.PORT_HEADINGS, rows, caption="Busiest ports")]
+    if said := active_text(facts.result):
+        head.append(paragraph(f"{said}.", "note"))
+    return section("network", "Network", *head, *parts)
 
 
 def fast_forward_section(facts: Facts, plots: Plots) -> str:
