@@ -19,13 +19,13 @@ from pdes.results import slow_flows
 from pdes.results.active import active_time_ps
 from pdes.results.breakdown import breakdown_groups
 from pdes.results.fast_forward import Iterations, extrapolate
+from pdes.results.iteration import read_breakdown
 from pdes.results.pauses import find_storms
 from pdes.results.spool import RowSpool
 from pdes.results.summary import (
     FLOW_COLUMNS,
     pick_busiest_ports,
     pick_slowest_flows,
-    read_breakdown,
     terminal_summary,
     write_json,
 )

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from pdes.results.iteration import breakdown_rows, is_shown
 from pdes.results.report.flows import FlowSample, distribution, points, size_classes
 from pdes.results.report.groups import Group
-from pdes.results.summary import breakdown_rows, is_shown
 
 Plot = dict[str, Any]
 

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from pdes.results.active import active_text, active_time_ps
+from pdes.results.iteration import breakdown_rows, is_shown
 from pdes.results.report.flows import FlowSample, quantile
 from pdes.results.report.ports import Ports
 from pdes.results.report.tables import Tile
-from pdes.results.summary import breakdown_rows, is_shown
 from pdes.units import format_count, format_duration, format_size
 
 EXPOSED = ("TP exposed", "CP exposed", "EP exposed", "PP exposed", "DP exposed", "other collectives")

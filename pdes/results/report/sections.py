@@ -12,15 +12,15 @@ from pdes.results.fast_forward import (
     passes_text,
     simulated_text,
 )
+from pdes.results.iteration import breakdown_rows, is_shown, read_times
 from pdes.results.opened import Results
 from pdes.results.pauses import pause_warnings
 from pdes.results.report import figures, headline, network, why
 from pdes.results.report.figures import Plot
 from pdes.results.report.flows import HEADINGS, FlowSample, class_rows, read_flows, tag_rows
-from pdes.results.report.groups import read_groups
+from pdes.results.report.groups import groups_of
 from pdes.results.report.ports import Ports, read_ports
 from pdes.results.report.tables import paragraph, plot_html, section, table_html, tiles_html
-from pdes.results.summary import breakdown_rows, is_shown, read_breakdown
 from pdes.results.tables import UNWRITTEN, read_table
 from pdes.results.trouble import trouble_text
 from pdes.units import format_count, format_duration
@@ -36,7 +36,8 @@ class Facts:
         self.results = results
         self.result, self.run, self.folder = results.result, results.run, results.folder
         self.active_ps = active_time_ps(self.result)
-        self.breakdown = read_breakdown(self.folder, self.result)
+        self.times = read_times(self.folder, self.result)
+        self.breakdown = {} if self.times is None else self.times.mean()
         self.ports: Ports = read_ports(self.folder / "ports.parquet")
         path = self.folder / "flows.parquet"
         self.flows: FlowSample | None = read_flows(path) if path.is_file() else None
@@ -64,18 +65,19 @@ def time_section(facts: Facts, plots: Plots) -> str:
     """Where the time of an iteration went, over all GPUs and by groups of them."""
     times_ps = facts.result.get("iteration_time_ps") or []
     parts = []
-    if facts.breakdown:
+    if facts.times is not None:
         whole_ps = facts.breakdown["iteration_time_ps"]
         shown = [(name, part_ps) for name, part_ps in breakdown_rows(facts.breakdown) if is_shown(name, part_ps)]
         rows = [(name, format_duration(part_ps), share(part_ps, whole_ps)) for name, part_ps in shown]
         rows.append(("total", format_duration(whole_ps), share(whole_ps, whole_ps)))
         caption = f"Iteration {facts.breakdown['iteration']}, mean over {facts.breakdown['n_gpu']:,} GPUs"
         parts.append(table_html(("part", "time", "share"), rows, caption=caption))
-        groups = read_groups(facts.folder, facts.result, facts.breakdown)
-        if groups:
-            plots["groups"] = figures.breakdown_plot(figures.stage_groups(groups))
-            note = "Means over the GPUs of each group, same iteration; the bubble comes out of what each group waits."
-            parts.append(plot_html("groups", "By group of GPUs", note))
+        plots["groups"] = figures.breakdown_plot(figures.stage_groups(groups_of(facts.times, facts.result)))
+        note = (
+            "Means over the GPUs of each group, same iteration. The bubble is what stages that take as long would wait "
+            "if messages between them took no time."
+        )
+        parts.append(plot_html("groups", "By group of GPUs", note))
     if len(times_ps) > 1:
         plots["iterations"] = figures.iterations_plot([("", times_ps, last_simulated(facts.result) + 1)])
         note = (

@@ -2,8 +2,10 @@
 
 import json
 import re
+from collections.abc import Mapping
 from html import escape
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,12 +13,13 @@ import pytest
 from models.topology import leaf_spine, rail_optimised
 from pdes.cli import main
 from pdes.errors import ConfigError
+from pdes.results.iteration import PART_NAMES, read_breakdown, read_times
 from pdes.results.opened import open_results
 from pdes.results.report import write_report
-from pdes.results.report.groups import group_bounds, read_groups
+from pdes.results.report.groups import Group, group_bounds, groups_of
 from pdes.results.report.headline import mfu
-from pdes.results.summary import PART_NAMES, read_breakdown
 from pdes.results.tables import COLUMNS, write_table
+from reference.plain_pipeline import make_tasks
 from reference.result_folders import make_folder, plots_of, rows_of, unpacked
 
 MS, RATE = 10**9, 10**11
@@ -49,6 +52,12 @@ def report(folder: Path) -> str:
     return write_report(folder).read_text(encoding="utf-8")
 
 
+def read_group_means(folder: Path, result: Mapping[str, Any]) -> list[Group]:
+    times = read_times(folder, result)
+    assert times is not None
+    return groups_of(times, result)
+
+
 def tile(page: str, name: str) -> str:
     found = re.search(rf"<dt>{name}</dt><dd><b>(.*?)</b>", page)
     assert found is not None, name
@@ -71,13 +80,27 @@ def test_groups_add_up_to_the_whole(tmp_path: Path) -> None:
     folder = make_folder(tmp_path, STAR, TRAINING, FLOWS, TASKS)
     result = open_results(folder).result
     whole = read_breakdown(folder, result)
-    groups = read_groups(folder, result, whole)
+    groups = read_group_means(folder, result)
     assert [(group.name, group.n_gpu) for group in groups] == [("stage 0, GPUs 0 to 1", 2), ("stage 1, GPUs 2 to 3", 2)]
     for part in PART_NAMES:
         assert abs(sum(group.parts[part] * group.n_gpu for group in groups) - 4 * whole[part]) <= 4 * len(PART_NAMES)
     bars = plots_of(report(folder))["groups"]["data"]
     for i in range(2):
         assert sum(bar["x"][i] for bar in bars) == pytest.approx(whole["iteration_time_ps"] / MS)
+
+
+def test_table_chart_and_headline_have_the_same_exposed_communication(tmp_path: Path) -> None:
+    """Two stages, two microbatches: of 3 ms on the way, stage 0 waits 6 beyond the bubble and stage 1 waits 3."""
+    tasks = make_tasks([(20 * MS, 40 * MS)] * 2, 2, 3 * MS)
+    keys = {"workload": {"parallel": {"pp": 2}}, "network": TRAINING["config"]["network"], "topology": {}}
+    facts = TRAINING["workload"] | {"microbatches": 2}
+    result = TRAINING | {"iteration_time_ps": [186 * MS], "config": keys, "workload": facts}
+    page = report(make_folder(tmp_path, STAR, result, FLOWS, tasks))
+    rows = {row[0]: row[1] for row in rows_of(page) if len(row) == 3}
+    bars = {bar["name"]: bar["x"] for bar in plots_of(page)["groups"]["data"]}
+    assert bars["PP exposed"] == [6, 3] and rows["PP exposed"] == "4.5 ms" and tile(page, "PP exposed") == "2.4 %"
+    assert bars["pipeline bubble"] == [60, 60] and rows["pipeline bubble"] == "60 ms"
+    assert bars["idle"] == [0, 3] and rows["idle"] == "1.5 ms"
 
 
 def test_groups_of_a_run_without_tasks_add_up_to_the_whole(tmp_path: Path) -> None:
@@ -90,7 +113,7 @@ def test_groups_of_a_run_without_tasks_add_up_to_the_whole(tmp_path: Path) -> No
     write_table(folder / "breakdown.parquet", "breakdown", [rows])
     result = open_results(folder).result
     whole = read_breakdown(folder, result)
-    groups = read_groups(folder, result, whole)
+    groups = read_group_means(folder, result)
     assert [group.parts["compute_ps"] for group in groups] == [45, 65] and whole["compute_ps"] == 55
     assert "By group of GPUs" in report(folder)
 
