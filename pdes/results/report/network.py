@@ -87,7 +87,7 @@ def fabric_plot(ports: Ports, topology: Mapping[str, Any], metrics: list[Metric]
     choices = []
     for metric, z, text, lines in states:
         template = f"%{{text}}: %{{z:,.4~g}} {metric.unit}<br>%{{customdata}}<extra></extra>"
-        most = max(float(metric.value.max(initial=0)), 1e-9)
+        most = float(metric.value.max(initial=0)) or 1.0
         title = f"{metric.name}, {metric.unit}"
         cell = {"z": [z], "customdata": [text], "hovertemplate": template, "zmax": most, "colorbar.title.text": title}
         drawn = {"x": [line[0] for line in lines], "y": [line[1] for line in lines]}
@@ -166,7 +166,7 @@ def link_plot(ports: Ports, topology: Mapping[str, Any], metrics: list[Metric]) 
             np.maximum.at(z, (place[ends[0][taken]], place[ends[1][taken]]), metric.value[taken])
             arrow = "to" if way == "up" else "from"
             template = f"%{{y}} {arrow} %{{x}}: %{{z:,.4~g}} {metric.unit}<extra></extra>"
-            update = {"z": [rounded(z)], "zmax": max(float(metric.value.max(initial=0)), 1e-9),
+            update = {"z": [rounded(z)], "zmax": float(metric.value.max(initial=0)) or 1.0,
                       "hovertemplate": template, "colorbar.title.text": f"{metric.name}, {metric.unit}"}  # fmt: skip
             choices.append({"label": f"{metric.name}, {way}", "updates": [[update, [0]]]})
     gap = 1 if len(lower) <= FEW_ROWS else 0
@@ -207,7 +207,7 @@ def time_plot(path: Path, ports: Ports, span_ps: tuple[int, int]) -> Plot | None
     for name, unit, z in states[: 1 + bool(paused.any())]:
         z = np.where(n_instant[None, :] > 0, z, np.nan)
         template = f"%{{y}}, from %{{x:,.4~g}} ms: %{{z:,.4~g}} {unit}<extra></extra>"
-        update = {"z": [rounded(z)], "zmax": max(float(np.nanmax(z, initial=0)), 1e-9), "hovertemplate": template,
+        update = {"z": [rounded(z)], "zmax": float(np.nanmax(z, initial=0)) or 1.0, "hovertemplate": template,
                   "colorbar.title.text": f"{name}, {unit}"}  # fmt: skip
         choices.append({"label": name, "updates": [[update, [0]]]})
     heat = {

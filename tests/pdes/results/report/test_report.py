@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Mapping
 from html import escape
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from pdes.errors import ConfigError
 from pdes.results.iteration import PART_NAMES, read_breakdown, read_times
 from pdes.results.opened import open_results
 from pdes.results.report import write_report
+from pdes.results.report.figures import log_axis
 from pdes.results.report.groups import Group, group_bounds, groups_of
 from pdes.results.report.headline import mfu
 from pdes.results.tables import COLUMNS, write_table
@@ -166,6 +168,42 @@ def test_a_page_needs_nothing_but_itself_and_shows_no_text_as_html(tmp_path: Pat
     assert sorted(places) == sorted(plots_of(page)) and len(set(places)) == len(places)
     anchors, links = re.findall(r'<section id="(\w+)"', page), re.findall(r'href="#(\w+)"', page)
     assert anchors == links and "time" in anchors
+
+
+def test_names_of_what_is_drawn_are_texts_of_the_page(tmp_path: Path) -> None:
+    """So that they wrap on a phone: Plotly's own legend is cut there. The script puts them above plots of several."""
+    page = report(make_folder(tmp_path, STAR, TRAINING, FLOWS, TASKS))
+    plots = plots_of(page)
+    assert not [name for name, plot in plots.items() if "legend" in plot["layout"]]
+    assert {name for name, plot in plots.items() if plot["layout"].get("showlegend")} == {
+        "groups", "slowdown", "sizes", "ranks",
+    }  # fmt: skip
+    for plot in plots.values():
+        assert not plot["layout"].get("showlegend") or all(trace["name"] for trace in plot["data"])
+
+
+def test_labels_of_a_logarithmic_axis_keep_apart() -> None:
+    ticks = [log_axis("bytes", np.array([1e3, most]))["dtick"] for most in (1e3, 1e4, 2e4, 1e6, 2e6)]
+    assert ticks == [None, None, "D2", "D2", 1]
+
+
+def test_a_heat_map_of_zeros_has_a_scale_that_people_read(tmp_path: Path) -> None:
+    plots = plots_of(report(make_folder(tmp_path, STAR, None, FLOWS, samples=[(MS, 0, 0, 0), (2 * MS, 0, 0, 0)])))
+    scales = [
+        plots["series"]["choices"][0]["updates"][0][0]["zmax"],
+        plots["fabric"]["choices"][0]["updates"][1][0]["zmax"],
+    ]
+    assert scales == [1, 1]
+
+
+def test_every_plot_is_there_before_the_page_has_loaded_for_who_prints_it() -> None:
+    """In a browser: bench/report.py. Here what that needs: a frame that is open until the script can draw all plots."""
+    script = (files("pdes.results.report") / "template" / "page.js").read_text(encoding="utf-8")
+    begins, listens, ends = (
+        script.index(text) for text in ("contentDocument.open()", '"beforeprint"', "  release();\n})")
+    )
+    assert begins < script.index('await unpack("library")') < listens < ends
+    assert "places.forEach((place) => draw(place))" in script[listens:ends]
 
 
 def test_a_page_of_many_gpus_stays_small(tmp_path: Path) -> None:
