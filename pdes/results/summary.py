@@ -1,4 +1,4 @@
-"""What people read of a run: the JSON files, the summary on the terminal, and where an iteration's time went.
+"""What people read of a run: the JSON files, and the summary on the terminal.
 
 It reads results and never makes them up: what a table does not hold is not shown.
 """
@@ -12,15 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pdes.errors import SimError
-from pdes.results.fast_forward import (
-    audit_text,
-    iterations_text,
-    last_simulated,
-    passes_text,
-    simulated_ps,
-    simulated_text,
-)
+from pdes.results.active import active_text, active_time_ps
+from pdes.results.fast_forward import audit_text, iterations_text, passes_text, simulated_text
+from pdes.results.iteration import breakdown_rows, is_shown, read_breakdown
 from pdes.results.opened import open_results, readable
 from pdes.results.pauses import pause_warnings
 from pdes.results.tables import UNWRITTEN, Columns, read_table
@@ -30,19 +24,6 @@ from pdes.units import format_count, format_duration, format_rate, format_size
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
-
-TASK_KINDS = ("forward", "backward", "optimizer", "tp", "cp", "ep", "pp-wait", "dp", "collective")
-"""Kinds of the tasks table, and what a moment counts as when several tasks of a GPU overlap: the first of these.
-
-Computing hides communication. A GPU that waits for its pipeline is held up by the pipeline, not by the data-parallel
-exchange that runs behind the wait, so "dp" counts only where nothing before it runs.
-"""
-
-_PARTS = {
-    "compute_ps": (0, 1), "optimizer_ps": (2,), "tp_ps": (3,), "cp_ps": (4,), "ep_ps": (5,), "pp_wait_ps": (6,),
-    "dp_ps": (7,), "collective_ps": (8,),
-}  # fmt: skip
-PART_NAMES = (*_PARTS, "idle_ps")
 
 FLOW_COLUMNS = ("flow_id", "src", "dst", "size_bytes", "fct_ps", "ideal_fct_ps")
 PORT_COLUMNS = ("port_id", "node", "peer", "rate_bps", "busy_ps", "max_queue_bytes", "ecn_marks")
@@ -60,86 +41,6 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} is not JSON")
 
 
-def breakdown_of_tasks(
-    columns: Columns,
-    n_gpu: int,
-    iteration: int,
-    n_stage: int = 1,
-    n_microbatch: int = 1,
-    span_ps: tuple[int, int] | None = None,
-) -> dict[str, int]:
-    """Where the time of one iteration went, as a mean over GPUs.
-
-    columns: gpu, iteration, start_ps, end_ps int64[n_task], and kind, int64 index into TASK_KINDS or str; of this
-    iteration, the one before and any later, because iteration i lasts from the last task end of i-1 (or 0) to its own,
-    and GPUs may work on the next one meanwhile. Unfinished tasks (UNWRITTEN) are left out. n_stage, n_microbatch: of
-    the pipeline. span_ps: begin and end of the iteration, where the columns have only some of the GPUs.
-
-    Returns iteration, n_gpu, iteration_time_ps, PART_NAMES (which add up to iteration_time_ps; each means the time that
-    counts as that part, see TASK_KINDS, rounded down, idle taking the rest), and bubble_ps: of pp_wait_ps and idle_ps,
-    what a 1F1B pipeline needs on a perfect network, (n_stage - 1) / n_microbatch of compute and TP.
-    SimError: no finished task in that iteration, an unknown kind, a GPU out of range.
-    """
-    begin_ps, end_ps = iteration_span(columns, iteration) if span_ps is None else span_ps
-    kept = (columns["end_ps"] > begin_ps) & (columns["start_ps"] < end_ps) & (columns["start_ps"] != UNWRITTEN)
-    gpu, kind = columns["gpu"][kept], _kind_codes(columns["kind"][kept])
-    if len(gpu) and not (0 <= gpu.min() and gpu.max() < n_gpu):
-        raise SimError(f"the tasks table has GPUs {gpu.min()}..{gpu.max()}, but the run has {n_gpu}")
-    start_ps = np.maximum(columns["start_ps"][kept], begin_ps)
-    total_ps = _exposed_ps(gpu, kind, start_ps, np.minimum(columns["end_ps"][kept], end_ps))
-    time_ps = end_ps - begin_ps
-    if sum(total_ps) > n_gpu * time_ps:
-        raise SimError(f"iteration {iteration}: tasks fill {sum(total_ps)} ps of {n_gpu} GPUs x {time_ps} ps")
-    parts = {name: sum(total_ps[code] for code in codes) // n_gpu for name, codes in _PARTS.items()}
-    parts["idle_ps"] = time_ps - sum(parts.values())
-    ideal_bubble_ps = (parts["compute_ps"] + parts["tp_ps"]) * (n_stage - 1) // n_microbatch
-    bubble_ps = min(ideal_bubble_ps, parts["pp_wait_ps"] + parts["idle_ps"])
-    head = {"iteration": iteration, "n_gpu": n_gpu, "iteration_time_ps": time_ps, "bubble_ps": bubble_ps}
-    return head | parts
-
-
-def iteration_span(columns: Columns, iteration: int) -> tuple[int, int]:
-    """Begin and end of an iteration, ps."""
-    ends = []
-    for i in (iteration - 1, iteration):
-        end_ps = columns["end_ps"][(columns["iteration"] == i) & (columns["end_ps"] != UNWRITTEN)]
-        ends.append(int(end_ps.max()) if len(end_ps) else None)
-    if ends[1] is None:
-        raise SimError(f"the tasks table has no finished task of iteration {iteration}")
-    return ends[0] or 0, ends[1]
-
-
-def _kind_codes(kind: np.ndarray) -> np.ndarray:
-    if kind.dtype.kind in "iu":
-        return kind
-    code = np.full(len(kind), -1, np.int64)
-    for i, name in enumerate(TASK_KINDS):
-        code[kind == name] = i
-    if len(code) and code.min() < 0:
-        raise SimError(f'the tasks table has the unknown kind "{kind[code < 0][0]}"')
-    return code
-
-
-def _exposed_ps(gpu: np.ndarray, kind: np.ndarray, start_ps: np.ndarray, end_ps: np.ndarray) -> list[int]:
-    """Time per kind, summed over GPUs, each moment counted for the first kind that runs then on that GPU.
-
-    One sweep over the starts and ends of all GPUs: as many tasks end as start on each, so the counts of running tasks
-    are back at zero when the next GPU's begin. Sums stay below 2**63 for 32k GPUs x 280 s.
-    """
-    moment_ps = np.concatenate([start_ps, end_ps])
-    order = np.lexsort((moment_ps, np.concatenate([gpu, gpu])))
-    moment_ps, change = moment_ps[order], np.repeat([1, -1], len(gpu))[order]
-    kind_of = np.concatenate([kind, kind])[order]
-    length_ps = np.diff(moment_ps, append=moment_ps[-1:])  # from one GPU to the next nothing runs: never counted
-    is_free = np.ones(len(moment_ps), bool)
-    total_ps = []
-    for code in range(len(TASK_KINDS)):
-        is_running = np.cumsum(np.where(kind_of == code, change, 0)) > 0
-        total_ps.append(int(length_ps[is_running & is_free].sum()))
-        is_free &= ~is_running
-    return total_ps
-
-
 def pick_slowest_flows(groups: Iterable[Columns], n: int = 5) -> list[dict[str, Any]]:
     """The n finished flows of largest slowdown (fct / ideal), ties by id. groups: with FLOW_COLUMNS."""
     best: list[dict[str, Any]] = []
@@ -152,11 +53,12 @@ def pick_slowest_flows(groups: Iterable[Columns], n: int = 5) -> list[dict[str, 
 
 
 def pick_busiest_ports(
-    groups: Iterable[Columns], simulated_time_ps: int, n: int = 5, names: Mapping[str, Sequence[str]] | None = None
+    groups: Iterable[Columns], active_ps: int, n: int = 5, names: Mapping[str, Sequence[str]] | None = None
 ) -> list[dict[str, Any]]:
     """The n ports that sent for the longest time, ties by id; ports that never sent are left out.
 
-    groups: with PORT_COLUMNS; node and peer as str, or as indices into the lists `names` (as given to write_table).
+    busy_frac is the share of active_ps. groups: with PORT_COLUMNS; node and peer as str, or as indices into the lists
+    `names` (as given to write_table).
     """
     best: list[dict[str, Any]] = []
     for group in groups:
@@ -169,15 +71,8 @@ def pick_busiest_ports(
                 port[column] = names[column][port[column]] if names else str(port[column])
             else:
                 port[column] = int(port[column])
-        port["busy_frac"] = port["busy_ps"] / max(simulated_time_ps, 1)
+        port["busy_frac"] = port["busy_ps"] / max(active_ps, 1)
     return best
-
-
-def pipeline_shape(result: Mapping[str, Any]) -> tuple[int, int]:
-    """Stages and microbatches of the training job in a result's embedded config; (1, 1) where there is none."""
-    workload = result.get("config", {}).get("workload", {})
-    n_stage = int(workload.get("parallel", {}).get("pp") or 1)
-    return n_stage, int(result.get("workload", {}).get("microbatches") or workload.get("microbatches") or n_stage)
 
 
 def terminal_summary(
@@ -189,7 +84,7 @@ def terminal_summary(
 ) -> None:
     """Print what a run came to on stdout.
 
-    result, run: as in result.json and run.json. breakdown: of breakdown_of_tasks, or {} without training.
+    result, run: as in result.json and run.json. breakdown: of read_breakdown, or {} without training.
     slowest_flows, busiest_ports: of pick_slowest_flows and pick_busiest_ports, may be empty.
     """
     with contextlib.suppress(SystemExit):  # which rich raises when who reads has seen enough, as `head` does
@@ -234,28 +129,6 @@ def _table(title: str, *headings: str, n_left: int = 1) -> "Table":
     for i, heading in enumerate(headings):
         table.add_column(heading, justify="left" if i < n_left else "right", header_style="dim", no_wrap=True)
     return table
-
-
-def breakdown_rows(breakdown: Mapping[str, int]) -> list[tuple[str, int]]:
-    """(part, time in ps) as people read them: the bubble is taken out of waiting and idling. Adds up to the whole."""
-    bubble_of_wait_ps = min(breakdown["bubble_ps"], breakdown["pp_wait_ps"])
-    return [
-        ("compute", breakdown["compute_ps"]),
-        ("optimizer", breakdown["optimizer_ps"]),
-        ("TP exposed", breakdown["tp_ps"]),
-        ("CP exposed", breakdown["cp_ps"]),
-        ("EP exposed", breakdown["ep_ps"]),
-        ("PP exposed", breakdown["pp_wait_ps"] - bubble_of_wait_ps),
-        ("DP exposed", breakdown["dp_ps"]),
-        ("other collectives", breakdown["collective_ps"]),
-        ("pipeline bubble", breakdown["bubble_ps"]),
-        ("idle", breakdown["idle_ps"] - (breakdown["bubble_ps"] - bubble_of_wait_ps)),
-    ]
-
-
-def is_shown(part: str, part_ps: int) -> bool:
-    """Whether a part has a row: not every job has all kinds of parallelism."""
-    return part_ps > 0 or part not in ("CP exposed", "EP exposed", "other collectives")
 
 
 def _breakdown_table(breakdown: Mapping[str, int]) -> "Table | None":
@@ -309,8 +182,8 @@ def _print_totals(console: "Console", result: Mapping[str, Any], run: Mapping[st
             f"lookahead {format_duration(result['lookahead_ps'])}",
             soft_wrap=True,
         )
-    facts = (iterations_text(result), passes_text(result), audit_text(result), trouble_text(result))
-    for line in filter(None, (*facts, *pause_warnings(result))):
+    texts = (active_text, iterations_text, passes_text, audit_text, trouble_text)
+    for line in filter(None, (*(text(result) for text in texts), *pause_warnings(result))):
         console.print(line, soft_wrap=True)
     loop_s = run.get("loop_seconds", 0.0)
     ranks = f"{run['ranks']} rank{'s' if run['ranks'] != 1 else ''}"
@@ -331,58 +204,8 @@ def print_report(directory: str | Path) -> None:
     with readable(folder):
         breakdown = read_breakdown(folder, result)
         flows = pick_slowest_flows(_groups(folder / "flows.parquet", FLOW_COLUMNS))
-        ports = pick_busiest_ports(_groups(folder / "ports.parquet", PORT_COLUMNS), simulated_ps(result))
+        ports = pick_busiest_ports(_groups(folder / "ports.parquet", PORT_COLUMNS), active_time_ps(result))
         terminal_summary(result, run, breakdown, flows, ports)
-
-
-def read_breakdown(folder: Path, result: Mapping[str, Any]) -> dict[str, int]:
-    """The breakdown of the last simulated iteration from tasks.parquet in `folder`; {} without training.
-
-    The tasks of another tool's trace are its nodes, which say nothing of parallelism.
-    """
-    last = last_simulated(result)
-    if last < 0 or "nodes" in result.get("workload", {}):
-        return {}
-    if not (folder / "tasks.parquet").is_file():
-        return _main_streams(folder, last, *pipeline_shape(result))
-    groups = []
-    for group in _groups(folder / "tasks.parquet", ("gpu", "iteration", "kind", "start_ps", "end_ps")):
-        kept = (group["iteration"] >= last - 1) & (group["end_ps"] != UNWRITTEN)  # the rest has no kind either
-        group = {column: value[kept] for column, value in group.items()}
-        groups.append(group | {"kind": _kind_codes(group["kind"])})
-    if not groups:
-        return {}
-    columns = {column: np.concatenate([group[column] for group in groups]) for column in groups[0]}
-    return breakdown_of_tasks(columns, int(columns["gpu"].max()) + 1, last, *pipeline_shape(result))
-
-
-def _main_streams(folder: Path, iteration: int, n_stage: int, n_microbatch: int) -> dict[str, int]:
-    """The breakdown where there are no task rows: of the GPUs' main streams, each over its own iteration."""
-    total, n_gpu = dict.fromkeys(STREAM_PARTS.values(), 0), 0
-    for group in _groups(folder / "breakdown.parquet", ("iteration", *STREAM_PARTS)):
-        kept = (group["iteration"] == iteration) & (group["span_ps"] != UNWRITTEN)
-        n_gpu += int(kept.sum())
-        for column, name in STREAM_PARTS.items():
-            total[name] += int(group[column][kept].sum())
-    if n_gpu == 0:
-        return {}
-    mean = stream_mean(total, n_gpu, n_stage, n_microbatch)
-    return {"iteration": iteration, "n_gpu": n_gpu} | mean
-
-
-STREAM_PARTS = {f"{name}_ps": f"{name}_ps" for name in ("compute", "optimizer", "tp", "cp", "ep", "dp", "idle")} | {
-    "pp_ps": "pp_wait_ps", "span_ps": "iteration_time_ps",
-}  # fmt: skip
-"""Columns of the breakdown table, as a breakdown calls them."""
-
-
-def stream_mean(total: Mapping[str, int], n_gpu: int, n_stage: int, n_microbatch: int) -> dict[str, int]:
-    """The mean over GPUs of parts that were added up, each rounded down and idle taking the rest, and the bubble."""
-    parts = {name: value // n_gpu for name, value in total.items()} | {"collective_ps": 0}
-    parts["idle_ps"] += parts["iteration_time_ps"] - sum(parts[name] for name in PART_NAMES)
-    ideal_bubble_ps = (parts["compute_ps"] + parts["tp_ps"]) * (n_stage - 1) // n_microbatch
-    bubble_ps = min(ideal_bubble_ps, parts["pp_wait_ps"] + parts["idle_ps"])
-    return {"bubble_ps": bubble_ps} | parts
 
 
 def _groups(path: Path, columns: Sequence[str]) -> Iterable[dict[str, np.ndarray]]:

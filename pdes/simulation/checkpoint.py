@@ -195,6 +195,7 @@ def _own(job: "Run") -> dict[str, Any]:
         "network": save_network(job.scenario.topology, model.state, is_here, hidden_head(job)),
         "n_flow_done": job.n_flow_done,
         "flow_ps": job.flow_ps,
+        "last_finish_ps": job.last_finish_ps,
         **save_observers(job),
         "fast": None if model.fast_forward is None else save_own(model.fast_forward),
     }
@@ -241,6 +242,7 @@ def restore(job: "Run", path: Path, facts: dict[str, Any]) -> None:
     job.restored = {"rounds": facts["round"], "hops": 0, "events": 0}
     if rank == 0:
         job.n_flow_done, job.flow_ps = (sum(own[name] for own in owns) for name in ("n_flow_done", "flow_ps"))
+        job.last_finish_ps = max(own["last_finish_ps"] for own in owns)
         for name, spool in _spools(job).items():
             for i in range(facts["ranks"]):
                 with open_file(path, f"{name}{i}") as stream:

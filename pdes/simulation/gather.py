@@ -10,6 +10,7 @@ from models.network.results import port_columns
 from models.network.state import EVENTS, LAST_EVENT_PS, N_TIMEOUT, PACKET_HOPS, RTT_COLUMNS
 from models.workload.repeats import RepeatWatch
 from pdes.engine.round import COMPUTE_NS, EXCHANGE_NS, WAIT_NS
+from pdes.simulation.active import last_use_ps
 from pdes.simulation.job import NS_PER_S, Run
 
 
@@ -25,6 +26,7 @@ def gather(job: Run) -> dict[str, Any]:
         fast.settle(job.model.state)
         if job.repeats is not None and job.repeats.packets is not None and job.repeats.short_bytes is not None:
             fast.settle_passes(job.model.state, job.repeats.packets, job.repeats.short_bytes)
+    last_finish_ps, used_ps = last_use_ps(job)
     own = {
         "hops": int(counters[PACKET_HOPS]),
         "events": int(counters[EVENTS]),
@@ -37,6 +39,8 @@ def gather(job: Run) -> dict[str, Any]:
         "skipped": Counter() if fast is None else Counter(fast.skipped.hops_by_cause),
         "skipped_flow_ps": Counter() if fast is None else Counter(fast.skipped.flow_ps_by_cause),
         "flow_ps": job.flow_ps,
+        "last_finish_ps": last_finish_ps,
+        "last_use_ps": used_ps,
         "seconds": [float(job.loop[i]) / NS_PER_S for i in (COMPUTE_NS, WAIT_NS, EXCHANGE_NS)],
         "stalled": job.stall.explain(job.model.state) if job.is_stalled and job.stall is not None else [],
         "blocked": explain_blocked(job.model.state, job.scenario.topology, job.scenario.plan, job.world.rank,
@@ -50,6 +54,7 @@ def gather(job: Run) -> dict[str, Any]:
         "flow_ps": sum(p["flow_ps"] for p in parts),
         "timeouts": sum(p["timeouts"] for p in parts),
         "last_ps": last_ps,
+        **{name: max(p[name] for p in parts) for name in ("last_finish_ps", "last_use_ps")},
         "iteration_end_ps": np.max([p["iteration_end_ps"] for p in parts], axis=0),
         "n_flow_done": sum(p["n_flow_done"] for p in parts),
         "n_task_done": np.sum([p["n_task_done"] for p in parts], axis=0),

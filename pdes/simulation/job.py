@@ -155,7 +155,7 @@ class Run:
         self.flows = self._spool("flows", s.plan.flows_per_iteration if output.flows else 0, FLOW_SPOOL_COLUMNS)
         self.tasks = self._spool("tasks", s.plan.tasks_per_iteration if output.tasks else 0, TASK_SPOOL_COLUMNS)
         self.spent = self._spool("breakdown", s.plan.n_main, SPENT_SPOOL_COLUMNS)
-        self.n_flow_done, self.flow_ps = 0, 0
+        self.n_flow_done, self.flow_ps, self.last_finish_ps = 0, 0, -1
         self.facts = FlowFacts(s.topology, s.paths, s.plan, s.parameters)
         queue_model = getattr(prepared, "queue_model", None)
         self.queue_model_digest = None if queue_model is None else queue_model.digest  # on rank 0
@@ -283,6 +283,7 @@ class Run:
             is_done = columns["finish_ps"] >= 0
             self.n_flow_done += int(is_done.sum())
             self.flow_ps += int((columns["finish_ps"] - columns["start_ps"])[is_done].sum())
+            self.last_finish_ps = max(self.last_finish_ps, int(columns["finish_ps"].max(initial=-1)))
         if self.parts is not None:
             arrival = self.parts.arrivals(arrival)
         if len(arrival) and self.flows.n_row:

@@ -16,21 +16,23 @@ from models.network.skipped import CAUSES
 from models.workload.agreement import agreement
 from pdes.engine.round import N_REDUCTION, N_ROUND
 from pdes.results import slow_flows
+from pdes.results.active import active_time_ps
 from pdes.results.breakdown import breakdown_groups
-from pdes.results.fast_forward import Iterations, extrapolate, simulated_ps
+from pdes.results.fast_forward import Iterations, extrapolate
+from pdes.results.iteration import read_breakdown
 from pdes.results.pauses import find_storms
 from pdes.results.spool import RowSpool
 from pdes.results.summary import (
     FLOW_COLUMNS,
     pick_busiest_ports,
     pick_slowest_flows,
-    read_breakdown,
     terminal_summary,
     write_json,
 )
 from pdes.results.tables import read_table, write_table
 from pdes.results.trouble import count_trouble
 from pdes.scenario.queues import find_queues
+from pdes.simulation.active import active_ps
 from pdes.simulation.job import Run
 
 
@@ -51,7 +53,7 @@ def _find_iterations(job: Run, totals: dict[str, Any]) -> Iterations:
 
 def _result(job: Run, totals: dict[str, Any]) -> dict[str, Any]:
     """`result.json`: what the config determines."""
-    s, iterations = job.scenario, _find_iterations(job, totals)
+    s, iterations, active = job.scenario, _find_iterations(job, totals), active_ps(job.scenario.plan, totals)
     found = {
         "config": s.identity(),
         "topology": s.topology.name,
@@ -62,6 +64,7 @@ def _result(job: Run, totals: dict[str, Any]) -> dict[str, Any]:
         "base_rtt_ps": s.base_rtt_ps,
         "iteration_time_ps": iterations.time_ps if s.config.workload.kind in ("training", "trace") else [],
         "simulated_time_ps": totals["last_ps"] + iterations.extrapolated_ps,
+        "active_ps": active,
         "packet_hops": totals["hops"],
         "skipped_packet_hops": totals["skipped"].total(),
         "events": totals["events"],
@@ -78,7 +81,7 @@ def _result(job: Run, totals: dict[str, Any]) -> dict[str, Any]:
         found["config"]["wormhole"]["restoration_model_sha256"] = job.queue_model_digest
     if s.config.network.has_pfc:
         found["pfc_deadlock"] = deadlocks(job, totals)
-        found["pfc_storm"] = find_storms(totals["ports"], totals["last_ps"], s.topology.node_name)
+        found["pfc_storm"] = find_storms(totals["ports"], active[1] - active[0], s.topology.node_name)
     if job.sampler is not None:
         n_row = {kind: len(table["time_ps"]) for kind, table in totals["samples"].items()}
         found["samples"] = {
@@ -230,6 +233,6 @@ def write_results(
     breakdown = {} if quiet else read_breakdown(folder.work, result)
     folder.commit([*others, *(f"{name}.parquet" for name in (*written, *series)), "run.json", "result.json"])
     if not quiet:
-        busiest = pick_busiest_ports([totals["ports"]], simulated_ps(result), names=node_names)
+        busiest = pick_busiest_ports([totals["ports"]], active_time_ps(result), names=node_names)
         terminal_summary(result, facts, breakdown, slowest[:5], busiest)
         print(f"results in {folder.directory}")

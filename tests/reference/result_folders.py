@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from models.topology.graph import Topology
-from pdes.results.summary import TASK_KINDS, write_json
+from pdes.results.iteration import TASK_KINDS
+from pdes.results.summary import write_json
 from pdes.results.tables import COLUMNS, UNWRITTEN, write_table
 
 MS = 10**9

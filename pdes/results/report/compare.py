@@ -137,7 +137,7 @@ def _ports_section(facts: Sequence[Facts], names: Sequence[str], plots: Plots) -
     if not own:
         return ""
     choices: list[tuple[str, list[tuple[str, np.ndarray]]]] = [
-        ("busy, % of the run", [(name, 100 * one.ports.busy_frac(one.simulated_ps)) for name, one in own]),
+        ("busy, % of the time", [(name, 100 * one.ports.busy_frac(one.active_ps)) for name, one in own]),
         ("largest queue, bytes", [(name, one.ports.columns["max_queue_bytes"].astype(float)) for name, one in own]),
     ]
     parts = []

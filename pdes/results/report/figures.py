@@ -1,6 +1,7 @@
 """Plots as Plotly draws them, as plain data: {"data", "layout", "height"} and "choices" of what is shown.
 
 Colours of text, grid and heat maps follow the reader's light or dark theme: the page's script sets them, by `meta`.
+With "showlegend" the page has the names of what is drawn above the plot, where they wrap.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from pdes.results.iteration import breakdown_rows, is_shown
 from pdes.results.report.flows import FlowSample, distribution, points, size_classes
 from pdes.results.report.groups import Group
-from pdes.results.summary import breakdown_rows, is_shown
 
 Plot = dict[str, Any]
 
@@ -34,8 +35,8 @@ SERIES_COLOURS = (
 )
 
 
+FEW_DECADES = 3
 NAMED = "<extra>%{fullData.name}</extra>"
-LEGEND = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "traceorder": "normal"}
 
 
 def rounded(values: np.ndarray) -> list[Any]:
@@ -43,6 +44,17 @@ def rounded(values: np.ndarray) -> list[Any]:
     flat = [float(f"{x:.4g}") if np.isfinite(x) else None for x in values.ravel().tolist()]
     columns = values.shape[-1]
     return [flat[i : i + columns] for i in range(0, len(flat), columns)] if values.ndim == 2 else flat
+
+
+def log_axis(title: str, values: np.ndarray) -> dict[str, Any]:
+    """A logarithmic axis for positive values whose labels do not meet: up to a decade as on a linear axis, up to
+    FEW_DECADES 1, 2 and 5, else powers of ten.
+    """
+    decades = float(np.log10(values.max() / max(values.min(), 1e-9)))
+    return {
+        "type": "log", "title": {"text": title},
+        "dtick": None if decades <= 1 else "D2" if decades <= FEW_DECADES else 1,
+    }  # fmt: skip
 
 
 def label(text: str) -> str:
@@ -74,9 +86,9 @@ def breakdown_plot(groups: Sequence[tuple[str, Mapping[str, int]]]) -> Plot:
     layout = {
         "barmode": "stack", "xaxis": {"title": {"text": unit}, "rangemode": "tozero"},
         "yaxis": {"autorange": "reversed", "type": "category", "automargin": True},
-        "legend": LEGEND,
+        "showlegend": True,
     }  # fmt: skip
-    return {"data": data, "layout": layout, "height": 150 + 26 * len(groups)}
+    return {"data": data, "layout": layout, "height": 90 + 26 * len(groups)}
 
 
 def stage_groups(groups: Sequence[Group]) -> list[tuple[str, Mapping[str, int]]]:
@@ -126,9 +138,9 @@ def distributions_plot(series: Sequence[tuple[str, np.ndarray]], title: str) -> 
     axis = {"title": {"text": title}, "type": "log" if most > 20 else "linear"}
     layout = {
         "xaxis": axis, "yaxis": {"title": {"text": "share of flows"}, "tickformat": ".0%", "range": [0, 1.02]},
-        "legend": LEGEND,
+        "showlegend": True,
     }  # fmt: skip
-    return {"data": data, "layout": layout, "height": 340}
+    return {"data": data, "layout": layout, "height": 310}
 
 
 def sizes_plot(sample: FlowSample) -> Plot:
@@ -150,11 +162,11 @@ def sizes_plot(sample: FlowSample) -> Plot:
         "marker": {"size": 4, "color": "#8a8f98", "symbol": "line-ew-open"},
     })  # fmt: skip
     layout = {
-        "xaxis": {"type": "log", "title": {"text": "bytes"}},
-        "yaxis": {"type": "log", "title": {"text": f"FCT, {unit}"}},
-        "legend": LEGEND,
+        "xaxis": log_axis("bytes", sample.size_bytes[shown]),
+        "yaxis": log_axis(f"FCT, {unit}", np.concatenate([sample.fct_ps[shown], pairs[1]]) / ps),
+        "showlegend": True,
     }  # fmt: skip
-    return {"data": data, "layout": layout, "height": 360}
+    return {"data": data, "layout": layout, "height": 330}
 
 
 def ranks_plot(seconds: Mapping[str, Sequence[float]]) -> Plot:
@@ -166,7 +178,7 @@ def ranks_plot(seconds: Mapping[str, Sequence[float]]) -> Plot:
     ]  # fmt: skip
     layout = {
         "barmode": "stack", "xaxis": {"title": {"text": "rank"}, "dtick": 1 if len(data[0]["x"]) <= 32 else None},
-        "yaxis": {"title": {"text": "s"}}, "legend": LEGEND,
+        "yaxis": {"title": {"text": "s"}}, "showlegend": True,
     }  # fmt: skip
     return {"data": data, "layout": layout, "height": 260}
 
@@ -178,5 +190,5 @@ def lines_plot(x: Sequence[float], series: Mapping[str, Sequence[Any]], x_title:
          "line": {"color": SERIES_COLOURS[i], "shape": "hv"}}
         for i, (name, y) in enumerate(series.items())
     ]  # fmt: skip
-    layout = {"xaxis": {"title": {"text": x_title}}, "legend": LEGEND}
-    return {"data": data, "layout": layout, "height": 280}
+    layout = {"xaxis": {"title": {"text": x_title}}, "showlegend": True}
+    return {"data": data, "layout": layout, "height": 250}

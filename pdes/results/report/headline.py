@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from pdes.results.fast_forward import simulated_ps
+from pdes.results.active import active_text, active_time_ps
+from pdes.results.iteration import breakdown_rows, is_shown
 from pdes.results.report.flows import FlowSample, quantile
 from pdes.results.report.ports import Ports
 from pdes.results.report.tables import Tile
-from pdes.results.summary import breakdown_rows, is_shown
 from pdes.units import format_count, format_duration, format_size
 
 EXPOSED = ("TP exposed", "CP exposed", "EP exposed", "PP exposed", "DP exposed", "other collectives")
@@ -41,7 +41,8 @@ def time_figures(result: Mapping[str, Any], breakdown: Mapping[str, int]) -> lis
     mean_ps, found = mean_iteration_ps(result), []
     if mean_ps is None:
         took_ps = result["simulated_time_ps"]
-        found.append(Figure("simulated time", took_ps, format_duration(took_ps, 4)))
+        note = f"{format_duration(active_time_ps(result), 4)} of traffic" if active_text(result) else ""
+        found.append(Figure("simulated time", took_ps, format_duration(took_ps, 4), note))
     else:
         n = len(result["iteration_time_ps"])
         note = f"mean of {n}" if n > 1 else ""
@@ -84,7 +85,7 @@ def network_figures(result: Mapping[str, Any], ports: Ports) -> list[Figure]:
     """The busiest port, the largest queue, marks, pauses, losses."""
     if not len(ports):
         return []
-    busy, columns = ports.busy_frac(simulated_ps(result)), ports.columns
+    busy, columns = ports.busy_frac(active_time_ps(result)), ports.columns
     i_busy, i_queue = int(busy.argmax()), int(columns["max_queue_bytes"].argmax())
     queue_bytes, network = int(columns["max_queue_bytes"][i_queue]), result.get("network", {})
     found = [

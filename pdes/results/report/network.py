@@ -31,22 +31,22 @@ class Metric(NamedTuple):
     value: np.ndarray  # float64[n_port]
 
 
-def metrics_of(ports: Ports, simulated_ps: int) -> list[Metric]:
+def metrics_of(ports: Ports, active_ps: int) -> list[Metric]:
     """What there is to see: how busy ports were, and whatever is above zero anywhere."""
     found = [
-        Metric("busy", "% of the run", 100 * ports.busy_frac(simulated_ps)),
+        Metric("busy", "% of the time", 100 * ports.busy_frac(active_ps)),
         Metric("largest queue", "bytes", ports.columns["max_queue_bytes"].astype(float)),
-        Metric("paused", "% of the run", 100 * ports.paused_frac(simulated_ps)),
+        Metric("paused", "% of the time", 100 * ports.paused_frac(active_ps)),
         Metric("ECN marks", "packets", ports.columns["ecn_marks"].astype(float)),
         Metric("drops", "packets", ports.columns["drops"].astype(float)),
     ]
     return [metric for i, metric in enumerate(found) if i == 0 or metric.value.any()]
 
 
-def busiest_rows(ports: Ports, simulated_ps: int) -> list[tuple[str, ...]]:
+def busiest_rows(ports: Ports, active_ps: int) -> list[tuple[str, ...]]:
     """Rows of the table of the busiest ports, ties by id."""
     order = np.lexsort((np.arange(len(ports)), -ports.columns["busy_ps"]))[:TABLE_PORTS]
-    busy, paused, c = ports.busy_frac(simulated_ps), ports.paused_frac(simulated_ps), ports.columns
+    busy, paused, c = ports.busy_frac(active_ps), ports.paused_frac(active_ps), ports.columns
     return [
         (
             ports.name(i), format_rate(int(c["rate_bps"][i])), f"{100 * busy[i]:.1f} %",
@@ -87,7 +87,7 @@ def fabric_plot(ports: Ports, topology: Mapping[str, Any], metrics: list[Metric]
     choices = []
     for metric, z, text, lines in states:
         template = f"%{{text}}: %{{z:,.4~g}} {metric.unit}<br>%{{customdata}}<extra></extra>"
-        most = max(float(metric.value.max(initial=0)), 1e-9)
+        most = float(metric.value.max(initial=0)) or 1.0
         title = f"{metric.name}, {metric.unit}"
         cell = {"z": [z], "customdata": [text], "hovertemplate": template, "zmax": most, "colorbar.title.text": title}
         drawn = {"x": [line[0] for line in lines], "y": [line[1] for line in lines]}
@@ -166,7 +166,7 @@ def link_plot(ports: Ports, topology: Mapping[str, Any], metrics: list[Metric]) 
             np.maximum.at(z, (place[ends[0][taken]], place[ends[1][taken]]), metric.value[taken])
             arrow = "to" if way == "up" else "from"
             template = f"%{{y}} {arrow} %{{x}}: %{{z:,.4~g}} {metric.unit}<extra></extra>"
-            update = {"z": [rounded(z)], "zmax": max(float(metric.value.max(initial=0)), 1e-9),
+            update = {"z": [rounded(z)], "zmax": float(metric.value.max(initial=0)) or 1.0,
                       "hovertemplate": template, "colorbar.title.text": f"{metric.name}, {metric.unit}"}  # fmt: skip
             choices.append({"label": f"{metric.name}, {way}", "updates": [[update, [0]]]})
     gap = 1 if len(lower) <= FEW_ROWS else 0
@@ -179,8 +179,8 @@ def link_plot(ports: Ports, topology: Mapping[str, Any], metrics: list[Metric]) 
     return {"data": [heat], "layout": layout, "height": min(640, max(240, 100 + 14 * len(lower))), "choices": choices}
 
 
-def time_plot(path: Path, ports: Ports, simulated_ps: int) -> Plot | None:
-    """Queues and pauses over time, of the ports with the largest queues; None: nothing was sampled."""
+def time_plot(path: Path, ports: Ports, span_ps: tuple[int, int]) -> Plot | None:
+    """Queues and pauses in a span of time, of the ports with the largest queues; None: nothing was sampled then."""
     if not path.is_file() or not len(ports):
         return None
     order = np.lexsort((np.arange(len(ports)), -ports.columns["paused_ps"], -ports.columns["max_queue_bytes"]))
@@ -189,12 +189,15 @@ def time_plot(path: Path, ports: Ports, simulated_ps: int) -> Plot | None:
     place[chosen] = np.arange(len(chosen))
     instants = [np.unique(group["time_ps"]) for group in read_table(path, ("time_ps",))]
     instants = np.unique(np.concatenate(instants)) if instants else np.zeros(0, np.int64)
+    begin_ps, end_ps = span_ps
+    instants = instants[(instants >= begin_ps) & (instants <= end_ps)] - begin_ps
     n_bin = min(max(len(instants) // 2, 1), TIME_BINS)
-    width_ps = max(-(-simulated_ps // n_bin), 1)
+    width_ps = max(-(-(end_ps - begin_ps) // n_bin), 1)
     queue, paused = np.zeros((2, len(chosen), n_bin))
     for group in read_table(path, ("time_ps", "port_id", "queue_bytes", "paused")):
-        kept = place[group["port_id"]] >= 0
-        cell = place[group["port_id"][kept]], np.minimum(group["time_ps"][kept] // width_ps, n_bin - 1)
+        kept = (place[group["port_id"]] >= 0) & (group["time_ps"] >= begin_ps) & (group["time_ps"] <= end_ps)
+        at_ps = group["time_ps"][kept] - begin_ps
+        cell = place[group["port_id"][kept]], np.minimum(at_ps // width_ps, n_bin - 1)
         np.maximum.at(queue, cell, group["queue_bytes"][kept])
         np.add.at(paused, cell, group["paused"][kept] != 0)
     n_instant = np.bincount(np.minimum(instants // width_ps, n_bin - 1), minlength=n_bin)
@@ -204,11 +207,11 @@ def time_plot(path: Path, ports: Ports, simulated_ps: int) -> Plot | None:
     for name, unit, z in states[: 1 + bool(paused.any())]:
         z = np.where(n_instant[None, :] > 0, z, np.nan)
         template = f"%{{y}}, from %{{x:,.4~g}} ms: %{{z:,.4~g}} {unit}<extra></extra>"
-        update = {"z": [rounded(z)], "zmax": max(float(np.nanmax(z, initial=0)), 1e-9), "hovertemplate": template,
+        update = {"z": [rounded(z)], "zmax": float(np.nanmax(z, initial=0)) or 1.0, "hovertemplate": template,
                   "colorbar.title.text": f"{name}, {unit}"}  # fmt: skip
         choices.append({"label": name, "updates": [[update, [0]]]})
     heat = {
-        "type": "heatmap", "x": [round(i * width_ps / 1e9, 6) for i in range(n_bin)],
+        "type": "heatmap", "x": [round((begin_ps + i * width_ps) / 1e9, 6) for i in range(n_bin)],
         "y": [ports.name(int(port)) for port in chosen], "zmin": 0, "meta": {"heat": True}, "hoverongaps": False,
         "colorbar": {"thickness": 10, "title": {"side": "right"}},
     }  # fmt: skip

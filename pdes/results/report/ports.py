@@ -28,13 +28,13 @@ class Ports:
         """As people write it."""
         return f"{self.nodes[self.node[port]]} -> {self.nodes[self.peer[port]]}"
 
-    def busy_frac(self, simulated_ps: int) -> np.ndarray:
-        """float64[n_port]: share of the run that it sent."""
-        return self.columns["busy_ps"] / max(simulated_ps, 1)
+    def busy_frac(self, active_ps: int) -> np.ndarray:
+        """float64[n_port]: share of the span in which something happened that it sent."""
+        return self.columns["busy_ps"] / max(active_ps, 1)
 
-    def paused_frac(self, simulated_ps: int) -> np.ndarray:
-        """float64[n_port]: share of the run that any of its queues was paused."""
-        return self.columns["paused_ps"] / max(simulated_ps, 1)
+    def paused_frac(self, active_ps: int) -> np.ndarray:
+        """float64[n_port]: share of that span that any of its queues was paused."""
+        return self.columns["paused_ps"] / max(active_ps, 1)
 
 
 def read_ports(path: Path) -> Ports:

@@ -4,23 +4,23 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from pdes.results.active import active_span, active_text, active_time_ps
 from pdes.results.fast_forward import (
     audit_text,
     iterations_text,
     last_simulated,
     passes_text,
-    simulated_ps,
     simulated_text,
 )
+from pdes.results.iteration import breakdown_rows, is_shown, read_times
 from pdes.results.opened import Results
 from pdes.results.pauses import pause_warnings
 from pdes.results.report import figures, headline, network, why
 from pdes.results.report.figures import Plot
 from pdes.results.report.flows import HEADINGS, FlowSample, class_rows, read_flows, tag_rows
-from pdes.results.report.groups import read_groups
+from pdes.results.report.groups import groups_of
 from pdes.results.report.ports import Ports, read_ports
 from pdes.results.report.tables import paragraph, plot_html, section, table_html, tiles_html
-from pdes.results.summary import breakdown_rows, is_shown, read_breakdown
 from pdes.results.tables import UNWRITTEN, read_table
 from pdes.results.trouble import trouble_text
 from pdes.units import format_count, format_duration
@@ -35,8 +35,9 @@ class Facts:
     def __init__(self, results: Results) -> None:
         self.results = results
         self.result, self.run, self.folder = results.result, results.run, results.folder
-        self.simulated_ps = simulated_ps(self.result)
-        self.breakdown = read_breakdown(self.folder, self.result)
+        self.active_ps = active_time_ps(self.result)
+        self.times = read_times(self.folder, self.result)
+        self.breakdown = {} if self.times is None else self.times.mean()
         self.ports: Ports = read_ports(self.folder / "ports.parquet")
         path = self.folder / "flows.parquet"
         self.flows: FlowSample | None = read_flows(path) if path.is_file() else None
@@ -64,18 +65,19 @@ def time_section(facts: Facts, plots: Plots) -> str:
     """Where the time of an iteration went, over all GPUs and by groups of them."""
     times_ps = facts.result.get("iteration_time_ps") or []
     parts = []
-    if facts.breakdown:
+    if facts.times is not None:
         whole_ps = facts.breakdown["iteration_time_ps"]
         shown = [(name, part_ps) for name, part_ps in breakdown_rows(facts.breakdown) if is_shown(name, part_ps)]
         rows = [(name, format_duration(part_ps), share(part_ps, whole_ps)) for name, part_ps in shown]
         rows.append(("total", format_duration(whole_ps), share(whole_ps, whole_ps)))
         caption = f"Iteration {facts.breakdown['iteration']}, mean over {facts.breakdown['n_gpu']:,} GPUs"
         parts.append(table_html(("part", "time", "share"), rows, caption=caption))
-        groups = read_groups(facts.folder, facts.result, facts.breakdown)
-        if groups:
-            plots["groups"] = figures.breakdown_plot(figures.stage_groups(groups))
-            note = "Means over the GPUs of each group, same iteration; the bubble comes out of what each group waits."
-            parts.append(plot_html("groups", "By group of GPUs", note))
+        plots["groups"] = figures.breakdown_plot(figures.stage_groups(groups_of(facts.times, facts.result)))
+        note = (
+            "Means over the GPUs of each group, same iteration. The bubble is what stages that take as long would wait "
+            "if messages between them took no time."
+        )
+        parts.append(plot_html("groups", "By group of GPUs", note))
     if len(times_ps) > 1:
         plots["iterations"] = figures.iterations_plot([("", times_ps, last_simulated(facts.result) + 1)])
         note = (
@@ -93,7 +95,7 @@ def flows_section(facts: Facts, plots: Plots) -> str:
         return section("flows", "Flows", paragraph("This run kept no table of flows ([output] flows = false).", "note"))
     if not len(facts.flows.fct_ps):
         return section("flows", "Flows", paragraph("No flow finished.", "note"))
-    rows = why.slow_flow_rows(facts.folder / "flows.parquet", facts.ports, facts.result, facts.simulated_ps)
+    rows = why.slow_flow_rows(facts.folder / "flows.parquet", facts.ports, facts.result, facts.active_ps)
     caption = "Slowest flows, by slowdown: FCT over that of an idle network"
     parts = [table_html(why.HEADINGS, rows, 5, caption)]
     if facts.result.get("slowest_flows"):
@@ -117,20 +119,20 @@ def network_section(facts: Facts, plots: Plots) -> str:
     if not len(facts.ports):
         return ""
     topology = facts.result["config"].get("topology", {})
-    metrics = network.metrics_of(facts.ports, facts.simulated_ps)
+    metrics = network.metrics_of(facts.ports, facts.active_ps)
     plots["fabric"] = network.fabric_plot(facts.ports, topology, metrics)
     text = (
         "Each cell is a node, coloured by the worst of its ports; lines are links between switches, those with the "
         f"largest values, {network.MOST_LINKS:,} at most. Hosts at the bottom, pods side by side, "
         "the top tier above them."
     )
-    rows = network.busiest_rows(facts.ports, facts.simulated_ps)
+    rows = network.busiest_rows(facts.ports, facts.active_ps)
     parts = [plot_html("fabric", facts.result.get("topology", "The fabric"), text)]
     links = network.link_plot(facts.ports, topology, metrics)
     if links is not None:
         plots["links"] = links
         parts.append(plot_html("links", "Links between the two highest tiers"))
-    series = network.time_plot(facts.folder / "samples_ports.parquet", facts.ports, facts.simulated_ps)
+    series = network.time_plot(facts.folder / "samples_ports.parquet", facts.ports, active_span(facts.result))
     if series is not None:
         plots["series"] = series
         n = min(network.TIME_PORTS, len(facts.ports))
@@ -139,8 +141,10 @@ def network_section(facts: Facts, plots: Plots) -> str:
     else:
         text = "With [output] sample_interval a run keeps queues and pauses over time, and this page shows them."
         parts.append(paragraph(text, "note"))
-    parts.insert(0, table_html(network.PORT_HEADINGS, rows, caption="Busiest ports"))
-    return section("network", "Network", *parts)
+    head = [table_html(network.PORT_HEADINGS, rows, caption="Busiest ports")]
+    if said := active_text(facts.result):
+        head.append(paragraph(f"{said}.", "note"))
+    return section("network", "Network", *head, *parts)
 
 
 def fast_forward_section(facts: Facts, plots: Plots) -> str:

@@ -36,8 +36,9 @@ def table_html(headings: Sequence[str], rows: Iterable[Sequence[str]], n_left: i
 
     head = f"<thead><tr>{cells('th', headings)}</tr></thead>"
     body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
-    title = f"<caption>{escape(caption)}</caption>" if caption else ""
-    return f'<div class="scroll"><table>{title}{head}<tbody>{body}</tbody></table></div>'
+    kind = ' class="text"' if n_left >= len(headings) else ""
+    title = f"<caption><span>{escape(caption)}</span></caption>" if caption else ""
+    return f'<div class="scroll"><table{kind}>{title}{head}<tbody>{body}</tbody></table></div>'
 
 
 def paragraph(text: str, kind: str = "") -> str:
@@ -52,7 +53,7 @@ def section(anchor: str, title: str, *parts: str) -> str:
 
 
 def plot_html(name: str, title: str, text: str = "") -> str:
-    """The place of a plot, which the page's script draws when it comes into view. name: its key in the data."""
+    """The place of a plot, which the page's script draws. name: its key in the data."""
     note = f"<figcaption>{escape(text)}</figcaption>" if text else ""
     place = f'<div class="choices"></div><div class="plot" data-plot="{name}"></div>'
     return f"<figure><h3>{escape(title)}</h3>{place}{note}</figure>"

@@ -27,7 +27,7 @@ class Hop(NamedTuple):
     full_frac: float  # of what it can send, the flow's own packets included
 
 
-def slow_flow_rows(path: Path, ports: Ports, result: Mapping[str, Any], simulated_ps: int) -> list[tuple[str, ...]]:
+def slow_flow_rows(path: Path, ports: Ports, result: Mapping[str, Any], active_ps: int) -> list[tuple[str, ...]]:
     """Rows of the table of the slowest flows, HEADINGS."""
     slowest = pick_slowest_flows(read_table(path, FLOW_COLUMNS), SHOWN)
     others = rows_at(path, OTHERS, [flow["flow_id"] for flow in slowest])
@@ -37,9 +37,7 @@ def slow_flow_rows(path: Path, ports: Ports, result: Mapping[str, Any], simulate
         hops = hops_of(flow, ways.get(flow["flow_id"], []), ports, result)
         ends = (_node(ports, flow["src"]), _node(ports, flow["dst"]))
         times = (format_duration(flow["fct_ps"]), format_duration(flow["ideal_fct_ps"]), f"{flow['slowdown']:.2f}")
-        text = (
-            why_text(flow | other, hops, ports, simulated_ps) if flow["slowdown"] >= SLOW else "as on an idle network"
-        )
+        text = why_text(flow | other, hops, ports, active_ps) if flow["slowdown"] >= SLOW else "as on an idle network"
         rows.append((str(flow["flow_id"]), *ends, other["tag"] or "", text, format_size(flow["size_bytes"]), *times))
     return rows
 
@@ -57,7 +55,7 @@ def hops_of(flow: Mapping[str, Any], way: list[dict[str, int]], ports: Ports, re
     return hops
 
 
-def why_text(flow: Mapping[str, Any], hops: list[Hop], ports: Ports, simulated_ps: int) -> str:
+def why_text(flow: Mapping[str, Any], hops: list[Hop], ports: Ports, active_ps: int) -> str:
     """One sentence, of what is known. flow: with retransmitted_bytes and ecn_marks."""
     parts = []
     if hops:
@@ -71,7 +69,7 @@ def why_text(flow: Mapping[str, Any], hops: list[Hop], ports: Ports, simulated_p
             parts.append(f"{name} was {share} full: {who} beside it")
         else:
             parts.append(f"{name} was {share} full, with nothing beside it")
-        paused = ports.paused_frac(simulated_ps)
+        paused = ports.paused_frac(active_ps)
         worst = max(hops, key=lambda hop: paused[hop.port_id]).port_id
         if paused[worst] > 0:
             parts.append(f"{ports.name(worst)} was paused for {100 * paused[worst]:.2g} % of the run")

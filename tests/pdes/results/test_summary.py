@@ -9,10 +9,8 @@ from hypothesis import strategies as st
 
 from pdes.errors import ConfigError, SimError
 from pdes.results.folder import ResultFolder
+from pdes.results.iteration import PART_NAMES, TASK_KINDS, breakdown_of_tasks
 from pdes.results.summary import (
-    PART_NAMES,
-    TASK_KINDS,
-    breakdown_of_tasks,
     pick_busiest_ports,
     pick_slowest_flows,
     print_report,
@@ -69,7 +67,10 @@ def test_overlap_counts_once_and_computing_hides_communication():
         "dp_ps": 5 * MS,
         "collective_ps": 0,
         "idle_ps": 35 * MS // 2,
-        "bubble_ps": 45 * MS // 4,
+        # two stages, four microbatches, GPU 1 half as long at each: 90/4 + 3 x 60/4 ms less what each computes
+        "bubble_ps": (7.5 + 37.5) * MS // 2,
+        # GPU 0 waits 20 ms; GPU 1 35, but 60/4 x half ms of its bubble lie behind its last pass
+        "pp_exposed_ps": (12.5 + 5) * MS // 2,
     }
 
 
@@ -167,10 +168,10 @@ def test_the_summary_says_where_time_went_in_units_that_people_read(capsys):
     for expected in (
         "Iteration time 100 ms",
         "compute 45 ms 45.0 %",
-        "PP exposed 16.2 ms 16.2 %",
+        "PP exposed 8.75 ms 8.8 %",
         "DP exposed 5 ms 5.0 %",
-        "pipeline bubble 11.2 ms 11.2 %",
-        "idle 17.5 ms 17.5 %",
+        "pipeline bubble 22.5 ms 22.5 %",
+        "idle 13.8 ms 13.8 %",
         "spine[0] -> rail0 100 Gbps 90.0 % 1.2 MB 12,345",
         "2 2 -> 2 4 MB 1.4 us 1.40",
         "Simulated 100 ms: 2 flows, 312 M packet-hops, 400 M events",

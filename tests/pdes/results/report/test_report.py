@@ -2,8 +2,11 @@
 
 import json
 import re
+from collections.abc import Mapping
 from html import escape
+from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,12 +14,14 @@ import pytest
 from models.topology import leaf_spine, rail_optimised
 from pdes.cli import main
 from pdes.errors import ConfigError
+from pdes.results.iteration import PART_NAMES, read_breakdown, read_times
 from pdes.results.opened import open_results
 from pdes.results.report import write_report
-from pdes.results.report.groups import group_bounds, read_groups
+from pdes.results.report.figures import log_axis
+from pdes.results.report.groups import Group, group_bounds, groups_of
 from pdes.results.report.headline import mfu
-from pdes.results.summary import PART_NAMES, read_breakdown
 from pdes.results.tables import COLUMNS, write_table
+from reference.plain_pipeline import make_tasks
 from reference.result_folders import make_folder, plots_of, rows_of, unpacked
 
 MS, RATE = 10**9, 10**11
@@ -49,6 +54,12 @@ def report(folder: Path) -> str:
     return write_report(folder).read_text(encoding="utf-8")
 
 
+def read_group_means(folder: Path, result: Mapping[str, Any]) -> list[Group]:
+    times = read_times(folder, result)
+    assert times is not None
+    return groups_of(times, result)
+
+
 def tile(page: str, name: str) -> str:
     found = re.search(rf"<dt>{name}</dt><dd><b>(.*?)</b>", page)
     assert found is not None, name
@@ -71,13 +82,27 @@ def test_groups_add_up_to_the_whole(tmp_path: Path) -> None:
     folder = make_folder(tmp_path, STAR, TRAINING, FLOWS, TASKS)
     result = open_results(folder).result
     whole = read_breakdown(folder, result)
-    groups = read_groups(folder, result, whole)
+    groups = read_group_means(folder, result)
     assert [(group.name, group.n_gpu) for group in groups] == [("stage 0, GPUs 0 to 1", 2), ("stage 1, GPUs 2 to 3", 2)]
     for part in PART_NAMES:
         assert abs(sum(group.parts[part] * group.n_gpu for group in groups) - 4 * whole[part]) <= 4 * len(PART_NAMES)
     bars = plots_of(report(folder))["groups"]["data"]
     for i in range(2):
         assert sum(bar["x"][i] for bar in bars) == pytest.approx(whole["iteration_time_ps"] / MS)
+
+
+def test_table_chart_and_headline_have_the_same_exposed_communication(tmp_path: Path) -> None:
+    """Two stages, two microbatches: of 3 ms on the way, stage 0 waits 6 beyond the bubble and stage 1 waits 3."""
+    tasks = make_tasks([(20 * MS, 40 * MS)] * 2, 2, 3 * MS)
+    keys = {"workload": {"parallel": {"pp": 2}}, "network": TRAINING["config"]["network"], "topology": {}}
+    facts = TRAINING["workload"] | {"microbatches": 2}
+    result = TRAINING | {"iteration_time_ps": [186 * MS], "config": keys, "workload": facts}
+    page = report(make_folder(tmp_path, STAR, result, FLOWS, tasks))
+    rows = {row[0]: row[1] for row in rows_of(page) if len(row) == 3}
+    bars = {bar["name"]: bar["x"] for bar in plots_of(page)["groups"]["data"]}
+    assert bars["PP exposed"] == [6, 3] and rows["PP exposed"] == "4.5 ms" and tile(page, "PP exposed") == "2.4 %"
+    assert bars["pipeline bubble"] == [60, 60] and rows["pipeline bubble"] == "60 ms"
+    assert bars["idle"] == [0, 3] and rows["idle"] == "1.5 ms"
 
 
 def test_groups_of_a_run_without_tasks_add_up_to_the_whole(tmp_path: Path) -> None:
@@ -90,7 +115,7 @@ def test_groups_of_a_run_without_tasks_add_up_to_the_whole(tmp_path: Path) -> No
     write_table(folder / "breakdown.parquet", "breakdown", [rows])
     result = open_results(folder).result
     whole = read_breakdown(folder, result)
-    groups = read_groups(folder, result, whole)
+    groups = read_group_means(folder, result)
     assert [group.parts["compute_ps"] for group in groups] == [45, 65] and whole["compute_ps"] == 55
     assert "By group of GPUs" in report(folder)
 
@@ -143,6 +168,42 @@ def test_a_page_needs_nothing_but_itself_and_shows_no_text_as_html(tmp_path: Pat
     assert sorted(places) == sorted(plots_of(page)) and len(set(places)) == len(places)
     anchors, links = re.findall(r'<section id="(\w+)"', page), re.findall(r'href="#(\w+)"', page)
     assert anchors == links and "time" in anchors
+
+
+def test_names_of_what_is_drawn_are_texts_of_the_page(tmp_path: Path) -> None:
+    """So that they wrap on a phone: Plotly's own legend is cut there. The script puts them above plots of several."""
+    page = report(make_folder(tmp_path, STAR, TRAINING, FLOWS, TASKS))
+    plots = plots_of(page)
+    assert not [name for name, plot in plots.items() if "legend" in plot["layout"]]
+    assert {name for name, plot in plots.items() if plot["layout"].get("showlegend")} == {
+        "groups", "slowdown", "sizes", "ranks",
+    }  # fmt: skip
+    for plot in plots.values():
+        assert not plot["layout"].get("showlegend") or all(trace["name"] for trace in plot["data"])
+
+
+def test_labels_of_a_logarithmic_axis_keep_apart() -> None:
+    ticks = [log_axis("bytes", np.array([1e3, most]))["dtick"] for most in (1e3, 1e4, 2e4, 1e6, 2e6)]
+    assert ticks == [None, None, "D2", "D2", 1]
+
+
+def test_a_heat_map_of_zeros_has_a_scale_that_people_read(tmp_path: Path) -> None:
+    plots = plots_of(report(make_folder(tmp_path, STAR, None, FLOWS, samples=[(MS, 0, 0, 0), (2 * MS, 0, 0, 0)])))
+    scales = [
+        plots["series"]["choices"][0]["updates"][0][0]["zmax"],
+        plots["fabric"]["choices"][0]["updates"][1][0]["zmax"],
+    ]
+    assert scales == [1, 1]
+
+
+def test_every_plot_is_there_before_the_page_has_loaded_for_who_prints_it() -> None:
+    """In a browser: bench/report.py. Here what that needs: a frame that is open until the script can draw all plots."""
+    script = (files("pdes.results.report") / "template" / "page.js").read_text(encoding="utf-8")
+    begins, listens, ends = (
+        script.index(text) for text in ("contentDocument.open()", '"beforeprint"', "  release();\n})")
+    )
+    assert begins < script.index('await unpack("library")') < listens < ends
+    assert "places.forEach((place) => draw(place))" in script[listens:ends]
 
 
 def test_a_page_of_many_gpus_stays_small(tmp_path: Path) -> None:
