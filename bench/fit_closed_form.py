@@ -182,7 +182,7 @@ def choices(case: Case) -> tuple[Layout, ...]:
         replace(given, microbatch=b, n_microbatch=max(per_replica // b, 1), vpp=vpp, recompute=recompute)
         for b in sizes
         for vpp in (_chunk_counts(case, per_replica // b) if case.open_vpp else [given.vpp])
-        for recompute in (("selective", "full") if case.open_recompute else (given.recompute,))
+        for recompute in (case.open_recompute or (given.recompute,))
     ]
     if len(found) == 1:
         return tuple(found)

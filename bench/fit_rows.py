@@ -1,16 +1,18 @@
 """Measured iterations as cases: a model, a layout, a GPU type, and what the source leaves open.
 
-What a set of rows has in common and its file does not say (attention kernels, what is overlapped) stands here, once per
-set; nothing is said per row.
+A row is read by its columns. What no column says (attention kernels, what is overlapped) follows from the software that
+source and notes name, its year and the GPU; nothing is said per row. Blank columns are either searched (`Case.open_*`),
+or take what is usual, and are listed.
 """
 
 import csv
 import hashlib
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
-from models.compute.layout import Layout
+from models.compute.devices import DEVICES
+from models.compute.layout import Layout, Precision, Recompute
 from models.compute.model_shape import ModelShape
 from models.compute.presets import PRESETS
 
@@ -19,7 +21,11 @@ GIGA = 10**9
 
 @dataclass(frozen=True)
 class Case:
-    """A measured iteration. open_*: choices that the source does not state, of which the fastest that fits is taken."""
+    """A measured iteration. open_*: choices that the source does not state, of which the fastest that fits is taken.
+
+    open_recompute: the values that it may have, none: it is stated. open_zero: optimizers are whole unless that does
+    not fit. unsaid: (column, what was taken) of blank ones that are not searched.
+    """
 
     id: str
     group: str
@@ -33,7 +39,11 @@ class Case:
     cross_rail_rings: bool = False
     open_microbatch: bool = False
     open_vpp: bool = False
-    open_recompute: bool = False
+    open_recompute: tuple[Recompute, ...] = ()
+    open_sequence: bool = False
+    open_zero: bool = False
+    per_server: int = 8
+    unsaid: tuple[tuple[str, str], ...] = ()
 
     @property
     def held_out(self) -> bool:
@@ -41,106 +51,216 @@ class Case:
         return int(hashlib.sha256(self.id.encode()).hexdigest(), 16) % 3 == 0
 
 
+class NotCoveredError(Exception):
+    """Why a row is no case."""
+
+
 NOT_COVERED = {
     "megascale-megascale": "the model is altered: parallel blocks, sliding-window attention",
     "deepseek-v3": "DualPipe, a schedule with both directions at once",
     "sc21-t2-ZeRO-3": "DeepSpeed of 2021 fetched one parameter at a time: 16 GB/s per GPU whatever the size",
 }
-GPUS = {
-    "A100-80G": "a100-80g",
-    "A100-80G SXM": "a100-80g",
-    "A100-80G(Ampere)": "a100-80g",
-    "H100-80G": "h100",
-    "H100-96G HBM2e 500W": "h100-500w",
-}
-PLAIN = {"flash_attention": False}
+SLOW_H100 = "h100-500w"
+PLAIN = {"flash_attention": False, "causal_half": False}
 FLASH = {"flash_attention": True, "causal_half": True}
-SETS: dict[str, dict[str, Any]] = {  # by the letter of a row's set
-    "A": {**PLAIN, "tp_gradient_overlap": False},  # Megatron-LM of 2021
-    "B": PLAIN,  # of 2022, and so for C and Z
-    "C": {**PLAIN, "sequence_parallel": True},
-    "F": {**FLASH, "tp_overlap": True},  # NeMo with Transformer Engine
-    "G": {**FLASH, "tp_overlap": True},  # "DP+TP+PP overlap on"
-    "N": {**FLASH, "zero": 3, "sequence_parallel": True, "cp_balanced": False},  # FSDP2
-    "Z": PLAIN,
-}
-OVERLAPS_DP, OPEN_CHUNKS, OPEN_RECOMPUTE = "FGN", "AG", "C"
+FSDP = {"zero": 3, "sequence_parallel": True, "cp_balanced": False}
+SEQUENCE_PARALLEL_SINCE = 2022  # Megatron-LM: also its distributed optimizer, and the overlap of tensor gradients
+RECOMPUTES: tuple[Recompute, ...] = get_args(Recompute)
 LLAMA = {"gated": True, "norm": "rms", "biases": "none", "dropout": False}
 OWN_HEAD = {"tied_embeddings": False, "learned_positions": False}
+YES_NO, SPLITS = ("no", "yes"), {0: "no", 1: "yes", 3: "FSDP"}  # what columns say, by sequence_parallel and by zero
+Row = dict[str, str]
 
 
 def read_rows(path: Path) -> tuple[list[Case], list[tuple[str, str]]]:
     """Cases of a file, and rows that are not covered with the reason. The file is known by its columns."""
     with path.open(encoding="utf-8-sig") as file:
-        rows = list(csv.DictReader(file))
-    if "simumax_ms" in rows[0]:
-        return [_simumax(row) for row in rows], []
-    if "# GPUs" in rows[0]:
-        return [_vtrain(row, path.stem) for row in rows], []
+        rows: list[Row] = [{key: value or "" for key, value in row.items() if key} for row in csv.DictReader(file)]
+    columns = rows[0] if rows else {}
     cases, left_out = [], []
-    for row in rows:
-        reason = next((why for prefix, why in NOT_COVERED.items() if row["id"].startswith(prefix)), "")
-        if reason:
-            left_out.append((row["id"], reason))
-        else:
-            cases.append(_iteration(row))
+    for i, row in enumerate(rows):
+        try:
+            if "simumax_ms" in columns:
+                cases.append(_simumax(row))
+            elif "# GPUs" in columns:
+                cases.append(_vtrain(row, path.stem))
+            else:
+                cases.append(_iteration(row))
+        except NotCoveredError as reason:
+            left_out.append((row.get("id") or row.get("case") or f"{path.name}, row {i + 1}", str(reason)))
     return cases, left_out
 
 
-def _int(row: dict[str, str], key: str, default: int = 0) -> int:
-    return int(row[key]) if row[key].isdigit() else default
+def _int(row: Row, key: str, default: int | None = None) -> int:
+    """A whole number; blank: the default, without one the row is not covered."""
+    text = row.get(key, "").strip()
+    if text.isdecimal() or (text == "" and default is not None):
+        return int(text) if text else default or 0
+    raise NotCoveredError(f"{key}: found '{text}'. Accepted: a whole number{'' if default is None else ' or nothing'}")
 
 
-def _shape(row: dict[str, str]) -> ModelShape:
-    sizes = [_int(row, key) for key in ("layers", "hidden", "heads", "ffn", "kv_heads")]
-    common = {"vocabulary": _int(row, "vocab", 51200), "sequence": _int(row, "seq")}
-    if "Llama" in row["model"]:
-        return ModelShape(*sizes, **LLAMA, **OWN_HEAD, **common)
-    if "Nemotron" in row["model"]:
-        return ModelShape(*sizes, **{**LLAMA, "gated": False, "norm": "layer"}, **OWN_HEAD, **common)
-    return ModelShape(*sizes, **common, dropout=row["set"] != "G")
+def _style(row: Row) -> dict[str, Any]:
+    """What a model's name says beyond its sizes. One with experts has its preset's kinds of layers, if there is one."""
+    name, n_expert = row.get("model", ""), _int(row, "experts", 1)
+    plain = name.lower().replace(" ", "-").replace("_", "-")
+    known = max((key for key in PRESETS if plain.startswith(key)), key=len, default="")
+    if known and (n_expert > 1 or not any(family in name for family in ("GPT", "Llama", "Nemotron"))):
+        return {**vars(PRESETS[known]), **({"n_expert": n_expert} if row.get("experts") else {})}
+    experts = {"n_expert": n_expert} if n_expert > 1 else {}
+    if "Llama" in name or (n_expert > 1 and "GPT" not in name):
+        return {**LLAMA, **OWN_HEAD, **experts}
+    if "Nemotron" in name:
+        return {**LLAMA, "gated": False, "norm": "layer", **OWN_HEAD, **experts}
+    return {"dropout": not _is_megatron_core(row), **experts}
 
 
-def _chunks(row: dict[str, str], pp: int) -> int:
-    """Chunks per stage; Qi et al. give every layer one, with embedding and head as layers."""
-    if "1F1B-I" in row["id"]:
+def _shape(row: Row) -> ModelShape:
+    style = _style(row)
+    columns = {"layers": "layers", "hidden": "hidden", "heads": "heads", "ffn": "ffn", "kv_heads": "kv_heads",
+               "vocabulary": "vocab", "sequence": "seq"}  # fmt: skip
+    given = {key: _int(row, column) for key, column in columns.items() if row.get(column, "").strip()}
+    if style.get("kv_lora"):  # whose heads share one latent vector, whatever a column says
+        given.pop("kv_heads", None)
+    missing = [columns[key] for key in ("layers", "hidden", "heads", "sequence") if key not in {**style, **given}]
+    if missing:
+        raise NotCoveredError(f"{', '.join(missing)}: blank, and the model has no preset")
+    return ModelShape(**{**style, **given})
+
+
+def _text(row: Row) -> str:
+    return " ".join(row.get(key, "") for key in ("id", "source", "model", "notes"))
+
+
+def _is_megatron_core(row: Row) -> bool:
+    return any(name in _text(row) for name in ("Megatron-Core", "MCore", "NeMo"))
+
+
+def _chunks(row: Row, pp: int) -> int:
+    """Chunks per stage, 0: open; Qi et al. give every layer one, with embedding and head as layers."""
+    if "one layer per chunk" in row.get("vpp", ""):
         return (_int(row, "layers") + 2) // pp
-    return 2 if "Interleaved" in row["id"] else max(_int(row, "vpp", 1), 1)
+    if row.get("vpp", "").strip():
+        return max(_int(row, "vpp"), 1)
+    if pp == 1:
+        return 1
+    if "Interleaved" in _text(row):
+        return 2
+    return 1 if "1F1B" in row.get("notes", "") else 0
 
 
-def _microbatch(row: dict[str, str], pp: int) -> int:
-    """0: not stated."""
-    if "local batch" in row["notes"] and pp == 1:
+def _microbatch(row: Row, pp: int) -> int:
+    """0: open."""
+    if "local batch" in row.get("notes", "") and pp == 1:
         return int(row["notes"].split("local batch")[1].split(";")[0])
-    return _int(row, "mbs")
+    return _int(row, "mbs", 0)
 
 
-def _options(row: dict[str, str], tp: int) -> dict[str, Any]:
-    """What follows from a row's set, and what the row itself says."""
-    options = dict(SETS[row["set"]])
-    options["sequence_parallel"] = tp > 1 and (options.get("sequence_parallel", False) or row["seq_par"] == "yes")
-    options["recompute"] = row["recompute"] if row["recompute"] in ("full", "selective") else "none"
-    options.setdefault("zero", 1 if row["dist_opt"] == "yes" else 0)
-    if "maxtext" in row["id"]:  # JAX: FSDP, and 70B with two sequences fits with full recompute only
-        options.update(zero=3, recompute="full")
-    if "AsyncTP" in row["id"]:
+def _recomputes(row: Row) -> tuple[Recompute, ...]:
+    """What may be computed again, the least first."""
+    text = row.get("recompute", "").strip()
+    found: tuple[Recompute, ...] = tuple(one for one in RECOMPUTES if one in text.split("/"))
+    if text and not found:
+        raise NotCoveredError(
+            f"recompute: found '{text}'. Accepted: {', '.join(RECOMPUTES)}, with / between, or nothing"
+        )
+    return found or RECOMPUTES
+
+
+def _flag(row: Row, key: str) -> bool | None:
+    """None: open."""
+    text = row.get(key, "").strip()
+    if text not in ("yes", "no", ""):
+        raise NotCoveredError(f"{key}: found '{text}'. Accepted: yes, no or nothing")
+    return None if text == "" else text == "yes"
+
+
+def _options(row: Row, device: str, tp: int, dp: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(options of the layout, fields of the case): what the row says, and its software, year and GPU."""
+    text, year = _text(row), _int(row, "year", SEQUENCE_PARALLEL_SINCE)
+    is_old = year < SEQUENCE_PARALLEL_SINCE
+    options: dict[str, Any] = dict(PLAIN if device.startswith("a100") else FLASH)
+    is_fsdp = "FSDP" in text or "torchtitan" in text
+    options |= FSDP if is_fsdp else {}
+    if is_old:
+        options["tp_gradient_overlap"] = False
+    if _is_megatron_core(row) or "AsyncTP" in text:
         options["tp_overlap"] = True
-    return options
+    split, zero = _flag(row, "seq_par"), _flag(row, "dist_opt")
+    open_sequence = split is None and tp > 1 and not is_old and not is_fsdp
+    options["sequence_parallel"] = tp > 1 and bool(split or is_fsdp or open_sequence)
+    options.setdefault("zero", 1 if zero else 0)
+    open_zero = zero is None and dp > 1 and not is_old and not is_fsdp
+    return options, {
+        "overlaps_dp": _is_megatron_core(row) or is_fsdp, "open_sequence": open_sequence, "open_zero": open_zero,
+    }  # fmt: skip
 
 
-def _iteration(row: dict[str, str]) -> Case:
-    tp, pp, dp, cp = (max(_int(row, key, 1), 1) for key in ("tp", "pp", "dp", "cp"))
-    microbatch, letter = _microbatch(row, pp), row["set"]
-    precision = next(p for p in ("fp8", "fp16", "bf16") if row["precision"].startswith(p))
+def _gpu(row: Row) -> str:
+    """The GPU type that a column names, by its first words: "A100-80G SXM" is a100-80g."""
+    name = row.get("gpu", "").lower().replace(" ", "-")
+    if name.startswith("h100") and "500w" in name:
+        return SLOW_H100
+    found = max((key for key in DEVICES if name.startswith(key)), key=len, default="")
+    if not found:
+        raise NotCoveredError(f"gpu: found '{row.get('gpu', '')}'. Accepted: {', '.join(DEVICES)}")
+    return found
+
+
+def _precision(row: Row) -> Precision | None:
+    """None: blank."""
+    text = row.get("precision", "").strip()
+    found = next((one for one in get_args(Precision) if text.startswith(one)), None)
+    if text and found is None:
+        raise NotCoveredError(f"precision: found '{text}'. Accepted: {', '.join(get_args(Precision))} or nothing")
+    return found
+
+
+def _data_parallel(row: Row, per_replica: int) -> int:
+    """As given, or as many replicas as there are GPUs for. The two are to agree."""
+    n_gpu = _int(row, "gpus", 0)
+    dp = _int(row, "dp", n_gpu // per_replica or 1)
+    if n_gpu and n_gpu != dp * per_replica:
+        raise NotCoveredError(f"gpus: found {n_gpu}, but tp x pp x cp x dp are {dp * per_replica}")
+    return dp
+
+
+def _measured_s(row: Row) -> float:
+    try:
+        return float(row.get("iter_s", ""))
+    except ValueError:
+        raise NotCoveredError(f"iter_s: found '{row.get('iter_s', '')}'. Accepted: seconds") from None
+
+
+def _group(row: Row) -> str:
+    """The source, by the row's id; a collection of benchmarks by model."""
+    words = row["id"].split("-")
+    return "-".join(words[: 2 if words[0] == "dgxc" else 1]) or "rows"
+
+
+def _iteration(row: Row) -> Case:
+    reason = next((why for prefix, why in NOT_COVERED.items() if row["id"].startswith(prefix)), "")
+    if reason:
+        raise NotCoveredError(reason)
+    tp, pp, cp, ep = (max(_int(row, key, 1), 1) for key in ("tp", "pp", "cp", "ep"))
+    device, shape, dp = _gpu(row), _shape(row), _data_parallel(row, tp * pp * cp)
+    microbatch, chunks, recomputes = _microbatch(row, pp), _chunks(row, pp), _recomputes(row)
+    options, fields = _options(row, device, tp, dp)
     layout = Layout(
-        tp=tp, pp=pp, dp=dp, cp=cp, vpp=_chunks(row, pp), microbatch=microbatch or 1,
-        precision=precision, **_options(row, tp),
+        tp=tp, pp=pp, dp=dp, cp=cp, ep=ep, vpp=chunks or 1, microbatch=microbatch or 1,
+        precision=_precision(row) or "bf16", recompute=recomputes[0], **options,
     )  # fmt: skip
+    taken = {"vocab": shape.vocabulary, "precision": "bf16", "net_Gbps_per_gpu": 200, "gpus_per_node": 8, "dp": dp}
+    taken |= {"vpp": chunks} if chunks and pp > 1 else {}
+    taken |= {"seq_par": YES_NO[layout.sequence_parallel]} if tp > 1 and not fields["open_sequence"] else {}
+    taken |= {"dist_opt": SPLITS[layout.zero]} if dp > 1 and not fields["open_zero"] else {}
+    taken |= {"ep": 1} if not shape.is_dense else {}
+    unsaid = [(column, str(value)) for column, value in taken.items() if column in row and not row[column].strip()]
+    unsaid += [("top_k", str(shape.top_k))] if not shape.is_dense else []
     return Case(
-        row["id"], "-".join(row["id"].split("-")[: 2 if letter == "F" else 1]), _shape(row), layout, GPUS[row["gpu"]],
-        float(row["iter_s"]), _int(row, "gbs"), _int(row, "net_Gbps_per_gpu", 200) * GIGA,
-        overlaps_dp=letter in OVERLAPS_DP, open_microbatch=not microbatch, open_recompute=letter in OPEN_RECOMPUTE,
-        open_vpp=letter in OPEN_CHUNKS and pp > 1 and not row["vpp"],
+        row["id"], _group(row), shape, layout, device, _measured_s(row), _int(row, "gbs"),
+        _int(row, "net_Gbps_per_gpu", 200) * GIGA, **fields, open_microbatch=not microbatch, open_vpp=not chunks,
+        open_recompute=recomputes if len(recomputes) > 1 else (), per_server=_int(row, "gpus_per_node", 8),
+        unsaid=tuple(unsaid),
     )  # fmt: skip
 
 
@@ -172,6 +292,8 @@ SIMUMAX_MODELS = {
 
 def _simumax(row: dict[str, str]) -> Case:
     """Eight B200 with Megatron-Core: models cut to a few layers, one dense, distributed optimizer, no overlap."""
+    if row["model"] not in SIMUMAX_MODELS:
+        raise NotCoveredError(f"model: found '{row['model']}'. Accepted: {', '.join(SIMUMAX_MODELS)}")
     preset = PRESETS[SIMUMAX_MODELS[row["model"]]]
     cut = {"layers": int(row["layers"]), "sequence": int(row["seq"]), "n_dense_layers": min(preset.n_dense_layers, 1)}
     tp, pp, cp, ep, dp = (int(row[key] or 1) for key in ("tp", "pp", "cp", "ep", "dp"))

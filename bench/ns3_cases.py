@@ -6,7 +6,8 @@ Each case goes through `pdes-sim convert ns3` and runs in ns-3 compatibility. It
 time, every switch's drops, and every port's losses, pauses and marks are those of the plain twin with the engine's rule
 for simultaneous events (tests/reference/ns3_twin). With ns-3's rule the twin is to equal fct.txt; what lies between the
 two is the tie rule's doing (for DCQCN also that of other random numbers). Errors are relative, over the flows of a
-case; a flow that is unfinished in one of two and not in the other counts as 100 %. Twin results are kept: see --cache.
+case; a flow that is unfinished in one of two and not in the other counts as 100 %, and is named. A flow of which
+fct.txt has no row is unfinished in ns-3. Twin results are kept: see --cache.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import models  # noqa: F401  else tests/models stands for it, where the package is installed in editable mode
 from pdes.errors import SimError
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
@@ -30,6 +32,7 @@ from reference.ns3_runs import (  # noqa: E402
 )
 
 CACHE = Path.home() / ".cache" / "pdes-sim" / "twin"
+FEW = 8  # flows that a line names
 QUICK_WORK = 120_000_000  # bytes times hops; above, the plain twin takes more than some seconds
 
 
@@ -40,10 +43,17 @@ class Difference:
     mean: float
     largest: float
     of_means: float
+    ends_here_alone: list[int]  # flows, by number
+    ends_there_alone: list[int]
 
     def text(self) -> str:
         """For the table."""
         return f"{100 * self.mean:8.3f} {100 * self.largest:8.2f}"
+
+    def ends(self) -> list[str]:
+        """Which flows ended in one and not in the other, for people."""
+        places = (("here", self.ends_here_alone), ("in ns-3", self.ends_there_alone))
+        return [f"{_who_ends(flows)} {where} alone" for where, flows in places if flows]
 
 
 def difference(found_ns: list[int], true_ns: list[int]) -> Difference:
@@ -51,7 +61,17 @@ def difference(found_ns: list[int], true_ns: list[int]) -> Difference:
     each = [_relative(a, b) for a, b in zip(found_ns, true_ns, strict=True)]
     both = [(a, b) for a, b in zip(found_ns, true_ns, strict=True) if UNFINISHED not in (a, b)]
     sums = sum(a for a, _ in both), sum(b for _, b in both)
-    return Difference(sum(each) / len(each), max(each), abs(sums[0] - sums[1]) / sums[1] if sums[1] else 0.0)
+    here = [i for i, a in enumerate(found_ns) if a != UNFINISHED == true_ns[i]]
+    there = [i for i, a in enumerate(found_ns) if a == UNFINISHED != true_ns[i]]
+    of_means = abs(sums[0] - sums[1]) / sums[1] if sums[1] else 0.0
+    return Difference(sum(each) / len(each), max(each), of_means, here, there)
+
+
+def _who_ends(flows: list[int]) -> str:
+    if len(flows) == 1:
+        return f"flow {flows[0]} ends"
+    more = f" and {len(flows) - FEW} more" if len(flows) > FEW else ""
+    return f"flows {', '.join(map(str, flows[:FEW]))}{more} end"
 
 
 def _relative(found_ns: int, true_ns: int) -> float:
@@ -87,7 +107,7 @@ def measure(case: Path, arguments: argparse.Namespace) -> Row:
     except SimError as error:
         print(f"{name:<36} does not run: {error}", flush=True)
         return Row(False, None, None)
-    truth = answers_of(case)
+    truth = arguments.answers[case]
     try:
         ours, theirs = (run_twin(case, tie, arguments.cache) for tie in ("engine", "ns3"))
     except (ValueError, KeyError, OSError) as error:
@@ -96,6 +116,7 @@ def measure(case: Path, arguments: argparse.Namespace) -> Row:
     verdict = reason if ours is None else ", ".join(wrong) or "exact"
     truth = truth if truth is not None or theirs is None else theirs.fct_ns
     error = None if truth is None else difference(engine.fct_ns, truth)
+    verdict = ", ".join([verdict, *(error.ends() if error else [])])
     tie = None if ours is None or theirs is None else difference(ours.fct_ns, theirs.fct_ns)
     is_ns3 = theirs is not None and truth is not None and theirs.fct_ns == truth
     native = None
@@ -133,6 +154,10 @@ def main() -> None:
     cases = find_cases(arguments.cases)
     if not cases:
         parser.error(f"{arguments.cases} holds no <case>/<cc>/ with config.txt and flow.txt")
+    try:
+        arguments.answers = {case: answers_of(case) for case in cases}
+    except SimError as error:
+        parser.error(str(error))
     work = {case: work_of(case) for case in cases}
     left_out = [case for case in cases if arguments.quick and work[case] > QUICK_WORK]
     print(head(arguments.native))
@@ -146,6 +171,7 @@ def main() -> None:
         "mean_fct_error": sum(e.mean for e in errors) / len(errors) if errors else None,
         "max_fct_error": max((e.largest for e in errors), default=None),
     }
+    figures["finished_in_one"] = sum(len(e.ends_here_alone) + len(e.ends_there_alone) for e in errors)
     native = [row.native for row in rows if row.native is not None]
     if native:
         figures["native_mean_fct_error"] = sum(e.mean for e in native) / len(native)

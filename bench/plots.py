@@ -11,7 +11,8 @@ Curve = tuple[Any, Any]
 COLOURS = ("#0b6e99", "#c8553d", "#5b8c5a", "#7d5ba6", "#b8860b", "#555555", "#d17ab8", "#2f4858")
 
 
-def _pyplot() -> Any | None:
+def find_pyplot() -> Any | None:
+    """matplotlib's pyplot, drawing into files; None: it is missing."""
     try:
         import matplotlib
     except ImportError:
@@ -36,7 +37,7 @@ def draw(
 
     x_ticks: names of x = 0, 1, 2, ...; curves are then drawn with a mark at each. points: labels without a line.
     """
-    pyplot = _pyplot()
+    pyplot = find_pyplot()
     if pyplot is None:
         print(f"no {path.name}: matplotlib is missing (pip install pdes-sim[plots])")
         return False

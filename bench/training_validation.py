@@ -1,10 +1,11 @@
 """Predicted against measured iteration times: every row is a run of `pdes-sim` on a config as a user would write it.
 
-Rows: --rows FILE.csv, with the columns of published measurements (training_iterations.csv) or of vTrain's two files.
-The constants of the GPU types were fitted to two thirds of such rows (`bench/fit_devices.py`,
-models/compute/fits.json); the others are told apart here. What a source leaves open (a blank microbatch, chunks per
-stage) takes the value with the least predicted time that fits the memory. Configs and results stay in --out; a row that
-has a result there is not run again, unless the code has changed.
+Rows: --rows FILE.csv, with the columns of published measurements (training_iterations.csv), of vTrain's two files or
+SimuMax's. The constants of the GPU types were fitted to two thirds of such rows (`bench/fit_devices.py`,
+models/compute/fits.json); the others are told apart here. A row is read by its columns. What it leaves open
+(microbatch, chunks per stage, recomputation, what is split) takes the value with the least time by a closed form that
+fits the memory: --each says which. Configs and results stay in --out; a row that has a result there is not run again,
+unless the code has changed.
 """
 
 import argparse
@@ -12,66 +13,23 @@ import json
 import subprocess
 import sys
 import time
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from measured_config import Settled, case_config, settled
 from rich.console import Console
 from rich.table import Table
 
 from fit_devices import layouts_right, rank_correlation
-from fit_rows import Case, read_rows
+from fit_rows import Case, NotCoveredError, read_rows
 from models.workload.compiler.job import Job
-from pdes.convert.toml_text import toml_text
 from pdes.engine.jit import source_digest
+from plots import find_pyplot
 from runs import simulate
 
-GIGA = 10**9
 QUICK_ROWS = 12
-
-
-def case_config(case: Case, lanes: bool = True) -> str:
-    """The config of a measured run; lanes: messages that have their ways to themselves are not simulated each time."""
-    layout, shape = case.layout, case.shape
-    n_gpu, dp = layout.n_gpu, layout.dp
-    rate = f"{max(case.nic_bps, 100 * GIGA) // GIGA}Gbps"
-    workload: dict[str, object] = {
-        "kind": "training", "global_batch": case.batch,
-        "microbatch": "auto" if case.open_microbatch else layout.microbatch,
-        "sequence_parallel": layout.sequence_parallel,
-        "recompute": "auto" if case.open_recompute else layout.recompute,
-        "precision": layout.precision, "zero": layout.zero, "overlap_gradients": case.overlaps_dp,
-        "overlap_parameters": case.overlaps_dp, "overlap_tensor": layout.tp_overlap,
-        "overlap_tensor_gradients": layout.tp_gradient_overlap, "balanced_context": layout.cp_balanced,
-        "flash_attention": layout.flash_attention, "causal": "half" if layout.causal_half else "full",
-        "cross_rail_rings": case.cross_rail_rings,
-    }  # fmt: skip
-    model: dict[str, object] = {
-        "layers": shape.layers, "hidden": shape.hidden, "heads": shape.heads, "ffn": shape.d_ffn,
-        "kv_heads": shape.n_kv, "head_dim": shape.d_head, "vocabulary": shape.vocabulary, "sequence": shape.sequence,
-        "gated": shape.gated, "norm": shape.norm, "tied_embeddings": shape.tied_embeddings,
-        "learned_positions": shape.learned_positions, "biases": shape.biases, "dropout": shape.dropout,
-    }  # fmt: skip
-    parallel = {
-        "tp": layout.tp, "dp": dp, "pp": layout.pp, "cp": layout.cp, "ep": layout.ep,
-        "vpp": "auto" if case.open_vpp else layout.vpp,
-    }  # fmt: skip
-    topology = {
-        "kind": "roft", "gpus": n_gpu, "gpus_per_server": min(8, n_gpu), "nic_rate": rate, "spine_rate": rate,
-        "nvlink": "packets", "servers_per_rail_switch": max(1, n_gpu // 8),
-    }  # fmt: skip
-    tables = {
-        "topology": topology,
-        "network": {"congestion_control": "dctcp", "payload": "4096B"},
-        "workload": workload,
-        "workload.model": model,
-        "workload.parallel": parallel,
-        "workload.compute": {"gpu": case.device},
-        "workload.memory": {"check": "warn"},
-        "wormhole": {"mode": "full", **({"memo_tolerance": 0.02, "lanes": True} if lanes else {})},
-        "output": {"tasks": False, "flows": False},
-    }
-    return toml_text(case.id, tables)
 
 
 def predict(case: Case, out: Path, lanes: bool, limit_s: float | None = None) -> tuple[float, float]:
@@ -157,13 +115,27 @@ def correlations(cases: list[Case], predicted_s: list[float], console: Console) 
     return found
 
 
-def plot(cases: list[Case], predicted_s: list[float], path: Path) -> None:
-    """Predicted over measured, by set."""
-    import matplotlib
+def settle_all(cases: list[Case]) -> tuple[list[Settled], list[tuple[str, str]]]:
+    """Cases with a value for all that is open, and those that no config can say, with the reason."""
+    found, left_out = [], []
+    for case in cases:
+        try:
+            found.append(settled(case))
+        except NotCoveredError as reason:
+            left_out.append((case.id, str(reason)))
+    return found, left_out
 
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
 
+def count_open(found: list[Settled]) -> dict[str, int]:
+    """Rows that leave a column open, by column."""
+    return dict(sorted(Counter(column for one in found for column, _ in one.taken).items()))
+
+
+def plot(cases: list[Case], predicted_s: list[float], path: Path) -> str:
+    """Draw predicted over measured, by set; where that is, for people."""
+    plt = find_pyplot()
+    if plt is None:
+        return "no plot, as matplotlib is missing: the extra `plots`"
     figure, axes = plt.subplots(figsize=(7, 6))
     for group in sorted({c.group for c in cases}):
         points = [(c.measured_s, p) for c, p in zip(cases, predicted_s, strict=True) if c.group == group]
@@ -175,6 +147,7 @@ def plot(cases: list[Case], predicted_s: list[float], path: Path) -> None:
     axes.legend(fontsize=8)
     figure.tight_layout()
     figure.savefig(path, dpi=120)
+    return f"plot in {path}"
 
 
 def main() -> None:
@@ -200,39 +173,46 @@ def main() -> None:
     if arguments.quick:
         cases = sorted(cases, key=lambda c: c.layout.n_gpu)[:: max(1, len(cases) // QUICK_ROWS)][:QUICK_ROWS]
         cases = [c for c in cases if c.layout.n_gpu <= 256]
+    chosen, unsayable = settle_all(cases)
+    left_out += unsayable
     arguments.out.mkdir(parents=True, exist_ok=True)
-    cases.sort(key=lambda c: (cost(c), c.id))
+    chosen.sort(key=lambda one: (cost(one.case), one.case.id))
     limit_s = None if arguments.row_minutes is None else 60 * arguments.row_minutes
     ran, predicted_s, wall_s, begin_s = [], [], 0.0, time.monotonic()
-    for i, case in enumerate(cases):
+    for i, one in enumerate(chosen):
+        case = one.case
         if time.monotonic() - begin_s > 60 * arguments.minutes:
-            left_out += [(c.id, "not run in the minutes given") for c in cases[i:]]
+            left_out += [(later.case.id, "not run in the minutes given") for later in chosen[i:]]
             break
         try:
             seconds, wall = predict(case, arguments.out, arguments.lanes, limit_s)
         except subprocess.TimeoutExpired:
             left_out.append((case.id, f"given up after {arguments.row_minutes:g} minutes"))
             continue
-        ran.append(case)
+        ran.append(one)
         predicted_s.append(seconds)
         wall_s += wall
         if arguments.each:
             off = 100 * (seconds / case.measured_s - 1)
-            console.print(f"{case.id}: {case.measured_s:.4g} s, predicted {seconds:.4g} s, {off:+.1f} %, {wall:.1f} s")
+            times = f"{case.measured_s:.4g} s, predicted {seconds:.4g} s, {off:+.1f} %, {wall:.1f} s"
+            console.print(f"{case.id}: {times}{one.text()}", highlight=False, markup=False, soft_wrap=True)
         elif sys.stderr.isatty():
-            print(f"\r{i + 1} of {len(cases)}", end="", file=sys.stderr)
-    cases = ran
+            print(f"\r{i + 1} of {len(chosen)}", end="", file=sys.stderr)
+    cases = [one.case for one in ran]
     for row, why in left_out:
-        console.print(f"not covered: {row}: {why}", highlight=False)
+        console.print(f"not covered: {row}: {why}", highlight=False, markup=False, soft_wrap=True)
     if not cases:
         console.print("no row has run")
         return
+    left_open = count_open(ran)
+    if left_open:
+        console.print(f"left open, rows: {', '.join(f'{name} {n}' for name, n in left_open.items())}", highlight=False)
     by_set = report(cases, predicted_s, console)
     ranks = correlations(cases, predicted_s, console)
-    plot(cases, predicted_s, arguments.out / "predicted.png")
-    console.print(f"{len(cases)} runs in {wall_s:.0f} s; plot in {arguments.out / 'predicted.png'}")
+    place = plot(cases, predicted_s, arguments.out / "predicted.png")
+    console.print(f"{len(cases)} runs in {wall_s:.0f} s; {place}")
     print(json.dumps({"rows": len(cases), "not_covered": len(left_out), "mape": by_set["all"]["mape"], "by_set": by_set,
-                      "rank_correlation": ranks, "wall_seconds": wall_s}))  # fmt: skip
+                      "left_open": left_open, "rank_correlation": ranks, "wall_seconds": wall_s}))  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -3,9 +3,12 @@
 import numpy as np
 
 from models.network.build import NetworkState
+from models.network.build_routing import make_routing
+from models.network.ideal import ideal_sizes, on_paths_ps, on_routes_ps
+from models.network.ideal_routes import Search, kinds_of_hosts, make_search
 from models.network.parameters import NetworkParameters
 from models.network.state import SPENT_COLUMNS
-from models.topology.closed_form import ideal_fct_ps
+from models.network.switch_state import Routing
 from models.topology.graph import Topology
 from models.topology.routing import Paths
 from models.workload.plan import WorkloadPlan
@@ -22,21 +25,45 @@ TASK_SPOOL_COLUMNS = ("gpu", "iteration", "kind", "stream", "start_ps", "end_ps"
 
 
 @kernel
-def _ideal_rows(pair, size_bytes, path_start, path_port, rate_bps, delay_ps, sizes, out):
+def _on_paths(pair, size_bytes, path, links, sizes, out):
     for i in range(len(pair)):
         row = 2 * pair[i]
-        data = path_port[path_start[row] : path_start[row + 1]]
-        ack = path_port[path_start[row + 1] : path_start[row + 2]]
-        out[i] = ideal_fct_ps(size_bytes[i], sizes[0], sizes[1], sizes[2], data, ack, rate_bps, delay_ps)
+        data = path[1][path[0][row] : path[0][row + 1]]
+        ack = path[1][path[0][row + 1] : path[0][row + 2]]
+        out[i] = on_paths_ps(size_bytes[i], sizes, data, ack, links[0], links[1])
+
+
+@kernel
+def _on_routes(flows, path, epochs, routing: Routing, forth: Search, back: Search, sizes, out):
+    for i in range(len(flows)):
+        row = 2 * flows[i, 0]
+        first_ports = np.int64(path[1][path[0][row]]), np.int64(path[1][path[0][row + 1]])
+        flow, seen = (flows[i, 0], flows[i, 1], flows[i, 2]), (epochs[i, 0], epochs[i, 1])
+        out[i] = on_routes_ps(flow, sizes, routing, forth, back, first_ports, seen)
 
 
 class FlowFacts:
     """What the flows table says about a flow that follows from its queue pair."""
 
-    def __init__(self, topology: Topology, paths: Paths, plan: WorkloadPlan, parameters: NetworkParameters) -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        paths: Paths,
+        plan: WorkloadPlan,
+        parameters: NetworkParameters,
+        routing: Routing | None = None,
+    ) -> None:
+        """routing: the tables of the run, if they have been made."""
         self._topology, self._paths, self._plan = topology, paths, plan
-        p = parameters
-        self._sizes = np.array([p.payload_bytes, p.header_bytes, p.ack_bytes], np.int64)
+        self._sizes = ideal_sizes(topology, parameters)
+        self._is_routed = np.zeros(len(plan.pair_src), np.bool_)
+        if parameters.routing is not None:
+            fixed = parameters.routing.fixed_pair
+            has_switches = np.diff(paths.start)[::2] > 1
+            self._is_routed = has_switches if fixed is None else has_switches & ~fixed
+            self._routing = make_routing(topology, parameters) if routing is None else routing
+            self._search = make_search(topology), make_search(topology)
+            self._kind_of_node = kinds_of_hosts(topology, self._routing)
 
     def compile(self) -> None:
         """Compile what `columns` needs, or load it from the cache."""
@@ -45,22 +72,36 @@ class FlowFacts:
     def columns(self, rows: np.ndarray, pair_of_row: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """(flow ids, columns) of kernel rows `state.FLOW_COLUMNS`; finish_ps -1 where a flow is unfinished."""
         pair, size_bytes = pair_of_row[rows[:, 1]], np.ascontiguousarray(rows[:, 2])
-        ideal = np.empty(len(rows), np.int64)
         t, plan, start = self._topology, self._plan, self._paths.start
-        _ideal_rows(pair, size_bytes, start, self._paths.port, t.port_rate_bps, t.port_delay_ps, self._sizes, ideal)
         return rows[:, 0], {
             "src": t.host[plan.pair_src[pair]],
             "dst": t.host[plan.pair_dst[pair]],
             "size_bytes": size_bytes,
             "start_ps": rows[:, 3],
             "finish_ps": rows[:, 4],
-            "ideal_fct_ps": ideal,
+            "ideal_fct_ps": self._ideal_ps(pair, size_bytes, rows[:, 3:5]),
             "hops": start[2 * pair + 1] - start[2 * pair],
             "retransmitted_bytes": rows[:, 7],
             "ecn_marks": rows[:, 5],
             "tag": rows[:, 6],
             "pair": pair,
         }
+
+    def _ideal_ps(self, pair: np.ndarray, size_bytes: np.ndarray, lasts_ps: np.ndarray) -> np.ndarray:
+        """The least times that flows can take, int64[n]. lasts_ps: int64[n, 2], their starts and finishes."""
+        t, path, ideal_ps = self._topology, (self._paths.start, self._paths.port), np.empty(len(pair), np.int64)
+        _on_paths(pair, size_bytes, path, (t.port_rate_bps, t.port_delay_ps), self._sizes, ideal_ps)
+        if self._is_routed.any():
+            routed, epoch_ps = np.flatnonzero(self._is_routed[pair]), self._routing.epoch_ps
+            until_ps = np.where(lasts_ps < 0, epoch_ps[-1], lasts_ps)[routed]  # an unfinished one may see them all
+            epochs = np.searchsorted(epoch_ps, until_ps, side="right") - 1
+            kind = self._kind_of_node[t.host[self._plan.pair_dst[pair[routed]]]]
+            order = np.lexsort((size_bytes[routed], epochs[:, 1], epochs[:, 0], kind))  # what is known serves most
+            flows = np.stack([pair[routed], size_bytes[routed], kind], axis=1)[order]
+            found_ps = np.empty(len(routed), np.int64)
+            _on_routes(flows, path, epochs[order], self._routing, *self._search, self._sizes, found_ps)
+            ideal_ps[routed[order]] = found_ps
+        return ideal_ps
 
 
 def unfinished_rows(state: NetworkState, rank_of_node: np.ndarray, rank: int) -> np.ndarray:

@@ -156,7 +156,6 @@ class Run:
         self.tasks = self._spool("tasks", s.plan.tasks_per_iteration if output.tasks else 0, TASK_SPOOL_COLUMNS)
         self.spent = self._spool("breakdown", s.plan.n_main, SPENT_SPOOL_COLUMNS)
         self.n_flow_done, self.flow_ps, self.last_finish_ps = 0, 0, -1
-        self.facts = FlowFacts(s.topology, s.paths, s.plan, s.parameters)
         queue_model = getattr(prepared, "queue_model", None)
         self.queue_model_digest = None if queue_model is None else queue_model.digest  # on rank 0
         self._queue_model: QueueModel | None = queue_model
@@ -186,6 +185,7 @@ class Run:
             s.topology, s.paths, s.plan, s.max_window_bytes, s.lp_of_node, rank_of_lp, self.lookahead_ps, world,
             s.parameters, self._take_rows,
         )  # fmt: skip
+        self.facts = FlowFacts(s.topology, s.paths, s.plan, s.parameters, self.model.state.routing)
         looks = self._debug_plan.looks_at_rounds
         if world.size > 1 and s.longest_round_ps and not looks:
             self.model.know_outputs(s.lp_of_node, self.lookahead_ps, s.longest_round_ps)

@@ -19,6 +19,7 @@ from pdes.convert.ns3 import convert
 from pdes.engine.exchange import World
 from pdes.engine.round import make_loop, run_rounds
 from pdes.engine.time_index import NEVER
+from pdes.errors import ConfigError
 from pdes.scenario import Scenario, build_scenario
 from reference.ns3_twin import read_case, simulate
 
@@ -59,11 +60,21 @@ def work_of(case: Path) -> int:
 
 
 def answers_of(case: Path) -> list[int] | None:
-    """ns-3's own fct of every flow from fct.txt, UNFINISHED if so; None: the folder has no answers."""
-    if not (case / "fct.txt").is_file():
+    """ns-3's own fct of every flow of flow.txt, by fct.txt; None: the folder has no answers.
+
+    UNFINISHED where fct.txt says so, or has no row: ns-3 writes a row when a flow ends. ConfigError: the two differ.
+    """
+    path = case / "fct.txt"
+    if not path.is_file():
         return None
-    rows = [line.split() for line in _rows(case / "fct.txt")]
-    return [int(row[7]) if row[7].isdecimal() else UNFINISHED for row in sorted(rows, key=lambda row: int(row[0]))]
+    n_flow = int((case / "flow.txt").read_text().split()[0])
+    found: dict[int, int] = {}
+    for row in map(str.split, _rows(path)):
+        if len(row) < 8 or not row[0].isdecimal() or int(row[0]) >= n_flow or int(row[0]) in found:
+            accepted = f"one row each of flows 0 to {n_flow - 1}: flow src dst sport dport bytes start_ns fct_ns"
+            raise ConfigError(str(path), f"found '{' '.join(row)}'", f"Accepted: {accepted}")
+        found[int(row[0])] = int(row[7]) if row[7].isdecimal() else UNFINISHED
+    return [found.get(flow, UNFINISHED) for flow in range(n_flow)]
 
 
 def _rows(path: Path) -> Iterable[str]:
