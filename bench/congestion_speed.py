@@ -19,7 +19,7 @@ from typing import Any
 
 from cases import fat_tree_permutation, make_model, print_last
 from models.congestion import dctcp
-from models.network.state import PACKET_HOPS
+from models.network.state.records import PACKET_HOPS
 from pdes.engine.exchange import World
 from pdes.engine.round import run_rounds
 from pdes.scenario import Scenario

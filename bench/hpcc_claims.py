@@ -20,8 +20,8 @@ import numpy as np
 
 from cases import make_model, print_last, scenario_of
 from models.network.model import NetworkModel
-from models.network.results import port_columns
-from models.network.state import FLOW_COLUMNS
+from models.network.state.records import FLOW_COLUMNS
+from models.network.watch.results import port_columns
 from pdes.engine.exchange import World
 from pdes.engine.round import NOW, run_rounds
 from pdes.scenario import Scenario

@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 from cases import print_last
 from pdes.config import load_config
 from pdes.errors import ConfigError
-from pdes.wormhole.queue_model import QueueModelError, Shape, train, windows
+from pdes.skipping.papers.queue_model import QueueModelError, Shape, train, windows
 from runs import ROOT, simulate_once
 
 CONFIGS = [ROOT / "examples" / name for name in ("quickstart.toml", "gpt-7b-64.toml")]

@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cases import print_last, scenario_of
-from models.network.make_fast_forward import make_fast_forward
 from models.network.model import NetworkModel
-from models.network.state import FLOW_COLUMNS, PACKET_HOPS
+from models.network.skip.make_fast_forward import make_fast_forward
+from models.network.state.records import FLOW_COLUMNS, PACKET_HOPS
 from pdes.engine.exchange import World
 from pdes.engine.round import make_loop, run_rounds
-from pdes.wormhole.audit import Audit
+from pdes.skipping.audit import Audit
 
 MB, US, NS = 10**6, 10**6, 10**3  # US, NS: in ps
 CONTROLS = ("hpcc", "dctcp", "timely", "swift", "dcqcn")

@@ -20,15 +20,15 @@ from unittest.mock import patch
 import numpy as np
 
 from cases import print_last
-from models.network.build import NetworkState
-from models.network.lane_states import LaneStates
-from models.network.state import PACKET_HOPS
+from models.network.build.arrays import NetworkState
+from models.network.skip.lane_states import LaneStates
+from models.network.state.records import PACKET_HOPS
 from pdes.errors import ConfigError
 from pdes.simulation.job import Run
-from pdes.wormhole import history as h
-from pdes.wormhole.frozen import FrozenSet
-from pdes.wormhole.groups import SETTLED_ROUND_TRIPS
-from pdes.wormhole.lanes import Lanes
+from pdes.skipping import history as h
+from pdes.skipping.fluid.groups import SETTLED_ROUND_TRIPS
+from pdes.skipping.fluid.lanes import Lanes
+from pdes.skipping.frozen import FrozenSet
 from runs import ROOT, discarded_run
 
 REASONS = (

@@ -20,8 +20,8 @@ import numpy as np
 
 from cases import fat_tree_permutation, make_model, mixed_delays, print_last, spread
 from models.congestion.law import find_law
-from models.network.build import NetworkState
-from models.network.state import MESSAGE, PACKET, PACKET_HOPS, PORT, PORT_INFO, QUEUE_PAIR
+from models.network.build.arrays import NetworkState
+from models.network.state.records import MESSAGE, PACKET, PACKET_HOPS, PORT, PORT_INFO, QUEUE_PAIR
 from pdes.engine.exchange import World
 from pdes.engine.round import N_ROUND, run_rounds
 from pdes.scenario import Scenario

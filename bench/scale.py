@@ -32,7 +32,7 @@ import numpy as np
 
 from cases import print_last
 from models.network.model import NetworkModel
-from models.network.state import PACKET_HOPS
+from models.network.state.records import PACKET_HOPS
 from own_pages import again_bytes, table_pages
 from partition.placement import place
 from pdes.config import config_from_dict

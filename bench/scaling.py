@@ -27,7 +27,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cases import fat_tree_permutation, make_model, print_last, scenario_of
-from models.network.state import PACKET_HOPS
+from models.network.state.records import PACKET_HOPS
 from pdes.engine.exchange import world
 from pdes.engine.round import COMPUTE_NS, EXCHANGE_NS, N_ROUND, WAIT_NS, run_rounds
 from pdes.scenario import Scenario

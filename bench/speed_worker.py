@@ -15,7 +15,7 @@ from typing import Any
 
 import pdes
 from cases import make_model
-from models.network.state import PACKET_HOPS
+from models.network.state.records import PACKET_HOPS
 from pdes.config import load_config
 from pdes.engine.exchange import World, world
 from pdes.engine.round import STOP, run_rounds

@@ -17,7 +17,7 @@ from typing import Any
 
 from cases import print_last
 from fidelity import event_skip, flow_errors
-from models.network.skipped import CAUSES
+from models.network.skip.skipped import CAUSES
 from pdes.config import load_config
 from pdes.errors import ConfigError
 from pdes.units import format_count

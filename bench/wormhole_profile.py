@@ -20,18 +20,18 @@ from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
 
-import models.network.fast_forward as network
+import models.network.skip.fast_forward as network
 import pdes.engine.round as engine
-import pdes.wormhole.controller as wormhole
-import pdes.wormhole.looks as looks
+import pdes.skipping.controller as wormhole
+import pdes.skipping.looks as looks
 from cases import print_last, spread
-from models.network.credits import Credits
-from models.network.memo_states import MemoStates
 from models.network.model import NetworkModel
+from models.network.skip.credits import Credits
+from models.network.skip.memo_states import MemoStates
 from pdes.engine.round import COMPUTE_NS, EXCHANGE_NS, N_ROUND, WAIT_NS
 from pdes.errors import ConfigError
 from pdes.simulation.job import Run
-from pdes.wormhole.memo import Memo
+from pdes.skipping.replay.memo import Memo
 from runs import ROOT, compile_ahead, discarded_run
 from runs import simulate as simulate_process
 

@@ -22,17 +22,17 @@ from unittest.mock import patch
 import numpy as np
 
 from cases import print_last
-from models.network.fast_forward import FastForward
-from models.network.state import PACKET_HOPS
+from models.network.skip.fast_forward import FastForward
+from models.network.state.records import PACKET_HOPS
 from pdes.engine.jit import kernel
 from pdes.errors import ConfigError
 from pdes.simulation.job import Run
-from pdes.wormhole import history as h
-from pdes.wormhole.controller import Controller
-from pdes.wormhole.frozen import FrozenSet
-from pdes.wormhole.steady import Steadiness
-from pdes.wormhole.survey import N_JUDGED
-from pdes.wormhole.windows import N_WINDOW, Limits, Memory, _is_settled, rate_of
+from pdes.skipping import history as h
+from pdes.skipping.controller import Controller
+from pdes.skipping.frozen import FrozenSet
+from pdes.skipping.steady import Steadiness
+from pdes.skipping.survey import N_JUDGED
+from pdes.skipping.windows import N_WINDOW, Limits, Memory, _is_settled, rate_of
 from runs import ROOT, discarded_run
 
 REASONS = (

@@ -19,7 +19,7 @@ if [ "$(cat "$stamp" 2>/dev/null || true)" != "$wanted $PWD" ]; then
     pip="$venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile"
     if [ "${compiles_beside:-no}" = yes ]; then # the largest kernel needs no more than Numba
         $pip "$(sed -n 's/^ *"\(numba[^"]*\)".*/\1/p' pyproject.toml)"
-        PDES_COMPILES_BESIDE=1 "$venv/bin/python" -m models.network.warm_up > /dev/null 2>&1 &
+        PDES_COMPILES_BESIDE=1 "$venv/bin/python" -m models.network.build.warm_up > /dev/null 2>&1 &
     fi
     $pip --editable ".[$extras]"
     "$venv/bin/python" -m compileall -q -j 0 "$venv/lib" > /dev/null || true # pip does this on one core

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import pdes
-from models.network.tracing import KINDS
+from models.network.watch.tracing import KINDS
 from pdes.commands.run import make_parser
 from pdes.debug.conditions import QUANTITIES, parse_condition
 from pdes.explain import find

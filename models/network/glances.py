@@ -1,4 +1,4 @@
-"""Rounds that look without a trip through Python, as long as there is nothing to decide: see `pdes.wormhole.assess`.
+"""Rounds that look without a trip through Python, as long as there is nothing to decide: see `pdes.skipping.assess`.
 
 On one rank alone: on several a look begins with what the others' hosts have got done.
 """
@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.network.interrupts import is_interrupted
+from models.network.host.interrupts import is_interrupted
 from models.network.managed_rounds import run_managed_rounds
 from models.network.outputs import Outputs
-from models.network.progress import sample_pairs
 from models.network.rounds import run_rounds
-from models.network.state import N_POSTED, N_UNSEEN, Fabric, Nic, Rows
-from models.network.switch_state import Buffers, Routing
+from models.network.skip.progress import sample_pairs
+from models.network.state.records import N_POSTED, N_UNSEEN, Fabric, Nic, Rows
+from models.network.state.switch_state import Buffers, Routing
 from models.workload.program import Work
 from pdes.engine.exchange import ExchangeState
 from pdes.engine.jit import loop_kernel
@@ -28,7 +28,7 @@ from pdes.engine.round import (
     ROUND_LOOK,
     ROUND_PAUSE,
 )
-from pdes.wormhole.assess import NEXT_LOOK_PS, Assessment, assess
+from pdes.skipping.assess import NEXT_LOOK_PS, Assessment, assess
 
 # What `Glance.words` holds.
 (

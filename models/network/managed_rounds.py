@@ -3,9 +3,8 @@
 Apart, so that only the kernels that a run needs are compiled.
 """
 
-from models.network.host import SHORT_OF_PACKETS, run_hosts
-from models.network.interrupts import put_back
-from models.network.managed_switch import run_managed_switches
+from models.network.host.host import SHORT_OF_PACKETS, run_hosts
+from models.network.host.interrupts import put_back
 from models.network.outputs import Outputs, earliest_output_ps
 from models.network.rounds import (
     SHORT_OF_ARRIVING_PACKETS,
@@ -15,8 +14,9 @@ from models.network.rounds import (
     pack,
     unpack_arrivals,
 )
-from models.network.state import FAULT, Fabric, Nic, Rows
-from models.network.switch_state import Buffers, Routing
+from models.network.state.records import FAULT, Fabric, Nic, Rows
+from models.network.state.switch_state import Buffers, Routing
+from models.network.switch.managed_switch import run_managed_switches
 from models.workload.program import Work
 from pdes.engine.exchange import ExchangeState
 from pdes.engine.jit import inlined, loop_kernel

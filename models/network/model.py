@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from models.congestion.interface import EVENT
-from models.network.build import (
+from models.network.build.arrays import (
     NetworkState,
     QueuePairs,
     arrange_pairs,
@@ -19,21 +19,18 @@ from models.network.build import (
     make_work,
     smallest_packet_bytes,
 )
-from models.network.build_buffers import make_buffers
-from models.network.build_nic import grow_ranges, make_nic
-from models.network.build_routing import make_routing
-from models.network.fast_forward import FastForward
-from models.network.freeze import take_in
+from models.network.build.buffers import make_buffers
+from models.network.build.group_peers import other_ranks, with_peers
+from models.network.build.nic import grow_ranges, make_nic
+from models.network.build.routing import make_routing
 from models.network.glances import run_managed_rounds_at_a_glance, run_rounds_at_a_glance
-from models.network.group_peers import other_ranks, with_peers
-from models.network.host import SHORT_OF_MESSAGES, SHORT_OF_PACKETS, SHORT_OF_RANGES, SHORT_OF_ROWS, run_hosts
-from models.network.lanes import MAX_FLYING
+from models.network.host.host import SHORT_OF_MESSAGES, SHORT_OF_PACKETS, SHORT_OF_RANGES, SHORT_OF_ROWS, run_hosts
+from models.network.host.lanes import MAX_FLYING
+from models.network.host.selective import FAULT_TOO_MANY_ROWS
+from models.network.host.sender import FAULT_LAW_RAISED
+from models.network.link.wire_time import transmission_ps
 from models.network.managed_rounds import run_managed_rounds
-from models.network.managed_switch import run_managed_switches
-from models.network.observers import Observer, look_at, next_look_ps
 from models.network.outputs import IS_KNOWN, MOST_PS, find_outputs, no_outputs
-from models.network.pair_facts import PairFacts, make_pair_facts
-from models.network.parameters import NetworkParameters, used_ports
 from models.network.rounds import (
     SHORT_OF_ARRIVING_PACKETS,
     STOPPED_BY_FAULT,
@@ -43,9 +40,11 @@ from models.network.rounds import (
     run_rounds,
     unpack_arrivals,
 )
-from models.network.selective import FAULT_TOO_MANY_ROWS
-from models.network.sender import FAULT_LAW_RAISED
-from models.network.state import (
+from models.network.skip.fast_forward import FastForward
+from models.network.skip.freeze import take_in
+from models.network.state.pair_facts import PairFacts, make_pair_facts
+from models.network.state.parameters import NetworkParameters, used_ports
+from models.network.state.records import (
     FAULT,
     FAULT_NODE,
     LAW_ON_ACK,
@@ -59,8 +58,9 @@ from models.network.state import (
     N_SPENT_ROW,
     N_TASK_ROW,
 )
-from models.network.switch import FAULT_QUEUE_OVERFLOW, run_switches
-from models.network.wire_time import transmission_ps
+from models.network.switch.managed_switch import run_managed_switches
+from models.network.switch.switch import FAULT_QUEUE_OVERFLOW, run_switches
+from models.network.watch.observers import Observer, look_at, next_look_ps
 from models.topology.graph import Topology
 from models.topology.routing import Paths
 from models.workload.plan import WorkloadPlan
@@ -70,7 +70,7 @@ from pdes.engine.foreign import clock_ns
 from pdes.engine.round import END_RUN, close_round, make_loop, open_round
 from pdes.engine.time_index import NEVER
 from pdes.errors import CapacityError, SimError
-from pdes.wormhole.flow_level import MOST_MESSAGES
+from pdes.skipping.fluid.flow_level import MOST_MESSAGES
 
 SHORTEST_PS = 500  # ns-3's truncated times can be 0; more than one packet in that time would not leave
 HANDLER_NAMES = {
@@ -184,7 +184,7 @@ class NetworkModel:
         return self._run_at_a_glance(loop, ex, *self.state, self.port_peer_row, self.outputs, glance)
 
     def look(self, horizon_ps: int) -> int:
-        """Let the observers look, see `models.network.observers`, and fast-forwarding decide."""
+        """Let the observers look, see `models.network.watch.observers`, and fast-forwarding decide."""
         fast = self.fast_forward
         if fast is not None:
             self._take_in()

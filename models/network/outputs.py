@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.network.build import QueuePairs
-from models.network.state import PAYLOAD_BYTES, Fabric, Nic
+from models.network.build.arrays import QueuePairs
+from models.network.state.records import PAYLOAD_BYTES, Fabric, Nic
 from models.topology.graph import Topology
 from models.workload.plan import WorkloadPlan
 from models.workload.program import OP_COMPUTE, SLOWED_1024, WAITING_DONE, WAITING_GATE, WAITING_GROUP, Work

@@ -7,11 +7,11 @@ arrive at a node before its bound: scheme P of per-node windows, without slots.
 
 import numpy as np
 
-from models.network.host import run_hosts
-from models.network.interrupts import is_interrupted, is_stopped, put_back, set_aside
+from models.network.host.host import run_hosts
+from models.network.host.interrupts import is_interrupted, is_stopped, put_back, set_aside
+from models.network.link.port import insert_in_order, link_filled, put_ghost_on_wire
 from models.network.outputs import Outputs, earliest_output_ps
-from models.network.port import insert_in_order, link_filled, put_ghost_on_wire
-from models.network.state import (
+from models.network.state.records import (
     EXTRA_HOPS,
     EXTRA_N_HOP,
     FAULT,
@@ -30,8 +30,8 @@ from models.network.state import (
     Nic,
     Rows,
 )
-from models.network.switch import run_switches
-from models.network.switch_state import Buffers, Routing
+from models.network.state.switch_state import Buffers, Routing
+from models.network.switch.switch import run_switches
 from models.workload.program import N_JOINED, Work
 from models.workload.stream import hear_of_arrival
 from pdes.engine.exchange import HEADER_WORDS, ExchangeState

@@ -10,8 +10,8 @@ is complete by OP_END_NODE. No event costs more than the successors of one node,
 
 import numpy as np
 
-from models.network.messages import post_message
-from models.network.state import N_TASK_ROW, Fabric, Nic
+from models.network.host.messages import post_message
+from models.network.state.records import N_TASK_ROW, Fabric, Nic
 from models.workload.graph import NODE_BEGUN, NODE_DONE, NODE_READY, NODE_RELEASED, Graph
 from models.workload.program import KEEPS_TASKS, N_STREAM_DONE, WAITING_DONE, WAITING_NODE, Work
 from models.workload.trace_graph import COLLECTIVE, COMPUTE, RECEIVE, SEND

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from models.network.build import NetworkState
+from models.network.build.arrays import NetworkState
 from models.topology.graph import Topology
 from models.workload.agreement import Agreement, agreement
 from models.workload.plan import WorkloadPlan

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from models.network.build import NetworkState
-from models.network.state import PAYLOAD_BYTES
+from models.network.build.arrays import NetworkState
+from models.network.state.records import PAYLOAD_BYTES
 from models.topology.graph import Topology
 from models.workload.agreement import Agreement, agreement
 from models.workload.pass_use import PassUse, use_of_passes
@@ -241,7 +241,7 @@ class RepeatWatch:
     def moved(
         self, flow: np.ndarray, arrival: np.ndarray, task: np.ndarray, spent: np.ndarray
     ) -> tuple[np.ndarray, ...]:
-        """Rows that the kernels write now, with the time that they are about. Columns: `models.network.state`."""
+        """Rows that the kernels write now, with the time that they are about. Columns: `network.state.records`."""
         if not self.jumps:
             return flow, arrival, task, spent
         flow, arrival, task, spent = flow.copy(), arrival.copy(), task.copy(), spent.copy()

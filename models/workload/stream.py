@@ -7,8 +7,8 @@ of them: those of another LP cannot be too late to hear of it, as the lookahead 
 
 import numpy as np
 
-from models.network.messages import post_message, post_parts, take_parts
-from models.network.state import N_PART, N_SPENT_ROW, N_TASK_ROW, SEED, Fabric, Nic, Rows
+from models.network.host.messages import post_message, post_parts, take_parts
+from models.network.state.records import N_PART, N_SPENT_ROW, N_TASK_ROW, SEED, Fabric, Nic, Rows
 from models.workload.graph_stream import begins_node, end_collective, run_graph
 from models.workload.program import (
     FLOWS_PER_ITERATION,

@@ -1,4 +1,4 @@
-"""--check, --check-every: at the end of rounds, everything that is known twice is compared (`models.network.verify`).
+"""--check, --check-every: at the end of rounds, everything that is known twice is compared (`network.verify`).
 
 Conservation of bytes by flow (design R8), order on wires and in queues, books of shared buffers, pools, time index. All
 ranks' states come together on rank 0, and the checks are plain Python: it is for small runs.
@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from models.network.build import NetworkState
-from models.network.verify import verify_ranks
+from models.network.build.arrays import NetworkState
+from models.network.verify.network import verify_ranks
 from models.topology.graph import Topology
 from pdes.engine.exchange import ExchangeState, World
 from pdes.errors import CausalityError

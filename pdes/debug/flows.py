@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from models.network.build import NetworkState
-from models.network.state import N_FLOW_ROW, NO_WINDOW
+from models.network.build.arrays import NetworkState
+from models.network.state.records import N_FLOW_ROW, NO_WINDOW
 
 
 class Part(NamedTuple):

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from models.network.build import NetworkState, is_managed
-from models.network.state import HAS_BUFFER
+from models.network.build.arrays import NetworkState, is_managed
+from models.network.state.records import HAS_BUFFER
 from pdes.debug.conditions import QUANTITIES, WHERE, Quantity
 from pdes.debug.entities import Entities
 from pdes.debug.flows import FlowFinder, FlowState

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from models.network.model import NetworkModel
-from models.network.observers import Observer
+from models.network.watch.observers import Observer
 from pdes.debug.check import RoundCheck
 from pdes.debug.conditions import INNER_UNITS, QUANTITIES
 from pdes.debug.entities import Entities

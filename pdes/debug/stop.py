@@ -1,6 +1,6 @@
 """--break: the first round's end at which a condition holds."""
 
-from models.network.build import NetworkState
+from models.network.build.arrays import NetworkState
 from pdes.debug.conditions import Condition, Quantity, holds
 from pdes.debug.quantities import Meter
 

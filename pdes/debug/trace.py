@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.network import tracing
-from models.network.build import NetworkState, QueuePairs
-from models.network.state import FLAG_ACK, FLAG_CNP, FLAG_FRAME, FLAG_GHOST, FLAG_LAST, FLAG_MARKED, FLAG_NACK
+from models.network.build.arrays import NetworkState, QueuePairs
+from models.network.state.records import FLAG_ACK, FLAG_CNP, FLAG_FRAME, FLAG_GHOST, FLAG_LAST, FLAG_MARKED, FLAG_NACK
+from models.network.watch import tracing
 from models.topology.graph import Topology
 from models.workload.plan import WorkloadPlan
 from pdes.debug.entities import PORT_FORMS, Entities

@@ -1,7 +1,7 @@
 """The decorator of every compiled kernel, and where compiled code is kept between runs.
 
 Numba keys its disk cache by the content of a kernel's own file only, so an edit to an imported kernel would go
-unseen. The cache folder is therefore named by a hash of all kernel sources (`pdes/engine`, `pdes/wormhole`, `models`),
+unseen. The cache folder is therefore named by a hash of all kernel sources (`pdes/engine`, `pdes/skipping`, `models`),
 and by the variant: kernels that write a trace are others.
 """
 
@@ -24,7 +24,7 @@ from pdes.engine.private_folder import CACHE_NAME, OTHERS_ANY, OTHERS_WRITE, cac
 from pdes.engine.turns import Turns
 
 TRACE_VARIABLE = "PDES_TRACED"
-IS_TRACED = os.environ.get(TRACE_VARIABLE) == "1"  # set before the first kernel is imported, see models.network.tracing
+IS_TRACED = os.environ.get(TRACE_VARIABLE) == "1"  # set before the first kernel is imported, see `tracing`
 VARIANT = "-traced" if IS_TRACED else ""
 JIT_DISABLED = bool(numba.config.DISABLE_JIT)  # pyright: ignore[reportAttributeAccessIssue]
 
@@ -33,7 +33,7 @@ def source_digest() -> str:
     """Hash of every source file that can hold a kernel, 16 hex digits; names the cache folder."""
     root = Path(__file__).resolve().parents[2]
     digest = hashlib.sha256(numba.__version__.encode())
-    for folder in ("pdes/engine", "pdes/wormhole", "models"):
+    for folder in ("pdes/engine", "pdes/skipping", "models"):
         for path in sorted((root / folder).rglob("*.py")):
             digest.update(path.relative_to(root).as_posix().encode())
             digest.update(path.read_bytes())

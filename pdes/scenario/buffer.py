@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from models.network.parameters import BufferParameters
+from models.network.state.parameters import BufferParameters
 from models.topology.graph import Topology
 from pdes.config.network import NetworkConfig
 from pdes.errors import ConfigError

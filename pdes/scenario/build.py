@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from models.network.parameters import NetworkParameters, used_ports
+from models.network.state.parameters import NetworkParameters, used_ports
 from models.topology.delays import check_delays
 from models.topology.graph import Topology
 from models.topology.ns3_time import truncated

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from models.network.parameters import (
+from models.network.state.parameters import (
     GO_BACK_N,
     NO_MARKING,
     SELECTIVE_REPEAT,

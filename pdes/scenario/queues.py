@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.network.parameters import ROUND_ROBIN, STRICT, WEIGHTED
+from models.network.state.parameters import ROUND_ROBIN, STRICT, WEIGHTED
 from models.workload.plan import WorkloadPlan
 from pdes.config.network import NetworkConfig
 

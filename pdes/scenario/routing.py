@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from models.network import parameters as model
-from models.network.parameters import LinkChange, RoutingParameters
+from models.network.state import parameters as model
+from models.network.state.parameters import LinkChange, RoutingParameters
 from models.topology.graph import Topology
 from models.topology.paths import Paths
 from models.workload.plan import WorkloadPlan

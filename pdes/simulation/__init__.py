@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from models.network.blocked import find_circle
+from models.network.watch.blocked import find_circle
 from pdes.beginning import Beginning
 from pdes.config import Config, load_config
 from pdes.config.values import make_config

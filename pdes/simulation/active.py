@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from models.network.results import open_pauses
+from models.network.watch.results import open_pauses
 from models.workload.plan import WorkloadPlan
 from models.workload.program import OP_START, OP_WAIT
 from pdes.engine.time_index import NEVER

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from models.network.owners import Owners
-from models.network.saved_chains import pairs_of_messages
-from models.network.saved_fast_forward import load_fast_forward, save_alike, save_own
-from models.network.saved_state import load_network, save_network
-from models.network.state import EVENTS, PACKET_HOPS
+from models.network.checkpoint.saved_chains import pairs_of_messages
+from models.network.checkpoint.saved_fast_forward import load_fast_forward, save_alike, save_own
+from models.network.checkpoint.saved_state import load_network, save_network
+from models.network.state.owners import Owners
+from models.network.state.records import EVENTS, PACKET_HOPS
 from pdes.config import Config
 from pdes.engine import pickled
 from pdes.engine.checkpoint_folder import Checkpoint, CheckpointFolder, Written, open_file, reuse_file, write_file

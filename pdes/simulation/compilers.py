@@ -1,7 +1,8 @@
 """Processes that compile a run's kernels while it gets ready, and on which everyone waits before the first event.
 
-They leave what they compile in the cache (`models.network.warm_up`); whether they succeed does not matter, as ranks
-compile what they do not find there. Numba and LLVM take one core per process, so there are two where there are cores.
+They leave what they compile in the cache (`models.network.build.warm_up`); whether they succeed does not matter, as
+ranks compile what they do not find there. Numba and LLVM take one core per process, so there are
+two where there are cores.
 """
 
 import contextlib
@@ -34,9 +35,9 @@ try:
     os.sched_setaffinity(0, {cores!r})
 except OSError:
     pass
-from models.network.warm_up import serve
+from models.network.build.warm_up import serve
 serve(lines)"""
-HOSTS = "models.network.host run_hosts"
+HOSTS = "models.network.host.host run_hosts"
 ALWAYS = (
     HOSTS, "models.workload.stream run_stream", "pdes.engine.round open_round", "pdes.engine.round close_round",
     "models.network.rounds unpack_arrivals", "models.network.rounds pack",

@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from models.network.make_fast_forward import make_fast_forward
 from models.network.model import NetworkModel
-from models.network.observers import Observer, next_look_ps
-from models.network.reached import Reached
-from models.network.state import PACKET_HOPS
-from models.network.wake import wake
+from models.network.skip.make_fast_forward import make_fast_forward
+from models.network.skip.wake import wake
+from models.network.state.records import PACKET_HOPS
+from models.network.watch.observers import Observer, next_look_ps
+from models.network.watch.reached import Reached
 from pdes.engine.exchange import World
 from pdes.engine.round import END_RUN, HORIZON, LOOKAHEAD, N_ROUND, NEXT_LOOK, NOW, make_loop
 from pdes.engine.time_index import NEVER
@@ -26,7 +26,7 @@ from pdes.scenario.network import with_skips
 from pdes.simulation.forked import forked
 from pdes.simulation.observers import make_sampler, watch_deadlocks, watch_iterations, watch_stalls
 from pdes.simulation.stretches import GO_EVERY_S, Reader, Stretch, weigh
-from pdes.wormhole.criterion import Choice
+from pdes.skipping.criterion import Choice
 
 N_INSTANT = 32  # by packet-hops
 LONGER = 4  # by rounds there is one in so many times the rounds that the same instants would have at full load

@@ -9,20 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from models.network.deadlock import Circle
-from models.network.make_fast_forward import make_fast_forward
+from models.network.build.warm_up import task
 from models.network.model import NetworkModel
-from models.network.parts import PartCollector
-from models.network.progress import sample_pairs
-from models.network.results import (
+from models.network.skip.make_fast_forward import make_fast_forward
+from models.network.skip.progress import sample_pairs
+from models.network.state.records import PACKET_HOPS
+from models.network.watch.deadlock import Circle
+from models.network.watch.parts import PartCollector
+from models.network.watch.results import (
     FLOW_SPOOL_COLUMNS,
     SPENT_SPOOL_COLUMNS,
     TASK_SPOOL_COLUMNS,
     FlowFacts,
     unfinished_rows,
 )
-from models.network.state import PACKET_HOPS
-from models.network.warm_up import task
 from partition.placement import balance, place
 from pdes.beginning import STARTING, Beginning
 from pdes.config import Config
@@ -59,13 +59,13 @@ from pdes.simulation.restoration import read_queue_model, restoration_of
 from pdes.simulation.rests import Rests
 from pdes.simulation.resume import find
 from pdes.simulation.shared_memo import SharedMemo, read_memo
+from pdes.skipping.audit import Audit
+from pdes.skipping.criterion import Choice
+from pdes.skipping.papers.queue_model import QueueModel
+from pdes.skipping.partition_series import PartitionSeries
+from pdes.skipping.replay.memo_file import MemoFile
 from pdes.units import PS_PER_S
 from pdes.witness import Witness
-from pdes.wormhole.audit import Audit
-from pdes.wormhole.criterion import Choice
-from pdes.wormhole.memo_file import MemoFile
-from pdes.wormhole.partition_series import PartitionSeries
-from pdes.wormhole.queue_model import QueueModel
 
 NS_PER_S = 10**9
 INSTANTS = ("start_ps", "delivered_ps", "finish_ps", "end_ps")  # columns of flows and tasks

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from models.network.results import FLOW_SPOOL_COLUMNS, TASK_SPOOL_COLUMNS
-from models.network.state import PACKET, PAIR_FACTS, QUEUE_PAIR, RECEIVER
+from models.network.state.records import PACKET, PAIR_FACTS, QUEUE_PAIR, RECEIVER
+from models.network.watch.results import FLOW_SPOOL_COLUMNS, TASK_SPOOL_COLUMNS
 from models.workload.program import STREAM
 from pdes.config import Config
 from pdes.errors import ConfigError

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from models.network.saved_chains import Arrays, pairs_of_messages
-from models.network.saved_fast_forward import load_fast_forward, save_own
-from models.network.saved_state import NETWORK_ADDED, load_network, save_network
+from models.network.checkpoint.saved_chains import Arrays, pairs_of_messages
+from models.network.checkpoint.saved_fast_forward import load_fast_forward, save_own
+from models.network.checkpoint.saved_state import NETWORK_ADDED, load_network, save_network
 from pdes.engine import pickled
 from pdes.engine.round import LEAST
 from pdes.simulation.checkpoint import hidden_head, load_observers, save_alike_of, save_observers

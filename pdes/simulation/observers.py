@@ -1,9 +1,9 @@
-"""Who looks at a run's network, as its config asks, whatever its ranks: see `models.network.observers`."""
+"""Who looks at a run's network, as its config asks, whatever its ranks: see `models.network.watch.observers`."""
 
-from models.network.deadlock import DeadlockWatch
 from models.network.model import NetworkModel
-from models.network.sampling import Sampler
-from models.network.stall import StallWatch, make_stall_watch
+from models.network.watch.deadlock import DeadlockWatch
+from models.network.watch.sampling import Sampler
+from models.network.watch.stall import StallWatch, make_stall_watch
 from models.workload.iterations import IterationWatch
 from models.workload.repeats import RepeatWatch
 from pdes.engine.exchange import World

@@ -18,11 +18,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from models.network.build import is_managed
-from models.network.make_fast_forward import make_fast_forward
+from models.network.build.arrays import is_managed
 from models.network.model import NetworkModel
-from models.network.observers import Observer
-from models.network.state import PACKET_HOPS
+from models.network.skip.make_fast_forward import make_fast_forward
+from models.network.state.records import PACKET_HOPS
+from models.network.watch.observers import Observer
 from partition.round_model import Mixture, Profile
 from pdes.engine.exchange import World
 from pdes.engine.jit import is_compiled
@@ -34,7 +34,7 @@ from pdes.scenario.build import MAX_LOOKAHEAD_PS
 from pdes.simulation.instants import sample_run
 from pdes.simulation.observers import make_sampler, watch_deadlocks, watch_iterations, watch_repeats, watch_stalls
 from pdes.simulation.stretches import Reader, Stretch, profiles_of, weigh
-from pdes.wormhole.criterion import Choice
+from pdes.skipping.criterion import Choice
 
 WHOLE, SAMPLED, BEGINNING = "whole", "sampled", "beginning"
 PLAIN_ROUNDS, MANAGED_ROUNDS = "rounds.run_rounds", "managed_rounds.run_managed_rounds"  # which compile last

@@ -1,15 +1,15 @@
 """`[wormhole] restoration`: what it needs is there, or the run stops before anything is simulated; and its parts."""
 
-from models.network.fast_forward import FastForward
-from models.network.learned_depths import LearnedDepths
-from models.network.make_fast_forward import why_not
 from models.network.model import NetworkModel
-from models.network.restoration import Restoration, make_restoration, why_no_restoration
+from models.network.restore.learned_depths import LearnedDepths
+from models.network.restore.restoration import Restoration, make_restoration, why_no_restoration
+from models.network.skip.fast_forward import FastForward
+from models.network.skip.make_fast_forward import why_not
 from pdes.engine.exchange import World
 from pdes.errors import ConfigError
 from pdes.scenario import Scenario
+from pdes.skipping.papers.queue_model import QueueModel, QueueModelError, load_model
 from pdes.units import shown
-from pdes.wormhole.queue_model import QueueModel, QueueModelError, load_model
 
 
 def read_queue_model(scenario: Scenario) -> QueueModel | None:

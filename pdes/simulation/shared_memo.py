@@ -4,16 +4,16 @@ import sys
 from dataclasses import asdict
 from typing import Any
 
-from models.network.fast_forward import FastForward
-from models.network.make_fast_forward import why_not
-from models.network.memo_identity import memo_identity, spread_entries
-from models.network.memo_states import why_no_memo
 from models.network.model import NetworkModel
+from models.network.skip.fast_forward import FastForward
+from models.network.skip.make_fast_forward import why_not
+from models.network.skip.memo_identity import memo_identity, spread_entries
+from models.network.skip.memo_states import why_no_memo
 from pdes.config.sections import WormholeConfig
 from pdes.engine.exchange import World
 from pdes.errors import SimError
 from pdes.scenario import Scenario
-from pdes.wormhole.memo_file import MemoFile
+from pdes.skipping.replay.memo_file import MemoFile
 
 KEYS_LEFT_OUT = {"memo", "memo_limit_bytes", "iteration_repeats", "iteration_tolerance", "audit"}
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from models.network.model import NetworkModel
-from models.network.state import PACKET_HOPS
+from models.network.state.records import PACKET_HOPS
 from partition.round_model import Profile
 from pdes.engine.round import (
     COMPUTE_NS,

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from models.network.make_fast_forward import why_not
-from models.network.rtt_rows import MAX_RTT_ROWS
-from models.network.skipped import CAUSES
+from models.network.host.rtt_rows import MAX_RTT_ROWS
+from models.network.skip.make_fast_forward import why_not
+from models.network.skip.skipped import CAUSES
 from models.workload.agreement import agreement
 from pdes.engine.round import N_REDUCTION, N_ROUND
 from pdes.results import slow_flows

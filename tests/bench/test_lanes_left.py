@@ -8,7 +8,7 @@ import lanes_left
 import pytest
 import wormhole_refusals
 
-from models.network.state import PACKET_HOPS
+from models.network.state.records import PACKET_HOPS
 from pdes.config import load_config
 from pdes.engine.exchange import World
 from pdes.simulation.job import Run, prepare

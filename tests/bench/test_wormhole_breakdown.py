@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import wormhole_breakdown as bench
-from models.network.skipped import CAUSES
+from models.network.skip.skipped import CAUSES
 from pdes.config import load_config
 from pdes.results.tables import COLUMNS, write_table
 from runs import Finished

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from models.network.model import NetworkModel
-from models.network.results import port_columns
-from models.network.state import N_TIMEOUT, PACKET_HOPS
+from models.network.state.records import N_TIMEOUT, PACKET_HOPS
+from models.network.watch.results import port_columns
 from partition.placement import place
 from pdes.config import config_from_dict
 from pdes.engine.exchange import World, world

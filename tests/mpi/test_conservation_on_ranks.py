@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from models.network.model import NetworkModel
-from models.network.verify import verify_ranks
+from models.network.verify.network import verify_ranks
 from models.topology.leaf_spine import leaf_spine
 from models.topology.rail_optimised import rail_optimised
 from models.workload.training import GptModel, TrainingJob, plan_training

@@ -58,7 +58,7 @@ def test_what_is_emptied_is_emptied_on_every_rank(
 @pytest.mark.parametrize(("control", "criterion"), CASES)
 def test_what_one_rank_predicts_all_put_back(control: str, criterion: str, tmp_path: Path, simulate: Callable) -> None:
     pytest.importorskip("torch", reason="the extra `learned` is not installed")
-    from pdes.wormhole.queue_model import Shape, train, windows
+    from pdes.skipping.papers.queue_model import Shape, train, windows
 
     traces = [np.full(40, depth) for depth in range(0, 200_000, 5_000)]
     train(*windows(traces, 16, 1, 10**6), Shape(), n_epoch=2).save(tmp_path / "queues.pt")

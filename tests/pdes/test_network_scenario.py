@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.network.parameters import (
+from models.network.state.parameters import (
     GO_BACK_N,
     NO_MARKING,
     ROUND_ROBIN,

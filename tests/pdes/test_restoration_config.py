@@ -13,7 +13,7 @@ import pdes
 from pdes.cli import main
 from pdes.config import load_config
 from pdes.errors import ConfigError
-from pdes.wormhole.queue_model import QueueModelError, load_model, windows
+from pdes.skipping.papers.queue_model import QueueModelError, load_model, windows
 
 # Two flows to one host: a queue stands at its leaf while both last.
 CONFIG = """\

@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.network.make_fast_forward import make_fast_forward
 from models.network.model import NetworkModel
-from models.network.reached import Reached
-from models.network.state import N_FROZEN_PORT, PACKET_HOPS
-from models.network.wake import wake
+from models.network.skip.make_fast_forward import make_fast_forward
+from models.network.skip.wake import wake
+from models.network.state.records import N_FROZEN_PORT, PACKET_HOPS
+from models.network.watch.reached import Reached
 from partition.round_model import Mixture, Profile
 from pdes import cli
 from pdes.config import load_config

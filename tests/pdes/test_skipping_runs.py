@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import pdes
-from models.network.skipped import CAUSES
+from models.network.skip.skipped import CAUSES
 from pdes.config import load_config
 
 # Two equal rings on two rails, and a message that comes to one of them in its middle.

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from models.network.make_fast_forward import make_fast_forward
 from models.network.model import NetworkModel
-from models.network.switch_state import DROP_BUFFER
+from models.network.skip.make_fast_forward import make_fast_forward
+from models.network.state.switch_state import DROP_BUFFER
 from pdes.config import config_from_dict
 from pdes.engine.exchange import World
 from pdes.engine.round import make_loop, run_rounds
 from pdes.scenario import Scenario, build_scenario
-from pdes.wormhole.audit import Audit
+from pdes.skipping.audit import Audit
 
 LAWS = ("dctcp", "dcqcn", "hpcc", "hpcc-pint", "timely", "swift", "fixed-window", "none", "nscc")
 POLICIES = ("ecmp", "weighted", "spray", "flowlet", "adaptive")

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from models.network.results import FlowFacts
-from models.network.state import PACKET_HOPS
+from models.network.state.records import PACKET_HOPS
+from models.network.watch.results import FlowFacts
 from properties.network_runs import LAWS, Outcome, run
 from reference.both_ends import both_ends
 

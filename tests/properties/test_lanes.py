@@ -9,10 +9,10 @@ from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
 from models.network.model import NetworkModel
-from models.network.results import FlowFacts
-from models.network.state import PACKET_HOPS
-from models.network.taken_interrupts import meets_frozen
-from models.network.verify import verify_network
+from models.network.skip.taken_interrupts import meets_frozen
+from models.network.state.records import PACKET_HOPS
+from models.network.verify.network import verify_network
+from models.network.watch.results import FlowFacts
 from properties.network_runs import Outcome, run
 from reference.both_ends import both_ends
 
@@ -138,7 +138,7 @@ def test_lanes_conserve_everything(tables: dict[str, Any], flows: list[Flow]) ->
         assert not meets_frozen_ports(model)
         checked.append(bool((model.state.nic.lanes["n_flying"] > 0).any()))
 
-    with patch("pdes.wormhole.shares.FEW_SEEN", 1):  # so that flows go at flow level in runs as short as these
+    with patch("pdes.skipping.fluid.shares.FEW_SEEN", 1):  # so that flows go at flow level in runs as short as these
         fast = run(tables, flows, check=check)
     plain = run(tables | {"wormhole": {"mode": "off"}}, flows)
     s, rows, state = fast.scenario, fast.rows, fast.model.state

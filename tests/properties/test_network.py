@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from models.network.state import N_TIMEOUT
+from models.network.state.records import N_TIMEOUT
 from properties.network_runs import LAWS, POLICIES, Outcome, flow_lists, least_buffer_bytes, run, topologies
 from reference.both_ends import both_ends
 

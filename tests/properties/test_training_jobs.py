@@ -10,7 +10,7 @@ import pytest
 from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
-from models.network.fast_forward import FastForward
+from models.network.skip.fast_forward import FastForward
 from pdes.config import config_from_dict
 from pdes.engine.exchange import World
 from pdes.result import Result

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from models.network.state import Nic
+from models.network.state.records import Nic
 
 
 def both_ends(nic: Nic) -> dict[str, np.ndarray]:

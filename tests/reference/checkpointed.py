@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Self
 from unittest import mock
 
-from models.network.state import N_FROZEN_PORT
+from models.network.state.records import N_FROZEN_PORT
 from pdes import simulation
 from pdes.config import load_config
 from pdes.engine.checkpoint_folder import open_file

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from pdes.engine.time_index import NEVER
-from pdes.wormhole.at_flow_level import FlowLevel
-from pdes.wormhole.flow_level import (
+from pdes.skipping.fluid.at_flow_level import FlowLevel
+from pdes.skipping.fluid.flow_level import (
     FAR_PS,
     NOBODY,
     SAID_DELIVERED_PS,
@@ -23,7 +23,7 @@ from pdes.wormhole.flow_level import (
     SHARED,
     TICKS_AHEAD,
 )
-from pdes.wormhole.shares import LEAST_FLOWS, share_key
+from pdes.skipping.fluid.shares import LEAST_FLOWS, share_key
 
 N_PORT, TICK_PS, BEHIND_PS, ACK_PS, QUEUED_PS = 6, 1000, 70, 30, 40
 NONE = np.zeros(0, np.int64)

@@ -12,20 +12,20 @@ from typing import Any
 import numpy as np
 
 from models.congestion.law import find_law
-from models.network.build import has_pfc, is_managed
-from models.network.fast_forward import FastForward
-from models.network.make_fast_forward import make_fast_forward
+from models.network.build.arrays import has_pfc, is_managed
 from models.network.model import NetworkModel
-from models.network.parameters import NetworkParameters
-from models.network.progress import IS_PLAIN, MESSAGE_END, NEXT_BYTE, PAIR
-from models.network.room import Room
-from models.network.state import SLOT_PS
-from models.network.verify import verify_network
+from models.network.skip.fast_forward import FastForward
+from models.network.skip.make_fast_forward import make_fast_forward
+from models.network.skip.progress import IS_PLAIN, MESSAGE_END, NEXT_BYTE, PAIR
+from models.network.skip.room import Room
+from models.network.state.parameters import NetworkParameters
+from models.network.state.records import SLOT_PS
+from models.network.verify.network import verify_network
 from models.topology.base_rtt import path_base_rtt
 from models.topology.graph import Topology
 from pdes.engine.exchange import World
 from pdes.engine.time_index import NEVER
-from pdes.wormhole.controller import Counters
+from pdes.skipping.controller import Counters
 from reference.network_case import Flow, NetworkCase, Outcome, make_flow_case
 
 LONGEST_ROUND_PS = 2 * 10**6  # so that there are looks even if all nodes are one logical process
@@ -44,7 +44,7 @@ class Rest:
     n_member: int = 1
 
     def progress(self, at_ps: int) -> tuple[int, np.ndarray, np.ndarray]:
-        """As `pdes.wormhole.controller.Freeze` has it."""
+        """As `pdes.skipping.controller.Freeze` has it."""
         whole_ps, none = self.end_ps - self.begin_ps, np.zeros(len(self.pairs), np.int64)
         assert self.begin_ps <= at_ps <= self.end_ps
         if not self.moves:

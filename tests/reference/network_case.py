@@ -8,10 +8,10 @@ import numpy as np
 
 from models.congestion.law import find_law
 from models.network.model import NetworkModel
-from models.network.parameters import WEIGHTED, BufferParameters, NetworkParameters, TransportParameters
-from models.network.parts import LATEST, PartCollector
-from models.network.results import port_columns
-from models.network.state import FLOW_COLUMNS, LAST_EVENT_PS, N_TIMEOUT, PACKET_HOPS
+from models.network.state.parameters import WEIGHTED, BufferParameters, NetworkParameters, TransportParameters
+from models.network.state.records import FLOW_COLUMNS, LAST_EVENT_PS, N_TIMEOUT, PACKET_HOPS
+from models.network.watch.parts import LATEST, PartCollector
+from models.network.watch.results import port_columns
 from models.topology.base_rtt import max_base_rtt, path_base_rtt
 from models.topology.graph import Topology, make_topology
 from models.topology.routing import Paths, route_pairs

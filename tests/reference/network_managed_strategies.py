@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from models.congestion.law import BUILT_IN, Law, find_law
-from models.network.parameters import (
+from models.network.state.parameters import (
     ROUND_ROBIN,
     STRICT,
     WEIGHTED,

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from models.congestion.law import BUILT_IN
-from models.network.parameters import (
+from models.network.state.parameters import (
     ADAPTIVE,
     ECMP,
     FLOWLET,

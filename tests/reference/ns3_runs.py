@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from models.network.model import NetworkModel
-from models.network.results import port_columns
-from models.network.state import FLOW_COLUMNS, PACKET_HOPS
+from models.network.state.records import FLOW_COLUMNS, PACKET_HOPS
+from models.network.watch.results import port_columns
 from pdes.config import load_config
 from pdes.convert.ns3 import convert
 from pdes.engine.exchange import World

@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from models.network.parameters import BufferParameters, NetworkParameters, TransportParameters
+from models.network.state.parameters import BufferParameters, NetworkParameters, TransportParameters
 from models.topology.graph import Topology, make_topology
 from models.topology.routing import Paths
 from reference.network_case import Flow, NetworkCase, make_flow_case, make_parameters

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 
 from models.network.model import NetworkModel
-from models.network.verify import verify_network
+from models.network.verify.network import verify_network
 from models.topology.fat_tree import fat_tree
 from models.topology.leaf_spine import leaf_spine
 from models.topology.rail_optimised import rail_optimised

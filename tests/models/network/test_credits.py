@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from models.network.credits import Credits
-from models.network.skipped import Skipped
+from models.network.skip.credits import Credits
+from models.network.skip.skipped import Skipped
 
 
 def test_packets_that_a_lane_took_out_are_counted_once_though_it_carried_nothing() -> None:

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.network.deadlock import DeadlockWatch, QueueFacts, find_circles, find_stuck
 from models.network.model import NetworkModel
-from models.network.observers import next_look_ps
-from models.network.results import port_columns
+from models.network.watch.deadlock import DeadlockWatch, QueueFacts, find_circles, find_stuck
+from models.network.watch.observers import next_look_ps
+from models.network.watch.results import port_columns
 from models.topology.leaf_spine import leaf_spine
 from pdes.engine.exchange import World
 from pdes.engine.round import N_ROUND, make_loop, run_rounds

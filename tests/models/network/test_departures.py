@@ -6,12 +6,20 @@ import numpy as np
 from hypothesis import event, example, given
 from hypothesis import strategies as st
 
-from models.network.freeze import take_in
+from models.network.host.nic import take_packet
+from models.network.link.port import link_filled, put_ghost_on_wire, put_on_wire
 from models.network.model import NetworkModel
-from models.network.nic import take_packet
-from models.network.port import link_filled, put_ghost_on_wire, put_on_wire
 from models.network.rounds import WORDS_PER_PACKET, pack_departures
-from models.network.state import FLAG_ACK, FLAG_GHOST, FLAG_LAST, MAY_OVERTAKE, N_DEPARTED, N_FREE_PACKET, Fabric
+from models.network.skip.freeze import take_in
+from models.network.state.records import (
+    FLAG_ACK,
+    FLAG_GHOST,
+    FLAG_LAST,
+    MAY_OVERTAKE,
+    N_DEPARTED,
+    N_FREE_PACKET,
+    Fabric,
+)
 from models.topology.graph import make_topology
 from pdes.engine.exchange import HEADER_WORDS, ExchangeState, World, make_exchange
 from pdes.engine.jit import loop_kernel

@@ -5,9 +5,9 @@ import random
 import numpy as np
 import pytest
 
-from models.network.fast_forward import FastForward
-from models.network.parameters import LinkChange, TransportParameters
-from models.network.results import port_columns
+from models.network.skip.fast_forward import FastForward
+from models.network.state.parameters import LinkChange, TransportParameters
+from models.network.watch.results import port_columns
 from models.topology.graph import Topology
 from reference.both_ends import both_ends
 from reference.freezing import controlled, run_fast

@@ -8,15 +8,15 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from models.congestion.law import BUILT_IN, find_law
-from models.network.parameters import (
+from models.network.skip.progress import N_COLUMN, sample_pairs
+from models.network.state.parameters import (
     GO_BACK_N,
     SELECTIVE_REPEAT,
     WEIGHTED,
     NetworkParameters,
     TransportParameters,
 )
-from models.network.progress import N_COLUMN, sample_pairs
-from models.network.state import N_TIMEOUT
+from models.network.state.records import N_TIMEOUT
 from models.topology.graph import Topology
 from models.topology.leaf_spine import leaf_spine
 from models.topology.rail_optimised import rail_optimised

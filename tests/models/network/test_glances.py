@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from models.network.fast_forward import FastForward
+from models.network.skip.fast_forward import FastForward
 from properties.network_runs import run
 from properties.test_fast_forward import flow_lists, networks
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.network.parameters import (
+from models.network.state.parameters import (
     ADAPTIVE,
     ECMP,
     FLOWLET,
@@ -20,7 +20,7 @@ from models.network.parameters import (
     RoutingParameters,
     TransportParameters,
 )
-from models.network.results import FlowFacts
+from models.network.watch.results import FlowFacts
 from models.topology.graph import Topology
 from models.topology.leaf_spine import leaf_spine
 from pdes.config import load_config

@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.network.link_order import LINK_SLOT, gather_links, leave_links, take_first
-from models.network.state import NODE, PACKET, PORT
+from models.network.link.link_order import LINK_SLOT, gather_links, leave_links, take_first
+from models.network.state.records import NODE, PACKET, PORT
 from pdes.engine.bits import n_word
 from pdes.engine.jit import loop_kernel
 from pdes.engine.time_index import NEVER

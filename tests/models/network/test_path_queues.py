@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from models.network.observers import next_look_ps
-from models.network.path_queues import PathQueues
+from models.network.restore.path_queues import PathQueues
+from models.network.watch.observers import next_look_ps
 from models.topology.leaf_spine import leaf_spine
 from pdes.engine.exchange import World
 from pdes.engine.round import make_loop, run_rounds

@@ -10,17 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.congestion.law import BUILT_IN
-from models.network.build import NetworkState
-from models.network.fast_forward import FastForward
-from models.network.parameters import (
+from models.network.build.arrays import NetworkState
+from models.network.restore.restoration import Depths, make_restoration, why_no_restoration
+from models.network.skip.fast_forward import FastForward
+from models.network.state.parameters import (
     SELECTIVE_REPEAT,
     STRICT,
     BufferParameters,
     NetworkParameters,
     TransportParameters,
 )
-from models.network.restoration import Depths, make_restoration, why_no_restoration
-from models.network.state import HEADER_BYTES, PAYLOAD_BYTES
+from models.network.state.records import HEADER_BYTES, PAYLOAD_BYTES
 from models.topology.leaf_spine import leaf_spine
 from pdes.engine.exchange import World
 from reference.both_ends import both_ends

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.network.parameters import BufferParameters, TransportParameters
-from models.network.room import most_in_use
-from models.network.shared_buffer import threshold_bytes
-from models.network.state import N_CONSTANT
-from models.network.switch_state import INLET, SWITCH
+from models.network.skip.room import most_in_use
+from models.network.state.parameters import BufferParameters, TransportParameters
+from models.network.state.records import N_CONSTANT
+from models.network.state.switch_state import INLET, SWITCH
+from models.network.switch.shared_buffer import threshold_bytes
 from models.topology.graph import Topology
 from pdes.engine.jit import kernel
 from reference.freezing import controlled, run_fast

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 
 from models.congestion.law import find_law
-from models.network import build, rtt_rows
-from models.network.parameters import GO_BACK_N, SELECTIVE_REPEAT, TransportParameters
+from models.network.build import arrays as build
+from models.network.host import rtt_rows
+from models.network.state.parameters import GO_BACK_N, SELECTIVE_REPEAT, TransportParameters
 from models.topology.base_rtt import path_base_rtt
 from models.topology.leaf_spine import leaf_spine
 from reference.network_case import NetworkCase, assert_equal, make_flow_case, make_parameters

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.network.observers import look_at, next_look_ps
-from models.network.sample_rows import FlowRows, PortRows, instants_kept
-from models.network.sampling import FLOW_SAMPLE_COLUMNS, FLOWS, PORT_SAMPLE_COLUMNS, PORTS, Sampler
-from models.network.state import NO_WINDOW
+from models.network.state.records import NO_WINDOW
+from models.network.watch.observers import look_at, next_look_ps
+from models.network.watch.sample_rows import FlowRows, PortRows, instants_kept
+from models.network.watch.sampling import FLOW_SAMPLE_COLUMNS, FLOWS, PORT_SAMPLE_COLUMNS, PORTS, Sampler
 from models.topology.leaf_spine import leaf_spine
 from pdes.engine.exchange import World
 from pdes.engine.round import END_RUN, HORIZON, make_loop, run_rounds

@@ -6,16 +6,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.network import owners, state
-from models.network.build import NetworkState
+from models.network.build.arrays import NetworkState
+from models.network.checkpoint.saved_chains import chains_of
+from models.network.checkpoint.saved_state import NETWORK_ADDED, load_network, save_network
 from models.network.model import NetworkModel
-from models.network.owners import Owners, owned_tables
-from models.network.results import port_columns
-from models.network.saved_chains import chains_of
-from models.network.saved_state import NETWORK_ADDED, load_network, save_network
-from models.network.state import N_TIMEOUT, PACKET_HOPS
-from models.network.switch_state import INLET, QUEUE
-from models.network.verify import verify_network
+from models.network.state import owners
+from models.network.state import records as state
+from models.network.state.owners import Owners, owned_tables
+from models.network.state.records import N_TIMEOUT, PACKET_HOPS
+from models.network.state.switch_state import INLET, QUEUE
+from models.network.verify.network import verify_network
+from models.network.watch.results import port_columns
 from mpi.network_matrix import cases, scenario_of
 from pdes.config import load_config
 from pdes.convert.ns3 import convert

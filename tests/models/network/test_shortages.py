@@ -4,10 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
-from models.network import build, model
-from models.network.build import grow_packets
+from models.network import model
+from models.network.build import arrays as build
+from models.network.build.arrays import grow_packets
 from models.network.model import NetworkModel
-from models.network.state import FREE_PACKET, N_FREE_PACKET, NEED_PACKETS, Fabric
+from models.network.state.records import FREE_PACKET, N_FREE_PACKET, NEED_PACKETS, Fabric
 from reference.network_case import NetworkCase, Outcome, assert_equal, squeezed
 
 N_FIRST = 8

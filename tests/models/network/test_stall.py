@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from models.network.stall import LEAST_INTERVAL_PS
+from models.network.watch.stall import LEAST_INTERVAL_PS
 from pdes import simulation
 from pdes.config import load_config
 from pdes.errors import SimError

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from models.network import state, switch_state
-from models.network.state import PACKET, PORT
-from models.network.switch_state import MANAGED_PORT
+from models.network.state import records as state
+from models.network.state import switch_state
+from models.network.state.records import PACKET, PORT
+from models.network.state.switch_state import MANAGED_PORT
 from models.workload import program
 from pdes.engine import event_queue
 from pdes.units import MAX_WIRE_BYTES

@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given, settings
 
 from models.congestion.law import BUILT_IN, find_law
-from models.network import build, build_buffers, model
-from models.network.build_nic import MAX_WINDOW_BYTES
-from models.network.parameters import ROUND_ROBIN, STRICT, WEIGHTED
+from models.network import model
+from models.network.build import arrays as build
+from models.network.build import buffers as build_buffers
+from models.network.build.nic import MAX_WINDOW_BYTES
+from models.network.state.parameters import ROUND_ROBIN, STRICT, WEIGHTED
 from models.topology.fat_tree import fat_tree
 from models.topology.leaf_spine import leaf_spine
 from pdes.errors import ConfigError

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.network.model import NetworkModel
-from models.network.parameters import (
+from models.network.state.parameters import (
     ADAPTIVE,
     ECMP,
     FLOWLET,
@@ -22,8 +22,8 @@ from models.network.parameters import (
     RoutingParameters,
     TransportParameters,
 )
-from models.network.state import N_FREE_MESSAGE, N_FREE_PACKET, N_FREE_RANGE
-from models.network.verify import verify_network
+from models.network.state.records import N_FREE_MESSAGE, N_FREE_PACKET, N_FREE_RANGE
+from models.network.verify.network import verify_network
 from models.topology.leaf_spine import leaf_spine
 from reference.both_ends import both_ends
 from reference.network_case import NetworkCase, assert_equal, make_flow_case, make_parameters

@@ -7,10 +7,10 @@ import numpy as np
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from models.network.fast_forward import FastForward
+from models.network.host.visits import list_members, set_of
 from models.network.model import NetworkModel
-from models.network.progress import PAIR, sample_pairs
-from models.network.visits import list_members, set_of
+from models.network.skip.fast_forward import FastForward
+from models.network.skip.progress import PAIR, sample_pairs
 from properties.network_runs import run
 from properties.test_lanes import Flow, flow_lists, networks
 

@@ -3,8 +3,8 @@
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from models.network.build_nic import MAX_RATE_BPS, MAX_WINDOW_BYTES
-from models.network.sender import window_at
+from models.network.build.nic import MAX_RATE_BPS, MAX_WINDOW_BYTES
+from models.network.host.sender import window_at
 from pdes.engine.jit import loop_kernel
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.network.observers import next_look_ps
+from models.network.watch.observers import next_look_ps
 from models.topology.leaf_spine import leaf_spine
 from models.workload.agreement import agreement
 from models.workload.iterations import FIRST_LOOK_PS, IterationWatch

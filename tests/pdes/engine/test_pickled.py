@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pdes.engine import pickled
-from pdes.wormhole.steady import Settings, Steadiness, Verdict
+from pdes.skipping.steady import Settings, Steadiness, Verdict
 
 
 def test_views_of_one_memory_stay_views_of_one() -> None:
@@ -71,4 +71,4 @@ def test_what_no_checkpoint_has_is_refused(value: object) -> None:
 def test_names_are_of_the_list_or_of_classes_where_they_are_defined(name: tuple[str, str]) -> None:
     with pytest.raises(pickled.UnknownObjectError, match="in no checkpoint"):
         pickled._Unpickler(io.BytesIO()).find_class(*name)
-    assert pickled._Unpickler(io.BytesIO()).find_class("pdes.wormhole.steady", "Verdict") is Verdict
+    assert pickled._Unpickler(io.BytesIO()).find_class("pdes.skipping.steady", "Verdict") is Verdict

@@ -5,7 +5,7 @@ Go-back-N: a hole is asked for. Selective repeat: what comes early is kept, and 
 
 from typing import Any
 
-from models.network.parameters import SELECTIVE_REPEAT, TransportParameters
+from models.network.state.parameters import SELECTIVE_REPEAT, TransportParameters
 from reference.network_twin.packet import ACK, DATA, Packet
 
 

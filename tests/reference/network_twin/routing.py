@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from typing import Any
 
-from models.network.parameters import ADAPTIVE, ECMP, FLOWLET, SPRAY, WEIGHTED_ECMP, NetworkParameters
+from models.network.state.parameters import ADAPTIVE, ECMP, FLOWLET, SPRAY, WEIGHTED_ECMP, NetworkParameters
 from models.topology.graph import Topology
 from pdes.engine.rng import PURPOSE_ROUTE, uniform_plain
 from reference.network_twin.packet import DATA, Packet

@@ -5,7 +5,7 @@ from collections import deque
 from typing import Any
 
 from models.congestion.interface import N_HOP, N_TIMER, NEVER
-from models.network.parameters import SELECTIVE_REPEAT, WINDOW_FOLLOWS_RATE
+from models.network.state.parameters import SELECTIVE_REPEAT, WINDOW_FOLLOWS_RATE
 from reference.network_twin.control import Control
 from reference.network_twin.events import TIMER
 from reference.network_twin.missing import Missing

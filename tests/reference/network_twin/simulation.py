@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from models.network.parameters import LinkChange, NetworkParameters
+from models.network.state.parameters import LinkChange, NetworkParameters
 from models.topology.graph import Topology
 from models.topology.routing import Paths
 from reference.network_twin.events import CHANGE, POST, Events

@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Any
 
-from models.network.parameters import ADAPTIVE
+from models.network.state.parameters import ADAPTIVE
 from reference.network_twin.packet import FRAME, Packet
 from reference.network_twin.port import Port
 

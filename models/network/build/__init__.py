@@ -1,0 +1,1 @@
+"""From a scenario to the arrays of one rank, before anything has happened."""

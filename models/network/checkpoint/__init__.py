@@ -1,0 +1,1 @@
+"""The network's part of a checkpoint."""

@@ -1,0 +1,1 @@
+"""Hosts: NICs, the two ends of queue pairs, messages, timers, and messages that end without packets."""

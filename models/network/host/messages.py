@@ -1,0 +1,125 @@
+"""Messages of a queue pair: posting one, and taking the parts of one that was split over several queue pairs."""
+
+import numpy as np
+
+from models.network.host.flow_level import may_share, send_at_share, waits_behind
+from models.network.host.interrupts import interrupt, meets_frozen
+from models.network.host.lanes import find_times, meets_lane, note_drawn, send_on_lane
+from models.network.host.nic import next_start, set_ready
+from models.network.host.ns3_nic import list_pair, poke
+from models.network.host.sender import catch_up_timers
+from models.network.host.timers import set_timers
+from models.network.host.visits import visit
+from models.network.state.records import (
+    FREE_MESSAGE,
+    IS_NS3,
+    LANE_COLUMN,
+    N_FREE_MESSAGE,
+    N_LANE,
+    N_PART,
+    N_POSTED,
+    Fabric,
+    Nic,
+)
+from models.network.watch.tracing import IS_TRACED, trace_posted
+from pdes.engine.jit import step_kernel
+
+
+@step_kernel
+def post_message(fabric: Fabric, nic: Nic, pair, size_bytes, flow_id, tag, now_ps):
+    """Append a message to a queue pair's stream; its NIC may start at once. size_bytes > 0."""
+    counters = fabric.counters
+    record = nic.queue_pairs[np.uint64(pair)]
+    place = counters[FREE_MESSAGE]
+    message = nic.messages[np.uint64(place)]
+    counters[FREE_MESSAGE] = message.next
+    counters[N_FREE_MESSAGE] -= 1
+    node = fabric.nodes[np.uint64(record.node)]
+    if node.n_timer > 0 and record.acked_byte == record.posted_end:
+        catch_up_timers(nic, counters, fabric.constants, record, pair, now_ps)
+    is_clear = record.next_byte == record.posted_end
+    was_idle = record.acked_byte == record.posted_end
+    record.posted_end += size_bytes
+    visit(nic, pair)
+    times, is_shared = np.int64(-1), False
+    if counters[N_LANE] > 0 and is_clear:
+        is_shared = may_share(fabric, nic, record, pair, size_bytes, was_idle)
+        times = find_times(nic, counters, pair, size_bytes, now_ps)
+        if times >= 0 and nic.lanes[np.uint64(pair)].is_audited:
+            note_drawn(nic, record, pair, times, now_ps)
+            times = np.int64(-1)
+    if times < 0 and not is_shared:
+        counters[N_POSTED] += 1
+    if node.n_timer > 0 and nic.is_frozen[np.uint64(pair)] == 0:
+        set_timers(nic.timers, node, nic.control, record, pair)
+    message.end_byte, message.size_bytes, message.flow_id = record.posted_end, size_bytes, flow_id
+    message.posted_ps, message.tag, message.next = now_ps, tag, -1
+    if IS_TRACED:
+        trace_posted(counters, pair, record.posted_end, size_bytes, flow_id, now_ps)
+    if record.last_message < 0:
+        record.first_message = place
+    else:
+        nic.messages[np.uint64(record.last_message)].next = place
+    record.last_message = place
+    if record.sending_message < 0:
+        record.sending_message = place
+        record.message_end = record.posted_end
+    port = np.int64(record.port)
+    if fabric.constants[LANE_COLUMN] >= 0:
+        lane = nic.lanes[np.uint64(pair)]
+        was_idle |= is_clear and lane.n_flying > 0  # nobody has counted on its packets
+        if is_clear and now_ps >= lane.free_ps:
+            lane.clear_end = record.posted_end
+        if is_shared:
+            send_at_share(fabric, nic, record, pair, size_bytes, flow_id, now_ps)
+            return
+        if times >= 0:
+            send_on_lane(fabric, nic, record, pair, size_bytes, flow_id, times, now_ps)
+            return
+        if lane.n_flying > 0:  # what comes packet by packet overtakes no ghost
+            record.next_send_ps = max(record.next_send_ps, lane.free_ps + lane.slack_ps)
+        if was_idle and meets_lane(fabric, nic, record, pair) and not waits_behind(fabric, nic, record, pair, now_ps):
+            interrupt(fabric, nic, record, pair, 1, now_ps)
+    if fabric.constants[IS_NS3]:
+        list_pair(nic, record, pair, now_ps)
+        poke(nic.ns3_ports, nic.nic_ports[np.uint64(port)], port, now_ps)
+        return
+    kind = meets_frozen(fabric, nic, record, pair) if was_idle else 0
+    if kind != 0:
+        interrupt(fabric, nic, record, pair, kind, now_ps)
+    set_ready(nic.nic_ports, nic.queue_pairs, nic.ready, pair)
+    if nic.frozen_port[np.uint64(port)] == 1:
+        return
+    start_ps = next_start(fabric.ports, nic.nic_ports, nic.queue_pairs, nic.ready, port)
+    nic.nic_ports[np.uint64(port)].next_start_ps = max(start_ps, now_ps)
+
+
+@step_kernel
+def post_parts(fabric: Fabric, nic: Nic, pair, size_bytes, flow_id, tag, now_ps):
+    """Post a message over all queue pairs that share it. pair: the first of them."""
+    n_part = fabric.constants[N_PART]
+    for k in range(n_part):
+        part_bytes = size_bytes // n_part + (1 if k < size_bytes % n_part else 0)
+        post_message(fabric, nic, np.int64(nic.parts[np.uint64(pair), k]), part_bytes, flow_id, tag, now_ps)
+
+
+@step_kernel
+def take_parts(nic: Nic, constants, pair):
+    """Take one message of which every queue pair has delivered its part; False if some part is missing."""
+    for k in range(constants[N_PART]):
+        if _receiver_of(nic, nic.parts[np.uint64(pair), k]).n_arrived == 0:
+            return False
+    for k in range(constants[N_PART]):
+        _receiver_of(nic, nic.parts[np.uint64(pair), k]).n_arrived -= 1
+    return True
+
+
+@step_kernel
+def _receiver_of(nic: Nic, pair):
+    return nic.receivers[np.uint64(nic.receiver_row[np.uint64(pair)])]
+
+
+@step_kernel
+def first_part_of(nic: Nic, constants, pair):
+    """The first of the queue pairs that share a queue pair's messages: itself if it has them alone."""
+    return np.int64(nic.facts[np.uint64(pair)].first_part) if constants[N_PART] > 1 else pair

@@ -1,0 +1,1 @@
+"""Links: packets on the wire, losses, links that change, how long packets take."""

@@ -1,0 +1,82 @@
+"""Counting what was got done without being simulated: packets and marks of queue pairs, bytes of ports, time spared."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from models.network.build.arrays import NetworkState
+from models.network.skip.freeze import Hidden, count_sent
+from models.network.skip.lane_states import LaneStates
+from models.network.skip.place_ghosts import count_short
+from models.network.skip.skipped import Skipped
+from models.network.skip.wave_states import WaveStates
+from pdes.skipping.frozen import joined
+from pdes.skipping.similar.wave_entries import WaveReplay
+
+
+class Credits(NamedTuple):
+    """What one rank counts into."""
+
+    hidden: Hidden
+    skipped: Skipped
+
+    def note(
+        self, state: NetworkState, cause: str, pairs: Sequence[np.ndarray], packets: Sequence[np.ndarray],
+        marked: Sequence[np.ndarray], times_ps: Sequence[int],
+    ) -> None:  # fmt: skip
+        """Count what network partitions have got done: of each its queue pairs, their packets, the marked ones among
+        them, and in which time; in `Hidden.advance_sent` what ports sent.
+
+        cause: of `skipped.CAUSES`.
+        """
+        table, skipped, every = state.nic.queue_pairs, self.skipped, joined(pairs)
+        is_here = self.hidden.here[state.nic.facts["node"][every]] != 0
+        table["n_marked"][every[is_here]] += joined(marked)[is_here].astype(np.int32)
+        skipped.hops_by_cause[cause] += int(count_sent(state.fabric, state.nic, self.hidden, every, joined(packets)))
+        begin = np.cumsum([0, *map(len, pairs[:-1])])
+        n_here = np.add.reduceat(is_here.astype(np.int64), begin)
+        skipped.flow_ps_by_cause[cause] += sum(t * n for t, n in zip(times_ps, n_here.tolist(), strict=True))
+
+    def note_wave(self, state: NetworkState, replay: WaveReplay, at_ps: int, packets: np.ndarray) -> None:
+        """Count what the flows of a wave have got done until it ends at an instant."""
+        none = np.zeros(len(replay.pairs), np.int64)
+        self.note(state, "wave", [replay.pairs], [packets], [none], [0])
+        self._note_time(state, "wave", replay.pairs, replay.spared_ps(at_ps))
+
+    def settle_waves(self, state: NetworkState, waves: WaveStates) -> None:
+        """The run is over: take back what was counted of packets that waves have taken out of the network."""
+        self.skipped.hops_by_cause["wave"] -= waves.settle(state)
+
+    def settle_lanes(self, state: NetworkState, lanes: LaneStates) -> None:
+        """The run is over: count what all lanes have carried."""
+        pairs, packets, short_bytes, spared_ps = lanes.totals(state)
+        if len(pairs):
+            self._settle(state, "lane", pairs, packets, short_bytes)
+            self._note_time(state, "lane", pairs, spared_ps)
+        twice_bytes, twice_hops = lanes.twice()  # also of lanes that closed before they had carried anything
+        state.fabric.ports["tx_bytes"] -= twice_bytes
+        self.skipped.hops_by_cause["lane"] -= twice_hops
+
+    def settle_passes(self, state: NetworkState, packets: np.ndarray, short_bytes: np.ndarray) -> None:
+        """The run is over: count what passes of loops that were not simulated would have sent.
+
+        packets, short_bytes: int64[n_qp], of each queue pair, and what they lack to be full ones.
+        """
+        pairs = np.flatnonzero(packets)
+        if len(pairs):
+            self._settle(state, "pass", pairs, packets[pairs], short_bytes[pairs])
+
+    def _settle(
+        self, state: NetworkState, cause: str, pairs: np.ndarray, packets: np.ndarray, short_bytes: np.ndarray
+    ) -> None:
+        """Count packets of queue pairs, and what ports have sent of them."""
+        self.note(state, cause, [pairs], [packets], [np.zeros(len(pairs), np.int64)], [0])
+        sent_bytes = self.hidden.advance_sent.copy()
+        self.hidden.advance_sent[:] = 0
+        count_short(state.fabric, state.nic, pairs, short_bytes, sent_bytes)
+        state.fabric.ports["tx_bytes"] += sent_bytes
+
+    def _note_time(self, state: NetworkState, cause: str, pairs: np.ndarray, spared_ps: np.ndarray) -> None:
+        is_here = self.hidden.here[state.nic.facts["node"][pairs]].astype(np.int64)
+        self.skipped.flow_ps_by_cause[cause] += int((spared_ps * is_here).sum())

@@ -1,0 +1,177 @@
+"""Messages at flow level after their posting: seen by ticks, and said to end, or to go on packet by packet; see
+`flow_level`."""
+
+import numpy as np
+
+from models.network.host.lanes import count_packets, last_row
+from models.network.host.nic import set_ready
+from models.network.host.sender import find_sending_message
+from models.network.link.port import put_ghost_on_wire
+from models.network.skip.freeze import Hidden, refresh
+from models.network.state.records import (
+    FLAG_ACK,
+    FLAG_GHOST,
+    GHOST_BEGIN_PS,
+    GHOST_DELIVERED_PS,
+    LANE_COLUMN,
+    N_UNSEEN,
+    Fabric,
+    Nic,
+)
+from models.network.state.switch_state import Buffers
+from pdes.engine.bits import drop_from_set, next_in_set
+from pdes.engine.jit import loop_kernel, step_kernel
+from pdes.engine.time_index import NEVER
+from pdes.skipping.fluid.flow_level import (
+    FAR_PS,
+    MOST_MESSAGES,
+    POST_END,
+    POST_FLOW,
+    POST_ID,
+    POST_PS,
+    POST_SIZE,
+    SAID_DELIVERED_PS,
+    SAID_END,
+    SAID_ENDED_PS,
+    SAID_FLOW,
+    SAID_SENT_PS,
+)
+
+# What is known of a message that goes on packet by packet.
+PROGRESS_PAIR, PROGRESS_END, PROGRESS_BEGIN_PS, PROGRESS_DELIVERED_PS, N_PROGRESS_COLUMN = range(5)
+
+
+@loop_kernel
+def list_unseen(fabric: Fabric, nic: Nic, out):
+    """Write what was posted at flow level since the last tick into out, int64[n, N_POST_COLUMN], by queue pair and end;
+    how many."""
+    n_row, n_pair = 0, nic.queue_pairs.size
+    pair = next_in_set(nic.unseen, 0, n_pair, np.int64(0))
+    while pair >= 0:
+        record, lane, n_message = nic.queue_pairs[np.uint64(pair)], nic.lanes[np.uint64(pair)], 0
+        place = np.int64(record.first_message)
+        while place >= 0 and nic.messages[np.uint64(place)].end_byte <= record.next_byte:  # the others wait behind
+            n_message += 1
+            place = np.int64(nic.messages[np.uint64(place)].next)
+        place = np.int64(record.first_message)
+        while n_message > 0:
+            message = nic.messages[np.uint64(place)]
+            if n_message <= lane.n_unseen:
+                row = out[np.uint64(n_row)]
+                n_row += 1
+                row[POST_FLOW], row[POST_ID], row[POST_SIZE] = pair, message.flow_id, message.size_bytes
+                row[POST_END], row[POST_PS] = message.end_byte, message.posted_ps
+            n_message -= 1
+            place = np.int64(message.next)
+        lane.n_unseen = 0
+        drop_from_set(nic.unseen, 0, n_pair, pair)
+        pair = next_in_set(nic.unseen, 0, n_pair, pair + 1)
+    fabric.counters[N_UNSEEN] = 0
+    return n_row
+
+
+@loop_kernel
+def take_behind(fabric: Fabric, nic: Nic, hidden: Hidden, pairs, out):
+    """Count messages as sent that wait behind those at flow level, and write them into out, int64[n, N_POST_COLUMN], by
+    queue pair and end; how many. pairs: int64[], whose first messages have just come to flow level."""
+    n_row = 0
+    for i in range(pairs.size):
+        pair = np.int64(pairs[i])
+        facts = nic.facts[np.uint64(pair)]
+        record, lane = nic.queue_pairs[np.uint64(pair)], nic.lanes[np.uint64(pair)]
+        if hidden.here[np.uint64(facts.node)] == 0:
+            continue
+        while record.next_byte < record.posted_end and lane.n_flying < MOST_MESSAGES:
+            message, row = nic.messages[np.uint64(record.sending_message)], out[np.uint64(n_row)]
+            n_row += 1
+            row[POST_FLOW], row[POST_ID], row[POST_SIZE] = pair, message.flow_id, message.size_bytes
+            row[POST_END], row[POST_PS] = message.end_byte, message.posted_ps
+            record.sent_bytes += message.size_bytes
+            record.next_byte = record.high_byte = message.end_byte
+            count_packets(fabric.constants, lane, message.size_bytes, 1)
+            lane.n_flying += 1
+            lane.n_message += 1
+            lane.spared_ps += FAR_PS
+            find_sending_message(record, nic.messages)
+        set_ready(nic.nic_ports, nic.queue_pairs, nic.ready, pair)
+    return n_row
+
+
+@step_kernel
+def _find(fabric: Fabric, row, pair, bits, end_byte):
+    """(port behind a row of path_port, the packet on its link before a ghost there or -1, the ghost)."""
+    port = np.int64(fabric.path_port[np.uint64(row)])
+    before, packet = np.int64(-1), np.int64(fabric.ports[np.uint64(port)].link_head)
+    while packet >= 0:
+        item = fabric.packets[np.uint64(packet)]
+        if item.queue_pair == pair and item.sequence == end_byte and item.bits & (FLAG_GHOST | FLAG_ACK) == bits:
+            break
+        before, packet = packet, np.int64(item.next)
+    return port, before, packet
+
+
+@step_kernel
+def _move(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, row, pair, bits, said):
+    """Have one ghost come when it is said to, if it ends here; by how much later than before, NEVER: there is none."""
+    port = np.int64(fabric.path_port[np.uint64(row)])
+    node = np.int64(fabric.port_info[np.uint64(port)].receiver)
+    if hidden.here[np.uint64(node)] == 0:
+        return np.int64(0)
+    port, before, ghost = _find(fabric, row, pair, bits | FLAG_GHOST, said[SAID_END])
+    if ghost < 0:
+        return NEVER
+    link, item, words = fabric.ports[np.uint64(port)], fabric.packets[np.uint64(ghost)], fabric.extra[np.uint64(ghost)]
+    if before < 0:
+        link.link_head = item.next
+    else:
+        fabric.packets[np.uint64(before)].next = item.next
+    if item.next < 0:
+        link.link_tail = before
+    was_ps = np.int64(item.arrival_ps)
+    item.arrival_ps = said[SAID_ENDED_PS] if bits & FLAG_ACK else said[SAID_DELIVERED_PS]
+    words[np.uint64(fabric.constants[LANE_COLUMN]) + np.uint64(GHOST_DELIVERED_PS)] = said[SAID_DELIVERED_PS]
+    put_ghost_on_wire(fabric.packets, link, ghost)
+    refresh(fabric, buffers, nic, hidden, node)
+    return item.arrival_ps - was_ps
+
+
+@loop_kernel
+def move_ghosts(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, said):
+    """Have messages end as it is said; how many ghosts there are not. said: int64[n, N_SAID_COLUMN]."""
+    n_missing = 0
+    for i in range(said.shape[0]):
+        row, pair = said[np.uint64(i)], np.int64(said[np.uint64(i), SAID_FLOW])
+        facts = nic.facts[np.uint64(pair)]
+        record, lane = nic.queue_pairs[np.uint64(pair)], nic.lanes[np.uint64(pair)]
+        data, acks = last_row(fabric, np.int64(facts.data_path)), last_row(fabric, np.int64(facts.ack_path))
+        n_missing += _move(fabric, buffers, nic, hidden, data, pair, 0, row) == NEVER
+        later_ps = _move(fabric, buffers, nic, hidden, acks, pair, FLAG_ACK, row)
+        n_missing += later_ps == NEVER
+        if hidden.here[np.uint64(facts.node)] == 0 or later_ps == NEVER:
+            continue
+        lane.spared_ps += later_ps
+        if record.next_byte == row[SAID_END]:  # the last one that is posted at flow level
+            lane.free_ps = row[SAID_SENT_PS]
+            record.next_send_ps = min(np.int64(record.next_send_ps), row[SAID_SENT_PS] + lane.slack_ps)
+    return n_missing
+
+
+@loop_kernel
+def note_progress(fabric: Fabric, nic: Nic, hidden: Hidden, progress):
+    """Say of messages that go on packet by packet how far they are: as `lane_ends` reads it, on a straight line.
+
+    progress: int64[n, N_PROGRESS_COLUMN].
+    """
+    at = np.uint64(fabric.constants[LANE_COLUMN])
+    for i in range(progress.shape[0]):
+        row = progress[np.uint64(i)]
+        pair = row[PROGRESS_PAIR]
+        facts = nic.facts[np.uint64(pair)]
+        if hidden.here[np.uint64(facts.node)] == 0:
+            continue
+        acks = last_row(fabric, np.int64(facts.ack_path))
+        _, _, ghost = _find(fabric, acks, pair, FLAG_GHOST | FLAG_ACK, row[PROGRESS_END])
+        if ghost >= 0:
+            words = fabric.extra[np.uint64(ghost)]
+            words[at + np.uint64(GHOST_BEGIN_PS)] = row[PROGRESS_BEGIN_PS]
+            words[at + np.uint64(GHOST_DELIVERED_PS)] = row[PROGRESS_DELIVERED_PS]

@@ -1,0 +1,247 @@
+"""Lanes opened and closed while messages are under way: see `lanes`."""
+
+import numpy as np
+
+from models.network.host.flow_level import forget_unseen
+from models.network.host.lanes import count_packets, last_row, make_ghost
+from models.network.host.nic import free_packet, next_start, set_ready
+from models.network.host.sender import find_sending_message
+from models.network.host.timers import set_timers
+from models.network.host.visits import visit
+from models.network.link.port import put_ghost_on_wire
+from models.network.skip.freeze import Hidden, hide, mark_link, refresh, show
+from models.network.skip.place_ghosts import begin_wave, count_in_flight, purge
+from models.network.state.records import (
+    FLAG_ACK,
+    FLAG_GHOST,
+    GHOST_BEGIN_PS,
+    GHOST_DELIVERED_PS,
+    GHOST_SIZE,
+    LANE_COLUMN,
+    PAYLOAD_BYTES,
+    Fabric,
+    Nic,
+)
+from models.network.state.switch_state import Buffers
+from pdes.engine.bits import drop_from_set, put_in_set
+from pdes.engine.jit import loop_kernel, step_kernel
+from pdes.skipping.fluid.flying import (
+    FLYING_BEGIN_PS,
+    FLYING_DELIVERED_PS,
+    FLYING_END,
+    FLYING_ENDED_PS,
+    FLYING_FLOW,
+    FLYING_FREE_PS,
+    FLYING_ID,
+    FLYING_MARKED,
+    FLYING_SIZE,
+)
+
+# What the sender says of a lane that is closed.
+(
+    CLOSED_PAIR,
+    BASE_BYTE,  # its messages go on from there, packet by packet; -1: nothing does
+    FIRST_END,  # end of the first message that does
+    N_MESSAGE,  # messages that the lane had
+    DONE_BYTES,  # of the first that goes on
+) = range(5)
+N_CLOSED_COLUMN = 5
+
+
+@step_kernel
+def _set_flying(fabric: Fabric, nic: Nic, hidden: Hidden, pairs, end_byte, spared_ps):
+    """Count the rest of queue pairs' messages as sent: nothing of them is in flight, and ghosts will end them."""
+    for i in range(pairs.size):
+        if hidden.here[np.uint64(nic.facts[np.uint64(pairs[i])].node)] == 0:
+            continue
+        record, lane = nic.queue_pairs[np.uint64(pairs[i])], nic.lanes[np.uint64(pairs[i])]
+        size = end_byte[i] - record.next_byte
+        record.sent_bytes += size
+        record.next_byte = record.high_byte = end_byte[i]
+        find_sending_message(record, nic.messages)
+        set_ready(nic.nic_ports, nic.queue_pairs, nic.ready, np.int64(pairs[i]))
+        count_packets(fabric.constants, lane, size, 1)
+        lane.from_byte = record.acked_byte  # nothing else of it is in flight
+        lane.n_flying += 1
+        put_in_set(nic.flying, 0, nic.queue_pairs.size, np.int64(pairs[i]))
+        lane.n_message += 1
+        lane.spared_ps += spared_ps[i]
+
+
+@loop_kernel
+def take_out(
+    fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, pairs, ports, base_byte, end_byte, spared_ps, sent
+):
+    """Take what is in flight of queue pairs' messages out of the network, and count their rests as sent.
+
+    pairs, ports: all ports of their ways, both ascending. base_byte: what is acknowledged. sent: see
+    `count_in_flight`.
+    """
+    hide(fabric, buffers, nic, hidden, pairs, ports)
+    count_in_flight(fabric, buffers, nic, hidden, ports, pairs, sent)
+    purge(fabric, buffers, hidden, ports, pairs)
+    begin_wave(fabric, buffers, nic, hidden, pairs, ports[:0], base_byte)
+    _set_flying(fabric, nic, hidden, pairs, end_byte, spared_ps)
+    show(fabric, buffers, nic, hidden, pairs, ports, 0)
+
+
+@step_kernel
+def _place(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, row, pair, bits, flying):
+    """Put one ghost on the link behind a row of path_port, if it ends here. flying: a row of `place_flying`."""
+    port = np.int64(fabric.path_port[np.uint64(row)])
+    node = np.int64(fabric.port_info[np.uint64(port)].receiver)
+    if hidden.here[np.uint64(node)] == 0:
+        return
+    packet = make_ghost(fabric, pair, bits, flying[FLYING_END], row, flying[FLYING_ID])
+    item, words = fabric.packets[np.uint64(packet)], fabric.extra[np.uint64(packet)]
+    at = np.uint64(fabric.constants[LANE_COLUMN])
+    words[at + np.uint64(GHOST_DELIVERED_PS)] = flying[FLYING_DELIVERED_PS]
+    words[at + np.uint64(GHOST_SIZE)] = flying[FLYING_SIZE]
+    words[at + np.uint64(GHOST_BEGIN_PS)] = flying[FLYING_BEGIN_PS]
+    item.size_bytes = min(flying[FLYING_MARKED], 65535)
+    item.arrival_ps = flying[FLYING_ENDED_PS] if bits & FLAG_ACK else flying[FLYING_DELIVERED_PS]
+    if put_ghost_on_wire(fabric.packets, fabric.ports[np.uint64(port)], packet):
+        mark_link(fabric, port, True)
+    refresh(fabric, buffers, nic, hidden, node)
+
+
+@loop_kernel
+def place_flying(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, flying):
+    """Put the ghosts of messages under way on the links into this rank's hosts. flying: int64[n, N_FLYING_COLUMN]."""
+    for i in range(flying.shape[0]):
+        row = flying[np.uint64(i)]
+        pair = row[FLYING_FLOW]
+        record, facts = nic.queue_pairs[np.uint64(pair)], nic.facts[np.uint64(pair)]
+        if hidden.here[np.uint64(facts.node)]:
+            lane = nic.lanes[np.uint64(pair)]
+            lane.free_ps = row[FLYING_FREE_PS]
+            record.next_send_ps = max(record.next_send_ps, lane.free_ps + lane.slack_ps)
+            port = np.int64(record.port)
+            start_ps = next_start(fabric.ports, nic.nic_ports, nic.queue_pairs, nic.ready, port)
+            nic.nic_ports[np.uint64(port)].next_start_ps = start_ps
+            refresh(fabric, buffers, nic, hidden, np.int64(record.node))
+        data, acks = last_row(fabric, np.int64(facts.data_path)), last_row(fabric, np.int64(facts.ack_path))
+        _place(fabric, buffers, nic, hidden, data, pair, 0, row)
+        _place(fabric, buffers, nic, hidden, acks, pair, FLAG_ACK, row)
+
+
+@step_kernel
+def _done_bytes(words, at, at_ps, payload):
+    """Bytes of a message that come across by an instant, whole packets and not all of them."""
+    begin_ps, size = words[at + np.uint64(GHOST_BEGIN_PS)], words[at + np.uint64(GHOST_SIZE)]
+    took_ps = words[at + np.uint64(GHOST_DELIVERED_PS)] - begin_ps
+    done = np.int64(size * (max(0, at_ps - begin_ps) / max(1, took_ps)))
+    return min(done, size - 1) // payload * payload
+
+
+@loop_kernel
+def close_at_senders(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, pairs, at_ps, horizon_ps, out):
+    """Close lanes of this rank's senders as of at_ps; how many rows of out (int64[n_pair, N_CLOSED_COLUMN]) that makes.
+
+    Messages that come across before horizon_ps, where all hosts are or will be, are over. Of the others the first has
+    got done what its time says, if all before it is acknowledged; what had left by at_ps counts, as if it had arrived.
+    """
+    n_row, at, payload = 0, np.uint64(fabric.constants[LANE_COLUMN]), fabric.constants[PAYLOAD_BYTES]
+    for i in range(pairs.size):
+        pair = np.int64(pairs[i])
+        facts = nic.facts[np.uint64(pair)]
+        if hidden.here[np.uint64(facts.node)] == 0:
+            continue
+        record, lane = nic.queue_pairs[np.uint64(pair)], nic.lanes[np.uint64(pair)]
+        row = out[np.uint64(n_row)]
+        n_row += 1
+        visit(nic, pair)
+        row[CLOSED_PAIR], row[BASE_BYTE], row[FIRST_END] = pair, -1, -1
+        row[N_MESSAGE], row[DONE_BYTES] = lane.n_message, 0
+        forget_unseen(fabric, nic, lane, pair)
+        lane.n_message = 0
+        port = np.int64(fabric.path_port[np.uint64(last_row(fabric, np.int64(facts.ack_path)))])
+        link = fabric.ports[np.uint64(port)]
+        packet, last, over_ps, done = np.int64(link.link_head), np.int64(-1), np.int64(-1), np.int64(0)
+        while packet >= 0:
+            item, words = fabric.packets[np.uint64(packet)], fabric.extra[np.uint64(packet)]
+            following = np.int64(item.next)
+            is_mine = item.queue_pair == pair and item.bits & FLAG_GHOST != 0 and item.bits & FLAG_ACK != 0
+            if is_mine and words[at + np.uint64(GHOST_DELIVERED_PS)] >= horizon_ps:
+                size, begin_ps = words[at + np.uint64(GHOST_SIZE)], words[at + np.uint64(GHOST_BEGIN_PS)]
+                if row[BASE_BYTE] < 0:
+                    begin = np.int64(item.sequence) - size
+                    if record.acked_byte == begin and over_ps <= at_ps:
+                        done = _done_bytes(words, at, at_ps + lane.behind_ps, payload)
+                    row[BASE_BYTE], row[FIRST_END] = begin + done, item.sequence
+                    lane.packets += done // payload
+                count_packets(fabric.constants, lane, size, -1)
+                lane.spared_ps -= np.int64(item.arrival_ps) - max(at_ps, begin_ps)
+                lane.n_flying -= 1
+                if lane.n_flying == 0:
+                    drop_from_set(nic.flying, 0, nic.queue_pairs.size, pair)
+                if last < 0:
+                    link.link_head = following
+                else:
+                    fabric.packets[np.uint64(last)].next = following
+                free_packet(fabric.packets, fabric.counters, packet)
+            else:
+                if is_mine:
+                    over_ps = words[at + np.uint64(GHOST_DELIVERED_PS)]
+                last = packet
+            packet = following
+        link.link_tail = last
+        if last < 0:
+            mark_link(fabric, port, False)
+        if row[BASE_BYTE] >= 0:
+            record.sent_bytes -= record.next_byte - row[BASE_BYTE]
+            record.next_byte = record.high_byte = row[BASE_BYTE]
+            row[DONE_BYTES] = done
+            if done > 0:
+                record.acked_byte = row[BASE_BYTE]
+            find_sending_message(record, nic.messages)
+            record.next_send_ps, lane.free_ps = horizon_ps, 0
+            set_ready(nic.nic_ports, nic.queue_pairs, nic.ready, pair)
+            node = fabric.nodes[np.uint64(record.node)]
+            if node.n_timer > 0:
+                set_timers(nic.timers, node, nic.control, record, pair)
+            out_port = np.int64(record.port)
+            start_ps = next_start(fabric.ports, nic.nic_ports, nic.queue_pairs, nic.ready, out_port)
+            nic.nic_ports[np.uint64(out_port)].next_start_ps = start_ps
+        refresh(fabric, buffers, nic, hidden, np.int64(record.node))
+    return n_row
+
+
+@loop_kernel
+def close_at_receivers(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, rows):
+    """Take back the ghosts at this rank's receivers of messages that go on packet by packet.
+
+    rows: int64[n, N_CLOSED_COLUMN], what all senders say.
+    """
+    for i in range(rows.shape[0]):
+        row = rows[np.uint64(i)]
+        if row[BASE_BYTE] < 0:
+            continue
+        pair = row[CLOSED_PAIR]
+        record = nic.receivers[np.uint64(nic.receiver_row[np.uint64(pair)])]
+        port = np.int64(fabric.path_port[np.uint64(last_row(fabric, np.int64(nic.facts[np.uint64(pair)].data_path)))])
+        node = np.int64(fabric.port_info[np.uint64(port)].receiver)
+        if hidden.here[np.uint64(node)] == 0:
+            continue
+        if row[DONE_BYTES] > 0:
+            record.received_bytes += row[BASE_BYTE] - record.expected_byte
+            record.expected_byte = row[BASE_BYTE]
+        link = fabric.ports[np.uint64(port)]
+        packet, last = np.int64(link.link_head), np.int64(-1)
+        while packet >= 0:
+            item = fabric.packets[np.uint64(packet)]
+            following = np.int64(item.next)
+            is_mine = item.queue_pair == pair and item.bits & FLAG_GHOST != 0 and item.bits & FLAG_ACK == 0
+            if is_mine and item.sequence >= row[FIRST_END]:
+                if last < 0:
+                    link.link_head = following
+                else:
+                    fabric.packets[np.uint64(last)].next = following
+                free_packet(fabric.packets, fabric.counters, packet)
+            else:
+                last = packet
+            packet = following
+        link.link_tail = last
+        if last < 0:
+            mark_link(fabric, port, False)
+        refresh(fabric, buffers, nic, hidden, node)

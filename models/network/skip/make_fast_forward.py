@@ -1,0 +1,128 @@
+"""Making the fast-forwarding of a network: what is needed of it, and why nothing can be skipped, if so."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from models.network.build.arrays import has_pfc, is_managed
+from models.network.restore.path_queues import PathQueues
+from models.network.skip.fast_forward import FastForward
+from models.network.skip.lane_states import LaneStates, data_ways, forms_of, latencies_ps, slack_ps
+from models.network.skip.memo_states import MemoStates, why_no_memo
+from models.network.skip.room import Room
+from models.network.skip.wave_states import WaveStates, end_ports
+from models.network.state.parameters import NetworkParameters
+from models.network.state.records import ACK_BYTES, ACK_EVERY, HEADER_BYTES, MAY_OVERTAKE, PAYLOAD_BYTES, SEED
+from models.network.state.ways import ports_of_pairs
+from models.topology.graph import Topology
+from pdes.engine.exchange import World
+from pdes.skipping.audit import Audit
+from pdes.skipping.controller import Controller
+from pdes.skipping.criterion import Choice, Network, look_intervals, make_criterion, report, resolve
+from pdes.skipping.fluid.ack_load import Slowdown
+from pdes.skipping.fluid.lane_audit import LaneAudit
+from pdes.skipping.fluid.lanes import MIN_ROUND_TRIPS, Lanes
+from pdes.skipping.fluid.stretches import Stretches, components_of
+from pdes.skipping.replay.memo import Memo
+from pdes.skipping.similar.waves import Waves
+
+if TYPE_CHECKING:
+    from models.network.model import NetworkModel
+
+
+def make_fast_forward(
+    topology: Topology, model: "NetworkModel", parameters: NetworkParameters, world: World, rtt_ps: np.ndarray,
+    stop_ps: int | None, choice: Choice | None = None, mode: str = "full",
+    memo_tolerance: float = 0.0, audit: Audit | None = None,
+) -> FastForward | None:  # fmt: skip
+    """The part of one rank; None where nothing can be skipped, see `why_not`.
+
+    rtt_ps: int64[n_pair], base round trips on the pairs' own ways, plan's order. choice: what says that flows are
+    steady; None: the default. audit: what some skips are compared by.
+    """
+    words = parameters.law.moving_words
+    if words is None or why_not(parameters):
+        return None
+    assert parameters.may_skip or world.size == 1, "ports of other ranks have no records"
+    model.state.fabric.counters[MAY_OVERTAKE] = 1
+    pairs = model.pairs
+    start, port_of = ports_of_pairs(pairs, topology.port_peer if has_pfc(parameters) else None)
+    floats = parameters.law.float_words
+    known_ps = sorted({change.time_ps for change in parameters.link_changes} | ({stop_ps} if stop_ps else set()))
+    n_kept = (len(floats), len(words[1]))
+    rates_bps = topology.port_rate_bps[pairs.port if len(pairs.port) else slice(None)]
+    slowest_bps, fastest_bps = (int(rate_bps) for rate_bps in (rates_bps.min(), rates_bps.max()))
+    network = Network(int(rtt_ps.max(initial=1)), slowest_bps, fastest_bps, parameters.payload_bytes)
+    choice = choice or Choice()
+    look_ps = look_intervals(choice, turns_ps(parameters, rtt_ps)[pairs.pair_of_row])
+    choice = resolve(choice, network)
+    n_hop = int(np.diff(pairs.path_start)[::2].max(initial=2)) - 1  # without the end mark
+    criterion = make_criterion(choice, network, look_ps, n_kept, n_hop)
+    controller = Controller(start, port_of, topology.n_port, criterion, np.array(known_ps, np.int64), look_ps)
+    here = model.rank_of_node == world.rank
+    kept, counts = floats + words[1], parameters.law.hop_count_words
+    fast = FastForward(topology, pairs, controller, world, here, words, counts, kept, is_managed(parameters))
+    fast.criterion = report(choice, network)
+    controller.skips_steady, controller.audit = mode != "memo", audit
+    if mode != "steady" and not why_no_memo(parameters, model.state.fabric.constants):
+        controller.memo = Memo(topology.port_rate_bps[pairs.port], criterion.settings.look_ps, parameters.payload_bytes)
+        fast.states = MemoStates(topology, parameters, world, fast.hidden, (start, port_of))
+        if memo_tolerance > 0:
+            seeds = (0.0, 0) if audit is None else (audit.share, audit.seed)
+            waves = Waves(
+                (start, port_of), topology.port_rate_bps, memo_tolerance, network.base_rtt_ps,
+                np.array(known_ps, np.int64), parameters.payload_bytes, end_ports(model.state), seeds,
+            )  # fmt: skip
+            fast.use_waves(waves, WaveStates(topology, world, fast.hidden, fast.states, model.state))
+            if parameters.has_lanes:
+                pace = memo_tolerance, network.base_rtt_ps
+                fast.lanes = _make_lanes(topology, model, world, fast, pace, seeds[0], parameters.has_shares)
+    if parameters.buffer is not None:
+        fast.room = Room(topology, pairs, parameters, world, here)
+    loss = parameters.loss_probability
+    fast.lossy_port = loss > 0 if loss is not None and (loss > 0).any() else None
+    if choice.needs_queues:
+        fast.queues = PathQueues(n_hop, here[topology.port_src], world)
+    return fast
+
+
+def _make_lanes(
+    topology: Topology, model: "NetworkModel", world: World, fast: FastForward, pace: tuple[float, int],
+    audit_share: float, has_shares: bool,
+) -> LaneStates:  # fmt: skip
+    """pace: the tolerance and the base round-trip time. audit_share: of time in which nothing goes on lanes."""
+    nic, form = model.state.nic, forms_of(topology, model.state)
+    nic.lanes["form"] = form
+    late_ps = latencies_ps(topology, model.state)
+    nic.lanes["behind_ps"] = late_ps[0]
+    nic.lanes["least_bytes"] = nic.queue_pairs["line_rate_bps"].astype(np.float64) * (pace[1] / 8e12)
+    nic.lanes["slack_ps"] = slack_ps(topology, model.state, late_ps[0])
+    constants, ways = model.state.fabric.constants, data_ways(model.state)
+    packet_bytes = int(constants[PAYLOAD_BYTES] + constants[HEADER_BYTES])
+    share = int(constants[ACK_BYTES]) / (packet_bytes * int(constants[ACK_EVERY]))
+    slowest_bps = np.minimum.reduceat(topology.port_rate_bps[ways[1]], ways[0][:-1]) if len(form) else form
+    payload_ps = packet_bytes / int(constants[PAYLOAD_BYTES]) * 8e12
+    slowdown = Slowdown(share, payload_ps / slowest_bps)
+    byte_ps = payload_ps / topology.port_rate_bps if has_shares else None
+    component = components_of(fast.ways, topology.n_port) if audit_share > 0 else np.zeros(len(form), np.int64)
+    stretches = Stretches(component, audit_share, int(constants[SEED]), MIN_ROUND_TRIPS * pace[1])
+    nic.lanes["is_audited"] = stretches.is_drawn(np.arange(len(form)))
+    drawn = LaneAudit(len(form), stretches)
+    lanes = Lanes(ways, fast.ways, form, nic.lane_of_port, *pace, *late_ps, slowdown, byte_ps, drawn)
+    return LaneStates(topology, world, fast.hidden, model.state, lanes, fast.n_column)
+
+
+def turns_ps(parameters: NetworkParameters, rtt_ps: np.ndarray) -> np.ndarray:
+    """How long pairs' controls take for a turn, at least: the round trip, or the one that they are told if longer."""
+    if parameters.base_rtt_ps is None or not parameters.law.knows_base_rtt:
+        return rtt_ps
+    return np.maximum(rtt_ps, np.minimum(parameters.base_rtt_ps, rtt_ps.max(initial=0)))
+
+
+def why_not(parameters: NetworkParameters) -> str:
+    """Why nothing of a network can be skipped, "" if it can."""
+    if parameters.law.moving_words is None:
+        return f"{parameters.law.name} does not say what of its state are `times` and `sequences`"
+    if parameters.ns3 is not None:
+        return "ns-3's times and telemetry wrap around"
+    return "switches choose the ways of packets" if parameters.routing is not None else ""

@@ -1,0 +1,87 @@
+"""What fast-forwarding samples of the queue pairs that have something to send, at a decision instant."""
+
+import numpy as np
+
+from models.congestion.interface import FLOW_TIMER, N_TIMER
+from models.network.host.visits import has_sample
+from models.network.link.wire_time import transmission_ps
+from models.network.state.records import IS_NS3, LANE_COLUMN, Fabric, Nic
+from pdes.engine.bits import drop_from_set, next_in_set
+from pdes.engine.jit import loop_kernel, step_kernel
+from pdes.engine.time_index import NEVER
+
+# Columns of a sample.
+(
+    PAIR,
+    ACKED_BYTE,
+    ACKED_PS,  # when that was acknowledged
+    NEXT_BYTE,
+    SENT_PS,  # when the last packet before it left
+    RATE_BPS,
+    WINDOW_BYTES,
+    MESSAGE_END,
+    IS_PLAIN,  # 1: one message is in flight, some of it is acknowledged, and there is nothing to send again
+    HAS_TIMER,  # 1: a timer of the congestion control is on
+    N_MARKED,
+    MESSAGE_BEGIN,  # its first byte
+    POSTED_PS,
+    IS_WHOLE,  # 1: one message is in flight, and nothing is to be sent again; perhaps nothing of it is acknowledged yet
+    FLOW_ID,  # the message's
+    IS_CLEAR,  # 1: nothing of the queue pair's waited to be sent when it was posted; for lanes alone
+) = range(16)
+N_COLUMN = 16
+
+
+@step_kernel
+def _is_whole(record):
+    place = np.int64(record.first_message)
+    if place < 0 or place != record.sending_message or record.resend_byte < record.lost_byte:
+        return False
+    is_whole = record.sacked_range < 0 and record.n_backoff == 0  # what the receiver holds, its rank alone knows
+    return is_whole and record.high_byte == record.next_byte and record.recover_byte <= record.acked_byte
+
+
+@loop_kernel
+def sample_pairs(fabric: Fabric, nic: Nic, here, control_word, out):
+    """Write a row for every queue pair of this rank that is not done and not frozen; how many.
+
+    The others are not visited again (`visits`).
+
+    here: uint8[n_node], this rank's nodes. control_word: int64[], words of the control's record behind the columns.
+    out: int64[n_qp, N_COLUMN + as many]. Rows are in the order of queue pairs.
+    """
+    n_row, n_pair, following = 0, nic.queue_pairs.size, np.int64(0)
+    while True:
+        pair = next_in_set(nic.active, 0, n_pair, following)
+        if pair < 0:
+            return n_row
+        following = pair + 1
+        record = nic.queue_pairs[np.uint64(pair)]
+        if not has_sample(fabric, nic, here, record, pair):
+            drop_from_set(nic.active, 0, n_pair, pair)
+            continue
+        is_flying, is_audited = False, False  # what is audited stays simulated
+        if fabric.constants[LANE_COLUMN] >= 0:
+            lane = nic.lanes[np.uint64(pair)]
+            is_flying, is_audited = lane.n_flying > 0, lane.n_audited + lane.is_drawn > 0
+        row = out[np.uint64(n_row)]
+        n_row += 1
+        gap_ps = transmission_ps(np.int64(record.last_size_bytes), record.rate_bps, fabric.constants[IS_NS3])
+        row[PAIR], row[ACKED_BYTE], row[ACKED_PS] = pair, record.acked_byte, nic.acked_ps[np.uint64(pair)]
+        row[NEXT_BYTE], row[SENT_PS] = record.next_byte, record.next_send_ps - gap_ps
+        row[RATE_BPS], row[WINDOW_BYTES], row[MESSAGE_END] = record.rate_bps, record.window_bytes, record.message_end
+        row[IS_WHOLE], row[N_MARKED], row[FLOW_ID] = _is_whole(record), record.n_marked, -1
+        row[MESSAGE_BEGIN], row[POSTED_PS], row[IS_CLEAR] = record.acked_byte, 0, 0
+        if record.first_message >= 0:
+            message = nic.messages[np.uint64(record.first_message)]
+            row[MESSAGE_BEGIN], row[POSTED_PS] = message.end_byte - message.size_bytes, message.posted_ps
+            row[FLOW_ID] = message.flow_id
+            if fabric.constants[LANE_COLUMN] >= 0 and not is_flying:
+                row[IS_CLEAR] = nic.lanes[np.uint64(pair)].clear_end == message.end_byte
+        row[IS_PLAIN] = row[IS_WHOLE] != 0 and record.acked_byte > row[MESSAGE_BEGIN] and not is_audited
+        row[HAS_TIMER] = 0
+        for k in range(N_TIMER):
+            if nic.control[np.uint64(pair), np.uint64(FLOW_TIMER + k)] < NEVER:
+                row[HAS_TIMER] = 1
+        for k in range(control_word.size):
+            row[np.uint64(N_COLUMN + k)] = nic.control[np.uint64(pair), np.uint64(control_word[k])]

@@ -1,0 +1,135 @@
+"""Waves in the packet network: one whose flows end as those of an earlier one did, without being simulated."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from models.network.build.arrays import NetworkState
+from models.network.skip.freeze import Hidden, hide, show
+from models.network.skip.memo_states import MemoStates
+from models.network.skip.place_ghosts import (
+    N_SENT_COLUMN,
+    SENT_BYTES,
+    SENT_PACKETS,
+    begin_wave,
+    count_in_flight,
+    count_short,
+    find_messages,
+    place_ghosts,
+    purge,
+    take_ghosts_back,
+)
+from models.network.skip.snapshot import empty
+from models.network.state.records import N_FREE_PACKET, PAYLOAD_BYTES
+from models.topology.graph import Topology
+from pdes.engine.exchange import World
+from pdes.skipping import history as h
+from pdes.skipping.similar.wave_entries import Past, Wave, WaveReplay
+
+Grow = Callable[[], NetworkState]
+
+
+def end_ports(state: NetworkState) -> np.ndarray:
+    """int64[n_qp, 4]: of each queue pair the first and the last port of its way and of its acknowledgements'."""
+    table, path = state.nic.facts, state.fabric.path_port
+    closed = np.flatnonzero(path < 0)  # where the paths end
+    ways = [table[name].astype(np.int64) for name in ("data_path", "ack_path")]
+    ends = [path[row] for first in ways for row in (first, closed[np.searchsorted(closed, first)] - 1)]
+    return np.stack(ends, axis=1).astype(np.int64)
+
+
+class WaveStates:
+    """One rank's part."""
+
+    def __init__(
+        self, topology: Topology, world: World, hidden: Hidden, states: MemoStates, state: NetworkState
+    ) -> None:
+        """states: what stores and loads queue pairs."""
+        self._world, self._hidden, self._states = world, hidden, states
+        facts = state.nic.facts
+        here = hidden.here.astype(np.bool_)
+        self._sends_here, self._receives_here = here[facts["node"]], here[facts["receiver"]]
+        self._late_bytes = np.zeros(topology.n_port, np.int64)  # that ports have sent without having counted it
+        self._twice = np.zeros((topology.n_port, N_SENT_COLUMN), np.int64)  # what they count twice; this rank's packets
+
+    def compile(self, state: NetworkState) -> None:
+        """Compile what moves ghosts, or load it from the cache."""
+        none, flags = np.zeros(0, np.int64), np.zeros(0, np.uint8)
+        fabric, buffers, nic, hidden = state.fabric, state.buffers, state.nic, self._hidden
+        begin_wave(fabric, buffers, nic, hidden, none, none, none)
+        place_ghosts(fabric, buffers, nic, hidden, none, none, none, none, none, none)
+        take_ghosts_back(fabric, hidden, none, none, flags)
+        find_messages(nic, none)
+        purge(fabric, buffers, hidden, none, none)
+        count_in_flight(fabric, buffers, nic, hidden, none, none, self._twice)
+        count_short(fabric, nic, none, none, self._late_bytes)
+        self._states.compile_ends(state)
+
+    def settle(self, state: NetworkState) -> int:
+        """Count, when all is over, what ports have sent that others use meanwhile: to those a leap would be traffic.
+
+        Packet-hops of this rank's packets that were counted twice.
+        """
+        twice, n_hop = np.sum(self._world.allgather(self._twice), axis=0), int(self._twice[:, SENT_PACKETS].sum())
+        state.fabric.ports["tx_bytes"] += self._late_bytes - twice[:, SENT_BYTES]
+        self._late_bytes[:], self._twice[:] = 0, 0
+        return n_hop
+
+    def past(self, state: NetworkState, waves: list[Wave], now_ps: int) -> list[Past]:
+        """How the flows of waves that are over have ended; the same on every rank. End byte -1: the flow has another
+        message under way, so its state is none of an end."""
+        own = []
+        for wave in waves:
+            pairs, nic = wave.of.pairs, state.nic
+            sends, receives = self._sends_here[pairs], self._receives_here[pairs]
+            ended, delivered = nic.ended[pairs] * sends[:, None], nic.delivered_ps[nic.receiver_row[pairs]] * receives
+            has_more = nic.queue_pairs["posted_end"][pairs] > nic.ended[pairs, 0]  # on a lane, where no look sees it
+            ended[has_more & sends, 0] = -1
+            own.append(np.column_stack([ended, delivered]))
+        if not waves:
+            return []
+        sums = [np.sum(each, axis=0) for each in zip(*self._world.allgather(own), strict=True)]
+        members = [(wave.of.pairs, wave.of.ports, wave.of.rows[:, h.MESSAGE_END].copy()) for wave in waves]
+        words = self._states.ends(state, members, now_ps)
+        columns = [np.ascontiguousarray(s.T) for s in sums]
+        return [Past(s[0], s[3], s[1], s[2], w) for s, w in zip(columns, words, strict=True)]
+
+    def begin(self, state: NetworkState, replay: WaveReplay, grow: Grow) -> NetworkState:
+        """Freeze a wave, free its packets, and have its messages end as its entry says; the network's state."""
+        pairs, ports, of, others = replay.pairs, replay.ports, replay.of, replay.of.open
+        hide(state.fabric, state.buffers, state.nic, self._hidden, pairs, ports)
+        count_in_flight(state.fabric, state.buffers, state.nic, self._hidden, ports, pairs, self._twice)
+        empty(state.fabric, state.buffers, state.nic, self._hidden, of.held)
+        purge(state.fabric, state.buffers, self._hidden, others, pairs)
+        show(state.fabric, state.buffers, state.nic, self._hidden, pairs[:0], others, 0)
+        while state.fabric.counters[N_FREE_PACKET] < 2 * len(pairs):
+            state = grow()
+        base = of.rows[:, h.DONE].copy()
+        begin_wave(state.fabric, state.buffers, state.nic, self._hidden, pairs, of.held, base)
+        place_ghosts(
+            state.fabric, state.buffers, state.nic, self._hidden, pairs, of.rows[:, h.MESSAGE_END].copy(),
+            of.rows[:, h.ID].copy(), replay.delivered_ps, replay.ended_ps, replay.entry.marked,
+        )  # fmt: skip
+        return state
+
+    def end(
+        self, state: NetworkState, replay: WaveReplay, at_ps: int, horizon_ps: int,
+        credit: Callable[[np.ndarray], None],
+    ) -> None:  # fmt: skip
+        """A wave goes on by itself from at_ps: flows that are not over from what they have got done, with nothing in
+        flight. credit: counts packets of its flows, and in `Hidden.advance_sent` what ports have sent."""
+        fabric, nic, hidden = state.fabric, state.nic, self._hidden
+        payload = int(fabric.constants[PAYLOAD_BYTES])
+        base, is_over = replay.state_at(at_ps, horizon_ps, payload)
+        take_ghosts_back(fabric, hidden, replay.held, replay.pairs, is_over.astype(np.uint8))
+        packets = -((replay.of.rows[:, h.DONE] - base) // payload)
+        credit(packets)
+        short = packets * payload - (base - replay.of.rows[:, h.DONE])
+        count_short(fabric, nic, replay.pairs, short, self._late_bytes)
+        fabric.ports["tx_bytes"][replay.held] += hidden.advance_sent[replay.held]
+        hidden.advance_sent[replay.held] = 0
+        self._late_bytes[replay.ports] += hidden.advance_sent[replay.ports]
+        hidden.advance_sent[replay.ports] = 0
+        self._states.load_ends(state, (replay.pairs, replay.ports, base), at_ps, replay.entry.words)
+        find_messages(nic, replay.pairs[self._sends_here[replay.pairs]])
+        show(fabric, state.buffers, nic, hidden, replay.pairs, replay.held, 0)

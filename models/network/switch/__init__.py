@@ -1,0 +1,1 @@
+"""Switches: plain and managed ones, queues, shared buffers, PFC, forwarding, telemetry."""

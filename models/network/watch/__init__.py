@@ -1,0 +1,1 @@
+"""What looks at the network and changes nothing: deadlocks, stalls, samples, traces, results."""

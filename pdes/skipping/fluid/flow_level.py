@@ -1,0 +1,430 @@
+"""Flows at flow level: messages that are never sent packet by packet, as it is known what their flows get of ports.
+
+Once `shares` knows what part of their max-min fair shares flows of some forms get, messages of such flows go at these
+rates from their posting on (HyGra section IV: flow level beside packet level). What changes at a tick, by messages that
+begin and end, is solved again there, for those alone who share ports with it. How a message ends is said as soon as
+that is before the tick after the next; until then nothing but its rate is known, and nothing has to be taken back.
+
+It all ends for a set of flows that share ports, and they go on packet by packet, when somebody packet by packet is
+among them, when they are not of forms that are known together, or when more of them meet at a port than were measured.
+
+Flows and ports are numbers here; everything is alike on every rank. Times in ps, rates in bytes per ps.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pdes.engine.jit import loop_kernel, step_kernel
+from pdes.engine.time_index import NEVER, collect_before, set_time
+from pdes.skipping.fluid.shares import LEAST_FLOWS, MORE_FLOWS, Scratch, max_min
+from pdes.skipping.in_place_sort import sort_in_place
+from pdes.skipping.partitions import Partitions, canonical, enter, leave, leave_all
+
+MOST_MESSAGES = 4  # of a flow
+MOST_KNOWN = 256  # sets of forms
+Ways = tuple[np.ndarray, np.ndarray]
+FAR_PS = 2**54  # five hours: so late ends are that are not known yet
+PAUSE_TICKS = 4  # so long a flow that went on packet by packet does so
+TICKS_AHEAD = 2  # so early it is said how messages end
+NOBODY, SHARED = -1, -2  # of holders of ports
+FORM_PRIME = 2**31 - 1
+
+# Columns of messages: as they are posted, and kept.
+POST_FLOW, POST_ID, POST_SIZE, POST_END, POST_PS, N_POST_COLUMN = range(6)
+# How a message ends.
+SAID_FLOW, SAID_END, SAID_DELIVERED_PS, SAID_ENDED_PS, SAID_SENT_PS, N_SAID_COLUMN = range(6)
+# Words.
+N_KNOWN, N_SAID, N_FLOW, NEXT_PS, N_WORD = range(5)
+
+
+class Known(NamedTuple):
+    """What `shares` knows, by number of the set of forms."""
+
+    digest: np.ndarray  # int64[MOST_KNOWN], of the forms, and of how many flows meet if these are few
+    part: np.ndarray  # float64, of the fair shares
+    n_most: np.ndarray  # int64, flows at one port
+    queued_ps: np.ndarray  # int64, that packets wait
+    alone: np.ndarray  # float64[n_form, 2], rate of a flow that is alone; and where its data meets acknowledgements;
+    # 0: it is not known
+
+
+class Table(NamedTuple):
+    """Rows for every flow, unless it says otherwise."""
+
+    partitions: Partitions  # of flows at flow level, by the ports of their data
+    known: Known
+    form: np.ndarray  # int64
+    late_ps: np.ndarray  # int64[n_flow, 2], from the last byte's leaving to its arrival, from there to the ACK's
+    byte_per_ps: np.ndarray  # float64[n_port]
+    all_start: np.ndarray  # int64[n_flow + 1], ports of each flow's way and of its acknowledgements':
+    all_port: np.ndarray  # int32, from all_start on
+    n_ack: np.ndarray  # int32[n_port], flows at flow level whose acknowledgements cross it, and their data does not
+    scratch: Scratch
+    n_message: np.ndarray  # int64, at flow level
+    message: np.ndarray  # int64[n_flow, MOST_MESSAGES, N_POST_COLUMN], of which the first one is under way
+    left: np.ndarray  # float64, bytes of that which had not left
+    since_ps: np.ndarray  # int64, at this instant
+    rate: np.ndarray  # float64, from then on; 0: it has still to be solved
+    part: np.ndarray  # float64, of the fair share, 0: it never had one
+    queued_ps: np.ndarray  # int64
+    sent_ps: np.ndarray  # int64, when the last byte leaves if nothing changes
+    is_said: np.ndarray  # uint8, 1: how the first message ends has been said
+    first_ps: np.ndarray  # tree (`time_index`) by label: the first of these whose end has not been said
+    changed_ps: np.ndarray  # int64 by label: when something last changed, -1: nothing has. Scratch from here on:
+    labels: np.ndarray  # int64
+    touched: np.ndarray  # int64[2 n_flow, 2], flows, and when
+    members: np.ndarray  # int64
+    fair: np.ndarray  # float64
+    form_mark: np.ndarray  # uint8[n_form]
+    due: np.ndarray  # int64, flows of which it was said
+    said: np.ndarray  # int64[n_flow, N_SAID_COLUMN]
+    broken: np.ndarray  # int64, flows that go on packet by packet
+    words: np.ndarray  # int64[N_WORD]
+
+
+@step_kernel
+def _digest_of(form):
+    """A number that hardly any other form has; nor are sums of them equal."""
+    x = (form + 1) * 1_000_003 % FORM_PRIME
+    return x * x % FORM_PRIME + 1
+
+
+@loop_kernel
+def digest_of(forms, n_few):
+    """Of a set of forms, int64[], and of how many of their flows meet at one port: 0, at least LEAST_FLOWS do."""
+    digest = np.int64(0)
+    for i in range(forms.size):
+        digest += _digest_of(forms[i])
+    return digest * LEAST_FLOWS + n_few
+
+
+@step_kernel
+def _touch(t: Table, n_touched, flow, at_ps):
+    t.touched[n_touched, 0], t.touched[n_touched, 1] = flow, at_ps
+    return n_touched + 1
+
+
+@step_kernel
+def _count_acks(t: Table, flow, n):
+    """Note that a flow's acknowledgements cross ports from now on (n: 1), or no more (-1)."""
+    p = t.partitions
+    for at in range(t.all_start[flow], t.all_start[flow + 1]):
+        port, is_data = t.all_port[at], False
+        for k in range(p.port_start[flow], p.port_start[flow + 1]):
+            is_data |= p.port_of[k] == port
+        if not is_data:
+            t.n_ack[np.uint64(port)] += n
+
+
+@step_kernel
+def _meets_acks(t: Table, flow):
+    """1: acknowledgements of others cross a flow's way, 0: none do."""
+    p, found = t.partitions, 0
+    for at in range(p.port_start[flow], p.port_start[flow + 1]):
+        found |= t.n_ack[np.uint64(p.port_of[at])] > 0
+    return found
+
+
+@step_kernel
+def _hold(t: Table, holder, flow):
+    """Say of a flow's ports whether flows at flow level have them."""
+    p = t.partitions
+    for at in range(p.port_start[flow], p.port_start[flow + 1]):
+        port = np.uint64(p.port_of[at])
+        holder[port] = SHARED if p.first_use[port] >= 0 else NOBODY
+
+
+@step_kernel
+def _enter(t: Table, holder, flow):
+    p = t.partitions
+    label = enter(p, flow)
+    _count_acks(t, flow, 1)
+    t.words[N_FLOW] += 1
+    for at in range(p.port_start[flow], p.port_start[flow + 1]):
+        holder[np.uint64(p.port_of[at])] = SHARED
+    return label
+
+
+@step_kernel
+def _forget_labels(t: Table, flow):
+    """Labels of flows that a flow is about to meet: one of them will be that of all."""
+    p = t.partitions
+    for at in range(p.port_start[flow], p.port_start[flow + 1]):
+        label = np.int64(p.label_of_port[np.uint64(p.port_of[at])])
+        if label >= 0:
+            set_time(t.first_ps, label, NEVER)
+
+
+@step_kernel
+def _begin(t: Table, flow, from_ps):
+    """A flow's first message is under way from an instant on."""
+    t.left[flow], t.since_ps[flow], t.rate[flow] = t.message[flow, 0, POST_SIZE], from_ps, 0.0
+    t.sent_ps[flow], t.is_said[flow] = NEVER, 0
+
+
+@step_kernel
+def _end_said(t: Table, holder, now_ps, n_touched):
+    """Messages whose last bytes have left make room; how many flows were touched."""
+    n_left = 0
+    for i in range(t.words[N_SAID]):
+        flow = t.due[i]
+        if t.n_message[flow] == 0 or t.is_said[flow] == 0:
+            continue
+        sent_ps = t.sent_ps[flow]
+        if sent_ps > now_ps:
+            t.due[n_left] = flow
+            n_left += 1
+            continue
+        n_touched = _touch(t, n_touched, flow, sent_ps)
+        n = t.n_message[flow] = t.n_message[flow] - 1
+        if n > 0:
+            for k in range(n):
+                for column in range(N_POST_COLUMN):
+                    t.message[flow, k, column] = t.message[flow, k + 1, column]
+            _begin(t, flow, max(sent_ps, t.message[flow, 0, POST_PS]))
+            continue
+        t.is_said[flow] = 0
+        label = np.int64(t.partitions.label_of_flow[flow])
+        leave(t.partitions, flow)
+        _count_acks(t, flow, -1)
+        t.words[N_FLOW] -= 1
+        _hold(t, holder, flow)
+        if t.partitions.n_flow_of[label] == 0:
+            set_time(t.first_ps, label, NEVER)
+    t.words[N_SAID] = n_left
+    return n_touched
+
+
+@step_kernel
+def _take_posts(t: Table, holder, posts, n_touched):
+    """Messages that were posted at flow level; how many flows were touched."""
+    for i in range(posts.shape[0]):
+        flow = posts[i, POST_FLOW]
+        n = t.n_message[flow]
+        for column in range(N_POST_COLUMN):
+            t.message[flow, n, column] = posts[i, column]
+        t.n_message[flow] = n + 1
+        if n > 0:
+            continue
+        _forget_labels(t, flow)
+        _enter(t, holder, flow)
+        t.part[flow] = 0.0
+        _begin(t, flow, posts[i, POST_PS])
+        n_touched = _touch(t, n_touched, flow, posts[i, POST_PS])
+    return n_touched
+
+
+@step_kernel
+def _list_labels(t: Table, n_touched):
+    """Who shares ports with flows that were touched, and since when that counts; how many labels."""
+    p, n_label = t.partitions, 0
+    for i in range(n_touched):
+        flow, at_ps = t.touched[i, 0], t.touched[i, 1]
+        for at in range(p.port_start[flow], p.port_start[flow + 1]):
+            label = np.int64(p.label_of_port[np.uint64(p.port_of[at])])
+            if label < 0:
+                continue
+            if t.changed_ps[label] < 0:
+                t.labels[n_label] = label
+                n_label += 1
+            t.changed_ps[label] = max(t.changed_ps[label], at_ps)
+    return n_label
+
+
+@step_kernel
+def _find_known(t: Table, n, n_few):
+    """(number of the set of forms of the first n members or -1: it is not known, how many these are)
+
+    n_few: how many of them meet at one port, 0: it is to be known of more.
+    """
+    digest, n_form = np.int64(0), 0
+    for i in range(n):
+        form = t.form[t.members[i]]
+        if t.form_mark[form] == 0:
+            t.form_mark[form] = 1
+            digest += _digest_of(form)
+            n_form += 1
+    for i in range(n):
+        t.form_mark[t.form[t.members[i]]] = 0
+    digest = digest * LEAST_FLOWS + n_few
+    for k in range(t.words[N_KNOWN]):
+        if t.known.digest[k] == digest:
+            return np.int64(k), n_form
+    return np.int64(-1), n_form
+
+
+@step_kernel
+def _solve(t: Table, label, as_of_ps):
+    """Share out what flows of a label have, from as_of_ps on; False: nobody knows how they do.
+
+    Few flows of several forms may share unevenly, unless it is known that they do not: they are let alone if that is
+    what is left of more.
+    """
+    p, n = t.partitions, canonical(t.partitions, label, t.members)
+    n_most = max_min(t.members[:n], p.port_start, p.port_of, t.byte_per_ps, t.scratch, t.fair)
+    k, n_form = _find_known(t, n, n_most if n_most < LEAST_FLOWS else 0)
+    is_known = k >= 0 and n_most <= MORE_FLOWS * t.known.n_most[k]
+    if k < 0 and n_most < LEAST_FLOWS:
+        k, n_form = _find_known(t, n, 0)
+        is_known = k >= 0 and n_form == 1
+    least_part = 1.0
+    for i in range(n):
+        least_part = min(least_part, t.part[t.members[i]])
+    alone = t.known.alone[t.form[t.members[0]], _meets_acks(t, t.members[0])] if n == 1 else 0.0
+    if alone <= 0.0 and not is_known and (n_most >= LEAST_FLOWS or least_part <= 0.0):
+        return False
+    first_ps = NEVER
+    for i in range(n):
+        flow = t.members[i]
+        if t.is_said[flow]:
+            continue
+        if t.rate[flow] > 0.0 and as_of_ps > t.since_ps[flow]:
+            t.left[flow] = max(0.0, t.left[flow] - t.rate[flow] * (as_of_ps - t.since_ps[flow]))
+            t.since_ps[flow] = as_of_ps
+        if alone > 0.0:
+            t.rate[flow], t.queued_ps[flow] = min(alone, t.fair[i]), 0
+        elif is_known:
+            t.part[flow], t.queued_ps[flow] = t.known.part[k], t.known.queued_ps[k]
+            t.rate[flow] = t.fair[i] * t.part[flow]
+        else:
+            t.rate[flow] = t.fair[i] * t.part[flow]
+        t.sent_ps[flow] = t.since_ps[flow] + np.int64(t.left[flow] / t.rate[flow])
+        first_ps = min(first_ps, t.sent_ps[flow])
+    set_time(t.first_ps, label, first_ps)
+    return True
+
+
+@step_kernel
+def _say(t: Table, label, now_ps, limit_ps, n_said):
+    """Say how messages of a label end whose last bytes leave before an instant; how many are said now."""
+    flow, first_ps = np.int64(t.partitions.first_member[label]), NEVER
+    while flow >= 0:
+        if t.is_said[flow] == 0:
+            sent_ps = t.sent_ps[flow]
+            if sent_ps < limit_ps:
+                delivered_ps = max(sent_ps + t.late_ps[flow, 0] + t.queued_ps[flow], now_ps)
+                row = t.said[n_said]
+                row[SAID_FLOW], row[SAID_END], row[SAID_DELIVERED_PS] = flow, t.message[flow, 0, POST_END], delivered_ps
+                row[SAID_ENDED_PS], row[SAID_SENT_PS] = delivered_ps + t.late_ps[flow, 1], sent_ps
+                t.is_said[flow] = 1
+                t.due[t.words[N_SAID]] = flow
+                t.words[N_SAID] += 1
+                n_said += 1
+            else:
+                first_ps = min(first_ps, sent_ps)
+        flow = np.int64(t.partitions.next_member[flow])
+    set_time(t.first_ps, label, first_ps)
+    return n_said
+
+
+@step_kernel
+def _break(t: Table, holder, label, n_broken, comer):
+    """Flows of a label go on packet by packet; how many do now. What they had got done stays readable.
+
+    comer: a flow that is simulated and shares ports with them, NOBODY: there is none. Those that were posted since the
+    last tick count as having had their fair shares of what it leaves them from then on.
+    """
+    p = t.partitions
+    n = canonical(p, label, t.broken[n_broken:])
+    leave_all(p, label)
+    n_all = n_broken + n
+    if comer != NOBODY and n_all < t.broken.size:
+        t.broken[n_all] = comer
+        n_all += 1
+    max_min(t.broken[n_broken:n_all], p.port_start, p.port_of, t.byte_per_ps, t.scratch, t.fair)
+    set_time(t.first_ps, label, NEVER)
+    for i in range(n_broken, n_broken + n):
+        flow = t.broken[i]
+        if t.rate[flow] == 0.0:
+            t.rate[flow] = t.fair[i - n_broken]
+        t.n_message[flow] = 0
+        _count_acks(t, flow, -1)
+        _hold(t, holder, flow)
+    t.words[N_FLOW] -= n
+    return n_broken + n
+
+
+@step_kernel
+def _note_next(t: Table, now_ps, tick_ps):
+    """When the next tick is, of those at multiples of tick_ps."""
+    next_ps = t.first_ps[1] - TICKS_AHEAD * tick_ps if t.first_ps[1] < NEVER else NEVER
+    for i in range(t.words[N_SAID]):
+        flow = t.due[i]
+        if t.n_message[flow] > 0 and t.is_said[flow]:
+            next_ps = min(next_ps, t.sent_ps[flow])
+    t.words[NEXT_PS] = NEVER if next_ps == NEVER else (max(next_ps, now_ps + 1) + tick_ps - 1) // tick_ps * tick_ps
+
+
+@loop_kernel
+def tick(t: Table, holder, now_ps, tick_ps, posts, others):
+    """Take what was posted, solve anew what has changed, say how messages end; (how many rows of t.said, of t.broken).
+
+    posts: int64[n, N_POST_COLUMN], by flow and end. others: int64[], flows that are simulated packet by packet.
+    holder: int32[n_port], NOBODY, SHARED, or a flow that has the port for itself.
+    """
+    p, n_broken = t.partitions, 0
+    n_touched = _end_said(t, holder, now_ps, 0)
+    n_touched = _take_posts(t, holder, posts, n_touched)
+    n_label = _list_labels(t, n_touched)
+    for i in range(others.size):
+        for at in range(p.port_start[others[i]], p.port_start[others[i] + 1]):
+            label = np.int64(p.label_of_port[np.uint64(p.port_of[at])])
+            if label >= 0:
+                n_broken = _break(t, holder, label, n_broken, others[i])
+    sort_in_place(t.labels, n_label)
+    for i in range(n_label):
+        label = t.labels[i]
+        as_of_ps = t.changed_ps[label]
+        t.changed_ps[label] = -1
+        if as_of_ps >= 0 and p.n_flow_of[label] > 0 and not _solve(t, label, as_of_ps):
+            n_broken = _break(t, holder, label, n_broken, NOBODY)
+    limit_ps, n_said = now_ps + TICKS_AHEAD * tick_ps + 1, 0
+    n_label = collect_before(t.first_ps, limit_ps, t.labels)
+    for i in range(n_label):
+        n_said = _say(t, t.labels[i], now_ps, limit_ps, n_said)
+    _note_next(t, now_ps, tick_ps)
+    return n_said, n_broken
+
+
+@loop_kernel
+def interrupt(t: Table, holder, flows, now_ps, tick_ps):
+    """Somebody sends packet by packet: those who share ports with flows do so, too; how many rows of t.broken."""
+    p, n_broken = t.partitions, 0
+    for i in range(flows.size):
+        for at in range(p.port_start[flows[i]], p.port_start[flows[i] + 1]):
+            label = np.int64(p.label_of_port[np.uint64(p.port_of[at])])
+            if label >= 0:
+                n_broken = _break(t, holder, label, n_broken, flows[i])
+    _note_next(t, now_ps, tick_ps)
+    return n_broken
+
+
+@loop_kernel
+def join(t: Table, holder, posts, left, rate, part, queued_ps, now_ps, tick_ps):
+    """Flows that were simulated go on at flow level: with messages (posts) of which so many bytes have not left."""
+    for i in range(posts.shape[0]):
+        flow = posts[i, POST_FLOW]
+        for column in range(N_POST_COLUMN):
+            t.message[flow, 0, column] = posts[i, column]
+        t.n_message[flow] = 1
+        _forget_labels(t, flow)
+        _enter(t, holder, flow)
+        _begin(t, flow, now_ps)
+        t.left[flow], t.rate[flow], t.part[flow], t.queued_ps[flow] = left[i], rate[i], part, queued_ps
+        t.sent_ps[flow] = now_ps + np.int64(left[i] / rate[i])
+    for i in range(posts.shape[0]):
+        label = np.int64(t.partitions.label_of_flow[posts[i, POST_FLOW]])
+        at = t.first_ps.size // 2 + label
+        set_time(t.first_ps, label, min(t.first_ps[at], t.sent_ps[posts[i, POST_FLOW]]))
+    _note_next(t, now_ps, tick_ps)
+
+
+@loop_kernel
+def append(t: Table, posts):
+    """Take messages that were posted behind others that are at flow level."""
+    for i in range(posts.shape[0]):
+        flow = posts[i, POST_FLOW]
+        for column in range(N_POST_COLUMN):
+            t.message[flow, t.n_message[flow], column] = posts[i, column]
+        t.n_message[flow] += 1

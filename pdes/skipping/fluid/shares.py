@@ -1,0 +1,234 @@
+"""What flows that share ports get of them, once it is known that they share evenly: max-min fair shares.
+
+A group (`groups`) has to be simulated until its paces are known, and again whenever somebody comes to it or leaves. An
+all-to-all has dozens of flows that begin and end one after the other, so it would hardly ever be let alone. But what
+its flows come to is no news after a while: their ports are full, and each gets its part. So measured paces of groups
+are compared with max-min fair shares of their ports. Where two groups in a row, of flows with ways of the same forms
+(rates and delays in order), have come to the same part of these in the sum, and no flow is far off its share, then
+groups of such flows are taken to get that part of theirs from the beginning on. HyGra's flow level (section IV)
+shares out rates like this, and Wormhole's memo (section 4) keeps what a conflict graph came to: here it is one number.
+
+Which flow of a group is ahead of the others is chance that this does not foresee. A control takes its new share at
+once here; in truth it takes as many round trips as it gains packets, which are few where many share a port. So at some
+port of a group LEAST_FLOWS have to meet, and no more than MORE_FLOWS times as many as did in the groups that were
+measured. Of fewer, each may be far off its share for as long as they meet. They are known if they were not: if flows
+of FEW_SEEN groups, of which as many met, were off that part of their shares by no more than the tolerance on average.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pdes.engine.jit import loop_kernel
+from pdes.skipping import history as h
+
+TIE = 1e-9
+MIN_LEFT_ROUND_TRIPS = 4  # of the last of a group's messages, else they are simulated
+MOVES_ROUND_TRIPS = 4  # for so long what a flow got done is told from where it began, not from what is acknowledged
+LEAST_FLOWS = 4  # at one port: the end of one gives the others a third more at most
+MORE_FLOWS = 2  # times as many at one port as were measured
+FEW_SEEN = 8  # groups of fewer
+UNEVEN = 5  # times the tolerance: so far flows may be off their shares on average, as single flows of waves are
+
+
+def share_key(forms: np.ndarray, n_most: int) -> bytes:
+    """What is known of flows goes by. forms: int64[], of their ways, ascending. n_most: that meet at one port."""
+    return np.append(forms, -n_most if n_most < LEAST_FLOWS else 0).astype(np.int64).tobytes()
+
+
+class Scratch(NamedTuple):
+    """What `max_min` needs, by port, and leaves as it was."""
+
+    left: np.ndarray  # float64
+    n_flow: np.ndarray  # int32, 0
+
+
+@loop_kernel
+def max_min(flows, port_start, port_of, byte_per_ps, s: Scratch, rate):
+    """Write into rate (float64[n], bytes per ps) the max-min fair share of each flow; how many the fullest port has.
+
+    flows: int64[n]. Ports of flow f: port_of[port_start[f]] .. . byte_per_ps: float64[n_port].
+    """
+    most, n_left = 0, flows.size
+    for i in range(flows.size):
+        rate[i] = 0.0
+        for at in range(port_start[flows[i]], port_start[flows[i] + 1]):
+            port = np.uint64(port_of[at])
+            s.left[port] = byte_per_ps[port]
+            s.n_flow[port] += 1
+            most = max(most, s.n_flow[port])
+    while n_left > 0:
+        level = np.inf
+        for i in range(flows.size):
+            if rate[i] == 0.0:
+                for at in range(port_start[flows[i]], port_start[flows[i] + 1]):
+                    port = np.uint64(port_of[at])
+                    level = min(level, s.left[port] / s.n_flow[port])
+        level = max(level, 1e-30)
+        for i in range(flows.size):
+            if rate[i] == 0.0:
+                for at in range(port_start[flows[i]], port_start[flows[i] + 1]):
+                    port = np.uint64(port_of[at])
+                    if s.left[port] <= level * (1 + TIE) * s.n_flow[port]:
+                        rate[i] = -1.0
+        for i in range(flows.size):
+            if rate[i] < 0.0:
+                rate[i] = level
+                n_left -= 1
+                for at in range(port_start[flows[i]], port_start[flows[i] + 1]):
+                    port = np.uint64(port_of[at])
+                    s.left[port] -= level
+                    s.n_flow[port] -= 1
+    return most
+
+
+class Known(NamedTuple):
+    """What groups of one set of forms came to."""
+
+    part: float  # of the sum of fair shares
+    n_most: int  # flows at one port
+    queued_ps: int  # by which round trips were longer than on idle ways
+
+
+class Rates(NamedTuple):
+    """What flows get of the ports that they share."""
+
+    rates: np.ndarray  # float64[n], bytes per ps
+    queued_ps: int  # how long each packet waits in queues
+    key: bytes  # under which it is known
+
+
+class Seen(NamedTuple):
+    """Groups of few flows, in the sum."""
+
+    n: int = 0
+    part: float = 0.0
+    queued_ps: int = 0
+    error: float = 0.0  # mean over each group's flows, relative to the mean part so far
+
+
+class Shares:
+    """What is known of them; alike on every rank."""
+
+    def __init__(
+        self, ways: tuple[np.ndarray, np.ndarray], form: np.ndarray, byte_ps: np.ndarray, tolerance: float, rtt_ps: int,
+        late_ps: tuple[np.ndarray, np.ndarray],
+    ) -> None:  # fmt: skip
+        """ways: ports of flow f are ways[1][ways[0][f] : ways[0][f + 1]]. form: int64[n_flow], equal where ways are.
+
+        byte_ps: float64[n_port], time that a byte of payload takes. late_ps: int64[n_flow] twice, on idle ways from a
+        last byte's leaving to its arrival, and from there to its acknowledgement.
+        """
+        self._start, self._port_of = ways
+        self._form, self._byte_per_ps, self._tolerance = form, 1 / byte_ps, tolerance
+        self._behind_ps, self._ack_ps = late_ps
+        self._rtt_ps, n_port = rtt_ps, len(byte_ps)
+        self._scratch = Scratch(np.zeros(n_port), np.zeros(n_port, np.int32))
+        self._went_on = np.full((len(form), 2), -1, np.int64)  # bytes from which it went on packet by packet, and when
+        self._first: dict[bytes, Known] = {}  # by forms: of the last group
+        self._seen: dict[bytes, Seen] = {}  # of few flows
+        self._known: dict[bytes, Known] = {}
+        self.news: dict[bytes, Known] = {}  # what somebody has still to be told of that
+
+    @property
+    def n_known(self) -> int:
+        """Sets of forms whose flows are known to share evenly."""
+        return len(self._known)
+
+    def compile(self) -> None:
+        """Compile what shares out, or load it from the cache."""
+        self._fair(np.zeros(0, np.int64))
+
+    def _fair(self, flows: np.ndarray) -> tuple[np.ndarray, int]:
+        rate = np.zeros(len(flows))
+        return rate, int(max_min(flows, self._start, self._port_of, self._byte_per_ps, self._scratch, rate))
+
+    def _key(self, flows: np.ndarray, n_most: int) -> bytes:
+        return share_key(np.unique(self._form[flows]), n_most)
+
+    def learn(self, flows: np.ndarray, paces: np.ndarray, in_flight: np.ndarray) -> None:
+        """Compare what flows of a group got with their fair shares.
+
+        paces: int64[n, 2], bytes and in which time, 0 and 0 if there were none. in_flight: int64[n], bytes that are not
+        acknowledged.
+        """
+        fair, n_most = self._fair(flows)
+        goes, key = paces[:, 0] > 0, self._key(flows, n_most)
+        if not goes.any():  # they wait, perhaps for something that is lost
+            return
+        got = np.divide(paces[:, 0], paces[:, 1], out=np.zeros(len(flows)), where=goes)
+        part = float(got.sum() / fair.sum())
+        idle_ps = (self._behind_ps + self._ack_ps)[flows[goes]]
+        queued_ps = max(0, int((in_flight[goes] / got[goes] - idle_ps).mean()))
+        if n_most < LEAST_FLOWS:
+            self._learn_of_few(key, got / fair, Known(part, n_most, queued_ps))
+            return
+        if float(np.abs(got / (part * fair) - 1).mean()) > UNEVEN * self._tolerance:
+            self._first.pop(key, None)
+            return
+        first = self._first.get(key)
+        self._first[key] = Known(part, n_most, queued_ps)
+        if first is None or abs(first.part - part) > self._tolerance * part:
+            return
+        n_most, known = min(n_most, first.n_most), self._known.get(key)
+        if known is None or n_most > known.n_most:
+            self._know(key, Known((first.part + part) / 2, n_most, (first.queued_ps + queued_ps) // 2))
+
+    def _learn_of_few(self, key: bytes, parts: np.ndarray, new: Known) -> None:
+        """The same of a group of few flows. parts: float64[n], of their fair shares, that they got."""
+        seen = self._seen.get(key, Seen())
+        n, part, queued_ps = seen.n + 1, seen.part + new.part, seen.queued_ps + new.queued_ps
+        error = seen.error + float(np.abs(parts * n / part - 1).mean())
+        self._seen[key] = Seen(n, part, queued_ps, error)
+        if n >= FEW_SEEN and error <= n * self._tolerance and key not in self._known:
+            self._know(key, Known(part / n, new.n_most, queued_ps // n))
+
+    def _know(self, key: bytes, known: Known) -> None:
+        self._known[key] = self.news[key] = known
+
+    def rates(self, flows: np.ndarray) -> Rates | None:
+        """What flows that share ports get of them; None: it is not known."""
+        fair, n_most = self._fair(flows)
+        key = self._key(flows, n_most)
+        known = self._known.get(key)
+        if known is None or n_most > MORE_FLOWS * known.n_most:
+            return None
+        return Rates(fair * known.part, known.queued_ps, key)
+
+    def is_news(self, flows: np.ndarray) -> bool:
+        """Whether what flows of a group get is not known yet."""
+        return self._key(flows, self._fair(flows)[1]) not in self._known
+
+    def go_on(self, flows: np.ndarray, base: np.ndarray, at_ps: int) -> None:
+        """Flows go on packet by packet: what had left by at_ps."""
+        self._went_on[flows, 0], self._went_on[flows, 1] = base, at_ps
+
+    def rests(self, now_ps: int, rows: np.ndarray) -> list[tuple[int, ...]]:
+        """How the messages of a group go on from where they are, as `lanes` has it (FLYING_*); none: it is not known.
+
+        rows: samples of all of the group's flows.
+        """
+        flows = rows[:, h.FLOW].copy()
+        known = self.rates(flows)
+        if known is None:
+            return []
+        rates, queued_ps, _ = known
+        begin, end, done, posted_ps = (rows[:, k] for k in (h.MESSAGE_BEGIN, h.MESSAGE_END, h.DONE, h.POSTED_PS))
+        base, went_on_ps = self._went_on[flows].T
+        goes_on = (base >= begin) & ((done == base) | (now_ps < went_on_ps + MOVES_ROUND_TRIPS * self._rtt_ps))
+        is_new = ~goes_on & (now_ps < posted_ps + MOVES_ROUND_TRIPS * self._rtt_ps) & (rows[:, h.IS_CLEAR] != 0)
+        if (~goes_on & ~is_new & (done == begin)).any():
+            return []
+        behind_ps, ack_ps = self._behind_ps[flows] + queued_ps, self._ack_ps[flows]
+        had = np.where(goes_on, base, np.where(is_new, begin, done))
+        had_ps = np.where(goes_on, went_on_ps - queued_ps, rows[:, h.DONE_PS] - behind_ps - ack_ps)
+        had_ps = np.where(is_new, posted_ps, had_ps)  # when all before that byte had left
+        left_ps = ((end - had) / rates).astype(np.int64)
+        if (left_ps + had_ps - now_ps).max() < MIN_LEFT_ROUND_TRIPS * self._rtt_ps:
+            return []
+        delivered_ps = np.maximum(had_ps + left_ps, now_ps) + behind_ps
+        free_ps = delivered_ps - self._behind_ps[flows]  # what follows may leave then, and wait in no queue
+        begin_ps = delivered_ps - ((end - done) / rates).astype(np.int64)
+        columns = (flows, rows[:, h.ID], end - done, end, begin_ps, delivered_ps, delivered_ps + ack_ps,
+                   rows[:, h.MARKED], free_ps)  # fmt: skip
+        return list(zip(*(column.tolist() for column in columns), strict=True))

@@ -1,0 +1,1 @@
+"""The papers' own criteria and queue model, for comparison."""

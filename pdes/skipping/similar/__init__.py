@@ -1,0 +1,1 @@
+"""As the mean of the nearest earlier episodes: waves of flows that begin together."""

@@ -1,0 +1,186 @@
+"""Claims about flows that share ports: which do, when they count as even, and what a run that skips them comes to."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.network.model import NetworkModel
+from models.network.state.records import PACKET_HOPS
+from models.network.verify.network import verify_network
+from pdes.engine.time_index import NEVER
+from pdes.skipping import history as h
+from pdes.skipping.fluid.groups import FIRST_ROUND_TRIPS, FREE, SETTLED_ROUND_TRIPS, Groups
+from pdes.skipping.fluid.trusted_paces import MOST_WINDOWS
+from properties.network_runs import Outcome, run
+
+RTT_PS, TOLERANCE, N_PORT = 100, 0.02, 8
+MB, US = 10**6, 10**6
+WINDOW_PS = FIRST_ROUND_TRIPS * RTT_PS
+
+
+def row(
+    flow: int, message: int, done: int, done_ps: int, is_whole: bool = True, has_timer: bool = False,
+    end: int = 1_000_000, window: int = 0,
+) -> list[int]:  # fmt: skip
+    values = dict.fromkeys(range(h.N_COLUMN), 0) | {h.MESSAGE_END: end}
+    values |= {h.FLOW: flow, h.ID: message, h.DONE: done, h.DONE_PS: done_ps, h.IS_WHOLE: int(is_whole)}
+    values |= {h.WINDOW: window, h.HAS_TIMER: int(has_timer), h.SENT: done + 50, h.SENT_PS: done_ps}
+    return [values[k] for k in range(h.N_COLUMN)]
+
+
+class Ways:
+    """Flows with ports, and what is looked at of them."""
+
+    def __init__(self, ports: list[list[int]]) -> None:
+        self.start = np.cumsum([0, *map(len, ports)])
+        self.port_of = np.array([p for way in ports for p in way], np.int32)
+        self.holder = np.full(N_PORT, -1, np.int32)
+        self.groups = Groups(len(ports), N_PORT)
+
+    def look(self, now_ps: int, rows: list[list[int]], frozen: tuple[int, ...] = ()) -> list[list[int]]:
+        table, others = np.array(rows, np.int64).reshape(-1, h.N_COLUMN), np.array(frozen, np.int64)
+        ways = self.start, self.port_of
+        found = self.groups.look(now_ps, table, others, ways, self.holder, RTT_PS, TOLERANCE)
+        assert (self.groups.paces.first_row == FREE).all()
+        return [table[mine, h.FLOW].tolist() for mine in found]
+
+
+def evenly(ways: Ways, flows: list[int], n_window: int, **more: Any) -> list[list[int]]:
+    """What is found when flows have gone on at one pace for so many windows."""
+    found: list[list[int]] = []
+    for k in range(n_window + 1):
+        now_ps = 1000 + k * WINDOW_PS
+        rows = [row(i, 7 + i, (1 + i) * now_ps, now_ps, end=(1 + i) * (now_ps + WINDOW_PS)) for i in flows]
+        found = ways.look(now_ps, rows, **more)
+    return found
+
+
+@given(st.data())
+def test_flows_that_share_ports_directly_or_through_others_are_one_group(data: st.DataObject) -> None:
+    ports = data.draw(
+        st.lists(st.lists(st.integers(0, N_PORT - 1), min_size=1, max_size=3, unique=True), min_size=1, max_size=7)
+    )
+    kind = [data.draw(st.sampled_from(["active", "active", "frozen", "lane", "idle"])) for _ in ports]
+    ways, flows = Ways(ports), [i for i, k in enumerate(kind) if k == "active"]
+    held = {p for i, k in enumerate(kind) if k == "lane" for p in ports[i]}
+    ways.holder[list(held)] = 99
+    frozen = tuple(i for i, k in enumerate(kind) if k == "frozen")
+    found = evenly(ways, flows, 3, frozen=frozen)
+    parts = {flow: {flow} for flow in flows}
+    for _ in flows:
+        for one in flows:
+            for other in flows:
+                if set(ports[one]) & set(ports[other]):
+                    parts[one] |= parts[other]
+    blocked = held | {p for i in frozen for p in ports[i]}
+    wanted = {tuple(sorted(part)) for part in parts.values() if not any(set(ports[i]) & blocked for i in part)}
+    assert sorted(map(tuple, found)) == sorted(part for part in wanted if len(part) > 1)
+
+
+def test_a_group_is_even_when_it_has_settled_and_two_windows_agree() -> None:
+    needed = 3  # the second is twice as long
+    assert needed * FIRST_ROUND_TRIPS >= SETTLED_ROUND_TRIPS
+    assert evenly(Ways([[0, 1], [1, 2]]), [0, 1], needed - 1) == []
+    assert evenly(Ways([[0, 1], [1, 2]]), [0, 1], needed) == [[0, 1]]
+    assert evenly(Ways([[0, 1], [2]]), [0, 1], needed) == []  # nothing in common
+
+
+@pytest.mark.parametrize("left_ps", [0, 1600, 2 * MOST_WINDOWS * WINDOW_PS - 100])
+@pytest.mark.parametrize("share, is_found", [(0, True), (0.95, True), (1.05, False)])
+def test_a_change_that_goes_on_to_the_groups_end_is_within_the_tolerance(
+    left_ps: int, share: float, is_found: bool
+) -> None:
+    """The pace changes from the middle of the first window to that of the second, and on to that of the rest."""
+    ways, found, last_ps = Ways([[0], [0]]), [], 10_000 + 3 * WINDOW_PS
+    change = share * TOLERANCE * 3 * WINDOW_PS / (left_ps + 2 * WINDOW_PS)
+    for k in (0, 1, 3):
+        now_ps = 10_000 + k * WINDOW_PS
+        done = [100 * now_ps, 100 * now_ps - (round(100 * 2 * WINDOW_PS * change / (1 + change)) if k == 3 else 0)]
+        ends = [100 * (last_ps + left_ps), 10**9]  # the first one ends the group
+        found = ways.look(now_ps, [row(i, 1, done[i], now_ps, end=ends[i]) for i in (0, 1)])
+    assert found == ([[0, 1]] if is_found else [])
+
+
+def test_two_windows_say_nothing_of_many_times_their_length_and_three_do() -> None:
+    ways, found = Ways([[0], [0]]), []
+    for k in (0, 1, 3, 7):
+        now_ps = 10_000 + k * WINDOW_PS
+        ends = [100 * (now_ps + 2 * MOST_WINDOWS * WINDOW_PS + 100), 10**9]
+        rows = [row(i, 1, 100 * now_ps, now_ps, end=ends[i], window=1000 + 10 * k) for i in (0, 1)]
+        found.append(ways.look(now_ps, rows))
+    assert found == [[], [], [], [[0, 1]]]
+
+
+def test_who_joins_begins_a_new_group_and_a_message_that_is_not_whole_holds_it_up() -> None:
+    ways = Ways([[0], [0], [0]])
+    assert evenly(ways, [0, 1], 3) == [[0, 1]]
+    now_ps = 1000 + 4 * WINDOW_PS
+    assert ways.look(now_ps, [row(i, 7 + i, (1 + i) * now_ps, now_ps) for i in range(3)]) == []
+    now_ps += WINDOW_PS
+    assert ways.look(now_ps, [row(i, 7 + i, (1 + i) * now_ps, now_ps) for i in range(3)]) == []
+    assert ways.groups.next_look_ps == now_ps + 2 * WINDOW_PS
+    now_ps += WINDOW_PS
+    rows = [row(i, 7 + i, (1 + i) * now_ps, now_ps, is_whole=i > 0) for i in range(3)]
+    assert ways.look(now_ps, rows) == [] and ways.groups.next_look_ps == NEVER
+
+
+def test_a_control_with_a_timer_on_holds_its_group_up() -> None:
+    ways = Ways([[0], [0]])
+    for k in range(4):
+        now_ps = 1000 + k * WINDOW_PS
+        rows = [row(i, 7, now_ps, now_ps, has_timer=i > 0, end=now_ps + WINDOW_PS) for i in (0, 1)]
+        assert ways.look(now_ps, rows) == []
+
+
+def test_a_group_ends_with_the_first_of_its_flows() -> None:
+    groups = Groups(4, N_PORT)
+    groups.begin(np.array([0, 2]), np.array([700, 500]))
+    groups.begin(np.array([1, 3]), np.array([600, 600]))
+    assert groups.first_end_ps == 500 and groups.n_flow == 4 and groups.due(499) == []
+    assert groups.due(500) == [0]
+    flows, free_ps = groups.end(0)
+    assert flows.tolist() == [0, 2] and free_ps.tolist() == [700, 500]
+    assert groups.first_end_ps == 600 and groups.of_flow == {1: 1, 3: 1}
+    groups.end(1)  # somebody has come to it
+    assert groups.first_end_ps == NEVER and groups.due(600) == []
+
+
+def shared_link(flows: list[tuple[int, int, int, int, int]], mode: str, check: Any = None) -> Outcome:
+    topology = {
+        "kind": "leaf-spine", "leaves": 2, "spines": 1, "hosts_per_leaf": 4, "host_rate": "100Gbps",
+        "spine_rate": "100Gbps", "host_delay": "1us", "spine_delay": "1us",
+    }  # fmt: skip
+    wormhole = {"mode": mode, "memo_tolerance": 0.02, "lanes": True} if mode != "off" else {"mode": "off"}
+    tables = {
+        "topology": topology, "network": {"congestion_control": "dctcp"},
+        "workload": {"queue_pairs": "per-pair"}, "wormhole": wormhole,
+    }  # fmt: skip
+    return run(tables, flows, check=check)
+
+
+@pytest.mark.parametrize("newcomer", [False, True])
+def test_what_shares_a_link_is_skipped_and_ends_as_in_the_full_run(newcomer: bool) -> None:
+    """Three messages share the link between two leaves; a fourth comes in between."""
+    flows = [(0, 4, 20 * MB, 0, 3), (1, 5, 30 * MB, 0, 3), (2, 6, 25 * MB, 200 * US, 3)]
+    flows += [(3, 7, 10 * MB, 2500 * US, 3)] if newcomer else []
+    most: list[int] = []
+
+    def check(model: NetworkModel) -> None:
+        fast = model.fast_forward
+        assert fast is not None and fast.lanes is not None
+        verify_network(model.state, model.topology, fast.link_head)
+        most.append(fast.lanes.lanes.groups.n_flow)
+
+    fast, plain = shared_link(flows, "memo", check), shared_link(flows, "off")
+    assert max(most) >= 3 + newcomer - 1 and most[-1] == 0
+    hops = [int(outcome.model.state.fabric.counters[PACKET_HOPS]) for outcome in (fast, plain)]
+    assert hops[0] < hops[1] / (1.4 if newcomer else 2)  # of four less than of three goes on at even paces
+    sent = [outcome.model.state.fabric.ports["tx_bytes"] for outcome in (fast, plain)]
+    assert (sent[0] == sent[1]).all()
+    took_ps = [outcome.rows[:, 4] - outcome.rows[:, 3] for outcome in (fast, plain)]
+    last_ps = [outcome.rows[:, 4].max() for outcome in (fast, plain)]
+    assert abs(last_ps[0] / last_ps[1] - 1) < 0.005  # the link is busy all the time, whoever has it
+    assert np.abs(took_ps[0] / took_ps[1] - 1).mean() < 0.05

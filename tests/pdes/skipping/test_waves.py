@@ -1,0 +1,253 @@
+"""Claims about waves: who is in one, what they come to, and what a run looks like in which most are not simulated."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import pdes
+from pdes.config import load_config
+from pdes.skipping import history as h
+from pdes.skipping.controller import Controller
+from pdes.skipping.similar.busy_ports import BUSY, Scratch, find_components
+from pdes.skipping.similar.wave_entries import Candidate, Past, WaveEntry, WaveReplay
+from pdes.skipping.similar.waves import BIT_PS, Waves
+
+N_PORT = 12
+
+
+@st.composite
+def ways(draw: st.DrawFn) -> list[list[int]]:
+    """The ports of each flow."""
+    way = st.lists(st.integers(0, N_PORT - 1), min_size=2, max_size=5, unique=True)
+    return draw(st.lists(way, min_size=0, max_size=9))
+
+
+@given(ways(), st.data())
+def test_flows_that_share_busy_ports_are_together(flow_ports, data):
+    """Against connected components of a graph, and busy ports by their definition."""
+    n = len(flow_ports)
+    sizes = data.draw(st.lists(st.sampled_from([1, 2, 5, 40]), min_size=n, max_size=n))
+    rate_bps = data.draw(st.lists(st.sampled_from([10, 20, 25]), min_size=N_PORT, max_size=N_PORT))
+    load = [sum(s for s, way in zip(sizes, flow_ports, strict=True) if p in way) / rate_bps[p] for p in range(N_PORT)]
+    most = [max(load[p] for p in way) for way in flow_ports]
+    busy = {p for p in range(N_PORT) if any(p in way and load[p] > BUSY * m + 1e-9 for way, m in
+                                            zip(flow_ports, most, strict=True))}  # fmt: skip
+    busy |= {p for way in flow_ports for p in (way[0], way[-1])}  # at hosts
+    graph = nx.Graph()
+    graph.add_nodes_from(range(n))
+    for i in range(n):
+        graph.add_edges_from((i, j) for j in range(i) if set(flow_ports[i]) & set(flow_ports[j]) & busy)
+    wanted = sorted(sorted(part) for part in nx.connected_components(graph))
+    start = np.cumsum([0, *(len(way) for way in flow_ports)])
+    port_of = np.array([p for way in flow_ports for p in way], np.int32)
+    ends = np.array([[way[0], way[-1]] for way in flow_ports], np.int64).reshape(-1, 2)
+    s = Scratch(
+        np.full(N_PORT, -1), np.zeros(N_PORT), np.full(N_PORT, np.inf), np.zeros(N_PORT, np.uint8), np.zeros(n),
+        np.zeros(n, np.int64),
+    )  # fmt: skip
+    for _ in range(2):  # nothing is left of a call
+        found = find_components(
+            np.arange(n), np.array(sizes, np.int64), start, port_of, ends, BIT_PS / np.array(rate_bps, float), s
+        )
+        parts = [np.flatnonzero(s.part[:n] == i).tolist() for i in range(found)]
+        assert parts == wanted
+
+
+def test_what_is_done_lies_between_what_is_known():
+    none = np.zeros(2, np.int64)
+    entry = WaveEntry(
+        np.array([0, 100]), np.array([900, 900]), np.array([1000, 1100]), none, np.array([500, 1050]),
+        np.array([[400, 200], [1000, 900]]), none,
+    )  # fmt: skip
+    sizes = np.array([1000, 1000])
+    assert entry.done_bytes(0, sizes).tolist() == [0, 0]
+    assert entry.done_bytes(300, sizes).tolist() == [240, 100]  # straight to what was acknowledged at 500
+    assert entry.done_bytes(750, sizes).tolist() == [700, 518]  # the first straight to its end at 1000
+    assert entry.done_bytes(1075, sizes).tolist() == [1000, 950]
+    assert entry.done_bytes(5000, sizes).tolist() == [1000, 1000]
+
+
+def course(
+    waves: Waves, begin: int, posted_ps: list[int], took_ps: list[int], wait_ps: int = 600
+) -> np.ndarray | None:  # fmt: skip
+    """When two flows over one port are taken to end. None: they are simulated, and take took_ps.
+
+    wait_ps: from the second posting to the look.
+    """
+    none, posted = np.zeros(0, np.int64), np.array(posted_ps)
+    rows = np.zeros((2, h.N_COLUMN), np.int64)
+    rows[:, h.FLOW] = 0, 1
+    rows[:, h.MESSAGE_BEGIN] = rows[:, h.DONE] = rows[:, h.SENT] = begin
+    rows[:, h.MESSAGE_END], rows[:, h.POSTED_PS] = begin + 10**6, posted
+    wave = Candidate(np.arange(2), np.zeros(1, np.int64), np.zeros(1, np.int64), none, rows)
+    new = waves.begin(posted.max() + wait_ps, [wave], [b"form"])
+    if new:
+        return new[0].ended_ps
+    ended = posted + took_ps
+    waves.finish(waves.running.pop(), Past(rows[:, h.MESSAGE_END], ended - 10, ended, np.zeros(2), none))
+    return None
+
+
+def waves_of_two(tolerance: float) -> Waves:
+    """Of two flows over one port, no round trip of which matters."""
+    ways, none = (np.array([0, 1, 2]), np.zeros(2, np.int32)), np.zeros(0, np.int64)
+    return Waves(ways, np.array([10**11]), tolerance, 1000, none, 1000, np.zeros((2, 4), np.int64))
+
+
+def test_first_messages_of_queue_pairs_are_no_pattern_for_later_ones():
+    """The first ones begin at line rate."""
+    waves = waves_of_two(0.1)
+    ends = [course(waves, k * 10**6, [k * 10**9] * 2, [10**8] * 2) for k in range(4)]
+    assert [each is not None for each in ends] == [False, False, False, True]  # two that are no first ones
+
+
+def test_a_wave_goes_as_the_three_most_like_it_do_on_average():
+    waves, us = waves_of_two(0.0), 10**6  # none of the first ones is like another
+    takes = {0: [90, 110], 1: [91, 113], 5: [99, 121], 3: [95, 104], 20: [97, 105]}  # by how far apart they are posted
+    for k, (apart, took) in enumerate(takes.items(), 1):
+        assert course(waves, 10**6, [k * 10**9, k * 10**9 + apart * us], [t * us for t in took]) is None
+    waves._tolerance = 0.1
+    for apart, mean_us in ((0, [92, 109]), (4, [95, 112])):  # as those of 0, 1 and 3; 5, 3 and 1
+        begin = (10 + apart) * 10**9
+        found = course(waves, 10**6, [begin, begin + apart * us], [])
+        assert found is not None and ((found - begin) // us).tolist() == [mean_us[0], mean_us[1] + apart]
+    waves._tolerance = 0.001
+    begin = 100 * 10**9
+    assert course(waves, 10**6, [begin, begin + 5 * us], [200 * us] * 2) is None  # like one alone
+
+
+def test_no_message_is_taken_to_have_come_across_already():
+    """The second flow's counterparts came across 12 us after the first posting; it would have at 10.5 us."""
+    us = 10**6
+    for wait_ps, is_replayed in ((9 * us, True), (11 * us, False)):
+        waves = waves_of_two(0.6)
+        for k in (1, 2):
+            assert course(waves, 10**6, [k * 10**10, k * 10**10 + 2 * us], [1000 * us, 10 * us]) is None
+        found = course(waves, 10**6, [10**11, 10**11 + us // 2], [1000 * us, 10 * us], wait_ps)
+        assert (found is not None) == is_replayed
+
+
+CONFIG = """\
+[topology]
+kind = "roft"
+gpus = 16
+gpus_per_server = 4
+[network]
+congestion_control = "{control}"
+[workload]
+kind = "training"
+microbatch = 1
+[workload.model]
+layers = {layers}
+hidden = 1024
+vocabulary = 8192
+sequence = 1024
+experts = 8
+top_k = 2
+[workload.parallel]
+tp = 4
+dp = 4
+pp = 1
+ep = 8
+"""
+
+
+def run(folder: Path, control: str, *sets: str, layers: int = 8) -> tuple[dict, dict[str, np.ndarray]]:
+    """(result.json, columns of the flows)."""
+    (folder / "config.toml").write_text(CONFIG.format(control=control, layers=layers))
+    out = folder / f"{control}-{len(sets)}"
+    pdes.simulate(load_config(folder / "config.toml", [*sets, f'output.dir="{out}"']))
+    table = pq.read_table(out / "flows.parquet")
+    return json.loads((out / "result.json").read_text()), {n: table[n].to_numpy() for n in table.column_names}
+
+
+@pytest.mark.parametrize(("control", "most"), [("fixed-window", 0.002), ("dctcp", 0.002), ("hpcc", 0.01)])
+def test_all_to_alls_that_are_alike_are_simulated_once(tmp_path: Path, control: str, most: float) -> None:
+    """Everything is sent and comes across; flows take as long as in the full run, up to what waves differ by."""
+    full, plain = run(tmp_path, control, "wormhole.mode=off")
+    sets = ("wormhole.mode=full", "wormhole.memo_tolerance=0.1")
+    fast, forwarded = run(tmp_path, control, *sets)
+    facts = fast["fast_forward"]["waves"]
+    assert facts["replayed"] > 50 and facts["waves"] < 12 and fast["packet_hops"] < full["packet_hops"] / 6
+    assert fast["fast_forward"]["skipped_packet_hops"]["wave"] > full["packet_hops"] / 3
+    assert fast["fast_forward"]["skipped_share_of_flow_time"] < 1
+    counted = fast["packet_hops"] + fast["skipped_packet_hops"]
+    assert counted == pytest.approx(full["packet_hops"], rel=1e-4)  # followers: of acknowledged packets alone
+    for name in ("flow_id", "src", "dst", "size_bytes"):
+        assert (plain[name] == forwarded[name]).all()
+    assert (forwarded["fct_ps"] >= forwarded["ideal_fct_ps"]).all()
+    assert np.abs(forwarded["fct_ps"] / plain["fct_ps"] - 1).mean() < most
+    assert abs(fast["iteration_time_ps"][0] / full["iteration_time_ps"][0] - 1) < most
+    parts = facts.pop("p99_fct_error"), facts.pop("mean_fct_error")
+    assert parts == (None, None)
+
+
+def test_ports_have_sent_what_flows_have(tmp_path: Path) -> None:
+    """R8 for what is not simulated, to the byte: packets that were under way when a wave was found count once."""
+    sets = ("wormhole.mode=full", "wormhole.memo_tolerance=0.1")
+    run(tmp_path, "fixed-window", "wormhole.mode=off")
+    run(tmp_path, "fixed-window", *sets)
+    sent = [pq.read_table(tmp_path / f"fixed-window-{n}" / "ports.parquet")["tx_bytes"].to_numpy() for n in (1, 2)]
+    assert (sent[0] == sent[1]).all()
+
+
+def test_audited_waves_are_simulated_and_compared(tmp_path: Path) -> None:
+    sets = ("wormhole.mode=memo", "wormhole.memo_tolerance=0.1", "wormhole.audit=0.5")
+    fast, _ = run(tmp_path, "hpcc", *sets)
+    facts = fast["fast_forward"]["waves"]
+    assert 10 < facts["audited"] < facts["replayed"] + facts["audited"]
+    assert 0 < facts["mean_fct_error"] < 0.03 and facts["p99_fct_error"] >= facts["mean_fct_error"]
+
+
+def test_a_wave_that_somebody_comes_to_goes_on_by_itself(tmp_path: Path) -> None:
+    """Pipeline stages send into all-to-alls: every flow ends, no sooner than on an idle network."""
+    text = CONFIG.format(control="hpcc", layers=8).replace("gpus = 16", "gpus = 32").replace("pp = 1", "pp = 2")
+    (tmp_path / "config.toml").write_text(text)
+    results = {}
+    for mode in ("off", "full"):
+        sets = [f"wormhole.mode={mode}", "wormhole.memo_tolerance=0.3", "workload.start_jitter=20us"]
+        pdes.simulate(load_config(tmp_path / "config.toml", [*sets, f'output.dir="{tmp_path / mode}"']))
+        table = pq.read_table(tmp_path / mode / "flows.parquet")
+        results[mode] = json.loads((tmp_path / mode / "result.json").read_text()), table
+    facts = results["full"][0]["fast_forward"]["waves"]
+    assert facts["interrupted"] > 0 and facts["replayed"] > 20
+    full, fast = results["off"][1], results["full"][1]
+    assert full["flow_id"] == fast["flow_id"] and full["size_bytes"] == fast["size_bytes"]
+    assert (fast["fct_ps"].to_numpy() >= fast["ideal_fct_ps"].to_numpy()).all()
+    ratio = fast["fct_ps"].to_numpy().mean() / full["fct_ps"].to_numpy().mean()
+    assert abs(ratio - 1) < 0.03
+
+
+def test_what_stands_on_the_ways_of_a_disturbed_wave_thaws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its flows go on packet by packet, also through ports that it shared with others, which may have been frozen."""
+    disturb, end = Waves.disturbed, Controller.ends
+    disturbed: list[tuple[WaveReplay, int]] = []
+    n_flow = 0
+
+    def note_disturbed(self: Waves, interrupts: dict[int, int]) -> list[tuple[WaveReplay, int]]:
+        found = disturb(self, interrupts)
+        disturbed.extend(found)
+        return found
+
+    def check_ends(self: Controller, now_ps: int, interrupts: dict[int, int]) -> Any:
+        nonlocal n_flow
+        for replay, at_ps in disturbed:
+            assert all(interrupts[pair] <= at_ps for pair in replay.pairs.tolist())
+            n_flow += len(replay.pairs)
+        disturbed.clear()
+        return end(self, now_ps, interrupts)
+
+    monkeypatch.setattr(Waves, "disturbed", note_disturbed)
+    monkeypatch.setattr(Controller, "ends", check_ends)
+    text = CONFIG.format(control="hpcc", layers=8).replace("gpus = 16", "gpus = 32").replace("pp = 1", "pp = 2")
+    (tmp_path / "config.toml").write_text(text)
+    sets = ["wormhole.mode=full", "wormhole.memo_tolerance=0.3", "workload.start_jitter=20us"]
+    pdes.simulate(load_config(tmp_path / "config.toml", [*sets, f'output.dir="{tmp_path / "out"}"']))
+    assert n_flow > 0 and not disturbed
