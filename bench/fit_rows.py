@@ -267,7 +267,7 @@ def _iteration(row: Row) -> Case:
 def _vtrain(row: dict[str, str], name: str) -> Case:
     """A100s with full recompute, and 800 Gb/s for eight GPUs.
 
-    Which NCCL ran is not stated: that rings cross rails is inferred, docs/compute-model.md says from what.
+    Which NCCL ran is not stated: that rings cross rails is inferred, docs/experiments/compute-fit.md says from what.
     """
     sizes = {key: int(value) for key, value in row.items() if "time" not in key and "billion" not in key}
     model = (sizes[key] for key in ("# layers", "hidden size", "attention heads"))

@@ -1,11 +1,11 @@
-"""README's table of speed, all of it measured by one version in one go.
+"""The tables of speed in docs/benchmarks.md, all of them measured by one version in one go.
 
     python bench/speed_table.py [--only packet_hops,scaling] [--write]
 
 Runs the benchmarks of `BENCHES` one after the other, which takes about twenty minutes on two cores that nothing else
-uses, and prints the table. --write: puts it into README.md, between the two comments that mark its place, and the
-figures with the version, the machine and its load into bench/speed_table.json, from which a test makes it again. The
-version is a commit, so its files must be as they were committed.
+uses, and prints the tables. --write: puts them into docs/benchmarks.md, between the two comments that mark their place,
+and the figures with the version, the machine and its load into bench/speed_table.json, from which a test makes them
+again. The version is a commit, so its files must be as they were committed.
 """
 
 import argparse
@@ -22,6 +22,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 KEPT = ROOT / "bench" / "speed_table.json"
+PAGE = ROOT / "docs" / "benchmarks.md"
 BEGIN, END = "<!-- speed: made by bench/speed_table.py -->", "<!-- end of speed -->"
 Figures = dict[str, Any]
 
@@ -38,58 +39,88 @@ BENCHES = {
 
 @dataclass(frozen=True)
 class Row:
-    """A row of the table. values: of what its benchmark printed last."""
+    """A table of the page: what a benchmark measured, one figure per cell."""
 
-    figure: str
+    title: str
     bench: str
-    values: Callable[[Figures], list[str]]
+    head: tuple[str, ...]
+    rows: Callable[[Figures], list[list[str]]]
+    """Of what the benchmark printed last; as many cells as `head` has."""
 
 
-def _rate(*names: str) -> Callable[[Figures], list[str]]:
-    return lambda figures: [f"{figures[f'packet_hops_per_second{name}'] / 1e6:.1f} M" for name in names]
+LAWS = {"dctcp": "DCTCP", "dcqcn": "DCQCN", "hpcc": "HPCC", "timely": "TIMELY", "swift": "Swift", "nscc": "NSCC"}
+JOBS = {"gpt-7b": "GPT-7B, 64 GPUs", "gpt-13b": "GPT-13B, 128 GPUs", "gpt-22b": "GPT-22B, 256 GPUs"}
+NETWORKS = {
+    "permutation on a fat-tree of 128 hosts": "",
+    "permutation on a fat-tree of 1,024 hosts": "_k16",
+    "permutation on a fat-tree of 8,192 hosts": "_k32",
+    "128 GPUs, NVLink as packets": "_mixed",
+    "8 flows on 1,024 hosts": "_sparse",
+}
+FEATURES = {
+    "the switch that knows buffers and classes": "dctcp, managed switch",
+    "a shared buffer": "dctcp, buffer",
+    "a shared buffer and PFC": "dctcp, buffer, PFC",
+    "a shared buffer, PFC and 8 classes": "dctcp, buffer, PFC, 8 classes",
+    "HPCC with INT, PFC and 8 classes": "hpcc, PFC, 8 classes, INT",
+    "`examples/my_cc.py`": "examples/my_cc.py",
+}
 
 
-def _of_laws(*laws: str) -> Callable[[Figures], list[str]]:
-    return lambda figures: [f"{figures['packet_hops_per_second'][law] / 1e6:.1f} M" for law in laws]
+def _millions(rate: float) -> str:
+    return f"{rate / 1e6:.1f} M"
 
 
-def _shares(*cases: str) -> Callable[[Figures], list[str]]:
-    return lambda figures: [f"{figures['of_dctcp'][case]:.2f}" for case in cases]
+def _of_networks(figures: Figures) -> list[list[str]]:
+    return [[text, _millions(figures[f"packet_hops_per_second{name}"])] for text, name in NETWORKS.items()]
 
 
-def _speedups(figures: Figures) -> list[str]:
-    return [f"{case['speedup']:.2f}" for case in figures["cases"]]
+def _of_laws(figures: Figures) -> list[list[str]]:
+    return [[text, _millions(figures["packet_hops_per_second"][law])] for law, text in LAWS.items()]
 
 
-def _times(figures: Figures) -> list[str]:
-    return [f"{case['seconds'][0]:.1f} s, {case['seconds'][-1]:.1f} s" for case in figures["cases"]]
+def _of_features(figures: Figures) -> list[list[str]]:
+    found = [[text, f"{figures['of_dctcp'][case]:.2f}"] for text, case in FEATURES.items()]
+    return [*found, ["DCTCP itself, as a user's file", f"{figures['user_to_built_in']:.2f}"]]
 
 
-def _errors(figures: Figures) -> list[str]:
-    return [f"{name}: {100 * error:+.1f} %" for name, error in figures["error"].items()]
+def _of_jobs(figures: Figures) -> list[list[str]]:
+    return [
+        [JOBS[case["case"]], LAWS[case["law"]], *(f"{case['seconds'][i]:.1f} s" for i in (0, -1)),
+         f"{case['speedup']:.2f}"]
+        for case in figures["cases"]
+    ]  # fmt: skip
 
 
+def _errors(figures: Figures) -> list[list[str]]:
+    cases = [name.rpartition(", ") for name in figures["error"]]
+    return [[case, ranks, f"{100 * figures['error'][f'{case}, {ranks}']:+.1f} %"] for case, _, ranks in cases]
+
+
+def _of_installing(figures: Figures) -> list[list[str]]:
+    return [
+        ["from a clone to the answer of a first run", f"{figures['clone_to_answer_s']:.0f} s"],
+        ["a traced run after it, which compiles again", f"{figures['traced_s']:.0f} s"],
+        ["a run from then on", f"{statistics.median(figures['warm_s']):.2f} s"],
+    ]
+
+
+OF_JOBS = ("iteration", "control", "1 rank", "2 ranks", "1 rank over 2")
 ROWS = (
-    Row("packet-hops/s, DCTCP, permutation on fat-trees of 128, 1,024 and 8,192 hosts; 128 GPUs, NVLink as packets; "
-        "8 flows on 1,024 hosts", "packet_hops", _rate("", "_k16", "_k32", "_mixed", "_sparse")),
-    Row("a cached quick start as a process", "packet_hops", lambda f: [f"{f['cached_start_seconds']:.2f} s"]),
-    Row("packet-hops/s on k=8, 4 MB flows: DCTCP, DCQCN, HPCC, TIMELY, Swift, NSCC", "congestion_speed",
-        _of_laws("dctcp", "dcqcn", "hpcc", "timely", "swift", "nscc")),
-    Row("of DCTCP's: with the switch that knows buffers and classes; a buffer; and PFC; and 8 classes; HPCC with "
-        "INT, PFC and 8 classes; `examples/my_cc.py`", "congestion_speed",
-        _shares("dctcp, managed switch", "dctcp, buffer", "dctcp, buffer, PFC", "dctcp, buffer, PFC, 8 classes",
-                "hpcc, PFC, 8 classes, INT", "examples/my_cc.py")),
-    Row("a user's file over the same control built in", "congestion_speed",
-        lambda f: [f"{f['user_to_built_in']:.2f}"]),
-    Row("2 ranks over 1: permutation and incast on k=8", "permutation", _speedups),
-    Row("2 ranks over 1, an iteration packet by packet: GPT-7B, 13B, 22B on 64, 128, 256 GPUs, HPCC and DCTCP each",
-        "training", _speedups),
-    Row("what these take on 1 and on 2", "training", _times),
-    Row("2 ranks over 1 beside a process at nice 19, which gets a core: GPT-7B, HPCC and DCTCP", "beside", _speedups),
-    Row("time that `plan --ranks` expects over time taken, by case and ranks", "plan_ranks", _errors),
-    Row("from a clone to the answer of a first run; a traced run after it, which compiles again; a run from then on",
-        "install", lambda f: [f"{f['clone_to_answer_s']:.0f} s", f"{f['traced_s']:.0f} s",
-                              f"{statistics.median(f['warm_s']):.2f} s"]),
+    Row("Packet-hops per second, by network, with DCTCP", "packet_hops", ("network", "packet-hops/s"), _of_networks),
+    Row("A run that does little", "packet_hops", ("what", "time"),
+        lambda f: [["a cached quick start as a process", f"{f['cached_start_seconds']:.2f} s"]]),
+    Row("Packet-hops per second, by congestion control, on a fat-tree of 128 hosts with flows of 4 MB",
+        "congestion_speed", ("control", "packet-hops/s"), _of_laws),
+    Row("The rate with more features, over that of plain DCTCP", "congestion_speed", ("with", "rate over DCTCP's"),
+        _of_features),
+    Row("Two ranks, on a fat-tree of 128 hosts", "permutation", ("traffic", "time of 1 rank over that of 2"),
+        lambda f: [[case["case"], f"{case['speedup']:.2f}"] for case in f["cases"]]),
+    Row("Two ranks, a training iteration packet by packet", "training", OF_JOBS, _of_jobs),
+    Row("Two ranks beside a process at nice 19, which gets a core", "beside", OF_JOBS, _of_jobs),
+    Row("What `plan --ranks` expects, against what was taken", "plan_ranks", ("case", "ranks", "error of the time"),
+        _errors),
+    Row("Installing", "install", ("what", "time"), _of_installing),
 )  # fmt: skip
 
 
@@ -109,23 +140,24 @@ def run(command: str) -> Figures:
 
 
 def table(kept: dict[str, Any]) -> str:
-    """The table, of what was kept: version, machine, cores, load, date, and figures by benchmark."""
+    """The tables, of what was kept: version, machine, cores, load, date, and figures by benchmark."""
     head = (
-        f"Of version {kept['version']}, {kept['date']}, {kept['cores']} cores of {kept['machine']}, load before each "
-        f"{', '.join(f'{load:.1f}' for load in kept['load'])}:"
+        f"All of version {kept['version']}, {kept['date']}, on {kept['cores']} cores of {kept['machine']}; load before "
+        f"each benchmark {', '.join(f'{load:.1f}' for load in kept['load'])}."
     )
-    lines = [head, "", "| figure | command | value |", "| --- | --- | --- |"]
+    parts = [head]
     for row in ROWS:
         if row.bench in kept["figures"]:
-            values = "; ".join(row.values(kept["figures"][row.bench]))
-            lines.append(f"| {row.figure} | `python bench/{BENCHES[row.bench]}` | {values} |")
-    return "\n".join(lines)
+            lines = [list(row.head), ["---"] * len(row.head), *row.rows(kept["figures"][row.bench])]
+            cells = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+            parts.append(f"### {row.title}\n\n`python bench/{BENCHES[row.bench]}`\n\n{cells}")
+    return "\n\n".join(parts)
 
 
 def put_into(text: str, new: str) -> str:
-    """README with another table. SystemExit if it has no place for it."""
+    """The page with other tables. SystemExit if it has no place for them."""
     if text.count(BEGIN) != 1 or text.count(END) != 1:
-        raise SystemExit(f"README.md needs one {BEGIN} and one {END}")
+        raise SystemExit(f"docs/benchmarks.md needs one {BEGIN} and one {END}")
     before, rest = text.split(BEGIN)
     return f"{before}{BEGIN}\n\n{new}\n\n{END}{rest.split(END)[1]}"
 
@@ -140,7 +172,7 @@ def main() -> None:
     """Measure, print, and write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", help=f"some of {', '.join(BENCHES)}")
-    parser.add_argument("--write", action="store_true", help="into README.md and bench/speed_table.json")
+    parser.add_argument("--write", action="store_true", help="into docs/benchmarks.md and bench/speed_table.json")
     arguments = parser.parse_args()
     names = arguments.only.split(",") if arguments.only else list(BENCHES)
     changed = subprocess.run(["git", "status", "--porcelain", "-uno"], cwd=ROOT, capture_output=True, text=True).stdout
@@ -157,8 +189,7 @@ def main() -> None:
     print("\n" + table(kept))
     if arguments.write:
         KEPT.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
-        readme = ROOT / "README.md"
-        readme.write_text(put_into(readme.read_text(), table(kept)))
+        PAGE.write_text(put_into(PAGE.read_text(), table(kept)))
 
 
 if __name__ == "__main__":

@@ -1,15 +1,11 @@
-"""Pages of the documentation site that are made: every key of a config and every command of the code, and sections of
-the README.
+"""Pages of the documentation site that are made of the code: every key of a config and every command.
 
-mkdocs calls `on_files` and `on_page_markdown` (mkdocs.yml, hooks). `python scripts/site_pages.py` prints the pages.
+mkdocs calls `on_files` (mkdocs.yml, hooks). `python scripts/site_pages.py` prints the pages.
 """
 
 import argparse
-import re
-from functools import partial
 from importlib import import_module
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 from pdes.cli import COMMANDS, EPILOG
@@ -17,7 +13,6 @@ from pdes.commands import run
 from pdes.config import LAW_TABLES
 from pdes.explain import Key, all_keys, control_keys
 
-ROOT = Path(__file__).resolve().parents[1]
 KEYS_HEAD = """\
 # Every key of a config
 
@@ -41,20 +36,6 @@ def on_files(files: Any, config: Any) -> Any:
     for name, text in PAGES.items():
         files.append(File.generated(config, name, content=text()))
     return files
-
-
-def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Lead links into the README to the pages that are made of it."""
-    for name, heading in SECTIONS.items():
-        markdown = markdown.replace(f"](../README.md#{heading.lower().replace(' ', '-')})", f"]({name})")
-    return markdown
-
-
-def readme_section(heading: str) -> str:
-    """A section of the README as a page."""
-    text = (ROOT / "README.md").read_text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
-    text = re.sub(r"`docs/([\w-]+\.md)`", r"[\1](\1)", text.replace("](docs/", "]("))
-    return f"# {heading}\n{text}\n"
 
 
 def keys_page() -> str:
@@ -155,16 +136,7 @@ def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}."
 
 
-SECTIONS = {
-    "skipping.md": "Fast-forwarding",
-    "checkpoints.md": "Checkpoints",
-    "many-ranks.md": "Many ranks",
-    "failures.md": "When something fails",
-    "limits.md": "Accuracy and limits of this version",
-    "benchmarks.md": "Benchmarks",
-}
 PAGES = {"keys.md": keys_page, "commands.md": commands_page}
-PAGES |= {name: partial(readme_section, heading) for name, heading in SECTIONS.items()}
 
 if __name__ == "__main__":
     for page in PAGES.values():

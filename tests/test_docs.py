@@ -87,10 +87,17 @@ def test_every_option_is_on_the_page_of_commands() -> None:
         assert all(row[1] for row in rows(found[name])), name
 
 
-def test_sections_of_the_readme_are_there() -> None:
-    for name, heading in site_pages.SECTIONS.items():
-        assert PAGES[name].startswith(f"# {heading}\n") and len(PAGES[name]) > 500
-        assert "\n## " not in PAGES[name]
+def test_every_page_has_one_title_and_says_something() -> None:
+    for name, text in (TEXTS | PAGES).items():
+        prose = FENCED.sub("", text)
+        assert text.startswith("# ") and len(re.findall(r"^# ", prose, re.MULTILINE)) == 1, name
+        assert len(text) > 500, name
+
+
+def test_every_page_of_the_site_is_in_its_navigation_once() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")[2]
+    listed = re.findall(r"(\S+\.md)$", navigation, re.MULTILINE)
+    assert sorted(listed) == sorted({*TEXTS, *PAGES} - {"README.md"})
 
 
 # Columns
@@ -230,6 +237,12 @@ def test_a_command_that_is_shown_is_one(page: str, words: list[str]) -> None:
         assert find(words[1])
 
 
+@pytest.mark.parametrize("page", TEXTS)
+def test_no_code_is_broken_over_lines(page: str) -> None:
+    """A command that goes on in the next line would be found by nobody, this file included."""
+    assert [line for line in FENCED.sub("", TEXTS[page]).splitlines() if line.count("`") % 2] == []
+
+
 def test_commands_were_found() -> None:
     assert len(SHOWN) > 30 and {words[0] for _, words in SHOWN} > set(COMMANDS)
 
@@ -254,13 +267,21 @@ def test_what_a_page_shows_runs(page: str, tmp_path: Path, monkeypatch: pytest.M
 # The site
 
 
+def anchors(text: str) -> set[str]:
+    """Of the headings of a page, as mkdocs makes them."""
+    headings = re.findall(r"^#+ (.*)$", FENCED.sub("", text), re.MULTILINE)
+    return {re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", heading).strip().lower()) for heading in headings}
+
+
 @pytest.mark.parametrize("page", TEXTS)
 def test_links_lead_somewhere(page: str) -> None:
     folder = ROOT if page == "README.md" else (DOCS / page).parent
     for target, anchor in re.findall(r"\]\(([^)#\s]+)#?([^)]*)\)", FENCED.sub("", TEXTS[page])):
         assert target.startswith("http") or (folder / target).exists() or target in PAGES, target
-        if target == "../README.md":  # mkdocs sees the others
-            assert anchor in {heading.lower().replace(" ", "-") for heading in site_pages.SECTIONS.values()}
+        assert not target.endswith("README.md"), "the site does not have it"
+        name = (folder / target).resolve().relative_to(DOCS).as_posix() if target.endswith(".md") else ""
+        if anchor and name:
+            assert anchor in anchors((TEXTS | PAGES)[name]), f"{target}#{anchor}"
 
 
 def test_the_site_is_built_and_needs_no_network(tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ from pdes.debug.conditions import QUANTITIES, parse_condition
 from pdes.explain import find
 
 ROOT = Path(__file__).resolve().parents[1]
-PYTHON, DEBUGGING, README = ((ROOT / name).read_text() for name in ("docs/python.md", "docs/debugging.md", "README.md"))
+PYTHON, DEBUGGING = ((ROOT / name).read_text() for name in ("docs/python.md", "docs/debugging.md"))
+EVERYWHERE = "\n".join(path.read_text() for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))])
 
 
 def first_cells(text: str, heading: str) -> set[str]:
@@ -58,9 +59,12 @@ def test_every_quantity_is_described() -> None:
 
 
 def test_the_condition_that_is_shown_is_one() -> None:
-    for text in re.findall(r"--break '([^']+)'", DEBUGGING + README):
+    found = re.findall(r"--break '([^']+)'", EVERYWHERE)
+    assert len(found) > 1
+    for text in found:
         parse_condition(text)
 
 
 def test_the_keys_that_are_explained_are_there() -> None:
-    assert all(find(text) for text in re.findall(r"pdes-sim explain ([a-z][\w.]*)", PYTHON + README))
+    found = re.findall(r"pdes-sim explain ([a-z][\w.]*)", EVERYWHERE)
+    assert len(found) > 2 and all(find(text) for text in found)

@@ -1,7 +1,8 @@
 """Congestion controls by name: ours, a user's "file.py:Class", or an installed package's entry point.
 
-A law is a control's class with what the engine asks of it. Its form is in `interface.py` and in the README; it holds
-only text, so ranks get it by pickle and compile it themselves, from the disk cache.
+A law is a control's class with what the engine asks of it. Its form is in `interface.py`, and in
+docs/congestion-control.md. It holds only text, so ranks get it by pickle and compile it themselves, from the disk
+cache.
 """
 
 import importlib.util
