@@ -76,6 +76,13 @@ class Controller:
         self._counters.looks, self._counters.partitions = int(words[N_LOOK]), int(words[MOST_PARTITIONS])
         return self._counters
 
+    def carry_on(self, before: "Controller") -> "Controller":
+        """Take over what was counted by one that knew flows by other ways, when nothing is frozen; itself."""
+        self._counters = before._counters
+        for word in (N_LOOK, MOST_PARTITIONS):
+            self.looks.words[word] = before.looks.words[word]
+        return self
+
     @property
     def next_look_ps(self) -> int:
         """When the next look is due, whatever is frozen."""

@@ -10,6 +10,7 @@ from mpi import test_criteria_on_ranks as criteria
 from mpi import test_iterations_on_ranks as iterations
 from mpi import test_lanes_on_ranks as lanes
 from mpi import test_repeats_on_ranks as repeats
+from mpi import test_reroutes_on_ranks as reroutes
 from mpi import test_restoration_on_ranks as restoration
 from mpi import test_room_on_ranks as room
 from mpi import test_waves_on_ranks as waves
@@ -86,12 +87,14 @@ MAKERS: dict[str, Callable[[Path], str]] = {
     "passes": lambda _: repeats.CONFIG,
     "room": flows(room, room.CONFIG.format(host_delay="800ns")),
     "emptied": flows(restoration, restoration.CONFIG.format(control="fixed-window"), restoration="none"),
+    "rerouted": flows(reroutes, reroutes.CONFIG),
     "paper": flows(criteria, criteria.CONFIG, criterion="paper", metric="Q"),
     "hygra": flows(criteria, criteria.CONFIG, criterion="hygra"),
 }
 
 
-EVERY = {"waves": 300, "room": 1, "emptied": 1, "paper": 1, "hygra": 1}  # of looks and rounds with something frozen
+# Of looks and rounds with something frozen.
+EVERY = {"waves": 300, "rerouted": 200, "room": 1, "emptied": 1, "paper": 1, "hygra": 1}
 
 
 @pytest.mark.parametrize("name", MAKERS)

@@ -91,6 +91,11 @@ class NetworkState(NamedTuple):
     rows: Rows
 
 
+def cannot_grow() -> NetworkState:
+    """What stands for a model's way to make its pool of packets grow until it says which that is."""
+    raise AssertionError("the model has not said how its pool of packets grows")
+
+
 def arrange_pairs(paths: Paths, is_routed: np.ndarray | None = None) -> QueuePairs:
     """Close every path by -1 and sort the pairs by sending port.
 

@@ -10,6 +10,7 @@ from models.network.restore.learned_depths import LearnedDepths
 from models.network.skip.fast_forward import FastForward
 from models.network.skip.room import Claim, Room
 from models.network.skip.wave_states import WaveStates
+from models.network.state.ways import ports_of_pairs
 from pdes.skipping.similar.waves import Waves
 
 ALIKE = ("_controller", "waves", "series", "_level_ps", "limit_ps", "_later", "_watched")
@@ -26,6 +27,7 @@ def save_alike(fast: FastForward) -> dict[str, Any]:
         "late_bytes": None if fast.wave_states is None else fast.wave_states._late_bytes,
         "since_ps": None if fast.room is None else fast.room._since_ps,
         "lanes": None if fast.lanes is None else fast.lanes.lanes,
+        "epoch": None if fast.routes is None else fast.routes.epoch,
         "depths": None if depths is None else {name: getattr(depths, name) for name in DEPTHS},
     }
 
@@ -50,6 +52,12 @@ def load_fast_forward(
     """Go on from what was saved. held: of all ranks. is_first: this rank takes what adds up in parts."""
     for name in ALIKE:
         setattr(fast, name, alike["fast"][name])
+    fast.frozen = fast._controller.frozen
+    if fast.routes is not None:
+        fast.routes.enter(alike["epoch"])
+        fast.ways = ports_of_pairs(fast.routes.pairs)
+        if fast.room is not None:
+            fast.room.reroute(fast.routes.pairs)
     fast._glance = None  # it holds what was there before
     fast._glance_words[:] = alike["words"]
     fast.hidden.advance_sent[:] = alike["advance_sent"]

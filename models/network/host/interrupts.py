@@ -10,6 +10,7 @@ allowed.
 import numpy as np
 
 from models.network.state.records import N_CROWDED, N_FROZEN_PORT, N_INTERRUPT, N_STOPPED, Fabric, Nic
+from models.network.state.switch_state import FIRST_ROUTE
 from pdes.engine.apart import apart
 from pdes.engine.bits import BIT_MASK, WORD_SHIFT
 from pdes.engine.jit import step_kernel
@@ -32,13 +33,14 @@ def passes_frozen_port(path_port, frozen_port, first_row):
 
 
 @step_kernel
-def meets_frozen(fabric: Fabric, nic: Nic, record, pair):
-    """Whether what is posted on an idle queue pair (its record) meets a frozen port, on its way or its ACKs' (1), or
-    else one of a network partition that others wait for (2)."""
+def meets_frozen(fabric: Fabric, nic: Nic, pair):
+    """Whether what is posted on an idle queue pair meets a frozen port, on its way or its ACKs' (1), or else one of a
+    network partition that others wait for (2)."""
     if fabric.counters[N_FROZEN_PORT] == 0:
         return 0
-    data = passes_frozen_port(fabric.path_port, nic.frozen_port, np.int64(record.data_path))
-    acks = passes_frozen_port(fabric.path_port, nic.frozen_port, np.int64(nic.facts[np.uint64(pair)].ack_path))
+    facts = nic.facts[np.uint64(pair)]
+    data = passes_frozen_port(fabric.path_port, nic.frozen_port, np.int64(facts.data_path))
+    acks = passes_frozen_port(fabric.path_port, nic.frozen_port, np.int64(facts.ack_path))
     return min(data, acks) if data > 0 and acks > 0 else max(data, acks)
 
 
@@ -93,7 +95,9 @@ def interrupt_at_switch(fabric: Fabric, switch, node, now_ps):
 def put_back_on_wire(fabric: Fabric, inlet, node, packet, in_port):
     """Undo that a switch has taken a packet: it comes again. inlet: the link's INLET, node: the switch's NODE."""
     apart()
-    fabric.packets[np.uint64(packet)].path -= 1
+    item = fabric.packets[np.uint64(packet)]
+    if fabric.path_port[np.uint64(item.path)] > FIRST_ROUTE:  # else the switch chose, and may choose again
+        item.path -= 1
     if node.is_lossy and inlet.loss_probability > 0.0:
         inlet.n_loss_draw -= 1
     fabric.ports[np.uint64(in_port)].link_head = packet

@@ -84,7 +84,7 @@ def post_message(fabric: Fabric, nic: Nic, pair, size_bytes, flow_id, tag, now_p
         list_pair(nic, record, pair, now_ps)
         poke(nic.ns3_ports, nic.nic_ports[np.uint64(port)], port, now_ps)
         return
-    kind = meets_frozen(fabric, nic, record, pair) if was_idle else 0
+    kind = meets_frozen(fabric, nic, pair) if was_idle else 0
     if kind != 0:
         interrupt(fabric, nic, record, pair, kind, now_ps)
     set_ready(nic.nic_ports, nic.queue_pairs, nic.ready, pair)

@@ -42,6 +42,8 @@ N_PLAIN_HEAD, N_MANAGED_HEAD = 2, 4  # of an egress port's, before its chains
 
 def why_no_restoration(parameters: NetworkParameters, is_learned: bool) -> str:
     """Why partitions are not emptied here, "" if they can be."""
+    if parameters.routing is not None:
+        return "switches choose the ways of flows"
     if parameters.buffer is not None:
         return "switches share their buffers among network partitions"
     if parameters.transport is not None and parameters.transport.recovery == SELECTIVE_REPEAT:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from models.network.build.arrays import NetworkState, QueuePairs
+from models.network.build.arrays import NetworkState, QueuePairs, cannot_grow
 from models.network.glances import (
     ASSESSED_PS,
     FLOW_LEVEL_PS,
@@ -41,6 +41,7 @@ from models.network.skip.taken_interrupts import meets_frozen, take_interrupts
 from models.network.skip.wave_states import WaveStates
 from models.network.state.records import N_POSTED, PAYLOAD_BYTES
 from models.network.state.ways import ports_of_pairs
+from models.network.switch.routed_ways import RoutedWays
 from models.topology.graph import Topology
 from pdes.engine.exchange import World
 from pdes.engine.time_index import NEVER
@@ -48,23 +49,11 @@ from pdes.skipping.audit import Audit
 from pdes.skipping.controller import Controller, Counters, Freeze, compile_partitions
 from pdes.skipping.frozen import each_of, joined
 from pdes.skipping.partition_series import PartitionSeries
-from pdes.skipping.replay.memo import Entry, Memo, Replay, for_each
+from pdes.skipping.replay.memo import Entry, Memo, Replay, by_entry, for_each
 from pdes.skipping.similar.wave_entries import WaveReplay
 from pdes.skipping.similar.waves import Waves
 
 WATCHED = 2  # of nic.frozen_port
-
-
-def _by_entry(due: list[tuple[Replay, Entry]]) -> list[tuple[Entry, list[Replay]]]:
-    """Replays that take over the same entry, together, in their order."""
-    alike: dict[int, tuple[Entry, list[Replay]]] = {}
-    for replay, entry in due:
-        alike.setdefault(id(entry), (entry, []))[1].append(replay)
-    return list(alike.values())
-
-
-def _cannot_grow() -> NetworkState:
-    raise AssertionError("the model has not said how its pool of packets grows")
 
 
 class FastForward:
@@ -75,7 +64,7 @@ class FastForward:
         moving_words: tuple[list[int], list[int]], hop_words: tuple[list[int], list[int]], control_words: list[int],
         is_managed: bool,
     ) -> None:  # fmt: skip
-        self._controller, self._world, self._pairs = controller, world, pairs
+        self._controller, self._world = controller, world
         n_pair = len(pairs.pair_of_row)
         self.n_column = N_COLUMN + len(control_words)  # of samples
         self._rows = np.zeros((n_pair, self.n_column), np.int64)
@@ -105,9 +94,10 @@ class FastForward:
         self.waves: Waves | None = None  # where it has a tolerance
         self.wave_states: WaveStates | None = None
         self.lanes: LaneStates | None = None
-        self.grow: Callable[[], NetworkState] = _cannot_grow
+        self.grow: Callable[[], NetworkState] = cannot_grow
         self.queues: PathQueues | None = None  # of samples, where the criterion looks at them
         self.room: Room | None = None  # where switches have shared buffers
+        self.routes: RoutedWays | None = None  # where switches choose the ways of flows
         self.lossy_port: np.ndarray | None = None  # bool[n_port], that lose packets at random; None: none does
         self._later: dict[int, int] = {}  # queue pairs that have met frozen ports, and when: see `taken_interrupts`
         self.criterion: dict[str, Any] = {}  # what the results say of it
@@ -169,9 +159,9 @@ class FastForward:
         follows_all = self.restoration is not None or self.queues is not None or self.series is not None
         is_audited = self.audit is not None and bool(self.audit.running)
         self._controller.prepare()
-        wants_look = self.lanes is not None and self.lanes.lanes.wants_look
-        is_own = follows_all or is_audited or wants_look
-        words[UNTIL_PS] = 0 if is_own else min(other_look_ps, self._stretch_end_ps)
+        is_own = follows_all or is_audited or (self.lanes is not None and self.lanes.lanes.wants_look)
+        pause_ps = NEVER if self.routes is None else self.routes.pause_ps
+        words[UNTIL_PS] = 0 if is_own else min(other_look_ps, self._stretch_end_ps, pause_ps)
         words[FROM_PS], words[ASSESSED_PS] = self._level_ps, -1
         if self.waves is not None:
             words[HAS_WAVES] = WAVES_WAIT if self.lanes is not None else WAVES_COME_FIRST
@@ -209,7 +199,7 @@ class FastForward:
         self._end_waves(state, horizon_ps, disturbed)
         if is_due:
             due = [(replay, replay.entry) for replay in self._controller.due(horizon_ps) if replay.entry is not None]
-            for entry, replays in _by_entry(due):
+            for entry, replays in by_entry(due):
                 state = self._take_over(state, replays, entry, horizon_ps)
         if is_stopped:
             self._level_ps = max(self._level_ps, horizon_ps)
@@ -225,6 +215,8 @@ class FastForward:
 
     def look(self, state: NetworkState, horizon_ps: int) -> int:
         """Freeze what is steady, when `thaw` has said that one may; the instant of the next look."""
+        if self.routes is not None and not self._follow(self.routes, horizon_ps):
+            return self.limit_ps
         is_due = horizon_ps >= min(self._controller.next_look_ps, self._controller.first_end_ps)
         is_look_due = is_due or self._is_assessed(horizon_ps)
         is_wave_due = (self.lanes is not None or not is_look_due) and self._is_wave_due(state, horizon_ps)
@@ -242,11 +234,19 @@ class FastForward:
             self._glance_words[TICK_PS] = max(self._tick_ps, horizon_ps + 1)
         return min(self._controller.next_look_ps, self.limit_ps, self._tick_ps, self._stretch_end_ps)
 
+    def _follow(self, routes: RoutedWays, now_ps: int) -> bool:
+        """Whether something may be decided: not while switches learn of a change; afterwards ways are others."""
+        if routes.move(now_ps):
+            self._controller = routes.remake(routes.pairs).carry_on(self._controller)
+            self.frozen, self.ways, self._glance = self._controller.frozen, ports_of_pairs(routes.pairs), None
+            if self.room is not None:
+                self.room.reroute(routes.pairs)
+        self.limit_ps = routes.resumes_ps(now_ps)
+        return self.limit_ps == now_ps
+
     def _senders(self, state: NetworkState) -> np.ndarray:
-        """int64[]: queue pairs that are simulated packet by packet, on any rank."""
-        n_row = sample_pairs(state.fabric, state.nic, self.hidden.here, self._control_word, self._rows)
-        own = self._rows[:n_row, PAIR].copy()
-        return own if self._world.size == 1 else np.concatenate(self._world.allgather(own))
+        """int64[]: queue pairs that are simulated packet by packet, on any rank, ascending."""
+        return self._sample(state)[:, PAIR].copy()
 
     def _is_assessed(self, now_ps: int) -> bool:
         """Whether the rounds have looked and found something: see `glances`."""

@@ -11,9 +11,10 @@ from models.network.skip.lane_states import LaneStates, data_ways, forms_of, lat
 from models.network.skip.memo_states import MemoStates, why_no_memo
 from models.network.skip.room import Room
 from models.network.skip.wave_states import WaveStates, end_ports
-from models.network.state.parameters import NetworkParameters
+from models.network.state.parameters import ECMP, WEIGHTED_ECMP, NetworkParameters
 from models.network.state.records import ACK_BYTES, ACK_EVERY, HEADER_BYTES, MAY_OVERTAKE, PAYLOAD_BYTES, SEED
 from models.network.state.ways import ports_of_pairs
+from models.network.switch.routed_ways import RoutedWays
 from models.topology.graph import Topology
 from pdes.engine.exchange import World
 from pdes.skipping.audit import Audit
@@ -28,6 +29,8 @@ from pdes.skipping.similar.waves import Waves
 
 if TYPE_CHECKING:
     from models.network.model import NetworkModel
+
+BY_FLOW = (ECMP, WEIGHTED_ECMP)  # policies that send all packets of a flow one way, while no link changes
 
 
 def make_fast_forward(
@@ -45,10 +48,14 @@ def make_fast_forward(
         return None
     assert parameters.may_skip or world.size == 1, "ports of other ranks have no records"
     model.state.fabric.counters[MAY_OVERTAKE] = 1
-    pairs = model.pairs
-    start, port_of = ports_of_pairs(pairs, topology.port_peer if has_pfc(parameters) else None)
+    pairs, routes = model.pairs, _routes(topology, model, parameters)
+    if routes is not None:
+        model.state, pairs = routes.install(model.state), routes.pairs
+    port_peer = topology.port_peer if has_pfc(parameters) else None
+    start, port_of = ports_of_pairs(pairs, port_peer)
     floats = parameters.law.float_words
-    known_ps = sorted({change.time_ps for change in parameters.link_changes} | ({stop_ps} if stop_ps else set()))
+    changes_ps = [change.time_ps for change in parameters.link_changes] if routes is None else routes.ends_ps
+    known_ps = np.array(sorted({*changes_ps, *([stop_ps] if stop_ps else [])}), np.int64)
     n_kept = (len(floats), len(words[1]))
     rates_bps = topology.port_rate_bps[pairs.port if len(pairs.port) else slice(None)]
     slowest_bps, fastest_bps = (int(rate_bps) for rate_bps in (rates_bps.min(), rates_bps.max()))
@@ -56,22 +63,32 @@ def make_fast_forward(
     choice = choice or Choice()
     look_ps = look_intervals(choice, turns_ps(parameters, rtt_ps)[pairs.pair_of_row])
     choice = resolve(choice, network)
-    n_hop = int(np.diff(pairs.path_start)[::2].max(initial=2)) - 1  # without the end mark
-    criterion = make_criterion(choice, network, look_ps, n_kept, n_hop)
-    controller = Controller(start, port_of, topology.n_port, criterion, np.array(known_ps, np.int64), look_ps)
+    every = [pairs] if routes is None else routes.by_epoch
+    n_hop = max(int(np.diff(each.path_start)[::2].max(initial=2)) - 1 for each in every)  # without the end mark
+
+    def make_controller(ways: tuple[np.ndarray, np.ndarray]) -> Controller:
+        criterion = make_criterion(choice, network, look_ps, n_kept, n_hop)
+        made = Controller(*ways, topology.n_port, criterion, known_ps, look_ps)
+        made.skips_steady, made.audit = mode != "memo", audit
+        return made
+
+    controller = make_controller((start, port_of))
     here = model.rank_of_node == world.rank
     kept, counts = floats + words[1], parameters.law.hop_count_words
     fast = FastForward(topology, pairs, controller, world, here, words, counts, kept, is_managed(parameters))
     fast.criterion = report(choice, network)
-    controller.skips_steady, controller.audit = mode != "memo", audit
+    if routes is not None:
+        fast.routes = routes
+        routes.remake = lambda changed: make_controller(ports_of_pairs(changed, port_peer))
     if mode != "steady" and not why_no_memo(parameters, model.state.fabric.constants):
-        controller.memo = Memo(topology.port_rate_bps[pairs.port], criterion.settings.look_ps, parameters.payload_bytes)
+        look_every_ps = controller.criterion.settings.look_ps
+        controller.memo = Memo(topology.port_rate_bps[pairs.port], look_every_ps, parameters.payload_bytes)
         fast.states = MemoStates(topology, parameters, world, fast.hidden, (start, port_of))
         if memo_tolerance > 0:
             seeds = (0.0, 0) if audit is None else (audit.share, audit.seed)
             waves = Waves(
                 (start, port_of), topology.port_rate_bps, memo_tolerance, network.base_rtt_ps,
-                np.array(known_ps, np.int64), parameters.payload_bytes, end_ports(model.state), seeds,
+                known_ps, parameters.payload_bytes, end_ports(model.state), seeds,
             )  # fmt: skip
             fast.use_waves(waves, WaveStates(topology, world, fast.hidden, fast.states, model.state))
             if parameters.has_lanes:
@@ -79,8 +96,7 @@ def make_fast_forward(
                 fast.lanes = _make_lanes(topology, model, world, fast, pace, seeds[0], parameters.has_shares)
     if parameters.buffer is not None:
         fast.room = Room(topology, pairs, parameters, world, here)
-    loss = parameters.loss_probability
-    fast.lossy_port = loss > 0 if loss is not None and (loss > 0).any() else None
+    fast.lossy_port = _lossy_ports(topology, parameters)
     if choice.needs_queues:
         fast.queues = PathQueues(n_hop, here[topology.port_src], world)
     return fast
@@ -125,4 +141,22 @@ def why_not(parameters: NetworkParameters) -> str:
         return f"{parameters.law.name} does not say what of its state are `times` and `sequences`"
     if parameters.ns3 is not None:
         return "ns-3's times and telemetry wrap around"
-    return "switches choose the ways of packets" if parameters.routing is not None else ""
+    is_by_packet = parameters.routing is not None and parameters.routing.policy not in BY_FLOW
+    return "switches choose a way for each packet" if is_by_packet else ""
+
+
+def _routes(topology: Topology, model: "NetworkModel", parameters: NetworkParameters) -> RoutedWays | None:
+    """Where switches choose the ways of flows, what these are."""
+    if parameters.routing is None:
+        return None
+    convergence_ps = parameters.routing.convergence_ps
+    return RoutedWays(topology, model.pairs, model.state.routing, parameters.link_changes, convergence_ps)
+
+
+def _lossy_ports(topology: Topology, parameters: NetworkParameters) -> np.ndarray | None:
+    """bool[n_port]: ports that lose packets at random, at any time; None: none does."""
+    loss = parameters.loss_probability
+    is_lossy = np.zeros(topology.n_port, np.bool_) if loss is None else loss > 0
+    for change in parameters.link_changes:
+        is_lossy[[change.port, topology.port_peer[change.port]]] |= change.loss_probability > 0
+    return is_lossy if is_lossy.any() else None

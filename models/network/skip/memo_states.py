@@ -33,6 +33,8 @@ Found = tuple[np.ndarray, int, np.ndarray]  # words, random numbers drawn so far
 
 def why_no_memo(parameters: NetworkParameters, constants: np.ndarray) -> str:
     """Why what one network partition does says nothing of another, "" if it does."""
+    if parameters.routing is not None:
+        return "switches choose the ways of flows"
     if parameters.buffer is not None:
         return "switches share their buffers among network partitions"
     if parameters.loss_probability is not None and bool((parameters.loss_probability > 0).any()):

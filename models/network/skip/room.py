@@ -71,10 +71,14 @@ class Room:
         self._sends_here = here[topology.port_src] & topology.is_switch[topology.port_src]
         self._n_queue, self._reserve_bytes = parameters.n_queue, buffer.reserve_bytes
         self._packet_bytes = parameters.payload_bytes + parameters.header_bytes
-        self._turn_start, self._turn = _turns(pairs, topology.n_port)
+        self.reroute(pairs)
         self._since_ps = np.zeros(topology.n_port, np.int64)  # when ports have begun to note their longest queues
         self._held: dict[int, tuple[Claim, int]] = {}  # by first port: and the first queue pair
         self._limits: dict[int, dict[int, int]] = {}  # by switch and first port
+
+    def reroute(self, pairs: QueuePairs) -> None:
+        """Queue pairs have these ways, from now on."""
+        self._turn_start, self._turn = _turns(pairs, self._topology.n_port)
 
     def compile(self, state: NetworkState) -> None:
         """Compile what looks at links, or load it from the cache."""

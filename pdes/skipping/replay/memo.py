@@ -291,3 +291,11 @@ class Memo:
             self._n_word -= self._n_word_of.pop(oldest)
             del self.entries[oldest]
             self.counters.forgotten += 1
+
+
+def by_entry(due: list[tuple[Replay, Entry]]) -> list[tuple[Entry, list[Replay]]]:
+    """Replays that take over the same entry, together, in their order."""
+    alike: dict[int, tuple[Entry, list[Replay]]] = {}
+    for replay, entry in due:
+        alike.setdefault(id(entry), (entry, []))[1].append(replay)
+    return list(alike.values())
