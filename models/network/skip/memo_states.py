@@ -60,7 +60,18 @@ class MemoStates:
             np.array([names[kind] for kind in kinds], np.int64), np.array(hops, np.int64),
         )  # fmt: skip
         self._out = np.zeros(0, np.int64)
+        self.trial: Callable[[NetworkState, Fresh, Keys, int], None] | None = None  # of entries that were read
         self._forms: dict[bytes, tuple[Any, bytes]] = {}
+
+    @property
+    def is_managed(self) -> bool:
+        """Whether switches are managed."""
+        return bool(self._hidden.is_managed[0])
+
+    @property
+    def law_words(self) -> tuple[np.ndarray, np.ndarray]:
+        """Kinds of the words of a control's record, and which hop's they are."""
+        return self._scratch[2], self._scratch[3]
 
     def compile(self, state: NetworkState) -> None:
         """Compile what moves states, or load it from the cache, without talking to other ranks."""
@@ -139,7 +150,7 @@ class MemoStates:
     def keys(self, state: NetworkState, fresh: Fresh, now_ps: int) -> Keys:
         """What network partitions are, ways and constants included, and what is in them: a digest of each.
 
-        What is found equal is digested once.
+        What is found equal is digested once. Entries of these keys that were read are tried, see `entry_trial`.
         """
         members, all_sent = (fresh.pairs, fresh.ports, fresh.rows[:, DONE].copy()), self._sent_by(state, fresh.ports)
         many = Numbering(*members, np.array([now_ps], np.int64), all_sent, *self._scratch)
@@ -166,7 +177,10 @@ class MemoStates:
                 keys.append(whole.digest())
             else:
                 keys.append(keys[first])
-        return Keys(keys, n_draw, all_sent)
+        found = Keys(keys, n_draw, all_sent)
+        if self.trial is not None:
+            self.trial(state, fresh, found, now_ps)
+        return found
 
     def _numbered(self, member: Member, base_tx: np.ndarray, now_ps: int) -> tuple[Numbering, np.ndarray]:
         """`_numbering` of one, for what wants its members numbered."""

@@ -2,7 +2,8 @@
 
 For tests, at a round's end (design R8): what a queue pair sent has arrived, was dropped, waits or is on wires. Without
 loss recovery it is known packet by packet. `verify_network` is for a run on one rank; `verify_ranks` takes all ranks'
-states. Every failure is an AssertionError that says who and what.
+states; `verify_entry` asks of the memo's entries what holds of a queue pair here. Every failure is an AssertionError
+that says who and what.
 """
 
 from collections.abc import Sequence
@@ -138,14 +139,14 @@ def verify_conservation(
         expect(sent == received + lost + inside, f"queue pair {pair}: {books}")
         if any(p.is_ghost for p in mine):
             continue  # packet by packet there is nothing
-        _verify_pair(f"queue pair {pair}", qp, int(receiver["expected_byte"]), constants)
+        verify_pair(f"queue pair {pair}", qp, int(receiver["expected_byte"]), constants)
         messages = unfinished(sender, pair)
         if constants[IS_SELECTIVE]:
             verify_selective(f"queue pair {pair}", sender, other, pair, messages, mine, (header, lost))
         if constants[TIMEOUT_PS]:
-            _verify_lossy(f"queue pair {pair}", qp, int(receiver["expected_byte"]), messages, mine, constants)
+            verify_lossy(f"queue pair {pair}", qp, int(receiver["expected_byte"]), messages, mine, constants)
         else:
-            _verify_lossless(f"queue pair {pair}", qp, int(receiver["expected_byte"]), messages, mine, constants)
+            verify_lossless(f"queue pair {pair}", qp, int(receiver["expected_byte"]), messages, mine, constants)
             expect(not dropped[pair].any(), f"queue pair {pair}: {dropped[pair]} dropped, and nothing would resend it")
 
 
@@ -158,7 +159,7 @@ def _cuts(messages: list[Message], payload: int) -> set[int]:
     return inner | {end for _, end, _ in messages}
 
 
-def _verify_lossless(
+def verify_lossless(
     name: str, qp: Any, expected: int, messages: list[Message], mine: list[Held], constants: np.ndarray
 ) -> None:
     """Packets in the network are exactly those between what was sent, received and acknowledged."""
@@ -184,7 +185,7 @@ def _verify_lossless(
         )
 
 
-def _verify_lossy(
+def verify_lossy(
     name: str, qp: Any, expected: int, messages: list[Message], mine: list[Held], constants: np.ndarray
 ) -> None:
     """Packets in the network are such as can have been sent, and acknowledgements of what has been received."""
@@ -209,7 +210,7 @@ def _verify_lossy(
         expect(is_right, f"{name}: the packet up to byte {end} ends a message: {p.is_last}, flow {p.label}")
 
 
-def _verify_pair(name: str, qp: Any, expected: int, constants: np.ndarray) -> None:
+def verify_pair(name: str, qp: Any, expected: int, constants: np.ndarray) -> None:
     """Order of a queue pair's byte counts, its window and its rate."""
     acked, sent, high, posted = (int(qp[field]) for field in ("acked_byte", "next_byte", "high_byte", "posted_end"))
     order = f"{name}: acknowledged {acked}, received {expected}, next {sent}, sent {high}, posted {posted}"

@@ -178,15 +178,30 @@ class Memo:
         self.running: dict[int, Episode] = {}  # by label
         self.is_shared = False  # with other runs: then what nobody waits for is found out, too
         self._read: dict[bytes, Entry] = {}
+        self._untried: dict[bytes, None] = {}  # keys of those that were read and have not been wanted yet
         self._n_word_of: dict[bytes, int] = {}  # of entries that this run has found, the one used longest ago first
         self._n_word = 0  # of all these
+        self.n_refused = 0  # of those that were read: they were wrong
         self.counters = MemoCounters()
         self._line_bps, self._look_ps, self._packet_bytes = line_bps, look_ps, packet_bytes
 
     def start_with(self, entries: dict[bytes, Entry]) -> None:
         """Have entries that earlier runs have found; the same on every rank, before anything runs."""
         self.entries.update(entries)
-        self._read, self.is_shared = entries, True
+        self._read, self._untried, self.is_shared = entries, dict.fromkeys(entries), True
+
+    def is_untried(self, key: bytes) -> bool:
+        """Whether an entry was read, and nobody has said that it may be used or not."""
+        return key in self._untried
+
+    def trust(self, key: bytes) -> None:
+        """An entry that was read is a state that its network partition can come to."""
+        del self._untried[key]
+
+    def refuse(self, key: bytes) -> None:
+        """An entry that was read is wrong: it is as if it had not been."""
+        del self._untried[key], self._read[key], self.entries[key]
+        self.n_refused += 1
 
     @property
     def found(self) -> dict[bytes, Entry]:

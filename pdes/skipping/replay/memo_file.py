@@ -4,7 +4,8 @@ Each record has the identity of what gives its entry a meaning, so entries of ot
 the same file untouched. The file is replaced as a whole under a lock, after it was read again: what other runs have
 added stays, and a run that is killed loses what it would have added. The oldest records go when the file is full.
 
-The checksum finds damage, not malice: no code is in the file, but results are only as good as the entries in it.
+The checksum finds damage, not malice. No code is in the file, and the model tries each entry before it is used; but
+what an entry could say just as well is believed, so results are only as good as the entries.
 """
 
 import contextlib
