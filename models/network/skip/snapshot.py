@@ -144,6 +144,10 @@ def _load_egress(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, num
             if i > 0:
                 managed.queued_bytes += n_byte
         managed.max_queued_bytes = max(managed.max_queued_bytes, managed.queued_bytes)
+        if fabric.constants[TELEMETRY] == TELEMETRY_PINT:
+            row_view = buffers.utilisation[np.uint64(port)]
+            row_view[0], row_view[1] = words[at] / 2.0**40, words[at + 1] + numbering.base_ps[0]
+            row_view[2] = words[at + 2]
         return
     record.ack_head, record.ack_tail, _, at = _load_chain(fabric, nic, numbering, False, words, at)
     record.data_head, record.data_tail, n_byte, at = _load_chain(fabric, nic, numbering, False, words, at)
