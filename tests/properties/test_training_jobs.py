@@ -150,4 +150,4 @@ def test_what_is_posted_as_its_host_stops_is_not_sent_before_and_what_waits_in_t
     tables["workload"]["sequence_parallel"] = True
     (time_ps,), _ = outcome(tables)
     (full_ps,), _ = outcome(tables | {"wormhole": {"mode": "off"}})
-    assert time_ps == pytest.approx(full_ps, rel=0.02)  # HPCC's incasts differ by as much when starts do by 50 ns
+    assert time_ps == pytest.approx(full_ps, rel=0.01)  # 0.5 %; 32 % with times of messages that waited in turn

@@ -109,7 +109,7 @@ def _resolve(topology: Topology, pairs: QueuePairs, routing: Routing, epoch: int
     start, n_row = pairs.path_start, len(pairs.path_start) - 1
     length = np.zeros(n_row, np.int64)
     links, path_port = (topology.port_dst, topology.is_switch), np.zeros(0, np.int32)
-    walk(routing, links, pairs.path_port, start, epoch, np.zeros(n_row + 1, np.int64), length, path_port[:0])
+    walk(routing, links, pairs.path_port, start, epoch, np.zeros(n_row + 1, np.int64), length, path_port)
     new_start = np.concatenate([[0], np.cumsum(length + 1)]).astype(np.int64)
     path_port = np.full(int(new_start[-1]), -1, np.int32)
     walk(routing, links, pairs.path_port, start, epoch, new_start, length, path_port)
