@@ -4,7 +4,7 @@ The twin is exact: every port hands out its bytes without a break. Ticks come as
 tick, where something was posted before or something is due.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -23,7 +23,8 @@ from pdes.skipping.fluid.flow_level import (
     SHARED,
     TICKS_AHEAD,
 )
-from pdes.skipping.fluid.shares import LEAST_FLOWS, share_key
+from pdes.skipping.fluid.shares import LEAST_FLOWS, Known, share_key
+from pdes.skipping.fluid.weights import MOST_OF_BURST, NOTHING, Uneven
 
 N_PORT, TICK_PS, BEHIND_PS, ACK_PS, QUEUED_PS = 6, 1000, 70, 30, 40
 NONE = np.zeros(0, np.int64)
@@ -53,10 +54,24 @@ def level_of(
     return FlowLevel(ways_of, ways_of, np.array(forms or [0] * len(ways), np.int64), rates, late_ps, tick_ps)
 
 
-def know(level: FlowLevel, forms: Iterable[int], part: float = 1.0, n_most: int = LEAST_FLOWS) -> None:
+def know(
+    level: FlowLevel, forms: Iterable[int], part: float = 1.0, n_most: int = LEAST_FLOWS, uneven: Uneven = NOTHING
+) -> None:
     """Of so many at one port, at least LEAST_FLOWS."""
     n_most = max(n_most, LEAST_FLOWS)
-    level.note(share_key(np.array(sorted(forms), np.int64), n_most), part, n_most, QUEUED_PS)
+    known = Known(part, n_most, QUEUED_PS, uneven)
+    level.note(share_key(np.array(sorted(forms), np.int64), n_most), known)
+
+
+def by_weight(weights: dict[int, float], ratio: Iterable[Iterable[float]] = ((1.0,),)) -> Uneven:
+    """Forms with weights; ratio: of messages in bursts, the same for every form."""
+    bursts = [list(burst) for burst in ratio]
+    ratios = np.zeros((len(weights), len(bursts), MOST_OF_BURST))
+    for b, burst in enumerate(bursts):
+        ratios[:, b, : len(burst)] = burst
+    n_ratio = np.tile(np.array([len(burst) for burst in bursts]), (len(weights), 1))
+    forms = sorted(weights)
+    return Uneven(np.array(forms), np.array([weights[form] for form in forms]), ratios, n_ratio)
 
 
 class Driven:
@@ -120,20 +135,27 @@ class Driven:
         return [int(row[SAID_SENT_PS]) for (f, _), row in sorted(self.said.items()) if f == flow]
 
 
-def max_min(ways: dict[int, list[int]], line: list[Fraction]) -> dict[int, Fraction]:
-    """Progressive filling: all rates rise together until a port is full, and those who use it stop."""
+def max_min(
+    ways: dict[int, list[int]], line: list[Fraction], weight: Sequence[Fraction] | None = None
+) -> dict[int, Fraction]:
+    """Progressive filling: all rates rise together, each as fast as its weight says, until a port is full, and those
+    who use it stop."""
     rates: dict[int, Fraction] = {}
+    w = dict.fromkeys(ways, Fraction(1)) if weight is None else {f: weight[f] for f in ways}
     while len(rates) < len(ways):
         active = [f for f in ways if f not in rates]
-        n_at = [sum(p in ways[f] for f in active) for p in range(len(line))]
+        n_at = [sum((w[f] for f in active if p in ways[f]), Fraction(0)) for p in range(len(line))]
         left = [line[p] - sum((rates[f] for f in rates if p in ways[f]), Fraction(0)) for p in range(len(line))]
         level = min(left[p] / n_at[p] for p in range(len(line)) if n_at[p])
         full = {p for p in range(len(line)) if n_at[p] and left[p] / n_at[p] == level}
-        rates |= {f: level for f in active if full & set(ways[f])}
+        rates |= {f: level * w[f] for f in active if full & set(ways[f])}
     return rates
 
 
-def fluid(ways: Ways, line: list[Fraction], part: Fraction, messages: Iterable[Message]) -> dict[int, list[Fraction]]:
+def fluid(
+    ways: Ways, line: list[Fraction], part: Fraction, messages: Iterable[Message],
+    weight: Sequence[Fraction] | None = None,
+) -> dict[int, list[Fraction]]:  # fmt: skip
     """When the last bytes of each flow's messages leave: event by event, without ticks, with exact numbers."""
     sent: dict[int, list[Fraction]] = {f: [] for f in range(len(ways))}
     queue: dict[int, list[Message]] = {f: [m for m in sorted(messages, key=in_order) if m.flow == f] for f in sent}
@@ -143,7 +165,7 @@ def fluid(ways: Ways, line: list[Fraction], part: Fraction, messages: Iterable[M
         for f in sent:
             if f not in left and queue[f] and queue[f][0].posted_ps <= now:
                 left[f] = Fraction(queue[f].pop(0).size)
-        rates = {f: part * rate for f, rate in max_min({f: ways[f] for f in left}, line).items()}
+        rates = {f: part * rate for f, rate in max_min({f: ways[f] for f in left}, line, weight).items()}
         posts = [Fraction(queue[f][0].posted_ps) for f in sent if f not in left and queue[f]]
         next_time = min([now + left[f] / rates[f] for f in left] + posts)
         for f in [*left]:

@@ -34,7 +34,7 @@ from models.network.skip.credits import Credits
 from models.network.skip.freeze import Hidden, count_sent, hide, show
 from models.network.skip.lane_states import LaneStates
 from models.network.skip.memo_states import Found, Member, MemoStates
-from models.network.skip.progress import ACKED_BYTE, N_COLUMN, PAIR, sample_pairs
+from models.network.skip.progress import ACKED_BYTE, N_COLUMN, PAIR, POSTED_PS, sample_pairs
 from models.network.skip.room import Room
 from models.network.skip.skipped import Skipped
 from models.network.skip.taken_interrupts import meets_frozen, take_interrupts
@@ -45,6 +45,7 @@ from models.network.switch.routed_ways import RoutedWays
 from models.topology.graph import Topology
 from pdes.engine.exchange import World
 from pdes.engine.time_index import NEVER
+from pdes.skipping import history as h
 from pdes.skipping.audit import Audit
 from pdes.skipping.controller import Controller, Counters, Freeze, compile_partitions
 from pdes.skipping.frozen import each_of, joined
@@ -335,7 +336,11 @@ class FastForward:
         assert self.waves is not None and self.wave_states is not None and self.states is not None
         over, found = self.waves.look(now_ps, rows, state.nic.is_frozen, is_alone)
         for wave, past in zip(over, self.wave_states.past(state, over, now_ps), strict=True):
-            self.waves.finish(wave, past)
+            if self.waves.finish(wave, past) and self.lanes is not None and self.lanes.lanes.shares is not None:
+                posted_ps = wave.of.rows[:, POSTED_PS]
+                if not (wave.of.rows[:, h.MESSAGE_BEGIN] > 0).all():
+                    continue
+                self.lanes.lanes.shares.learn_episode(wave.of.pairs, wave.of.sizes, posted_ps, past.delivered_ps)
         forms = [self.states.form(state, (each.pairs, each.ports, each.pairs)) for each in found]
         new = self.waves.begin(now_ps, found, forms)
         for replay in new:

@@ -66,7 +66,7 @@ class FlowLevelStates:
         shares = self._states.lanes.shares
         if shares is None or not shares.news:
             return
-        is_more = [self.level.note(key, *known) for key, known in sorted(shares.news.items())]
+        is_more = [self.level.note(key, known) for key, known in sorted(shares.news.items())]
         shares.news.clear()
         if any(is_more):
             state.nic.lanes["is_shared"] = self.level.is_form[self.level.table.form]

@@ -92,7 +92,7 @@ class AckLoad:
         self._data, self._all = data_ways, all_ways
         self._flows = np.zeros(0, np.int64)
         self._is_sending = np.zeros(len(data_ways[0]) - 1, np.uint8)
-        self._n_flow = np.zeros(n_port, np.int32)
+        self.n_flow = np.zeros(n_port, np.int32)
         self._is_changed, self._changed = np.zeros(n_port, np.uint8), np.zeros(n_port, np.int32)
 
     def compile(self) -> None:
@@ -104,7 +104,7 @@ class AckLoad:
         """These flows send now, each named once; int64[], ports that some acknowledgements cross now and none did, or
         the other way round."""
         n = _update(
-            self._flows, flows, *self._data, *self._all, self._is_sending, self._n_flow, self._is_changed, self._changed
+            self._flows, flows, *self._data, *self._all, self._is_sending, self.n_flow, self._is_changed, self._changed
         )
         self._flows = flows.copy()
         return self._changed[:n].astype(np.int64)
@@ -112,5 +112,5 @@ class AckLoad:
     def meets(self, flows: np.ndarray) -> np.ndarray:
         """bool[n]: whose data meets acknowledgements."""
         found = np.zeros(len(flows), np.bool_)
-        _meets(flows, *self._data, self._n_flow, found)
+        _meets(flows, *self._data, self.n_flow, found)
         return found

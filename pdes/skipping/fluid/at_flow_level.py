@@ -4,9 +4,11 @@ import numpy as np
 
 from pdes.engine.time_index import NEVER, make_time_index
 from pdes.skipping.fluid.flow_level import (
+    EVEN,
     FAR_PS,
     MOST_KNOWN,
     MOST_MESSAGES,
+    MOST_UNEVEN,
     N_FLOW,
     N_KNOWN,
     N_POST_COLUMN,
@@ -15,13 +17,14 @@ from pdes.skipping.fluid.flow_level import (
     PAUSE_TICKS,
     POST_END,
     POST_SIZE,
-    Known,
+    Knowledge,
     Table,
     Ways,
     append,
     digest_of,
     interrupt,
     join,
+    reload,
     tick,
 )
 from pdes.skipping.fluid.flying import (
@@ -33,7 +36,9 @@ from pdes.skipping.fluid.flying import (
     FLYING_ID,
     FLYING_SIZE,
 )
-from pdes.skipping.fluid.shares import Rates, Scratch
+from pdes.skipping.fluid.max_min import make_scratch
+from pdes.skipping.fluid.shares import Known, Rates
+from pdes.skipping.fluid.weights import MOST_BURSTS, MOST_OF_BURST
 from pdes.skipping.partitions import make_partitions
 
 
@@ -42,11 +47,11 @@ class FlowLevel:
 
     def __init__(
         self, ways: Ways, all_ways: Ways, form: np.ndarray, byte_per_ps: np.ndarray,
-        late_ps: tuple[np.ndarray, np.ndarray], tick_ps: int,
+        late_ps: tuple[np.ndarray, np.ndarray], tick_ps: int, seed: int = 0,
     ) -> None:  # fmt: skip
         """ways: ports of flow f's data are ways[1][ways[0][f] : ways[0][f + 1]]; all_ways: with those of its
         acknowledgements. form: int64[n_flow], equal where ways are. byte_per_ps: float64[n_port]. late_ps:
-        int64[n_flow] twice, see `Table`. tick_ps: see `tick`.
+        int64[n_flow] twice, see `Table`. tick_ps: see `tick`. seed: of what is drawn.
         """
         n_flow, n_port, n_form = len(form), len(byte_per_ps), int(form.max(initial=0)) + 1
 
@@ -54,17 +59,22 @@ class FlowLevel:
             return np.zeros(n_flow, kind)
 
         sets = np.zeros(MOST_KNOWN, np.int64)
-        known = Known(sets, sets.astype(np.float64), sets.copy(), sets.copy(), np.zeros((n_form, 2)))
-        scratch = Scratch(np.zeros(n_port), np.zeros(n_port, np.int32))
+        known = Knowledge(
+            sets, sets.astype(np.float64), sets.copy(), sets.copy(), np.zeros((n_form, 2)), sets + EVEN,
+            np.zeros(MOST_UNEVEN, np.int64), np.zeros((MOST_UNEVEN, n_form)),
+            np.zeros((MOST_UNEVEN, n_form, MOST_BURSTS), np.int64),
+            np.zeros((MOST_UNEVEN, n_form, MOST_BURSTS, MOST_OF_BURST)),
+        )  # fmt: skip
         self.tick_ps = tick_ps
         self.table = Table(
             make_partitions(*ways, n_port), known, form.astype(np.int64),
-            np.column_stack(late_ps).astype(np.int64), byte_per_ps, *all_ways, np.zeros(n_port, np.int32), scratch,
+            np.column_stack(late_ps).astype(np.int64), byte_per_ps, *all_ways, np.zeros(n_port, np.int32),
+            np.zeros(n_port, np.int32), make_scratch(n_flow, n_port),
             rows(), np.zeros((n_flow, MOST_MESSAGES, N_POST_COLUMN), np.int64), rows(np.float64), rows(),
-            rows(np.float64), rows(np.float64), rows(), rows(), rows(np.uint8), make_time_index(n_flow),
-            np.full(n_flow, -1, np.int64), rows(), np.zeros((2 * n_flow, 2), np.int64), rows(), rows(np.float64),
-            np.zeros(n_form, np.uint8), rows(), np.zeros((n_flow, N_SAID_COLUMN), np.int64), rows(),
-            np.array([0, 0, 0, NEVER], np.int64),
+            rows(np.float64), rows(np.float64), rows() - 1, rows(), rows(), rows(np.uint8), rows(np.uint8), rows(),
+            make_time_index(n_flow), np.full(n_flow, -1, np.int64), rows(), np.zeros((2 * n_flow, 2), np.int64), rows(),
+            rows(np.float64), np.zeros(n_form, np.uint8), rows(), np.zeros((n_flow, N_SAID_COLUMN), np.int64), rows(),
+            np.array([0, 0, 0, NEVER, seed, 0], np.int64),
         )  # fmt: skip
         self._numbers: dict[bytes, int] = {}  # of sets of forms
         self._not_before_ps = rows()  # flows are not taken from packet level again
@@ -78,6 +88,7 @@ class FlowLevel:
         interrupt(self.table, holder, none, 0, 1)
         join(self.table, holder, posts, rates, rates, 0.0, 0, 0, 1)
         append(self.table, posts)
+        reload(self.table, none, 0, 1)
 
     @property
     def is_used(self) -> bool:
@@ -94,20 +105,33 @@ class FlowLevel:
         """The next tick, whatever is posted."""
         return int(self.table.words[NEXT_PS])
 
-    def note(self, key: bytes, part: float, n_most: int, queued_ps: int) -> bool:
+    def note(self, key: bytes, new: Known) -> bool:
         """What flows of a set of forms came to (key: see `share_key`); whether more forms are known now."""
         number = self._numbers.get(key, len(self._numbers))
-        if number >= MOST_KNOWN:
+        has_row = new.uneven.n_burst == 0 or self.table.known.uneven.max() < MOST_UNEVEN - 1
+        if number >= MOST_KNOWN or not has_row and self.table.known.uneven[number] == EVEN:
             return False
         self._numbers[key] = number
         words, known = np.frombuffer(key, np.int64).copy(), self.table.known
         forms, few = words[:-1].copy(), -int(words[-1])
         known.digest[number] = digest_of(forms, few)
-        known.part[number], known.n_most[number], known.queued_ps[number] = part, n_most, queued_ps
+        known.part[number], known.n_most[number], known.queued_ps[number] = new.part, new.n_most, new.queued_ps
+        self._note_uneven(number, new)
         self.table.words[N_KNOWN] = len(self._numbers)
         is_more = not self.is_form[forms].all()
         self.is_form[forms] = True
         return is_more
+
+    def _note_uneven(self, number: int, new: Known) -> None:
+        """How flows of a set of forms share ports, if they do so unevenly."""
+        known, (form, weight, ratio, n_ratio) = self.table.known, new.uneven
+        if len(form) == 0:
+            return
+        if known.uneven[number] == EVEN:
+            known.uneven[number] = known.uneven.max() + 1
+        row, n_burst = known.uneven[number], ratio.shape[1]
+        known.n_burst[row], known.weight[row, form] = n_burst, weight
+        known.ratio[row, form, :n_burst], known.n_ratio[row, form, :n_burst] = ratio, n_ratio
 
     def note_alone(self, flow: int, size: int, sent_ps: int, longer: float) -> None:
         """How long the bytes of a message took that had its way to itself, and by how much longer they take where
@@ -139,6 +163,12 @@ class FlowLevel:
         flying = flying.copy()
         flying[:, [FLYING_DELIVERED_PS, FLYING_ENDED_PS, FLYING_FREE_PS]] = now_ps + FAR_PS
         return flying
+
+    def note_load(self, now_ps: int, ports: np.ndarray, n_ack: np.ndarray) -> None:
+        """Acknowledgements of other flows begin or cease to cross ports. n_ack: int32[n], how many flows' do now."""
+        if len(ports):
+            self.table.n_other_ack[ports] = n_ack
+            reload(self.table, ports, now_ps, self.tick_ps)
 
     def tick(
         self, now_ps: int, holder: np.ndarray, posts: np.ndarray, others: np.ndarray

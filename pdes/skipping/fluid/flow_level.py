@@ -16,13 +16,17 @@ from typing import NamedTuple
 import numpy as np
 
 from pdes.engine.jit import loop_kernel, step_kernel
+from pdes.engine.rng import PURPOSE_SHARE, uniform
 from pdes.engine.time_index import NEVER, collect_before, set_time
-from pdes.skipping.fluid.shares import LEAST_FLOWS, MORE_FLOWS, Scratch, max_min
+from pdes.skipping.fluid.max_min import Scratch, max_min
+from pdes.skipping.fluid.shares import LEAST_FLOWS, MORE_FLOWS
 from pdes.skipping.in_place_sort import sort_in_place
 from pdes.skipping.partitions import Partitions, canonical, enter, leave, leave_all
 
 MOST_MESSAGES = 4  # of a flow
 MOST_KNOWN = 256  # sets of forms
+MOST_UNEVEN = 4  # of them, whose flows share unevenly
+EVEN = -1
 Ways = tuple[np.ndarray, np.ndarray]
 FAR_PS = 2**54  # five hours: so late ends are that are not known yet
 PAUSE_TICKS = 4  # so long a flow that went on packet by packet does so
@@ -35,10 +39,10 @@ POST_FLOW, POST_ID, POST_SIZE, POST_END, POST_PS, N_POST_COLUMN = range(6)
 # How a message ends.
 SAID_FLOW, SAID_END, SAID_DELIVERED_PS, SAID_ENDED_PS, SAID_SENT_PS, N_SAID_COLUMN = range(6)
 # Words.
-N_KNOWN, N_SAID, N_FLOW, NEXT_PS, N_WORD = range(5)
+N_KNOWN, N_SAID, N_FLOW, NEXT_PS, SEED, N_RELOADED, N_WORD = range(7)
 
 
-class Known(NamedTuple):
+class Knowledge(NamedTuple):
     """What `shares` knows, by number of the set of forms."""
 
     digest: np.ndarray  # int64[MOST_KNOWN], of the forms, and of how many flows meet if these are few
@@ -47,19 +51,25 @@ class Known(NamedTuple):
     queued_ps: np.ndarray  # int64, that packets wait
     alone: np.ndarray  # float64[n_form, 2], rate of a flow that is alone; and where its data meets acknowledgements;
     # 0: it is not known
+    uneven: np.ndarray  # int64, row of what follows where flows share unevenly, EVEN: they do not
+    n_burst: np.ndarray  # int64[MOST_UNEVEN], see `weights.Uneven`
+    weight: np.ndarray  # float64[MOST_UNEVEN, n_form]
+    n_ratio: np.ndarray  # int64[MOST_UNEVEN, n_form, MOST_BURSTS]
+    ratio: np.ndarray  # float64[MOST_UNEVEN, n_form, MOST_BURSTS, MOST_OF_BURST]
 
 
 class Table(NamedTuple):
     """Rows for every flow, unless it says otherwise."""
 
     partitions: Partitions  # of flows at flow level, by the ports of their data
-    known: Known
+    known: Knowledge
     form: np.ndarray  # int64
     late_ps: np.ndarray  # int64[n_flow, 2], from the last byte's leaving to its arrival, from there to the ACK's
     byte_per_ps: np.ndarray  # float64[n_port]
     all_start: np.ndarray  # int64[n_flow + 1], ports of each flow's way and of its acknowledgements':
     all_port: np.ndarray  # int32, from all_start on
     n_ack: np.ndarray  # int32[n_port], flows at flow level whose acknowledgements cross it, and their data does not
+    n_other_ack: np.ndarray  # int32[n_port], the same of flows whose packets are simulated, or frozen
     scratch: Scratch
     n_message: np.ndarray  # int64, at flow level
     message: np.ndarray  # int64[n_flow, MOST_MESSAGES, N_POST_COLUMN], of which the first one is under way
@@ -67,9 +77,12 @@ class Table(NamedTuple):
     since_ps: np.ndarray  # int64, at this instant
     rate: np.ndarray  # float64, from then on; 0: it has still to be solved
     part: np.ndarray  # float64, of the fair share, 0: it never had one
+    drawn_end: np.ndarray  # int64, end of the message that has drawn its part
     queued_ps: np.ndarray  # int64
     sent_ps: np.ndarray  # int64, when the last byte leaves if nothing changes
     is_said: np.ndarray  # uint8, 1: how the first message ends has been said
+    is_reloaded: np.ndarray  # uint8 by label, 1: acknowledgements begin or cease to cross its ports
+    reloaded_label: np.ndarray  # int64, such labels
     first_ps: np.ndarray  # tree (`time_index`) by label: the first of these whose end has not been said
     changed_ps: np.ndarray  # int64 by label: when something last changed, -1: nothing has. Scratch from here on:
     labels: np.ndarray  # int64
@@ -106,6 +119,16 @@ def _touch(t: Table, n_touched, flow, at_ps):
 
 
 @step_kernel
+def _note_reload(t: Table, port):
+    """Acknowledgements begin or cease to cross a port: that matters to a flow that is alone there."""
+    label = np.int64(t.partitions.label_of_port[np.uint64(port)])
+    if label >= 0 and t.is_reloaded[label] == 0 and t.partitions.n_flow_of[label] == 1:
+        t.is_reloaded[label] = 1
+        t.reloaded_label[t.words[N_RELOADED]] = label
+        t.words[N_RELOADED] += 1
+
+
+@step_kernel
 def _count_acks(t: Table, flow, n):
     """Note that a flow's acknowledgements cross ports from now on (n: 1), or no more (-1)."""
     p = t.partitions
@@ -114,7 +137,10 @@ def _count_acks(t: Table, flow, n):
         for k in range(p.port_start[flow], p.port_start[flow + 1]):
             is_data |= p.port_of[k] == port
         if not is_data:
-            t.n_ack[np.uint64(port)] += n
+            was = t.n_ack[np.uint64(port)]
+            t.n_ack[np.uint64(port)] = was + n
+            if was == 0 or was + n == 0:
+                _note_reload(t, np.int64(port))
 
 
 @step_kernel
@@ -122,7 +148,7 @@ def _meets_acks(t: Table, flow):
     """1: acknowledgements of others cross a flow's way, 0: none do."""
     p, found = t.partitions, 0
     for at in range(p.port_start[flow], p.port_start[flow + 1]):
-        found |= t.n_ack[np.uint64(p.port_of[at])] > 0
+        found |= t.n_ack[np.uint64(p.port_of[at])] + t.n_other_ack[np.uint64(p.port_of[at])] > 0
     return found
 
 
@@ -255,6 +281,47 @@ def _find_known(t: Table, n, n_few):
 
 
 @step_kernel
+def _draw_ratio(t: Table, row, flow):
+    """By what a message's rate differs from what its weight says: that of one like it, in a burst that was simulated.
+
+    Messages that one source has posted at one instant have theirs from the same burst: they were fast or slow together.
+    """
+    known, form = t.known, t.form[flow]
+    port = np.int64(t.partitions.port_of[t.partitions.port_start[flow]])
+    burst = np.int64(uniform(t.words[SEED], port, PURPOSE_SHARE, t.message[flow, 0, POST_PS]) * known.n_burst[row])
+    n = known.n_ratio[row, form, burst]
+    if n == 0:
+        return 1.0
+    i = np.int64(uniform(t.words[SEED], flow, PURPOSE_SHARE, t.message[flow, 0, POST_END]) * n)
+    return known.ratio[row, form, burst, i]
+
+
+@step_kernel
+def _give_parts(t: Table, k, n):
+    """Give the first n members, which are of a set of forms that is known, their weights and parts; True: some have
+    other weights than before."""
+    row, is_new = t.known.uneven[k], False
+    for i in range(n):
+        flow = t.members[i]
+        weight, part = 1.0, t.known.part[k]
+        if row != EVEN:
+            weight, end = t.known.weight[row, t.form[flow]], t.message[flow, 0, POST_END]
+            part = t.part[flow] if t.drawn_end[flow] == end else part * _draw_ratio(t, row, flow)
+            t.drawn_end[flow] = end
+        is_new |= weight != t.scratch.weight[flow]
+        t.scratch.weight[flow], t.part[flow] = weight, part
+    return is_new
+
+
+@step_kernel
+def _is_tail(t: Table, flow, fair, as_of_ps):
+    """Whether what a flow that has come to be alone has left takes no longer than its message has taken until now: so
+    long it keeps the part that it had in company."""
+    left = t.left[flow] - t.rate[flow] * max(0, as_of_ps - t.since_ps[flow])
+    return t.is_said[flow] != 0 or left <= fair * t.part[flow] * (as_of_ps - t.message[flow, 0, POST_PS])
+
+
+@step_kernel
 def _solve(t: Table, label, as_of_ps):
     """Share out what flows of a label have, from as_of_ps on; False: nobody knows how they do.
 
@@ -268,9 +335,13 @@ def _solve(t: Table, label, as_of_ps):
     if k < 0 and n_most < LEAST_FLOWS:
         k, n_form = _find_known(t, n, 0)
         is_known = k >= 0 and n_form == 1
+    if is_known and _give_parts(t, k, n):
+        max_min(t.members[:n], p.port_start, p.port_of, t.byte_per_ps, t.scratch, t.fair)
     least_part = 1.0
     for i in range(n):
         least_part = min(least_part, t.part[t.members[i]])
+    if n == 1 and not _is_tail(t, t.members[0], t.fair[0], as_of_ps):
+        least_part = 0.0
     alone = t.known.alone[t.form[t.members[0]], _meets_acks(t, t.members[0])] if n == 1 else 0.0
     if alone <= 0.0 and not is_known and (n_most >= LEAST_FLOWS or least_part <= 0.0):
         return False
@@ -285,7 +356,7 @@ def _solve(t: Table, label, as_of_ps):
         if alone > 0.0:
             t.rate[flow], t.queued_ps[flow] = min(alone, t.fair[i]), 0
         elif is_known:
-            t.part[flow], t.queued_ps[flow] = t.known.part[k], t.known.queued_ps[k]
+            t.queued_ps[flow] = t.known.queued_ps[k]
             t.rate[flow] = t.fair[i] * t.part[flow]
         else:
             t.rate[flow] = t.fair[i] * t.part[flow]
@@ -357,6 +428,33 @@ def _note_next(t: Table, now_ps, tick_ps):
 
 
 @loop_kernel
+def reload(t: Table, ports, now_ps, tick_ps):
+    """Acknowledgements of flows that are not at flow level begin or cease to cross ports: who sends there, alone, is
+    solved again at the next tick."""
+    n_before = t.words[N_RELOADED]
+    for i in range(ports.size):
+        _note_reload(t, np.int64(ports[i]))
+    if t.words[N_RELOADED] > n_before:
+        t.words[NEXT_PS] = min(t.words[NEXT_PS], (now_ps // tick_ps + 1) * tick_ps)
+
+
+@step_kernel
+def _list_reloaded(t: Table, n_label, now_ps):
+    """Add the labels of flows whose load has changed to those that are solved; how many these are."""
+    for i in range(t.words[N_RELOADED]):
+        label = t.reloaded_label[i]
+        t.is_reloaded[label] = 0
+        if t.partitions.n_flow_of[label] != 1:
+            continue
+        if t.changed_ps[label] < 0:
+            t.labels[n_label] = label
+            n_label += 1
+        t.changed_ps[label] = max(t.changed_ps[label], now_ps)
+    t.words[N_RELOADED] = 0
+    return n_label
+
+
+@loop_kernel
 def tick(t: Table, holder, now_ps, tick_ps, posts, others):
     """Take what was posted, solve anew what has changed, say how messages end; (how many rows of t.said, of t.broken).
 
@@ -366,7 +464,7 @@ def tick(t: Table, holder, now_ps, tick_ps, posts, others):
     p, n_broken = t.partitions, 0
     n_touched = _end_said(t, holder, now_ps, 0)
     n_touched = _take_posts(t, holder, posts, n_touched)
-    n_label = _list_labels(t, n_touched)
+    n_label = _list_reloaded(t, _list_labels(t, n_touched), now_ps)
     for i in range(others.size):
         for at in range(p.port_start[others[i]], p.port_start[others[i] + 1]):
             label = np.int64(p.label_of_port[np.uint64(p.port_of[at])])

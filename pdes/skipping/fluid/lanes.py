@@ -57,7 +57,7 @@ class Lanes:
     def __init__(
         self, data_ways: tuple[np.ndarray, np.ndarray], all_ways: tuple[np.ndarray, np.ndarray], form: np.ndarray,
         holder: np.ndarray, tolerance: float, rtt_ps: int, behind_ps: np.ndarray, ack_ps: np.ndarray,
-        slowdown: Slowdown, byte_ps: np.ndarray | None = None, audit: LaneAudit | None = None,
+        slowdown: Slowdown, byte_ps: np.ndarray | None = None, audit: LaneAudit | None = None, seed: int = 0,
     ) -> None:  # fmt: skip
         """data_ways: ports of flow f are data_ways[1][data_ways[0][f] : data_ways[0][f + 1]]; all_ways: with those of
         its acknowledgements. form: int64[n_flow], equal where ways are. holder: int32[n_port], -1, written here: the
@@ -98,7 +98,7 @@ class Lanes:
         if byte_ps is not None:
             self.shares = Shares(data_ways, form, byte_ps, tolerance, rtt_ps, late_ps)
             if self.audit.stretches.share == 0:
-                self.flow_level = FlowLevel(data_ways, all_ways, form, 1 / byte_ps, late_ps, rtt_ps)
+                self.flow_level = FlowLevel(data_ways, all_ways, form, 1 / byte_ps, late_ps, rtt_ps, seed)
         self.wants_look = False  # flows went on packet by packet that may share what they meet on
         self.is_alone = np.zeros(0, np.bool_)  # by row of the last look
         self.counters = LaneCounters()
@@ -134,7 +134,7 @@ class Lanes:
         int64[], flows with nothing but messages on lanes; nor have these.
         """
         flows = rows[:, h.FLOW].copy()
-        self._note_load(flows, frozen, flying)
+        self._note_load(now_ps, flows, frozen, flying)
         self.is_alone = is_alone = np.zeros(len(rows), np.bool_)
         find_alone(flows, frozen, self._start, self._port_of, self._n_data, self._holder, is_alone)
         over = self._over(rows, flows, is_alone, is_frozen)
@@ -154,10 +154,13 @@ class Lanes:
         self._is_paced = self._paces.look(now_ps, rows, may, np.maximum(since_ps, posted_ps), self._was_loaded)
         return over, np.flatnonzero(is_alone & is_known | self._is_paced)
 
-    def _note_load(self, flows: np.ndarray, frozen: np.ndarray, flying: np.ndarray) -> None:
+    def _note_load(self, now_ps: int, flows: np.ndarray, frozen: np.ndarray, flying: np.ndarray) -> None:
         """Which flows send, and so have acknowledgements on their ways."""
         ports = [self._simulated.update(flows), self._frozen.update(frozen), self._flying.update(flying)]
         self._was_loaded = self._simulated.meets(flows)
+        if self.flow_level is not None:
+            at = np.concatenate(ports[:2])
+            self.flow_level.note_load(now_ps, at, self._simulated.n_flow[at] + self._frozen.n_flow[at])
         holders = self._holder[np.concatenate(ports)].astype(np.int64)
         if len(holders):
             self.reloaded = np.unique(np.concatenate([self.reloaded, holders[holders >= 0]]))

@@ -19,10 +19,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pdes.engine.jit import loop_kernel
 from pdes.skipping import history as h
+from pdes.skipping.fluid.max_min import make_scratch, max_min
+from pdes.skipping.fluid.weights import MOST_BURSTS, MOST_FLOWS, NOTHING, Uneven, fit, make_episode, run_fluid, together
 
-TIE = 1e-9
 MIN_LEFT_ROUND_TRIPS = 4  # of the last of a group's messages, else they are simulated
 MOVES_ROUND_TRIPS = 4  # for so long what a flow got done is told from where it began, not from what is acknowledged
 LEAST_FLOWS = 4  # at one port: the end of one gives the others a third more at most
@@ -36,58 +36,13 @@ def share_key(forms: np.ndarray, n_most: int) -> bytes:
     return np.append(forms, -n_most if n_most < LEAST_FLOWS else 0).astype(np.int64).tobytes()
 
 
-class Scratch(NamedTuple):
-    """What `max_min` needs, by port, and leaves as it was."""
-
-    left: np.ndarray  # float64
-    n_flow: np.ndarray  # int32, 0
-
-
-@loop_kernel
-def max_min(flows, port_start, port_of, byte_per_ps, s: Scratch, rate):
-    """Write into rate (float64[n], bytes per ps) the max-min fair share of each flow; how many the fullest port has.
-
-    flows: int64[n]. Ports of flow f: port_of[port_start[f]] .. . byte_per_ps: float64[n_port].
-    """
-    most, n_left = 0, flows.size
-    for i in range(flows.size):
-        rate[i] = 0.0
-        for at in range(port_start[flows[i]], port_start[flows[i] + 1]):
-            port = np.uint64(port_of[at])
-            s.left[port] = byte_per_ps[port]
-            s.n_flow[port] += 1
-            most = max(most, s.n_flow[port])
-    while n_left > 0:
-        level = np.inf
-        for i in range(flows.size):
-            if rate[i] == 0.0:
-                for at in range(port_start[flows[i]], port_start[flows[i] + 1]):
-                    port = np.uint64(port_of[at])
-                    level = min(level, s.left[port] / s.n_flow[port])
-        level = max(level, 1e-30)
-        for i in range(flows.size):
-            if rate[i] == 0.0:
-                for at in range(port_start[flows[i]], port_start[flows[i] + 1]):
-                    port = np.uint64(port_of[at])
-                    if s.left[port] <= level * (1 + TIE) * s.n_flow[port]:
-                        rate[i] = -1.0
-        for i in range(flows.size):
-            if rate[i] < 0.0:
-                rate[i] = level
-                n_left -= 1
-                for at in range(port_start[flows[i]], port_start[flows[i] + 1]):
-                    port = np.uint64(port_of[at])
-                    s.left[port] -= level
-                    s.n_flow[port] -= 1
-    return most
-
-
 class Known(NamedTuple):
     """What groups of one set of forms came to."""
 
     part: float  # of the sum of fair shares
     n_most: int  # flows at one port
     queued_ps: int  # by which round trips were longer than on idle ways
+    uneven: Uneven = NOTHING  # where flows share unevenly
 
 
 class Rates(NamedTuple):
@@ -123,11 +78,12 @@ class Shares:
         self._form, self._byte_per_ps, self._tolerance = form, 1 / byte_ps, tolerance
         self._behind_ps, self._ack_ps = late_ps
         self._rtt_ps, n_port = rtt_ps, len(byte_ps)
-        self._scratch = Scratch(np.zeros(n_port), np.zeros(n_port, np.int32))
+        self._scratch = make_scratch(len(form), n_port)
         self._went_on = np.full((len(form), 2), -1, np.int64)  # bytes from which it went on packet by packet, and when
         self._first: dict[bytes, Known] = {}  # by forms: of the last group
         self._seen: dict[bytes, Seen] = {}  # of few flows
         self._known: dict[bytes, Known] = {}
+        self._uneven: set[bytes] = set()  # whose windows say that they share unevenly
         self.news: dict[bytes, Known] = {}  # what somebody has still to be told of that
 
     @property
@@ -137,7 +93,10 @@ class Shares:
 
     def compile(self) -> None:
         """Compile what shares out, or load it from the cache."""
-        self._fair(np.zeros(0, np.int64))
+        none = np.zeros(0, np.int64)
+        self._fair(none)
+        episode = make_episode(none, none, none, none)
+        run_fluid(episode, self._start, self._port_of, self._byte_per_ps, self._scratch, 1.0)
 
     def _fair(self, flows: np.ndarray) -> tuple[np.ndarray, int]:
         rate = np.zeros(len(flows))
@@ -165,6 +124,7 @@ class Shares:
             return
         if float(np.abs(got / (part * fair) - 1).mean()) > UNEVEN * self._tolerance:
             self._first.pop(key, None)
+            self._uneven.add(key)
             return
         first = self._first.get(key)
         self._first[key] = Known(part, n_most, queued_ps)
@@ -182,6 +142,28 @@ class Shares:
         self._seen[key] = Seen(n, part, queued_ps, error)
         if n >= FEW_SEEN and error <= n * self._tolerance and key not in self._known:
             self._know(key, Known(part / n, new.n_most, queued_ps // n))
+
+    def learn_episode(
+        self, flows: np.ndarray, size: np.ndarray, posted_ps: np.ndarray, delivered_ps: np.ndarray
+    ) -> None:  # fmt: skip
+        """Learn of messages that were simulated from the first one's posting to the last one's end, with nobody else on
+        busy ports of theirs, how far from fair shares they came. int64[n] each."""
+        fair, n_most = self._fair(flows)
+        key = self._key(flows, n_most)
+        known = self._known.get(key)
+        is_even = known is not None and known.uneven.n_burst == 0
+        if is_even or key not in self._uneven or n_most < LEAST_FLOWS or len(flows) > MOST_FLOWS:
+            return
+        sent_ps = np.maximum(delivered_ps - self._behind_ps[flows], posted_ps + 1)
+        episode, ways = make_episode(flows, size, posted_ps, sent_ps), (self._start, self._port_of)
+        source = self._port_of[self._start[flows]]
+        part, uneven = fit(episode, self._form[flows], source, ways, self._byte_per_ps, self._scratch)
+        if known is None:
+            self._know(key, Known(part, n_most, 0, uneven))
+        elif known.uneven.n_burst < MOST_BURSTS:
+            n, n_more = known.uneven.n_burst, uneven.n_burst
+            part = (known.part * n + part * n_more) / (n + n_more)
+            self._know(key, Known(part, max(n_most, known.n_most), 0, together(known.uneven, uneven)))
 
     def _know(self, key: bytes, known: Known) -> None:
         self._known[key] = self.news[key] = known

@@ -221,12 +221,12 @@ class Waves:
         across_ps = posted_ps + (mean.delivered_ps - mean.posted_ps)
         return mean if across_ps.min() > now_ps - first_ps else None
 
-    def finish(self, wave: Wave, past: Past) -> None:
-        """A wave is over: note what it came to."""
+    def finish(self, wave: Wave, past: Past) -> bool:
+        """A wave is over: note what it came to; whether it has gone on by itself."""
         first_ps, rows = wave.of.first_ps, wave.of.rows
         if (past.end_byte != rows[:, h.MESSAGE_END]).any():
             self._break(wave)
-            return
+            return False
         entry = WaveEntry(
             rows[:, h.POSTED_PS] - first_ps, past.delivered_ps - first_ps, past.ended_ps - first_ps, past.marked,
             np.array(wave.curve_ps, np.int64), np.array(wave.curve, np.int64), past.words,
@@ -238,6 +238,7 @@ class Waves:
             took_ps = entry.ended_ps - entry.posted_ps
             expected_ps = np.maximum(wave.expected.ended_ps - wave.expected.posted_ps, 1)
             self.audited.add(expected_ps, took_ps, np.zeros_like(took_ps), self.counters.audited)
+        return True
 
     def _break(self, wave: Wave) -> None:
         """A wave that is simulated has not gone on by itself."""

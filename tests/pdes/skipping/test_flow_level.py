@@ -25,7 +25,7 @@ from pdes.skipping.fluid.flying import (
     FLYING_SIZE,
     N_FLYING_COLUMN,
 )
-from pdes.skipping.fluid.shares import LEAST_FLOWS, MORE_FLOWS, Rates, share_key
+from pdes.skipping.fluid.shares import LEAST_FLOWS, MORE_FLOWS, Known, Rates, share_key
 from reference.flow_level_driver import (
     ACK_PS,
     BEHIND_PS,
@@ -212,7 +212,7 @@ def test_few_of_several_forms_go_on_if_they_are_what_is_left_of_more() -> None:
 def test_few_of_several_forms_go_on_if_it_is_known_what_so_many_get() -> None:
     """Two forms, two at a port: that says nothing of three at a port, nor of two of one form."""
     level = level_of([[0], [0], [0], [1], [1]], [0, 1, 1, 1, 1])
-    assert level.note(share_key(np.array([0, 1]), 2), 0.5, 2, QUEUED_PS)
+    assert level.note(share_key(np.array([0, 1]), 2), Known(0.5, 2, QUEUED_PS))
     driven = Driven(level)
     assert driven.tick(TICK_PS, [Message(f, 10_000, 0) for f in (0, 1, 3, 4)]) == [3, 4]
     driven.run([])
