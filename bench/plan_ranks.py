@@ -30,7 +30,7 @@ from pdes.engine.round import run_rounds
 from pdes.plan_options import REDUCTION_NS
 from pdes.plan_ranks import PACKET_NS, predictions
 from pdes.scenario import Scenario, build_scenario
-from pdes.simulation.profile import BEGINNING, SAMPLED, WHOLE, make_profile
+from pdes.simulation.profile.make import BEGINNING, SAMPLED, WHOLE, make_profile
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "gpt-7b-64.toml"
 N_TIMED = 20_000

@@ -10,6 +10,7 @@ from fractions import Fraction
 from pdes.errors import SimError
 
 PS_PER_NS, PS_PER_US, PS_PER_MS, PS_PER_S = 10**3, 10**6, 10**9, 10**12
+NS_PER_S = 10**9
 BITS_PER_BYTE = 8
 MAX_INT64 = 2**63 - 1
 MAX_WIRE_BYTES = 2**16 - 1  # of a simulated packet with its header: 16 bits, as IP's total length
