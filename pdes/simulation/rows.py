@@ -32,7 +32,7 @@ class Rows:
         n_iteration, n_repeat = self._scenario.plan.n_iteration, self._scenario.config.wormhole.n_repeat
         least = min(n_iteration, n_repeat or n_iteration)
         return RowSpool(
-            self._folder, name, per_iteration * n_iteration, columns, rank=self._world.rank, n_rank=self._world.size,
+            self._folder, name, per_iteration * n_iteration, columns, ranks=(self._world.rank, self._world.size),
             least_rows=per_iteration * least,
         )  # fmt: skip
 
