@@ -24,7 +24,9 @@ from models.network.build.arrays import NetworkState
 from models.network.skip.lane_states import LaneStates
 from models.network.state.records import PACKET_HOPS
 from pdes.errors import ConfigError
+from pdes.simulation.compile import compile_kernels
 from pdes.simulation.job import Run
+from pdes.simulation.loop import run_to_end
 from pdes.skipping import history as h
 from pdes.skipping.fluid.groups import SETTLED_ROUND_TRIPS
 from pdes.skipping.fluid.lanes import Lanes
@@ -120,10 +122,10 @@ def measure(config: Path, overrides: list[str], folder: Path) -> dict[str, Any]:
         fast = run.model.fast_forward
         if fast is None or fast.lanes is None:
             raise ConfigError(f"{config}: [wormhole]", "found no lanes", "lanes and a memo_tolerance above 0")
-        run.compile()
+        compile_kernels(run)
         watch = Watch(run)
         with watched(watch):
-            run.simulate(quiet=True)
+            run_to_end(run, quiet=True)
         hops = int(run.model.state.fabric.counters[PACKET_HOPS])
         table = [[watch.hops[reason, column] for column in range(len(SIZES) + 1)] for reason in range(len(REASONS))]
         return {

@@ -24,13 +24,14 @@ import numpy as np
 from cases import fat_tree_permutation, make_model, print_last, scenario_of
 from partition.round_model import Costs, reduction_by_table
 from pdes.config import load_config
-from pdes.engine.exchange import ExchangeState, World, make_exchange, reduce_min, swap, world
+from pdes.engine.exchange import World, world
 from pdes.engine.jit import loop_kernel
 from pdes.engine.round import run_rounds
+from pdes.engine.round_exchange import ExchangeState, make_exchange, reduce_min, swap
 from pdes.plan_options import REDUCTION_NS
 from pdes.plan_ranks import PACKET_NS, predictions
 from pdes.scenario import Scenario, build_scenario
-from pdes.simulation.profile import BEGINNING, SAMPLED, WHOLE, make_profile
+from pdes.simulation.profile.make import BEGINNING, SAMPLED, WHOLE, make_profile
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "gpt-7b-64.toml"
 N_TIMED = 20_000

@@ -22,20 +22,11 @@ from pathlib import Path
 import numpy as np
 
 from cases import print_last
-from pdes.engine.exchange import (
-    ALLREDUCE,
-    COMM,
-    INT64,
-    MIN,
-    WAIT_VARIABLE,
-    make_exchange,
-    reduce_min,
-    swap,
-    world,
-)
+from pdes.engine.exchange import ALLREDUCE, COMM, INT64, MIN, WAIT_VARIABLE, world
 from pdes.engine.foreign import call6
 from pdes.engine.jit import kernel
 from pdes.engine.round import LONGEST_RUN
+from pdes.engine.round_exchange import make_exchange, reduce_min, swap
 
 N_TURN = 5
 MEETINGS_OF_WORK = 200

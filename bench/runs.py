@@ -19,7 +19,9 @@ from pdes.config import Config, load_config
 from pdes.engine.exchange import World
 from pdes.engine.jit import source_digest
 from pdes.errors import ConfigError
-from pdes.simulation.job import Run, prepare
+from pdes.simulation.compile import compile_kernels
+from pdes.simulation.job import Run
+from pdes.simulation.prepared import prepare
 
 ROOT = Path(__file__).resolve().parent.parent
 FACTS = "bench.json"  # beside the results: how long the process took, and which code it was
@@ -105,8 +107,7 @@ def discarded_run(config: Path, overrides: Sequence[str], folder: Path) -> Itera
     try:
         yield run
     finally:
-        run.flows.close()
-        run.tasks.close()
+        run.rows.close()
         run.folder.abandon()
 
 
@@ -136,7 +137,7 @@ def _inputs(config: Config, value: Any) -> Iterator[tuple[str, Path]]:
 if __name__ == "__main__":
     try:  # lanes, too, which a run with an early stop time would not have
         with discarded_run(Path(sys.argv[1]), sys.argv[3:], Path(sys.argv[2])) as run_to_compile:
-            run_to_compile.compile()
+            compile_kernels(run_to_compile)
     except ConfigError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)

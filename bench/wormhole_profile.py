@@ -30,7 +30,9 @@ from models.network.skip.credits import Credits
 from models.network.skip.memo_states import MemoStates
 from pdes.engine.round import COMPUTE_NS, EXCHANGE_NS, N_ROUND, WAIT_NS
 from pdes.errors import ConfigError
+from pdes.simulation.compile import compile_kernels
 from pdes.simulation.job import Run
+from pdes.simulation.loop import run_to_end
 from pdes.skipping.replay.memo import Memo
 from runs import ROOT, compile_ahead, discarded_run
 from runs import simulate as simulate_process
@@ -96,9 +98,9 @@ def clocks_of(run: Run) -> Iterator[Clocks]:
 def simulate(config: Path, overrides: list[str], folder: Path) -> dict[str, Any]:
     """Run the loop of a config; its seconds, and those of each part."""
     with discarded_run(config, overrides, folder) as run:
-        run.compile()
+        compile_kernels(run)
         with clocks_of(run) as clocks:
-            loop_s = run.simulate(quiet=True)
+            loop_s = run_to_end(run, quiet=True).seconds
         return {"loop_seconds": loop_s, **parts_of(run, loop_s, clocks)}
 
 

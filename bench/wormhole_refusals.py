@@ -26,7 +26,9 @@ from models.network.skip.fast_forward import FastForward
 from models.network.state.records import PACKET_HOPS
 from pdes.engine.jit import kernel
 from pdes.errors import ConfigError
+from pdes.simulation.compile import compile_kernels
 from pdes.simulation.job import Run
+from pdes.simulation.loop import run_to_end
 from pdes.skipping import history as h
 from pdes.skipping.controller import Controller
 from pdes.skipping.frozen import FrozenSet
@@ -150,10 +152,10 @@ def measure(config: Path, overrides: list[str], folder: Path) -> dict[str, Any]:
             raise ConfigError(f"{config}: [wormhole]", "found another criterion, or none", "the default criterion")
         if fast.lanes is not None:
             raise ConfigError(f"{config}: wormhole.lanes", "found true", "false (bench/lanes_left.py is for lanes)")
-        run.compile()
+        compile_kernels(run)
         watch = Watch(run, criterion)
         with watched(watch):
-            run.simulate(quiet=True)
+            run_to_end(run, quiet=True)
         hops, skipped = int(run.model.state.fabric.counters[PACKET_HOPS]), fast.skipped.packet_hops
         table = [[watch.hops[reason, column] for column in range(len(SIZES) + 1)] for reason in range(len(REASONS))]
         least = sum(table[BEGINS]) + sum(table[CHANGED])

@@ -108,7 +108,7 @@ def _fat_tree(n_host: int) -> Topology:
     h = 1
     while n_host >= 4 * (2 * h) ** 2:
         h *= 2
-    return three_tier(n_host // h**2, h, h, h * h, h, RATE_BPS, RATE_BPS, HOST_DELAY_PS, FABRIC_DELAY_PS)
+    return three_tier(n_host // h**2, h, h, h * h, h, (RATE_BPS, HOST_DELAY_PS), (RATE_BPS, FABRIC_DELAY_PS))
 
 
 def _clos(n_host: int) -> Topology:

@@ -87,13 +87,6 @@ class Mixture:
         """With a rank per LP and communication for nothing: the longest LP of every round, and what all do."""
         return self.longest_lp_ns + self.fixed_ns + self.serial_ns
 
-    def lp_totals(self, n_lp: int) -> np.ndarray:
-        """Time of each LP, float64[n_lp]."""
-        found = np.zeros(n_lp)
-        for p in self.stretches:
-            found += p.weight * np.bincount(p.lp, weights=p.ns, minlength=n_lp)
-        return found
-
 
 class Costs(NamedTuple):
     """Of communication."""

@@ -32,8 +32,6 @@ class Candidate:
     n_lp: int
     n_busy_lp: int
     """LPs with load."""
-    heaviest_load_hops: int
-    """Packet-hops per simulated second of the LP that has most."""
     predicted_ns: int
     """Wall time per simulated second on REFERENCE_RANKS ranks."""
 
@@ -95,7 +93,7 @@ def _predict(threshold_ps: int, ahead_ps: int, lp_of_node: np.ndarray, load_hops
     n_visit = min(n_round * n_lp, total)
     predicted_ns = max(heaviest, -(-total // REFERENCE_RANKS)) * NS_PER_HOP
     predicted_ns += n_round * NS_PER_ROUND + -(-n_visit // REFERENCE_RANKS) * NS_PER_LP_VISIT
-    return Candidate(threshold_ps, ahead_ps, n_lp, int(np.count_nonzero(load)), heaviest, predicted_ns)
+    return Candidate(threshold_ps, ahead_ps, n_lp, int(np.count_nonzero(load)), predicted_ns)
 
 
 def _reason(best: Candidate, useful: list[Candidate]) -> str:

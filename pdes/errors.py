@@ -62,14 +62,6 @@ def _plain(name: str) -> str:
     return re.sub(r"[-_ .]", "", name).lower()
 
 
-class PartitionError(SimError):
-    """A topology that cannot be cut into logical processes as asked."""
-
-
-class LookaheadError(SimError):
-    """A message between logical processes that would arrive before the lookahead allows."""
-
-
 class CapacityError(SimError):
     """A fixed-size buffer was too small and could not be grown."""
 

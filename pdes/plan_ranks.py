@@ -9,8 +9,8 @@ from partition.rebalance import MAX_DRIFT_FRAC
 from partition.round_model import Costs, Prediction, predict, reduction_by_table
 from pdes.plan_options import Asked
 from pdes.scenario import Scenario
-from pdes.simulation.profile import SAMPLED, WHOLE, Profiled, make_profile
-from pdes.simulation.profile_file import read_profile, write_profile
+from pdes.simulation.profile.make import SAMPLED, WHOLE, Profiled, make_profile
+from pdes.simulation.profile.profile_file import read_profile, write_profile
 from pdes.units import format_count, format_duration
 
 NEIGHBOUR_NS = 1_500.0  # a message each way with a neighbour; between two ranks of one machine

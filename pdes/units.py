@@ -10,6 +10,7 @@ from fractions import Fraction
 from pdes.errors import SimError
 
 PS_PER_NS, PS_PER_US, PS_PER_MS, PS_PER_S = 10**3, 10**6, 10**9, 10**12
+NS_PER_S = 10**9
 BITS_PER_BYTE = 8
 MAX_INT64 = 2**63 - 1
 MAX_WIRE_BYTES = 2**16 - 1  # of a simulated packet with its header: 16 bits, as IP's total length
@@ -46,6 +47,7 @@ FLOPS_UNITS = {f"{prefix}flops": factor for prefix, factor in (_PREFIXES | {"P":
 
 _NUMBER = r"([+-]?[0-9][0-9_]*(?:\.[0-9]*)?|[+-]?\.[0-9]+)([eE][+-]?[0-9]{1,2})?"
 _DECIMAL = re.compile(_NUMBER.replace("{1,2}", "{1,3}"))
+_IN_BYTES = re.compile(r"\s*[0-9][0-9_.eE+-]*\s*[kMGT]?B(?:ps|/s)\s*")
 _QUANTITY = re.compile(_NUMBER + r"\s*([A-Za-z/\u00b5\u03bc]*)")
 
 
@@ -76,6 +78,11 @@ def parse_rate_bps(text: object) -> int:
     """Bit/s of a text like "100Gbps" or "12.5GBps" (bytes); "b/s" and "B/s" too. Raises QuantityError."""
     units = "bps, kbps, Mbps, Gbps, Tbps, or kBps, MBps, GBps, TBps for bytes"
     return _parse(text, RATE_UNITS, "a rate", units, "100Gbps", "bit/s")
+
+
+def bits_instead(text: str) -> str | None:
+    """A rate that is written in bytes, "400GB/s", with as many bits, "400Gbps": None if it is not written in bytes."""
+    return text.strip().replace("B/s", "bps").replace("Bps", "bps") if _IN_BYTES.fullmatch(text) else None
 
 
 def parse_flops(text: object) -> int:

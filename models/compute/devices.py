@@ -13,7 +13,6 @@ from models.compute.kernel_table import KernelTable
 
 TERA, GIB, GB = 10**12, 2**30, 10**9
 FITS = Path(__file__).parent / "fits.json"
-MAX_FITTED = 6
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from models.compute.layout import DTYPE_BYTES
 from models.compute.operators import Kernel
 from pdes.errors import ConfigError
 from pdes.files import require_file
-from pdes.units import whole_number
+from pdes.units import PS_PER_US, whole_number
 
 COLUMNS = ("kind", "dtype", "count", "m", "n", "k", "bytes", "time_us")
 SIZES = ("count", "m", "n", "k", "bytes")
@@ -98,7 +98,7 @@ def _read_row(where: str, row: dict) -> tuple[Key, int]:
     if not 0 < time_us <= MOST_US or math.isnan(time_us) or min(sizes) < 0:
         found = f"time_us {row['time_us']}, sizes {sizes}"
         raise ConfigError(where, found, f"a time above 0 and at most {MOST_US} us, and no negative size")
-    time_ps = max(1, round(time_us * 10**6))
+    time_ps = max(1, round(time_us * PS_PER_US))
     if kind not in BY_SIZES:
         if not n_byte:
             raise ConfigError(where, f"{kind} without bytes", "the bytes that it reads and writes")

@@ -12,8 +12,8 @@ for the rest. So a GPU that is twice as fast on paper is at most twice as fast i
 
 from models.compute.devices import Device
 from models.compute.operators import Kernel
+from pdes.units import PS_PER_S
 
-PS_PER_S = 10**12
 BY_FLOPS = ("gemm", "attention")
 
 

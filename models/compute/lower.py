@@ -9,12 +9,13 @@ from fractions import Fraction
 from functools import lru_cache
 
 from models.compute.devices import Device
-from models.compute.kernel_time import PS_PER_S, kernel_ps
+from models.compute.kernel_time import kernel_ps
 from models.compute.layer_graph import part_graph
 from models.compute.layout import Layout
 from models.compute.model_shape import ModelShape
 from models.compute.operators import Exchange, Kernel, Operator, Step
 from models.compute.parameters import Parameters, optimizer_ps, parameters_of
+from pdes.units import PS_PER_S
 
 __all__ = ["Parameters", "Segment", "optimizer_ps", "parameters_of", "segments", "steps_of"]
 

@@ -9,11 +9,9 @@ import numpy as np
 from models.congestion.interface import REFERENCE_RATE_BPS, Scaled
 from pdes.engine.jit import record
 from pdes.errors import ConfigError, closest
-from pdes.units import QuantityError, parse_duration_ps, parse_rate_bps, parse_size_bytes, shown
+from pdes.units import MAX_INT64, QuantityError, parse_duration_ps, parse_rate_bps, parse_size_bytes, shown
 
-MAX_INT64 = 2**63 - 1
 _PARSERS = {"_ps": parse_duration_ps, "_bytes": parse_size_bytes, "_bps": parse_rate_bps}
-_EXAMPLES = {"_ps": '"10us"', "_bytes": '"4kB"', "_bps": '"100Mbps"'}
 
 
 def nearest(word: str, known: Sequence[str]) -> str:

@@ -15,7 +15,6 @@ from models.network.skip.progress import sample_pairs
 from models.network.state.records import N_POSTED, N_UNSEEN, Fabric, Nic, Rows
 from models.network.state.switch_state import Buffers, Routing
 from models.workload.program import Work
-from pdes.engine.exchange import ExchangeState
 from pdes.engine.jit import loop_kernel
 from pdes.engine.round import (
     HORIZON,
@@ -28,6 +27,7 @@ from pdes.engine.round import (
     ROUND_LOOK,
     ROUND_PAUSE,
 )
+from pdes.engine.round_exchange import ExchangeState
 from pdes.skipping.assess import NEXT_LOOK_PS, Assessment, assess
 
 # What `Glance.words` holds.

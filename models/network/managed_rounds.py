@@ -18,7 +18,6 @@ from models.network.state.records import FAULT, Fabric, Nic, Rows
 from models.network.state.switch_state import Buffers, Routing
 from models.network.switch.managed_switch import run_managed_switches
 from models.workload.program import Work
-from pdes.engine.exchange import ExchangeState
 from pdes.engine.jit import inlined, loop_kernel
 from pdes.engine.round import (
     HORIZON,
@@ -29,6 +28,7 @@ from pdes.engine.round import (
     leave_round,
     open_round,
 )
+from pdes.engine.round_exchange import ExchangeState
 
 
 @inlined

@@ -65,9 +65,10 @@ from models.topology.graph import Topology
 from models.topology.routing import Paths
 from models.workload.plan import WorkloadPlan
 from models.workload.stream import run_stream
-from pdes.engine.exchange import ExchangeState, World, make_exchange
+from pdes.engine.exchange import World
 from pdes.engine.foreign import clock_ns
 from pdes.engine.round import END_RUN, close_round, make_loop, open_round
+from pdes.engine.round_exchange import ExchangeState, make_exchange
 from pdes.engine.time_index import NEVER
 from pdes.errors import CapacityError, SimError
 from pdes.skipping.fluid.flow_level import MOST_MESSAGES

@@ -34,7 +34,6 @@ from models.network.state.switch_state import Buffers, Routing
 from models.network.switch.switch import run_switches
 from models.workload.program import N_JOINED, Work
 from models.workload.stream import hear_of_arrival
-from pdes.engine.exchange import HEADER_WORDS, ExchangeState
 from pdes.engine.jit import inlined, loop_kernel, step_kernel
 from pdes.engine.round import (
     HORIZON,
@@ -48,6 +47,7 @@ from pdes.engine.round import (
     leave_round,
     open_round,
 )
+from pdes.engine.round_exchange import HEADER_WORDS, ExchangeState
 from pdes.engine.time_index import NEVER, collect_before
 
 SHORT_OF_ARRIVING_PACKETS, STOPPED_BY_FAULT = 5, 6

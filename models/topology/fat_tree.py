@@ -31,7 +31,7 @@ def fat_tree(
     name = f"fat-tree k={k}, {k * half * hosts_per_edge} hosts"
     name += f", {oversubscription:g}:1" if hosts_per_edge != half else ""
     sizes = (k, half, half, half * half, hosts_per_edge)
-    return three_tier(*sizes, host_rate_bps, fabric_rate_bps, host_delay_ps, fabric_delay_ps, name)
+    return three_tier(*sizes, (host_rate_bps, host_delay_ps), (fabric_rate_bps, fabric_delay_ps), name)
 
 
 def _hosts_per_edge(half: int, oversubscription: float) -> int:

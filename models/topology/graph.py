@@ -14,6 +14,8 @@ from pdes.errors import ConfigError
 
 Link = tuple[int, int, int, int]
 """One link, both directions: (node, node, rate_bps, delay_ps)."""
+Cable = tuple[int, int]
+"""What links of a kind are made of: (rate_bps, delay_ps)."""
 
 
 @dataclass(frozen=True, eq=False)

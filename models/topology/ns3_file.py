@@ -5,13 +5,22 @@ header is "nodes gpus_per_server nv_switches switches links gpu_type", its first
 ids are kept: ECMP hashes them. As in ns-3, what follows the promised links is not read; HPCC's own file has such text.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 
 from models.topology.graph import Link, Topology, make_topology
 from models.topology.ns3_time import ns3_delay_ps, ns3_rate_bps
 from pdes.errors import ConfigError
 from pdes.files import read_text
-from pdes.units import QuantityError, parse_duration_ps, parse_rate_bps, whole_number
+from pdes.units import (
+    QuantityError,
+    bits_instead,
+    format_rate,
+    parse_duration_ps,
+    parse_rate_bps,
+    shown,
+    whole_number,
+)
 
 MAX_NODES = 10**7  # a guard against a misread header, not a limit of the simulator
 LINK_WORDS = "a link is 'node node rate delay error_rate', such as '0 128 100Gbps 0.001ms 0'"
@@ -20,11 +29,14 @@ Line = tuple[int, list[str]]
 """A line with text: its number, from 1, and its words."""
 
 
-def read_ns3_topology(path: str | Path, gpus_per_server: int = 1, is_ns3: bool = False) -> Topology:
+def read_ns3_topology(
+    path: str | Path, gpus_per_server: int = 1, is_ns3: bool = False, warn: Callable[[str], None] | None = None
+) -> Topology:
     """Read a topology file; host x (by ascending id) belongs to server x // gpus_per_server.
 
     SimAI's header brings its own gpus_per_server. A link's error rate becomes its random loss. is_ns3: rates and delays
-    are cut off as ns-3 does, to whole bit/s and ns; else they are exact. Raises ConfigError with the file and the line.
+    are cut off as ns-3 does, to whole bit/s and ns; else they are exact. warn: is told of rates that are written in
+    bytes where bits are the custom. Raises ConfigError with the file and the line.
     """
     path = Path(path)
     lines = read_lines(path)
@@ -39,6 +51,8 @@ def read_ns3_topology(path: str | Path, gpus_per_server: int = 1, is_ns3: bool =
         raise ConfigError(f"{path}, line {lines[0][0]}", f"{n_switch} switches among {n_node} nodes: no host is left")
     server = [host_rank[node] // gpus_per_server if node in host_rank else -1 for node in range(n_node)]
     _join_nvswitches(server, nvswitches, links)
+    if warn is not None:
+        _warn_of_bytes(path, lines[1 + n_used :], links, server, warn)
     kind = "gpu" if gpus_per_server > 1 else "host"
     node_name = [
         f"{kind}{node}" if node in host_rank else f"nvswitch{node}" if node in nvswitches else f"switch{node}"
@@ -153,6 +167,22 @@ def _speed(rate: str, delay: str, is_ns3: bool) -> tuple[int, int]:
             parse_duration_ps(delay)
         raise QuantityError(f"'{rate} {delay}', which ns-3 does not read", f"Accepted: {LINK_WORDS}")
     return parse_rate_bps(rate), parse_duration_ps(delay)
+
+
+def _warn_of_bytes(
+    path: Path, lines: list[Line], links: list[Link], server: list[int], warn: Callable[[str], None]
+) -> None:  # fmt: skip
+    """Once for each text, at its first link. Data sheets give rates inside servers in bytes: these are left alone."""
+    found: dict[str, list[tuple[int, int]]] = {}
+    for (number, words), (end_a, end_b, rate_bps, _) in zip(lines, links, strict=False):
+        is_inside = server[end_a] == server[end_b] >= 0
+        if not is_inside and bits_instead(words[2]):
+            found.setdefault(words[2], []).append((number, rate_bps))
+    for text, places in found.items():
+        number, rate_bps = places[0]
+        more = f" (links with it: {len(places)})" if len(places) > 1 else ""
+        meant = f"write {bits_instead(text)} if bits were meant{more}"
+        warn(f"{path}, line {number}: {shown(text)} is {format_rate(rate_bps)}; {meant}")
 
 
 def _join_nvswitches(server: list[int], nvswitches: set[int], links: list[Link]) -> None:

@@ -13,8 +13,8 @@ from models.topology.graph import Topology
 from models.topology.routing import NextHops
 from pdes.engine.jit import kernel
 from pdes.errors import ConfigError
+from pdes.units import BITS_PER_BYTE, NS_PER_S, PS_PER_NS
 
-PS_PER_NS, NS_PER_S, BITS_PER_BYTE = 10**3, 10**9, 8
 MASK_32 = 2**32 - 1
 Bytes = TypeVar("Bytes", int, np.ndarray)
 

@@ -6,7 +6,8 @@ So "0.0007ms" is 699 ns there. Only `compatibility = "ns3-hpcc"` wants this; els
 import math
 import re
 
-NS_PER_S, PS_PER_NS = 10**9, 10**3
+from pdes.units import NS_PER_S, PS_PER_NS
+
 _TIME_NS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1, "": NS_PER_S}
 _RATE_BPS = {
     f"{prefix}{bits}": factor * octets

@@ -14,9 +14,8 @@ from models.workload.plan import WorkloadPlan
 from models.workload.program import OP_START, OPERATION, STREAM, WAITING_TIME
 from pdes.errors import ConfigError, SimError
 from pdes.files import read_text, why_unreadable
-from pdes.units import exact_number, whole_number
+from pdes.units import PS_PER_S, exact_number, whole_number
 
-PS_PER_S = 10**12
 MAX_START_PS = 2**62 // 2
 MAX_NUMBER = 2**61
 N_PRIORITY = 8

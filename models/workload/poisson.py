@@ -21,8 +21,8 @@ from pdes.engine.rng import (
     uniform,
 )
 from pdes.errors import ConfigError
+from pdes.units import BITS_PER_BYTE, PS_PER_S
 
-PS_PER_S, BITS_PER_BYTE = 10**12, 8
 MAX_FLOWS = 20_000_000  # a guard against a slip in the duration that would fill the memory
 DPORT = 100
 _BACKGROUND, _INCAST = 0, 1  # entities of the random numbers

@@ -7,8 +7,8 @@ import numpy as np
 
 from models.workload.transformer import GptModel
 from pdes.errors import ConfigError
+from pdes.units import PS_PER_S
 
-PS_PER_S = 10**12
 BYTES_PER_VALUE = 2  # bf16
 # Slots of a GPU's stream; from EXCHANGE on: to every other GPU of its expert group, then from every other.
 (

@@ -3,9 +3,10 @@
 Quantities are text with a unit in the file and ints in ps, bytes or bit/s here; names of attributes carry the unit.
 """
 
-from pdes.config.devices import DeviceConfig
 from pdes.config.load import config_from_dict, load_config
-from pdes.config.network import (
+from pdes.config.root import Config
+from pdes.config.tables.devices import DeviceConfig
+from pdes.config.tables.network import (
     ECN_REFERENCE_RATE_BPS,
     LAW_TABLES,
     BufferConfig,
@@ -14,10 +15,9 @@ from pdes.config.network import (
     SchedulerConfig,
     TransportConfig,
 )
-from pdes.config.root import Config
-from pdes.config.sections import PartitionConfig, SimulationConfig
-from pdes.config.topology import FatTreeConfig, LeafSpineConfig, RoftConfig, TopologyConfig, TopologyFileConfig
-from pdes.config.workload import CollectiveConfig, CollectivesConfig, FlowsConfig, TrainingConfig, WorkloadConfig
+from pdes.config.tables.sections import PartitionConfig, SimulationConfig
+from pdes.config.tables.topology import FatTreeConfig, LeafSpineConfig, RoftConfig, TopologyConfig, TopologyFileConfig
+from pdes.config.tables.workload import CollectiveConfig, CollectivesConfig, FlowsConfig, TrainingConfig, WorkloadConfig
 
 __all__ = [
     "ECN_REFERENCE_RATE_BPS",

@@ -1,25 +1,23 @@
 """Warnings of rates that are written in bytes where bits are the custom: "400GB/s" of a link is 3.2 Tbps."""
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from pdes.config.faults import place_of
-from pdes.config.network import LAW_TABLES
 from pdes.config.places import Path as KeyPath
-from pdes.units import QuantityError, format_rate, parse_rate_bps, shown
+from pdes.config.tables.network import LAW_TABLES
+from pdes.units import QuantityError, bits_instead, format_rate, parse_rate_bps, shown
 
 QUIET = frozenset(("nvlink", "nvlink_rate", "memory_bandwidth", "bandwidth"))
 """Keys whose values data sheets give in bytes per second: of NVLink, of memory, inside a server."""
-_IN_BYTES = re.compile(r"\s*[0-9][0-9_.eE+-]*\s*[kMGT]?B(?:ps|/s)\s*")
 
 
 def byte_rate_warnings(
     data: dict[str, Any], source: Path, overridden: set[tuple[str, ...]], lines: dict[KeyPath, int]
 ) -> list[str]:  # fmt: skip
     """A line for each of a config whose values are right. data: its tables as they were given."""
-    suspects = [(path, text) for path, text in _texts(data, ()) if _IN_BYTES.fullmatch(text) and path[-1] not in QUIET]
+    suspects = [(path, text) for path, text in _texts(data, ()) if bits_instead(text) and path[-1] not in QUIET]
     if not suspects:
         return []
     from pdes.config.keys import all_keys
@@ -33,9 +31,8 @@ def byte_rate_warnings(
             rate = format_rate(parse_rate_bps(text))
         except QuantityError:  # of a control's parameter, which is checked later
             continue
-        bits = text.strip().replace("B/s", "bps").replace("Bps", "bps")
         where = place_of(source, path, overridden, lines)
-        found.append(f"{where}: {shown(text)} is {rate}; write {bits} if bits were meant")
+        found.append(f"{where}: {shown(text)} is {rate}; write {bits_instead(text)} if bits were meant")
     return found
 
 

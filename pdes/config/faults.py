@@ -6,8 +6,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
 
-from pdes.config.fields import Fault
 from pdes.config.places import line_of
+from pdes.config.tables.fields import Fault
 from pdes.errors import ConfigError, closest, suggestion
 from pdes.units import shown
 

@@ -12,10 +12,10 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from pdes.config.faults import faults_of
-from pdes.config.fields import Table
 from pdes.config.root import Config
-from pdes.config.topology import TOPOLOGY_KINDS
-from pdes.config.workload import WORKLOAD_KINDS
+from pdes.config.tables.fields import Table
+from pdes.config.tables.topology import TOPOLOGY_KINDS
+from pdes.config.tables.workload import WORKLOAD_KINDS
 from pdes.units import exact_duration, exact_rate, exact_size, shown
 
 UNITS = {"_ps": "a duration", "_bytes": "a size", "_bps": "a rate"}

@@ -6,14 +6,14 @@ from typing import Any
 from pydantic import ValidationError
 
 from pdes.config.byte_rates import byte_rate_warnings
-from pdes.config.checks import cross_faults
+from pdes.config.checks.together import cross_faults
 from pdes.config.faults import faults_of, nearest, report
-from pdes.config.fields import Fault, Table
-from pdes.config.network import NetworkConfig
 from pdes.config.places import Path as KeyPath
 from pdes.config.places import lines_of
 from pdes.config.root import Config
-from pdes.config.sections import (
+from pdes.config.tables.fields import Fault, Table
+from pdes.config.tables.network import NetworkConfig
+from pdes.config.tables.sections import (
     CheckpointConfig,
     OutputConfig,
     PartitionConfig,
@@ -21,9 +21,9 @@ from pdes.config.sections import (
     SimulationConfig,
     WormholeConfig,
 )
+from pdes.config.tables.topology import TOPOLOGY_KINDS
+from pdes.config.tables.workload import WORKLOAD_KINDS
 from pdes.config.toml_file import read_toml, read_value
-from pdes.config.topology import TOPOLOGY_KINDS
-from pdes.config.workload import WORKLOAD_KINDS
 from pdes.errors import ConfigError, suggestion
 from pdes.files import excesses
 from pdes.units import is_count, shown

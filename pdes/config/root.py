@@ -5,10 +5,10 @@ from typing import Any, ClassVar, Self
 
 from pydantic import PrivateAttr
 
-from pdes.config.fields import Meaning, Table
-from pdes.config.network import NetworkConfig
 from pdes.config.places import line_of, path_of
-from pdes.config.sections import (
+from pdes.config.tables.fields import Meaning, Table
+from pdes.config.tables.network import NetworkConfig
+from pdes.config.tables.sections import (
     CheckpointConfig,
     OutputConfig,
     PartitionConfig,
@@ -16,8 +16,8 @@ from pdes.config.sections import (
     SimulationConfig,
     WormholeConfig,
 )
-from pdes.config.topology import TopologyConfig
-from pdes.config.workload import WorkloadConfig
+from pdes.config.tables.topology import TopologyConfig
+from pdes.config.tables.workload import WorkloadConfig
 
 
 class Config(Table):

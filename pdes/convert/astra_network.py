@@ -13,9 +13,9 @@ from typing import NamedTuple
 from pdes.convert.toml_text import Tables
 from pdes.convert.topology_text import Link, read_text, reference, topology_text, write_case
 from pdes.errors import ConfigError
+from pdes.units import PS_PER_NS
 
 BITS_PER_GIB = 8 * 2**30
-PS_PER_NS = 1000
 KINDS = ("Ring", "Switch", "FullyConnected")
 KEYS = ("topology", "npus_count", "bandwidth", "latency")
 MAX_NPUS, MAX_LINKS, MAX_RATE_BPS = 2**20, 2**24, 2**63 - 1

@@ -12,9 +12,9 @@ from pdes.convert.toml_text import Tables
 from pdes.convert.topology_text import Link, read_text, reference, topology_text, write_case
 from pdes.errors import ConfigError
 from pdes.files import whole_within
-from pdes.units import exact_duration
+from pdes.units import PS_PER_NS, exact_duration
 
-BPS_PER_GBPS, PS_PER_NS = 10**9, 1000
+BPS_PER_GBPS = 10**9
 HEAD_KEYS = ("Nodes", "Tiers", "Podsize")
 TIER_KEYS = (
     "Downlink_speed_Gbps", "Radix_Down", "Radix_Up", "Downlink_Latency_ns", "Switch_Latency_ns", "Oversubscribed",

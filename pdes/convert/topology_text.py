@@ -12,7 +12,6 @@ from pdes.units import exact_duration, exact_rate
 
 Link = tuple[int, int, int, int]
 """(node, node, rate_bps, delay_ps)."""
-WORKLOAD_FORMATS = ("chakra", "goal", "simai", "astra-sim-text", "htsim")
 
 
 def topology_text(n_node: int, switches: Sequence[int], links: Sequence[Link]) -> str:

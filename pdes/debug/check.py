@@ -11,7 +11,8 @@ import numpy as np
 from models.network.build.arrays import NetworkState
 from models.network.verify.network import verify_ranks
 from models.topology.graph import Topology
-from pdes.engine.exchange import ExchangeState, World
+from pdes.engine.exchange import World
+from pdes.engine.round_exchange import ExchangeState
 from pdes.errors import CausalityError
 from pdes.units import format_duration
 

@@ -16,7 +16,8 @@ from pdes.debug.quantities import Meter
 from pdes.debug.stop import Breakpoint
 from pdes.debug.trace import Tracer
 from pdes.debug.trace_text import lines, title
-from pdes.engine.exchange import ExchangeState, World
+from pdes.engine.exchange import World
+from pdes.engine.round_exchange import ExchangeState
 from pdes.engine.time_index import NEVER
 from pdes.results.folder import ResultFolder
 from pdes.results.tables import write_table

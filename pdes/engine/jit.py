@@ -1,8 +1,8 @@
 """The decorator of every compiled kernel, and where compiled code is kept between runs.
 
 Numba keys its disk cache by the content of a kernel's own file only, so an edit to an imported kernel would go
-unseen. The cache folder is therefore named by a hash of all kernel sources (`pdes/engine`, `pdes/skipping`, `models`),
-and by the variant: kernels that write a trace are others.
+unseen. The cache folder is therefore named by a hash of all kernel sources (`pdes/engine`, `pdes/skipping`, `models`,
+and `pdes/units.py`, whose constants are compiled into them), and by the variant: kernels that write a trace are others.
 """
 
 import atexit
@@ -33,10 +33,10 @@ def source_digest() -> str:
     """Hash of every source file that can hold a kernel, 16 hex digits; names the cache folder."""
     root = Path(__file__).resolve().parents[2]
     digest = hashlib.sha256(numba.__version__.encode())
-    for folder in ("pdes/engine", "pdes/skipping", "models"):
-        for path in sorted((root / folder).rglob("*.py")):
-            digest.update(path.relative_to(root).as_posix().encode())
-            digest.update(path.read_bytes())
+    folders = [root / folder for folder in ("pdes/engine", "pdes/skipping", "models")]
+    for path in [root / "pdes/units.py", *(path for folder in folders for path in sorted(folder.rglob("*.py")))]:
+        digest.update(path.relative_to(root).as_posix().encode())
+        digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 
 

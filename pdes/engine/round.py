@@ -30,9 +30,9 @@ from typing import Protocol, cast
 
 import numpy as np
 
-from pdes.engine.exchange import ExchangeState, reduce_min, swap
 from pdes.engine.foreign import clock_ns
 from pdes.engine.jit import loop_kernel, step_kernel
+from pdes.engine.round_exchange import ExchangeState, reduce_min, swap
 from pdes.engine.time_index import NEVER
 
 # What `loop`, int64[N_LOOP], holds.

@@ -11,9 +11,9 @@ import numpy as np
 from pdes.errors import ConfigError
 from pdes.results.opened import readable
 from pdes.results.tables import read_table
+from pdes.units import PS_PER_NS
 
 COLUMNS = ("src", "dst", "size_bytes", "start_ps", "finish_ps", "ideal_fct_ps")
-PS_PER_NS = 1000
 FIRST_SPORT, DPORT = 10000, 100
 
 

@@ -31,10 +31,10 @@ class RowSpool:
     A cell that nobody wrote reads as `fill`. Cells are kept as value XOR fill, so that the zero bytes of a sparse file
     mean "unwritten" and every int64 value is representable.
 
-    All ranks construct it with the same arguments but `rank`; `folder` must exist and be shared by all ranks. Each cell
-    has one writer; where a rank writes a cell twice, the later value stays. Use: `scatter` on any rank, a barrier,
-    `read_groups` on rank 0. Up to MEMORY_ROWS rows on a single rank stay in memory and make no file. Rows that nobody
-    writes take neither memory nor disk.
+    All ranks construct it with the same arguments but their own number; `folder` must exist and be shared by all ranks.
+    Each cell has one writer; where a rank writes a cell twice, the later value stays. Use: `scatter` on any rank, a
+    barrier, `read_groups` on rank 0. Up to MEMORY_ROWS rows on a single rank stay in memory and make no file. Rows that
+    nobody writes take neither memory nor disk.
     SimError, on rank 0: the disk has no room for all rows.
     """
 
@@ -45,21 +45,22 @@ class RowSpool:
         n_row: int,
         columns: Sequence[str],
         fill: int = -1,
-        rank: int = 0,
-        n_rank: int = 1,
+        ranks: tuple[int, int] = (0, 1),
         memory_rows: int = MEMORY_ROWS,
         least_rows: int | None = None,
     ) -> None:
-        """least_rows: rows that there will be in any case, if `truncate` may leave fewer than n_row."""
+        """ranks: (this one's number, how many there are). least_rows: rows that there will be in any case, if
+        `truncate` may leave fewer than n_row.
+        """
         assert len(set(columns)) == len(columns) <= _MAX_COLUMNS
         self.name, self.n_row, self.columns, self.fill = name, n_row, tuple(columns), fill
-        self._folder, self._n_rank = Path(folder), n_rank
+        self._folder, (rank, self._n_rank) = Path(folder), ranks
         self._i_column = {column: i for i, column in enumerate(columns)}
-        self._merged_bytes = [0] * n_rank
+        self._merged_bytes = [0] * self._n_rank
         self._cells: np.ndarray | None = None  # int64[n_row, n_column], value XOR fill
         self._map: mmap.mmap | None = None
         self._part: Path | None = None
-        if n_rank == 1 and n_row <= memory_rows:
+        if self._n_rank == 1 and n_row <= memory_rows:
             self._cells = np.zeros((n_row, len(columns)), np.int64)
         else:
             self._part = self._part_path(rank)

@@ -4,14 +4,13 @@ import numpy as np
 
 from models.network.state.parameters import BufferParameters
 from models.topology.graph import Topology
-from pdes.config.network import NetworkConfig
+from pdes.config.tables.network import NetworkConfig
 from pdes.errors import ConfigError
-from pdes.units import BITS_PER_BYTE, PS_PER_NS, PS_PER_S, format_rate
+from pdes.units import BITS_PER_BYTE, NS_PER_S, PS_PER_NS, PS_PER_S, format_rate
 
 MIB = 2**20
 AUTO_BYTES_PER_50_GBPS = 16 * MIB  # HPCC repository, run.py: BUFFER_SIZE 16 * bw / 50, in units of 2^20 bytes
 AUTO_SHIFT = 3  # a queue may take 1/8 of the free pool, twice that for every halving that brings its port to host rate
-NS_PER_S = 10**9
 
 
 def buffer_parameters(

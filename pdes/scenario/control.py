@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 from models.congestion.interface import Scaled
 from models.congestion.law import Law, find_law
 from pdes.config import LAW_TABLES, Config
-from pdes.config.network import NetworkConfig
+from pdes.config.tables.network import NetworkConfig
 from pdes.errors import ConfigError
 
 LAW_CONSTANTS = {"run.py": "default"}  # what the config calls a law's own set of constants

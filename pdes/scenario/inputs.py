@@ -1,6 +1,7 @@
 """Topology, workload and paths of a config: from its tables to what the models make of them."""
 
 import heapq
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -60,20 +61,24 @@ def _topology(config: Config) -> Topology:
         return fat_tree(t.k, t.host_rate_bps, t.link_rate_bps, t.host_delay_ps, t.link_delay_ps, t.oversubscription)
     if t.kind == "three-tier":
         return three_tier(
-            t.pods, t.edges_per_pod, t.aggregations_per_pod, t.cores, t.hosts_per_edge, t.host_rate_bps,
-            t.link_rate_bps, t.host_delay_ps, t.link_delay_ps,
+            t.pods, t.edges_per_pod, t.aggregations_per_pod, t.cores, t.hosts_per_edge,
+            (t.host_rate_bps, t.host_delay_ps), (t.link_rate_bps, t.link_delay_ps),
         )  # fmt: skip
     if t.kind == "leaf-spine":
         return leaf_spine(
             t.leaves, t.spines, t.hosts_per_leaf, t.host_rate_bps, t.spine_rate_bps, t.host_delay_ps, t.spine_delay_ps
         )
     if t.kind == "roft":
-        nvlink_bps = t.nvlink_rate_bps if t.nvlink == "packets" else 0
         return rail_optimised(
-            t.gpus, t.gpus_per_server, t.servers_per_rail_switch, t.nic_rate_bps, t.spine_rate_bps, t.nic_delay_ps,
-            t.spine_delay_ps, t.oversubscription, nvlink_bps, t.nvlink_delay_ps if nvlink_bps else 0,
+            t.gpus, t.gpus_per_server, t.servers_per_rail_switch, (t.nic_rate_bps, t.nic_delay_ps),
+            (t.spine_rate_bps, t.spine_delay_ps), t.oversubscription,
+            (t.nvlink_rate_bps, t.nvlink_delay_ps) if t.nvlink == "packets" else None,
         )  # fmt: skip
-    return read_ns3_topology(config.input_path(t.file), t.gpus_per_server, config.network.is_ns3)
+    return read_ns3_topology(config.input_path(t.file), t.gpus_per_server, config.network.is_ns3, _warn)
+
+
+def _warn(text: str) -> None:
+    print(f"pdes-sim: warning: {text}", file=sys.stderr, flush=True)
 
 
 def build_workload(config: Config, topology: Topology) -> WorkloadPlan:

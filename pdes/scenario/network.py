@@ -17,8 +17,8 @@ from models.network.state.parameters import (
 from models.topology.graph import Topology
 from models.workload.plan import WorkloadPlan
 from pdes.config import ECN_REFERENCE_RATE_BPS, Config, Ns3Config, TransportConfig
-from pdes.config.network import NetworkConfig
-from pdes.config.routing import REORDERING
+from pdes.config.tables.network import NetworkConfig
+from pdes.config.tables.routing import REORDERING
 from pdes.errors import ConfigError
 from pdes.scenario.buffer import buffer_parameters
 from pdes.scenario.control import Control

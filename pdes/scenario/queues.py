@@ -6,7 +6,7 @@ import numpy as np
 
 from models.network.state.parameters import ROUND_ROBIN, STRICT, WEIGHTED
 from models.workload.plan import WorkloadPlan
-from pdes.config.network import NetworkConfig
+from pdes.config.tables.network import NetworkConfig
 
 SCHEDULERS = {"strict": STRICT, "round-robin": ROUND_ROBIN, "weighted": WEIGHTED}
 

@@ -9,8 +9,8 @@ from models.network.state.parameters import LinkChange, RoutingParameters
 from models.topology.graph import Topology
 from models.topology.paths import Paths
 from models.workload.plan import WorkloadPlan
-from pdes.config.network import NetworkConfig
-from pdes.config.routing import LinkEventConfig
+from pdes.config.tables.network import NetworkConfig
+from pdes.config.tables.routing import LinkEventConfig
 from pdes.errors import ConfigError
 from pdes.units import format_rate, shown
 

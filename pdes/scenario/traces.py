@@ -14,8 +14,7 @@ from models.workload.trace_collectives import CollectiveRules
 from models.workload.trace_plan import plan_trace
 from pdes.config import Config
 from pdes.errors import ConfigError
-
-BITS_PER_BYTE = 8
+from pdes.units import BITS_PER_BYTE
 
 
 def trace_source(config: Config, w: Any) -> TraceSource:

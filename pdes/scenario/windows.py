@@ -8,7 +8,7 @@ from models.topology.graph import Topology
 from models.topology.ns3_rtt import Ns3Rtt, ns3_window_bytes
 from models.topology.routing import NextHops, Paths, max_base_rtt, path_base_rtt
 from models.workload.plan import WorkloadPlan
-from pdes.config.network import NetworkConfig
+from pdes.config.tables.network import NetworkConfig
 from pdes.scenario.control import Control
 from pdes.units import PS_PER_NS
 

@@ -9,28 +9,27 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from models.network.watch.blocked import find_circle
 from pdes.beginning import Beginning
 from pdes.config import Config, load_config
 from pdes.config.values import make_config
 from pdes.engine.exchange import World
-from pdes.engine.time_index import NEVER
 from pdes.errors import SimError
 from pdes.plan_options import Asked
 from pdes.result import Result
-from pdes.results.pauses import deadlock_text
 from pdes.scenario import build_scenario
-from pdes.simulation.checkpoint import checkpoint_directory
+from pdes.simulation.checkpoints.places import checkpoint_directory
+from pdes.simulation.checkpoints.saved import take_up
+from pdes.simulation.compile import compile_kernels
 from pdes.simulation.compilers import Compilers, announce_compiling
 from pdes.simulation.failure import explained, how_to_go_on
-from pdes.simulation.gather import gather
-from pdes.simulation.job import Prepared, Run, prepare, prepare_resumed
+from pdes.simulation.job import Run
+from pdes.simulation.loop import run_to_end
 from pdes.simulation.memory import within_memory
-from pdes.simulation.write import deadlocks, write_results
-from pdes.units import format_duration
+from pdes.simulation.outcome.gather import gather
+from pdes.simulation.outcome.verdict import check_deadlock, check_end
+from pdes.simulation.outcome.write import write_results
+from pdes.simulation.prepared import Prepared, prepare, prepare_resumed
 from pdes.witness import Witness
-
-MOST_LINES = 20  # about who waits
 
 __all__ = ["Compilers", "Prepared", "announce_compiling", "plan", "prepare", "prepare_resumed", "run", "simulate"]
 
@@ -41,8 +40,9 @@ def run(
 ) -> int:  # fmt: skip
     """Simulate a prepared scenario on all ranks and write its results; the exit status. Raises SimError.
 
-    witness: of this rank. heeds_signals: SIGUSR1 and SIGTERM ask for checkpoints, see `checkpoint.STOPPED_STATUS`.
-    shows_progress: also where stderr is no terminal. beginning: of the program, ends when rounds begin.
+    witness: of this rank. heeds_signals: SIGUSR1 and SIGTERM ask for checkpoints, see
+    `checkpoints.take.STOPPED_STATUS`. shows_progress: also where stderr is no terminal. beginning: of the program,
+    ends when rounds begin.
     """
     job, checkpoints = None, checkpoint_directory(prepared.scenario.config).absolute()
     try:
@@ -61,8 +61,8 @@ def run(
             error.add_note(how_to_go_on(checkpoints))
         raise
     finally:
-        for spool in () if job is None else (job.flows, job.tasks, job.spent):
-            spool.close()
+        if job is not None:
+            job.rows.close()
         if world.rank == 0:
             prepared.folder.abandon()
 
@@ -71,75 +71,29 @@ def _run(job: Run, quiet: bool, heeds_signals: bool, shows_progress: bool, begin
     """All of a run, on one rank."""
     world = job.world
     _warn(job)
-    compile_s = job.compile(beginning)
-    job.restore()
-    loop_s = job.simulate(quiet, heeds_signals, shows_progress, beginning)
-    if job.checkpoints is not None and job.checkpoints.exit_status:
-        return job.checkpoints.exit_status
+    compile_s = compile_kernels(job, beginning)
+    take_up(job)
+    ended = run_to_end(job, quiet, heeds_signals, shows_progress, beginning)
+    if ended.exit_status:
+        return ended.exit_status
     totals = gather(job)
     say = _sayer(job)
-    job.debug.tell(say, totals["last_ps"])
-    traces = job.debug.write(job.folder, say)
+    job.assembly.debug.tell(say, totals["last_ps"])
+    traces = job.assembly.debug.write(job.folder, say)
     if world.rank == 0:  # alone, so that what it says is said once; the others wait below and end with it
         try:
-            _check_end(job, totals)
+            check_end(job, totals)
         except SimError:
             job.folder.keep(traces)  # what shows how it came to that
             raise
     job.world.barrier()
     if world.rank == 0:
-        write_results(job, totals, (compile_s, loop_s), quiet, traces)
-        job.release_folder()
-        _check_deadlock(job, totals)
+        write_results(job, totals, compile_s, ended, quiet, traces)
+        if job.witness is not None:
+            job.witness.release_folder()
+        check_deadlock(job, totals)
     job.world.barrier()
     return 0
-
-
-def _check_end(job: Run, totals: dict[str, Any]) -> None:
-    """Raise SimError if a run without a stop time ended before its workload; with a deadlock there are results."""
-    n_left = job.n_flow - totals["n_flow_done"]
-    ends_early = job.scenario.stop_ps is not None or job.debug.stopped_ps is not None
-    if job.stall is not None and job.is_stalled:
-        stalled = [item.text for item in sorted(totals["stalled"], key=lambda item: item.node)]
-        lines = [f"{n_left} flows are unfinished", *_listed(stalled)]
-        lines.append("Links that are down or lose everything may be why; [simulation] stop_time ends a run anyway")
-        text = f"the run cannot go on: since {format_duration(job.stall.since_ps, 3)} at the latest every packet is "
-        text += "lost that is sent, and nothing is to come that changes it"
-        raise SimError(text + "\n  " + "\n  ".join(lines))
-    if ends_early or job.circles or not (totals["blocked"] or n_left):
-        return
-    if totals["last_ps"] > NEVER // 8:
-        text = f"the run would pass {format_duration(NEVER)} of simulated time, the most that there is, with "
-        raise SimError(f"{text}{n_left} flows unfinished. Check the rates, delays and sizes of the config")
-    lines = [f"{n_left} flows are unfinished", *_who_waits(job, totals)]
-    raise SimError("the run cannot go on: nothing is left to happen, but\n  " + "\n  ".join(lines))
-
-
-def _who_waits(job: Run, totals: dict[str, Any]) -> list[str]:
-    """Lines that say who waits for whom; first a circle, if there is one."""
-    blocked = sorted(totals["blocked"], key=lambda item: item.node)  # the same on any number of ranks
-    names = [job.scenario.topology.node_name[node] for node in find_circle(blocked)]
-    circle = [f"a circle: {' waits for '.join([*names, names[0]])}"] if names else []
-    return circle + _listed([item.text for item in blocked])
-
-
-def _listed(texts: list[str]) -> list[str]:
-    """Not more of them than anyone would read."""
-    more = [f"and {len(texts) - MOST_LINES} more"] if len(texts) > MOST_LINES else []
-    return texts[:MOST_LINES] + more
-
-
-def _check_deadlock(job: Run, totals: dict[str, Any]) -> None:
-    """Raise SimError if a PFC deadlock kept the run from its end; its results are in place."""
-    n_left = job.n_flow - totals["n_flow_done"]
-    is_end = job.scenario.stop_ps is None and (n_left or totals["blocked"])
-    if not (job.is_deadlocked or (job.circles and is_end)):
-        return
-    lines = [deadlock_text(deadlock) for deadlock in deadlocks(job, totals)]
-    lines.append(f"{n_left} flows are unfinished; the results up to here are in {job.folder.directory}")
-    lines.append("A larger [network.buffer], a slower start or routes without a circle may avoid it")
-    why = "some queues wait for each other for ever" if job.is_deadlocked else "nothing is left to happen"
-    raise SimError(f"the run cannot go on: {why}\n  " + "\n  ".join(lines))
 
 
 def _sayer(job: Run) -> Callable[[str], None]:

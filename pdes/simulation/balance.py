@@ -5,18 +5,16 @@ No result depends on it (design R6): an instant at which LPs move is a round's e
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from partition.rebalance import MAX_DRIFT_FRAC, Advice, advise
 from pdes.engine.round import COMPUTE_NS, N_ROUND
+from pdes.simulation.job import Run
 from pdes.simulation.moves import move
+from pdes.units import NS_PER_S
 
-if TYPE_CHECKING:
-    from pdes.simulation.job import Run
-
-NS_PER_S = 10**9
 GUESS_NS, GUESS_NODE_NS = 20_000_000, 50_000  # of a move before there was one; as measured from 200 to 1,000 nodes
 LOOK_SHARE = 0.05  # of the time, at most, that looks may take: METIS takes long with many LPs
 
@@ -24,7 +22,7 @@ LOOK_SHARE = 0.05  # of the time, at most, that looks may take: METIS takes long
 class Balancer:
     """One rank's part. The clock that counts is rank 0's."""
 
-    def __init__(self, job: "Run", every_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, job: Run, every_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         """clock: seconds of wall time, for tests."""
         self._job, self._every_s, self._clock = job, every_s, clock
         self._cost_ns = GUESS_NS + GUESS_NODE_NS * job.scenario.topology.n_node

@@ -1,19 +1,15 @@
 """What is done at a round's end at which all ranks rest: checkpoints, and LPs that move."""
 
-from typing import TYPE_CHECKING
-
 from pdes.engine.round import ASKS
 from pdes.simulation.balance import Balancer
-from pdes.simulation.checkpoint import Checkpoints
-
-if TYPE_CHECKING:
-    from pdes.simulation.job import Run
+from pdes.simulation.checkpoints.take import Checkpoints
+from pdes.simulation.job import Run
 
 
 class Rests:
     """One rank's part: `tick` now and then, `rest` at the end of a round that all ranks have."""
 
-    def __init__(self, job: "Run", checkpoints: Checkpoints, balancer: Balancer | None) -> None:
+    def __init__(self, job: Run, checkpoints: Checkpoints, balancer: Balancer | None) -> None:
         self._job, self._checkpoints, self._balancer = job, checkpoints, balancer
         self._asked = (False, False)  # this rank, for a checkpoint; for a look at the balance
         self.has_moved = True  # the model is another than rounds last ran with; whoever runs them takes this back

@@ -18,7 +18,7 @@ from pdes.engine.time_index import NEVER
 from pdes.skipping import history as h
 
 if TYPE_CHECKING:
-    from pdes.skipping.controller import Freeze
+    from pdes.skipping.frozen import Freeze
 
 
 @dataclass

@@ -5,9 +5,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from pdes.skipping.papers.hygra_criterion import BITS_PER_BYTE, PS_PER_S, HygraCriterion
+from pdes.skipping.papers.hygra_criterion import HygraCriterion
 from pdes.skipping.papers.paper_criterion import PaperCriterion, enough_samples, least_span_ps, rate_error_bound
 from pdes.skipping.steady import Settings, Steadiness, Verdict
+from pdes.units import BITS_PER_BYTE, PS_PER_S
 
 KEYS = {  # what each criterion has
     "default": ("sample_interval_ps",),

@@ -11,7 +11,10 @@ import wormhole_refusals
 from models.network.state.records import PACKET_HOPS
 from pdes.config import load_config
 from pdes.engine.exchange import World
-from pdes.simulation.job import Run, prepare
+from pdes.simulation.compile import compile_kernels
+from pdes.simulation.job import Run
+from pdes.simulation.loop import run_to_end
+from pdes.simulation.prepared import prepare
 
 CONFIG = """\
 [topology]
@@ -56,11 +59,10 @@ def test_reasons_and_the_rest_are_all_that_is_simulated(config: Path, tmp_path: 
     figures = lanes_left.measure(config, [], tmp_path / "watched")
     assert figures["packet_hops"] < (N + 1) * SIZE // 1000 * 4 / 2
     run = Run(prepare(load_config(config), quiet=True), World())
-    run.compile()
-    run.simulate(quiet=True)
+    compile_kernels(run)
+    run_to_end(run, quiet=True)
     assert figures["packet_hops"] == run.model.state.fabric.counters[PACKET_HOPS]
-    run.flows.close()
-    run.tasks.close()
+    run.rows.close()
     run.folder.abandon()
     hops = {reason: sum(row) for reason, row in figures["reasons"].items()}
     assert min(hops.values()) >= 0 and 0 <= figures["all_else"] < figures["packet_hops"] / 4

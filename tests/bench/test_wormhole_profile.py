@@ -9,7 +9,8 @@ import wormhole_profile
 
 from pdes.config import load_config
 from pdes.engine.exchange import World
-from pdes.simulation.job import Run, prepare
+from pdes.simulation.job import Run
+from pdes.simulation.prepared import prepare
 
 CONFIG = """\
 [topology]
@@ -63,8 +64,7 @@ def test_everything_is_as_it_was_once_the_clocks_are_gone(config: Path) -> None:
     run = Run(prepare(load_config(config), quiet=True), World())
     with wormhole_profile.clocks_of(run):
         pass
-    run.flows.close()
-    run.tasks.close()
+    run.rows.close()
     run.folder.abandon()
     after = [getattr(owner, name) for functions in wormhole_profile.PARTS.values() for owner, name in functions]
     assert before == after

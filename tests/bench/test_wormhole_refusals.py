@@ -10,7 +10,10 @@ import wormhole_refusals
 from models.network.state.records import PACKET_HOPS
 from pdes.config import load_config
 from pdes.engine.exchange import World
-from pdes.simulation.job import Run, prepare
+from pdes.simulation.compile import compile_kernels
+from pdes.simulation.job import Run
+from pdes.simulation.loop import run_to_end
+from pdes.simulation.prepared import prepare
 
 CONFIG = """\
 [topology]
@@ -42,11 +45,10 @@ def test_reasons_and_the_rest_are_all_that_is_simulated(config: Path, tmp_path: 
     figures = wormhole_refusals.measure(config, [], tmp_path / "watched")
     assert figures["packet_hops"] + figures["skipped_packet_hops"] == 2 * 2 * 4000 * 2 * 2
     run = Run(prepare(load_config(config), quiet=True), World())
-    run.compile()
-    run.simulate(quiet=True)
+    compile_kernels(run)
+    run_to_end(run, quiet=True)
     assert figures["packet_hops"] == run.model.state.fabric.counters[PACKET_HOPS]
-    run.flows.close()
-    run.tasks.close()
+    run.rows.close()
     run.folder.abandon()
     hops = {reason: sum(row) for reason, row in figures["reasons"].items()}
     assert sum(hops.values()) + figures["all_else"] == figures["packet_hops"]

@@ -45,5 +45,5 @@ class Forced(Balancer):
 
 
 if __name__ == "__main__":
-    with mock.patch("pdes.simulation.job.Balancer", Forced):
+    with mock.patch("pdes.simulation.loop.Balancer", Forced):
         sys.exit(cli.main([*sys.argv[3:], *SETS]))

@@ -10,12 +10,12 @@ from unittest import mock
 
 from pdes import cli
 from pdes.engine.round import N_ROUND
-from pdes.simulation import checkpoint
+from pdes.simulation.checkpoints import take
 
 
 def main() -> int:
     """The program's status."""
-    tick, is_sent = checkpoint.Checkpoints.tick, [False]
+    tick, is_sent = take.Checkpoints.tick, [False]
 
     def tick_and_signal(checkpoints: Any) -> None:
         job = checkpoints._job
@@ -25,8 +25,8 @@ def main() -> int:
         tick(checkpoints)
 
     with (
-        mock.patch.object(checkpoint.Checkpoints, "tick", tick_and_signal),
-        mock.patch("pdes.simulation.job.PAUSE_EVERY_S", 0),
+        mock.patch.object(take.Checkpoints, "tick", tick_and_signal),
+        mock.patch("pdes.simulation.loop.PAUSE_EVERY_S", 0),
     ):
         return cli.main(sys.argv[2:])
 

@@ -28,7 +28,7 @@ def incast() -> NetworkCase:
 
 
 def training() -> NetworkCase:
-    topology = rail_optimised(16, 4, 2, 100 * GBPS, 100 * GBPS, 500 * NS, 1500 * NS, 1.0, 3_600 * GBPS, 25 * NS)
+    topology = rail_optimised(16, 4, 2, (100 * GBPS, 500 * NS), (100 * GBPS, 1500 * NS), 1.0, (3_600 * GBPS, 25 * NS))
     job = TrainingJob(GptModel(2, 64, 128, 32), tp=4, dp=2, pp=2, n_microbatch=3, flops_per_s=10**12)
     return make_plan_case(topology, plan_training(job, 16, topology.server[topology.host], 2))
 

@@ -11,7 +11,8 @@ import pytest
 
 from models.phold import PholdConfig, run_phold
 from pdes.engine import shared_memory
-from pdes.engine.exchange import HEADER_WORDS, World, make_exchange, most_box_words, reduce_min, swap, world
+from pdes.engine.exchange import World, world
+from pdes.engine.round_exchange import HEADER_WORDS, make_exchange, most_box_words, reduce_min, swap
 from pdes.engine.time_index import NEVER
 
 pytestmark = pytest.mark.mpi(min_size=2)

@@ -46,13 +46,13 @@ class Loop:
 SHORT = """\
 import sys, resource
 from pdes import cli
-from pdes.simulation import job
-sound = job.run_rounds
+from pdes.simulation import loop as rounds
+sound = rounds.run_rounds
 def short(model, loop, ex, *rest):
     if int(ex.n_rank[0]) == 1 or int(ex.peer[0]) == 0:  # on the last rank
         {act}
     return sound(model, loop, ex, *rest)
-job.run_rounds = short
+rounds.run_rounds = short
 if __name__ == "__main__":
     sys.exit(cli.main(sys.argv[1:]))
 """

@@ -8,7 +8,8 @@ import pytest
 
 SCRIPT = """\
 import json, random, sys, time
-from pdes.engine.exchange import HEADER_WORDS, IS_SHARED, make_exchange, reduce_min, swap, world
+from pdes.engine.exchange import world
+from pdes.engine.round_exchange import HEADER_WORDS, IS_SHARED, make_exchange, reduce_min, swap
 
 N_WORD, N_ROUND = 40, 300
 

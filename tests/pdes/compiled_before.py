@@ -12,7 +12,10 @@ from numba.core.dispatcher import Dispatcher
 
 from pdes.config import load_config
 from pdes.engine.exchange import World
-from pdes.simulation.job import Run, prepare
+from pdes.simulation.compile import compile_kernels
+from pdes.simulation.job import Run
+from pdes.simulation.loop import run_to_end
+from pdes.simulation.prepared import prepare
 
 
 def signatures() -> set[str]:
@@ -35,13 +38,13 @@ def arrays(value: object, name: str) -> dict[str, bytes]:
 def main(folder: str, config: str, *overrides: str) -> None:
     run = Run(prepare(load_config(config, [*overrides, f'output.dir="{folder}"']), quiet=True), World())
     before = arrays(run.model.state, "state")
-    run.compile()
+    compile_kernels(run)
     after = arrays(run.model.state, "state")
     for name in before:
         if before[name] != after[name]:
             print(f"compiling changes {name}")
     known = signatures()
-    run.simulate(quiet=True)
+    run_to_end(run, quiet=True)
     for name in sorted(signatures() - known):
         print(f"compiled late: {name}")
     run.folder.abandon()

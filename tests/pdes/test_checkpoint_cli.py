@@ -20,8 +20,8 @@ from pdes.config import load_config
 from pdes.engine.checkpoint_folder import CheckpointFolder
 from pdes.engine.exchange import World
 from pdes.errors import ConfigError
-from pdes.simulation import checkpoint
-from pdes.simulation.requests import Requests
+from pdes.simulation.checkpoints import take
+from pdes.simulation.checkpoints.requests import Requests
 from reference.checkpointed import EVERY_ROUND, asked_every, checkpoints_of, different, rounds_of, simulate
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -54,7 +54,7 @@ def test_sigterm_ends_a_run_with_a_checkpoint_and_says_how_to_go_on(config: Path
     process = start(config, "--out", tmp_path / "out", "--quiet", *sets)
     send_when_there_is_one(process, tmp_path / "out", signal.SIGTERM)
     _, said = process.communicate(timeout=100)
-    assert process.returncode == checkpoint.STOPPED_STATUS == 75, said
+    assert process.returncode == take.STOPPED_STATUS == 75, said
     directory = re.search(r"pdes-sim --resume (\S+)", said)
     assert directory and not (tmp_path / "out" / "result.json").exists()
     (only,) = checkpoints_of(tmp_path / "out")
@@ -85,15 +85,15 @@ def full_disk(file: str) -> Iterator[None]:
 @contextmanager
 def signalled(number: int, at_tick: int) -> Iterator[None]:
     """Runs meanwhile get a signal at one of the instants at which they look at the clock."""
-    tick, n_tick = checkpoint.Checkpoints.tick, [0]
+    tick, n_tick = take.Checkpoints.tick, [0]
 
-    def tick_and_signal(checkpoints: checkpoint.Checkpoints) -> None:
+    def tick_and_signal(checkpoints: take.Checkpoints) -> None:
         n_tick[0] += 1
         if n_tick[0] == at_tick:
             signal.raise_signal(number)
         tick(checkpoints)
 
-    with mock.patch.object(checkpoint.Checkpoints, "tick", tick_and_signal):
+    with mock.patch.object(take.Checkpoints, "tick", tick_and_signal):
         yield
 
 
@@ -101,7 +101,7 @@ def run_in_rounds(config: Path, out: Path) -> int:
     """A run that looks at the clock after every round, and never takes a checkpoint for it; its exit status."""
     sets = [f'output.dir="{out}"', "checkpoint.every=100h"]
     prepared = simulation.prepare(load_config(config, sets), quiet=True)
-    with mock.patch("pdes.simulation.job.PAUSE_EVERY_S", 0):
+    with mock.patch("pdes.simulation.loop.PAUSE_EVERY_S", 0):
         return simulation.run(prepared, World(), True, heeds_signals=True)
 
 
@@ -118,7 +118,7 @@ def test_sigusr1_takes_a_checkpoint_and_the_run_goes_on(config: Path, tmp_path: 
 
 def test_sigterm_ends_the_run_at_that_round(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with signalled(signal.SIGTERM, 20):
-        assert run_in_rounds(config, tmp_path / "out") == checkpoint.STOPPED_STATUS
+        assert run_in_rounds(config, tmp_path / "out") == take.STOPPED_STATUS
     assert len(checkpoints_of(tmp_path / "out")) == 1 and not (tmp_path / "out" / "result.json").exists()
     assert f"go on with: pdes-sim --resume {tmp_path / 'out' / 'checkpoint'}" in capsys.readouterr().err
 
@@ -127,7 +127,7 @@ def test_a_stop_without_room_for_a_checkpoint_has_another_status(
     config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with signalled(signal.SIGTERM, 20), full_disk("rank0"):
-        assert run_in_rounds(config, tmp_path / "out") == checkpoint.FAILED_STATUS == 1
+        assert run_in_rounds(config, tmp_path / "out") == take.FAILED_STATUS == 1
     assert "No space left on device" in capsys.readouterr().err and not checkpoints_of(tmp_path / "out")
 
 
@@ -184,7 +184,7 @@ def test_checkpoints_are_no_part_of_what_determines_a_result(config: Path) -> No
 def test_another_version_is_refused(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with asked_every(10):
         simulate(config, tmp_path / "out", *EVERY_ROUND)
-    with mock.patch("pdes.simulation.resume.program", lambda: "pdes-sim 9 (other)"):
+    with mock.patch("pdes.simulation.checkpoints.resume.program", lambda: "pdes-sim 9 (other)"):
         assert cli.main(["--resume", str(tmp_path / "out" / "checkpoint")]) == 2
     said = capsys.readouterr().err
     assert "Accepted: checkpoints of this program, pdes-sim 9 (other)" in said and said.count("error") == 1

@@ -7,9 +7,9 @@ import pytest
 
 from pdes.cli import main
 from pdes.config import LAW_TABLES, Config, config_from_dict
-from pdes.config.fields import Table
-from pdes.config.topology import TOPOLOGY_KINDS
-from pdes.config.workload import WORKLOAD_KINDS
+from pdes.config.tables.fields import Table
+from pdes.config.tables.topology import TOPOLOGY_KINDS
+from pdes.config.tables.workload import WORKLOAD_KINDS
 from pdes.errors import ConfigError
 from pdes.explain import all_keys, control_keys, find
 

@@ -221,6 +221,11 @@ def test_rates_in_bytes_are_warned_of_where_bits_are_the_custom(
     )
     assert main(["plan", str(path)]) == 0
     assert f"pdes-sim: warning: {config.warnings[0]}\n" in capsys.readouterr().err
+    (tmp_path / "net.txt").write_text("3 1 2\n2\n0 2 400GB/s 1us 0\n1 2 400GB/s 1us 0\n")
+    path.write_text('[topology]\nkind = "file"\nfile = "net.txt"\n' + RING)
+    assert main(["plan", str(path)]) == 0
+    meant = '"400GB/s" is 3.2 Tbps; write 400Gbps if bits were meant (links with it: 2)'
+    assert f"pdes-sim: warning: {tmp_path / 'net.txt'}, line 3: {meant}\n" in capsys.readouterr().err
     devices = '[workload.devices.own]\nlike = "h100"\nnvlink = "450GB/s"\nmemory_bandwidth = "3GB/s"\n'
     path.write_text(LEAF_SPINE + RING.replace("collectives", 'collectives"\ngpu = "own') + devices)
     assert load_config(path).warnings == ()

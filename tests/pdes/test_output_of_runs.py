@@ -10,7 +10,7 @@ import pytest
 
 from pdes.cli import main
 from pdes.results import progress
-from pdes.simulation import job
+from pdes.simulation import loop
 from reference.debug_runs import INCAST, ROOT, run, write_case
 
 
@@ -36,7 +36,7 @@ def test_without_a_terminal_there_is_no_progress_unless_asked_for(
 ) -> None:
     """With the clock's say left out of it: from the first round on, and after every round."""
     monkeypatch.setattr(progress, "QUIET_S", 0.0)
-    monkeypatch.setattr(job, "PAUSE_EVERY_S", 0.0)
+    monkeypatch.setattr(loop, "PAUSE_EVERY_S", 0.0)
     config = write_case(tmp_path, INCAST)
     for more, is_shown in (((), False), (("--progress",), True), (("--progress", "--quiet"), False)):
         assert main([str(config), "--out", str(tmp_path / "out"), *more]) == 0

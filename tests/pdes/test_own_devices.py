@@ -8,7 +8,7 @@ import pytest
 from models.compute.devices import DEVICES, Device, Fit
 from models.compute.kernel_time import kernel_ps
 from models.compute.operators import Kernel, elementwise, gemm
-from models.workload.nccl.calibration import PS_PER_US, calibration_of
+from models.workload.nccl.calibration import calibration_of
 from models.workload.nccl.in_server import in_server_ps
 from models.workload.nccl.own_type import in_server_type
 from models.workload.plan import WorkloadPlan
@@ -16,6 +16,7 @@ from pdes.config import config_from_dict
 from pdes.errors import ConfigError
 from pdes.scenario import build_scenario
 from pdes.scenario.devices import own_devices
+from pdes.units import PS_PER_US
 
 SHEET = {"flops": {"bf16": "100Tflops"}, "memory": "80GB", "memory_bandwidth": "1TBps", "nvlink": "100GBps"}
 PRODUCT = gemm(1000, 1000, 1000, "bf16", 2, 2)  # 2e9 FLOPs, 6e6 bytes

@@ -12,9 +12,9 @@ from pdes.engine.round import STRETCH_ROUNDS
 from pdes.errors import ConfigError
 from pdes.plan_options import add_arguments, asked
 from pdes.scenario import build_scenario
-from pdes.simulation.profile import WHOLE, make_profile
-from pdes.simulation.profile_file import read_profile, write_profile
-from pdes.simulation.stretches import fit_costs
+from pdes.simulation.profile.make import WHOLE, make_profile
+from pdes.simulation.profile.profile_file import read_profile, write_profile
+from pdes.simulation.profile.stretches import fit_costs
 
 CONFIG = """\
 [topology]

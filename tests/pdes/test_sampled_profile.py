@@ -20,10 +20,10 @@ from pdes.errors import SimError
 from pdes.plan_options import REDUCTION_NS
 from pdes.plan_ranks import Costs, placements, predictions, reduction_by_table
 from pdes.scenario import Scenario, build_scenario
-from pdes.simulation.forked import forked
-from pdes.simulation.instants import sample_run, skipping
-from pdes.simulation.profile import BEGINNING, SAMPLED, WHOLE, Profiled, make_profile
-from pdes.simulation.stretches import Stretch, profiles_of, weigh
+from pdes.simulation.profile.forked import forked
+from pdes.simulation.profile.instants import sample_run, skipping
+from pdes.simulation.profile.make import BEGINNING, SAMPLED, WHOLE, Profiled, make_profile
+from pdes.simulation.profile.stretches import Stretch, profiles_of, weigh
 
 CONFIG = """\
 [topology]
@@ -212,7 +212,7 @@ def test_what_holds_many_ranks_back_is_said_in_words(scenario: Scenario, capsys:
 
 def test_plan_says_what_was_sampled(scenario: Scenario, capsys: pytest.CaptureFixture[str]) -> None:
     config, kept = str(scenario.config.source), str(scenario.config.source.with_name("p.npz"))
-    from pdes.simulation.profile_file import write_profile
+    from pdes.simulation.profile.profile_file import write_profile
 
     write_profile(Path(kept), make_profile(scenario, 1000.0, SAMPLED), scenario.identity())
     assert cli.main(["plan", config, "--ranks", "1,2", "--profile", kept]) == 0

@@ -14,7 +14,7 @@ from pdes.engine.checkpoint_folder import open_file
 from pdes.engine.exchange import World
 from pdes.engine.pickled import load
 from pdes.engine.round import ASKS
-from pdes.simulation.requests import Request
+from pdes.simulation.checkpoints.requests import Request
 
 EVERY_ROUND = ("checkpoint.every=1us", "checkpoint.keep=9999")  # of the clock: then rounds pause after each
 
@@ -48,7 +48,7 @@ class _Counted:
 @contextmanager
 def asked_every(n_round: int) -> Iterator[None]:
     """Runs meanwhile take a checkpoint every n rounds."""
-    with mock.patch("pdes.simulation.job.Requests", lambda *_: _Counted(n_round)):
+    with mock.patch("pdes.simulation.loop.Requests", lambda *_: _Counted(n_round)):
         yield
 
 
@@ -63,7 +63,7 @@ def asked_while_frozen(every: int) -> Iterator[None]:
         n_seen[0] += is_frozen
         job.loop[ASKS] = is_frozen and n_seen[0] % every == 0
 
-    with mock.patch("pdes.simulation.checkpoint.Checkpoints.tick", tick):
+    with mock.patch("pdes.simulation.checkpoints.take.Checkpoints.tick", tick):
         yield
 
 

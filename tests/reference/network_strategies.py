@@ -57,7 +57,7 @@ def fat_trees(draw: st.DrawFn) -> Topology:
 @st.composite
 def rails(draw: st.DrawFn) -> Topology:
     """Servers of 2 with NVLink as packets: GPUs have two ports, an LP has two GPUs and an NVSwitch."""
-    return rail_optimised(8, 2, 2, 100 * GBPS, 100 * GBPS, 500 * NS, 1500 * NS, 1.0, draw(RATES), 25 * NS)
+    return rail_optimised(8, 2, 2, (100 * GBPS, 500 * NS), (100 * GBPS, 1500 * NS), 1.0, (draw(RATES), 25 * NS))
 
 
 @st.composite

@@ -25,7 +25,7 @@ def run_job(
     """
     n_gpu = job.tp * job.dp * job.pp
     if gpus_per_server > 1:
-        topology = rail_optimised(n_gpu, gpus_per_server, 4, 100 * GBPS, 100 * GBPS, 500 * NS, 1500 * NS)
+        topology = rail_optimised(n_gpu, gpus_per_server, 4, (100 * GBPS, 500 * NS), (100 * GBPS, 1500 * NS))
     else:
         topology = leaf_spine(1, 0, n_gpu, 100 * GBPS, 100 * GBPS, US, US)
     plan = plan_training(job, n_gpu, topology.server[topology.host], n_iteration)

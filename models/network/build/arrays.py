@@ -62,8 +62,8 @@ from models.workload.program import (
 from pdes.engine.bits import n_word
 from pdes.engine.jit import aligned_zeros, zeros_for
 from pdes.engine.time_index import NEVER, make_time_index, set_time
+from pdes.units import BITS_PER_BYTE, PS_PER_S
 
-PS_PER_S, BITS_PER_BYTE = 10**12, 8
 FIRST_PACKETS = 4096
 
 

@@ -5,8 +5,9 @@ import numpy as np
 from models.topology.closed_form import tx_ps
 from pdes.engine.apart import apart
 from pdes.engine.jit import loop_kernel
+from pdes.units import NS_PER_S, PS_PER_NS
 
-PS_PER_NS, NS_PER_S, TWO_32 = 1000, 10**9, 2.0**32
+TWO_32 = 2.0**32
 
 
 @loop_kernel

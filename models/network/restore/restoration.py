@@ -29,7 +29,7 @@ from models.network.state.records import N_EXTRA, N_QUEUE, TELEMETRY, TELEMETRY_
 from models.topology.graph import Topology
 from pdes.engine.exchange import World
 from pdes.engine.time_index import NEVER
-from pdes.skipping.controller import Freeze
+from pdes.skipping.frozen import Freeze
 
 if TYPE_CHECKING:
     from models.network.model import NetworkModel

@@ -13,9 +13,8 @@ import numpy as np
 
 from models.network.skip.state_words import PACKET_WORDS
 from models.network.state.records import EXTRA_HOPS, EXTRA_N_HOP, EXTRA_SENT_PS, WORDS_PER_HOP
-from pdes.skipping.controller import Freeze
-
-BITS_PER_BYTE, PS_PER_S = 8, 10**12
+from pdes.skipping.frozen import Freeze
+from pdes.units import BITS_PER_BYTE, PS_PER_S
 
 
 @dataclass(frozen=True)

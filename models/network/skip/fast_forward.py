@@ -47,8 +47,8 @@ from pdes.engine.exchange import World
 from pdes.engine.time_index import NEVER
 from pdes.skipping import history as h
 from pdes.skipping.audit import Audit
-from pdes.skipping.controller import Controller, Counters, Freeze, compile_partitions
-from pdes.skipping.frozen import each_of, joined
+from pdes.skipping.controller import Controller, Counters, compile_partitions
+from pdes.skipping.frozen import Freeze, each_of, joined
 from pdes.skipping.partition_series import PartitionSeries
 from pdes.skipping.replay.memo import Entry, Memo, Replay, by_entry, for_each
 from pdes.skipping.similar.wave_entries import WaveReplay

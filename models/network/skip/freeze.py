@@ -50,8 +50,8 @@ from models.network.state.records import (
 from models.network.state.switch_state import Buffers
 from models.workload.program import Work
 from pdes.engine.bits import BIT_MASK, WORD_BITS, WORD_SHIFT, drop_from_set, lowest_bit, put_in_set
-from pdes.engine.exchange import ExchangeState
 from pdes.engine.jit import loop_kernel, step_kernel
+from pdes.engine.round_exchange import ExchangeState
 from pdes.engine.time_index import NEVER, set_time
 
 

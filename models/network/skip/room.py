@@ -23,7 +23,7 @@ from models.topology.graph import Topology
 from pdes.engine.exchange import World
 from pdes.engine.jit import loop_kernel
 from pdes.engine.time_index import NEVER
-from pdes.skipping.controller import Freeze
+from pdes.skipping.frozen import Freeze
 from pdes.skipping.replay.memo import Replay
 
 

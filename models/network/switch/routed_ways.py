@@ -23,7 +23,6 @@ from models.network.watch.ideal_routes import allowed
 from models.topology.graph import Topology
 from pdes.engine.jit import aligned_zeros, kernel
 from pdes.engine.time_index import NEVER
-from pdes.skipping.controller import Controller
 
 
 def _facts_of(n: int) -> Any:
@@ -31,7 +30,7 @@ def _facts_of(n: int) -> Any:
     return aligned_zeros(n, PAIR_FACTS)
 
 
-def _cannot_remake(pairs: QueuePairs) -> Controller:
+def _cannot_remake(pairs: QueuePairs) -> Any:
     raise AssertionError("nobody has said how a controller is made")
 
 
@@ -48,7 +47,7 @@ class RoutedWays:
         self._epoch_ps, self.epoch = routing.epoch_ps, 0
         self.pause_ps = int(begin_ps.min(initial=NEVER))  # when the next pause begins; 0: one lasts
         self.by_epoch = [_resolve(topology, pairs, routing, epoch) for epoch in range(len(routing.epoch_ps))]
-        self.remake: Callable[[QueuePairs], Controller] = _cannot_remake
+        self.remake: Callable[[QueuePairs], Any] = _cannot_remake  # whoever decides what is skipped, for other ways
         self._first_row, self._facts = np.zeros(0, np.int64), _facts_of(0)  # see `install`
 
     @property

@@ -10,7 +10,6 @@ import numpy as np
 
 from models.congestion.hpcc_pint import encode_utilisation, next_utilisation
 from models.congestion.interface import N_HOP
-from models.network.link.wire_time import PS_PER_NS
 from models.network.state.records import (
     EXTRA_HOPS,
     EXTRA_N_HOP,
@@ -23,6 +22,7 @@ from models.network.state.records import (
     WORDS_PER_HOP,
 )
 from pdes.engine.jit import step_kernel
+from pdes.units import PS_PER_NS
 
 TIME_MASK, TX_MASK, QUEUE_MASK = (1 << 24) - 1, (1 << 20) - 1, (1 << 17) - 1
 TX_QUANTUM_BYTES, QUEUE_QUANTUM_BYTES = 128, 80

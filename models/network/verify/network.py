@@ -42,7 +42,7 @@ from models.network.verify.fabric import Held, expect, verify_frozen, verify_nod
 from models.network.verify.nic import unfinished, verify_messages, verify_nic_ports, verify_timers
 from models.network.verify.selective import verify_ranges, verify_selective
 from models.topology.graph import Topology
-from pdes.engine.exchange import HEADER_WORDS, ExchangeState
+from pdes.engine.round_exchange import HEADER_WORDS, ExchangeState
 
 
 def verify_network(state: NetworkState, topology: Topology, link_head: np.ndarray | None = None) -> None:

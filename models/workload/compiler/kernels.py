@@ -14,8 +14,7 @@ from models.compute.parameters import optimizer_kernel
 from models.workload.compiler.job import Job
 from models.workload.compiler.parts import chunk_parts, updated_parameters
 from pdes.errors import ConfigError
-
-PS_PER_US = 10**6
+from pdes.units import PS_PER_US
 
 
 def job_kernels(job: Job) -> Counter[Kernel]:

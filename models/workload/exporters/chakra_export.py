@@ -12,7 +12,7 @@ from pathlib import Path
 
 from models.workload.exporters.unroll import Step, check_exportable, communicator_members, steps_of
 from models.workload.importers import wire
-from models.workload.importers.chakra import EVERYONE, PS_PER_US
+from models.workload.importers.chakra import EVERYONE
 from models.workload.importers.chakra_node import COMM_COLL, COMM_RECV, COMM_SEND, COMP, METADATA
 from models.workload.plan import WorkloadPlan
 from models.workload.program import (
@@ -27,6 +27,7 @@ from models.workload.program import (
     OP_WAIT,
 )
 from pdes.errors import ConfigError
+from pdes.units import PS_PER_US
 
 VERSION = "0.0.4"
 OWN_FORM = 1  # of the attributes

@@ -19,8 +19,7 @@ from models.workload.program import (
     OP_SEND,
 )
 from pdes.errors import ConfigError
-
-PS_PER_NS = 1000
+from pdes.units import PS_PER_NS
 
 
 def write_goal(plan: WorkloadPlan, path: Path) -> list[Path]:

@@ -28,8 +28,8 @@ from models.workload.importers.communicators import read_communicators
 from models.workload.trace_graph import COLLECTIVE, COMPUTE, NOTHING, RECEIVE, SEND, GraphBuilder, Leniency, TraceGraph
 from pdes.errors import ConfigError
 from pdes.files import read_json, require_file
+from pdes.units import PS_PER_S, PS_PER_US
 
-PS_PER_US, PS_PER_S = 10**6, 10**12
 OPERATION_OF_TYPE = (0, 5, 2, 6, 7, 4, 3, 1, 1, 8)  # place in trace_graph.COLLECTIVES of each CollectiveCommType
 ALL_GATHER = 2
 GPU_LANE, CPU_LANE, MEMORY_LANE = range(3)

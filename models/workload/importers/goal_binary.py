@@ -8,10 +8,11 @@ end an appendix of u32: who waits for a node's end, and for its start.
 import struct
 from pathlib import Path
 
-from models.workload.importers.goal_text import PS_PER_NS, add_operation
+from models.workload.importers.goal_text import add_operation
 from models.workload.trace_graph import ANY, COMPUTE, RECEIVE, SEND, GraphBuilder, Leniency, TraceGraph
 from pdes.errors import ConfigError
 from pdes.files import require_file
+from pdes.units import PS_PER_NS
 
 COOKIE, COOKIE_BYTES = 4223, 8
 HEAD = struct.Struct("<QIBB")

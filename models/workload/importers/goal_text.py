@@ -11,8 +11,8 @@ from pathlib import Path
 from models.workload.trace_graph import ANY, COMPUTE, RECEIVE, SEND, GraphBuilder, Leniency, TraceGraph
 from pdes.errors import ConfigError
 from pdes.files import read_text
+from pdes.units import PS_PER_NS
 
-PS_PER_NS = 1000
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _TOKEN = re.compile(r"[A-Za-z_]\w*|-?\d+b?|[{}:]|\S")
 _LARGEST = 2**50

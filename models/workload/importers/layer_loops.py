@@ -15,8 +15,8 @@ from pathlib import Path
 from models.workload.importers.layer_table import DP, DP_EP, EP, NONE, TP, Layer, LayerTable, Pass, read_layer_table
 from models.workload.trace_graph import COLLECTIVE, COLLECTIVES, COMPUTE, NOTHING, GraphBuilder, Leniency, TraceGraph
 from pdes.errors import ConfigError
+from pdes.units import PS_PER_NS
 
-PS_PER_NS = 1000
 ALL_GATHER = COLLECTIVES.index("all-gather")
 
 

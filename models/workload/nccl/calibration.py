@@ -11,9 +11,9 @@ dgxc-benchmarking, MIT).
 from dataclasses import dataclass, replace
 
 from pdes.errors import ConfigError, suggestion
+from pdes.units import PS_PER_US
 
 KIB, MIB = 2**10, 2**20
-PS_PER_US = 10**6
 ALL_SIZES = 2**62
 
 

@@ -7,12 +7,12 @@ the slower one is what is seen). `Choice.lead_ps` is that sum.
 
 from dataclasses import dataclass
 
-from models.workload.nccl.calibration import ALL_SIZES, PS_PER_US, Calibration, GpuType, Regime, calibration_of
+from models.workload.nccl.calibration import ALL_SIZES, Calibration, GpuType, Regime, calibration_of
 from models.workload.nccl.in_server import REFERENCE_STEPS, in_server_ps
 from models.workload.nccl.options import CollectiveOptions
 from models.workload.nccl.transports import PPM, WIRE_PPM, Protocol, protocols_for, transport_of
+from pdes.units import BITS_PER_BYTE, PS_PER_S, PS_PER_US
 
-PS_PER_S, BITS = 10**12, 8
 TREE_PPM = 810_000
 """Of what a ring gets of the line, a tree's part; NCCL assumes 0.92. Fitted to nccl-1368-tree: 5 servers, 150 GB/s."""
 CHUNK_BYTES = 512 * 1024  # of a channel, NCCL's Simple protocol
@@ -48,7 +48,7 @@ def on_wire(data_bytes: int, wire_ppm: int) -> int:
 
 def line_ps(data_bytes: int, rate_bps: int, part_ppm: int = PPM) -> int:
     """Time of bytes on a part of a line; 0 for a rate that is not known."""
-    return data_bytes * BITS * PS_PER_S * PPM // (rate_bps * part_ppm) if rate_bps else 0
+    return data_bytes * BITS_PER_BYTE * PS_PER_S * PPM // (rate_bps * part_ppm) if rate_bps else 0
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,9 @@ Of the algorithms and protocols that NCCL may take at a size, the one with the l
 constants of `calibration`. All integers, so that every machine finds the same.
 """
 
-from models.workload.nccl.calibration import PS_PER_US, Calibration, GpuType, Regime, calibration_of
+from models.workload.nccl.calibration import Calibration, GpuType, Regime, calibration_of
 from pdes.errors import SimError
+from pdes.units import PS_PER_US
 
 REDUCING = ("all-reduce", "reduce-scatter", "all-gather")
 OPERATIONS = (*REDUCING, "all-to-all", "broadcast", "send-receive")

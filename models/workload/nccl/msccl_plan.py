@@ -11,12 +11,13 @@ from pathlib import Path
 import numpy as np
 
 from models.workload.collectives import Collective, Part
-from models.workload.nccl.calibration import PS_PER_US, GpuType, calibration_of
+from models.workload.nccl.calibration import GpuType, calibration_of
 from models.workload.nccl.in_server import REFERENCE_STEPS
 from models.workload.nccl.msccl import RECEIVES, SENDS, Algorithm, Step, Threadblock
 from models.workload.plan import SLOT_GATE, SLOT_GROUP, SLOT_PAIR, Operation, PlanBuilder, Slot
 from models.workload.program import OP_GROUP, OP_OPEN, OP_PASS, OP_RECEIVE, OP_SEND
 from pdes.errors import ConfigError
+from pdes.units import PS_PER_US
 
 Wire = tuple[int, int, int]
 """Sender, receiver (numbers in the algorithm), channel."""

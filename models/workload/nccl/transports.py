@@ -7,8 +7,9 @@ networks take was fitted to one measured all-reduce each.
 
 from dataclasses import dataclass
 
-from models.workload.nccl.calibration import ALL_SIZES, MIB, PS_PER_US
+from models.workload.nccl.calibration import ALL_SIZES, MIB
 from pdes.errors import ConfigError
+from pdes.units import PS_PER_US
 
 PPM = 10**6
 WIRE_PPM = {"LL": 2 * PPM, "LL128": 128 * PPM // 120, "Simple": PPM}

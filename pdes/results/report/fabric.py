@@ -6,7 +6,7 @@ when the top tier is taken away; those of a rail-optimised fat-tree are its unit
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -55,7 +55,7 @@ def draw(ports: Ports, topology: Mapping[str, Any]) -> Fabric:
         per_server, per_unit = int(topology["gpus_per_server"]), int(topology["servers_per_rail_switch"])
         block, pod, stacked = _units(ports, tier, is_host, in_server, per_server, per_unit)
     pod[is_top] = -1
-    column, row = _places(tier, pod, block, is_host, stacked)
+    column, row = _places(_Stacks(tier, block, is_host, min(stacked, _most_in_block(block, is_host))), pod)
     return Fabric(tier, pod, column, row, int(pod.max(initial=-1)) + 1)
 
 
@@ -112,23 +112,31 @@ def _units(
     return block, pod, per_server
 
 
-def _places(
-    tier: np.ndarray, pod: np.ndarray, block: np.ndarray, is_host: np.ndarray, stacked: int
-) -> tuple[np.ndarray, np.ndarray]:
+class _Stacks(NamedTuple):
+    """What hosts of a pod hang on, and how many of them are drawn above each other at most."""
+
+    tier: np.ndarray
+    block: np.ndarray
+    is_host: np.ndarray
+    deepest: int
+
+
+def _places(stacks: _Stacks, pod: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Columns and rows: pods side by side, and below each other where the page is full."""
+    tier = stacks.tier
     column, row = np.zeros(len(tier), np.int64), np.zeros(len(tier), np.int64)
     top = np.flatnonzero(pod < 0)
     n_up = int(tier[pod >= 0].max(initial=0))  # tiers of switches inside a pod
     n_inside = 1 if (tier == -1).any() else 0
     left, band, widest = 0, 0, 1
-    height = 2 * n_up + min(stacked, _most_in_block(block, is_host)) + n_inside + 1
+    height = 2 * n_up + stacks.deepest + n_inside + 1
     for one in range(int(pod.max(initial=-1)) + 1):
         nodes = np.flatnonzero(pod == one)
-        width = _place_hosts(nodes, tier, block, is_host, stacked, left, band + 2 * n_up, column, row)
+        width = _place_hosts(nodes, stacks, left, band + 2 * n_up, column, row)
         width = max(width, *(int((tier[nodes] == level).sum()) for level in range(n_up + 1) if level), 1)
         if left and left + width > MOST_COLUMNS:
             left, band = 0, band + height
-            _place_hosts(nodes, tier, block, is_host, stacked, left, band + 2 * n_up, column, row)
+            _place_hosts(nodes, stacks, left, band + 2 * n_up, column, row)
         _widen(nodes[tier[nodes] <= 0], left, width, column)
         for level in range(1, n_up + 1):
             own = nodes[tier[nodes] == level]
@@ -148,17 +156,15 @@ def _most_in_block(block: np.ndarray, is_host: np.ndarray) -> int:
 
 
 def _place_hosts(
-    nodes: np.ndarray, tier: np.ndarray, block: np.ndarray, is_host: np.ndarray, stacked: int, left: int, band: int,
-    column: np.ndarray, row: np.ndarray,
+    nodes: np.ndarray, stacks: _Stacks, left: int, band: int, column: np.ndarray, row: np.ndarray
 ) -> int:  # fmt: skip
     """Hosts of a pod, block by block, and below them the switches inside their servers; the columns that they take."""
-    first = left
-    deepest = min(stacked, _most_in_block(block, is_host))
+    first, deepest, block, is_host = left, stacks.deepest, stacks.block, stacks.is_host
     for number in dict.fromkeys(block[nodes[is_host[nodes]]].tolist()):
         own = nodes[(block[nodes] == number) & is_host[nodes]]
         place = np.arange(len(own))
         column[own], row[own] = left + place // deepest, band + place % deepest
-        inside = nodes[(block[nodes] == number) & (tier[nodes] == -1)]
+        inside = nodes[(block[nodes] == number) & (stacks.tier[nodes] == -1)]
         column[inside], row[inside] = left, band + deepest
         left += -(-len(own) // deepest)
     return left - first

@@ -6,11 +6,9 @@ from pathlib import Path
 
 from pdes.errors import ConfigError
 from pdes.results.folder import DERIVED_FILES
+from pdes.results.timeline.wanted import MOST_GPUS, MOST_SLICES, Wanted
 
 FILE_NAME = DERIVED_FILES[1]
-MOST_SLICES = 250_000
-MOST_GPUS = 64
-N_PORT = 8
 _RANGE = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?")
 
 
@@ -31,7 +29,7 @@ def add_timeline(parser: argparse.ArgumentParser) -> None:
 def run_timeline(arguments: argparse.Namespace) -> None:
     """Write the trace; say on stdout where, how much, and what was left out. Raises ConfigError."""
     from pdes.results.opened import open_results, readable
-    from pdes.results.timeline.write import Wanted, write_timeline
+    from pdes.results.timeline.write import write_timeline
 
     if arguments.most < 1:
         raise ConfigError("--most", f"found {arguments.most}", "Accepted: a number from 1 on")

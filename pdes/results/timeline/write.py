@@ -7,7 +7,6 @@ import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -18,19 +17,9 @@ from pdes.results.report.fabric import HOSTS
 from pdes.results.report.groups import group_bounds
 from pdes.results.report.ports import Ports, read_ports
 from pdes.results.timeline import events
-from pdes.results.timeline.parser import MOST_GPUS, N_PORT
 from pdes.results.timeline.rows import Rows, read_messages, read_queues, read_tasks
+from pdes.results.timeline.wanted import MOST_GPUS, N_PORT, Wanted
 from pdes.units import format_size
-
-
-class Wanted(NamedTuple):
-    """What of a run is to be in the trace; None: what fits."""
-
-    gpus: frozenset[int] | None = None
-    iterations: frozenset[int] | None = None
-    has_flows: bool = True
-    ports: tuple[str, ...] = ()
-    most: int = 250_000
 
 
 def write_timeline(results: Results, wanted: Wanted, path: Path) -> list[str]:

@@ -8,8 +8,7 @@ import numpy as np
 
 from pdes.skipping.papers.samples import Samples, swing
 from pdes.skipping.steady import Settings, Verdict, until_end_ps
-
-BITS_PER_BYTE, PS_PER_S = 8, 10**12
+from pdes.units import BITS_PER_BYTE, PS_PER_S
 
 
 class HygraCriterion:

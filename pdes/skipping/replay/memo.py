@@ -19,8 +19,8 @@ import numpy as np
 
 from pdes.engine.time_index import NEVER
 from pdes.skipping import history as h
+from pdes.units import BITS_PER_BYTE, PS_PER_S
 
-BITS_PER_BYTE, PS_PER_S = 8, 10**12
 WORD_BYTES = 8
 MAX_WORDS = 2**25  # of what a run has found and keeps: 256 MB
 GUARD_PACKETS = 8  # of a leader's message that are still to be sent when its followers are let go

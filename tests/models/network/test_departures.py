@@ -21,8 +21,9 @@ from models.network.state.records import (
     Fabric,
 )
 from models.topology.graph import make_topology
-from pdes.engine.exchange import HEADER_WORDS, ExchangeState, World, make_exchange
+from pdes.engine.exchange import World
 from pdes.engine.jit import loop_kernel
+from pdes.engine.round_exchange import HEADER_WORDS, ExchangeState, make_exchange
 from pdes.engine.time_index import NEVER
 from reference.network_case import US, NetworkCase, make_flow_case
 

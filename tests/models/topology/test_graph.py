@@ -18,10 +18,8 @@ def make_roft(n_gpu: int = 128, **changes) -> Topology:
     keys = {
         "gpus_per_server": 8,
         "servers_per_rail_switch": 32,
-        "nic_rate_bps": 100 * GBPS,
-        "spine_rate_bps": 100 * GBPS,
-        "nic_delay_ps": 500 * NS,
-        "spine_delay_ps": 1500 * NS,
+        "nic": (100 * GBPS, 500 * NS),
+        "spine": (100 * GBPS, 1500 * NS),
     }
     return rail_optimised(n_gpu, **{**keys, **changes})
 
@@ -150,7 +148,7 @@ def test_roft_spine_count_is_exact_for_decimal_oversubscription():
 
 
 def test_roft_with_nvlink_has_one_switch_per_server():
-    topology = make_roft(16, nvlink_rate_bps=3600 * GBPS, nvlink_delay_ps=25 * NS)
+    topology = make_roft(16, nvlink=(3600 * GBPS, 25 * NS))
     verify_topology(topology)
     assert topology.node_name[16:19] == ("nvswitch0", "nvswitch1", "rail0")
     assert topology.server.tolist() == [0] * 8 + [1] * 8 + [0, 1] + [-1] * 10

@@ -38,6 +38,18 @@ def test_rates_delays_and_ids_are_read_exactly(write):
     assert topology.port_delay_ps[into_switch].tolist() == [10**6, 500_000, 10**6]
 
 
+def test_rates_in_bytes_are_warned_of_once_each_but_not_inside_servers(write):
+    said = []
+    path = write(GOOD.replace("25Gbps", "10GBps"))
+    read_ns3_topology(path, warn=said.append)
+    assert said == [f'{path}, line 4: "10GBps" is 80 Gbps; write 10Gbps if bits were meant (links with it: 2)']
+    said.clear()
+    read_ns3_topology(write(SIMAI.replace("2880Gbps", "360GB/s")), warn=said.append)
+    assert said == []
+    read_ns3_topology(write(SIMAI.replace("3 6 400Gbps", "3 6 50GB/s")), warn=said.append)
+    assert [text.split(", ")[1] for text in said] == ['line 10: "50GB/s" is 400 Gbps; write 50Gbps if bits were meant']
+
+
 def test_an_error_rate_is_the_loss_of_both_directions_of_its_link(write):
     topology = read_ns3_topology(write(GOOD.replace("0.000000", "0.001")))
     lossy = (topology.port_src == 1) | (topology.port_dst == 1)

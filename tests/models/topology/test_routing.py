@@ -23,8 +23,8 @@ NS3_CASE = Path(__file__).parents[2] / "reference" / "ns3_paths"
 TOPOLOGIES = {
     "fat-tree": fat_tree(4, 100 * GBPS, 100 * GBPS, US, US),
     "leaf-spine": leaf_spine(3, 2, 4, 100 * GBPS, 100 * GBPS, US, US),
-    "roft": rail_optimised(32, 8, 2, 100 * GBPS, 100 * GBPS, US, US),
-    "roft with NVLink": rail_optimised(32, 8, 2, 100 * GBPS, 100 * GBPS, US, US, 2.0, 3600 * GBPS, 25_000),
+    "roft": rail_optimised(32, 8, 2, (100 * GBPS, US), (100 * GBPS, US)),
+    "roft with NVLink": rail_optimised(32, 8, 2, (100 * GBPS, US), (100 * GBPS, US), 2.0, (3600 * GBPS, 25_000)),
 }
 
 

@@ -59,7 +59,7 @@ def training(n_iteration: int, jitter: str = "0s") -> WorkloadPlan:
 
 
 def run(plan: WorkloadPlan) -> Outcome:
-    return make_plan_case(rail_optimised(8, 2, 4, 100 * GBPS, 100 * GBPS, 500 * NS, 1500 * NS), plan).run()
+    return make_plan_case(rail_optimised(8, 2, 4, (100 * GBPS, 500 * NS), (100 * GBPS, 1500 * NS)), plan).run()
 
 
 def test_streams_of_a_gpu_are_late_together_and_after_their_own_start():

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pdes.engine.exchange import ExchangeState, World, make_exchange, reduce_min, swap
+from pdes.engine.exchange import World
 from pdes.engine.jit import loop_kernel
 from pdes.engine.round import (
     ASKS,
@@ -19,6 +19,7 @@ from pdes.engine.round import (
     open_round,
     run_rounds,
 )
+from pdes.engine.round_exchange import ExchangeState, make_exchange, reduce_min, swap
 from pdes.engine.time_index import NEVER
 
 SHORT = 9

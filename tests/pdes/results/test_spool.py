@@ -28,7 +28,7 @@ def read_all(spool: RowSpool, group: int = 7) -> dict[str, np.ndarray]:
 
 
 def make_spools(folder: Path, n_rank: int, n_row: int, fill: int = -1, memory_rows: int = 0) -> list[RowSpool]:
-    return [RowSpool(folder, "t", n_row, COLUMNS, fill, rank, n_rank, memory_rows) for rank in range(n_rank)]
+    return [RowSpool(folder, "t", n_row, COLUMNS, fill, (rank, n_rank), memory_rows) for rank in range(n_rank)]
 
 
 cells = st.lists(
@@ -104,12 +104,12 @@ def test_every_int64_survives_and_the_rest_reads_as_fill(fill, values):
 
 
 def test_sender_and_receiver_write_their_columns_of_one_row_from_two_processes(tmp_path):
-    sender = RowSpool(tmp_path, "t", 1000, COLUMNS, rank=0, n_rank=2)
+    sender = RowSpool(tmp_path, "t", 1000, COLUMNS, ranks=(0, 2))
     code = f"""
 import numpy as np
 from pathlib import Path
 from pdes.results.spool import RowSpool
-spool = RowSpool(Path({str(tmp_path)!r}), "t", 1000, {COLUMNS!r}, rank=1, n_rank=2)
+spool = RowSpool(Path({str(tmp_path)!r}), "t", 1000, {COLUMNS!r}, ranks=(1, 2))
 spool.scatter(np.arange(999, -1, -1), {{"end_ps": np.arange(999, -1, -1) + 7}})
 """
     subprocess.run([sys.executable, "-c", code], check=True, env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)})
@@ -202,7 +202,7 @@ def test_a_disk_without_room_is_refused_before_the_run(tmp_path, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=10**6))
     with pytest.raises(SimError, match=r"table t needs 112 MB in .*, where 1 MB are free"):
         RowSpool(tmp_path, "t", 2_000_000, COLUMNS)
-    RowSpool(tmp_path, "t", 1000, COLUMNS, n_rank=2).close()
+    RowSpool(tmp_path, "t", 1000, COLUMNS, ranks=(0, 2)).close()
 
 
 @pytest.mark.parametrize(("n_rank", "memory_rows"), [(1, 10**9), (1, 0), (3, 0)])
@@ -213,7 +213,7 @@ def test_a_table_that_turns_out_short_is_as_if_it_had_been_short_from_the_start(
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=10**6))
     n_row, written = 10**8, {"gpu": np.arange(40) * 3}
     spools = [
-        RowSpool(tmp_path, "t", n_row, COLUMNS, rank=rank, n_rank=n_rank, memory_rows=memory_rows, least_rows=30)
+        RowSpool(tmp_path, "t", n_row, COLUMNS, ranks=(rank, n_rank), memory_rows=memory_rows, least_rows=30)
         for rank in range(n_rank)
     ]
     for rank, spool in enumerate(spools):

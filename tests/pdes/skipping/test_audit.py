@@ -16,7 +16,7 @@ from pdes.engine.time_index import NEVER
 from pdes.errors import ConfigError
 from pdes.skipping import history as h
 from pdes.skipping.audit import Audit, standard_error
-from pdes.skipping.controller import Freeze
+from pdes.skipping.frozen import Freeze
 
 PACKET_BYTES, GAP_PS, BEGIN_PS, END = 1000, 80_000, 10**9, 10**9
 LABEL, VERSION, N_PERIOD, PERIOD_PACKETS = 1, 5, 20, 50

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import pdes
 from pdes.config import load_config
-from pdes.config.sections import CRITERION_KEYS
+from pdes.config.tables.sections import CRITERION_KEYS
 from pdes.errors import ConfigError
 from pdes.skipping import history as h
 from pdes.skipping.criterion import KEYS, Choice, Criterion, Network, make_criterion, report, resolve

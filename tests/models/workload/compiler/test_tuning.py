@@ -24,7 +24,7 @@ GBPS, NS = 10**9, 10**3
 NO_MARKS = (2**31 - 1, 2**31 - 1)
 GPT = ModelShape(2, 512, 8, vocabulary=1024, sequence=128)
 SERVERS = np.arange(16)  # one GPU each
-FABRIC = rail_optimised(16, 1, 16, 400 * GBPS, 400 * GBPS, 500 * NS, 500 * NS)
+FABRIC = rail_optimised(16, 1, 16, (400 * GBPS, 500 * NS), (400 * GBPS, 500 * NS))
 
 
 def job(tuning: Tuning, **sizes) -> Job:

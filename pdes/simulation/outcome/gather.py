@@ -10,39 +10,41 @@ from models.network.watch.blocked import explain_blocked
 from models.network.watch.results import port_columns
 from models.workload.repeats import RepeatWatch
 from pdes.engine.round import COMPUTE_NS, EXCHANGE_NS, WAIT_NS
-from pdes.simulation.active import last_use_ps
-from pdes.simulation.job import NS_PER_S, Run
+from pdes.simulation.job import Run
+from pdes.simulation.outcome.active import last_use_ps
+from pdes.units import NS_PER_S
 
 
 def gather(job: Run) -> dict[str, Any]:
     """What the ranks counted, added up; the same on every rank, except that only rank 0 has samples."""
     counters, work, fast = job.model.state.fabric.counters, job.model.state.work, job.model.fast_forward
+    assembly, repeats = job.assembly, job.assembly.repeats
     last_ps = max(job.world.allgather(int(counters[LAST_EVENT_PS])))
-    if job.is_deadlocked and job.watch is not None:
-        last_ps = job.watch.found_ps
-    if job.debug.stopped_ps is not None:
-        last_ps = job.debug.stopped_ps
+    if assembly.is_deadlocked and assembly.watch is not None:
+        last_ps = assembly.watch.found_ps
+    if assembly.debug.stopped_ps is not None:
+        last_ps = assembly.debug.stopped_ps
     if fast is not None:
         fast.settle(job.model.state)
-        if job.repeats is not None and job.repeats.packets is not None and job.repeats.short_bytes is not None:
-            fast.settle_passes(job.model.state, job.repeats.packets, job.repeats.short_bytes)
+        if repeats is not None and repeats.packets is not None and repeats.short_bytes is not None:
+            fast.settle_passes(job.model.state, repeats.packets, repeats.short_bytes)
     last_finish_ps, used_ps = last_use_ps(job)
     own = {
         "hops": int(counters[PACKET_HOPS]),
         "events": int(counters[EVENTS]),
         "timeouts": int(counters[N_TIMEOUT]),
         "iteration_end_ps": work.iteration_end_ps,
-        "n_flow_done": job.n_flow_done,
+        "n_flow_done": job.rows.n_flow_done,
         "n_task_done": work.iteration_tasks,
         "ports": port_columns(job.model.state, job.scenario.topology, job.model.rank_of_node, job.world.rank,
                               last_ps),
         "skipped": Counter() if fast is None else Counter(fast.skipped.hops_by_cause),
         "skipped_flow_ps": Counter() if fast is None else Counter(fast.skipped.flow_ps_by_cause),
-        "flow_ps": job.flow_ps,
+        "flow_ps": job.rows.flow_ps,
         "last_finish_ps": last_finish_ps,
         "last_use_ps": used_ps,
         "seconds": [float(job.loop[i]) / NS_PER_S for i in (COMPUTE_NS, WAIT_NS, EXCHANGE_NS)],
-        "stalled": job.stall.explain(job.model.state) if job.is_stalled and job.stall is not None else [],
+        "stalled": _stalled(job),
         "blocked": explain_blocked(job.model.state, job.scenario.topology, job.scenario.plan, job.world.rank,
                                    job.model.rank_of_node),
     }  # fmt: skip
@@ -62,13 +64,19 @@ def gather(job: Run) -> dict[str, Any]:
         "seconds": [p["seconds"] for p in parts],
         "stalled": [item for p in parts for item in p["stalled"]],
         "blocked": [item for p in parts for item in p["blocked"]],
-        "samples": {} if job.sampler is None else job.sampler.gather(),
+        "samples": {} if assembly.sampler is None else assembly.sampler.gather(),
         "rtt": _gather_rtt(job),
         "partitions": {} if fast is None or fast.series is None else fast.series.columns(),
     }
-    if job.repeats is not None:
-        _count_repeats(job.repeats, totals)
+    if repeats is not None:
+        _count_repeats(repeats, totals)
     return totals
+
+
+def _stalled(job: Run) -> list[Any]:
+    """What this rank knows of why nothing gets through, if that ended the run."""
+    stall = job.assembly.stall
+    return stall.explain(job.model.state) if stall is not None and job.assembly.is_stalled else []
 
 
 def _count_repeats(repeats: RepeatWatch, totals: dict[str, Any]) -> None:

@@ -3,12 +3,13 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from pdes.config.devices import device_faults
-from pdes.config.fields import Fault, Table
-from pdes.config.network import NetworkConfig
-from pdes.config.network_checks import network_faults
-from pdes.config.sections import CRITERION_KEYS, OutputConfig, WormholeConfig
-from pdes.config.topology import (
+from pdes.config.checks.network import network_faults
+from pdes.config.checks.training import training_faults
+from pdes.config.tables.devices import device_faults
+from pdes.config.tables.fields import Fault, Table
+from pdes.config.tables.network import NetworkConfig
+from pdes.config.tables.sections import CRITERION_KEYS, OutputConfig, WormholeConfig
+from pdes.config.tables.topology import (
     FatTreeConfig,
     LeafSpineConfig,
     RoftConfig,
@@ -16,8 +17,7 @@ from pdes.config.topology import (
     TopologyFileConfig,
     exact,
 )
-from pdes.config.training_checks import training_faults
-from pdes.config.workload import (
+from pdes.config.tables.workload import (
     NAMED_SIZES,
     CollectiveConfig,
     CollectivesConfig,

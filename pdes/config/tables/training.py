@@ -8,8 +8,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
-from pdes.config.devices import DeviceConfig
-from pdes.config.fields import (
+from pdes.config.tables.devices import DeviceConfig
+from pdes.config.tables.fields import (
     Count,
     Duration,
     FieldError,
@@ -21,7 +21,7 @@ from pdes.config.fields import (
     Table,
     quantity,
 )
-from pdes.config.nccl import NcclConfig
+from pdes.config.tables.nccl import NcclConfig
 from pdes.units import parse_duration_ps, shown
 
 Gpu = Annotated[str, Field(min_length=1)]  # of `devices.GPUS`, or of [workload.devices]

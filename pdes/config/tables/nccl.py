@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
-from pdes.config.fields import AutoBool, FieldError, Meaning, Table
+from pdes.config.tables.fields import AutoBool, FieldError, Meaning, Table
 from pdes.units import shown
 
 GROUPS = ("tp", "dp", "ep")

@@ -9,7 +9,7 @@ import numpy as np
 from partition.round_model import Mixture, Profile
 from pdes.errors import ConfigError
 from pdes.files import require_file
-from pdes.simulation.profile import Profiled
+from pdes.simulation.profile.make import Profiled
 
 ENTRIES = ("round_of", "lp", "ns")  # of Profile
 FACTS = ("n_round", "n_reduction", "fixed_ns", "serial_ns", "weight")

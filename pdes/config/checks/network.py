@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from pdes.config.fields import Fault, Table
-from pdes.config.network import LAW_TABLES, NetworkConfig
-from pdes.config.routing import routing_faults
+from pdes.config.tables.fields import Fault, Table
+from pdes.config.tables.network import LAW_TABLES, NetworkConfig
+from pdes.config.tables.routing import routing_faults
 from pdes.units import MAX_WIRE_BYTES, exact_duration, exact_rate, shown
 
 

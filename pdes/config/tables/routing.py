@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from pdes.config.fields import Duration, Fault, Meaning, PositiveDuration, Rate, Table, quantity
+from pdes.config.tables.fields import Duration, Fault, Meaning, PositiveDuration, Rate, Table, quantity
 
 RoutingPolicy = Literal["ecmp", "weighted", "spray", "flowlet", "adaptive"]
 REORDERING = ("spray", "adaptive")

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
-from pdes.config.fields import (
+from pdes.config.tables.fields import (
     AutoBool,
     AutoDuration,
     AutoProbability,
@@ -30,7 +30,7 @@ from pdes.config.fields import (
     only,
     quantity,
 )
-from pdes.config.routing import LinkEventConfig, PathConfig, RoutingConfig
+from pdes.config.tables.routing import LinkEventConfig, PathConfig, RoutingConfig
 from pdes.units import shown
 
 N_PRIORITY = 8
@@ -303,11 +303,6 @@ class NetworkConfig(Table):
         if check == "auto":
             check = "off" if self.is_ns3 else DEADLOCK_CHECK_PS
         return check if self.has_pfc and isinstance(check, int) else None
-
-    @property
-    def law_table(self) -> str:
-        """The key, below [network], of the table with the congestion control's parameters."""
-        return self.congestion_control if self.congestion_control in LAW_TABLES else "parameters"
 
     def law_parameters(self) -> dict[str, Parameters]:
         """The tables of congestion controls that hold something, by the control's name; the chosen one always."""

@@ -31,11 +31,11 @@ def last_use_ps(job: Run) -> tuple[int, int]:
     """
     topology, state = job.scenario.topology, job.model.state
     mine = job.model.rank_of_node[topology.port_src] == job.world.rank
-    if job.scenario.plan.n_main or job.n_task or open_pauses(state, topology)[0][mine].any():
+    if job.scenario.plan.n_main or job.assembly.n_task or open_pauses(state, topology)[0][mine].any():
         return NEVER, NEVER
     sends = mine & ~topology.is_switch[topology.port_src] & (state.fabric.ports["tx_bytes"] > 0)
     ports = state.fabric.ports[sends]
-    return job.last_finish_ps, int((ports["free_at_ps"] + ports["delay_ps"]).max(initial=0))
+    return job.rows.last_finish_ps, int((ports["free_at_ps"] + ports["delay_ps"]).max(initial=0))
 
 
 def active_ps(plan: WorkloadPlan, totals: dict[str, Any]) -> list[int]:

@@ -8,7 +8,9 @@ from typing import Any
 from pdes.engine.checkpoint_folder import Checkpoint, find_checkpoint
 from pdes.results.folder import is_complete
 from pdes.scenario import Scenario
-from pdes.simulation.checkpoint import DEFAULT_NAME, program, read_scenario
+from pdes.simulation.checkpoints.files import SCENARIO, read_part
+from pdes.simulation.checkpoints.places import DEFAULT_NAME
+from pdes.simulation.versions import program
 
 
 def find(directory: str, out: str | None) -> tuple[Checkpoint, Scenario]:
@@ -22,7 +24,7 @@ def find(directory: str, out: str | None) -> tuple[Checkpoint, Scenario]:
     if is_complete(place) or (place / DEFAULT_NAME).is_dir():  # a result folder, with its checkpoints in it
         place /= DEFAULT_NAME
     found = find_checkpoint(place, program(), _warn)
-    scenario = read_scenario(found.path)
+    scenario: Scenario = read_part(found.path, SCENARIO)
     config, folder = scenario.config, Path(found.facts["folder"])
     tables: dict[str, Any] = {
         "output": config.output.model_copy(update={"dir": out or found.facts["output"]}),

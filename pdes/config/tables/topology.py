@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from pdes.config.fields import Count, Meaning, PositiveDuration, Rate, Table, quantity, same_as
+from pdes.config.tables.fields import Count, Meaning, PositiveDuration, Rate, Table, quantity, same_as
 
 Oversubscription = Annotated[float, Field(ge=1, le=1000)]
 

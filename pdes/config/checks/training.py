@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from pdes.config.devices import device_faults, gpu_fault
-from pdes.config.fields import Fault
-from pdes.config.training import NOT_WITH_GPU, SIMPLE_KEYS, SIMPLE_PRESETS, SIMPLE_TABLE_KEYS
-from pdes.config.workload import TrainingConfig
+from pdes.config.tables.devices import device_faults, gpu_fault
+from pdes.config.tables.fields import Fault
+from pdes.config.tables.training import NOT_WITH_GPU, SIMPLE_KEYS, SIMPLE_PRESETS, SIMPLE_TABLE_KEYS
+from pdes.config.tables.workload import TrainingConfig
 from pdes.units import shown
 
 

@@ -4,8 +4,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
-from pdes.config.devices import DeviceConfig
-from pdes.config.fields import (
+from pdes.config.tables.devices import DeviceConfig
+from pdes.config.tables.fields import (
     AutoBool,
     Count,
     Duration,
@@ -16,8 +16,8 @@ from pdes.config.fields import (
     Table,
     quantity,
 )
-from pdes.config.trace import TraceConfig
-from pdes.config.training import TrainingTable
+from pdes.config.tables.trace import TraceConfig
+from pdes.config.tables.training import TrainingTable
 from pdes.units import PS_PER_MS, exact_duration, parse_duration_ps, shown
 
 Operation = Literal["all-reduce", "reduce-scatter", "all-gather", "all-to-all", "broadcast", "point-to-point"]
@@ -168,7 +168,7 @@ class CollectivesConfig(StartsLate):
 
 
 class TrainingConfig(StartsLate, TrainingTable):
-    """kind = "training": iterations of one model, see `pdes.config.training`."""
+    """kind = "training": iterations of one model, see `pdes.config.tables.training`."""
 
 
 WorkloadConfig = FlowsConfig | PoissonConfig | CollectivesConfig | TrainingConfig | TraceConfig

@@ -4,7 +4,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
-from pdes.config.fields import (
+from pdes.config.tables.fields import (
     AutoDuration,
     AutoRate,
     AutoSamples,

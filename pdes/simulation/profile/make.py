@@ -31,9 +31,9 @@ from pdes.engine.time_index import NEVER
 from pdes.results.progress import Progress
 from pdes.scenario import Scenario
 from pdes.scenario.build import MAX_LOOKAHEAD_PS
-from pdes.simulation.instants import sample_run
 from pdes.simulation.observers import make_sampler, watch_deadlocks, watch_iterations, watch_repeats, watch_stalls
-from pdes.simulation.stretches import Reader, Stretch, profiles_of, weigh
+from pdes.simulation.profile.instants import sample_run
+from pdes.simulation.profile.stretches import Reader, Stretch, profiles_of, weigh
 from pdes.skipping.criterion import Choice
 
 WHOLE, SAMPLED, BEGINNING = "whole", "sampled", "beginning"

@@ -23,9 +23,9 @@ from pdes.engine.round import END_RUN, HORIZON, LOOKAHEAD, N_ROUND, NEXT_LOOK, N
 from pdes.engine.time_index import NEVER
 from pdes.scenario import Scenario
 from pdes.scenario.network import with_skips
-from pdes.simulation.forked import forked
 from pdes.simulation.observers import make_sampler, watch_deadlocks, watch_iterations, watch_stalls
-from pdes.simulation.stretches import GO_EVERY_S, Reader, Stretch, weigh
+from pdes.simulation.profile.forked import forked
+from pdes.simulation.profile.stretches import GO_EVERY_S, Reader, Stretch, weigh
 from pdes.skipping.criterion import Choice
 
 N_INSTANT = 32  # by packet-hops

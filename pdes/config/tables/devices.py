@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from pdes.config.fields import AutoBool, Duration, Fault, Flops, Meaning, PositiveDuration, Rate, Size, Table
+from pdes.config.tables.fields import AutoBool, Duration, Fault, Flops, Meaning, PositiveDuration, Rate, Size, Table
 from pdes.errors import suggestion
 from pdes.units import shown
 

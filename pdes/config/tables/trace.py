@@ -4,7 +4,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from pdes.config.fields import Count, Flops, Meaning, Rate, Table, quantity
+from pdes.config.tables.fields import Count, Flops, Meaning, Rate, Table, quantity
 
 
 class DeviceConfig(Table):

@@ -1,0 +1,25 @@
+"""Where the checkpoints of a run go."""
+
+from pathlib import Path
+
+from pdes.config import Config
+from pdes.engine.checkpoint_folder import CheckpointFolder
+from pdes.errors import ConfigError
+from pdes.results.folder import ResultFolder
+
+DEFAULT_NAME = "checkpoint"  # of the folder, in that of the results
+
+
+def checkpoint_directory(config: Config) -> Path:
+    """The folder that has a run's checkpoints."""
+    return Path(config.checkpoint.dir or Path(config.output.dir) / DEFAULT_NAME)
+
+
+def check_directory(config: Config, results: ResultFolder) -> None:
+    """Prove that checkpoints can be written, where they will be without anybody's asking. ConfigError: they cannot."""
+    if config.checkpoint.every_ps is not None:
+        try:
+            CheckpointFolder(checkpoint_directory(config), config.checkpoint.keep, results.token).check()
+        except ConfigError:
+            results.abandon()
+            raise

@@ -1,0 +1,54 @@
+"""The kernels of a run are compiled before anything happens in it, rank 0's first so that the others find them."""
+
+import time
+
+from models.network.build.warm_up import task
+from models.network.skip.progress import sample_pairs
+from pdes.beginning import STARTING, Beginning
+from pdes.engine.jit import JIT_DISABLED, compiled_kernels
+from pdes.simulation.compilers import ALWAYS, announce_compiling, file_name
+from pdes.simulation.job import Run
+
+
+def compile_kernels(job: Run, beginning: Beginning | None = None) -> float:
+    """Compile what a run needs; seconds that it took. Every rank must call it."""
+    begin_s, beginning = time.monotonic(), beginning or Beginning()
+    if job.world.rank == 0:
+        _say_what_it_takes(job, beginning)
+        _compile_beside(job, beginning)
+        _compile(job)
+        beginning.enter(STARTING)
+    job.world.barrier()
+    if job.world.rank > 0:
+        _compile(job)
+    job.world.barrier()
+    return time.monotonic() - begin_s
+
+
+def _say_what_it_takes(job: Run, beginning: Beginning) -> None:
+    """Rank 0's compilers have been announced; here are runs that need one kernel or another besides."""
+    if job.compilers is not None and job.compilers.is_at_work:
+        return
+    known = compiled_kernels()
+    is_there = JIT_DISABLED or all(file_name(kernel) in known for kernel, _ in job.model.kernels())
+    if is_there and (job.model.fast_forward is None or file_name(sample_pairs) in known):
+        beginning.enter("loading the kernels")
+    else:
+        announce_compiling(beginning, job.compilers)
+
+
+def _compile_beside(job: Run, beginning: Beginning) -> None:
+    """What is left to the other processes, and what only this one can do meanwhile."""
+    compilers, model = job.compilers, job.model
+    if compilers is None or not compilers.is_at_work:
+        return
+    compilers.give(task(kernel, arguments) for kernel, arguments in model.kernels()[len(ALWAYS) :])
+    job.assembly.facts.compile()
+    if model.fast_forward is not None:
+        model.fast_forward.compile(model.state)
+    compilers.wait(beginning.check)
+
+
+def _compile(job: Run) -> None:
+    job.model.compile()
+    job.assembly.facts.compile()

@@ -1,0 +1,170 @@
+"""The rounds of a run, from its beginning or a checkpoint to its end, and what is done between them meanwhile."""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from models.network.state.records import PACKET_HOPS
+from models.network.watch.results import unfinished_rows
+from pdes.beginning import Beginning
+from pdes.engine.round import (
+    COMPUTE_NS,
+    EXCHANGE_NS,
+    IS_WAITING,
+    N_ROUND,
+    NOW,
+    PAUSE_EVERY_S,
+    RETURN_NS,
+    WAIT_NS,
+    run_rounds,
+)
+from pdes.results.progress import Progress
+from pdes.simulation.balance import Balancer
+from pdes.simulation.checkpoints.requests import Requests
+from pdes.simulation.checkpoints.take import Checkpoints
+from pdes.simulation.job import Run
+from pdes.simulation.rests import Rests
+from pdes.units import PS_PER_S
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How the rounds ended, on one rank."""
+
+    seconds: float
+    """Of wall time that they took."""
+    exit_status: int
+    """Above zero: a signal has ended them before their time; there are no results."""
+    checkpoints: dict[str, Any]
+    """What `run.json` says of them."""
+    balance: dict[str, Any]
+    """And of LPs that changed ranks; {} if none could."""
+
+
+def run_to_end(
+    job: Run, quiet: bool, heeds_signals: bool = False, shows_progress: bool = False, beginning: Beginning | None = None
+) -> Ended:
+    """Run the rounds of a run that is compiled. Every rank must call it.
+
+    heeds_signals: see `requests.Requests`. shows_progress: also where there is no terminal. beginning: ends here.
+    """
+    told = _Told(job, quiet, shows_progress)
+    every_ps = job.scenario.config.checkpoint.every_ps
+    every_s = None if every_ps is None else every_ps / PS_PER_S
+    requests = Requests(every_s if job.world.rank == 0 else None, heeds_signals)
+    checkpoints = Checkpoints(job, requests, told.say)
+    balance_s = job.scenario.config.partition.rebalance_interval_ps / PS_PER_S
+    balancer = Balancer(job, balance_s) if _may_move(job) else None
+    rests = Rests(job, checkpoints, balancer)
+
+    def tick() -> None:
+        told.update(balancer is not None and balancer.has_moved)
+        rests.tick()
+
+    pause_s = min(PAUSE_EVERY_S, balance_s / 4, PAUSE_EVERY_S if every_s is None else every_s / 4)
+    job.world.barrier()
+    begin_s = time.monotonic()
+    with requests, _watched(job):
+        if beginning is not None:
+            beginning.end()
+            if beginning.seen:
+                requests.take_over(beginning.seen)
+        while rests.has_moved:
+            rests.has_moved = False
+            run_rounds(job.model, job.loop, job.model.exchange, tick, pause_s, rests.rest)
+    job.world.barrier()
+    loop_s = time.monotonic() - begin_s
+    told.close()
+    if not checkpoints.exit_status:
+        _take_what_is_left(job)
+    return Ended(loop_s, checkpoints.exit_status, checkpoints.facts(), {} if balancer is None else balancer.facts())
+
+
+def _may_move(job: Run) -> bool:
+    """Whether LPs may change ranks."""
+    is_wanted = job.scenario.config.partition.rebalance and not job.looks_at_rounds
+    return is_wanted and 1 < job.world.size < job.scenario.n_lp
+
+
+def _take_what_is_left(job: Run) -> None:
+    """Rows that the model still has, of what is unfinished too if the run was ended before its workload."""
+    assembly, rows = job.assembly, job.rows
+    if assembly.watch is not None:
+        assembly.watch.look_at_end(job.model.state)
+    if job.scenario.stop_ps is not None or assembly.circles or assembly.debug.stopped_ps is not None:
+        job.model.flush()
+        left = unfinished_rows(job.model.state, job.model.rank_of_node, job.world.rank)
+        rows.take(left, left[:0, :2], left[:0], left[:0])
+    job.model.flush()
+    rows.truncate(assembly)
+
+
+@contextmanager
+def _watched(job: Run) -> Iterator[None]:
+    """Rounds of which the witness knows, so that it can say if one of them does not end."""
+    limit_ps = job.scenario.config.run.stall_limit_ps
+    if job.witness is None or limit_ps is None:
+        yield
+        return
+    places = " ".join(map(str, (N_ROUND, NOW, RETURN_NS, EXCHANGE_NS, IS_WAITING)))
+    job.witness.tell(places=places, stall_s=limit_ps / PS_PER_S)
+    try:
+        yield
+    finally:
+        job.witness.tell(stall_s=0)
+
+
+class _Told:
+    """What people hear of a run while it lasts, on rank 0."""
+
+    def __init__(self, job: Run, quiet: bool, shows_progress: bool) -> None:
+        s, world = job.scenario, job.world
+        self._job, self._stream = job, sys.stderr if world.rank == 0 and not quiet else None
+        is_shown = shows_progress or (self._stream is not None and self._stream.isatty())
+        self._progress = Progress(self._stream if is_shown else None, world.size, s.stop_ps)
+        mine = job.model.rank_of_node[s.topology.port_src] == world.rank
+        self._expected_hops, self._mean_hops = _hops(s.port_hops[mine]), _hops(s.port_hops) // world.size
+
+    def say(self, text: str) -> None:
+        """A line of its own."""
+        self._progress.close()
+        if self._stream is not None:
+            print(text, file=self._stream, flush=True)
+
+    def update(self, has_moved: bool) -> None:
+        """How far the run is. has_moved: whether LPs have changed ranks."""
+        job, model, n_rank = self._job, self._job.model, self._job.world.size
+        hops = int(model.state.fabric.counters[PACKET_HOPS]) - job.restored["hops"]
+        done = hops + job.restored["hops"] / n_rank
+        if model.fast_forward is not None:
+            done += model.fast_forward.hops_so_far(model.state)
+        expected = self._mean_hops if has_moved else self._expected_hops
+        share = done / max(1, expected) * (job.scenario.plan.n_iteration / job.assembly.n_iteration)
+        self._progress.update(job.now_ps, hops * n_rank, share, self._how_it_goes)
+
+    def close(self) -> None:
+        """No more of it."""
+        self._progress.close()
+
+    def _how_it_goes(self) -> list[str]:
+        """How long this rank waits for others, and what need not be simulated."""
+        job, loop = self._job, self._job.loop
+        compute_ns, idle_ns = int(loop[COMPUTE_NS]), int(loop[WAIT_NS] + loop[EXCHANGE_NS])
+        fast, found = job.model.fast_forward, []
+        if job.world.size > 1:
+            share = idle_ns / max(compute_ns + idle_ns, 1)
+            found.append(f"rank 0 waits {100 * share:.0f} %, expected imbalance {job.balance:.2f}")
+        if fast is not None:
+            skipped, hops = fast.hops_so_far(job.model.state), int(job.model.state.fabric.counters[PACKET_HOPS])
+            found.append(f"skipped {100 * skipped / max(skipped + hops, 1):.1f} %")
+        return found
+
+
+def _hops(port_hops: np.ndarray) -> int:
+    """Packet-hops that are expected if nothing is skipped."""
+    return int(port_hops.sum())
