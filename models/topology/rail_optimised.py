@@ -6,7 +6,7 @@ Optionally each server has an NVSwitch whose links are simulated packet by packe
 
 from fractions import Fraction
 
-from models.topology.graph import Link, Topology, make_topology
+from models.topology.graph import Link, LinkKind, Topology, make_topology
 from pdes.errors import ConfigError
 
 
@@ -14,38 +14,35 @@ def rail_optimised(
     n_gpu: int,
     gpus_per_server: int,
     servers_per_rail_switch: int,
-    nic_rate_bps: int,
-    spine_rate_bps: int,
-    nic_delay_ps: int,
-    spine_delay_ps: int,
+    nic: LinkKind,
+    spine: LinkKind,
     oversubscription: float = 1.0,
-    nvlink_rate_bps: int = 0,
-    nvlink_delay_ps: int = 0,
+    nvlink: LinkKind | None = None,
 ) -> Topology:
     """Build a ROFT. Server s has GPUs s * gpus_per_server ..; its unit is s // servers_per_rail_switch.
 
     Spines = ceil(servers of the largest unit / oversubscription * nic rate / spine rate), each with one link to every
-    rail switch. nvlink_rate_bps 0: no NVSwitches. Ids: GPUs, NVSwitches by server, rail switches by unit and then
+    rail switch. nvlink None: no NVSwitches. Ids: GPUs, NVSwitches by server, rail switches by unit and then
     rail, spines. Raises ConfigError that names the key.
     """
     _check_counts(n_gpu, gpus_per_server, servers_per_rail_switch, oversubscription)
     n_server = n_gpu // gpus_per_server
-    n_nvswitch = n_server if nvlink_rate_bps else 0
+    n_nvswitch = 0 if nvlink is None else n_server
     n_rail = -(-n_server // servers_per_rail_switch) * gpus_per_server
-    n_spine = _n_spine(min(n_server, servers_per_rail_switch), oversubscription, nic_rate_bps, spine_rate_bps)
+    n_spine = _n_spine(min(n_server, servers_per_rail_switch), oversubscription, nic.rate_bps, spine.rate_bps)
     rail_0 = n_gpu + n_nvswitch
     spine_0 = rail_0 + n_rail
     links: list[Link] = []
     for gpu in range(n_gpu):
         server, rail = divmod(gpu, gpus_per_server)
-        if n_nvswitch:
-            links.append((gpu, n_gpu + server, nvlink_rate_bps, nvlink_delay_ps))
+        if nvlink is not None:
+            links.append((gpu, n_gpu + server, nvlink.rate_bps, nvlink.delay_ps))
         rail_switch = rail_0 + server // servers_per_rail_switch * gpus_per_server + rail
-        links.append((gpu, rail_switch, nic_rate_bps, nic_delay_ps))
+        links.append((gpu, rail_switch, nic.rate_bps, nic.delay_ps))
     links += [
-        (rail_0 + rail, spine_0 + spine, spine_rate_bps, spine_delay_ps)
+        (rail_0 + rail, spine_0 + i_spine, spine.rate_bps, spine.delay_ps)
         for rail in range(n_rail)
-        for spine in range(n_spine)
+        for i_spine in range(n_spine)
     ]
     node_name = [f"gpu{x}" for x in range(n_gpu)] + [f"nvswitch{x}" for x in range(n_nvswitch)]
     node_name += [f"rail{x}" for x in range(n_rail)] + [f"spine{x}" for x in range(n_spine)]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from models.topology.fat_tree import fat_tree
-from models.topology.graph import Topology
+from models.topology.graph import LinkKind, Topology
 from models.topology.leaf_spine import leaf_spine
 from models.topology.ns3_file import read_ns3_next_hops, read_ns3_topology
 from models.topology.paths_file import read_ns3_paths
@@ -60,18 +60,23 @@ def _topology(config: Config) -> Topology:
         return fat_tree(t.k, t.host_rate_bps, t.link_rate_bps, t.host_delay_ps, t.link_delay_ps, t.oversubscription)
     if t.kind == "three-tier":
         return three_tier(
-            t.pods, t.edges_per_pod, t.aggregations_per_pod, t.cores, t.hosts_per_edge, t.host_rate_bps,
-            t.link_rate_bps, t.host_delay_ps, t.link_delay_ps,
-        )  # fmt: skip
+            t.pods,
+            t.edges_per_pod,
+            t.aggregations_per_pod,
+            t.cores,
+            t.hosts_per_edge,
+            LinkKind(t.host_rate_bps, t.host_delay_ps),
+            LinkKind(t.link_rate_bps, t.link_delay_ps),
+        )
     if t.kind == "leaf-spine":
         return leaf_spine(
             t.leaves, t.spines, t.hosts_per_leaf, t.host_rate_bps, t.spine_rate_bps, t.host_delay_ps, t.spine_delay_ps
         )
     if t.kind == "roft":
-        nvlink_bps = t.nvlink_rate_bps if t.nvlink == "packets" else 0
         return rail_optimised(
-            t.gpus, t.gpus_per_server, t.servers_per_rail_switch, t.nic_rate_bps, t.spine_rate_bps, t.nic_delay_ps,
-            t.spine_delay_ps, t.oversubscription, nvlink_bps, t.nvlink_delay_ps if nvlink_bps else 0,
+            t.gpus, t.gpus_per_server, t.servers_per_rail_switch, LinkKind(t.nic_rate_bps, t.nic_delay_ps),
+            LinkKind(t.spine_rate_bps, t.spine_delay_ps), t.oversubscription,
+            LinkKind(t.nvlink_rate_bps, t.nvlink_delay_ps) if t.nvlink == "packets" else None,
         )  # fmt: skip
     return read_ns3_topology(config.input_path(t.file), t.gpus_per_server, config.network.is_ns3)
 

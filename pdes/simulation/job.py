@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from models.network.build.warm_up import task
-from models.network.model import NetworkModel
+from models.network.model import LogicalProcesses, NetworkModel
 from models.network.skip.make_fast_forward import make_fast_forward
 from models.network.skip.progress import sample_pairs
 from models.network.state.records import PACKET_HOPS
@@ -182,9 +182,15 @@ class Run:
         self.rank_of_lp = rank_of_lp
         self.parts = PartCollector(s.plan.n_part) if s.plan.n_part > 1 else None
         self.model = NetworkModel(
-            s.topology, s.paths, s.plan, s.max_window_bytes, s.lp_of_node, rank_of_lp, self.lookahead_ps, world,
-            s.parameters, self._take_rows,
-        )  # fmt: skip
+            s.topology,
+            s.paths,
+            s.plan,
+            s.max_window_bytes,
+            LogicalProcesses(s.lp_of_node, rank_of_lp, self.lookahead_ps),
+            world,
+            s.parameters,
+            self._take_rows,
+        )
         self.facts = FlowFacts(s.topology, s.paths, s.plan, s.parameters, self.model.state.routing)
         looks = self._debug_plan.looks_at_rounds
         if world.size > 1 and s.longest_round_ps and not looks:

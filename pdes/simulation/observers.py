@@ -2,7 +2,7 @@
 
 from models.network.model import NetworkModel
 from models.network.watch.deadlock import DeadlockWatch
-from models.network.watch.sampling import Sampler
+from models.network.watch.sampling import Sampler, Sampling
 from models.network.watch.stall import StallWatch, make_stall_watch
 from models.workload.iterations import IterationWatch
 from models.workload.repeats import RepeatWatch
@@ -18,8 +18,8 @@ def make_sampler(s: Scenario, model: NetworkModel, world: World) -> Sampler | No
         return None
     bits = [0, *(1 << priority for priority in find_queues(s.config.network, s.plan).priority)]
     return Sampler(
-        s.topology, s.parameters, model.pairs, model.rank_of_node, world, output.sample_interval_ps, output.sample,
-        output.sample_limit_bytes, bits,
+        s.topology, s.parameters, model.pairs, model.rank_of_node, world,
+        Sampling(output.sample_interval_ps, output.sample, output.sample_limit_bytes), bits,
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from models.congestion.law import find_law
-from models.network.model import NetworkModel
+from models.network.model import LogicalProcesses, NetworkModel
 from models.network.state.parameters import WEIGHTED, BufferParameters, NetworkParameters, TransportParameters
 from models.network.state.records import FLOW_COLUMNS, LAST_EVENT_PS, N_TIMEOUT, PACKET_HOPS
 from models.network.watch.parts import LATEST, PartCollector
@@ -89,9 +89,7 @@ class NetworkCase:
             self.paths,
             self.plan,
             self.window_bytes,
-            lp_of_node,
-            rank_of_lp,
-            ahead_ps,
+            LogicalProcesses(lp_of_node, rank_of_lp, ahead_ps),
             World(),
             self.parameters,
             sink,

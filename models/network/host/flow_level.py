@@ -9,7 +9,7 @@ ghosts are moved to where they belong.
 
 import numpy as np
 
-from models.network.host.lanes import count_packets, last_row, send_ghost
+from models.network.host.lanes import Withdrawn, count_packets, last_row, send_marker
 from models.network.state.records import FLAG_ACK, N_LANE, N_UNSEEN, Fabric, Nic
 from pdes.engine.bits import drop_from_set, put_in_set
 from pdes.engine.jit import step_kernel
@@ -69,8 +69,9 @@ def send_at_share(fabric: Fabric, nic: Nic, record, pair, size_bytes, flow_id, n
     facts = nic.facts[np.uint64(pair)]
     data, acks = last_row(fabric, np.int64(facts.data_path)), last_row(fabric, np.int64(facts.ack_path))
     far_ps = now_ps + FAR_PS
-    send_ghost(fabric, pair, 0, record, data, flow_id, size_bytes, 0, now_ps, far_ps, far_ps)
-    send_ghost(fabric, pair, FLAG_ACK, record, acks, flow_id, size_bytes, 0, now_ps, far_ps, far_ps)
+    message = Withdrawn(flow_id, np.int64(record.posted_end), size_bytes, np.int64(0), now_ps, far_ps)
+    send_marker(fabric, pair, 0, data, message, far_ps)
+    send_marker(fabric, pair, FLAG_ACK, acks, message, far_ps)
 
 
 @step_kernel

@@ -28,6 +28,7 @@ from models.network.host.timers import first_timer_leaf, first_timer_ps, set_tim
 from models.network.link.link_changes import apply_changes_at_host
 from models.network.link.loss import NOT_LOST, drop_packet, why_lost
 from models.network.link.port import queue_behind, send_now, take_from_wire
+from models.network.state.packet_pool import pool_of
 from models.network.state.records import (
     EVENTS,
     FLAG_ACK,
@@ -135,20 +136,16 @@ def _take_ack(packets, record):
 
 
 @inlined
-def _make_data(fabric, nic, packets, nic_ports, queue_pairs, ready, counters, constants, node, pair, now_ps):
+def _make_data(fabric, nic, node, pair, now_ps):
     """The next data packet of a queue pair whose turn it is."""
-    sender = queue_pairs[np.uint64(pair)]
+    sender, pool = nic.queue_pairs[np.uint64(pair)], pool_of(fabric)
     if sender.resend_byte < sender.lost_byte:
-        packet = make_resend(
-            packets, fabric.label, fabric.extra, nic.messages, nic.ranges, counters, constants, pair, sender, now_ps
-        )
+        packet = make_resend(pool, nic.messages, nic.ranges, pair, sender, now_ps)
     else:
-        packet = make_data_packet(
-            packets, fabric.label, fabric.extra, queue_pairs, nic.messages, counters, constants, pair, now_ps
-        )
-    if constants[TIMEOUT_PS] > 0 and watch_for_loss(sender, constants, now_ps):
+        packet = make_data_packet(pool, nic.queue_pairs, nic.messages, pair, now_ps)
+    if fabric.constants[TIMEOUT_PS] > 0 and watch_for_loss(sender, fabric.constants, now_ps):
         set_timers(nic.timers, node, nic.control, sender, pair)
-    set_ready(nic_ports, queue_pairs, ready, pair)
+    set_ready(nic.nic_ports, nic.queue_pairs, nic.ready, pair)
     return packet
 
 
@@ -177,24 +174,20 @@ def _take_frame(packets, buffers: Buffers, nic: Nic, counters, constants, packet
 
 
 @inlined
-def _receive(fabric, buffers, nic, work, rows, ports, packets, queue_pairs, counters, constants, node, packet, in_port,
-             now_ps):  # fmt: skip
+def _receive(fabric, nic, work, rows, node, packet, now_ps):
     """Take a packet at its destination; (port that may start a packet now or -1, stream that goes on or -1)."""
-    item = packets[np.uint64(packet)]
+    ports, packets, counters, constants = fabric.ports, fabric.packets, fabric.counters, fabric.constants
+    queue_pairs, pool, item = nic.queue_pairs, pool_of(fabric), packets[np.uint64(packet)]
     resumed, port = np.int64(-1), np.int64(-1)
     if item.bits & FLAG_GHOST:
         port, resumed = receive_ghost(fabric, nic, work, rows, packet, now_ps)
         free_packet(packets, counters, packet)
-    elif item.bits & FLAG_FRAME:
-        port = _take_frame(packets, buffers, nic, counters, constants, packet, in_port, now_ps)
-        free_packet(packets, counters, packet)
     elif item.bits & FLAG_ACK:
         pair = np.int64(item.queue_pair)
         if constants[RTT_FLOW] >= 0:
-            sender = queue_pairs[np.uint64(pair)]
-            note_rtt(item, fabric.extra, sender, nic.messages, rows.rtt, counters, constants, packet, now_ps)
+            note_rtt(pool, queue_pairs[np.uint64(pair)], nic.messages, rows.rtt, packet, now_ps)
         n_row = counters[N_FLOW_ROW]
-        if receive_ack(packets, fabric.extra, nic, queue_pairs, node, rows.flow, counters, constants, packet, now_ps):
+        if receive_ack(pool, nic, node, rows.flow, packet, now_ps):
             port = np.int64(queue_pairs[np.uint64(pair)].port)
             set_ready(nic.nic_ports, queue_pairs, nic.ready, pair)
             if IS_TRACED:
@@ -206,9 +199,7 @@ def _receive(fabric, buffers, nic, work, rows, ports, packets, queue_pairs, coun
         pair = np.int64(item.queue_pair)
         row, first_row = nic.receiver_row[np.uint64(pair)], counters[N_ARRIVAL_ROW]
         record = nic.receivers[np.uint64(row)]
-        result = receive_data(
-            packets, fabric.label, fabric.extra, record, nic.ranges, rows.arrival, counters, constants, packet, now_ps
-        )
+        result = receive_data(pool, record, nic.ranges, rows.arrival, packet, now_ps)
         if result & ENDS_MESSAGE:
             nic.delivered_ps[np.uint64(row)] = now_ps
             if IS_TRACED:
@@ -250,16 +241,10 @@ def _start_of_ns3(fabric: Fabric, nic: Nic, node, port, now_ps):
         if what == SEND_ACK:
             packet = _take_ack(fabric.packets, ports[np.uint64(port)])
         else:
-            packet = _make_data(
-                fabric, nic, fabric.packets, nic.nic_ports, nic.queue_pairs, nic.ready, counters, constants, node, pair,
-                now_ps,
-            )  # fmt: skip
+            packet = _make_data(fabric, nic, node, pair, now_ps)
         if IS_TRACED:
             trace_packet(counters, fabric.packets, packet, STARTED, now_ps, port, NOTHING)
-        send_now(
-            ports, fabric.port_info, fabric.packets, fabric.nodes, fabric.mask, fabric.node_time, fabric.departed,
-            counters, port, packet, now_ps,
-        )  # fmt: skip
+        send_now(fabric, port, packet, now_ps)
         nic.ns3_ports[np.uint64(port)].complete_ps = ports[np.uint64(port)].free_at_ps
     next_look(nic, port)
     return np.int64(what != NOTHING_TO_SEND)
@@ -277,17 +262,15 @@ def _look_again(ports, nic: Nic, constants, port, now_ps):
 
 
 @step_kernel
-def run_hosts(fabric: Fabric, buffers: Buffers, nic: Nic, work: Work, rows: Rows, todo, n_run, begin_ps, horizon_ps):
-    """Run hosts todo[:n_run] from begin_ps to their bounds; return 0, or what ran short (then call again)."""
-    ports, port_info, packets, nodes = fabric.ports, fabric.port_info, fabric.packets, fabric.nodes
-    mask, node_time, departed = fabric.mask, fabric.node_time, fabric.departed
-    counters, constants = fabric.counters, fabric.constants
+def run_hosts(fabric: Fabric, buffers: Buffers, nic: Nic, work: Work, rows: Rows, todo, begin_ps, horizon_ps):
+    """Run hosts, int64[] todo, from begin_ps to their bounds; return 0, or what ran short (then call again)."""
+    ports, packets, counters, constants = fabric.ports, fabric.packets, fabric.counters, fabric.constants
     queue_pairs, nic_ports, ready, out_port = nic.queue_pairs, nic.nic_ports, nic.ready, nic.out_port
     n_row = rows.flow.shape[0]
     n_hop, n_event, short, last_ps, n_safe = 0, 0, 0, counters[LAST_EVENT_PS], 0
-    for i_node in range(n_run):
+    for i_node in range(todo.size):
         node_id, n_before = todo[np.uint64(i_node)], n_hop + n_event
-        node = nodes[np.uint64(node_id)]
+        node = fabric.nodes[np.uint64(node_id)]
         bound_ps = min(horizon_ps, begin_ps + node.safe_ps, stop_of(fabric, node_id))
         start_ps, start_port = _first_start(node, nic_ports, out_port)
         arrival_ps, in_port = _first_arrival(node, ports, packets)
@@ -298,11 +281,11 @@ def run_hosts(fabric: Fabric, buffers: Buffers, nic: Nic, work: Work, rows: Rows
                 n_safe = _n_safe_event(counters, constants, n_row)
                 short = 0 if n_safe > 0 else _shortage(counters, constants, n_row)
             if now_ps >= bound_ps or short > 0:
-                set_time(node_time, node_id, now_ps)
+                set_time(fabric.node_time, node_id, now_ps)
                 break
             n_safe -= 1
             if node.next_change < node.end_change:
-                apply_changes_at_host(buffers, port_info, node, now_ps)
+                apply_changes_at_host(buffers, fabric.port_info, node, now_ps)
             if start_ps == now_ps:
                 if constants[IS_NS3]:
                     n_hop += _start_of_ns3(fabric, nic, node, start_port, now_ps)
@@ -313,14 +296,10 @@ def run_hosts(fabric: Fabric, buffers: Buffers, nic: Nic, work: Work, rows: Rows
                     packet = _take_ack(packets, ports[np.uint64(start_port)])
                 else:
                     pair = choose_pair(nic_ports[np.uint64(start_port)], queue_pairs, ready, now_ps)
-                    packet = _make_data(
-                        fabric, nic, packets, nic_ports, queue_pairs, ready, counters, constants, node, pair, now_ps
-                    )
+                    packet = _make_data(fabric, nic, node, pair, now_ps)
                 if IS_TRACED:
                     trace_packet(counters, packets, packet, STARTED, now_ps, start_port, NOTHING)
-                send_now(
-                    ports, port_info, packets, nodes, mask, node_time, departed, counters, start_port, packet, now_ps
-                )
+                send_now(fabric, start_port, packet, now_ps)
                 nic_ports[np.uint64(start_port)].next_start_ps = next_start(
                     ports, nic_ports, queue_pairs, ready, start_port
                 )
@@ -329,7 +308,7 @@ def run_hosts(fabric: Fabric, buffers: Buffers, nic: Nic, work: Work, rows: Rows
             is_event, port, resumed = True, np.int64(-1), np.int64(-1)
             if arrival_ps == now_ps:
                 packet = np.int64(ports[np.uint64(in_port)].link_head)
-                following = take_from_wire(ports, packets, in_port, node, mask)
+                following = take_from_wire(ports, packets, in_port, node, fabric.mask)
                 if following >= 0:
                     prefetch(packets, np.int64(packets[np.uint64(following)].next))
                     prefetch(fabric.extra, following)
@@ -340,11 +319,11 @@ def run_hosts(fabric: Fabric, buffers: Buffers, nic: Nic, work: Work, rows: Rows
                     cause = why_lost(packets, ports, buffers.inlets, constants, packet, in_port)
                 if cause != NOT_LOST:
                     drop_packet(packets, fabric.dropped, buffers.drops, counters, constants, packet, in_port, cause)
+                elif packets[np.uint64(packet)].bits & FLAG_FRAME:
+                    port = _take_frame(packets, buffers, nic, counters, constants, packet, in_port, now_ps)
+                    free_packet(packets, counters, packet)
                 else:
-                    port, resumed = _receive(
-                        fabric, buffers, nic, work, rows, ports, packets, queue_pairs, counters, constants, node,
-                        packet, in_port, now_ps,
-                    )  # fmt: skip
+                    port, resumed = _receive(fabric, nic, work, rows, node, packet, now_ps)
             elif timer_ps == now_ps:
                 leaf = first_timer_leaf(nic.timers, node)
                 pair = np.int64(nic.timer_pair[np.uint64(node.first_timer + leaf)])

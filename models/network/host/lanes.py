@@ -11,6 +11,8 @@ round's end the lane is closed as of that instant. What was under way goes on pa
 from its beginning to its end gives, with nothing in flight.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from models.network.host.nic import take_packet
@@ -125,21 +127,30 @@ def make_ghost(fabric: Fabric, pair, bits, end_byte, row, flow_id):
     return packet
 
 
+class Withdrawn(NamedTuple):
+    """A message that was posted and is not sent packet by packet: what its two markers carry."""
+
+    flow_id: np.int64
+    end_byte: np.int64  # in the queue pair's stream
+    size_bytes: np.int64
+    n_marked: np.int64  # of its packets
+    begin_ps: np.int64
+    delivered_ps: np.int64
+
+
 @step_kernel
-def send_ghost(
-    fabric: Fabric, pair, bits, record, row, flow_id, size_bytes, marked, begin_ps, delivered_ps, arrival_ps
-):  # fmt: skip
-    """Put one ghost of the message that a queue pair (its record) has posted on the link behind a row of path_port."""
-    ghost = make_ghost(fabric, pair, bits, np.int64(record.posted_end), row, flow_id)
-    item, words = fabric.packets[np.uint64(ghost)], fabric.extra[np.uint64(ghost)]
+def send_marker(fabric: Fabric, pair, bits, row, message: Withdrawn, arrival_ps):
+    """Put one marker of a queue pair's message on the link behind a row of path_port. bits: FLAG_ACK, to the sender."""
+    marker = make_ghost(fabric, pair, bits, message.end_byte, row, message.flow_id)
+    item, words = fabric.packets[np.uint64(marker)], fabric.extra[np.uint64(marker)]
     at = np.uint64(fabric.constants[LANE_COLUMN])
-    words[at + np.uint64(GHOST_DELIVERED_PS)] = delivered_ps
-    words[at + np.uint64(GHOST_SIZE)] = size_bytes
-    words[at + np.uint64(GHOST_BEGIN_PS)] = begin_ps
-    item.size_bytes = min(marked, 65535)
+    words[at + np.uint64(GHOST_DELIVERED_PS)] = message.delivered_ps
+    words[at + np.uint64(GHOST_SIZE)] = message.size_bytes
+    words[at + np.uint64(GHOST_BEGIN_PS)] = message.begin_ps
+    item.size_bytes = min(message.n_marked, 65535)
     item.arrival_ps = arrival_ps
     port = np.int64(fabric.path_port[np.uint64(row)])
-    if put_ghost_on_wire(fabric.packets, fabric.ports[np.uint64(port)], ghost):
+    if put_ghost_on_wire(fabric.packets, fabric.ports[np.uint64(port)], marker):
         link_filled(
             port, item, fabric.port_info, fabric.nodes, fabric.mask, fabric.node_time, fabric.departed,
             fabric.counters,
@@ -167,6 +178,7 @@ def send_on_lane(fabric: Fabric, nic: Nic, record, pair, size_bytes, flow_id, ro
     data, acks = last_row(fabric, np.int64(facts.data_path)), last_row(fabric, np.int64(facts.ack_path))
     delivered_ps = begin_ps + longer_ps + times[LANE_DELIVERED_PS]
     ended_ps = begin_ps + longer_ps + times[LANE_ENDED_PS]
-    size, marked = times[LANE_SIZE], times[LANE_MARKED]
-    send_ghost(fabric, pair, 0, record, data, flow_id, size, marked, begin_ps, delivered_ps, delivered_ps)
-    send_ghost(fabric, pair, FLAG_ACK, record, acks, flow_id, size, marked, begin_ps, delivered_ps, ended_ps)
+    size, end_byte = times[LANE_SIZE], np.int64(record.posted_end)
+    message = Withdrawn(flow_id, end_byte, size, times[LANE_MARKED], begin_ps, delivered_ps)
+    send_marker(fabric, pair, 0, data, message, delivered_ps)
+    send_marker(fabric, pair, FLAG_ACK, acks, message, ended_ps)

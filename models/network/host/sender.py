@@ -37,6 +37,7 @@ from models.network.host.ns3_nic import pull_timer
 from models.network.host.selective import FAULT_TOO_MANY_ROWS, learn_from_ack, resend_all
 from models.network.host.timers import due_timer, first_law_timer_ps, set_timers, stop_timers
 from models.network.link.wire_time import transmission_ps
+from models.network.state.packet_pool import PacketPool
 from models.network.state.parameters import WINDOW_FOLLOWS_RATE
 from models.network.state.records import (
     EXTRA_HOPS,
@@ -177,17 +178,18 @@ def _tell_telemetry(extra, event, constants, packet):
 
 
 @inlined
-def _tell_ack(nic, extra, counters, constants, record, item, packet, pair, newly_bytes, now_ps):
+def _tell_ack(pool, nic, record, packet, newly_bytes, now_ps):
     """Tell the congestion control of an acknowledgement; on_cnp goes before on_ack."""
-    law, event = nic.law, nic.event
+    counters, constants, item = pool.counters, pool.constants, pool.packets[np.uint64(packet)]
+    law, event, pair = nic.law, nic.event, np.int64(item.queue_pair)
     event[EVENT_NOW], event[EVENT_ACKED_BYTE], event[EVENT_NEWLY_ACKED] = now_ps, item.sequence, newly_bytes
     event[EVENT_NEXT_BYTE], event[EVENT_RETIME] = record.next_byte, 0
     event[EVENT_IS_MARKED] = (item.bits & FLAG_MARKED) != 0
     event[EVENT_IS_CNP], event[EVENT_IS_NACK] = (item.bits & FLAG_CNP) != 0, (item.bits & FLAG_NACK) != 0
     if constants[TELLS_RTT]:
-        event[EVENT_RTT] = now_ps - extra[np.uint64(packet), EXTRA_SENT_PS]
+        event[EVENT_RTT] = now_ps - pool.extra[np.uint64(packet), EXTRA_SENT_PS]
         if constants[TELEMETRY] > 0:
-            _tell_telemetry(extra, event, constants, packet)
+            _tell_telemetry(pool.extra, event, constants, packet)
     if law[LAW_ON_CNP] != 0 and item.bits & FLAG_CNP and record.is_done == 0:
         _call_law(law, counters, record, pair, LAW_ON_CNP)
     if law[LAW_ON_ACK] != 0:
@@ -220,20 +222,21 @@ def _end_pair(control, record, pair):
 
 
 @step_kernel
-def _learn_of_holes(ranges, extra, counters, constants, record, packet):
+def _learn_of_holes(pool: PacketPool, ranges, record, packet):
     apart()
-    sack = np.uint64(constants[SACK_COLUMN])
+    extra, sack = pool.extra, np.uint64(pool.constants[SACK_COLUMN])
     first, end = extra[np.uint64(packet), sack], extra[np.uint64(packet), sack + np.uint64(1)]
-    learn_from_ack(ranges, counters, record, constants[REORDER_BYTES], first, end)
+    learn_from_ack(ranges, pool.counters, record, pool.constants[REORDER_BYTES], first, end)
 
 
 @step_kernel
-def _recover(messages, ranges, extra, item, counters, constants, record, packet, before_byte):
+def _recover(pool: PacketPool, messages, ranges, record, packet, before_byte):
     """What an acknowledgement means where packets can be lost: go back, resend, be overtaken; and the timeout."""
     apart()
+    constants, item = pool.constants, pool.packets[np.uint64(packet)]
     is_nack = item.bits & FLAG_NACK != 0
     if constants[IS_SELECTIVE]:
-        _learn_of_holes(ranges, extra, counters, constants, record, packet)
+        _learn_of_holes(pool, ranges, record, packet)
     elif is_nack:
         _take_nack(record, messages, constants, item.sequence, before_byte)
     elif record.acked_byte > record.next_byte and constants[IS_NS3] == 0:
@@ -252,15 +255,15 @@ def _move_deadline(record, item, constants, before_byte, now_ps):
 
 
 @inlined
-def receive_ack(packets, extra, nic, queue_pairs, node, flow_rows, counters, constants, packet, now_ps):
+def receive_ack(pool, nic, node, flow_rows, packet, now_ps):
     """Take an acknowledgement or NACK: move the window, finish messages, resend, tell the congestion control.
 
     node: NODE record of the sender. The packet is the caller's to free. False: nobody wanted it.
     """
-    messages = nic.messages
-    item = packets[np.uint64(packet)]
+    messages, counters, constants = nic.messages, pool.counters, pool.constants
+    item = pool.packets[np.uint64(packet)]
     pair = np.int64(item.queue_pair)
-    record = queue_pairs[np.uint64(pair)]
+    record = nic.queue_pairs[np.uint64(pair)]
     is_wanted = record.is_done == 0
     if is_wanted:
         before_byte = np.int64(record.acked_byte)
@@ -284,12 +287,11 @@ def receive_ack(packets, extra, nic, queue_pairs, node, flow_rows, counters, con
         if constants[IS_LOSSY]:
             is_amiss = constants[IS_SELECTIVE] or item.bits & FLAG_NACK or record.acked_byte > record.next_byte
             if is_amiss:  # with PFC nearly never: looked at here, as a call hands over all of these
-                _recover(messages, nic.ranges, extra, item, counters, constants, record, packet, before_byte)
+                _recover(pool, messages, nic.ranges, record, packet, before_byte)
             if acked_byte > before_byte and constants[TIMEOUT_PS] > 0:
                 _move_deadline(record, item, constants, before_byte, now_ps)
         if nic.law[LAW_ON_ACK] != 0 or nic.law[LAW_ON_CNP] != 0:
-            newly_bytes = acked_byte - before_byte
-            _tell_ack(nic, extra, counters, constants, record, item, packet, pair, newly_bytes, now_ps)
+            _tell_ack(pool, nic, record, packet, acked_byte - before_byte, now_ps)
             if constants[IS_NS3] and nic.event[EVENT_RETIME]:
                 pull_timer(nic.ns3_ports, np.int64(record.port), record.next_send_ps, now_ps)
         if node.n_timer > 0:

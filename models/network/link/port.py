@@ -8,7 +8,7 @@ because kind 0 (start of a queued packet) precedes arrivals of the same instant 
 import numpy as np
 
 from models.network.link.wire_time import transmission_ps
-from models.network.state.records import FLAG_ACK, FLAG_GHOST, FLAG_MARKED, MAY_OVERTAKE, N_DEPARTED, SEED
+from models.network.state.records import FLAG_ACK, FLAG_GHOST, FLAG_MARKED, MAY_OVERTAKE, N_DEPARTED, SEED, Fabric
 from pdes.engine.apart import apart
 from pdes.engine.bits import BIT_MASK, WORD_SHIFT
 from pdes.engine.jit import fast_step, step_kernel
@@ -121,15 +121,19 @@ def link_filled(port, first, port_info, nodes, mask, node_time, departed, counte
 
 
 @fast_step
-def send_now(ports, port_info, packets, nodes, mask, node_time, departed, counters, port, packet, start_ps):
+def send_now(fabric: Fabric, port, packet, start_ps):
     """Start a packet on an idle port at start_ps: occupy the port, put it on the wire."""
+    ports, port_info, packets, counters = fabric.ports, fabric.port_info, fabric.packets, fabric.counters
     record = ports[np.uint64(port)]
     size_bytes = np.int64(packets[np.uint64(packet)].size_bytes)
     free_ps = start_ps + wire_time_ps(ports, port_info, port, size_bytes)
     record.free_at_ps = free_ps
     record.tx_bytes += size_bytes
     if put_on_wire(ports, packets, counters, port, packet, free_ps + record.delay_ps):
-        link_filled(port, packets[np.uint64(packet)], port_info, nodes, mask, node_time, departed, counters)
+        link_filled(
+            port, packets[np.uint64(packet)], port_info, fabric.nodes, fabric.mask, fabric.node_time, fabric.departed,
+            counters,
+        )  # fmt: skip
 
 
 @fast_step

@@ -39,7 +39,7 @@ from models.network.state.records import (
 )
 from models.network.state.switch_state import DROP_BUFFER, DROP_LINK, Buffers, Routing
 from models.network.switch.egress import NO_QUEUE, choose_queue, enqueue, is_startable, take_from_queue
-from models.network.switch.forwarding import ADAPTIVE_WAY, choose_way, draw_way, way_at
+from models.network.switch.forwarding import ADAPTIVE_WAY, Ways, choose_way, draw_way, way_at
 from models.network.switch.pfc import PAUSE, RESUME, make_frame, obey, queue_frame
 from models.network.switch.shared_buffer import (
     ADMITTED,
@@ -88,10 +88,7 @@ def send_frame(fabric: Fabric, buffers: Buffers, node, port, i_queue, action, no
     if record.free_at_ps <= now_ps and not is_startable(record):
         if IS_TRACED:
             trace_packet(fabric.counters, fabric.packets, packet, STARTED, now_ps, port, np.int64(record.queued_bytes))
-        send_now(
-            fabric.ports, fabric.port_info, fabric.packets, fabric.nodes, fabric.mask, fabric.node_time,
-            fabric.departed, fabric.counters, port, packet, now_ps,
-        )  # fmt: skip
+        send_now(fabric, port, packet, now_ps)
         return 1
     queue_frame(fabric, buffers, port, packet)
     if IS_TRACED:
@@ -132,47 +129,44 @@ def _stamp(fabric: Fabric, buffers: Buffers, record, port, packet, now_ps):
         if fabric.packets[np.uint64(packet)].bits & FLAG_ACK == 0:
             stamp_int(fabric.extra, constants, packet, port, now_ps, record.tx_bytes, queued_bytes, rate_bps)
     else:
-        stamp_pint(
-            fabric.extra, fabric.pint, buffers.utilisation, fabric.packets, constants, port, packet, queued_bytes,
-            rate_bps, now_ps,
-        )  # fmt: skip
+        stamp_pint(fabric, buffers.utilisation[np.uint64(port)], packet, queued_bytes, rate_bps, now_ps)
 
 
 @inlined
-def _depart(fabric, buffers, ports, port_info, packets, nodes, mask, node_time, departed, counters, constants, queues,
-            ingress, node, switch, record, port, packet, start_ps, has_buffer, has_telemetry, kind):  # fmt: skip
+def _depart(fabric, buffers, node, switch, port, packet, start_ps, kind):
     """A packet's transmission starts at a port: books, mark, telemetry, wire; packets started, 1 or 2.
 
     kind: what a trace calls it.
     """
-    item = packets[np.uint64(packet)]
+    packets, constants = fabric.packets, fabric.constants
+    item, record = packets[np.uint64(packet)], buffers.managed[np.uint64(port)]
     n_started = 1
     if item.bits & FLAG_FRAME == 0:
         i_queue = np.int64(item.queue)
         if i_queue > 0:
             in_port = item.arrival_ps
-            depth_bytes = np.int64(queues[np.uint64(port * constants[N_QUEUE] + i_queue)].queued_bytes)
+            depth_bytes = np.int64(buffers.queues[np.uint64(port * constants[N_QUEUE] + i_queue)].queued_bytes)
             low_bytes = np.int64(record.ecn_min_bytes)
             if depth_bytes > low_bytes:
-                _mark(port_info, constants, port, item, depth_bytes, low_bytes)
-            if has_buffer:
-                held = ingress[np.uint64(in_port * constants[N_QUEUE] + i_queue)]
+                _mark(fabric.port_info, constants, port, item, depth_bytes, low_bytes)
+            if constants[HAS_BUFFER]:
+                held = buffers.ingress[np.uint64(in_port * constants[N_QUEUE] + i_queue)]
                 release(switch, held, constants, np.int64(item.size_bytes))
                 if held.is_pausing:
                     n_started += _let_resume(fabric, buffers, node, switch, in_port, held, i_queue, start_ps)
-        if has_telemetry:
+        if constants[TELEMETRY] > 0:
             _stamp(fabric, buffers, record, port, packet, start_ps)
     if IS_TRACED:
-        trace_packet(counters, packets, packet, kind, start_ps, port, np.int64(record.queued_bytes))
-    send_now(ports, port_info, packets, nodes, mask, node_time, departed, counters, port, packet, start_ps)
+        trace_packet(fabric.counters, packets, packet, kind, start_ps, port, np.int64(record.queued_bytes))
+    send_now(fabric, port, packet, start_ps)
     return n_started
 
 
 @inlined
-def _serve(fabric, buffers, managed, queues, ingress, ports, port_info, packets, nodes, mask, node_time, departed,
-           counters, constants, node, switch, port, limit_ps, has_buffer, has_telemetry):  # fmt: skip
+def _serve(fabric, buffers, node, switch, port, limit_ps):
     """Start every packet that waits at a port and can start at or before limit_ps; how many."""
-    record = managed[np.uint64(port)]
+    packets, constants, queues = fabric.packets, fabric.constants, buffers.queues
+    record = buffers.managed[np.uint64(port)]
     n_started = 0
     while record.free_at_ps <= limit_ps:
         i_queue = choose_queue(record, buffers.egress, queues, packets, constants, buffers.weight_bytes, port)
@@ -180,22 +174,14 @@ def _serve(fabric, buffers, managed, queues, ingress, ports, port_info, packets,
             break
         sent = take_from_queue(record, queues, packets, constants, port, i_queue)
         start_ps = record.free_at_ps
-        n_started += _depart(
-            fabric, buffers, ports, port_info, packets, nodes, mask, node_time, departed, counters, constants, queues,
-            ingress, node, switch, record, port, sent, start_ps, has_buffer, has_telemetry, DEQUEUED,
-        )  # fmt: skip
+        n_started += _depart(fabric, buffers, node, switch, port, sent, start_ps, DEQUEUED)
     return n_started
 
 
 @step_kernel
 def serve_until(fabric: Fabric, buffers: Buffers, node, node_id, port, limit_ps):
     """The same as a function of its own, for what happens less often."""
-    return _serve(
-        fabric, buffers, buffers.managed, buffers.queues, buffers.ingress, fabric.ports, fabric.port_info,
-        fabric.packets, fabric.nodes, fabric.mask, fabric.node_time, fabric.departed, fabric.counters, fabric.constants,
-        node, buffers.switches[np.uint64(node_id)], port, limit_ps, fabric.constants[HAS_BUFFER] != 0,
-        fabric.constants[TELEMETRY] > 0,
-    )  # fmt: skip
+    return _serve(fabric, buffers, node, buffers.switches[np.uint64(node_id)], port, limit_ps)
 
 
 @step_kernel
@@ -246,13 +232,13 @@ def _take_frame(fabric: Fabric, buffers: Buffers, node, node_id, packet, in_port
 
 
 @step_kernel
-def _admit_exactly(fabric: Fabric, buffers: Buffers, node, node_id, packet, in_port, i_queue, port, now_ps):
+def _admit_exactly(fabric: Fabric, buffers: Buffers, node, node_id, packet, in_port, port, now_ps):
     """Charge a packet that may not fit, with all ports served up to now; (what `admit` returns, packets started).
 
     UNSURE: something is frozen here that has a say in it; nothing is charged.
     """
-    constants, n_started = fabric.constants, 0
-    size_bytes = np.int64(fabric.packets[np.uint64(packet)].size_bytes)
+    constants, n_started, item = fabric.constants, 0, fabric.packets[np.uint64(packet)]
+    size_bytes, i_queue = np.int64(item.size_bytes), np.int64(item.queue)
     switch, inlet = buffers.switches[np.uint64(node_id)], buffers.inlets[np.uint64(in_port)]
     held = buffers.ingress[np.uint64(in_port * constants[N_QUEUE] + i_queue)]
     if switch.n_pausing == 0:
@@ -295,14 +281,12 @@ def _apply_changes(fabric: Fabric, buffers: Buffers, node, node_id, limit_ps):
 
 
 @step_kernel
-def _least_busy(
-    fabric: Fabric, buffers: Buffers, way_port, node, node_id, packet, in_port, now_ps, low, high, is_direct
-):
+def _least_busy(fabric: Fabric, buffers: Buffers, ways: Ways, node, node_id, packet, in_port, now_ps):
     """The candidate whose port is done soonest with what waits there, drawn among equals; (port, packets started)."""
-    constants, n_started = fabric.constants, 0
-    first, best_ps, best = draw_way(buffers.inlets, constants, in_port, high - low), NEVER, np.int64(-1)
-    for k in range(high - low):
-        port = way_at(way_port, low + (first + k) % (high - low), is_direct)
+    constants, n_started, n_way = fabric.constants, 0, ways.end - ways.first
+    first, best_ps, best = draw_way(buffers.inlets, constants, in_port, n_way), NEVER, np.int64(-1)
+    for k in range(n_way):
+        port = way_at(ways.port, ways.first + (first + k) % n_way, ways.is_direct)
         n_started += serve_until(fabric, buffers, node, node_id, port, now_ps)
         record = buffers.managed[np.uint64(port)]
         queued_bytes = np.int64(record.queued_bytes)
@@ -331,20 +315,12 @@ def _wait(fabric: Fabric, buffers: Buffers, node, node_id, record, port, packet,
 def _close_window(fabric: Fabric, buffers: Buffers, node, node_id, bound_ps):
     """Serve what waits up to the window's end; (packets started, first start after it or NEVER)."""
     n_started, next_ps = 0, NEVER
-    managed, queues, ingress = buffers.managed, buffers.queues, buffers.ingress
-    ports, port_info, packets, nodes = fabric.ports, fabric.port_info, fabric.packets, fabric.nodes
-    mask, node_time, departed = fabric.mask, fabric.node_time, fabric.departed
-    counters, constants, switch = fabric.counters, fabric.constants, buffers.switches[np.uint64(node_id)]
-    has_buffer, has_telemetry = constants[HAS_BUFFER] != 0, constants[TELEMETRY] > 0
+    switch = buffers.switches[np.uint64(node_id)]
     port, still = np.int64(node.wait_head), np.int64(-1)
     while port >= 0:
-        info, record = port_info[np.uint64(port)], managed[np.uint64(port)]
+        info, record = fabric.port_info[np.uint64(port)], buffers.managed[np.uint64(port)]
         following = np.int64(info.wait_next)
-        limit_ps = bound_ps - 1
-        n_started += _serve(
-            fabric, buffers, managed, queues, ingress, ports, port_info, packets, nodes, mask, node_time, departed,
-            counters, constants, node, switch, port, limit_ps, has_buffer, has_telemetry,
-        )  # fmt: skip
+        n_started += _serve(fabric, buffers, node, switch, port, bound_ps - 1)
         if record.frame_head >= 0 or record.waiting != 0:
             info.wait_next = still
             still = port
@@ -358,23 +334,21 @@ def _close_window(fabric: Fabric, buffers: Buffers, node, node_id, bound_ps):
 
 
 @step_kernel
-def run_managed_switches(fabric: Fabric, buffers: Buffers, routing: Routing, todo, n_run, begin_ps, horizon_ps):
-    """Run switches todo[:n_run] from begin_ps to their bounds, at most horizon_ps; False if packets run short.
+def run_managed_switches(fabric: Fabric, buffers: Buffers, routing: Routing, todo, begin_ps, horizon_ps):
+    """Run switches, int64[] todo, from begin_ps to their bounds, at most horizon_ps; False if packets run short.
 
     begin_ps: no event before it remains anywhere on the rank. A node may run to begin_ps + its safe_ps.
     """
-    managed, queues, ingress, switches = buffers.managed, buffers.queues, buffers.ingress, buffers.switches
+    managed, ingress, egress, inlets = buffers.managed, buffers.ingress, buffers.egress, buffers.inlets
     ports, port_info, packets, path_port = fabric.ports, fabric.port_info, fabric.packets, fabric.path_port
-    nodes, mask, node_time, departed = fabric.nodes, fabric.mask, fabric.node_time, fabric.departed
-    counters, constants, egress, inlets = fabric.counters, fabric.constants, buffers.egress, buffers.inlets
+    nodes, mask, counters, constants = fabric.nodes, fabric.mask, fabric.counters, fabric.constants
     slots, keys, shift = fabric.link_slots, fabric.link_keys, fabric.constants[LINK_BITS]
     low_bits, n_queue = (np.int64(1) << shift) - 1, constants[N_QUEUE]
     has_buffer, takes_turns = constants[HAS_BUFFER] != 0, constants[SCHEDULER] != STRICT
-    has_telemetry = constants[TELEMETRY] > 0
     n_hop, n_event, n_safe, is_short = 0, 0, 0, False
-    for i_node in range(n_run):
+    for i_node in range(todo.size):
         node_id, n_before = todo[np.uint64(i_node)], n_hop + n_event
-        node, switch = nodes[np.uint64(node_id)], switches[np.uint64(node_id)]
+        node, switch = nodes[np.uint64(node_id)], buffers.switches[np.uint64(node_id)]
         bound_ps, is_stopped = min(horizon_ps, begin_ps + node.safe_ps), False
         is_lossy, changes = node.is_lossy != 0, node.next_change < node.end_change
         n_link, n_leaf = gather_links(node, begin_ps, ports, packets, mask, slots, keys, shift)
@@ -419,24 +393,16 @@ def run_managed_switches(fabric: Fabric, buffers: Buffers, routing: Routing, tod
                 if port >= 0:
                     item.path += 1
                 else:
-                    port, low, high, is_direct = choose_way(
-                        routing, inlets, constants, item, node_id, port, in_port, now_ps
-                    )
+                    port, ways = choose_way(routing, inlets, constants, item, node_id, port, in_port, now_ps)
                     if port == ADAPTIVE_WAY:
-                        port, n_more = _least_busy(
-                            fabric, buffers, routing.way_port, node, node_id, packet, in_port, now_ps, low, high,
-                            is_direct,
-                        )  # fmt: skip
+                        port, n_more = _least_busy(fabric, buffers, ways, node, node_id, packet, in_port, now_ps)
                         n_hop += n_more
                     if port < 0:
                         drop_packet(
                             packets, fabric.dropped, buffers.drops, counters, constants, packet, in_port, DROP_LINK
                         )
                         continue
-            n_hop += _serve(
-                fabric, buffers, managed, queues, ingress, ports, port_info, packets, nodes, mask, node_time, departed,
-                counters, constants, node, switch, port, limit_ps, has_buffer, has_telemetry,
-            )  # fmt: skip
+            n_hop += _serve(fabric, buffers, node, switch, port, limit_ps)
             if packet < 0:
                 continue
             item = packets[np.uint64(packet)]
@@ -444,9 +410,7 @@ def run_managed_switches(fabric: Fabric, buffers: Buffers, routing: Routing, tod
             if has_buffer and i_queue > 0:
                 held, inlet = ingress[np.uint64(in_port * n_queue + i_queue)], inlets[np.uint64(in_port)]
                 if not fits_in_any_case(switch, inlet, held, constants, np.int64(item.size_bytes)):
-                    result, n_more = _admit_exactly(
-                        fabric, buffers, node, node_id, packet, in_port, i_queue, port, now_ps
-                    )
+                    result, n_more = _admit_exactly(fabric, buffers, node, node_id, packet, in_port, port, now_ps)
                     n_hop += n_more
                     if result == UNSURE:
                         leave_links(node, ports, mask, slots, n_link)
@@ -465,10 +429,7 @@ def run_managed_switches(fabric: Fabric, buffers: Buffers, routing: Routing, tod
             else:
                 if takes_turns and i_queue > 0:
                     egress[np.uint64(port)].turn = i_queue
-                n_hop += _depart(
-                    fabric, buffers, ports, port_info, packets, nodes, mask, node_time, departed, counters, constants,
-                    queues, ingress, node, switch, record, port, packet, now_ps, has_buffer, has_telemetry, STARTED,
-                )  # fmt: skip
+                n_hop += _depart(fabric, buffers, node, switch, port, packet, now_ps, STARTED)
         leave_links(node, ports, mask, slots, n_link)
         if is_short:
             break
@@ -477,7 +438,7 @@ def run_managed_switches(fabric: Fabric, buffers: Buffers, routing: Routing, tod
             n_hop += _apply_changes(fabric, buffers, node, node_id, bound_ps - 1)
         n_more, soon_ps = _close_window(fabric, buffers, node, node_id, bound_ps)
         n_hop += n_more
-        set_time(node_time, node_id, min(next_ps, soon_ps))
+        set_time(fabric.node_time, node_id, min(next_ps, soon_ps))
         fabric.n_step[np.uint64(node_id)] += 1 + n_hop + n_event - n_before
     counters[PACKET_HOPS] += n_hop
     counters[EVENTS] += n_event

@@ -6,7 +6,7 @@ so it is the same on any number of ranks.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,14 @@ PORTS, FLOWS = "ports", "flows"
 Table = dict[str, np.ndarray]
 
 
+class Sampling(NamedTuple):
+    """What is sampled, and how often."""
+
+    interval_ps: int
+    kinds: Sequence[str]  # PORTS, FLOWS
+    limit_bytes: int  # of all rows of all ranks
+
+
 class Sampler:
     """One rank's rows: of the ports at its nodes and the queue pairs of its hosts."""
 
@@ -33,13 +41,12 @@ class Sampler:
         pairs: QueuePairs,
         rank_of_node: np.ndarray,
         world: World,
-        interval_ps: int,
-        kinds: Sequence[str],
-        limit_bytes: int,
+        wanted: Sampling,
         queue_bits: Sequence[int],
     ) -> None:
-        """limit_bytes: of all rows of all ranks. queue_bits: for each queue, its bit in the column `paused`."""
-        self._world, self._limit_bytes, self._pairs = world, limit_bytes, pairs
+        """queue_bits: for each queue, its bit in the column `paused`."""
+        interval_ps, kinds = wanted.interval_ps, wanted.kinds
+        self._world, self._limit_bytes, self._pairs = world, wanted.limit_bytes, pairs
         self._ports = np.flatnonzero(rank_of_node[topology.port_src] == world.rank)
         self._at_switch = topology.is_switch[topology.port_src[self._ports]]
         self._is_managed = is_managed(parameters)
