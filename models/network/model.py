@@ -58,13 +58,13 @@ from models.network.state.records import (
     N_SPENT_ROW,
     N_TASK_ROW,
 )
+from models.network.streams.stream import run_stream
 from models.network.switch.managed_switch import run_managed_switches
 from models.network.switch.switch import FAULT_QUEUE_OVERFLOW, run_switches
 from models.network.watch.observers import Observer, look_at, next_look_ps
 from models.topology.graph import Topology
 from models.topology.routing import Paths
 from models.workload.plan import WorkloadPlan
-from models.workload.stream import run_stream
 from pdes.engine.exchange import ExchangeState, World, make_exchange
 from pdes.engine.foreign import clock_ns
 from pdes.engine.round import END_RUN, close_round, make_loop, open_round

@@ -29,9 +29,9 @@ from models.network.state.records import (
     WORDS_PER_HOP,
     Fabric,
 )
+from models.network.streams.stream import hear_of_arrival
 from models.network.switch.switch import run_switches
 from models.workload.program import N_JOINED, Work
-from models.workload.stream import hear_of_arrival
 from pdes.engine.exchange import HEADER_WORDS, ExchangeState
 from pdes.engine.jit import inlined, loop_kernel, step_kernel
 from pdes.engine.round import (

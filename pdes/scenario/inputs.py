@@ -15,15 +15,15 @@ from models.topology.rail_optimised import rail_optimised
 from models.topology.routing import NextHops, Paths, route_pairs
 from models.topology.three_tier import three_tier
 from models.workload.collectives import Collective, plan_collectives
-from models.workload.flows import NO_PRIORITY, FlowList, plan_flows, read_csv_flows, read_ns3_flows, to_hosts
 from models.workload.nccl.options import CollectiveOptions
 from models.workload.nccl.own_type import in_server_type
 from models.workload.nccl.planner import NCCL_OPERATIONS, NcclPlanner, Planned
 from models.workload.plan import WorkloadPlan
-from models.workload.poisson import Incast, Traffic, poisson_flows
 from models.workload.queue_pair_scaling import scale_queue_pairs
-from models.workload.size_distribution import BUILT_IN, FOLDER, read_sizes
-from models.workload.start_jitter import delay_flows, delay_streams
+from models.workload.traffic.flows import NO_PRIORITY, FlowList, plan_flows, read_csv_flows, read_ns3_flows, to_hosts
+from models.workload.traffic.poisson import Incast, Traffic, poisson_flows
+from models.workload.traffic.size_distribution import BUILT_IN, FOLDER, read_sizes
+from models.workload.traffic.start_jitter import delay_flows, delay_streams
 from pdes.config import Config
 from pdes.scenario.devices import own_devices
 from pdes.scenario.traces import trace_plan

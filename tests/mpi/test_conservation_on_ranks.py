@@ -12,7 +12,7 @@ from models.network.verify.network import verify_ranks
 from models.topology.graph import LinkKind
 from models.topology.leaf_spine import leaf_spine
 from models.topology.rail_optimised import rail_optimised
-from models.workload.training import GptModel, TrainingJob, plan_training
+from models.workload.training.iteration import GptModel, TrainingJob, plan_training
 from partition.lps import cut_by_delay, lookahead_ps
 from pdes.engine.exchange import World, world
 from pdes.engine.round import make_loop, run_rounds

@@ -15,9 +15,9 @@ from models.network.watch.results import port_columns
 from models.topology.base_rtt import max_base_rtt, path_base_rtt
 from models.topology.graph import Topology, make_topology
 from models.topology.routing import Paths, route_pairs
-from models.workload.flows import FlowList, plan_flows
 from models.workload.plan import WorkloadPlan
 from models.workload.queue_pair_scaling import scale_queue_pairs
+from models.workload.traffic.flows import FlowList, plan_flows
 from partition.lps import cut_by_delay, lookahead_ps
 from pdes.engine.exchange import World
 from pdes.engine.round import make_loop, run_rounds

@@ -9,7 +9,7 @@ from models.topology.leaf_spine import leaf_spine
 from models.topology.rail_optimised import rail_optimised
 from models.workload.operations import Operation, Program, Repeat
 from models.workload.plan import WorkloadPlan
-from models.workload.training import TrainingJob, plan_training
+from models.workload.training.iteration import TrainingJob, plan_training
 from reference.network_case import Outcome, make_parameters, make_plan_case
 
 GBPS, NS, US = 10**9, 1000, 10**6

@@ -23,7 +23,7 @@ from models.network.model import LogicalProcesses, NetworkModel
 from models.network.state.parameters import NetworkParameters
 from models.topology.graph import make_topology
 from models.topology.paths import Paths
-from models.workload.flows import FlowList, plan_flows
+from models.workload.traffic.flows import FlowList, plan_flows
 from pdes.engine.exchange import World
 
 

@@ -14,7 +14,7 @@ from models.network.host.sender import find_sending_message, finish_message
 from models.network.host.timers import set_timers
 from models.network.host.visits import visit
 from models.network.state.records import FLAG_ACK, LANE_COLUMN, N_ARRIVAL_ROW, N_FLOW_ROW, Fabric, Nic, Rows
-from models.workload.graph_stream import end_sends, take_message
+from models.network.streams.graph_stream import end_sends, take_message
 from models.workload.program import WAITING_GRAPH, Work
 from pdes.engine.apart import apart
 from pdes.engine.bits import drop_from_set

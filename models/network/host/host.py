@@ -56,6 +56,8 @@ from models.network.state.records import (
     Rows,
 )
 from models.network.state.switch_state import Buffers
+from models.network.streams.graph_stream import end_sends, take_message
+from models.network.streams.stream import run_stream
 from models.network.watch.tracing import (
     ARRIVED,
     IS_TRACED,
@@ -66,9 +68,7 @@ from models.network.watch.tracing import (
     trace_packet,
     trace_pause,
 )
-from models.workload.graph_stream import end_sends, take_message
 from models.workload.program import WAITING_GRAPH, Work
-from models.workload.stream import run_stream
 from pdes.engine.apart import apart
 from pdes.engine.jit import fast_step, inlined, step_kernel
 from pdes.engine.prefetch import prefetch

@@ -25,7 +25,7 @@ from models.workload.importers.chakra_node import (
     read_nodes,
 )
 from models.workload.importers.communicators import read_communicators
-from models.workload.trace_graph import (
+from models.workload.trace.graph import (
     COLLECTIVE,
     COMPUTE,
     NOTHING,
@@ -40,7 +40,7 @@ from pdes.errors import ConfigError
 from pdes.files import read_json, require_file
 
 PS_PER_US, PS_PER_S = 10**6, 10**12
-OPERATION_OF_TYPE = (0, 5, 2, 6, 7, 4, 3, 1, 1, 8)  # place in trace_graph.COLLECTIVES of each CollectiveCommType
+OPERATION_OF_TYPE = (0, 5, 2, 6, 7, 4, 3, 1, 1, 8)  # place in trace.graph.COLLECTIVES of each CollectiveCommType
 ALL_GATHER = 2
 GPU_LANE, CPU_LANE, MEMORY_LANE = range(3)
 EVERYONE = "all"
@@ -179,7 +179,7 @@ def _rank(node: ChakraNode, key: str, where: str) -> int:
 def _add_collective(
     builder: GraphBuilder, node: ChakraNode, where: str, known: dict, everyone: tuple[int, ...]
 ) -> None:
-    """Its communicator by name, its size as `trace_graph` counts it."""
+    """Its communicator by name, its size as `trace.graph` counts it."""
     kind = node.number("comm_type") or 0
     if not 0 <= kind < len(OPERATION_OF_TYPE):
         raise ConfigError(where, f"comm_type {kind}", f"0 to {len(OPERATION_OF_TYPE) - 1}")

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from models.workload.trace_graph import ANY, COMPUTE, RECEIVE, SEND, GraphBuilder, Leniency, TraceGraph, TraceNode
+from models.workload.trace.graph import ANY, COMPUTE, RECEIVE, SEND, GraphBuilder, Leniency, TraceGraph, TraceNode
 from pdes.errors import ConfigError
 from pdes.files import read_text
 

@@ -9,7 +9,7 @@ it, it goes there as a message of 1 byte and so takes the path's time (design R1
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from models.workload.trace_graph import NOTHING, RECEIVE, SEND, GraphBuilder, Leniency, TraceGraph, TraceNode
+from models.workload.trace.graph import NOTHING, RECEIVE, SEND, GraphBuilder, Leniency, TraceGraph, TraceNode
 from pdes.errors import ConfigError
 from pdes.files import read_text, whole_within, why_unreadable
 

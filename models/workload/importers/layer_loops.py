@@ -13,7 +13,7 @@ which do the same. Sizes of an all-gather: SimAI counts what is gathered, ASTRA-
 from pathlib import Path
 
 from models.workload.importers.layer_table import DP, DP_EP, EP, NONE, TP, Layer, LayerTable, Pass, read_layer_table
-from models.workload.trace_graph import (
+from models.workload.trace.graph import (
     COLLECTIVE,
     COLLECTIVES,
     COMPUTE,

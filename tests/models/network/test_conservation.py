@@ -11,7 +11,7 @@ from models.topology.graph import LinkKind
 from models.topology.leaf_spine import leaf_spine
 from models.topology.rail_optimised import rail_optimised
 from models.workload.collectives import Collective, plan_collectives
-from models.workload.training import GptModel, TrainingJob, plan_training
+from models.workload.training.iteration import GptModel, TrainingJob, plan_training
 from pdes.engine.time_index import NEVER
 from reference.both_ends import both_ends
 from reference.network_case import NetworkCase, make_flow_case, make_parameters, make_plan_case, squeezed

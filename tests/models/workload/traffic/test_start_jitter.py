@@ -6,9 +6,9 @@ import pytest
 from models.topology.graph import LinkKind
 from models.topology.rail_optimised import rail_optimised
 from models.workload.collectives import Collective, plan_collectives
-from models.workload.flows import FlowList
 from models.workload.plan import WorkloadPlan
-from models.workload.start_jitter import delay_flows, delay_streams, late_ps
+from models.workload.traffic.flows import FlowList
+from models.workload.traffic.start_jitter import delay_flows, delay_streams, late_ps
 from pdes.config import config_from_dict
 from pdes.engine.rng import PURPOSE_START_JITTER, uniform_plain
 from pdes.scenario import build_scenario

@@ -2,8 +2,8 @@
 
 A node waits for nodes of its own rank alone (design R12): what comes from another rank is a message, so a send there
 and a receive here. Sizes of collectives are what `collectives` means by them: the whole buffer of a rank, for an
-all-gather the gathered result; importers convert. Not here: whether a trace makes sense (`trace_checks`), and how it
-is run (`trace_plan`).
+all-gather the gathered result; importers convert. Not here: whether a trace makes sense (`checks`), and how it
+is run (`plan`).
 """
 
 from array import array

@@ -9,7 +9,8 @@ import numpy as np
 
 from models.network.host.messages import post_message, post_parts, take_parts
 from models.network.state.records import N_PART, N_SPENT_ROW, N_TASK_ROW, SEED, Fabric, Nic, Rows
-from models.workload.graph_stream import begins_node, end_collective, run_graph
+from models.network.streams.graph_stream import begins_node, end_collective, run_graph
+from models.network.streams.wake import set_wake
 from models.workload.program import (
     FLOWS_PER_ITERATION,
     JITTER_PPM,
@@ -48,7 +49,6 @@ from models.workload.program import (
     WAITING_TIME,
     Work,
 )
-from models.workload.wake import set_wake
 from pdes.engine.jit import inlined, step_kernel
 from pdes.engine.rng import PURPOSE_COMPUTE, random_bits
 from pdes.engine.time_index import NEVER
