@@ -31,7 +31,18 @@ TOP = (
     "pdes.explain",
     "pdes.plan_ranks",
 )  # the only ones that know models, partition and results
-MAX_LINES = 500
+MAX_LINES = {"pdes": 350, "partition": 350, "models": 350, "tests": 500, "bench": 500}  # of a file, by top folder
+MANY_LINES = {  # that have still to be split
+    "models/network/skip/fast_forward.py": 500,
+    "models/network/skip/freeze.py": 430,
+    "models/network/skip/lane_states.py": 398,
+    "pdes/engine/exchange.py": 383,
+    "pdes/simulation/job.py": 450,
+    "pdes/skipping/controller.py": 395,
+    "pdes/skipping/fluid/flow_level.py": 430,
+    "pdes/skipping/fluid/lanes.py": 496,
+    "pdes/skipping/partitions.py": 360,
+}
 MAX_ARGUMENTS = 8  # of a function of the packages, self not counted
 MANY_ARGUMENTS = {  # that have still to become bundles
     "models/network/skip/fast_forward.py:__init__": 9,
@@ -124,8 +135,14 @@ def test_the_leaves_import_nothing_of_ours_but_each_other() -> None:
 
 
 def test_no_file_is_too_long() -> None:
-    n_line = {path: len(path.read_text().splitlines()) for path in source_files(*PACKAGES, "tests", "bench")}
-    assert {str(path): n for path, n in n_line.items() if n > MAX_LINES} == {}
+    long = {
+        str(path.relative_to(ROOT)): n
+        for folder, most in MAX_LINES.items()
+        for path in source_files(folder)
+        if (n := len(path.read_text().splitlines())) > most
+    }
+    assert {name: n for name, n in long.items() if n > MANY_LINES.get(name, 0)} == {}
+    assert set(MANY_LINES) - set(long) == set(), "no exceptions any more"
 
 
 def n_argument(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:

@@ -4,7 +4,7 @@ Apart, so that only the kernels that a run needs are compiled.
 """
 
 from models.network.build.arrays import NetworkState
-from models.network.host.host import SHORT_OF_PACKETS
+from models.network.host.shortages import SHORT_OF_PACKETS
 from models.network.outputs import Outputs
 from models.network.rounds import rounds
 from models.network.switch.managed_switch import run_managed_switches

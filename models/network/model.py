@@ -14,20 +14,19 @@ from models.network.build.arrays import (
     grow_packets,
     is_managed,
     make_fabric,
-    make_rows,
-    make_streams,
-    make_work,
     smallest_packet_bytes,
 )
 from models.network.build.buffers import make_buffers
 from models.network.build.group_peers import other_ranks, with_peers
 from models.network.build.nic import grow_ranges, make_nic
 from models.network.build.routing import make_routing
+from models.network.build.work import make_rows, make_streams, make_work
 from models.network.glances import run_managed_rounds_with_looks, run_rounds_with_looks
-from models.network.host.host import SHORT_OF_MESSAGES, SHORT_OF_PACKETS, SHORT_OF_RANGES, SHORT_OF_ROWS, run_hosts
+from models.network.host.congestion import FAULT_LAW_RAISED
+from models.network.host.host import run_hosts
 from models.network.host.lanes import MAX_FLYING
 from models.network.host.selective import FAULT_TOO_MANY_ROWS
-from models.network.host.sender import FAULT_LAW_RAISED
+from models.network.host.shortages import SHORT_OF_MESSAGES, SHORT_OF_PACKETS, SHORT_OF_RANGES, SHORT_OF_ROWS
 from models.network.link.wire_time import transmission_ps
 from models.network.managed_rounds import run_managed_rounds
 from models.network.outputs import IS_KNOWN, MOST_PS, find_outputs, no_outputs

@@ -22,8 +22,11 @@ from models.network.host.ns3_nic import NOTHING as NOTHING_TO_SEND
 from models.network.host.ns3_nic import SEND_ACK, look, next_look, poke
 from models.network.host.receiver import ANSWERS, ENDS_MESSAGE, receive_data
 from models.network.host.rtt_rows import note_rtt
-from models.network.host.selective import RANGES_PER_EVENT
 from models.network.host.sender import fire_timer, receive_ack
+from models.network.host.shortages import (
+    n_safe_event,
+    shortage,
+)
 from models.network.host.timers import first_timer_leaf, first_timer_ps, set_timers
 from models.network.link.link_changes import apply_changes_at_host
 from models.network.link.loss import NOT_LOST, drop_packet, why_lost
@@ -35,18 +38,9 @@ from models.network.state.records import (
     FLAG_FRAME,
     FLAG_GHOST,
     IS_NS3,
-    IS_SELECTIVE,
     LAST_EVENT_PS,
     N_ARRIVAL_ROW,
     N_FLOW_ROW,
-    N_FREE_MESSAGE,
-    N_FREE_PACKET,
-    N_FREE_RANGE,
-    N_SPENT_ROW,
-    N_TASK_ROW,
-    NEED_MESSAGES,
-    NEED_PACKETS,
-    NEED_ROWS,
     NS3_IGNORES_PFC,
     PACKET_HOPS,
     RTT_FLOW,
@@ -73,35 +67,6 @@ from pdes.engine.apart import apart
 from pdes.engine.jit import fast_step, inlined, step_kernel
 from pdes.engine.prefetch import prefetch
 from pdes.engine.time_index import NEVER, set_time
-
-SHORT_OF_PACKETS, SHORT_OF_MESSAGES, SHORT_OF_ROWS, SHORT_OF_RANGES = 2, 3, 4, 7
-
-
-@step_kernel
-def _n_safe_event(counters, constants, n_row):
-    """So many events cannot run out of anything: until they are over nobody has to look (`_shortage`)."""
-    n = counters[N_FREE_PACKET] // max(constants[NEED_PACKETS], 1)
-    n = min(n, counters[N_FREE_MESSAGE] // max(constants[NEED_MESSAGES], 1))
-    if constants[IS_SELECTIVE]:
-        n = min(n, counters[N_FREE_RANGE] // RANGES_PER_EVENT)
-    n_used = max(counters[N_FLOW_ROW], counters[N_ARRIVAL_ROW], counters[N_TASK_ROW], counters[N_SPENT_ROW])
-    return min(n, (n_row - n_used) // max(constants[NEED_ROWS], 1))
-
-
-@step_kernel
-def _shortage(counters, constants, n_row):
-    """What an event could run out of, 0 if nothing: checked between events, so that a run goes on where it stopped."""
-    apart()
-    if counters[N_FREE_PACKET] < constants[NEED_PACKETS]:
-        return SHORT_OF_PACKETS
-    if constants[IS_SELECTIVE] and counters[N_FREE_RANGE] < RANGES_PER_EVENT:
-        return SHORT_OF_RANGES
-    if counters[N_FREE_MESSAGE] < constants[NEED_MESSAGES]:
-        return SHORT_OF_MESSAGES
-    n_used = max(counters[N_FLOW_ROW], counters[N_ARRIVAL_ROW], counters[N_TASK_ROW], counters[N_SPENT_ROW])
-    if n_used + constants[NEED_ROWS] > n_row:
-        return SHORT_OF_ROWS
-    return 0
 
 
 @fast_step
@@ -278,8 +243,8 @@ def run_hosts(fabric: Fabric, buffers: Buffers, nic: Nic, work: Work, rows: Rows
             timer_ps = first_timer_ps(nic.timers, node)
             now_ps = min(start_ps, arrival_ps, timer_ps, node.wake_ps)
             if n_safe <= 0 and now_ps < bound_ps:
-                n_safe = _n_safe_event(counters, constants, n_row)
-                short = 0 if n_safe > 0 else _shortage(counters, constants, n_row)
+                n_safe = n_safe_event(counters, constants, n_row)
+                short = 0 if n_safe > 0 else shortage(counters, constants, n_row)
             if now_ps >= bound_ps or short > 0:
                 set_time(fabric.node_time, node_id, now_ps)
                 break

@@ -18,6 +18,7 @@ import numpy as np
 from models.congestion.interface import FLOW_RATE, FLOW_WINDOW
 from models.network.link.wire_time import transmission_ps
 from models.network.skip.state_words import SKIPPED_WORDS
+from models.network.state.pair_records import NO_WINDOW
 from models.network.state.records import (
     ACK_BYTES,
     ACK_EVERY,
@@ -28,7 +29,6 @@ from models.network.state.records import (
     FLAG_NACK,
     HEADER_BYTES,
     MAX_TIMEOUT_PS,
-    NO_WINDOW,
     PAYLOAD_BYTES,
     TIMEOUT_PS,
     WINDOW_BY_LAW,

@@ -13,6 +13,7 @@ import numpy as np
 
 from models.network.build.arrays import NetworkState
 from models.network.rounds import PACKET_WORDS, WORDS_PER_ARRIVAL
+from models.network.state.pair_records import NO_WINDOW
 from models.network.state.parameters import WINDOW_FOLLOWS_RATE
 from models.network.state.records import (
     ACK_BYTES,
@@ -29,7 +30,6 @@ from models.network.state.records import (
     N_EXTRA,
     N_HOP_MASK,
     N_INT_WORD,
-    NO_WINDOW,
     PACKET,
     PAYLOAD_BYTES,
     TIMEOUT_PS,

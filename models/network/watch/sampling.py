@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from models.network.build.arrays import NetworkState, QueuePairs, is_managed
+from models.network.state.pair_records import NO_WINDOW
 from models.network.state.parameters import NetworkParameters
-from models.network.state.records import NO_WINDOW
 from models.network.watch.sample_rows import BYTES_PER_VALUE, FlowRows, PortRows, instants_kept
 from models.topology.graph import Topology
 from pdes.engine.exchange import World

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.network.state.records import FLAG_ACK, FLAG_FRAME, FLAG_GHOST, FLAG_NACK, N_COUNTER, NO_WINDOW
+from models.network.state.pair_records import NO_WINDOW
+from models.network.state.records import FLAG_ACK, FLAG_FRAME, FLAG_GHOST, FLAG_NACK, N_COUNTER
 from pdes.engine.jit import IS_TRACED as IS_TRACED
 from pdes.engine.jit import step_kernel
 

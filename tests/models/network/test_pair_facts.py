@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from models.network.model import LogicalProcesses, NetworkModel
-from models.network.state.records import NO_WINDOW
+from models.network.state.pair_records import NO_WINDOW
 from mpi.network_matrix import cases, scenario_of
 from pdes.engine.exchange import World
 from pdes.engine.time_index import NEVER

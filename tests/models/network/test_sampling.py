@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.network.state.records import NO_WINDOW
+from models.network.state.pair_records import NO_WINDOW
 from models.network.watch.observers import look_at, next_look_ps
 from models.network.watch.sample_rows import FlowRows, PortRows, instants_kept
 from models.network.watch.sampling import FLOW_SAMPLE_COLUMNS, FLOWS, PORT_SAMPLE_COLUMNS, PORTS, Sampler, Sampling

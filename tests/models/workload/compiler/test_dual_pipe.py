@@ -17,7 +17,7 @@ from models.workload.compiler.build import plan_job
 from models.workload.compiler.choose import choose
 from models.workload.compiler.dual_pipe import BOTH, dual_pipe
 from models.workload.compiler.job import Job
-from models.workload.compiler.schedule import Pass
+from models.workload.compiler.passes import Pass
 from models.workload.compiler.tuning import Tuning
 from models.workload.program import PARTS
 from pdes.errors import ConfigError
