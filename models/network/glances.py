@@ -43,7 +43,10 @@ from pdes.skipping.assess import NEXT_LOOK_PS, Assessment, assess
     FLOW_LEVEL_PS,  # when something happens at flow level, whatever was posted
 ) = range(10)
 N_GLANCE_WORD = 10
-WAVES_COME_FIRST, WAVES_WAIT = 1, 2  # waves look at every look, which is Python's then; or, beside lanes, at ticks
+WAVES_COME_FIRST, WAVES_WAIT = (
+    1,
+    2,
+)  # waves look at every look, which is Python's then; or, beside lanes, every so often
 
 
 class Glance(NamedTuple):
@@ -57,8 +60,8 @@ class Glance(NamedTuple):
 
 
 @loop_kernel
-def glance(loop, fabric: Fabric, nic: Nic, g: Glance):
-    """Look, at a round's end; whether there is nothing to decide, so that rounds may go on."""
+def finds_nothing(loop, fabric: Fabric, nic: Nic, g: Glance):
+    """Look at a round's end; whether there is nothing to decide, so that rounds may go on."""
     now_ps, words = loop[HORIZON], g.words
     if loop[IS_INTERRUPTED] or is_interrupted(fabric.counters) or now_ps >= loop[LIMIT]:
         return False
@@ -87,7 +90,7 @@ def _rounds_with_looks(loop, ex, state, port_peer_row, outputs, g, run):
     """Rounds, as run(loop, ex, state, port_peer_row, outputs) carries them out, while looks find nothing to decide."""
     while True:
         code = run(loop, ex, state, port_peer_row, outputs)
-        if code != ROUND_LOOK or not glance(loop, state.fabric, state.nic, g):
+        if code != ROUND_LOOK or not finds_nothing(loop, state.fabric, state.nic, g):
             return code
         if loop[MARK_NS] > loop[RETURN_NS]:
             return ROUND_PAUSE

@@ -144,7 +144,7 @@ class NetworkModel:
         """Ranks at the other end of this rank's links, and for each port to another rank its row among them.
 
         group_rank: ranks with which it shares groups of streams. has_lanes: with the ranks of queue pairs' receivers,
-        and all ports into these ranks, as ghosts take no way.
+        and all ports into these ranks, as markers take no way.
         """
         src, dst = self.rank_of_node[self.topology.port_src], self.rank_of_node[self.topology.port_dst]
         peers = {int(r) for r in dst[(src == rank) & self._is_used]} | {int(r) for r in group_rank}

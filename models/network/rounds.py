@@ -223,7 +223,7 @@ def _unpack_link(fabric: Fabric, box, at, port, n_packet):
             record.link_head = record.link_tail = packet
         elif item.bits & FLAG_GHOST:
             is_first |= put_ghost_on_wire(packets, record, packet)
-        elif packets[np.uint64(record.link_tail)].arrival_ps > item.arrival_ps:  # of a ghost
+        elif packets[np.uint64(record.link_tail)].arrival_ps > item.arrival_ps:  # of a marker
             is_first |= insert_in_order(packets, record, packet)
         else:
             packets[np.uint64(record.link_tail)].next = packet
@@ -264,7 +264,7 @@ def unpack_arrivals(fabric: Fabric, work: Work, ex: ExchangeState):
 
 @inlined
 def _reduced_ps(loop, state, outputs):
-    """What this rank has to say of its next event when all ranks agree on a round."""
+    """The least time that this rank brings to the reduction in which all ranks agree on a round."""
     fabric = state.fabric
     return earliest_output_ps(loop, fabric, state.nic, state.work, outputs, next_event_ps(fabric, loop))
 

@@ -74,7 +74,7 @@ class NetworkState(NamedTuple):
 
 def cannot_grow() -> NetworkState:
     """What stands for a model's way to make its pool of packets grow until it says which that is."""
-    raise AssertionError("the model has not said how its pool of packets grows")
+    raise AssertionError("the model has not given a way to let its pool of packets grow")
 
 
 def arrange_pairs(paths: Paths, is_routed: np.ndarray | None = None) -> QueuePairs:

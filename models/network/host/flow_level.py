@@ -2,9 +2,9 @@
 
 `pdes.skipping.fluid.flow_level` decides how they end.
 
-A message that is posted on a queue pair whose flow is at flow level leaves its two ghosts at once, as those on lanes do
-(`lanes`), but for the time being they come FAR later. The next tick sees the message, and once its end is said, the
-ghosts are moved to where they belong.
+A message that is posted on a queue pair whose flow is at flow level leaves its two markers at once, as those on lanes
+do (`lanes`), but for the time being they come FAR later. The next look sees the message, and once its end is known, the
+markers are moved to where they belong.
 """
 
 import numpy as np
@@ -40,7 +40,7 @@ def may_share(fabric: Fabric, nic: Nic, record, pair, size_bytes, was_idle):
 @step_kernel
 def waits_behind(fabric: Fabric, nic: Nic, record, pair, now_ps):
     """Whether a message that is posted on a queue pair (its record) has to wait until some of those before it are over,
-    all of which are at flow level: then a tick takes it there, too."""
+    all of which are at flow level: then a look takes it there, too."""
     lane = nic.lanes[np.uint64(pair)]
     if lane.is_shared == 0 or lane.is_open != 0 or lane.n_flying < MOST_MESSAGES or now_ps >= lane.free_ps:
         return False
@@ -50,7 +50,7 @@ def waits_behind(fabric: Fabric, nic: Nic, record, pair, now_ps):
 
 @step_kernel
 def send_at_share(fabric: Fabric, nic: Nic, record, pair, size_bytes, flow_id, now_ps):
-    """Send the message that was just posted on a queue pair by its ghosts, whose times are not known yet."""
+    """Send the message that was just posted on a queue pair by its markers, whose times are not known yet."""
     lane = nic.lanes[np.uint64(pair)]
     lane.free_ps = now_ps + FAR_PS
     if lane.n_flying == 0:

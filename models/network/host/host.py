@@ -6,8 +6,8 @@ One call runs a list of hosts, each up to its own bound. A host's next event is 
 
 import numpy as np
 
-from models.network.host.ghosts import receive_ghost
 from models.network.host.interrupts import stop_of
+from models.network.host.markers import receive_marker
 from models.network.host.messages import first_part_of
 from models.network.host.nic import (
     choose_pair,
@@ -145,7 +145,7 @@ def _receive(fabric, nic, work, rows, node, packet, now_ps):
     queue_pairs, pool, item = nic.queue_pairs, pool_of(fabric), packets[np.uint64(packet)]
     resumed, port = np.int64(-1), np.int64(-1)
     if item.bits & FLAG_GHOST:
-        port, resumed = receive_ghost(fabric, nic, work, rows, packet, now_ps)
+        port, resumed = receive_marker(fabric, nic, work, rows, packet, now_ps)
         free_packet(packets, counters, packet)
     elif item.bits & FLAG_ACK:
         pair = np.int64(item.queue_pair)

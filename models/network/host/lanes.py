@@ -3,8 +3,8 @@
 Most messages of a ring share no port with other data: only acknowledgements cross their ways. How long such a message
 takes is up to its size and its way alone, so once that is known (`skipping.fluid.lanes`) it need not be sent packet by
 packet. While a queue pair's lane is open, the ports of its way are kept for its data. A message posted on it leaves
-two ghosts at once: one on the link into the receiver, which ends it there when its last byte would have come across,
-and one on the link into the sender, which acknowledges it (`ghosts`). Nothing of it is in between.
+two markers at once: one on the link into the receiver, which ends it there when its last byte would have come across,
+and one on the link into the sender, which acknowledges it (`markers`). Nothing of it is in between.
 
 Whoever posts a message packet by packet on a way through a port of somebody's lane interrupts it (`interrupts`): at the
 round's end the lane is closed as of that instant. What was under way goes on packet by packet from what a straight line
@@ -68,7 +68,7 @@ def find_times(nic: Nic, counters, pair, size_bytes, now_ps):
 
 @step_kernel
 def note_drawn(nic: Nic, record, pair, row, now_ps):
-    """Note what is said of the message that was just posted on a queue pair, and is simulated (`lane_audit`).
+    """Note what a lane predicts of the message just posted on a queue pair, which is simulated (`lane_audit`).
 
     row: of `lane_times`. If no look has seen the one before, this one is not compared.
     """
@@ -118,7 +118,7 @@ def count_packets(constants, lane, size_bytes, sign):
 
 @step_kernel
 def make_ghost(fabric: Fabric, pair, bits, end_byte, row, flow_id):
-    """A ghost that is behind a row of path_port. The pool has one (NEED_PACKETS)."""
+    """A marker that is behind a row of path_port. The pool has one (NEED_PACKETS)."""
     packet = take_packet(fabric.packets, fabric.counters)
     item = fabric.packets[np.uint64(packet)]
     item.queue_pair, item.bits, item.sequence = pair, bits | FLAG_GHOST | FLAG_LAST, end_byte
@@ -159,7 +159,7 @@ def send_marker(fabric: Fabric, pair, bits, row, message: Withdrawn, arrival_ps)
 
 @step_kernel
 def send_on_lane(fabric: Fabric, nic: Nic, record, pair, size_bytes, flow_id, row, now_ps):
-    """Send the message that was just posted on a queue pair by its ghosts. row: of `lane_times`, what it takes."""
+    """Send the message that was just posted on a queue pair by its markers. row: of `lane_times`, what it takes."""
     lane, times = nic.lanes[np.uint64(pair)], nic.lane_times[np.uint64(row)]
     begin_ps = max(now_ps, lane.free_ps)
     longer_ps = times[LANE_LONGER_PS] if lane.is_loaded else np.int64(0)

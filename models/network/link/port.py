@@ -53,8 +53,8 @@ def insert_in_order(packets, record, packet):
 
 @step_kernel
 def put_ghost_on_wire(packets, record, packet):
-    """Put a ghost among those on a link, by arrival, before packets and behind ghosts of lower queue pairs that arrive
-    at the same time, whoever came first; True if it is the first now."""
+    """Put a marker among those on a link, by arrival, before packets and behind markers of lower queue pairs that
+    arrive at the same time, whoever came first; True if it is the first now."""
     item, before, behind = packets[np.uint64(packet)], np.int64(-1), np.int64(record.link_head)
     while behind >= 0:
         other = packets[np.uint64(behind)]
@@ -103,7 +103,7 @@ def link_filled(port, first, port_info, nodes, mask, node_time, departed, counte
     """A packet (its PACKET record) is now the first on a link: wake the receiver, or note the link for the exchange.
 
     A link to another rank is noted when it was empty: once a round, however often something comes to lie before the
-    rest, as a ghost or what arrives before one.
+    rest, as a marker or what arrives before one.
     """
     info = port_info[np.uint64(port)]
     if info.is_here == 0:

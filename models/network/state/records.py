@@ -3,8 +3,8 @@
 Every table is indexed by a global id (node, port, queue pair), on every rank; a rank only touches the rows of its own
 nodes. Rows of queue pairs' ends that are elsewhere (`pair_facts`), and of ports without an end here, are zeros, which
 take no memory; where something may be skipped every rank has those of all ports. Packets and messages live in pools
-with free lists. Not here: queue pairs (`pair_records`), what managed switches have beyond (`switch_state`), what the kernels do with it (`port`,
-`nic`, `switch`, `host`), and how it is filled from a topology (`build`).
+with free lists. Not here: queue pairs (`pair_records`), what managed switches have beyond (`switch_state`), what the
+kernels do with it (`port`, `nic`, `switch`, `host`), and how it is filled from a topology (`build`).
 """
 
 from typing import NamedTuple
@@ -106,7 +106,7 @@ PACKET = record(
     ]
 )
 # marked: CE on data, its echo on an ACK; last: ends a message; frame: PFC, pause if `sequence` is 1, resume if 0
-# ghost: stands for what ends a message that was not sent packet by packet (`ghosts`)
+# marker: stands for what ends a message that was not sent packet by packet (`markers`)
 FLAG_ACK, FLAG_MARKED, FLAG_LAST, FLAG_NACK, FLAG_CNP, FLAG_FRAME, FLAG_GHOST = 1, 2, 4, 8, 16, 32, 64
 
 # What a packet carries beyond, one row of int64 in Fabric.extra: as many columns as the run needs.
@@ -124,7 +124,7 @@ LANE = record(
         ("form", np.int32),  # what its ways are: equal ones have equal times
         ("n_flying", np.int32),  # messages under way that are not sent packet by packet
         ("n_message", np.int32),  # messages that began since it was opened
-        ("from_byte", np.int64),  # of the stream, where what is under way as ghosts begins
+        ("from_byte", np.int64),  # of the stream, where what is under way as markers begins
         ("settled_ps", np.int64),  # its control has come to rest by then
         ("free_ps", np.int64),  # when the last byte of those under way has left
         ("slack_ps", np.int64),  # so much later the smallest packet overtakes none of them: it crosses switches faster
@@ -136,7 +136,7 @@ LANE = record(
         ("is_loaded", np.int64),  # 1: acknowledgements of others crossed its way at the last look
         ("least_bytes", np.int64),  # no smaller message goes at flow level
         ("is_shared", np.int64),  # 1: its messages do, see `flow_level`
-        ("n_unseen", np.int32),  # of these, that no tick has seen
+        ("n_unseen", np.int32),  # of these, that no look has seen
         ("is_audited", np.int32),  # 1: what it could have is simulated, to be compared (`lane_audit`)
         ("n_audited", np.int32),  # messages of which that is so
         ("is_drawn", np.int32),  # 1: one more is, which looks have not seen; of that:
@@ -157,7 +157,7 @@ LANE = record(
     LANE_LONGER_PS,  # so much longer where it meets acknowledgements
 ) = range(7)
 N_LANE_COLUMN = 7
-# What a ghost of a lane carries in Fabric.extra, from constants[LANE_COLUMN] on.
+# What a marker of a lane carries in Fabric.extra, from constants[LANE_COLUMN] on.
 GHOST_DELIVERED_PS, GHOST_SIZE, GHOST_BEGIN_PS, N_GHOST_WORD = range(4)
 
 
@@ -188,8 +188,8 @@ GHOST_DELIVERED_PS, GHOST_SIZE, GHOST_BEGIN_PS, N_GHOST_WORD = range(4)
     N_CROWDED,  # switches that stopped because a packet came in which frozen ports have a say, see `room`
     N_LANE,  # open lanes, on any rank
     N_LANE_TIME,  # rows of Nic.lane_times
-    N_UNSEEN,  # messages at flow level that no tick has seen
-    MAY_OVERTAKE,  # 1: what is put on a link may arrive before the last one there, as ghosts are about, or thaws
+    N_UNSEEN,  # messages at flow level that no look has seen
+    MAY_OVERTAKE,  # 1: what is put on a link may arrive before the last one there, as markers are about, or thaws
 ) = range(27)
 N_COUNTER = 27
 
@@ -323,7 +323,7 @@ class Nic(NamedTuple):
     delivered_ps: np.ndarray  # int64[n_qp]  by row of `receivers`: when its last message came across
     ended: np.ndarray  # int64[n_qp, 3]  its last message that was acknowledged: its end byte, when, marked packets
     flying: np.ndarray  # int64[]  set of queue pairs with messages on lanes
-    unseen: np.ndarray  # int64[]  set of queue pairs with messages at flow level that no tick has seen
+    unseen: np.ndarray  # int64[]  set of queue pairs with messages at flow level that no look has seen
     active: np.ndarray  # int64[]  set (bits.py) of queue pairs that a look visits, see `visits`
     frozen: np.ndarray  # int64[]  set of those that are frozen, on any rank
     is_frozen: np.ndarray  # uint8[n_qp]  the same, 1: its network partition is (models.network.skip.freeze)

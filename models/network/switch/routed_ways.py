@@ -32,7 +32,7 @@ def _facts_of(n: int) -> Any:
 
 
 def _cannot_remake(pairs: QueuePairs) -> Controller:
-    raise AssertionError("nobody has said how a controller is made")
+    raise AssertionError("no way to make a controller has been given")
 
 
 class RoutedWays:
