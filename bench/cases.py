@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from models.network.model import NetworkModel
+from models.network.model import LogicalProcesses, NetworkModel
 from partition.placement import place
 from pdes.config import config_from_dict
 from pdes.engine.exchange import World
@@ -97,9 +97,15 @@ def make_model(scenario: Scenario, world: World, placement: Any = "metis") -> tu
     s = scenario
     rank_of_lp = place(s.lp_load(), s.lp_edges(), world.size, placement)
     model = NetworkModel(
-        s.topology, s.paths, s.plan, s.max_window_bytes, s.lp_of_node, rank_of_lp, s.lookahead_ps, world, s.parameters,
+        s.topology,
+        s.paths,
+        s.plan,
+        s.max_window_bytes,
+        LogicalProcesses(s.lp_of_node, rank_of_lp, s.lookahead_ps),
+        world,
+        s.parameters,
         lambda *_: None,
-    )  # fmt: skip
+    )
     if world.size > 1 and s.longest_round_ps:
         model.know_outputs(s.lp_of_node, s.lookahead_ps, s.longest_round_ps)
     return model, make_loop(s.lookahead_ps, may_run_on=True)

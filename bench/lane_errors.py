@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cases import print_last, scenario_of
-from models.network.model import NetworkModel
+from models.network.model import LogicalProcesses, NetworkModel
 from models.network.skip.make_fast_forward import make_fast_forward
 from models.network.state.records import FLOW_COLUMNS, PACKET_HOPS
 from pdes.engine.exchange import World
@@ -80,9 +80,15 @@ def outcome(case: Case, control: str, wormhole: dict[str, Any]) -> Outcome:
         found.append(flow.copy())
 
     model = NetworkModel(
-        s.topology, s.paths, s.plan, s.max_window_bytes, s.lp_of_node, np.zeros(s.n_lp, np.int64), s.lookahead_ps,
-        World(), s.parameters, sink,
-    )  # fmt: skip
+        s.topology,
+        s.paths,
+        s.plan,
+        s.max_window_bytes,
+        LogicalProcesses(s.lp_of_node, np.zeros(s.n_lp, np.int64), s.lookahead_ps),
+        World(),
+        s.parameters,
+        sink,
+    )
     keys = s.config.wormhole
     if keys.mode != "off":
         model.fast_forward = make_fast_forward(

@@ -21,7 +21,8 @@ import numpy as np
 from cases import fat_tree_permutation, make_model, mixed_delays, print_last, spread
 from models.congestion.law import find_law
 from models.network.build.arrays import NetworkState
-from models.network.state.records import MESSAGE, PACKET, PACKET_HOPS, PORT, PORT_INFO, QUEUE_PAIR
+from models.network.state.pair_records import MESSAGE, QUEUE_PAIR
+from models.network.state.records import PACKET, PACKET_HOPS, PORT, PORT_INFO
 from pdes.engine.exchange import World
 from pdes.engine.round import N_ROUND, run_rounds
 from pdes.scenario import Scenario

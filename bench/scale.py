@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 
 from cases import print_last
-from models.network.model import NetworkModel
+from models.network.model import LogicalProcesses, NetworkModel
 from models.network.state.records import PACKET_HOPS
 from own_pages import again_bytes, table_pages
 from partition.placement import place
@@ -198,9 +198,15 @@ def warm_up(ranks: World) -> None:
         if rank == ranks.rank:
             place_all = np.zeros(s.n_lp, np.int64)
             model = NetworkModel(
-                s.topology, s.paths, s.plan, s.max_window_bytes, s.lp_of_node, place_all, s.lookahead_ps, World(),
-                s.parameters, lambda *_: None,
-            )  # fmt: skip
+                s.topology,
+                s.paths,
+                s.plan,
+                s.max_window_bytes,
+                LogicalProcesses(s.lp_of_node, place_all, s.lookahead_ps),
+                World(),
+                s.parameters,
+                lambda *_: None,
+            )
             run_rounds(model, make_loop(s.lookahead_ps), model.exchange)
         ranks.barrier()
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from cases import print_last
 from fidelity import event_skip
-from models.topology.graph import Topology
+from models.topology.graph import LinkKind, Topology
 from models.topology.leaf_spine import leaf_spine
 from models.topology.three_tier import three_tier
 from pdes.config import load_config
@@ -108,7 +108,9 @@ def _fat_tree(n_host: int) -> Topology:
     h = 1
     while n_host >= 4 * (2 * h) ** 2:
         h *= 2
-    return three_tier(n_host // h**2, h, h, h * h, h, (RATE_BPS, HOST_DELAY_PS), (RATE_BPS, FABRIC_DELAY_PS))
+    return three_tier(
+        n_host // h**2, h, h, h * h, h, LinkKind(RATE_BPS, HOST_DELAY_PS), LinkKind(RATE_BPS, FABRIC_DELAY_PS)
+    )
 
 
 def _clos(n_host: int) -> Topology:

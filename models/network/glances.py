@@ -7,15 +7,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from models.network.build.arrays import NetworkState
 from models.network.host.interrupts import is_interrupted
 from models.network.managed_rounds import run_managed_rounds
 from models.network.outputs import Outputs
 from models.network.rounds import run_rounds
 from models.network.skip.progress import sample_pairs
-from models.network.state.records import N_POSTED, N_UNSEEN, Fabric, Nic, Rows
-from models.network.state.switch_state import Buffers, Routing
-from models.workload.program import Work
-from pdes.engine.jit import loop_kernel
+from models.network.state.records import N_POSTED, N_UNSEEN, Fabric, Nic
+from pdes.engine.jit import inlined, loop_kernel
 from pdes.engine.round import (
     HORIZON,
     IS_INTERRUPTED,
@@ -44,7 +43,10 @@ from pdes.skipping.assess import NEXT_LOOK_PS, Assessment, assess
     FLOW_LEVEL_PS,  # when something happens at flow level, whatever was posted
 ) = range(10)
 N_GLANCE_WORD = 10
-WAVES_COME_FIRST, WAVES_WAIT = 1, 2  # waves look at every look, which is Python's then; or, beside lanes, at ticks
+WAVES_COME_FIRST, WAVES_WAIT = (
+    1,
+    2,
+)  # waves look at every look, which is Python's then; or, beside lanes, every so often
 
 
 class Glance(NamedTuple):
@@ -58,8 +60,8 @@ class Glance(NamedTuple):
 
 
 @loop_kernel
-def glance(loop, fabric: Fabric, nic: Nic, g: Glance):
-    """Look, at a round's end; whether there is nothing to decide, so that rounds may go on."""
+def finds_nothing(loop, fabric: Fabric, nic: Nic, g: Glance):
+    """Look at a round's end; whether there is nothing to decide, so that rounds may go on."""
     now_ps, words = loop[HORIZON], g.words
     if loop[IS_INTERRUPTED] or is_interrupted(fabric.counters) or now_ps >= loop[LIMIT]:
         return False
@@ -83,47 +85,28 @@ def glance(loop, fabric: Fabric, nic: Nic, g: Glance):
     return True
 
 
+@inlined
+def _rounds_with_looks(loop, ex, state, port_peer_row, outputs, g, run):
+    """Rounds, as run(loop, ex, state, port_peer_row, outputs) carries them out, while looks find nothing to decide."""
+    while True:
+        code = run(loop, ex, state, port_peer_row, outputs)
+        if code != ROUND_LOOK or not finds_nothing(loop, state.fabric, state.nic, g):
+            return code
+        if loop[MARK_NS] > loop[RETURN_NS]:
+            return ROUND_PAUSE
+
+
 @loop_kernel
-def run_rounds_at_a_glance(
-    loop,
-    ex: ExchangeState,
-    fabric: Fabric,
-    buffers: Buffers,
-    routing: Routing,
-    nic: Nic,
-    work: Work,
-    rows: Rows,
-    port_peer_row,
-    outputs: Outputs,
-    g: Glance,
-):
+def run_rounds_with_looks(
+    loop, ex: ExchangeState, state: NetworkState, port_peer_row, outputs: Outputs, g: Glance
+):  # fmt: skip
     """`run_rounds`, as long as looks find nothing to decide."""
-    while True:
-        code = run_rounds(loop, ex, fabric, buffers, routing, nic, work, rows, port_peer_row, outputs)
-        if code != ROUND_LOOK or not glance(loop, fabric, nic, g):
-            return code
-        if loop[MARK_NS] > loop[RETURN_NS]:
-            return ROUND_PAUSE
+    return _rounds_with_looks(loop, ex, state, port_peer_row, outputs, g, run_rounds)
 
 
 @loop_kernel
-def run_managed_rounds_at_a_glance(
-    loop,
-    ex: ExchangeState,
-    fabric: Fabric,
-    buffers: Buffers,
-    routing: Routing,
-    nic: Nic,
-    work: Work,
-    rows: Rows,
-    port_peer_row,
-    outputs: Outputs,
-    g: Glance,
-):
+def run_managed_rounds_with_looks(
+    loop, ex: ExchangeState, state: NetworkState, port_peer_row, outputs: Outputs, g: Glance
+):  # fmt: skip
     """The same where switches are managed."""
-    while True:
-        code = run_managed_rounds(loop, ex, fabric, buffers, routing, nic, work, rows, port_peer_row, outputs)
-        if code != ROUND_LOOK or not glance(loop, fabric, nic, g):
-            return code
-        if loop[MARK_NS] > loop[RETURN_NS]:
-            return ROUND_PAUSE
+    return _rounds_with_looks(loop, ex, state, port_peer_row, outputs, g, run_managed_rounds)

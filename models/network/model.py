@@ -1,7 +1,7 @@
 """The packet network as a model of the engine: one rank's state, its shortages, its rows."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,20 +14,19 @@ from models.network.build.arrays import (
     grow_packets,
     is_managed,
     make_fabric,
-    make_rows,
-    make_streams,
-    make_work,
     smallest_packet_bytes,
 )
 from models.network.build.buffers import make_buffers
 from models.network.build.group_peers import other_ranks, with_peers
 from models.network.build.nic import grow_ranges, make_nic
 from models.network.build.routing import make_routing
-from models.network.glances import run_managed_rounds_at_a_glance, run_rounds_at_a_glance
-from models.network.host.host import SHORT_OF_MESSAGES, SHORT_OF_PACKETS, SHORT_OF_RANGES, SHORT_OF_ROWS, run_hosts
+from models.network.build.work import make_rows, make_streams, make_work
+from models.network.glances import run_managed_rounds_with_looks, run_rounds_with_looks
+from models.network.host.congestion import FAULT_LAW_RAISED
+from models.network.host.host import run_hosts
 from models.network.host.lanes import MAX_FLYING
 from models.network.host.selective import FAULT_TOO_MANY_ROWS
-from models.network.host.sender import FAULT_LAW_RAISED
+from models.network.host.shortages import SHORT_OF_MESSAGES, SHORT_OF_PACKETS, SHORT_OF_RANGES, SHORT_OF_ROWS
 from models.network.link.wire_time import transmission_ps
 from models.network.managed_rounds import run_managed_rounds
 from models.network.outputs import IS_KNOWN, MOST_PS, find_outputs, no_outputs
@@ -58,20 +57,20 @@ from models.network.state.records import (
     N_SPENT_ROW,
     N_TASK_ROW,
 )
+from models.network.streams.stream import run_stream
 from models.network.switch.managed_switch import run_managed_switches
 from models.network.switch.switch import FAULT_QUEUE_OVERFLOW, run_switches
 from models.network.watch.observers import Observer, look_at, next_look_ps
 from models.topology.graph import Topology
 from models.topology.routing import Paths
 from models.workload.plan import WorkloadPlan
-from models.workload.stream import run_stream
 from pdes.engine.exchange import World
 from pdes.engine.foreign import clock_ns
 from pdes.engine.round import END_RUN, close_round, make_loop, open_round
 from pdes.engine.round_exchange import ExchangeState, make_exchange
 from pdes.engine.time_index import NEVER
 from pdes.errors import CapacityError, SimError
-from pdes.skipping.fluid.flow_level import MOST_MESSAGES
+from pdes.skipping.fluid.flow_table import MOST_MESSAGES
 
 SHORTEST_PS = 500  # ns-3's truncated times can be 0; more than one packet in that time would not leave
 HANDLER_NAMES = {
@@ -80,6 +79,14 @@ HANDLER_NAMES = {
 
 RowSink = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], None]
 """Takes rows of flows, arrivals, tasks and spent time, int64[n, columns of `state`]; the arrays are reused later."""
+
+
+class LogicalProcesses(NamedTuple):
+    """How the nodes are divided into logical processes, and these into ranks."""
+
+    lp_of_node: np.ndarray  # int64[n_node]
+    rank_of_lp: np.ndarray  # int64[n_lp]
+    lookahead_ps: int  # least delay of a link between two of them
 
 
 class NetworkModel:
@@ -91,15 +98,14 @@ class NetworkModel:
         paths: Paths,
         plan: WorkloadPlan,
         max_window_bytes: np.ndarray,
-        lp_of_node: np.ndarray,
-        rank_of_lp: np.ndarray,
-        lookahead_ps: int,
+        processes: LogicalProcesses,
         world: World,
         parameters: NetworkParameters,
         sink: RowSink,
     ) -> None:
         self.topology, self.plan, self.sink = topology, plan, sink
-        self.rank_of_node = rank_of_lp[lp_of_node]
+        lp_of_node = processes.lp_of_node
+        self.rank_of_node = processes.rank_of_lp[lp_of_node]
         here = self.rank_of_node == world.rank
         routing, is_routed = parameters.routing, None
         if routing is not None:
@@ -118,15 +124,17 @@ class NetworkModel:
         self.outputs = no_outputs()
         self.observers: list[Observer] = []  # whoever runs the model puts them here before it starts
         self.fast_forward: FastForward | None = None  # and this
-        self._run_rounds, self._run_at_a_glance = run_rounds, run_rounds_at_a_glance
+        self._run_rounds, self._run_with_looks = run_rounds, run_rounds_with_looks
         if is_managed(parameters):
-            self._run_rounds, self._run_at_a_glance = run_managed_rounds, run_managed_rounds_at_a_glance
+            self._run_rounds, self._run_with_looks = run_managed_rounds, run_managed_rounds_with_looks
         group, group_rank = other_ranks(work, self.rank_of_node, world.rank)
         used = used_ports(topology, self.pairs.path_port[self.pairs.path_port >= 0], parameters)
         self._is_used = used | used[topology.port_peer]  # ranks are each other's neighbours
         peers, self.port_peer_row = self._neighbours(world.rank, group_rank, parameters.has_lanes)
         self.state = self.state._replace(work=with_peers(work, group, np.searchsorted(peers, group_rank)))
-        self.exchange = make_exchange(world, peers, self._exchange_words(lookahead_ps, peers, parameters, world.rank))
+        self.exchange = make_exchange(
+            world, peers, self._exchange_words(processes.lookahead_ps, peers, parameters, world.rank)
+        )
 
     def _ends(self) -> tuple[np.ndarray, np.ndarray]:
         """int64[n_qp] each: the ranks of every queue pair's sender and receiver."""
@@ -137,7 +145,7 @@ class NetworkModel:
         """Ranks at the other end of this rank's links, and for each port to another rank its row among them.
 
         group_rank: ranks with which it shares groups of streams. has_lanes: with the ranks of queue pairs' receivers,
-        and all ports into these ranks, as ghosts take no way.
+        and all ports into these ranks, as markers take no way.
         """
         src, dst = self.rank_of_node[self.topology.port_src], self.rank_of_node[self.topology.port_dst]
         peers = {int(r) for r in dst[(src == rank) & self._is_used]} | {int(r) for r in group_rank}
@@ -181,8 +189,8 @@ class NetworkModel:
         """Compiled rounds, see `models.network.rounds`."""
         glance = None if self.fast_forward is None else self.fast_forward.glance(next_look_ps(self.observers))
         if glance is None:
-            return self._run_rounds(loop, ex, *self.state, self.port_peer_row, self.outputs)
-        return self._run_at_a_glance(loop, ex, *self.state, self.port_peer_row, self.outputs, glance)
+            return self._run_rounds(loop, ex, self.state, self.port_peer_row, self.outputs)
+        return self._run_with_looks(loop, ex, self.state, self.port_peer_row, self.outputs, glance)
 
     def look(self, horizon_ps: int) -> int:
         """Let the observers look, see `models.network.watch.observers`, and fast-forwarding decide."""
@@ -226,17 +234,17 @@ class NetworkModel:
         is_managed = self._run_rounds is run_managed_rounds
         own = (buffers, routing) if is_managed else ()
         glance = None if self.fast_forward is None else self.fast_forward.glance(next_look_ps(self.observers))
-        rounds = (loop, ex, *self.state, self.port_peer_row, self.outputs)
+        rounds = (loop, ex, self.state, self.port_peer_row, self.outputs)
         return [
-            (run_hosts, (fabric, buffers, nic, work, rows, fabric.found[2], 0, 0, 0)),
+            (run_hosts, (fabric, buffers, nic, work, rows, fabric.found[2], 0, 0)),
             (run_stream, (fabric, nic, work, rows, 0, 0)),
             (open_round, (loop, ex, 0)),
             (close_round, (loop, ex, 0)),
             (unpack_arrivals, (fabric, work, ex)),
             (pack, (fabric, work, self.port_peer_row, ex, 0)),
-            (run_managed_switches if is_managed else run_switches, (fabric, *own, fabric.found[1], 0, 0, 0)),
+            (run_managed_switches if is_managed else run_switches, (fabric, *own, fabric.found[1], 0, 0)),
             (self._run_rounds, rounds),
-            *([] if glance is None else [(self._run_at_a_glance, (*rounds, glance))]),
+            *([] if glance is None else [(self._run_with_looks, (*rounds, glance))]),
         ]
 
     def compile(self) -> None:

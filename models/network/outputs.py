@@ -6,8 +6,8 @@ could post on one compute, or wait for messages of which much is still to be sen
 behind the first instant at which one of them may go on (earliest output time, Jha and Bagrodia 1994), which is what
 ranks reduce instead of the next event. So an all-reduce inside the reach of one switch costs few rounds.
 
-What is said here is a lower bound and follows from the state at a round's end. It holds whatever ranks there are, as it
-is about logical processes; without looks no result depends on where rounds end (`pdes.engine.round`).
+What this module gives is a lower bound and follows from the state at a round's end. It holds whatever ranks there are,
+as it is about logical processes; without looks no result depends on where rounds end (`pdes.engine.round`).
 """
 
 from typing import NamedTuple

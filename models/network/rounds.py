@@ -7,6 +7,7 @@ arrive at a node before its bound: scheme P of per-node windows, without slots.
 
 import numpy as np
 
+from models.network.build.arrays import NetworkState
 from models.network.host.host import run_hosts
 from models.network.host.interrupts import is_interrupted, is_stopped, put_back, set_aside
 from models.network.link.port import insert_in_order, link_filled, put_ghost_on_wire
@@ -27,13 +28,10 @@ from models.network.state.records import (
     SLOT_PS,
     WORDS_PER_HOP,
     Fabric,
-    Nic,
-    Rows,
 )
-from models.network.state.switch_state import Buffers, Routing
+from models.network.streams.stream import hear_of_arrival
 from models.network.switch.switch import run_switches
 from models.workload.program import N_JOINED, Work
-from models.workload.stream import hear_of_arrival
 from pdes.engine.jit import inlined, loop_kernel, step_kernel
 from pdes.engine.round import (
     HORIZON,
@@ -84,16 +82,20 @@ def next_event_ps(fabric: Fabric, loop):
 
 
 @inlined
-def advance(fabric, buffers, nic, work, rows, horizon_ps):
-    """Run this rank's events below horizon_ps; 0, or what ran short (then call again with the same horizon)."""
-    switches, hosts, short = fabric.found[1], fabric.found[2], 0
+def advance(state, horizon_ps, serve):
+    """Run this rank's events below horizon_ps; 0, or what ran short (then call again with the same horizon).
+
+    serve(state, switches, begin_ps, horizon_ps) runs switches; 0, or what ran short.
+    """
+    fabric, short = state.fabric, 0
     while fabric.node_time[1] < horizon_ps and short == 0:
         begin_ps = fabric.node_time[1]
         n_switch, n_host = collect_nodes(fabric, begin_ps, horizon_ps)
         if n_host > 0:
-            short = run_hosts(fabric, buffers, nic, work, rows, hosts, n_host, begin_ps, horizon_ps)
+            hosts = fabric.found[2][:n_host]
+            short = run_hosts(fabric, state.buffers, state.nic, state.work, state.rows, hosts, begin_ps, horizon_ps)
         if n_switch > 0 and short == 0:
-            run_switches(fabric, switches, n_switch, begin_ps, horizon_ps)
+            short = serve(state, fabric.found[1][:n_switch], begin_ps, horizon_ps)
         if fabric.counters[FAULT]:
             short = STOPPED_BY_FAULT
     return short
@@ -221,7 +223,7 @@ def _unpack_link(fabric: Fabric, box, at, port, n_packet):
             record.link_head = record.link_tail = packet
         elif item.bits & FLAG_GHOST:
             is_first |= put_ghost_on_wire(packets, record, packet)
-        elif packets[np.uint64(record.link_tail)].arrival_ps > item.arrival_ps:  # of a ghost
+        elif packets[np.uint64(record.link_tail)].arrival_ps > item.arrival_ps:  # of a marker
             is_first |= insert_in_order(packets, record, packet)
         else:
             packets[np.uint64(record.link_tail)].next = packet
@@ -260,33 +262,42 @@ def unpack_arrivals(fabric: Fabric, work: Work, ex: ExchangeState):
     return True
 
 
-@loop_kernel
-def run_rounds(
-    loop,
-    ex: ExchangeState,
-    fabric: Fabric,
-    buffers: Buffers,
-    routing: Routing,
-    nic: Nic,
-    work: Work,
-    rows: Rows,
-    port_peer_row,
-    outputs: Outputs,
-):
-    """Rounds until the run is over, until it is time to pause, or until something is short."""
+@inlined
+def _reduced_ps(loop, state, outputs):
+    """The least time that this rank brings to the reduction in which all ranks agree on a round."""
+    fabric = state.fabric
+    return earliest_output_ps(loop, fabric, state.nic, state.work, outputs, next_event_ps(fabric, loop))
+
+
+@inlined
+def rounds(loop, ex, state, port_peer_row, outputs, serve):
+    """Rounds until the run is over, until it is time to pause, or until something is short. serve: see `advance`."""
+    fabric, work = state.fabric, state.work
     while True:
         if not unpack_arrivals(fabric, work, ex):
             return SHORT_OF_ARRIVING_PACKETS
-        if not open_round(loop, ex, earliest_output_ps(loop, fabric, nic, work, outputs, next_event_ps(fabric, loop))):
+        if not open_round(loop, ex, _reduced_ps(loop, state, outputs)):
             return ROUND_LOOK if loop[IS_INTERRUPTED] else ROUND_DONE
-        short = advance(fabric, buffers, nic, work, rows, loop[HORIZON])
+        short = advance(state, loop[HORIZON], serve)
         if short:
             leave_round(loop, ex)
             return short
         put_back(fabric)
-        least_ps = earliest_output_ps(loop, fabric, nic, work, outputs, next_event_ps(fabric, loop))
+        least_ps = _reduced_ps(loop, state, outputs)
         if ex.n_rank[0] > 1:
             least_ps = pack(fabric, work, port_peer_row, ex, least_ps)
         code = close_round(loop, ex, least_ps)
         if code != 0:
             return code
+
+
+@inlined
+def _serve_plain(state, switches, begin_ps, horizon_ps):
+    run_switches(state.fabric, switches, begin_ps, horizon_ps)
+    return 0
+
+
+@loop_kernel
+def run_rounds(loop, ex: ExchangeState, state: NetworkState, port_peer_row, outputs: Outputs):
+    """Rounds of a network of plain switches, see `rounds`."""
+    return rounds(loop, ex, state, port_peer_row, outputs, _serve_plain)

@@ -5,7 +5,7 @@ Wired as the reference case h_ft8_perm of ns-3: the same node ids, so the same E
 
 from fractions import Fraction
 
-from models.topology.graph import Topology
+from models.topology.graph import LinkKind, Topology
 from models.topology.three_tier import three_tier
 from pdes.errors import ConfigError
 
@@ -31,7 +31,8 @@ def fat_tree(
     name = f"fat-tree k={k}, {k * half * hosts_per_edge} hosts"
     name += f", {oversubscription:g}:1" if hosts_per_edge != half else ""
     sizes = (k, half, half, half * half, hosts_per_edge)
-    return three_tier(*sizes, (host_rate_bps, host_delay_ps), (fabric_rate_bps, fabric_delay_ps), name)
+    host_link, fabric_link = LinkKind(host_rate_bps, host_delay_ps), LinkKind(fabric_rate_bps, fabric_delay_ps)
+    return three_tier(*sizes, host_link, fabric_link, name)
 
 
 def _hosts_per_edge(half: int, oversubscription: float) -> int:

@@ -7,6 +7,7 @@ It says what exists and how fast it is. It is not routing (`routing.py`), not a 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,6 +17,13 @@ Link = tuple[int, int, int, int]
 """One link, both directions: (node, node, rate_bps, delay_ps)."""
 Cable = tuple[int, int]
 """What links of a kind are made of: (rate_bps, delay_ps)."""
+
+
+class LinkKind(NamedTuple):
+    """What the links of one tier have in common."""
+
+    rate_bps: int
+    delay_ps: int
 
 
 @dataclass(frozen=True, eq=False)

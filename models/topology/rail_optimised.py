@@ -6,7 +6,7 @@ Optionally each server has an NVSwitch whose links are simulated packet by packe
 
 from fractions import Fraction
 
-from models.topology.graph import Cable, Link, Topology, make_topology
+from models.topology.graph import Link, LinkKind, Topology, make_topology
 from pdes.errors import ConfigError
 
 
@@ -14,10 +14,10 @@ def rail_optimised(
     n_gpu: int,
     gpus_per_server: int,
     servers_per_rail_switch: int,
-    nic: Cable,
-    spine: Cable,
+    nic: LinkKind,
+    spine: LinkKind,
     oversubscription: float = 1.0,
-    nvlink: Cable | None = None,
+    nvlink: LinkKind | None = None,
 ) -> Topology:
     """Build a ROFT. Server s has GPUs s * gpus_per_server ..; its unit is s // servers_per_rail_switch.
 
@@ -29,17 +29,21 @@ def rail_optimised(
     n_server = n_gpu // gpus_per_server
     n_nvswitch = 0 if nvlink is None else n_server
     n_rail = -(-n_server // servers_per_rail_switch) * gpus_per_server
-    n_spine = _n_spine(min(n_server, servers_per_rail_switch), oversubscription, nic[0], spine[0])
+    n_spine = _n_spine(min(n_server, servers_per_rail_switch), oversubscription, nic.rate_bps, spine.rate_bps)
     rail_0 = n_gpu + n_nvswitch
     spine_0 = rail_0 + n_rail
     links: list[Link] = []
     for gpu in range(n_gpu):
         server, rail = divmod(gpu, gpus_per_server)
         if nvlink is not None:
-            links.append((gpu, n_gpu + server, *nvlink))
+            links.append((gpu, n_gpu + server, nvlink.rate_bps, nvlink.delay_ps))
         rail_switch = rail_0 + server // servers_per_rail_switch * gpus_per_server + rail
-        links.append((gpu, rail_switch, *nic))
-    links += [(rail_0 + rail, spine_0 + x, *spine) for rail in range(n_rail) for x in range(n_spine)]
+        links.append((gpu, rail_switch, nic.rate_bps, nic.delay_ps))
+    links += [
+        (rail_0 + rail, spine_0 + i_spine, spine.rate_bps, spine.delay_ps)
+        for rail in range(n_rail)
+        for i_spine in range(n_spine)
+    ]
     node_name = [f"gpu{x}" for x in range(n_gpu)] + [f"nvswitch{x}" for x in range(n_nvswitch)]
     node_name += [f"rail{x}" for x in range(n_rail)] + [f"spine{x}" for x in range(n_spine)]
     server_of = [gpu // gpus_per_server for gpu in range(n_gpu)] + list(range(n_nvswitch)) + [-1] * (n_rail + n_spine)

@@ -5,7 +5,7 @@ and 16 hosts per edge switch it is the fabric of HPCC's evaluation (Li et al. 20
 HPCC repository's fat.txt.
 """
 
-from models.topology.graph import Cable, Link, Topology, make_topology
+from models.topology.graph import Link, LinkKind, Topology, make_topology
 from pdes.errors import ConfigError
 
 
@@ -15,8 +15,8 @@ def three_tier(
     aggregations_per_pod: int,
     n_core: int,
     hosts_per_edge: int,
-    host: Cable,
-    fabric: Cable,
+    host_link: LinkKind,
+    fabric_link: LinkKind,
     name: str = "",
 ) -> Topology:
     """Build the fabric. Every edge switch joins all aggregations of its pod; aggregation j of each pod joins plane j.
@@ -28,14 +28,26 @@ def three_tier(
     n_edge, n_agg = n_pod * edges_per_pod, n_pod * aggregations_per_pod
     n_host, cores_per_plane = n_edge * hosts_per_edge, n_core // aggregations_per_pod
     edge_0, agg_0, core_0 = n_host, n_host + n_edge, n_host + n_edge + n_agg
-    links: list[Link] = [(x, edge_0 + x // hosts_per_edge, *host) for x in range(n_host)]
+    links: list[Link] = [
+        (x, edge_0 + x // hosts_per_edge, host_link.rate_bps, host_link.delay_ps) for x in range(n_host)
+    ]
     links += [
-        (edge_0 + edge, agg_0 + edge // edges_per_pod * aggregations_per_pod + j, *fabric)
+        (
+            edge_0 + edge,
+            agg_0 + edge // edges_per_pod * aggregations_per_pod + j,
+            fabric_link.rate_bps,
+            fabric_link.delay_ps,
+        )
         for edge in range(n_edge)
         for j in range(aggregations_per_pod)
     ]
     links += [
-        (agg_0 + agg, core_0 + agg % aggregations_per_pod * cores_per_plane + i, *fabric)
+        (
+            agg_0 + agg,
+            core_0 + agg % aggregations_per_pod * cores_per_plane + i,
+            fabric_link.rate_bps,
+            fabric_link.delay_ps,
+        )
         for agg in range(n_agg)
         for i in range(cores_per_plane)
     ]

@@ -2,7 +2,8 @@
 
 Every node is in at most one list at a time: of its GPU's nodes that are released, of a lane's that wait for it to be
 free, of a channel's receives that wait for a message, of a queue pair's sends that wait for their acknowledgement. A
-list is chained through `next`. Timed nodes are in a heap per GPU. Not here: what happens to them (`graph_stream`).
+list is chained through `next`. Timed nodes are in a heap per GPU. Not here: what happens to them
+(`models.network.streams.graph_stream`).
 """
 
 from dataclasses import dataclass, replace
@@ -14,7 +15,7 @@ from pdes.engine.jit import record
 
 GRAPH_NODE = record(
     [
-        ("kind", np.int32),  # of trace_graph
+        ("kind", np.int32),  # of trace.graph
         ("state", np.int32),
         ("n_unmet", np.int32),  # nodes that it still waits for
         ("next", np.int32),

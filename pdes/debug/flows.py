@@ -3,7 +3,8 @@
 from typing import NamedTuple
 
 from models.network.build.arrays import NetworkState
-from models.network.state.records import N_FLOW_ROW, NO_WINDOW
+from models.network.state.pair_records import NO_WINDOW
+from models.network.state.records import N_FLOW_ROW
 
 
 class Part(NamedTuple):

@@ -6,7 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from models.network.build.arrays import NetworkState, is_managed
-from models.network.state.records import FLAG_ACK, FLAG_FRAME, N_QUEUE, NO_WINDOW
+from models.network.state.pair_records import NO_WINDOW
+from models.network.state.records import FLAG_ACK, FLAG_FRAME, N_QUEUE
 from models.network.verify.fabric import chain
 from pdes.debug.entities import Entities
 from pdes.debug.quantities import paused_bits

@@ -4,10 +4,10 @@ import argparse
 from pathlib import Path
 
 from models.topology.ns3_file import read_ns3_next_hops, read_ns3_topology
-from models.workload.flows import read_ns3_flows, to_hosts
 from models.workload.importers.formats import ASTRA_TEXT, SIMAI, TraceSource, read_trace
 from models.workload.importers.layer_table import read_layer_table
 from models.workload.importers.system_file import read_system
+from models.workload.traffic.flows import read_ns3_flows, to_hosts
 from pdes.convert.ns3 import INPUT_FILES
 from pdes.convert.parser import USUAL_FORMAT
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from models.topology.fat_tree import fat_tree
-from models.topology.graph import Topology
+from models.topology.graph import LinkKind, Topology
 from models.topology.leaf_spine import leaf_spine
 from models.topology.ns3_file import read_ns3_next_hops, read_ns3_topology
 from models.topology.paths_file import read_ns3_paths
@@ -16,15 +16,15 @@ from models.topology.rail_optimised import rail_optimised
 from models.topology.routing import NextHops, Paths, route_pairs
 from models.topology.three_tier import three_tier
 from models.workload.collectives import Collective, plan_collectives
-from models.workload.flows import NO_PRIORITY, FlowList, plan_flows, read_csv_flows, read_ns3_flows, to_hosts
 from models.workload.nccl.options import CollectiveOptions
 from models.workload.nccl.own_type import in_server_type
 from models.workload.nccl.planner import NCCL_OPERATIONS, NcclPlanner, Planned
 from models.workload.plan import WorkloadPlan
-from models.workload.poisson import Incast, Traffic, poisson_flows
 from models.workload.queue_pair_scaling import scale_queue_pairs
-from models.workload.size_distribution import BUILT_IN, FOLDER, read_sizes
-from models.workload.start_jitter import delay_flows, delay_streams
+from models.workload.traffic.flows import NO_PRIORITY, FlowList, plan_flows, read_csv_flows, read_ns3_flows, to_hosts
+from models.workload.traffic.poisson import Incast, Traffic, poisson_flows
+from models.workload.traffic.size_distribution import BUILT_IN, FOLDER, read_sizes
+from models.workload.traffic.start_jitter import delay_flows, delay_streams
 from pdes.config import Config
 from pdes.scenario.devices import own_devices
 from pdes.scenario.traces import trace_plan
@@ -61,18 +61,23 @@ def _topology(config: Config) -> Topology:
         return fat_tree(t.k, t.host_rate_bps, t.link_rate_bps, t.host_delay_ps, t.link_delay_ps, t.oversubscription)
     if t.kind == "three-tier":
         return three_tier(
-            t.pods, t.edges_per_pod, t.aggregations_per_pod, t.cores, t.hosts_per_edge,
-            (t.host_rate_bps, t.host_delay_ps), (t.link_rate_bps, t.link_delay_ps),
-        )  # fmt: skip
+            t.pods,
+            t.edges_per_pod,
+            t.aggregations_per_pod,
+            t.cores,
+            t.hosts_per_edge,
+            LinkKind(t.host_rate_bps, t.host_delay_ps),
+            LinkKind(t.link_rate_bps, t.link_delay_ps),
+        )
     if t.kind == "leaf-spine":
         return leaf_spine(
             t.leaves, t.spines, t.hosts_per_leaf, t.host_rate_bps, t.spine_rate_bps, t.host_delay_ps, t.spine_delay_ps
         )
     if t.kind == "roft":
         return rail_optimised(
-            t.gpus, t.gpus_per_server, t.servers_per_rail_switch, (t.nic_rate_bps, t.nic_delay_ps),
-            (t.spine_rate_bps, t.spine_delay_ps), t.oversubscription,
-            (t.nvlink_rate_bps, t.nvlink_delay_ps) if t.nvlink == "packets" else None,
+            t.gpus, t.gpus_per_server, t.servers_per_rail_switch, LinkKind(t.nic_rate_bps, t.nic_delay_ps),
+            LinkKind(t.spine_rate_bps, t.spine_delay_ps), t.oversubscription,
+            LinkKind(t.nvlink_rate_bps, t.nvlink_delay_ps) if t.nvlink == "packets" else None,
         )  # fmt: skip
     return read_ns3_topology(config.input_path(t.file), t.gpus_per_server, config.network.is_ns3, _warn)
 

@@ -10,8 +10,8 @@ from models.workload.importers.formats import TraceSource, read_trace
 from models.workload.importers.own_streams import is_own, plan_own
 from models.workload.importers.system_file import read_system
 from models.workload.plan import WorkloadPlan
-from models.workload.trace_collectives import CollectiveRules
-from models.workload.trace_plan import plan_trace
+from models.workload.trace.collectives import CollectiveRules
+from models.workload.trace.plan import plan_trace
 from pdes.config import Config
 from pdes.errors import ConfigError
 from pdes.units import BITS_PER_BYTE

@@ -18,7 +18,7 @@ from models.workload.compiler.job import Job
 from models.workload.compiler.placement import check_placement, place_ranks
 from models.workload.compiler.tuning import KindTuning, Tuning
 from models.workload.plan import WorkloadPlan
-from models.workload.training import PRESETS, GptModel, TrainingJob, plan_training
+from models.workload.training.iteration import PRESETS, GptModel, TrainingJob, plan_training
 from pdes.config import Config
 from pdes.errors import ConfigError
 from pdes.scenario.devices import training_devices

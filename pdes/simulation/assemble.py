@@ -9,16 +9,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.network.model import NetworkModel
+from models.network.model import LogicalProcesses, NetworkModel
 from models.network.skip.fast_forward import FastForward
 from models.network.skip.make_fast_forward import make_fast_forward
+from models.network.streams.iterations import IterationWatch
+from models.network.streams.repeats import RepeatWatch
 from models.network.watch.deadlock import Circle, DeadlockWatch
 from models.network.watch.parts import PartCollector
 from models.network.watch.results import FlowFacts
 from models.network.watch.sampling import Sampler
 from models.network.watch.stall import StallWatch
-from models.workload.iterations import IterationWatch
-from models.workload.repeats import RepeatWatch
 from pdes.debug.options import DebugPlan
 from pdes.debug.session import DebugSession
 from pdes.engine.exchange import World
@@ -106,9 +106,15 @@ def assemble(basis: Basis, rank_of_lp: np.ndarray) -> Assembly:
     s, world = basis.scenario, basis.world
     parts = PartCollector(s.plan.n_part) if s.plan.n_part > 1 else None
     model = NetworkModel(
-        s.topology, s.paths, s.plan, s.max_window_bytes, s.lp_of_node, rank_of_lp, basis.lookahead_ps, world,
-        s.parameters, basis.take_rows,
-    )  # fmt: skip
+        s.topology,
+        s.paths,
+        s.plan,
+        s.max_window_bytes,
+        LogicalProcesses(s.lp_of_node, rank_of_lp, basis.lookahead_ps),
+        world,
+        s.parameters,
+        basis.take_rows,
+    )
     facts = FlowFacts(s.topology, s.paths, s.plan, s.parameters, model.state.routing)
     looks = basis.debug.looks_at_rounds
     if world.size > 1 and s.longest_round_ps and not looks:

@@ -39,7 +39,7 @@ from models.network.build.warm_up import serve
 serve(lines)"""
 HOSTS = "models.network.host.host run_hosts"
 ALWAYS = (
-    HOSTS, "models.workload.stream run_stream", "pdes.engine.round open_round", "pdes.engine.round close_round",
+    HOSTS, "models.network.streams.stream run_stream", "pdes.engine.round open_round", "pdes.engine.round close_round",
     "models.network.rounds unpack_arrivals", "models.network.rounds pack",
 )  # fmt: skip
 N_LATER = 2  # tasks that only the scenario tells: the switches, the rounds

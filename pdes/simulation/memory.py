@@ -12,7 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from models.network.state.records import PACKET, PAIR_FACTS, QUEUE_PAIR, RECEIVER
+from models.network.state.pair_records import PAIR_FACTS, QUEUE_PAIR, RECEIVER
+from models.network.state.records import PACKET
 from models.network.watch.results import FLOW_SPOOL_COLUMNS, TASK_SPOOL_COLUMNS
 from models.workload.program import STREAM
 from pdes.config import Config

@@ -1,11 +1,11 @@
 """Who looks at a run's network, as its config asks, whatever its ranks: see `models.network.watch.observers`."""
 
 from models.network.model import NetworkModel
+from models.network.streams.iterations import IterationWatch
+from models.network.streams.repeats import RepeatWatch
 from models.network.watch.deadlock import DeadlockWatch
-from models.network.watch.sampling import Sampler
+from models.network.watch.sampling import Sampler, Sampling
 from models.network.watch.stall import StallWatch, make_stall_watch
-from models.workload.iterations import IterationWatch
-from models.workload.repeats import RepeatWatch
 from pdes.engine.exchange import World
 from pdes.scenario import Scenario
 from pdes.scenario.queues import find_queues
@@ -18,8 +18,8 @@ def make_sampler(s: Scenario, model: NetworkModel, world: World) -> Sampler | No
         return None
     bits = [0, *(1 << priority for priority in find_queues(s.config.network, s.plan).priority)]
     return Sampler(
-        s.topology, s.parameters, model.pairs, model.rank_of_node, world, output.sample_interval_ps, output.sample,
-        output.sample_limit_bytes, bits,
+        s.topology, s.parameters, model.pairs, model.rank_of_node, world,
+        Sampling(output.sample_interval_ps, output.sample, output.sample_limit_bytes), bits,
     )  # fmt: skip
 
 

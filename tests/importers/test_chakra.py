@@ -8,7 +8,7 @@ import pytest
 
 from models.workload.importers.chakra import Device, read_chakra
 from models.workload.importers.formats import TraceSource, read_trace
-from models.workload.trace_graph import COLLECTIVE, COLLECTIVES, COMPUTE, RECEIVE, SEND, Leniency, TraceGraph
+from models.workload.trace.graph import COLLECTIVE, COLLECTIVES, COMPUTE, RECEIVE, SEND, Leniency, TraceGraph
 from pdes.errors import ConfigError
 from reference import made_traces as made
 

@@ -8,7 +8,7 @@ import pytest
 
 from models.workload.importers.formats import TraceSource, read_trace
 from models.workload.importers.goal_binary import COOKIE, HEAD, NODE, PLACE
-from models.workload.trace_graph import ANY, COMPUTE, RECEIVE, SEND, TraceGraph
+from models.workload.trace.graph import ANY, COMPUTE, RECEIVE, SEND, TraceGraph
 from pdes.errors import ConfigError
 from reference import made_traces as made
 

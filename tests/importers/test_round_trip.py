@@ -6,7 +6,7 @@ import pytest
 
 from models.workload.importers import wire
 from models.workload.importers.formats import TraceSource, read_trace
-from models.workload.trace_graph import COLLECTIVE, COMPUTE, RECEIVE, SEND
+from models.workload.trace.graph import COLLECTIVE, COMPUTE, RECEIVE, SEND
 from pdes import simulation
 from pdes.cli import main
 from pdes.config import load_config

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from models.workload.importers.formats import TraceSource, read_trace
-from models.workload.trace_graph import COLLECTIVE, COLLECTIVES, COMPUTE, NOTHING, RECEIVE, SEND, TraceGraph
+from models.workload.trace.graph import COLLECTIVE, COLLECTIVES, COMPUTE, NOTHING, RECEIVE, SEND, TraceGraph
 from pdes.errors import ConfigError
 from reference import made_traces as made
 

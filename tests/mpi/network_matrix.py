@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from models.network.model import NetworkModel
+from models.network.model import LogicalProcesses, NetworkModel
 from models.network.state.records import N_TIMEOUT, PACKET_HOPS
 from models.network.watch.results import port_columns
 from partition.placement import place
@@ -75,9 +75,15 @@ def digest(network: dict[str, Any], world: World) -> str:
     rank_of_lp = place(s.lp_load(), s.lp_edges(), world.size, "round-robin")
     rows: list[np.ndarray] = []
     model = NetworkModel(
-        s.topology, s.paths, s.plan, s.max_window_bytes, s.lp_of_node, rank_of_lp, s.lookahead_ps, world, s.parameters,
+        s.topology,
+        s.paths,
+        s.plan,
+        s.max_window_bytes,
+        LogicalProcesses(s.lp_of_node, rank_of_lp, s.lookahead_ps),
+        world,
+        s.parameters,
         lambda flow, arrival, _task, _spent: rows.append(np.concatenate([flow.copy(), _wide(arrival)])),
-    )  # fmt: skip
+    )
     run_rounds(model, make_loop(s.lookahead_ps, may_run_on=True), model.exchange)
     model.flush()
     ports = port_columns(model.state, s.topology, model.rank_of_node, world.rank)

@@ -7,11 +7,12 @@ assertion must not leave the others waiting inside MPI.
 import numpy as np
 import pytest
 
-from models.network.model import NetworkModel
+from models.network.model import LogicalProcesses, NetworkModel
 from models.network.verify.network import verify_ranks
+from models.topology.graph import LinkKind
 from models.topology.leaf_spine import leaf_spine
 from models.topology.rail_optimised import rail_optimised
-from models.workload.training import GptModel, TrainingJob, plan_training
+from models.workload.training.iteration import GptModel, TrainingJob, plan_training
 from partition.lps import cut_by_delay, lookahead_ps
 from pdes.engine.exchange import World, world
 from pdes.engine.round import make_loop, run_rounds
@@ -28,7 +29,9 @@ def incast() -> NetworkCase:
 
 
 def training() -> NetworkCase:
-    topology = rail_optimised(16, 4, 2, (100 * GBPS, 500 * NS), (100 * GBPS, 1500 * NS), 1.0, (3_600 * GBPS, 25 * NS))
+    topology = rail_optimised(
+        16, 4, 2, LinkKind(100 * GBPS, 500 * NS), LinkKind(100 * GBPS, 1500 * NS), 1.0, LinkKind(3_600 * GBPS, 25 * NS)
+    )
     job = TrainingJob(GptModel(2, 64, 128, 32), tp=4, dp=2, pp=2, n_microbatch=3, flops_per_s=10**12)
     return make_plan_case(topology, plan_training(job, 16, topology.server[topology.host], 2))
 
@@ -49,7 +52,14 @@ def run_and_check(case: NetworkCase, ranks: World, threshold_ps: int) -> tuple[d
         flows.update({row[0]: (row[3], row[4], row[5]) for row in flow.tolist()})
 
     model = NetworkModel(
-        t, case.paths, case.plan, case.window_bytes, lp_of_node, rank_of_lp, ahead_ps, ranks, case.parameters, sink
+        t,
+        case.paths,
+        case.plan,
+        case.window_bytes,
+        LogicalProcesses(lp_of_node, rank_of_lp, ahead_ps),
+        ranks,
+        case.parameters,
+        sink,
     )
 
     def check() -> None:

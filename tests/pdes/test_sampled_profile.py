@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.network.model import NetworkModel
+from models.network.model import LogicalProcesses, NetworkModel
 from models.network.skip.make_fast_forward import make_fast_forward
 from models.network.skip.wake import wake
 from models.network.state.records import N_FROZEN_PORT, PACKET_HOPS
@@ -54,9 +54,15 @@ def scenario(tmp_path: Path) -> Scenario:
 
 def model_of(s: Scenario) -> NetworkModel:
     return NetworkModel(
-        s.topology, s.paths, s.plan, s.max_window_bytes, s.lp_of_node, np.zeros(s.n_lp, np.int64), s.lookahead_ps,
-        World(), s.parameters, lambda *_: None,
-    )  # fmt: skip
+        s.topology,
+        s.paths,
+        s.plan,
+        s.max_window_bytes,
+        LogicalProcesses(s.lp_of_node, np.zeros(s.n_lp, np.int64), s.lookahead_ps),
+        World(),
+        s.parameters,
+        lambda *_: None,
+    )
 
 
 def skipped_to(s: Scenario, at_ps: int) -> tuple[NetworkModel, np.ndarray]:

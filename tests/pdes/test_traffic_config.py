@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.workload.flows import NO_PRIORITY
+from models.workload.traffic.flows import NO_PRIORITY
 from pdes.config import load_config
 from pdes.errors import ConfigError
 from pdes.scenario import Scenario, build_scenario

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from models.network.model import NetworkModel
+from models.network.model import LogicalProcesses, NetworkModel
 from models.network.skip.make_fast_forward import make_fast_forward
 from models.network.state.switch_state import DROP_BUFFER
 from pdes.config import config_from_dict
@@ -72,9 +72,15 @@ def run(
         delivered_ps.update(map(tuple, arrival.tolist()))
 
     model = NetworkModel(
-        s.topology, s.paths, s.plan, s.max_window_bytes, s.lp_of_node, np.zeros(s.n_lp, np.int64), s.lookahead_ps,
-        World(), s.parameters, sink,
-    )  # fmt: skip
+        s.topology,
+        s.paths,
+        s.plan,
+        s.max_window_bytes,
+        LogicalProcesses(s.lp_of_node, np.zeros(s.n_lp, np.int64), s.lookahead_ps),
+        World(),
+        s.parameters,
+        sink,
+    )
     share = s.config.wormhole.audit
     if s.config.wormhole.mode != "off":
         model.fast_forward = make_fast_forward(

@@ -12,7 +12,7 @@ import numpy as np
 
 from pdes.engine.time_index import NEVER
 from pdes.skipping.fluid.at_flow_level import FlowLevel
-from pdes.skipping.fluid.flow_level import (
+from pdes.skipping.fluid.flow_table import (
     FAR_PS,
     NOBODY,
     SAID_DELIVERED_PS,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from models.congestion.law import find_law
-from models.network.model import NetworkModel
+from models.network.model import LogicalProcesses, NetworkModel
 from models.network.state.parameters import WEIGHTED, BufferParameters, NetworkParameters, TransportParameters
 from models.network.state.records import FLOW_COLUMNS, LAST_EVENT_PS, N_TIMEOUT, PACKET_HOPS
 from models.network.watch.parts import LATEST, PartCollector
@@ -15,9 +15,9 @@ from models.network.watch.results import port_columns
 from models.topology.base_rtt import max_base_rtt, path_base_rtt
 from models.topology.graph import Topology, make_topology
 from models.topology.routing import Paths, route_pairs
-from models.workload.flows import FlowList, plan_flows
 from models.workload.plan import WorkloadPlan
 from models.workload.queue_pair_scaling import scale_queue_pairs
+from models.workload.traffic.flows import FlowList, plan_flows
 from partition.lps import cut_by_delay, lookahead_ps
 from pdes.engine.exchange import World
 from pdes.engine.round import make_loop, run_rounds
@@ -89,9 +89,7 @@ class NetworkCase:
             self.paths,
             self.plan,
             self.window_bytes,
-            lp_of_node,
-            rank_of_lp,
-            ahead_ps,
+            LogicalProcesses(lp_of_node, rank_of_lp, ahead_ps),
             World(),
             self.parameters,
             sink,

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from models.topology.fat_tree import fat_tree
-from models.topology.graph import Topology, make_topology
+from models.topology.graph import LinkKind, Topology, make_topology
 from models.topology.leaf_spine import leaf_spine
 from models.topology.rail_optimised import rail_optimised
 from reference.network_case import Flow, NetworkCase, make_flow_case, make_parameters
@@ -57,7 +57,9 @@ def fat_trees(draw: st.DrawFn) -> Topology:
 @st.composite
 def rails(draw: st.DrawFn) -> Topology:
     """Servers of 2 with NVLink as packets: GPUs have two ports, an LP has two GPUs and an NVSwitch."""
-    return rail_optimised(8, 2, 2, (100 * GBPS, 500 * NS), (100 * GBPS, 1500 * NS), 1.0, (draw(RATES), 25 * NS))
+    return rail_optimised(
+        8, 2, 2, LinkKind(100 * GBPS, 500 * NS), LinkKind(100 * GBPS, 1500 * NS), 1.0, LinkKind(draw(RATES), 25 * NS)
+    )
 
 
 @st.composite

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from models.network.model import NetworkModel
+from models.network.model import LogicalProcesses, NetworkModel
 from models.network.state.records import FLOW_COLUMNS, PACKET_HOPS
 from models.network.watch.results import port_columns
 from pdes.config import load_config
@@ -115,9 +115,15 @@ def _by_node(node: Sequence[int] | np.ndarray, count: Sequence[int] | np.ndarray
 def _model(s: Scenario, take_rows) -> NetworkModel:
     rank_of_lp = np.zeros(s.n_lp, np.int64)
     return NetworkModel(
-        s.topology, s.paths, s.plan, s.max_window_bytes, s.lp_of_node, rank_of_lp, s.lookahead_ps, World(),
-        s.parameters, take_rows,
-    )  # fmt: skip
+        s.topology,
+        s.paths,
+        s.plan,
+        s.max_window_bytes,
+        LogicalProcesses(s.lp_of_node, rank_of_lp, s.lookahead_ps),
+        World(),
+        s.parameters,
+        take_rows,
+    )
 
 
 def run_twin(case: Path, tie: str, cache: Path) -> Outcome:

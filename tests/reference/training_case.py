@@ -4,11 +4,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from models.topology.graph import LinkKind
 from models.topology.leaf_spine import leaf_spine
 from models.topology.rail_optimised import rail_optimised
 from models.workload.operations import Operation, Program, Repeat
 from models.workload.plan import WorkloadPlan
-from models.workload.training import TrainingJob, plan_training
+from models.workload.training.iteration import TrainingJob, plan_training
 from reference.network_case import Outcome, make_parameters, make_plan_case
 
 GBPS, NS, US = 10**9, 1000, 10**6
@@ -25,7 +26,9 @@ def run_job(
     """
     n_gpu = job.tp * job.dp * job.pp
     if gpus_per_server > 1:
-        topology = rail_optimised(n_gpu, gpus_per_server, 4, (100 * GBPS, 500 * NS), (100 * GBPS, 1500 * NS))
+        topology = rail_optimised(
+            n_gpu, gpus_per_server, 4, LinkKind(100 * GBPS, 500 * NS), LinkKind(100 * GBPS, 1500 * NS)
+        )
     else:
         topology = leaf_spine(1, 0, n_gpu, 100 * GBPS, 100 * GBPS, US, US)
     plan = plan_training(job, n_gpu, topology.server[topology.host], n_iteration)

@@ -10,8 +10,9 @@ from models.network.build.arrays import QueuePairs, grow_messages, make_nodes
 from models.network.host.visits import set_of
 from models.network.state import records as state
 from models.network.state.pair_facts import PairFacts
+from models.network.state.pair_records import MESSAGE, NO_WINDOW, QUEUE_PAIR, RANGE, RECEIVER
 from models.network.state.parameters import NetworkParameters
-from models.network.state.records import MESSAGE, NIC_PORT, NO_WINDOW, NS3_PORT, QUEUE_PAIR, RANGE, RECEIVER, Nic
+from models.network.state.records import NIC_PORT, NS3_PORT, Nic
 from models.topology.graph import Topology
 from models.workload.plan import WorkloadPlan
 from pdes.engine.bits import n_set_word

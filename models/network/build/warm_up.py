@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 from numba import typeof
 
-from models.network.model import NetworkModel
+from models.network.model import LogicalProcesses, NetworkModel
 from models.network.state.parameters import NetworkParameters
 from models.topology.graph import make_topology
 from models.topology.paths import Paths
-from models.workload.flows import FlowList, plan_flows
+from models.workload.traffic.flows import FlowList, plan_flows
 from pdes.engine.exchange import World
 
 
@@ -38,9 +38,15 @@ def two_hosts() -> NetworkModel:
     one = np.array([1])
     plan = plan_flows(FlowList(one * 0, one, one, one * 0, one, ("",)), 2)
     return NetworkModel(
-        topology, paths, plan, one * 1000, np.arange(3), np.zeros(3, np.int64), delay_ps, World(), NetworkParameters(),
+        topology,
+        paths,
+        plan,
+        one * 1000,
+        LogicalProcesses(np.arange(3), np.zeros(3, np.int64), delay_ps),
+        World(),
+        NetworkParameters(),
         lambda *_: None,
-    )  # fmt: skip
+    )
 
 
 def task(kernel: Any, arguments: tuple[Any, ...]) -> str:

@@ -12,11 +12,11 @@ import numpy as np
 from models.network.build.arrays import NetworkState, grow_messages, grow_packets
 from models.network.build.nic import grow_ranges
 from models.network.state.owners import Owners, is_at_managed_switch
+from models.network.state.pair_records import MESSAGE
 from models.network.state.records import (
     FREE_MESSAGE,
     FREE_PACKET,
     FREE_RANGE,
-    MESSAGE,
     N_FREE_MESSAGE,
     N_FREE_PACKET,
     N_FREE_RANGE,

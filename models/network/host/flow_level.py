@@ -2,18 +2,18 @@
 
 `pdes.skipping.fluid.flow_level` decides how they end.
 
-A message that is posted on a queue pair whose flow is at flow level leaves its two ghosts at once, as those on lanes do
-(`lanes`), but for the time being they come FAR later. The next tick sees the message, and once its end is said, the
-ghosts are moved to where they belong.
+A message that is posted on a queue pair whose flow is at flow level leaves its two markers at once, as those on lanes
+do (`lanes`), but for the time being they come FAR later. The next look sees the message, and once its end is known, the
+markers are moved to where they belong.
 """
 
 import numpy as np
 
-from models.network.host.lanes import count_packets, last_row, send_ghost
+from models.network.host.lanes import Withdrawn, count_packets, last_row, send_marker
 from models.network.state.records import FLAG_ACK, N_LANE, N_UNSEEN, Fabric, Nic
 from pdes.engine.bits import drop_from_set, put_in_set
 from pdes.engine.jit import step_kernel
-from pdes.skipping.fluid.flow_level import FAR_PS, MOST_MESSAGES, SHARED
+from pdes.skipping.fluid.flow_table import FAR_PS, MOST_MESSAGES, SHARED
 
 
 @step_kernel
@@ -40,7 +40,7 @@ def may_share(fabric: Fabric, nic: Nic, record, pair, size_bytes, was_idle):
 @step_kernel
 def waits_behind(fabric: Fabric, nic: Nic, record, pair, now_ps):
     """Whether a message that is posted on a queue pair (its record) has to wait until some of those before it are over,
-    all of which are at flow level: then a tick takes it there, too."""
+    all of which are at flow level: then a look takes it there, too."""
     lane = nic.lanes[np.uint64(pair)]
     if lane.is_shared == 0 or lane.is_open != 0 or lane.n_flying < MOST_MESSAGES or now_ps >= lane.free_ps:
         return False
@@ -50,7 +50,7 @@ def waits_behind(fabric: Fabric, nic: Nic, record, pair, now_ps):
 
 @step_kernel
 def send_at_share(fabric: Fabric, nic: Nic, record, pair, size_bytes, flow_id, now_ps):
-    """Send the message that was just posted on a queue pair by its ghosts, whose times are not known yet."""
+    """Send the message that was just posted on a queue pair by its markers, whose times are not known yet."""
     lane = nic.lanes[np.uint64(pair)]
     lane.free_ps = now_ps + FAR_PS
     if lane.n_flying == 0:
@@ -69,8 +69,9 @@ def send_at_share(fabric: Fabric, nic: Nic, record, pair, size_bytes, flow_id, n
     facts = nic.facts[np.uint64(pair)]
     data, acks = last_row(fabric, np.int64(facts.data_path)), last_row(fabric, np.int64(facts.ack_path))
     far_ps = now_ps + FAR_PS
-    send_ghost(fabric, pair, 0, record, data, flow_id, size_bytes, 0, now_ps, far_ps, far_ps)
-    send_ghost(fabric, pair, FLAG_ACK, record, acks, flow_id, size_bytes, 0, now_ps, far_ps, far_ps)
+    message = Withdrawn(flow_id, np.int64(record.posted_end), size_bytes, np.int64(0), now_ps, far_ps)
+    send_marker(fabric, pair, 0, data, message, far_ps)
+    send_marker(fabric, pair, FLAG_ACK, acks, message, far_ps)
 
 
 @step_kernel

@@ -6,8 +6,8 @@ One call runs a list of hosts, each up to its own bound. A host's next event is 
 
 import numpy as np
 
-from models.network.host.ghosts import receive_ghost
 from models.network.host.interrupts import stop_of
+from models.network.host.markers import receive_marker
 from models.network.host.messages import first_part_of
 from models.network.host.nic import (
     choose_pair,
@@ -22,30 +22,25 @@ from models.network.host.ns3_nic import NOTHING as NOTHING_TO_SEND
 from models.network.host.ns3_nic import SEND_ACK, look, next_look, poke
 from models.network.host.receiver import ANSWERS, ENDS_MESSAGE, receive_data
 from models.network.host.rtt_rows import note_rtt
-from models.network.host.selective import RANGES_PER_EVENT
 from models.network.host.sender import fire_timer, receive_ack
+from models.network.host.shortages import (
+    n_safe_event,
+    shortage,
+)
 from models.network.host.timers import first_timer_leaf, first_timer_ps, set_timers
 from models.network.link.link_changes import apply_changes_at_host
 from models.network.link.loss import NOT_LOST, drop_packet, why_lost
 from models.network.link.port import queue_behind, send_now, take_from_wire
+from models.network.state.packet_pool import pool_of
 from models.network.state.records import (
     EVENTS,
     FLAG_ACK,
     FLAG_FRAME,
     FLAG_GHOST,
     IS_NS3,
-    IS_SELECTIVE,
     LAST_EVENT_PS,
     N_ARRIVAL_ROW,
     N_FLOW_ROW,
-    N_FREE_MESSAGE,
-    N_FREE_PACKET,
-    N_FREE_RANGE,
-    N_SPENT_ROW,
-    N_TASK_ROW,
-    NEED_MESSAGES,
-    NEED_PACKETS,
-    NEED_ROWS,
     NS3_IGNORES_PFC,
     PACKET_HOPS,
     RTT_FLOW,
@@ -55,6 +50,8 @@ from models.network.state.records import (
     Rows,
 )
 from models.network.state.switch_state import Buffers
+from models.network.streams.graph_stream import end_sends, take_message
+from models.network.streams.stream import run_stream
 from models.network.watch.tracing import (
     ARRIVED,
     IS_TRACED,
@@ -65,42 +62,11 @@ from models.network.watch.tracing import (
     trace_packet,
     trace_pause,
 )
-from models.workload.graph_stream import end_sends, take_message
 from models.workload.program import WAITING_GRAPH, Work
-from models.workload.stream import run_stream
 from pdes.engine.apart import apart
 from pdes.engine.jit import fast_step, inlined, step_kernel
 from pdes.engine.prefetch import prefetch
 from pdes.engine.time_index import NEVER, set_time
-
-SHORT_OF_PACKETS, SHORT_OF_MESSAGES, SHORT_OF_ROWS, SHORT_OF_RANGES = 2, 3, 4, 7
-
-
-@step_kernel
-def _n_safe_event(counters, constants, n_row):
-    """So many events cannot run out of anything: until they are over nobody has to look (`_shortage`)."""
-    n = counters[N_FREE_PACKET] // max(constants[NEED_PACKETS], 1)
-    n = min(n, counters[N_FREE_MESSAGE] // max(constants[NEED_MESSAGES], 1))
-    if constants[IS_SELECTIVE]:
-        n = min(n, counters[N_FREE_RANGE] // RANGES_PER_EVENT)
-    n_used = max(counters[N_FLOW_ROW], counters[N_ARRIVAL_ROW], counters[N_TASK_ROW], counters[N_SPENT_ROW])
-    return min(n, (n_row - n_used) // max(constants[NEED_ROWS], 1))
-
-
-@step_kernel
-def _shortage(counters, constants, n_row):
-    """What an event could run out of, 0 if nothing: checked between events, so that a run goes on where it stopped."""
-    apart()
-    if counters[N_FREE_PACKET] < constants[NEED_PACKETS]:
-        return SHORT_OF_PACKETS
-    if constants[IS_SELECTIVE] and counters[N_FREE_RANGE] < RANGES_PER_EVENT:
-        return SHORT_OF_RANGES
-    if counters[N_FREE_MESSAGE] < constants[NEED_MESSAGES]:
-        return SHORT_OF_MESSAGES
-    n_used = max(counters[N_FLOW_ROW], counters[N_ARRIVAL_ROW], counters[N_TASK_ROW], counters[N_SPENT_ROW])
-    if n_used + constants[NEED_ROWS] > n_row:
-        return SHORT_OF_ROWS
-    return 0
 
 
 @fast_step
@@ -135,20 +101,16 @@ def _take_ack(packets, record):
 
 
 @inlined
-def _make_data(fabric, nic, packets, nic_ports, queue_pairs, ready, counters, constants, node, pair, now_ps):
+def _make_data(fabric, nic, node, pair, now_ps):
     """The next data packet of a queue pair whose turn it is."""
-    sender = queue_pairs[np.uint64(pair)]
+    sender, pool = nic.queue_pairs[np.uint64(pair)], pool_of(fabric)
     if sender.resend_byte < sender.lost_byte:
-        packet = make_resend(
-            packets, fabric.label, fabric.extra, nic.messages, nic.ranges, counters, constants, pair, sender, now_ps
-        )
+        packet = make_resend(pool, nic.messages, nic.ranges, pair, sender, now_ps)
     else:
-        packet = make_data_packet(
-            packets, fabric.label, fabric.extra, queue_pairs, nic.messages, counters, constants, pair, now_ps
-        )
-    if constants[TIMEOUT_PS] > 0 and watch_for_loss(sender, constants, now_ps):
+        packet = make_data_packet(pool, nic.queue_pairs, nic.messages, pair, now_ps)
+    if fabric.constants[TIMEOUT_PS] > 0 and watch_for_loss(sender, fabric.constants, now_ps):
         set_timers(nic.timers, node, nic.control, sender, pair)
-    set_ready(nic_ports, queue_pairs, ready, pair)
+    set_ready(nic.nic_ports, nic.queue_pairs, nic.ready, pair)
     return packet
 
 
@@ -177,24 +139,20 @@ def _take_frame(packets, buffers: Buffers, nic: Nic, counters, constants, packet
 
 
 @inlined
-def _receive(fabric, buffers, nic, work, rows, ports, packets, queue_pairs, counters, constants, node, packet, in_port,
-             now_ps):  # fmt: skip
+def _receive(fabric, nic, work, rows, node, packet, now_ps):
     """Take a packet at its destination; (port that may start a packet now or -1, stream that goes on or -1)."""
-    item = packets[np.uint64(packet)]
+    ports, packets, counters, constants = fabric.ports, fabric.packets, fabric.counters, fabric.constants
+    queue_pairs, pool, item = nic.queue_pairs, pool_of(fabric), packets[np.uint64(packet)]
     resumed, port = np.int64(-1), np.int64(-1)
     if item.bits & FLAG_GHOST:
-        port, resumed = receive_ghost(fabric, nic, work, rows, packet, now_ps)
-        free_packet(packets, counters, packet)
-    elif item.bits & FLAG_FRAME:
-        port = _take_frame(packets, buffers, nic, counters, constants, packet, in_port, now_ps)
+        port, resumed = receive_marker(fabric, nic, work, rows, packet, now_ps)
         free_packet(packets, counters, packet)
     elif item.bits & FLAG_ACK:
         pair = np.int64(item.queue_pair)
         if constants[RTT_FLOW] >= 0:
-            sender = queue_pairs[np.uint64(pair)]
-            note_rtt(item, fabric.extra, sender, nic.messages, rows.rtt, counters, constants, packet, now_ps)
+            note_rtt(pool, queue_pairs[np.uint64(pair)], nic.messages, rows.rtt, packet, now_ps)
         n_row = counters[N_FLOW_ROW]
-        if receive_ack(packets, fabric.extra, nic, queue_pairs, node, rows.flow, counters, constants, packet, now_ps):
+        if receive_ack(pool, nic, node, rows.flow, packet, now_ps):
             port = np.int64(queue_pairs[np.uint64(pair)].port)
             set_ready(nic.nic_ports, queue_pairs, nic.ready, pair)
             if IS_TRACED:
@@ -206,9 +164,7 @@ def _receive(fabric, buffers, nic, work, rows, ports, packets, queue_pairs, coun
         pair = np.int64(item.queue_pair)
         row, first_row = nic.receiver_row[np.uint64(pair)], counters[N_ARRIVAL_ROW]
         record = nic.receivers[np.uint64(row)]
-        result = receive_data(
-            packets, fabric.label, fabric.extra, record, nic.ranges, rows.arrival, counters, constants, packet, now_ps
-        )
+        result = receive_data(pool, record, nic.ranges, rows.arrival, packet, now_ps)
         if result & ENDS_MESSAGE:
             nic.delivered_ps[np.uint64(row)] = now_ps
             if IS_TRACED:
@@ -250,16 +206,10 @@ def _start_of_ns3(fabric: Fabric, nic: Nic, node, port, now_ps):
         if what == SEND_ACK:
             packet = _take_ack(fabric.packets, ports[np.uint64(port)])
         else:
-            packet = _make_data(
-                fabric, nic, fabric.packets, nic.nic_ports, nic.queue_pairs, nic.ready, counters, constants, node, pair,
-                now_ps,
-            )  # fmt: skip
+            packet = _make_data(fabric, nic, node, pair, now_ps)
         if IS_TRACED:
             trace_packet(counters, fabric.packets, packet, STARTED, now_ps, port, NOTHING)
-        send_now(
-            ports, fabric.port_info, fabric.packets, fabric.nodes, fabric.mask, fabric.node_time, fabric.departed,
-            counters, port, packet, now_ps,
-        )  # fmt: skip
+        send_now(fabric, port, packet, now_ps)
         nic.ns3_ports[np.uint64(port)].complete_ps = ports[np.uint64(port)].free_at_ps
     next_look(nic, port)
     return np.int64(what != NOTHING_TO_SEND)
@@ -277,17 +227,15 @@ def _look_again(ports, nic: Nic, constants, port, now_ps):
 
 
 @step_kernel
-def run_hosts(fabric: Fabric, buffers: Buffers, nic: Nic, work: Work, rows: Rows, todo, n_run, begin_ps, horizon_ps):
-    """Run hosts todo[:n_run] from begin_ps to their bounds; return 0, or what ran short (then call again)."""
-    ports, port_info, packets, nodes = fabric.ports, fabric.port_info, fabric.packets, fabric.nodes
-    mask, node_time, departed = fabric.mask, fabric.node_time, fabric.departed
-    counters, constants = fabric.counters, fabric.constants
+def run_hosts(fabric: Fabric, buffers: Buffers, nic: Nic, work: Work, rows: Rows, todo, begin_ps, horizon_ps):
+    """Run hosts, int64[] todo, from begin_ps to their bounds; return 0, or what ran short (then call again)."""
+    ports, packets, counters, constants = fabric.ports, fabric.packets, fabric.counters, fabric.constants
     queue_pairs, nic_ports, ready, out_port = nic.queue_pairs, nic.nic_ports, nic.ready, nic.out_port
     n_row = rows.flow.shape[0]
     n_hop, n_event, short, last_ps, n_safe = 0, 0, 0, counters[LAST_EVENT_PS], 0
-    for i_node in range(n_run):
+    for i_node in range(todo.size):
         node_id, n_before = todo[np.uint64(i_node)], n_hop + n_event
-        node = nodes[np.uint64(node_id)]
+        node = fabric.nodes[np.uint64(node_id)]
         bound_ps = min(horizon_ps, begin_ps + node.safe_ps, stop_of(fabric, node_id))
         start_ps, start_port = _first_start(node, nic_ports, out_port)
         arrival_ps, in_port = _first_arrival(node, ports, packets)
@@ -295,14 +243,14 @@ def run_hosts(fabric: Fabric, buffers: Buffers, nic: Nic, work: Work, rows: Rows
             timer_ps = first_timer_ps(nic.timers, node)
             now_ps = min(start_ps, arrival_ps, timer_ps, node.wake_ps)
             if n_safe <= 0 and now_ps < bound_ps:
-                n_safe = _n_safe_event(counters, constants, n_row)
-                short = 0 if n_safe > 0 else _shortage(counters, constants, n_row)
+                n_safe = n_safe_event(counters, constants, n_row)
+                short = 0 if n_safe > 0 else shortage(counters, constants, n_row)
             if now_ps >= bound_ps or short > 0:
-                set_time(node_time, node_id, now_ps)
+                set_time(fabric.node_time, node_id, now_ps)
                 break
             n_safe -= 1
             if node.next_change < node.end_change:
-                apply_changes_at_host(buffers, port_info, node, now_ps)
+                apply_changes_at_host(buffers, fabric.port_info, node, now_ps)
             if start_ps == now_ps:
                 if constants[IS_NS3]:
                     n_hop += _start_of_ns3(fabric, nic, node, start_port, now_ps)
@@ -313,14 +261,10 @@ def run_hosts(fabric: Fabric, buffers: Buffers, nic: Nic, work: Work, rows: Rows
                     packet = _take_ack(packets, ports[np.uint64(start_port)])
                 else:
                     pair = choose_pair(nic_ports[np.uint64(start_port)], queue_pairs, ready, now_ps)
-                    packet = _make_data(
-                        fabric, nic, packets, nic_ports, queue_pairs, ready, counters, constants, node, pair, now_ps
-                    )
+                    packet = _make_data(fabric, nic, node, pair, now_ps)
                 if IS_TRACED:
                     trace_packet(counters, packets, packet, STARTED, now_ps, start_port, NOTHING)
-                send_now(
-                    ports, port_info, packets, nodes, mask, node_time, departed, counters, start_port, packet, now_ps
-                )
+                send_now(fabric, start_port, packet, now_ps)
                 nic_ports[np.uint64(start_port)].next_start_ps = next_start(
                     ports, nic_ports, queue_pairs, ready, start_port
                 )
@@ -329,7 +273,7 @@ def run_hosts(fabric: Fabric, buffers: Buffers, nic: Nic, work: Work, rows: Rows
             is_event, port, resumed = True, np.int64(-1), np.int64(-1)
             if arrival_ps == now_ps:
                 packet = np.int64(ports[np.uint64(in_port)].link_head)
-                following = take_from_wire(ports, packets, in_port, node, mask)
+                following = take_from_wire(ports, packets, in_port, node, fabric.mask)
                 if following >= 0:
                     prefetch(packets, np.int64(packets[np.uint64(following)].next))
                     prefetch(fabric.extra, following)
@@ -340,11 +284,11 @@ def run_hosts(fabric: Fabric, buffers: Buffers, nic: Nic, work: Work, rows: Rows
                     cause = why_lost(packets, ports, buffers.inlets, constants, packet, in_port)
                 if cause != NOT_LOST:
                     drop_packet(packets, fabric.dropped, buffers.drops, counters, constants, packet, in_port, cause)
+                elif packets[np.uint64(packet)].bits & FLAG_FRAME:
+                    port = _take_frame(packets, buffers, nic, counters, constants, packet, in_port, now_ps)
+                    free_packet(packets, counters, packet)
                 else:
-                    port, resumed = _receive(
-                        fabric, buffers, nic, work, rows, ports, packets, queue_pairs, counters, constants, node,
-                        packet, in_port, now_ps,
-                    )  # fmt: skip
+                    port, resumed = _receive(fabric, nic, work, rows, node, packet, now_ps)
             elif timer_ps == now_ps:
                 leaf = first_timer_leaf(nic.timers, node)
                 pair = np.int64(nic.timer_pair[np.uint64(node.first_timer + leaf)])

@@ -3,13 +3,15 @@
 Most messages of a ring share no port with other data: only acknowledgements cross their ways. How long such a message
 takes is up to its size and its way alone, so once that is known (`skipping.fluid.lanes`) it need not be sent packet by
 packet. While a queue pair's lane is open, the ports of its way are kept for its data. A message posted on it leaves
-two ghosts at once: one on the link into the receiver, which ends it there when its last byte would have come across,
-and one on the link into the sender, which acknowledges it (`ghosts`). Nothing of it is in between.
+two markers at once: one on the link into the receiver, which ends it there when its last byte would have come across,
+and one on the link into the sender, which acknowledges it (`markers`). Nothing of it is in between.
 
 Whoever posts a message packet by packet on a way through a port of somebody's lane interrupts it (`interrupts`): at the
 round's end the lane is closed as of that instant. What was under way goes on packet by packet from what a straight line
 from its beginning to its end gives, with nothing in flight.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -38,7 +40,7 @@ from models.network.state.records import (
 )
 from pdes.engine.bits import put_in_set
 from pdes.engine.jit import step_kernel
-from pdes.skipping.fluid.flow_level import NOBODY
+from pdes.skipping.fluid.flow_table import NOBODY
 
 MAX_FLYING = 2  # messages of a queue pair, so that what crosses to another rank in a round is bounded
 
@@ -66,7 +68,7 @@ def find_times(nic: Nic, counters, pair, size_bytes, now_ps):
 
 @step_kernel
 def note_drawn(nic: Nic, record, pair, row, now_ps):
-    """Note what is said of the message that was just posted on a queue pair, and is simulated (`lane_audit`).
+    """Note what a lane predicts of the message just posted on a queue pair, which is simulated (`lane_audit`).
 
     row: of `lane_times`. If no look has seen the one before, this one is not compared.
     """
@@ -116,7 +118,7 @@ def count_packets(constants, lane, size_bytes, sign):
 
 @step_kernel
 def make_ghost(fabric: Fabric, pair, bits, end_byte, row, flow_id):
-    """A ghost that is behind a row of path_port. The pool has one (NEED_PACKETS)."""
+    """A marker that is behind a row of path_port. The pool has one (NEED_PACKETS)."""
     packet = take_packet(fabric.packets, fabric.counters)
     item = fabric.packets[np.uint64(packet)]
     item.queue_pair, item.bits, item.sequence = pair, bits | FLAG_GHOST | FLAG_LAST, end_byte
@@ -125,21 +127,30 @@ def make_ghost(fabric: Fabric, pair, bits, end_byte, row, flow_id):
     return packet
 
 
+class Withdrawn(NamedTuple):
+    """A message that was posted and is not sent packet by packet: what its two markers carry."""
+
+    flow_id: np.int64
+    end_byte: np.int64  # in the queue pair's stream
+    size_bytes: np.int64
+    n_marked: np.int64  # of its packets
+    begin_ps: np.int64
+    delivered_ps: np.int64
+
+
 @step_kernel
-def send_ghost(
-    fabric: Fabric, pair, bits, record, row, flow_id, size_bytes, marked, begin_ps, delivered_ps, arrival_ps
-):  # fmt: skip
-    """Put one ghost of the message that a queue pair (its record) has posted on the link behind a row of path_port."""
-    ghost = make_ghost(fabric, pair, bits, np.int64(record.posted_end), row, flow_id)
-    item, words = fabric.packets[np.uint64(ghost)], fabric.extra[np.uint64(ghost)]
+def send_marker(fabric: Fabric, pair, bits, row, message: Withdrawn, arrival_ps):
+    """Put one marker of a queue pair's message on the link behind a row of path_port. bits: FLAG_ACK, to the sender."""
+    marker = make_ghost(fabric, pair, bits, message.end_byte, row, message.flow_id)
+    item, words = fabric.packets[np.uint64(marker)], fabric.extra[np.uint64(marker)]
     at = np.uint64(fabric.constants[LANE_COLUMN])
-    words[at + np.uint64(GHOST_DELIVERED_PS)] = delivered_ps
-    words[at + np.uint64(GHOST_SIZE)] = size_bytes
-    words[at + np.uint64(GHOST_BEGIN_PS)] = begin_ps
-    item.size_bytes = min(marked, 65535)
+    words[at + np.uint64(GHOST_DELIVERED_PS)] = message.delivered_ps
+    words[at + np.uint64(GHOST_SIZE)] = message.size_bytes
+    words[at + np.uint64(GHOST_BEGIN_PS)] = message.begin_ps
+    item.size_bytes = min(message.n_marked, 65535)
     item.arrival_ps = arrival_ps
     port = np.int64(fabric.path_port[np.uint64(row)])
-    if put_ghost_on_wire(fabric.packets, fabric.ports[np.uint64(port)], ghost):
+    if put_ghost_on_wire(fabric.packets, fabric.ports[np.uint64(port)], marker):
         link_filled(
             port, item, fabric.port_info, fabric.nodes, fabric.mask, fabric.node_time, fabric.departed,
             fabric.counters,
@@ -148,7 +159,7 @@ def send_ghost(
 
 @step_kernel
 def send_on_lane(fabric: Fabric, nic: Nic, record, pair, size_bytes, flow_id, row, now_ps):
-    """Send the message that was just posted on a queue pair by its ghosts. row: of `lane_times`, what it takes."""
+    """Send the message that was just posted on a queue pair by its markers. row: of `lane_times`, what it takes."""
     lane, times = nic.lanes[np.uint64(pair)], nic.lane_times[np.uint64(row)]
     begin_ps = max(now_ps, lane.free_ps)
     longer_ps = times[LANE_LONGER_PS] if lane.is_loaded else np.int64(0)
@@ -167,6 +178,7 @@ def send_on_lane(fabric: Fabric, nic: Nic, record, pair, size_bytes, flow_id, ro
     data, acks = last_row(fabric, np.int64(facts.data_path)), last_row(fabric, np.int64(facts.ack_path))
     delivered_ps = begin_ps + longer_ps + times[LANE_DELIVERED_PS]
     ended_ps = begin_ps + longer_ps + times[LANE_ENDED_PS]
-    size, marked = times[LANE_SIZE], times[LANE_MARKED]
-    send_ghost(fabric, pair, 0, record, data, flow_id, size, marked, begin_ps, delivered_ps, delivered_ps)
-    send_ghost(fabric, pair, FLAG_ACK, record, acks, flow_id, size, marked, begin_ps, delivered_ps, ended_ps)
+    size, end_byte = times[LANE_SIZE], np.int64(record.posted_end)
+    message = Withdrawn(flow_id, end_byte, size, times[LANE_MARKED], begin_ps, delivered_ps)
+    send_marker(fabric, pair, 0, data, message, delivered_ps)
+    send_marker(fabric, pair, FLAG_ACK, acks, message, ended_ps)

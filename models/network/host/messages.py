@@ -76,7 +76,7 @@ def post_message(fabric: Fabric, nic: Nic, pair, size_bytes, flow_id, tag, now_p
         if times >= 0:
             send_on_lane(fabric, nic, record, pair, size_bytes, flow_id, times, now_ps)
             return
-        if lane.n_flying > 0:  # what comes packet by packet overtakes no ghost
+        if lane.n_flying > 0:  # what comes packet by packet overtakes no marker
             record.next_send_ps = max(record.next_send_ps, lane.free_ps + lane.slack_ps)
         if was_idle and meets_lane(fabric, nic, record, pair) and not waits_behind(fabric, nic, record, pair, now_ps):
             interrupt(fabric, nic, record, pair, 1, now_ps)

@@ -9,6 +9,7 @@ import numpy as np
 
 from models.network.host.selective import hole_end, skip_held
 from models.network.link.wire_time import transmission_ps
+from models.network.state.packet_pool import PacketPool
 from models.network.state.records import (
     EXTRA_N_HOP,
     EXTRA_SENT_PS,
@@ -157,9 +158,10 @@ def watch_for_loss(record, constants, now_ps):
 
 
 @step_kernel
-def make_resend(packets, label, extra, messages, ranges, counters, constants, pair, record, now_ps):
+def make_resend(pool: PacketPool, messages, ranges, pair, record, now_ps):
     """Selective repeat: the next packet that is missing at the receiver, with the bounds that it had."""
     apart()
+    packets, counters, constants = pool.packets, pool.counters, pool.constants
     packet = take_packet(packets, counters)
     item = packets[np.uint64(packet)]
     first_byte = record.resend_byte
@@ -178,18 +180,19 @@ def make_resend(packets, label, extra, messages, ranges, counters, constants, pa
     record.gap_ps = transmission_ps(size_bytes, record.rate_bps, 0)
     record.next_send_ps, record.last_size_bytes = now_ps + record.gap_ps, size_bytes
     if constants[N_EXTRA] > 0:
-        stamp_sent(extra, constants, packet, now_ps)
+        stamp_sent(pool.extra, constants, packet, now_ps)
     if end_byte == message_end:
         item.bits = FLAG_LAST
-        label[np.uint64(packet)] = messages[np.uint64(place)].flow_id
+        pool.label[np.uint64(packet)] = messages[np.uint64(place)].flow_id
     else:
         item.bits = 0
     return packet
 
 
 @fast_step
-def make_data_packet(packets, label, extra, queue_pairs, messages, counters, constants, pair, now_ps):
+def make_data_packet(pool: PacketPool, queue_pairs, messages, pair, now_ps):
     """Take a packet from the pool and fill it with the queue pair's next bytes, paced at its rate."""
+    packets, counters, constants = pool.packets, pool.counters, pool.constants
     record = queue_pairs[np.uint64(pair)]
     packet = take_packet(packets, counters)
     item = packets[np.uint64(packet)]
@@ -215,11 +218,11 @@ def make_data_packet(packets, label, extra, queue_pairs, messages, counters, con
         gap_ps = transmission_ps(size_bytes, record.line_rate_bps, constants[IS_NS3])
     record.next_send_ps = now_ps + gap_ps
     if constants[N_EXTRA] > 0:
-        stamp_sent(extra, constants, packet, now_ps)
+        stamp_sent(pool.extra, constants, packet, now_ps)
     if first_byte == record.message_end:
         item.bits = FLAG_LAST
         message = messages[np.uint64(record.sending_message)]
-        label[np.uint64(packet)] = message.flow_id
+        pool.label[np.uint64(packet)] = message.flow_id
         record.sending_message = message.next
         if message.next >= 0:
             record.message_end = messages[np.uint64(message.next)].end_byte

@@ -7,7 +7,8 @@ only when a finished one is met on the way to the one that is chosen. Used with 
 
 import numpy as np
 
-from models.network.state.records import NO_WINDOW, NS3_ACK_QUEUE_MASK, Nic
+from models.network.state.pair_records import NO_WINDOW
+from models.network.state.records import NS3_ACK_QUEUE_MASK, Nic
 from pdes.engine.apart import apart
 from pdes.engine.jit import step_kernel
 from pdes.engine.time_index import NEVER

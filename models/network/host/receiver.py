@@ -9,6 +9,7 @@ section 5 hold instead where they differ: no answer to a duplicate, acknowledgem
 import numpy as np
 
 from models.network.host.selective import absorb, hold
+from models.network.state.packet_pool import PacketPool
 from models.network.state.records import (
     ACK_BYTES,
     ACK_EVERY,
@@ -36,19 +37,19 @@ ENDS_MESSAGE, ANSWERS = 1, 2  # a message is complete; the packet has become an 
 
 
 @fast_step
-def receive_data(packets, label, extra, record, ranges, arrival_rows, counters, constants, packet, now_ps):
+def receive_data(pool: PacketPool, record, ranges, arrival_rows, packet, now_ps):
     """Take a data packet; it becomes its own acknowledgement, if there is one. Returns ENDS_MESSAGE | ANSWERS.
 
     record: RECEIVER of the packet's queue pair.
     """
-    item = packets[np.uint64(packet)]
+    counters, constants, item = pool.counters, pool.constants, pool.packets[np.uint64(packet)]
     payload = np.int64(item.size_bytes) - constants[HEADER_BYTES]
     record.received_bytes += payload
     result = 0
     if constants[IS_SELECTIVE]:
-        _name_no_range(extra, constants, packet)
+        _name_no_range(pool.extra, constants, packet)
     if item.sequence != record.expected_byte and constants[IS_SELECTIVE]:
-        bits = _take_early(item, label, extra, ranges, record, counters, constants, packet, payload)
+        bits = _take_early(pool, ranges, record, packet, payload)
     elif item.sequence != record.expected_byte:
         if not _asks_again(record, constants, item.sequence, now_ps):
             return result
@@ -60,7 +61,7 @@ def receive_data(packets, label, extra, record, ranges, arrival_rows, counters, 
         if item.bits & FLAG_LAST:
             row = counters[N_ARRIVAL_ROW]
             counters[N_ARRIVAL_ROW] = row + 1
-            arrival_rows[np.uint64(row), 0] = label[np.uint64(packet)]
+            arrival_rows[np.uint64(row), 0] = pool.label[np.uint64(packet)]
             arrival_rows[np.uint64(row), 1] = now_ps
             record.n_arrived += 1
             result = ENDS_MESSAGE
@@ -92,15 +93,16 @@ def _name_no_range(extra, constants, packet):
 
 
 @step_kernel
-def _take_early(item, label, extra, ranges, record, counters, constants, packet, payload):
+def _take_early(pool: PacketPool, ranges, record, packet, payload):
     """Selective repeat: keep a packet out of order, or pass over a duplicate; the bits of its acknowledgement."""
     apart()
+    extra, item, sack = pool.extra, pool.packets[np.uint64(packet)], pool.constants[SACK_COLUMN]
     if item.sequence < record.expected_byte:
         return FLAG_ACK
     is_last = item.bits & FLAG_LAST != 0
-    first, end = hold(ranges, counters, record, item.sequence, payload, is_last, label[np.uint64(packet)])
-    extra[np.uint64(packet), np.uint64(constants[SACK_COLUMN])] = first
-    extra[np.uint64(packet), np.uint64(constants[SACK_COLUMN] + 1)] = end
+    flow_id = pool.label[np.uint64(packet)]
+    first, end = hold(ranges, pool.counters, record, item.sequence, payload, is_last, flow_id)
+    extra[np.uint64(packet), np.uint64(sack)], extra[np.uint64(packet), np.uint64(sack + 1)] = first, end
     return FLAG_ACK | FLAG_NACK
 
 

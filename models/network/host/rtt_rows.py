@@ -7,6 +7,7 @@ packet of the message was sent again (Karn and Partridge 1987), and, with select
 
 import numpy as np
 
+from models.network.state.packet_pool import PacketPool
 from models.network.state.records import EXTRA_SENT_PS, FLAG_NACK, IS_SELECTIVE, N_RTT_ROW, PAYLOAD_BYTES, RTT_FLOW
 from pdes.engine.apart import apart
 from pdes.engine.jit import step_kernel
@@ -15,12 +16,13 @@ MAX_RTT_ROWS = 1_000_000
 
 
 @step_kernel
-def note_rtt(item, extra, record, messages, rtt_rows, counters, constants, packet, now_ps):
+def note_rtt(pool: PacketPool, record, messages, rtt_rows, packet, now_ps):
     """Write a row if an acknowledgement, not yet taken, answers a packet of the flow. record: QUEUE_PAIR of the sender.
 
     rtt_rows: int64[n, 3], see RTT_COLUMNS; the sequence counts from the flow's first byte. Beyond n rows: none.
     """
     apart()
+    item, counters, constants = pool.packets[np.uint64(packet)], pool.counters, pool.constants
     place, payload_bytes = np.int64(record.first_message), constants[PAYLOAD_BYTES]
     newly_bytes = item.sequence - record.acked_byte
     if place < 0 or newly_bytes <= 0 or item.bits & FLAG_NACK or record.resent_bytes > 0:
@@ -31,6 +33,6 @@ def note_rtt(item, extra, record, messages, rtt_rows, counters, constants, packe
     if message.flow_id != constants[RTT_FLOW] or item.sequence > message.end_byte or row >= rtt_rows.shape[0]:
         return
     counters[N_RTT_ROW] = row + 1
-    sent_ps, out = extra[np.uint64(packet), EXTRA_SENT_PS], rtt_rows[np.uint64(row)]
+    sent_ps, out = pool.extra[np.uint64(packet), EXTRA_SENT_PS], rtt_rows[np.uint64(row)]
     last_byte = item.sequence - 1 - (message.end_byte - message.size_bytes)
     out[0], out[1], out[2] = last_byte // payload_bytes * payload_bytes, sent_ps, now_ps - sent_ps

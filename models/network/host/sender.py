@@ -4,91 +4,50 @@ Go-back-N: a NACK, or a timeout without any progress, sends again from the first
 Selective repeat sends again what is missing (`selective`).
 """
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 
 from models.congestion.interface import (
     EVENT_ACKED_BYTE,
-    EVENT_HOP_QUEUE,
-    EVENT_HOP_RATE,
-    EVENT_HOP_TIME,
-    EVENT_HOP_TX,
-    EVENT_IS_CNP,
-    EVENT_IS_MARKED,
-    EVENT_IS_NACK,
-    EVENT_N_HOP,
-    EVENT_NEWLY_ACKED,
     EVENT_NEXT_BYTE,
     EVENT_NOW,
-    EVENT_PATH_ID,
-    EVENT_PINT_CODE,
     EVENT_RETIME,
-    EVENT_RTT,
     EVENT_TIMER,
-    FLOW_RATE,
     FLOW_TIMER,
-    FLOW_WINDOW,
-    N_HOP,
     N_TIMER,
 )
+from models.network.host.congestion import apply_law, call_law, tell_ack
 from models.network.host.ns3_nic import pull_timer
 from models.network.host.selective import FAULT_TOO_MANY_ROWS, learn_from_ack, resend_all
 from models.network.host.timers import due_timer, first_law_timer_ps, set_timers, stop_timers
-from models.network.link.wire_time import transmission_ps
-from models.network.state.parameters import WINDOW_FOLLOWS_RATE
+from models.network.state.packet_pool import PacketPool
 from models.network.state.records import (
-    EXTRA_HOPS,
-    EXTRA_N_HOP,
-    EXTRA_SENT_PS,
     FAULT,
     FAULT_NODE,
-    FLAG_CNP,
     FLAG_MARKED,
     FLAG_NACK,
     FREE_MESSAGE,
     IS_LOSSY,
     IS_NS3,
     IS_SELECTIVE,
-    LAW_EVENT,
-    LAW_FLOW_BYTES,
-    LAW_FLOWS,
     LAW_ON_ACK,
     LAW_ON_CNP,
     LAW_ON_TIMEOUT,
     LAW_ON_TIMER,
-    LAW_PARAMETER_BYTES,
-    LAW_PARAMETERS,
-    LAW_SCRATCH,
     MAX_TIMEOUT_PS,
     N_FLOW_ROW,
     N_FREE_MESSAGE,
-    N_HOP_MASK,
     N_TIMEOUT,
-    NO_WINDOW,
     NS3_BACK_TO_ZERO,
     NS3_CHUNK_BYTES,
-    PATH_ID_SHIFT,
     REORDER_BYTES,
     SACK_COLUMN,
-    TELEMETRY,
-    TELEMETRY_INT,
-    TELLS_RTT,
     TIMEOUT_PS,
-    WINDOW_BY_LAW,
-    WINDOW_MODE,
-    WORDS_PER_HOP,
     Nic,
 )
 from models.network.watch.tracing import FINISHED, IS_TRACED, NOTHING, TIMED_OUT, trace_flow
 from pdes.engine.apart import apart
-from pdes.engine.foreign import call5
-from pdes.engine.jit import JIT_DISABLED, fast_step, inlined, step_kernel
+from pdes.engine.jit import inlined, step_kernel
 from pdes.engine.time_index import NEVER
-
-FAULT_LAW_RAISED = 3  # counters[FAULT] is this plus the handler's number (LAW_ON_*) times 16
-NO_EXCEPTION = -2  # Numba's status of a function that returned None
 
 
 @step_kernel
@@ -99,100 +58,6 @@ def find_sending_message(record, messages):
         place = np.int64(messages[np.uint64(place)].next)
     record.sending_message = place
     record.message_end = messages[np.uint64(place)].end_byte if place >= 0 else record.posted_end
-
-
-@fast_step
-def _call_law(law, counters, record, pair, handler):
-    """Run one handler of the congestion control: it writes its flow's record and the event."""
-    address, scratch = law[handler], law[LAW_SCRATCH]
-    status = call5(
-        address, scratch, scratch + 8, law[LAW_FLOWS] + pair * law[LAW_FLOW_BYTES], law[LAW_EVENT],
-        law[LAW_PARAMETERS] + record.law_row * law[LAW_PARAMETER_BYTES],
-    )  # fmt: skip
-    if status != 0 and status != NO_EXCEPTION:
-        counters[FAULT], counters[FAULT_NODE] = FAULT_LAW_RAISED + 16 * handler, pair
-
-
-def window_at_plain(max_window_bytes, rate_bps, line_rate_bps):
-    """A window in proportion to the rate, rounded down, at least 1 B, over Python integers."""
-    return max(1, int(max_window_bytes) * int(rate_bps) // int(line_rate_bps))
-
-
-@fast_step
-def _window_at(max_window_bytes, rate_bps, line_rate_bps):
-    """The same; up to 2^38 B and 2^41 bit/s, the rate no more than the line's.
-
-    The product may pass 63 bits. So the quotient comes from doubles, which are off by less than one, and is set right
-    by what is left of the product modulo 2^64, which is small.
-    """
-    found = np.int64(np.float64(max_window_bytes) * np.float64(rate_bps) / np.float64(line_rate_bps))
-    rest = max_window_bytes * rate_bps - found * line_rate_bps
-    if rest < 0:
-        found -= 1
-    elif rest >= line_rate_bps:
-        found += 1
-    return max(1, found)
-
-
-window_at: Callable[..., Any] = window_at_plain if JIT_DISABLED else _window_at
-
-
-@fast_step
-def _apply_law(control, event, constants, record, pair):
-    """Take over the rate and the window that the congestion control has set."""
-    flow, row = np.uint64(pair), np.uint64(FLOW_RATE)
-    rate_bps = min(max(control[flow, row], 1), record.line_rate_bps)
-    control[flow, row] = rate_bps
-    if rate_bps != record.rate_bps:
-        size_bytes, gap_ps = np.int64(record.last_size_bytes), 0
-        if event[EVENT_RETIME] and size_bytes > 0:  # what is paced already moves: HPCC's ChangeRate, MODEL.md section 4
-            gap_ps = transmission_ps(size_bytes, rate_bps, constants[IS_NS3])
-            before_ps = record.gap_ps
-            if before_ps == 0:
-                before_ps = transmission_ps(size_bytes, record.rate_bps, constants[IS_NS3])
-            record.next_send_ps += gap_ps - before_ps
-        record.rate_bps, record.gap_ps = rate_bps, gap_ps
-        if constants[WINDOW_MODE] == WINDOW_FOLLOWS_RATE and record.max_window_bytes > 0:
-            record.window_bytes = window_at(record.max_window_bytes, rate_bps, record.line_rate_bps)
-    if constants[WINDOW_MODE] == WINDOW_BY_LAW:
-        window = control[flow, np.uint64(FLOW_WINDOW)]
-        record.window_bytes = window if window > 0 else NO_WINDOW
-
-
-@fast_step
-def _tell_telemetry(extra, event, constants, packet):
-    """Copy what switches stamped on a packet into the event."""
-    word = extra[np.uint64(packet), EXTRA_N_HOP]
-    if constants[TELEMETRY] != TELEMETRY_INT:
-        event[EVENT_PINT_CODE] = word
-        return
-    n_hop = min(word & N_HOP_MASK, N_HOP)
-    event[EVENT_N_HOP], event[EVENT_PATH_ID] = n_hop, word >> PATH_ID_SHIFT
-    for k in range(n_hop):
-        at = np.uint64(EXTRA_HOPS + k * WORDS_PER_HOP)
-        event[EVENT_HOP_TIME + k] = extra[np.uint64(packet), at]
-        event[EVENT_HOP_TX + k] = extra[np.uint64(packet), at + np.uint64(1)]
-        event[EVENT_HOP_QUEUE + k] = extra[np.uint64(packet), at + np.uint64(2)]
-        event[EVENT_HOP_RATE + k] = extra[np.uint64(packet), at + np.uint64(3)]
-
-
-@inlined
-def _tell_ack(nic, extra, counters, constants, record, item, packet, pair, newly_bytes, now_ps):
-    """Tell the congestion control of an acknowledgement; on_cnp goes before on_ack."""
-    law, event = nic.law, nic.event
-    event[EVENT_NOW], event[EVENT_ACKED_BYTE], event[EVENT_NEWLY_ACKED] = now_ps, item.sequence, newly_bytes
-    event[EVENT_NEXT_BYTE], event[EVENT_RETIME] = record.next_byte, 0
-    event[EVENT_IS_MARKED] = (item.bits & FLAG_MARKED) != 0
-    event[EVENT_IS_CNP], event[EVENT_IS_NACK] = (item.bits & FLAG_CNP) != 0, (item.bits & FLAG_NACK) != 0
-    if constants[TELLS_RTT]:
-        event[EVENT_RTT] = now_ps - extra[np.uint64(packet), EXTRA_SENT_PS]
-        if constants[TELEMETRY] > 0:
-            _tell_telemetry(extra, event, constants, packet)
-    if law[LAW_ON_CNP] != 0 and item.bits & FLAG_CNP and record.is_done == 0:
-        _call_law(law, counters, record, pair, LAW_ON_CNP)
-    if law[LAW_ON_ACK] != 0:
-        _call_law(law, counters, record, pair, LAW_ON_ACK)
-    _apply_law(nic.control, event, constants, record, pair)
 
 
 @step_kernel
@@ -220,20 +85,21 @@ def _end_pair(control, record, pair):
 
 
 @step_kernel
-def _learn_of_holes(ranges, extra, counters, constants, record, packet):
+def _learn_of_holes(pool: PacketPool, ranges, record, packet):
     apart()
-    sack = np.uint64(constants[SACK_COLUMN])
+    extra, sack = pool.extra, np.uint64(pool.constants[SACK_COLUMN])
     first, end = extra[np.uint64(packet), sack], extra[np.uint64(packet), sack + np.uint64(1)]
-    learn_from_ack(ranges, counters, record, constants[REORDER_BYTES], first, end)
+    learn_from_ack(ranges, pool.counters, record, pool.constants[REORDER_BYTES], first, end)
 
 
 @step_kernel
-def _recover(messages, ranges, extra, item, counters, constants, record, packet, before_byte):
+def _recover(pool: PacketPool, messages, ranges, record, packet, before_byte):
     """What an acknowledgement means where packets can be lost: go back, resend, be overtaken; and the timeout."""
     apart()
+    constants, item = pool.constants, pool.packets[np.uint64(packet)]
     is_nack = item.bits & FLAG_NACK != 0
     if constants[IS_SELECTIVE]:
-        _learn_of_holes(ranges, extra, counters, constants, record, packet)
+        _learn_of_holes(pool, ranges, record, packet)
     elif is_nack:
         _take_nack(record, messages, constants, item.sequence, before_byte)
     elif record.acked_byte > record.next_byte and constants[IS_NS3] == 0:
@@ -252,15 +118,15 @@ def _move_deadline(record, item, constants, before_byte, now_ps):
 
 
 @inlined
-def receive_ack(packets, extra, nic, queue_pairs, node, flow_rows, counters, constants, packet, now_ps):
+def receive_ack(pool, nic, node, flow_rows, packet, now_ps):
     """Take an acknowledgement or NACK: move the window, finish messages, resend, tell the congestion control.
 
     node: NODE record of the sender. The packet is the caller's to free. False: nobody wanted it.
     """
-    messages = nic.messages
-    item = packets[np.uint64(packet)]
+    messages, counters, constants = nic.messages, pool.counters, pool.constants
+    item = pool.packets[np.uint64(packet)]
     pair = np.int64(item.queue_pair)
-    record = queue_pairs[np.uint64(pair)]
+    record = nic.queue_pairs[np.uint64(pair)]
     is_wanted = record.is_done == 0
     if is_wanted:
         before_byte = np.int64(record.acked_byte)
@@ -284,12 +150,11 @@ def receive_ack(packets, extra, nic, queue_pairs, node, flow_rows, counters, con
         if constants[IS_LOSSY]:
             is_amiss = constants[IS_SELECTIVE] or item.bits & FLAG_NACK or record.acked_byte > record.next_byte
             if is_amiss:  # with PFC nearly never: looked at here, as a call hands over all of these
-                _recover(messages, nic.ranges, extra, item, counters, constants, record, packet, before_byte)
+                _recover(pool, messages, nic.ranges, record, packet, before_byte)
             if acked_byte > before_byte and constants[TIMEOUT_PS] > 0:
                 _move_deadline(record, item, constants, before_byte, now_ps)
         if nic.law[LAW_ON_ACK] != 0 or nic.law[LAW_ON_CNP] != 0:
-            newly_bytes = acked_byte - before_byte
-            _tell_ack(nic, extra, counters, constants, record, item, packet, pair, newly_bytes, now_ps)
+            tell_ack(pool, nic, record, packet, acked_byte - before_byte, now_ps)
             if constants[IS_NS3] and nic.event[EVENT_RETIME]:
                 pull_timer(nic.ns3_ports, np.int64(record.port), record.next_send_ps, now_ps)
         if node.n_timer > 0:
@@ -304,8 +169,8 @@ def _fire_law_timer(nic: Nic, counters, constants, record, pair, timer, now_ps):
     event[EVENT_ACKED_BYTE], event[EVENT_NEXT_BYTE] = record.acked_byte, record.next_byte
     nic.control[np.uint64(pair), np.uint64(FLOW_TIMER + timer)] = NEVER
     if nic.law[LAW_ON_TIMER] != 0:
-        _call_law(nic.law, counters, record, pair, LAW_ON_TIMER)
-        _apply_law(nic.control, event, constants, record, pair)
+        call_law(nic.law, counters, record, pair, LAW_ON_TIMER)
+        apply_law(nic.control, event, constants, record, pair)
 
 
 @step_kernel
@@ -361,8 +226,8 @@ def _time_out(nic: Nic, counters, constants, record, pair, now_ps):
     if nic.law[LAW_ON_TIMEOUT] != 0:
         nic.event[EVENT_NOW], nic.event[EVENT_RETIME] = now_ps, 0
         nic.event[EVENT_ACKED_BYTE], nic.event[EVENT_NEXT_BYTE] = record.acked_byte, record.next_byte
-        _call_law(nic.law, counters, record, pair, LAW_ON_TIMEOUT)
-        _apply_law(nic.control, nic.event, constants, record, pair)
+        call_law(nic.law, counters, record, pair, LAW_ON_TIMEOUT)
+        apply_law(nic.control, nic.event, constants, record, pair)
 
 
 @step_kernel

@@ -1,7 +1,7 @@
 """Which queue pairs a look visits, and which are frozen: sets (`bits`), so that a look costs what is active.
 
 A queue pair is entered wherever it may come to have something to sample: as a message is posted, as it thaws, as a
-ghost ends or a lane closes. The look that finds nothing there takes it out (`progress.sample_pairs`). So the set may
+marker ends or a lane closes. The look that finds nothing there takes it out (`progress.sample_pairs`). So the set may
 hold too much, all of them at the beginning and after a checkpoint; what is sampled does not depend on what else it has.
 """
 
@@ -45,7 +45,7 @@ def visit(nic: Nic, pair):
 @step_kernel
 def has_sample(fabric: Fabric, nic: Nic, here, record, pair):
     """Whether a queue pair (its record) is this rank's, has something to send or unacknowledged, is not frozen, and has
-    packets, not ghosts alone. here: uint8[n_node], this rank's nodes."""
+    packets, not markers alone. here: uint8[n_node], this rank's nodes."""
     if record.acked_byte == record.posted_end or nic.is_frozen[np.uint64(pair)] or here[np.uint64(record.node)] == 0:
         return False
     if fabric.constants[LANE_COLUMN] < 0 or nic.lanes[np.uint64(pair)].n_flying == 0:

@@ -8,7 +8,7 @@ because kind 0 (start of a queued packet) precedes arrivals of the same instant 
 import numpy as np
 
 from models.network.link.wire_time import transmission_ps
-from models.network.state.records import FLAG_ACK, FLAG_GHOST, FLAG_MARKED, MAY_OVERTAKE, N_DEPARTED, SEED
+from models.network.state.records import FLAG_ACK, FLAG_GHOST, FLAG_MARKED, MAY_OVERTAKE, N_DEPARTED, SEED, Fabric
 from pdes.engine.apart import apart
 from pdes.engine.bits import BIT_MASK, WORD_SHIFT
 from pdes.engine.jit import fast_step, step_kernel
@@ -53,8 +53,8 @@ def insert_in_order(packets, record, packet):
 
 @step_kernel
 def put_ghost_on_wire(packets, record, packet):
-    """Put a ghost among those on a link, by arrival, before packets and behind ghosts of lower queue pairs that arrive
-    at the same time, whoever came first; True if it is the first now."""
+    """Put a marker among those on a link, by arrival, before packets and behind markers of lower queue pairs that
+    arrive at the same time, whoever came first; True if it is the first now."""
     item, before, behind = packets[np.uint64(packet)], np.int64(-1), np.int64(record.link_head)
     while behind >= 0:
         other = packets[np.uint64(behind)]
@@ -103,7 +103,7 @@ def link_filled(port, first, port_info, nodes, mask, node_time, departed, counte
     """A packet (its PACKET record) is now the first on a link: wake the receiver, or note the link for the exchange.
 
     A link to another rank is noted when it was empty: once a round, however often something comes to lie before the
-    rest, as a ghost or what arrives before one.
+    rest, as a marker or what arrives before one.
     """
     info = port_info[np.uint64(port)]
     if info.is_here == 0:
@@ -121,15 +121,19 @@ def link_filled(port, first, port_info, nodes, mask, node_time, departed, counte
 
 
 @fast_step
-def send_now(ports, port_info, packets, nodes, mask, node_time, departed, counters, port, packet, start_ps):
+def send_now(fabric: Fabric, port, packet, start_ps):
     """Start a packet on an idle port at start_ps: occupy the port, put it on the wire."""
+    ports, port_info, packets, counters = fabric.ports, fabric.port_info, fabric.packets, fabric.counters
     record = ports[np.uint64(port)]
     size_bytes = np.int64(packets[np.uint64(packet)].size_bytes)
     free_ps = start_ps + wire_time_ps(ports, port_info, port, size_bytes)
     record.free_at_ps = free_ps
     record.tx_bytes += size_bytes
     if put_on_wire(ports, packets, counters, port, packet, free_ps + record.delay_ps):
-        link_filled(port, packets[np.uint64(packet)], port_info, nodes, mask, node_time, departed, counters)
+        link_filled(
+            port, packets[np.uint64(packet)], port_info, fabric.nodes, fabric.mask, fabric.node_time, fabric.departed,
+            counters,
+        )  # fmt: skip
 
 
 @fast_step

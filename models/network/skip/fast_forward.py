@@ -34,7 +34,7 @@ from models.network.skip.credits import Credits
 from models.network.skip.freeze import Hidden, count_sent, hide, show
 from models.network.skip.lane_states import LaneStates
 from models.network.skip.memo_states import Found, Member, MemoStates
-from models.network.skip.progress import ACKED_BYTE, N_COLUMN, PAIR, POSTED_PS, sample_pairs
+from models.network.skip.progress import ACKED_BYTE, N_COLUMN, PAIR, sample_pairs
 from models.network.skip.room import Room
 from models.network.skip.skipped import Skipped
 from models.network.skip.taken_interrupts import meets_frozen, take_interrupts
@@ -45,7 +45,6 @@ from models.network.switch.routed_ways import RoutedWays
 from models.topology.graph import Topology
 from pdes.engine.exchange import World
 from pdes.engine.time_index import NEVER
-from pdes.skipping import history as h
 from pdes.skipping.audit import Audit
 from pdes.skipping.controller import Controller, Counters, compile_partitions
 from pdes.skipping.frozen import Freeze, each_of, joined
@@ -169,8 +168,7 @@ class FastForward:
             words[WAVES_PS] = self._next_wave_look_ps
         if self.lanes is not None and self.lanes.flow_level is not None:
             words[FLOW_LEVEL_PS] = self.lanes.flow_level.level.next_ps
-        if self._glance is None:
-            self._glance = Glance(words, self.hidden.here, self._control_word, self._rows, table)
+        self._glance = self._glance or Glance(words, self.hidden.here, self._control_word, self._rows, table)
         return self._glance
 
     def thaw(self, state: NetworkState, horizon_ps: int) -> bool:
@@ -336,11 +334,8 @@ class FastForward:
         assert self.waves is not None and self.wave_states is not None and self.states is not None
         over, found = self.waves.look(now_ps, rows, state.nic.is_frozen, is_alone)
         for wave, past in zip(over, self.wave_states.past(state, over, now_ps), strict=True):
-            if self.waves.finish(wave, past) and self.lanes is not None and self.lanes.lanes.shares is not None:
-                posted_ps = wave.of.rows[:, POSTED_PS]
-                if not (wave.of.rows[:, h.MESSAGE_BEGIN] > 0).all():
-                    continue
-                self.lanes.lanes.shares.learn_episode(wave.of.pairs, wave.of.sizes, posted_ps, past.delivered_ps)
+            if self.waves.finish(wave, past) and self.lanes is not None:
+                self.lanes.lanes.learn_episode(wave.of.rows, past.delivered_ps)
         forms = [self.states.form(state, (each.pairs, each.ports, each.pairs)) for each in found]
         new = self.waves.begin(now_ps, found, forms)
         for replay in new:

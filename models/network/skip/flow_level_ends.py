@@ -22,7 +22,7 @@ from models.network.state.switch_state import Buffers
 from pdes.engine.bits import drop_from_set, next_in_set
 from pdes.engine.jit import loop_kernel, step_kernel
 from pdes.engine.time_index import NEVER
-from pdes.skipping.fluid.flow_level import (
+from pdes.skipping.fluid.flow_table import (
     FAR_PS,
     MOST_MESSAGES,
     POST_END,

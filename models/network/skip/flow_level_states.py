@@ -18,7 +18,7 @@ from models.network.skip.lane_ends import BASE_BYTE, CLOSED_PAIR, place_flying
 from models.network.state.records import N_FREE_PACKET, N_LANE, N_UNSEEN
 from pdes.engine.exchange import World
 from pdes.skipping.fluid.at_flow_level import FlowLevel
-from pdes.skipping.fluid.flow_level import (
+from pdes.skipping.fluid.flow_table import (
     FAR_PS,
     MOST_MESSAGES,
     N_POST_COLUMN,

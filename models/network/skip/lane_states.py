@@ -40,7 +40,7 @@ from models.topology.graph import Topology
 from pdes.engine.exchange import World
 from pdes.engine.time_index import NEVER
 from pdes.skipping import history as h
-from pdes.skipping.fluid.flow_level import FAR_PS
+from pdes.skipping.fluid.flow_table import FAR_PS
 from pdes.skipping.fluid.flying import FLYING_END, FLYING_ENDED_PS, FLYING_FLOW, N_FLYING_COLUMN
 from pdes.skipping.fluid.lane_audit import EXPECTED_FLOW
 from pdes.skipping.fluid.lanes import Ended, Lanes

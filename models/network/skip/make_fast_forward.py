@@ -124,8 +124,7 @@ def _make_lanes(
     stretches = Stretches(component, audit_share, int(constants[SEED]), MIN_ROUND_TRIPS * pace[1])
     nic.lanes["is_audited"] = stretches.is_drawn(np.arange(len(form)))
     drawn = LaneAudit(len(form), stretches)
-    seed = int(constants[SEED])
-    lanes = Lanes(ways, fast.ways, form, nic.lane_of_port, *pace, *late_ps, slowdown, byte_ps, drawn, seed)
+    lanes = Lanes(ways, fast.ways, form, nic.lane_of_port, *pace, *late_ps, slowdown, byte_ps, drawn)
     return LaneStates(topology, world, fast.hidden, model.state, lanes, fast.n_column)
 
 

@@ -9,9 +9,10 @@ from typing import NamedTuple
 import numpy as np
 
 from models.network.build.arrays import NetworkState
-from models.network.state.records import LANE_COLUMN, N_QUEUE, QUEUE_PAIR, RECEIVER
+from models.network.state.pair_records import QUEUE_PAIR, RECEIVER
+from models.network.state.records import LANE_COLUMN, N_QUEUE
 from models.topology.graph import Topology
-from models.workload.trace_graph import COMPUTE, RECEIVE
+from models.workload.trace.graph import COMPUTE, RECEIVE
 from pdes.engine.bits import n_set_word
 
 SENDS = ("free_at_ps", "tx_bytes", "queued_bytes", "max_queued_bytes")  # of PORT, the sending node's

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from models.network.build.arrays import QueuePairs
+from models.network.state.pair_records import PAIR_FACTS
 from models.network.state.parameters import NetworkParameters
-from models.network.state.records import PAIR_FACTS
 from models.topology.graph import Topology
 from models.workload.plan import SLOT_PAIR, WorkloadPlan
 from pdes.engine.jit import aligned_zeros

@@ -3,8 +3,8 @@
 Every table is indexed by a global id (node, port, queue pair), on every rank; a rank only touches the rows of its own
 nodes. Rows of queue pairs' ends that are elsewhere (`pair_facts`), and of ports without an end here, are zeros, which
 take no memory; where something may be skipped every rank has those of all ports. Packets and messages live in pools
-with free lists. Not here: what managed switches have beyond (`switch_state`), what the kernels do with it (`port`,
-`nic`, `switch`, `host`), and how it is filled from a topology (`build`).
+with free lists. Not here: queue pairs (`pair_records`), what managed switches have beyond (`switch_state`), what the
+kernels do with it (`port`, `nic`, `switch`, `host`), and how it is filled from a topology (`build`).
 """
 
 from typing import NamedTuple
@@ -106,7 +106,7 @@ PACKET = record(
     ]
 )
 # marked: CE on data, its echo on an ACK; last: ends a message; frame: PFC, pause if `sequence` is 1, resume if 0
-# ghost: stands for what ends a message that was not sent packet by packet (`ghosts`)
+# marker: stands for what ends a message that was not sent packet by packet (`markers`)
 FLAG_ACK, FLAG_MARKED, FLAG_LAST, FLAG_NACK, FLAG_CNP, FLAG_FRAME, FLAG_GHOST = 1, 2, 4, 8, 16, 32, 64
 
 # What a packet carries beyond, one row of int64 in Fabric.extra: as many columns as the run needs.
@@ -116,74 +116,6 @@ PATH_ID_SHIFT, N_HOP_MASK = 8, 255
 EXTRA_HOPS = 2  # INT: per hop its time, the bytes its port had sent, the bytes that waited, the port's rate
 WORDS_PER_HOP = 4
 
-# What the sender has of a queue pair, three cache lines: the first one is what every packet needs.
-QUEUE_PAIR = record(
-    [
-        ("next_byte", np.int64),  # first byte to send next
-        ("acked_byte", np.int64),  # first byte not acknowledged
-        ("message_end", np.int64),  # end of the message being sent
-        ("posted_end", np.int64),  # end of the last message posted
-        ("next_send_ps", np.int64),  # pacing: no data packet earlier
-        ("rate_bps", np.int64),
-        ("window_bytes", np.int64),  # current window, NO_WINDOW: none
-        ("high_byte", np.int64),  # first byte never sent
-        ("resend_byte", np.int64),  # selective repeat: from here to lost_byte, what is not held is sent again
-        ("lost_byte", np.int64),
-        ("sent_bytes", np.int64),  # payload that left, resends included
-        ("first_message", np.int32),  # oldest message that is not fully acknowledged
-        ("sending_message", np.int32),
-        ("n_marked", np.int32),  # marked packets of the oldest message
-        ("port", np.int32),  # the sender's port
-        ("data_path", np.int32),  # first row of path_port
-        ("law_row", np.int32),  # parameters of the congestion control
-        ("is_done", np.int32),  # ns-3 mode: its only message is acknowledged, and it is gone
-        ("last_size_bytes", np.uint16),  # of the packet sent last
-        ("queue", np.uint8),
-        ("n_backoff", np.uint8),  # timeouts since anything was acknowledged
-        ("resent_bytes", np.int64),  # of the oldest message
-        ("line_rate_bps", np.int64),
-        ("max_window_bytes", np.int64),  # 0: none
-        ("deadline_ps", np.int64),  # retransmission timeout, NEVER: nothing in flight
-        ("check_ps", np.int64),  # when the timeout is looked at next, at most deadline_ps
-        ("recover_byte", np.int64),  # the recovery lasts until this is acknowledged, 0: there is none
-        ("last_message", np.int32),
-        ("timer_leaf", np.int32),  # in its host's tree
-        ("node", np.int32),  # the sender's host
-        ("sacked_range", np.int32),  # selective repeat: what the receiver holds out of order, chain of RANGE
-        ("gap_ps", np.int64),  # what last_size_bytes take at rate_bps; 0: to be worked out anew
-    ]
-)
-# What the receiver has, a cache line.
-RECEIVER = record(
-    [
-        ("expected_byte", np.int64),  # the next byte in order
-        ("received_bytes", np.int64),  # payload that arrived, of any kind
-        ("nack_byte", np.int64),  # what the last NACK asked for
-        ("nack_after_ps", np.int64),  # and until when it is not repeated
-        ("cnp_after_ps", np.int64),  # no CNP before
-        ("ack_path", np.int32),
-        ("waiting_stream", np.int32),  # stream that consumes its messages, -1 if none
-        ("n_arrived", np.int32),  # messages that arrived and were not consumed
-        ("n_unacked", np.int32),  # packets since the last ACK
-        ("held_range", np.int32),  # selective repeat: what came before its turn, chain of RANGE
-        ("early_end", np.int32),  # messages that end there, chain of RANGE (end, flow id)
-    ]
-)
-PAIR_FACTS = record(  # what never changes: any rank may ask
-    [
-        ("max_window_bytes", np.int64),  # 0: none
-        ("port", np.int32),  # the sender's
-        ("node", np.int32),  # the sender's host
-        ("receiver", np.int32),  # the receiver's
-        ("data_path", np.int32),  # first row of path_port
-        ("ack_path", np.int32),
-        ("queue", np.int32),
-        ("waiting_stream", np.int32),  # stream that consumes its messages, -1 if none
-        ("first_part", np.int32),  # the first of the queue pairs that share its messages: itself if it has them alone
-    ]
-)
-NO_WINDOW = 2**62
-RANGE = record([("first_byte", np.int64), ("end_byte", np.int64), ("next", np.int64)])
 
 # A queue pair's lane: while it is open, the ports of its way are its data's alone, see `lanes`.
 LANE = record(
@@ -192,7 +124,7 @@ LANE = record(
         ("form", np.int32),  # what its ways are: equal ones have equal times
         ("n_flying", np.int32),  # messages under way that are not sent packet by packet
         ("n_message", np.int32),  # messages that began since it was opened
-        ("from_byte", np.int64),  # of the stream, where what is under way as ghosts begins
+        ("from_byte", np.int64),  # of the stream, where what is under way as markers begins
         ("settled_ps", np.int64),  # its control has come to rest by then
         ("free_ps", np.int64),  # when the last byte of those under way has left
         ("slack_ps", np.int64),  # so much later the smallest packet overtakes none of them: it crosses switches faster
@@ -204,7 +136,7 @@ LANE = record(
         ("is_loaded", np.int64),  # 1: acknowledgements of others crossed its way at the last look
         ("least_bytes", np.int64),  # no smaller message goes at flow level
         ("is_shared", np.int64),  # 1: its messages do, see `flow_level`
-        ("n_unseen", np.int32),  # of these, that no tick has seen
+        ("n_unseen", np.int32),  # of these, that no look has seen
         ("is_audited", np.int32),  # 1: what it could have is simulated, to be compared (`lane_audit`)
         ("n_audited", np.int32),  # messages of which that is so
         ("is_drawn", np.int32),  # 1: one more is, which looks have not seen; of that:
@@ -225,19 +157,9 @@ LANE = record(
     LANE_LONGER_PS,  # so much longer where it meets acknowledgements
 ) = range(7)
 N_LANE_COLUMN = 7
-# What a ghost of a lane carries in Fabric.extra, from constants[LANE_COLUMN] on.
+# What a marker of a lane carries in Fabric.extra, from constants[LANE_COLUMN] on.
 GHOST_DELIVERED_PS, GHOST_SIZE, GHOST_BEGIN_PS, N_GHOST_WORD = range(4)
 
-MESSAGE = record(
-    [
-        ("end_byte", np.int64),
-        ("size_bytes", np.int64),
-        ("flow_id", np.int64),
-        ("posted_ps", np.int64),
-        ("next", np.int32),
-        ("tag", np.int32),
-    ]
-)
 
 # Scalars that change, in `counters` (int64[N_COUNTER]).
 (
@@ -266,8 +188,8 @@ MESSAGE = record(
     N_CROWDED,  # switches that stopped because a packet came in which frozen ports have a say, see `room`
     N_LANE,  # open lanes, on any rank
     N_LANE_TIME,  # rows of Nic.lane_times
-    N_UNSEEN,  # messages at flow level that no tick has seen
-    MAY_OVERTAKE,  # 1: what is put on a link may arrive before the last one there, as ghosts are about, or thaws
+    N_UNSEEN,  # messages at flow level that no look has seen
+    MAY_OVERTAKE,  # 1: what is put on a link may arrive before the last one there, as markers are about, or thaws
 ) = range(27)
 N_COUNTER = 27
 
@@ -401,7 +323,7 @@ class Nic(NamedTuple):
     delivered_ps: np.ndarray  # int64[n_qp]  by row of `receivers`: when its last message came across
     ended: np.ndarray  # int64[n_qp, 3]  its last message that was acknowledged: its end byte, when, marked packets
     flying: np.ndarray  # int64[]  set of queue pairs with messages on lanes
-    unseen: np.ndarray  # int64[]  set of queue pairs with messages at flow level that no tick has seen
+    unseen: np.ndarray  # int64[]  set of queue pairs with messages at flow level that no look has seen
     active: np.ndarray  # int64[]  set (bits.py) of queue pairs that a look visits, see `visits`
     frozen: np.ndarray  # int64[]  set of those that are frozen, on any rank
     is_frozen: np.ndarray  # uint8[n_qp]  the same, 1: its network partition is (models.network.skip.freeze)

@@ -11,6 +11,8 @@ At the last switch the candidates are the links to the host, without weights: th
 that follow it without a gap.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from models.network.state.parameters import ADAPTIVE, ECMP, FLOWLET, SPRAY
@@ -21,6 +23,15 @@ from pdes.engine.jit import inlined, step_kernel
 from pdes.engine.rng import PURPOSE_ROUTE, uniform
 
 NO_WAY, ADAPTIVE_WAY = -1, -2
+
+
+class Ways(NamedTuple):
+    """Candidates for a packet's next hop, see `find_ways`."""
+
+    port: np.ndarray  # Routing.way_port
+    first: int  # rows first .. end - 1 of it, or, at the last switch, these ports themselves
+    end: int
+    is_direct: bool
 
 
 @step_kernel
@@ -98,25 +109,30 @@ def hash_way(settings, route, node_id, n_way):
 
 
 @step_kernel
-def flowlet_way(
-    flowlets, way_port, settings, inlets, constants, node_id, i_route, in_port, now_ps, low, high, is_direct
-):
-    """The port of a flow's flowlet, drawn anew if the flow has paused long enough or the port is no candidate."""
-    place, node = np.uint64(i_route % flowlets.shape[1]), np.uint64(node_id)
-    port = flowlets[node, place, 0] - 1
+def is_flowlet_over(flowlet, ways: Ways, now_ps, gap_ps):
+    """Whether a flow's next packet may take another way: the flow has paused long enough, or its port is no candidate.
+
+    flowlet: int64[2], its row of `Routing.flowlets`.
+    """
     is_candidate = False
-    for i in range(low, high):
-        is_candidate = is_candidate or way_at(way_port, i, is_direct) == port
-    if not is_candidate or now_ps - flowlets[node, place, 1] > settings[FLOWLET_GAP_PS]:
-        port = way_at(way_port, low + draw_way(inlets, constants, in_port, high - low), is_direct)
-        flowlets[node, place, 0] = port + 1
-    flowlets[node, place, 1] = now_ps
-    return port
+    for i in range(ways.first, ways.end):
+        is_candidate = is_candidate or way_at(ways.port, i, ways.is_direct) == flowlet[0] - 1
+    return not is_candidate or now_ps - flowlet[1] > gap_ps
+
+
+@step_kernel
+def flowlet_way(flowlet, ways: Ways, inlets, constants, in_port, now_ps, gap_ps):
+    """The port of a flow's flowlet, drawn anew if that is over."""
+    if is_flowlet_over(flowlet, ways, now_ps, gap_ps):
+        i_way = draw_way(inlets, constants, in_port, ways.end - ways.first)
+        flowlet[0] = way_at(ways.port, ways.first + i_way, ways.is_direct) + 1
+    flowlet[1] = now_ps
+    return flowlet[0] - 1
 
 
 @inlined
 def choose_way(routing, inlets, constants, item, node_id, code, in_port, now_ps):
-    """(port, first, end, is_direct) of a packet's next hop; NO_WAY: none; ADAPTIVE_WAY: the caller looks at queues.
+    """(port, ways) of a packet's next hop; NO_WAY: none; ADAPTIVE_WAY: the caller looks at queues.
 
     item: the packet's record; code: what path_port has in place of a port.
     """
@@ -125,17 +141,16 @@ def choose_way(routing, inlets, constants, item, node_id, code, in_port, now_ps)
     low, high, is_direct = find_ways(routing, node_id, route.dst, now_ps)
     policy = np.int64(ECMP) if item.bits & FLAG_ACK else route.policy
     way_port, n_way, port = routing.way_port, high - low, np.int64(NO_WAY)
+    ways = Ways(way_port, low, high, is_direct)
     if n_way == 1:
         port = way_at(way_port, low, is_direct)
     elif n_way > 1 and policy == SPRAY:
         port = way_at(way_port, low + draw_way(inlets, constants, in_port, n_way), is_direct)
     elif n_way > 1 and policy == FLOWLET:
-        port = flowlet_way(
-            routing.flowlets, way_port, routing.settings, inlets, constants, node_id, i_route, in_port, now_ps, low,
-            high, is_direct,
-        )  # fmt: skip
+        flowlet = routing.flowlets[np.uint64(node_id), np.uint64(i_route % routing.flowlets.shape[1])]
+        port = flowlet_way(flowlet, ways, inlets, constants, in_port, now_ps, routing.settings[FLOWLET_GAP_PS])
     elif n_way > 1 and policy == ADAPTIVE:
         port = np.int64(ADAPTIVE_WAY)
     elif n_way > 1:
         port = way_at(way_port, low + hash_way(routing.settings, route, node_id, n_way), is_direct)
-    return port, low, high, is_direct
+    return port, ways

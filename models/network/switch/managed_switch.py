@@ -14,33 +14,36 @@ from models.network.host.nic import free_packet
 from models.network.link.link_changes import change_link
 from models.network.link.link_order import gather_links, leave_links, take_first
 from models.network.link.loss import NOT_LOST, drop_packet, why_lost
-from models.network.link.port import is_marked, send_now
 from models.network.link.wire_time import transmission_ps
 from models.network.state.parameters import STRICT
 from models.network.state.records import (
     EVENTS,
     FAULT,
     FAULT_NODE,
-    FLAG_ACK,
     FLAG_FRAME,
-    FLAG_MARKED,
     HAS_BUFFER,
     LINK_BITS,
     N_FREE_PACKET,
     N_QUEUE,
-    NOT_CHAINED,
     NS3_IGNORES_PFC,
     PACKET_HOPS,
     SCHEDULER,
-    SEED,
-    TELEMETRY,
-    TELEMETRY_INT,
     Fabric,
 )
 from models.network.state.switch_state import DROP_BUFFER, DROP_LINK, Buffers, Routing
-from models.network.switch.egress import NO_QUEUE, choose_queue, enqueue, is_startable, take_from_queue
-from models.network.switch.forwarding import ADAPTIVE_WAY, choose_way, draw_way, way_at
-from models.network.switch.pfc import PAUSE, RESUME, make_frame, obey, queue_frame
+from models.network.switch.departures import (
+    chain_port,
+    close_window,
+    depart,
+    first_startable,
+    send_frame,
+    serve,
+    serve_all,
+    serve_until,
+)
+from models.network.switch.egress import enqueue, is_startable
+from models.network.switch.forwarding import ADAPTIVE_WAY, Ways, choose_way, draw_way, way_at
+from models.network.switch.pfc import PAUSE, obey
 from models.network.switch.shared_buffer import (
     ADMITTED,
     DROPPED,
@@ -49,14 +52,10 @@ from models.network.switch.shared_buffer import (
     admit,
     fits_in_any_case,
     is_unsure,
-    may_resume,
-    release,
 )
 from models.network.switch.switch import FAULT_QUEUE_OVERFLOW
-from models.network.switch.telemetry import stamp_int, stamp_pint
 from models.network.watch.tracing import (
     ARRIVED,
-    DEQUEUED,
     IS_TRACED,
     NOTHING,
     QUEUED,
@@ -64,165 +63,12 @@ from models.network.watch.tracing import (
     trace_packet,
     trace_pause,
 )
-from pdes.engine.jit import inlined, step_kernel
+from pdes.engine.jit import step_kernel
 from pdes.engine.prefetch import prefetch
 from pdes.engine.time_index import NEVER, set_time
 
 PAUSED_WAIT_PS = 2**50  # adaptive routing: a paused port counts as this busy
 FRAMES_PER_EVENT = 4  # packets that one event may take from the pool, at most
-
-
-@step_kernel
-def chain_port(info, node, port):
-    """Enter a port among those of its switch with packets waiting."""
-    if info.wait_next == NOT_CHAINED:
-        info.wait_next = node.wait_head
-        node.wait_head = port
-
-
-@step_kernel
-def send_frame(fabric: Fabric, buffers: Buffers, node, port, i_queue, action, now_ps):
-    """Tell the sender at the other end of a port to pause or to go on; frames that started at once, 0 or 1."""
-    packet = make_frame(fabric, i_queue, action)
-    record = buffers.managed[np.uint64(port)]
-    if record.free_at_ps <= now_ps and not is_startable(record):
-        if IS_TRACED:
-            trace_packet(fabric.counters, fabric.packets, packet, STARTED, now_ps, port, np.int64(record.queued_bytes))
-        send_now(
-            fabric.ports, fabric.port_info, fabric.packets, fabric.nodes, fabric.mask, fabric.node_time,
-            fabric.departed, fabric.counters, port, packet, now_ps,
-        )  # fmt: skip
-        return 1
-    queue_frame(fabric, buffers, port, packet)
-    if IS_TRACED:
-        trace_packet(fabric.counters, fabric.packets, packet, QUEUED, now_ps, port, np.int64(record.queued_bytes))
-    chain_port(fabric.port_info[np.uint64(port)], node, port)
-    return 0
-
-
-@step_kernel
-def _let_resume(fabric: Fabric, buffers: Buffers, node, switch, in_port, held, i_queue, now_ps):
-    """A packet of a queue that pauses its sender has left: let the sender go on if there is room again."""
-    inlet = buffers.inlets[np.uint64(in_port)]
-    if not may_resume(switch, inlet, held, fabric.constants):
-        return 0
-    held.is_pausing = 0
-    switch.n_pausing -= 1
-    return send_frame(fabric, buffers, node, np.int64(inlet.peer), i_queue, RESUME, now_ps)
-
-
-@step_kernel
-def _mark(port_info, constants, port, item, depth_bytes, low_bytes):
-    """ECN by what stays behind in the packet's queue; a mark on an ACK is drawn and has no effect."""
-    info = port_info[np.uint64(port)]
-    if is_marked(info, port, depth_bytes, low_bytes, constants[SEED]):
-        info.ecn_marks += 1
-        if item.bits & FLAG_ACK == 0:
-            item.bits = item.bits | FLAG_MARKED
-
-
-@step_kernel
-def _stamp(fabric: Fabric, buffers: Buffers, record, port, packet, now_ps):
-    """Write what the run's congestion control asks for into a packet that leaves."""
-    constants = fabric.constants
-    queued_bytes = np.int64(record.queued_bytes)
-    queued_bytes += np.int64(buffers.queues[np.uint64(port * constants[N_QUEUE])].queued_bytes)
-    rate_bps = fabric.port_info[np.uint64(port)].rate_bps
-    if constants[TELEMETRY] == TELEMETRY_INT:
-        if fabric.packets[np.uint64(packet)].bits & FLAG_ACK == 0:
-            stamp_int(fabric.extra, constants, packet, port, now_ps, record.tx_bytes, queued_bytes, rate_bps)
-    else:
-        stamp_pint(
-            fabric.extra, fabric.pint, buffers.utilisation, fabric.packets, constants, port, packet, queued_bytes,
-            rate_bps, now_ps,
-        )  # fmt: skip
-
-
-@inlined
-def _depart(fabric, buffers, ports, port_info, packets, nodes, mask, node_time, departed, counters, constants, queues,
-            ingress, node, switch, record, port, packet, start_ps, has_buffer, has_telemetry, kind):  # fmt: skip
-    """A packet's transmission starts at a port: books, mark, telemetry, wire; packets started, 1 or 2.
-
-    kind: what a trace calls it.
-    """
-    item = packets[np.uint64(packet)]
-    n_started = 1
-    if item.bits & FLAG_FRAME == 0:
-        i_queue = np.int64(item.queue)
-        if i_queue > 0:
-            in_port = item.arrival_ps
-            depth_bytes = np.int64(queues[np.uint64(port * constants[N_QUEUE] + i_queue)].queued_bytes)
-            low_bytes = np.int64(record.ecn_min_bytes)
-            if depth_bytes > low_bytes:
-                _mark(port_info, constants, port, item, depth_bytes, low_bytes)
-            if has_buffer:
-                held = ingress[np.uint64(in_port * constants[N_QUEUE] + i_queue)]
-                release(switch, held, constants, np.int64(item.size_bytes))
-                if held.is_pausing:
-                    n_started += _let_resume(fabric, buffers, node, switch, in_port, held, i_queue, start_ps)
-        if has_telemetry:
-            _stamp(fabric, buffers, record, port, packet, start_ps)
-    if IS_TRACED:
-        trace_packet(counters, packets, packet, kind, start_ps, port, np.int64(record.queued_bytes))
-    send_now(ports, port_info, packets, nodes, mask, node_time, departed, counters, port, packet, start_ps)
-    return n_started
-
-
-@inlined
-def _serve(fabric, buffers, managed, queues, ingress, ports, port_info, packets, nodes, mask, node_time, departed,
-           counters, constants, node, switch, port, limit_ps, has_buffer, has_telemetry):  # fmt: skip
-    """Start every packet that waits at a port and can start at or before limit_ps; how many."""
-    record = managed[np.uint64(port)]
-    n_started = 0
-    while record.free_at_ps <= limit_ps:
-        i_queue = choose_queue(record, buffers.egress, queues, packets, constants, buffers.weight_bytes, port)
-        if i_queue == NO_QUEUE:
-            break
-        sent = take_from_queue(record, queues, packets, constants, port, i_queue)
-        start_ps = record.free_at_ps
-        n_started += _depart(
-            fabric, buffers, ports, port_info, packets, nodes, mask, node_time, departed, counters, constants, queues,
-            ingress, node, switch, record, port, sent, start_ps, has_buffer, has_telemetry, DEQUEUED,
-        )  # fmt: skip
-    return n_started
-
-
-@step_kernel
-def serve_until(fabric: Fabric, buffers: Buffers, node, node_id, port, limit_ps):
-    """The same as a function of its own, for what happens less often."""
-    return _serve(
-        fabric, buffers, buffers.managed, buffers.queues, buffers.ingress, fabric.ports, fabric.port_info,
-        fabric.packets, fabric.nodes, fabric.mask, fabric.node_time, fabric.departed, fabric.counters, fabric.constants,
-        node, buffers.switches[np.uint64(node_id)], port, limit_ps, fabric.constants[HAS_BUFFER] != 0,
-        fabric.constants[TELEMETRY] > 0,
-    )  # fmt: skip
-
-
-@step_kernel
-def _serve_all(fabric: Fabric, buffers: Buffers, node, node_id, limit_ps):
-    """The same for all ports of a switch that pauses nobody: in any order."""
-    n_started = 0
-    port = np.int64(node.wait_head)
-    while port >= 0:
-        if fabric.ports[np.uint64(port)].free_at_ps <= limit_ps:
-            n_started += serve_until(fabric, buffers, node, node_id, port, limit_ps)
-        port = np.int64(fabric.port_info[np.uint64(port)].wait_next)
-    return n_started
-
-
-@step_kernel
-def _first_startable(managed, port_info, node):
-    """(time, port) of the port of a switch that starts a packet first, the lowest among equals; (NEVER, -1)."""
-    start_ps, start_port = NEVER, np.int64(-1)
-    port = np.int64(node.wait_head)
-    while port >= 0:
-        record = managed[np.uint64(port)]
-        if is_startable(record):
-            free_ps = record.free_at_ps
-            if free_ps < start_ps or (free_ps == start_ps and port < start_port):
-                start_ps, start_port = free_ps, port
-        port = np.int64(port_info[np.uint64(port)].wait_next)
-    return start_ps, start_port
 
 
 @step_kernel
@@ -246,17 +92,17 @@ def _take_frame(fabric: Fabric, buffers: Buffers, node, node_id, packet, in_port
 
 
 @step_kernel
-def _admit_exactly(fabric: Fabric, buffers: Buffers, node, node_id, packet, in_port, i_queue, port, now_ps):
+def _admit_exactly(fabric: Fabric, buffers: Buffers, node, node_id, packet, in_port, port, now_ps):
     """Charge a packet that may not fit, with all ports served up to now; (what `admit` returns, packets started).
 
     UNSURE: something is frozen here that has a say in it; nothing is charged.
     """
-    constants, n_started = fabric.constants, 0
-    size_bytes = np.int64(fabric.packets[np.uint64(packet)].size_bytes)
+    constants, n_started, item = fabric.constants, 0, fabric.packets[np.uint64(packet)]
+    size_bytes, i_queue = np.int64(item.size_bytes), np.int64(item.queue)
     switch, inlet = buffers.switches[np.uint64(node_id)], buffers.inlets[np.uint64(in_port)]
     held = buffers.ingress[np.uint64(in_port * constants[N_QUEUE] + i_queue)]
     if switch.n_pausing == 0:
-        n_started += _serve_all(fabric, buffers, node, node_id, now_ps)
+        n_started += serve_all(fabric, buffers, node, node_id, now_ps)
     if switch.limit_bytes < switch.pool_bytes:
         if fits_in_any_case(switch, inlet, held, constants, size_bytes):
             return ADMITTED, n_started
@@ -295,14 +141,12 @@ def _apply_changes(fabric: Fabric, buffers: Buffers, node, node_id, limit_ps):
 
 
 @step_kernel
-def _least_busy(
-    fabric: Fabric, buffers: Buffers, way_port, node, node_id, packet, in_port, now_ps, low, high, is_direct
-):
+def _least_busy(fabric: Fabric, buffers: Buffers, ways: Ways, node, node_id, packet, in_port, now_ps):
     """The candidate whose port is done soonest with what waits there, drawn among equals; (port, packets started)."""
-    constants, n_started = fabric.constants, 0
-    first, best_ps, best = draw_way(buffers.inlets, constants, in_port, high - low), NEVER, np.int64(-1)
-    for k in range(high - low):
-        port = way_at(way_port, low + (first + k) % (high - low), is_direct)
+    constants, n_started, n_way = fabric.constants, 0, ways.end - ways.first
+    first, best_ps, best = draw_way(buffers.inlets, constants, in_port, n_way), NEVER, np.int64(-1)
+    for k in range(n_way):
+        port = way_at(ways.port, ways.first + (first + k) % n_way, ways.is_direct)
         n_started += serve_until(fabric, buffers, node, node_id, port, now_ps)
         record = buffers.managed[np.uint64(port)]
         queued_bytes = np.int64(record.queued_bytes)
@@ -328,53 +172,21 @@ def _wait(fabric: Fabric, buffers: Buffers, node, node_id, record, port, packet,
 
 
 @step_kernel
-def _close_window(fabric: Fabric, buffers: Buffers, node, node_id, bound_ps):
-    """Serve what waits up to the window's end; (packets started, first start after it or NEVER)."""
-    n_started, next_ps = 0, NEVER
-    managed, queues, ingress = buffers.managed, buffers.queues, buffers.ingress
-    ports, port_info, packets, nodes = fabric.ports, fabric.port_info, fabric.packets, fabric.nodes
-    mask, node_time, departed = fabric.mask, fabric.node_time, fabric.departed
-    counters, constants, switch = fabric.counters, fabric.constants, buffers.switches[np.uint64(node_id)]
-    has_buffer, has_telemetry = constants[HAS_BUFFER] != 0, constants[TELEMETRY] > 0
-    port, still = np.int64(node.wait_head), np.int64(-1)
-    while port >= 0:
-        info, record = port_info[np.uint64(port)], managed[np.uint64(port)]
-        following = np.int64(info.wait_next)
-        limit_ps = bound_ps - 1
-        n_started += _serve(
-            fabric, buffers, managed, queues, ingress, ports, port_info, packets, nodes, mask, node_time, departed,
-            counters, constants, node, switch, port, limit_ps, has_buffer, has_telemetry,
-        )  # fmt: skip
-        if record.frame_head >= 0 or record.waiting != 0:
-            info.wait_next = still
-            still = port
-            if is_startable(record):
-                next_ps = min(next_ps, record.free_at_ps)
-        else:
-            info.wait_next = NOT_CHAINED
-        port = following
-    node.wait_head = still
-    return n_started, next_ps
-
-
-@step_kernel
-def run_managed_switches(fabric: Fabric, buffers: Buffers, routing: Routing, todo, n_run, begin_ps, horizon_ps):
-    """Run switches todo[:n_run] from begin_ps to their bounds, at most horizon_ps; False if packets run short.
+def run_managed_switches(fabric: Fabric, buffers: Buffers, routing: Routing, todo, begin_ps, horizon_ps):
+    """Run switches, int64[] todo, from begin_ps to their bounds, at most horizon_ps; False if packets run short.
 
     begin_ps: no event before it remains anywhere on the rank. A node may run to begin_ps + its safe_ps.
     """
-    managed, queues, ingress, switches = buffers.managed, buffers.queues, buffers.ingress, buffers.switches
+    managed, ingress, egress, inlets = buffers.managed, buffers.ingress, buffers.egress, buffers.inlets
     ports, port_info, packets, path_port = fabric.ports, fabric.port_info, fabric.packets, fabric.path_port
-    nodes, mask, node_time, departed = fabric.nodes, fabric.mask, fabric.node_time, fabric.departed
-    counters, constants, egress, inlets = fabric.counters, fabric.constants, buffers.egress, buffers.inlets
+    nodes, mask, counters, constants = fabric.nodes, fabric.mask, fabric.counters, fabric.constants
     slots, keys, shift = fabric.link_slots, fabric.link_keys, fabric.constants[LINK_BITS]
     low_bits, n_queue = (np.int64(1) << shift) - 1, constants[N_QUEUE]
     has_buffer, takes_turns = constants[HAS_BUFFER] != 0, constants[SCHEDULER] != STRICT
-    has_telemetry = constants[TELEMETRY] > 0
     n_hop, n_event, n_safe, is_short = 0, 0, 0, False
-    for i_node in range(n_run):
+    for i_node in range(todo.size):
         node_id, n_before = todo[np.uint64(i_node)], n_hop + n_event
-        node, switch = nodes[np.uint64(node_id)], switches[np.uint64(node_id)]
+        node, switch = nodes[np.uint64(node_id)], buffers.switches[np.uint64(node_id)]
         bound_ps, is_stopped = min(horizon_ps, begin_ps + node.safe_ps), False
         is_lossy, changes = node.is_lossy != 0, node.next_change < node.end_change
         n_link, n_leaf = gather_links(node, begin_ps, ports, packets, mask, slots, keys, shift)
@@ -390,7 +202,7 @@ def run_managed_switches(fabric: Fabric, buffers: Buffers, routing: Routing, tod
             packet, port, in_port, limit_ps = np.int64(-1), np.int64(-1), np.int64(-1), now_ps
             start_ps, start_port = NEVER, np.int64(-1)
             if switch.n_pausing > 0:
-                start_ps, start_port = _first_startable(managed, port_info, node)
+                start_ps, start_port = first_startable(managed, port_info, node)
             if changes:
                 n_hop += _apply_changes(fabric, buffers, node, node_id, min(start_ps, now_ps, bound_ps - 1))
             if start_port >= 0:
@@ -419,24 +231,16 @@ def run_managed_switches(fabric: Fabric, buffers: Buffers, routing: Routing, tod
                 if port >= 0:
                     item.path += 1
                 else:
-                    port, low, high, is_direct = choose_way(
-                        routing, inlets, constants, item, node_id, port, in_port, now_ps
-                    )
+                    port, ways = choose_way(routing, inlets, constants, item, node_id, port, in_port, now_ps)
                     if port == ADAPTIVE_WAY:
-                        port, n_more = _least_busy(
-                            fabric, buffers, routing.way_port, node, node_id, packet, in_port, now_ps, low, high,
-                            is_direct,
-                        )  # fmt: skip
+                        port, n_more = _least_busy(fabric, buffers, ways, node, node_id, packet, in_port, now_ps)
                         n_hop += n_more
                     if port < 0:
                         drop_packet(
                             packets, fabric.dropped, buffers.drops, counters, constants, packet, in_port, DROP_LINK
                         )
                         continue
-            n_hop += _serve(
-                fabric, buffers, managed, queues, ingress, ports, port_info, packets, nodes, mask, node_time, departed,
-                counters, constants, node, switch, port, limit_ps, has_buffer, has_telemetry,
-            )  # fmt: skip
+            n_hop += serve(fabric, buffers, node, switch, port, limit_ps)
             if packet < 0:
                 continue
             item = packets[np.uint64(packet)]
@@ -444,9 +248,7 @@ def run_managed_switches(fabric: Fabric, buffers: Buffers, routing: Routing, tod
             if has_buffer and i_queue > 0:
                 held, inlet = ingress[np.uint64(in_port * n_queue + i_queue)], inlets[np.uint64(in_port)]
                 if not fits_in_any_case(switch, inlet, held, constants, np.int64(item.size_bytes)):
-                    result, n_more = _admit_exactly(
-                        fabric, buffers, node, node_id, packet, in_port, i_queue, port, now_ps
-                    )
+                    result, n_more = _admit_exactly(fabric, buffers, node, node_id, packet, in_port, port, now_ps)
                     n_hop += n_more
                     if result == UNSURE:
                         leave_links(node, ports, mask, slots, n_link)
@@ -465,19 +267,16 @@ def run_managed_switches(fabric: Fabric, buffers: Buffers, routing: Routing, tod
             else:
                 if takes_turns and i_queue > 0:
                     egress[np.uint64(port)].turn = i_queue
-                n_hop += _depart(
-                    fabric, buffers, ports, port_info, packets, nodes, mask, node_time, departed, counters, constants,
-                    queues, ingress, node, switch, record, port, packet, now_ps, has_buffer, has_telemetry, STARTED,
-                )  # fmt: skip
+                n_hop += depart(fabric, buffers, node, switch, port, packet, now_ps, STARTED)
         leave_links(node, ports, mask, slots, n_link)
         if is_short:
             break
         next_ps = NEVER if keys[np.uint64(1)] == NEVER and not is_stopped else now_ps
         if changes:
             n_hop += _apply_changes(fabric, buffers, node, node_id, bound_ps - 1)
-        n_more, soon_ps = _close_window(fabric, buffers, node, node_id, bound_ps)
+        n_more, soon_ps = close_window(fabric, buffers, node, node_id, bound_ps)
         n_hop += n_more
-        set_time(node_time, node_id, min(next_ps, soon_ps))
+        set_time(fabric.node_time, node_id, min(next_ps, soon_ps))
         fabric.n_step[np.uint64(node_id)] += 1 + n_hop + n_event - n_before
     counters[PACKET_HOPS] += n_hop
     counters[EVENTS] += n_event

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from models.network.build.arrays import NetworkState, QueuePairs
+from models.network.state.pair_records import PAIR_FACTS
 from models.network.state.parameters import LinkChange
-from models.network.state.records import PAIR_FACTS
 from models.network.state.switch_state import Routing
 from models.network.switch.forwarding import way_at
 from models.network.watch.ideal_routes import allowed
@@ -31,7 +31,7 @@ def _facts_of(n: int) -> Any:
 
 
 def _cannot_remake(pairs: QueuePairs) -> Any:
-    raise AssertionError("nobody has said how a controller is made")
+    raise AssertionError("no way to make a controller has been given")
 
 
 class RoutedWays:

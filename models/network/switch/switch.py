@@ -32,36 +32,36 @@ FAULT_QUEUE_OVERFLOW = 1
 
 
 @inlined
-def _stamp(extra, ports, port_info, packets, constants, port, packet, start_ps):
+def _stamp(fabric, port, packet, start_ps):
     """INT of a packet that leaves, if it is data. No ACK waits then, as these go first: what waits behind is data."""
-    record = ports[np.uint64(port)]
-    if packets[np.uint64(packet)].bits & FLAG_ACK == 0:
-        rate_bps, queued_bytes = port_info[np.uint64(port)].rate_bps, np.int64(record.queued_bytes)
-        stamp_int(extra, constants, packet, port, start_ps, record.tx_bytes, queued_bytes, rate_bps)
+    record = fabric.ports[np.uint64(port)]
+    if fabric.packets[np.uint64(packet)].bits & FLAG_ACK == 0:
+        rate_bps, queued_bytes = fabric.port_info[np.uint64(port)].rate_bps, np.int64(record.queued_bytes)
+        stamp_int(fabric.extra, fabric.constants, packet, port, start_ps, record.tx_bytes, queued_bytes, rate_bps)
 
 
 @inlined
-def _serve_until(port, limit_ps, has_int, extra, ports, port_info, packets, nodes, mask, node_time, departed, counters,
-                 constants):  # fmt: skip
+def _serve_until(fabric, port, limit_ps, has_int):
     """Start every packet that waits at a switch's port and can start at or before limit_ps; return how many."""
     n_started = 0
-    record = ports[np.uint64(port)]
+    record = fabric.ports[np.uint64(port)]
     while record.free_at_ps <= limit_ps:
-        sent = next_waiting(ports, port_info, packets, constants, port)
+        sent = next_waiting(fabric.ports, fabric.port_info, fabric.packets, fabric.constants, port)
         if sent < 0:
             break
         start_ps = record.free_at_ps
         if IS_TRACED:
-            trace_packet(counters, packets, sent, DEQUEUED, start_ps, port, np.int64(record.queued_bytes))
+            queued_bytes = np.int64(record.queued_bytes)
+            trace_packet(fabric.counters, fabric.packets, sent, DEQUEUED, start_ps, port, queued_bytes)
         if has_int:
-            _stamp(extra, ports, port_info, packets, constants, port, sent, start_ps)
-        send_now(ports, port_info, packets, nodes, mask, node_time, departed, counters, port, sent, start_ps)
+            _stamp(fabric, port, sent, start_ps)
+        send_now(fabric, port, sent, start_ps)
         n_started += 1
     return n_started
 
 
 @fast_step
-def ask_ahead(fabric: Fabric, todo, n_run, i_node):
+def ask_ahead(fabric: Fabric, todo, i_node):
     """Have in the cache what the i_node-th switch and the next one are about to touch: ports, and what waits at them.
 
     That is a gain of 4 % with a thousand hosts, whose ports and packets no longer fit in the cache next to the core.
@@ -76,32 +76,31 @@ def ask_ahead(fabric: Fabric, todo, n_run, i_node):
         back = np.int64(fabric.port_back[np.uint64(port)])
         prefetch(ports, back)
         prefetch(port_info, back)
-    if i_node + 1 < n_run:
+    if i_node + 1 < todo.size:
         node = nodes[np.uint64(todo[np.uint64(i_node + 1)])]
         for port in range(node.first_in, node.end_in):
             prefetch(ports, port)
-    if i_node + 2 < n_run:
+    if i_node + 2 < todo.size:
         prefetch(nodes, todo[np.uint64(i_node + 2)])
 
 
 @step_kernel
-def run_switches(fabric: Fabric, todo, n_run, begin_ps, horizon_ps):
-    """Run switches todo[:n_run] from begin_ps to their bounds, at most horizon_ps.
+def run_switches(fabric: Fabric, todo, begin_ps, horizon_ps):
+    """Run switches, int64[] todo, from begin_ps to their bounds, at most horizon_ps.
 
     begin_ps: no event before it remains anywhere on the rank. A node may run to begin_ps + its safe_ps.
     """
     ports, port_info, packets, path_port = fabric.ports, fabric.port_info, fabric.packets, fabric.path_port
-    nodes, mask, node_time, departed = fabric.nodes, fabric.mask, fabric.node_time, fabric.departed
-    counters, constants, extra = fabric.counters, fabric.constants, fabric.extra
-    has_int = constants[TELEMETRY] != 0
+    nodes, mask, node_time, counters, extra = fabric.nodes, fabric.mask, fabric.node_time, fabric.counters, fabric.extra
+    has_int = fabric.constants[TELEMETRY] != 0
     slots, keys, shift = fabric.link_slots, fabric.link_keys, fabric.constants[LINK_BITS]
     low_bits = (np.int64(1) << shift) - 1
     n_hop, n_event = 0, 0
-    for i_node in range(n_run):
+    for i_node in range(todo.size):
         node_id, n_before = todo[np.uint64(i_node)], n_hop + n_event
         node = nodes[np.uint64(node_id)]
         bound_ps = min(horizon_ps, begin_ps + node.safe_ps)
-        ask_ahead(fabric, todo, n_run, i_node)
+        ask_ahead(fabric, todo, i_node)
         n_link, n_leaf = gather_links(node, begin_ps, ports, packets, mask, slots, keys, shift)
         while True:
             key = keys[np.uint64(1)]
@@ -118,18 +117,15 @@ def run_switches(fabric: Fabric, todo, n_run, begin_ps, horizon_ps):
                 trace_packet(counters, packets, packet, ARRIVED, now_ps, slots[np.uint64(slot)].port, NOTHING)
             port = np.int64(path_port[np.uint64(item.path)])
             item.path += 1
-            n_hop += _serve_until(
-                port, now_ps, has_int, extra, ports, port_info, packets, nodes, mask, node_time, departed, counters,
-                constants,
-            )  # fmt: skip
+            n_hop += _serve_until(fabric, port, now_ps, has_int)
             record = ports[np.uint64(port)]
             if IS_TRACED:
                 trace_start(counters, packets, record, packet, port, now_ps)
             if record.free_at_ps <= now_ps:
                 n_hop += 1
                 if has_int:
-                    _stamp(extra, ports, port_info, packets, constants, port, packet, now_ps)
-                send_now(ports, port_info, packets, nodes, mask, node_time, departed, counters, port, packet, now_ps)
+                    _stamp(fabric, port, packet, now_ps)
+                send_now(fabric, port, packet, now_ps)
             elif add_waiting(ports, packets, port, packet):
                 info = port_info[np.uint64(port)]
                 if info.wait_next == NOT_CHAINED:
@@ -144,10 +140,7 @@ def run_switches(fabric: Fabric, todo, n_run, begin_ps, horizon_ps):
         while port >= 0:
             info, record = port_info[np.uint64(port)], ports[np.uint64(port)]
             following = np.int64(info.wait_next)
-            n_hop += _serve_until(
-                port, bound_ps - 1, has_int, extra, ports, port_info, packets, nodes, mask, node_time, departed,
-                counters, constants,
-            )  # fmt: skip
+            n_hop += _serve_until(fabric, port, bound_ps - 1, has_int)
             if record.ack_head >= 0 or record.data_head >= 0:
                 info.wait_next = still
                 still = port

@@ -20,8 +20,9 @@ from models.network.state.records import (
     PATH_ID_SHIFT,
     PINT_RTT_PS,
     WORDS_PER_HOP,
+    Fabric,
 )
-from pdes.engine.jit import step_kernel
+from pdes.engine.jit import fast_step, step_kernel
 from pdes.units import PS_PER_NS
 
 TIME_MASK, TX_MASK, QUEUE_MASK = (1 << 24) - 1, (1 << 20) - 1, (1 << 17) - 1
@@ -50,13 +51,14 @@ def stamp_int(extra, constants, packet, port, now_ps, tx_bytes, queued_bytes, ra
     extra[np.uint64(packet), at + np.uint64(3)] = rate_bps
 
 
-@step_kernel
-def stamp_pint(extra, pint, utilisation, packets, constants, port, packet, queued_bytes, rate_bps, now_ps):
+@fast_step
+def stamp_pint(fabric: Fabric, row, packet, queued_bytes, rate_bps, now_ps):
     """Fold a departure into the port's utilisation; a data packet keeps the largest code on its way.
 
-    The arithmetic is `hpcc_pint`'s; a packet that is no data only counts as the one before.
+    row: float64[3], the port's of `Buffers.utilisation`. The arithmetic is `hpcc_pint`'s; a packet that is no data only
+    counts as the one before.
     """
-    row, item = utilisation[np.uint64(port)], packets[np.uint64(packet)]
+    extra, pint, constants, item = fabric.extra, fabric.pint, fabric.constants, fabric.packets[np.uint64(packet)]
     if item.bits & FLAG_ACK == 0:
         row[0] = next_utilisation(row[0], now_ps - row[1], queued_bytes, row[2], rate_bps, constants[PINT_RTT_PS])
         code = encode_utilisation(row[0], pint[0])

@@ -34,7 +34,7 @@ from models.network.state.records import (
     TELEMETRY_PINT,
     WORDS_PER_HOP,
 )
-from models.network.verify.entry_words import PS_PER_BYTE_S, WIRE, Contents, Flying, Shape
+from models.network.verify.entry_words import PS_PER_BYTE_S, WIRE, Contents, InFlight, Shape
 from models.network.verify.fabric import expect
 from pdes.engine.time_index import NEVER
 
@@ -121,7 +121,7 @@ def verify_stamps(after: Contents, shape: Shape, law: LawWords, rate_bps: list[i
 
 
 def verify_carried(
-    packet: Flying, shape: Shape, law: LawWords, rate_bps: list[int], sent_bytes: list[int], since_ps: int
+    packet: InFlight, shape: Shape, law: LawWords, rate_bps: list[int], sent_bytes: list[int], since_ps: int
 ) -> None:  # fmt: skip
     """What a packet carries. rate_bps, sent_bytes: of ports; since_ps: nothing in flight was sent before."""
     extra, name = packet.extra, f"a packet of flow {packet.pair}"

@@ -18,6 +18,7 @@ import numpy as np
 from models.congestion.interface import FLOW_RATE, FLOW_WINDOW
 from models.network.link.wire_time import transmission_ps
 from models.network.skip.state_words import SKIPPED_WORDS
+from models.network.state.pair_records import NO_WINDOW
 from models.network.state.records import (
     ACK_BYTES,
     ACK_EVERY,
@@ -28,7 +29,6 @@ from models.network.state.records import (
     FLAG_NACK,
     HEADER_BYTES,
     MAX_TIMEOUT_PS,
-    NO_WINDOW,
     PAYLOAD_BYTES,
     TIMEOUT_PS,
     WINDOW_BY_LAW,
@@ -62,7 +62,7 @@ from models.network.verify.entry_words import (
     WINDOW,
     WIRE,
     Contents,
-    Flying,
+    InFlight,
     Shape,
     read_words,
 )
@@ -213,7 +213,7 @@ def _verify_instants(row: int, entry: Entry, known: Known, after: Contents) -> N
     expect(not is_slow, f"{name}: it sends {words[RATE]} bit/s, and a packet takes longer than the entry")
     acked_ps, n_marked = words[-SKIPPED_WORDS:]
     marked = n_marked - was[-1]
-    expect(marked == entry.marked[row], f"{name}: {marked} packets marked, {entry.marked[row]} said")
+    expect(marked == entry.marked[row], f"{name}: {marked} packets marked, the entry has {entry.marked[row]}")
     first_ps = min(0, was[-SKIPPED_WORDS]) - entry.duration_ps
     expect(first_ps <= acked_ps <= 0, f"{name}: the last ACK at {acked_ps} ps, it begins at {first_ps} ps")
     expect(0 <= receiver[CNP_AFTER] <= known.of(CNP_INTERVAL_PS), f"{name}: no CNP before {receiver[CNP_AFTER]} ps")
@@ -231,11 +231,11 @@ def _gap_ps(words: list[int], size_bytes: int) -> int:
     return -(-size_bytes * PS_PER_BYTE_S // max(1, words[RATE]))
 
 
-def _held(packet: Flying, acked_byte: int) -> Held:
+def _held(packet: InFlight, acked_byte: int) -> Held:
     return Held(packet.pair, packet.is_ack, acked_byte + packet.sequence, packet.size_bytes, False, -1)
 
 
-def _verify_packet(packet: Flying, known: Known, after: Contents) -> None:
+def _verify_packet(packet: InFlight, known: Known, after: Contents) -> None:
     """What a packet is, and the chain in which it is."""
     name, way = f"a packet of flow {packet.pair}", known.shape.ways[packet.pair][packet.is_ack]
     may = FLAG_MARKED

@@ -41,7 +41,7 @@ class Shape:
     has_pint: bool
 
 
-class Flying(NamedTuple):
+class InFlight(NamedTuple):
     """A packet that waits or is on a wire. Ports and queue pairs are rows of the partition."""
 
     pair: int
@@ -70,31 +70,31 @@ class Contents:
     receivers: list[list[int]] = field(default_factory=list)
     egress: list[list[int]] = field(default_factory=list)  # without chains
     deficits: list[list[int]] = field(default_factory=list)  # of queues of managed switches
-    packets: list[Flying] = field(default_factory=list)  # of every chain in its order
+    packets: list[InFlight] = field(default_factory=list)  # of every chain in its order
 
     def n_before(self, pair: int, is_ack: bool, hop: int) -> int:
         """Packets of a queue pair that are still to be sent by a port of their way."""
         mine = (p for p in self.of_flow(pair) if p.is_ack == is_ack)
         return sum(p.hop < hop or (p.hop == hop and p.chain != WIRE) for p in mine)
 
-    def of_chain(self, port: int, chain: int) -> list[Flying]:
+    def of_chain(self, port: int, chain: int) -> list[InFlight]:
         """The packets of one chain."""
         return self._chains.get((port, chain), [])
 
-    def of_flow(self, pair: int) -> list[Flying]:
+    def of_flow(self, pair: int) -> list[InFlight]:
         """The packets of one queue pair."""
         return self._flows.get(pair, [])
 
     @cached_property
-    def _chains(self) -> dict[tuple[int, int], list[Flying]]:
-        found: dict[tuple[int, int], list[Flying]] = {}
+    def _chains(self) -> dict[tuple[int, int], list[InFlight]]:
+        found: dict[tuple[int, int], list[InFlight]] = {}
         for packet in self.packets:
             found.setdefault((packet.port, packet.chain), []).append(packet)
         return found
 
     @cached_property
-    def _flows(self) -> dict[int, list[Flying]]:
-        found: dict[int, list[Flying]] = {}
+    def _flows(self) -> dict[int, list[InFlight]]:
+        found: dict[int, list[InFlight]] = {}
         for packet in self.packets:
             found.setdefault(packet.pair, []).append(packet)
         return found
@@ -168,5 +168,5 @@ def _read_chain(block: _Block, port: int, chain: int, shape: Shape, contents: Co
         is_there = 1 <= path <= len(way) and way[path - 1] == port
         expect(is_there and unused == 0, f"{block.name}: a packet of flow {pair} is not at port {port} of its way")
         contents.packets.append(
-            Flying(pair, is_ack, sequence, port, path - 1, chain, size_bytes, bits, queue, where, extra)
+            InFlight(pair, is_ack, sequence, port, path - 1, chain, size_bytes, bits, queue, where, extra)
         )

@@ -42,7 +42,7 @@ class Held(NamedTuple):
     size_bytes: int
     is_last: bool
     label: int
-    is_ghost: bool = False  # it stands for a message, or the rest of one
+    is_marker: bool = False  # it stands for a message, or the rest of one
 
 
 Columns = dict[str, list[int]]
@@ -185,10 +185,10 @@ def _verify_port(
     sends, receives = is_here
     record, waiting = fabric.ports[port], [i for kind, items in chains.items() if kind not in WIRES for i in items]
     on_wires = [[columns["arrival_ps"][i] for i in chains[kind]] for kind in WIRES if chains.get(kind)]
-    has_ghost = any(columns["bits"][i] & FLAG_GHOST for kind in WIRES for i in chains.get(kind, []))
+    has_marker = any(columns["bits"][i] & FLAG_GHOST for kind in WIRES for i in chains.get(kind, []))
     # else something has strayed onto a frozen wire, or never left the port
-    arrivals = on_wires[0] if len(on_wires) == 1 and not has_ghost else []
-    moves = moves or has_ghost
+    arrivals = on_wires[0] if len(on_wires) == 1 and not has_marker else []
+    moves = moves or has_marker
     for at_ps in on_wires:
         ordered = all(a < b or (moves and a == b) for a, b in zip(at_ps, at_ps[1:], strict=False))
         expect(ordered, f"{name}: packets on the wire arrive at {at_ps}, out of order")

@@ -13,6 +13,7 @@ import numpy as np
 
 from models.network.build.arrays import NetworkState
 from models.network.rounds import PACKET_WORDS, WORDS_PER_ARRIVAL
+from models.network.state.pair_records import NO_WINDOW
 from models.network.state.parameters import WINDOW_FOLLOWS_RATE
 from models.network.state.records import (
     ACK_BYTES,
@@ -29,7 +30,6 @@ from models.network.state.records import (
     N_EXTRA,
     N_HOP_MASK,
     N_INT_WORD,
-    NO_WINDOW,
     PACKET,
     PAYLOAD_BYTES,
     TIMEOUT_PS,
@@ -110,11 +110,11 @@ def in_inboxes(ex: ExchangeState, constants: np.ndarray) -> list[Held]:
                 pair, sequence, size_bytes = (int(item[name]) for name in ("queue_pair", "sequence", "size_bytes"))
                 if item["bits"] & FLAG_FRAME:
                     continue
-                is_ghost = bool(item["bits"] & FLAG_GHOST)
-                if is_ghost:
+                is_marker = bool(item["bits"] & FLAG_GHOST)
+                if is_marker:
                     size = int(words[lane_column - n_missing + GHOST_SIZE])
                     sequence, size_bytes = sequence - size, size + header_bytes
-                held.append(Held(pair, bool(item["bits"] & FLAG_ACK), sequence, size_bytes, is_last, label, is_ghost))
+                held.append(Held(pair, bool(item["bits"] & FLAG_ACK), sequence, size_bytes, is_last, label, is_marker))
     return held
 
 
@@ -137,7 +137,7 @@ def verify_conservation(
         sent, received, lost = int(qp["sent_bytes"]), int(receiver["received_bytes"]), int(dropped[pair, 0])
         books = f"{sent} B sent, {received} received, {lost} dropped, {inside} in the network"
         expect(sent == received + lost + inside, f"queue pair {pair}: {books}")
-        if any(p.is_ghost for p in mine):
+        if any(p.is_marker for p in mine):
             continue  # packet by packet there is nothing
         verify_pair(f"queue pair {pair}", qp, int(receiver["expected_byte"]), constants)
         messages = unfinished(sender, pair)

@@ -18,7 +18,7 @@ from models.workload.program import (
     WAITING_NODE,
     WAITING_TIME,
 )
-from models.workload.trace_graph import COLLECTIVE, KIND_NAMES, RECEIVE
+from models.workload.trace.graph import COLLECTIVE, KIND_NAMES, RECEIVE
 
 PER_GPU = 3  # nodes of a trace that are named per GPU
 

@@ -6,7 +6,7 @@ takes the largest set of queues for which this holds; in it, following who waits
 
 That holds if nothing is on its way: so a queue counts only if it has not moved since the last look, and looks are
 further apart than any packet is on a link; and one that waits for a packet elsewhere, in a queue that moves or may yet
-move, does not count. So a network that is not deadlocked is never said to be. A deadlock is seen at the second look
+move, does not count. So a network that is not deadlocked is never reported to be. A deadlock is seen at the second look
 after everything that can leave has left the switches on the circle.
 """
 

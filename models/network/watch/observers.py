@@ -1,6 +1,6 @@
 """What looks at the network's state at decision instants (design R6).
 
-It changes nothing in it, but may say how many iterations there are to be (`models.workload.iterations`).
+It changes nothing in it, but may say how many iterations there are to be (`models.network.streams.iterations`).
 """
 
 from collections.abc import Sequence

@@ -6,13 +6,13 @@ so it is the same on any number of ranks.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from models.network.build.arrays import NetworkState, QueuePairs, is_managed
+from models.network.state.pair_records import NO_WINDOW
 from models.network.state.parameters import NetworkParameters
-from models.network.state.records import NO_WINDOW
 from models.network.watch.sample_rows import BYTES_PER_VALUE, FlowRows, PortRows, instants_kept
 from models.topology.graph import Topology
 from pdes.engine.exchange import World
@@ -21,6 +21,14 @@ PORT_SAMPLE_COLUMNS = ("time_ps", "port_id", "queue_bytes", "paused", "tx_bytes"
 FLOW_SAMPLE_COLUMNS = ("time_ps", "flow_id", "rate_bps", "window_bytes", "in_flight_bytes", "acked_bytes")
 PORTS, FLOWS = "ports", "flows"
 Table = dict[str, np.ndarray]
+
+
+class Sampling(NamedTuple):
+    """What is sampled, and how often."""
+
+    interval_ps: int
+    kinds: Sequence[str]  # PORTS, FLOWS
+    limit_bytes: int  # of all rows of all ranks
 
 
 class Sampler:
@@ -33,13 +41,12 @@ class Sampler:
         pairs: QueuePairs,
         rank_of_node: np.ndarray,
         world: World,
-        interval_ps: int,
-        kinds: Sequence[str],
-        limit_bytes: int,
+        wanted: Sampling,
         queue_bits: Sequence[int],
     ) -> None:
-        """limit_bytes: of all rows of all ranks. queue_bits: for each queue, its bit in the column `paused`."""
-        self._world, self._limit_bytes, self._pairs = world, limit_bytes, pairs
+        """queue_bits: for each queue, its bit in the column `paused`."""
+        interval_ps, kinds = wanted.interval_ps, wanted.kinds
+        self._world, self._limit_bytes, self._pairs = world, wanted.limit_bytes, pairs
         self._ports = np.flatnonzero(rank_of_node[topology.port_src] == world.rank)
         self._at_switch = topology.is_switch[topology.port_src[self._ports]]
         self._is_managed = is_managed(parameters)

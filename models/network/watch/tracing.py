@@ -8,9 +8,12 @@ Kept are the first rows by the order of their columns, as many as there is room 
 them. So what is kept does not depend on who wrote first, and neither on the number of ranks.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
-from models.network.state.records import FLAG_ACK, FLAG_FRAME, FLAG_GHOST, FLAG_NACK, N_COUNTER, NO_WINDOW
+from models.network.state.pair_records import NO_WINDOW
+from models.network.state.records import FLAG_ACK, FLAG_FRAME, FLAG_GHOST, FLAG_NACK, N_COUNTER
 from pdes.engine.jit import IS_TRACED as IS_TRACED
 from pdes.engine.jit import step_kernel
 
@@ -58,6 +61,22 @@ COLUMNS = (
 )  # fmt: skip
 N_COLUMN = len(COLUMNS)
 NOTHING = -1  # in a column that does not apply
+
+
+class Row(NamedTuple):
+    """A row on its way into the trace; its fields are COLUMNS."""
+
+    time_ps: int | np.int64
+    kind: int | np.int64
+    port: int | np.int64
+    pair: int | np.int64
+    flow_id: int | np.int64
+    sequence: int | np.int64
+    size_bytes: int | np.int64
+    flags: int | np.int64
+    queue_bytes: int | np.int64
+    rate_bps: int | np.int64
+    window_bytes: int | np.int64
 
 
 @step_kernel
@@ -124,13 +143,16 @@ def _keep(words, spare):
 
 
 @step_kernel
-def _write(words, kind, time_ps, port, pair, flow_id, sequence, size_bytes, flags, queue_bytes, rate_bps, window_bytes):
-    """One row. The place behind those that are kept is free for it."""
+def _write(words, row):
+    """Write a row to the place behind those that are kept, which is free for it, and keep it if it is among the first.
+
+    row: Row, its values int64 or smaller.
+    """
     spare = words[N_KEPT]
     at = words[ROWS_AT] + N_COLUMN * spare
-    words[at], words[at + 1], words[at + 2], words[at + 3], words[at + 4] = time_ps, kind, port, pair, flow_id
-    words[at + 5], words[at + 6], words[at + 7], words[at + 8] = sequence, size_bytes, flags, queue_bytes
-    words[at + 9], words[at + 10] = rate_bps, window_bytes
+    words[at], words[at + 1], words[at + 2], words[at + 3] = row.time_ps, row.kind, row.port, row.pair
+    words[at + 4], words[at + 5], words[at + 6], words[at + 7] = row.flow_id, row.sequence, row.size_bytes, row.flags
+    words[at + 8], words[at + 9], words[at + 10] = row.queue_bytes, row.rate_bps, row.window_bytes
     _keep(words, spare)
 
 
@@ -148,7 +170,8 @@ def trace_packet(words, packets, packet, kind, time_ps, port, queue_bytes):
     if flow_id < 0 and words[words[PORTS_AT] + port] == 0:
         return
     size_bytes = np.int64(item.size_bytes)
-    _write(words, kind, time_ps, port, pair, flow_id, sequence, size_bytes, bits, queue_bytes, NOTHING, NOTHING)
+    row = Row(time_ps, kind, port, pair, flow_id, sequence, size_bytes, bits, queue_bytes, NOTHING, NOTHING)
+    _write(words, row)
 
 
 @step_kernel
@@ -167,7 +190,8 @@ def trace_pause(words, port, i_queue, is_pause, time_ps):
     """A chosen port is told to pause one of its queues, or to go on."""
     if words[words[PORTS_AT] + port]:
         kind = PAUSED if is_pause else RESUMED
-        _write(words, kind, time_ps, port, NOTHING, NOTHING, i_queue, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING)
+        row = Row(time_ps, kind, port, NOTHING, NOTHING, i_queue, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING)
+        _write(words, row)
 
 
 @step_kernel
@@ -178,10 +202,10 @@ def trace_posted(words, pair, end_byte, message_bytes, flow_id, time_ps):
             at, first_byte = words[RANGES_AT] + RANGE_WORDS * words[N_RANGE], end_byte - message_bytes
             words[at], words[at + 1], words[at + 2], words[at + 3] = pair, first_byte, end_byte, flow_id
             words[N_RANGE] += 1
-            _write(
-                words, POSTED, time_ps, NOTHING, pair, flow_id, first_byte, message_bytes, NOTHING, NOTHING, NOTHING,
-                NOTHING,
-            )  # fmt: skip
+            row = Row(
+                time_ps, POSTED, NOTHING, pair, flow_id, first_byte, message_bytes, NOTHING, NOTHING, NOTHING, NOTHING
+            )
+            _write(words, row)
 
 
 @step_kernel
@@ -189,7 +213,8 @@ def trace_flow(words, kind, time_ps, pair, byte, rate_bps, window_bytes):
     """Something about a queue pair whose byte belongs to a chosen flow."""
     flow_id = _flow_of(words, pair, byte)
     if flow_id >= 0:
-        _write(words, kind, time_ps, NOTHING, pair, flow_id, byte, NOTHING, NOTHING, NOTHING, rate_bps, window_bytes)
+        row = Row(time_ps, kind, NOTHING, pair, flow_id, byte, NOTHING, NOTHING, NOTHING, rate_bps, window_bytes)
+        _write(words, row)
 
 
 @step_kernel
@@ -206,6 +231,7 @@ def trace_delivered(words, arrival_rows, first_row, end_row, pair, byte, time_ps
         for i in range(words[N_FLOW]):
             if words[words[FLOWS_AT] + i] == arrival_rows[np.uint64(row), 0]:
                 flow_id = words[words[FLOWS_AT] + i]
-                _write(
-                    words, DELIVERED, time_ps, NOTHING, pair, flow_id, byte, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING
+                written = Row(
+                    time_ps, DELIVERED, NOTHING, pair, flow_id, byte, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING
                 )
+                _write(words, written)

@@ -7,17 +7,13 @@ microbatches are no multiple of pp, the last group has fewer. Zero bubble (Qi et
 and for weights apart; `zero_bubble` has them. DualPipe (DeepSeek-V3): `dual_pipe`.
 """
 
-from typing import Literal, NamedTuple
+from typing import Literal
+
+from models.workload.compiler.dual_pipe import dual_pipe
+from models.workload.compiler.passes import Pass
+from models.workload.compiler.zero_bubble import zero_bubble
 
 Schedule = Literal["gpipe", "1f1b", "zero-bubble-1p", "zero-bubble-2p", "dualpipe"]
-
-
-class Pass(NamedTuple):
-    """A pass of one microbatch over one chunk. which: as in `models.compute.lower`: "forward", "backward", ..."""
-
-    which: str
-    chunk: int
-    microbatch: int
 
 
 def _interleaved(pp: int, vpp: int, n_microbatch: int) -> list[tuple[int, int]]:
@@ -69,10 +65,6 @@ def stage_passes(
     if schedule == "1f1b":
         return one_f_one_b(pp, stage, vpp, n_microbatch)
     if schedule == "dualpipe":
-        from models.workload.compiler.dual_pipe import dual_pipe
-
         return dual_pipe(pp, min(stage, pp - 1 - stage), n_microbatch)
-    from models.workload.compiler.zero_bubble import zero_bubble
-
     limit = 1 if schedule == "zero-bubble-1p" else 2
     return zero_bubble(pp, n_microbatch, limit, times_ps, left_permille)[stage]

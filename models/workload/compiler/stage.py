@@ -7,11 +7,9 @@ both have to be done before the optimizer's step.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from models.compute.devices import Device
 from models.compute.lower import Segment, optimizer_ps, parameters_of, segments
-from models.compute.memory import left_after_input_gradients
 from models.compute.stages import ends_are_layers, has_part, stage_layers
 from models.workload.collectives import chunk_bytes
 from models.workload.compiler.dual_pipe import BOTH
@@ -21,22 +19,13 @@ from models.workload.compiler.groups import StageGroups
 from models.workload.compiler.job import Job
 from models.workload.compiler.loops import find_loops
 from models.workload.compiler.parts import chunk_parts, is_first, is_last, updated_parameters
-from models.workload.compiler.schedule import stage_passes
+from models.workload.compiler.tokens import Token, stage_tokens
 from models.workload.operations import Operation
 from models.workload.program import OP_COMPUTE, OP_OPEN, OP_PASS, OP_RECEIVE, OP_SEND
 from models.workload.slots import SlotNames
 
 SKEWED_TO, SKEWED_FROM = "skewed-to", "skewed-from"
 """Slots of queue pairs to every other GPU of an expert group, the next one first, and from every other."""
-
-
-class Token(NamedTuple):
-    """A pass as far as its operations depend on it: which, chunk, and whether buckets are gathered or reduced in it."""
-
-    which: str
-    chunk: int
-    gathers: bool
-    reduces: bool
 
 
 class StageWriter:
@@ -297,54 +286,6 @@ class StageWriter:
 
     # A whole iteration.
 
-    def _tokens(self) -> list[Token]:
-        """The stage's passes, with the first forward pass over a chunk where parameters are gathered once, and the last
-        backward pass over it where gradients are reduced once."""
-        layout = self.job.layout
-        passes = stage_passes(
-            self.job.schedule, layout.pp, self.stage, layout.vpp, layout.n_microbatch, self._pass_times_ps(),
-            self._left_permille(),
-        )  # fmt: skip
-        seen: set[int] = set()
-        left = {chunk: layout.n_microbatch // layout.n_copy for chunk in range(layout.n_chunk)}
-        tokens = []
-        for one in passes:
-            gathers = reduces = False
-            if self._gathers_beside:
-                gathers = self._is_fsdp or (one.which == "forward" and one.chunk not in seen)
-                seen.add(one.chunk)
-            if one.which == BOTH:
-                left[1 - one.chunk] -= 1
-            if one.which in ("backward", "backward-weight"):
-                left[one.chunk] -= 1
-                reduces = self._reduces_beside and (layout.zero >= 2 or left[one.chunk] == 0)
-            tokens.append(Token(one.which, one.chunk, gathers, reduces))
-        return tokens
-
-    def _pass_times_ps(self) -> tuple[int, int, int]:
-        """Computing times of a middle stage's passes, for zero-bubble schedules; the same for every stage."""
-        if not self.job.is_split:
-            return (1, 1, 1)
-        if self.job.pass_times_ps is not None:
-            return self.job.pass_times_ps
-        shape, layout = self.job.shape, self.job.layout
-        parts = [shape.layer_kind(i) for i in stage_layers(shape, layout, layout.pp // 2)[0]]
-
-        def time_ps(which: str) -> int:
-            device = self.job.devices[0]
-            return sum(s.time_ps for part in parts for s in segments(shape, layout, device, part, which))
-
-        return time_ps("forward"), time_ps("backward-input"), time_ps("backward-weight")
-
-    def _left_permille(self) -> int:
-        """Of a middle stage's activations, what is held between the backward passes for inputs and for weights."""
-        if not self.job.is_split:
-            return 1000
-        shape, layout = self.job.shape, self.job.layout
-        layers = stage_layers(shape, layout, layout.pp // 2)[0]
-        left = [left_after_input_gradients(shape, layout, shape.layer_kind(i)) for i in layers]
-        return round(1000 * sum(left) / len(left)) if left else 1000
-
     def write(self) -> Emission:
         """All streams of one iteration."""
         emission = Emission()
@@ -353,7 +294,7 @@ class StageWriter:
             self._gate(emission, "gather", OP_PASS, "updated")
         elif self.job.layout.zero:
             self._all_parts(emission, self._gather_in_line)
-        for times, tokens in find_loops(self._tokens()):
+        for times, tokens in find_loops(stage_tokens(self.job, self.stage, self._gathers_beside, self._reduces_beside)):
             part = Emission()
             for token in tokens:
                 part.extend(self._one_pass(token))

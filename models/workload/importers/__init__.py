@@ -1,1 +1,1 @@
-"""Readers of other tools' workloads, one module per format; each makes a `trace_graph.TraceGraph`."""
+"""Readers of other tools' workloads, one module per format; each makes a `trace.graph.TraceGraph`."""

@@ -25,12 +25,22 @@ from models.workload.importers.chakra_node import (
     read_nodes,
 )
 from models.workload.importers.communicators import read_communicators
-from models.workload.trace_graph import COLLECTIVE, COMPUTE, NOTHING, RECEIVE, SEND, GraphBuilder, Leniency, TraceGraph
+from models.workload.trace.graph import (
+    COLLECTIVE,
+    COMPUTE,
+    NOTHING,
+    RECEIVE,
+    SEND,
+    GraphBuilder,
+    Leniency,
+    TraceGraph,
+    TraceNode,
+)
 from pdes.errors import ConfigError
 from pdes.files import read_json, require_file
 from pdes.units import PS_PER_S, PS_PER_US
 
-OPERATION_OF_TYPE = (0, 5, 2, 6, 7, 4, 3, 1, 1, 8)  # place in trace_graph.COLLECTIVES of each CollectiveCommType
+OPERATION_OF_TYPE = (0, 5, 2, 6, 7, 4, 3, 1, 1, 8)  # place in trace.graph.COLLECTIVES of each CollectiveCommType
 ALL_GATHER = 2
 GPU_LANE, CPU_LANE, MEMORY_LANE = range(3)
 EVERYONE = "all"
@@ -116,15 +126,29 @@ def _add(
     name, after = node.name, node.after
     lane = CPU_LANE if node.number("is_cpu_op", 0) else GPU_LANE
     if node.kind == COMM_SEND:
-        builder.node(
-            node.node_id, SEND, name=name, size_bytes=size_bytes, peer=_rank(node, "comm_dst", where),
-            tag=node.number("comm_tag", 0) or 0, after=after,
-        )  # fmt: skip
+        builder.add(
+            TraceNode(
+                node.node_id,
+                SEND,
+                name=name,
+                size_bytes=size_bytes,
+                peer=_rank(node, "comm_dst", where),
+                tag=node.number("comm_tag", 0) or 0,
+                after=after,
+            )
+        )
     elif node.kind == COMM_RECV:
-        builder.node(
-            node.node_id, RECEIVE, name=name, size_bytes=size_bytes, peer=_rank(node, "comm_src", where),
-            tag=node.number("comm_tag", 0) or 0, after=after,
-        )  # fmt: skip
+        builder.add(
+            TraceNode(
+                node.node_id,
+                RECEIVE,
+                name=name,
+                size_bytes=size_bytes,
+                peer=_rank(node, "comm_src", where),
+                tag=node.number("comm_tag", 0) or 0,
+                after=after,
+            )
+        )
     elif node.kind == COMM_COLL and node.number("comm_type") is not None:
         _add_collective(builder, node, where, known, everyone)
     elif node.kind in (COMP, COMM_COLL):
@@ -135,12 +159,12 @@ def _add(
             time_ps = device.time_ps(node.number("num_ops", 0) or 0, node.number("tensor_size", 0) or 0)
         if node.kind == COMM_COLL:
             builder.leniency.note("collectives without comm_type, taken for calls that take their duration", where)
-        builder.node(node.node_id, COMPUTE, name=name, duration_ps=time_ps, lane=lane, after=after)
+        builder.add(TraceNode(node.node_id, COMPUTE, name=name, duration_ps=time_ps, lane=lane, after=after))
     elif node.kind in (MEM_LOAD, MEM_STORE):
         moved_ps = node.duration_us * PS_PER_US or device.time_ps(0, node.number("tensor_size", 0) or 0)
-        builder.node(node.node_id, COMPUTE, name=name, duration_ps=moved_ps, lane=MEMORY_LANE, after=after)
+        builder.add(TraceNode(node.node_id, COMPUTE, name=name, duration_ps=moved_ps, lane=MEMORY_LANE, after=after))
     elif node.kind in (METADATA, 0):
-        builder.node(node.node_id, NOTHING, name=name, after=after)
+        builder.add(TraceNode(node.node_id, NOTHING, name=name, after=after))
     else:
         raise ConfigError(where, f"a node of type {node.kind}", "0 to 7, as in Chakra's NodeType")
 
@@ -155,7 +179,7 @@ def _rank(node: ChakraNode, key: str, where: str) -> int:
 def _add_collective(
     builder: GraphBuilder, node: ChakraNode, where: str, known: dict, everyone: tuple[int, ...]
 ) -> None:
-    """Its communicator by name, its size as `trace_graph` counts it."""
+    """Its communicator by name, its size as `trace.graph` counts it."""
     kind = node.number("comm_type") or 0
     if not 0 <= kind < len(OPERATION_OF_TYPE):
         raise ConfigError(where, f"comm_type {kind}", f"0 to {len(OPERATION_OF_TYPE) - 1}")
@@ -166,11 +190,18 @@ def _add_collective(
     ranks = known[group] if group else everyone
     size_bytes, operation = node.number("comm_size", 0) or 0, OPERATION_OF_TYPE[kind]
     root = node.number("root_rank", node.number("root", ranks[0] if ranks else 0)) or 0
-    builder.node(
-        node.node_id, COLLECTIVE, name=node.name,
-        size_bytes=size_bytes * len(ranks) if operation == ALL_GATHER else size_bytes, operation=operation,
-        communicator=builder.communicator(group or EVERYONE, ranks), root=root, after=node.after,
-    )  # fmt: skip
+    builder.add(
+        TraceNode(
+            node.node_id,
+            COLLECTIVE,
+            name=node.name,
+            size_bytes=size_bytes * len(ranks) if operation == ALL_GATHER else size_bytes,
+            operation=operation,
+            communicator=builder.communicator(group or EVERYONE, ranks),
+            root=root,
+            after=node.after,
+        )
+    )
 
 
 def _first(names: Iterable[str], n: int = 8) -> list[str]:

@@ -10,8 +10,8 @@ from models.workload.importers.goal_binary import is_goal_binary, read_goal_bina
 from models.workload.importers.goal_text import read_goal_text
 from models.workload.importers.htsim_traffic import read_connections
 from models.workload.importers.layer_loops import read_layers
-from models.workload.trace_checks import checked
-from models.workload.trace_graph import Leniency, TraceGraph
+from models.workload.trace.checks import checked
+from models.workload.trace.graph import Leniency, TraceGraph
 from pdes.errors import ConfigError
 
 CHAKRA, GOAL, SIMAI, ASTRA_TEXT, HTSIM = FORMATS = ("chakra", "goal", "simai", "astra-sim-text", "htsim")

@@ -9,7 +9,7 @@ import struct
 from pathlib import Path
 
 from models.workload.importers.goal_text import add_operation
-from models.workload.trace_graph import ANY, COMPUTE, RECEIVE, SEND, GraphBuilder, Leniency, TraceGraph
+from models.workload.trace.graph import ANY, COMPUTE, RECEIVE, SEND, GraphBuilder, Leniency, TraceGraph
 from pdes.errors import ConfigError
 from pdes.files import require_file
 from pdes.units import PS_PER_NS

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from models.workload.trace_graph import ANY, COMPUTE, RECEIVE, SEND, GraphBuilder, Leniency, TraceGraph
+from models.workload.trace.graph import ANY, COMPUTE, RECEIVE, SEND, GraphBuilder, Leniency, TraceGraph, TraceNode
 from pdes.errors import ConfigError
 from pdes.files import read_text
 from pdes.units import PS_PER_NS
@@ -181,7 +181,16 @@ def add_operation(
 ) -> None:
     """Append one operation of GOAL. values: duration_ps, or size_bytes, at least 1 then, peer and tag; cpu."""
     size_bytes = 0 if kind == COMPUTE else max(1, values.get("size_bytes", 0))
-    builder.node(
-        node_id, kind, name=name, duration_ps=values.get("duration_ps", 0), size_bytes=size_bytes,
-        peer=values.get("peer", ANY), tag=values.get("tag", 0), lane=values.get("cpu", 0), after=after,
-    )  # fmt: skip
+    builder.add(
+        TraceNode(
+            node_id,
+            kind,
+            name=name,
+            duration_ps=values.get("duration_ps", 0),
+            size_bytes=size_bytes,
+            peer=values.get("peer", ANY),
+            tag=values.get("tag", 0),
+            lane=values.get("cpu", 0),
+            after=after,
+        )
+    )

@@ -9,7 +9,7 @@ it, it goes there as a message of 1 byte and so takes the path's time (design R1
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from models.workload.trace_graph import NOTHING, RECEIVE, SEND, GraphBuilder, Leniency, TraceGraph
+from models.workload.trace.graph import NOTHING, RECEIVE, SEND, GraphBuilder, Leniency, TraceGraph, TraceNode
 from pdes.errors import ConfigError
 from pdes.files import read_text, whole_within, why_unreadable
 
@@ -59,7 +59,7 @@ def read_connections(path: Path, leniency: Leniency) -> TraceGraph:
     builder = GraphBuilder(str(path), leniency)
     for nodes in ranks:
         for node_id, values in enumerate(nodes):
-            builder.node(node_id, values.pop("kind"), **values)
+            builder.add(TraceNode(node_id, values.pop("kind"), **values))
         builder.end_rank(str(path))
     return builder.finish(waits_for_ack=True, facts={"connections": len(flows), "triggers": len(triggers)})
 

@@ -13,7 +13,16 @@ which do the same. Sizes of an all-gather: SimAI counts what is gathered, ASTRA-
 from pathlib import Path
 
 from models.workload.importers.layer_table import DP, DP_EP, EP, NONE, TP, Layer, LayerTable, Pass, read_layer_table
-from models.workload.trace_graph import COLLECTIVE, COLLECTIVES, COMPUTE, NOTHING, GraphBuilder, Leniency, TraceGraph
+from models.workload.trace.graph import (
+    COLLECTIVE,
+    COLLECTIVES,
+    COMPUTE,
+    NOTHING,
+    GraphBuilder,
+    Leniency,
+    TraceGraph,
+    TraceNode,
+)
 from pdes.errors import ConfigError
 from pdes.units import PS_PER_NS
 
@@ -94,7 +103,7 @@ class _Rank:
 
     def _node(self, name: str, kind: int, **values: int) -> int:
         after = [self._last] if self._last >= 0 else []
-        self._builder.node(self._next, kind, name=name, after=after, **values)
+        self._builder.add(TraceNode(self._next, kind, name=name, after=after, **values))
         self._next += 1
         return self._next - 1
 
@@ -116,8 +125,14 @@ class _Rank:
             communicator=self._builder.communicator(name, ranks),
         )  # fmt: skip
         if layer.update_ns:
-            self._builder.node(
-                self._next, NOTHING, name=f"{layer.name} update", duration_ps=layer.update_ns * PS_PER_NS, after=[node]
+            self._builder.add(
+                TraceNode(
+                    self._next,
+                    NOTHING,
+                    name=f"{layer.name} update",
+                    duration_ps=layer.update_ns * PS_PER_NS,
+                    after=[node],
+                )
             )
             self._next += 1
         return self._next - 1
@@ -128,7 +143,7 @@ class _Rank:
         if len(after) == 1:
             self._last = after[0]
         elif after:
-            self._builder.node(self._next, NOTHING, name="join", after=after)
+            self._builder.add(TraceNode(self._next, NOTHING, name="join", after=after))
             self._last, self._next = self._next, self._next + 1
 
     def _forward(self, layer: Layer) -> None:

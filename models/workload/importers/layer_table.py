@@ -8,7 +8,7 @@ in one line. Not here: in which order a pass goes through the rows (`layer_loops
 from dataclasses import dataclass
 from pathlib import Path
 
-from models.workload.trace_graph import COLLECTIVES
+from models.workload.trace.graph import COLLECTIVES
 from pdes.errors import ConfigError
 from pdes.files import read_text, whole_within
 

@@ -7,7 +7,7 @@ which parts of several collectives share a dimension. Parts of one collective go
 from pathlib import Path
 from typing import Any
 
-from models.workload.trace_collectives import ALGORITHMS, CollectiveRules
+from models.workload.trace.collectives import ALGORITHMS, CollectiveRules
 from pdes.errors import ConfigError
 from pdes.files import read_json
 

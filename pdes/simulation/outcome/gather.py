@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from models.network.state.records import EVENTS, LAST_EVENT_PS, N_TIMEOUT, PACKET_HOPS, RTT_COLUMNS
+from models.network.streams.repeats import RepeatWatch
 from models.network.watch.blocked import explain_blocked
 from models.network.watch.results import port_columns
-from models.workload.repeats import RepeatWatch
 from pdes.engine.round import COMPUTE_NS, EXCHANGE_NS, WAIT_NS
 from pdes.simulation.job import Run
 from pdes.simulation.outcome.active import last_use_ps

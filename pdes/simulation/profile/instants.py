@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from models.network.model import NetworkModel
+from models.network.model import LogicalProcesses, NetworkModel
 from models.network.skip.make_fast_forward import make_fast_forward
 from models.network.skip.wake import wake
 from models.network.state.records import PACKET_HOPS
@@ -67,9 +67,15 @@ def sample_run(s: Scenario, limit_s: float, say: Callable[[int, int, float, str]
     """
     fast = skipping(s)
     model = NetworkModel(
-        fast.topology, fast.paths, fast.plan, fast.max_window_bytes, fast.lp_of_node, np.zeros(fast.n_lp, np.int64),
-        fast.lookahead_ps, World(), fast.parameters, lambda *_: None,
-    )  # fmt: skip
+        fast.topology,
+        fast.paths,
+        fast.plan,
+        fast.max_window_bytes,
+        LogicalProcesses(fast.lp_of_node, np.zeros(fast.n_lp, np.int64), fast.lookahead_ps),
+        World(),
+        fast.parameters,
+        lambda *_: None,
+    )
     w = fast.config.wormhole
     choice = Choice(w.criterion, **w.criterion_parameters)
     model.fast_forward = make_fast_forward(

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from models.network.build.arrays import is_managed
-from models.network.model import NetworkModel
+from models.network.model import LogicalProcesses, NetworkModel
 from models.network.skip.make_fast_forward import make_fast_forward
 from models.network.state.records import PACKET_HOPS
 from models.network.watch.observers import Observer
@@ -127,9 +127,15 @@ def _from_the_beginning(
     """Run the beginning of a scenario on one rank."""
     world, expected = World(), max(1, int(s.port_hops.sum()))
     model = NetworkModel(
-        s.topology, s.paths, s.plan, s.max_window_bytes, s.lp_of_node, np.zeros(s.n_lp, np.int64), s.lookahead_ps,
-        world, s.parameters, lambda *_: None,
-    )  # fmt: skip
+        s.topology,
+        s.paths,
+        s.plan,
+        s.max_window_bytes,
+        LogicalProcesses(s.lp_of_node, np.zeros(s.n_lp, np.int64), s.lookahead_ps),
+        world,
+        s.parameters,
+        lambda *_: None,
+    )
     wormhole = s.config.wormhole
     if wormhole.mode != "off":
         choice = Choice(wormhole.criterion, **wormhole.criterion_parameters)

@@ -114,3 +114,26 @@ class AckLoad:
         found = np.zeros(len(flows), np.bool_)
         _meets(flows, *self._data, self.n_flow, found)
         return found
+
+
+class AckLoads:
+    """The same of all flows that send, by how they do so."""
+
+    def __init__(
+        self, data_ways: tuple[np.ndarray, np.ndarray], all_ways: tuple[np.ndarray, np.ndarray], n_port: int
+    ) -> None:
+        """See `AckLoad`."""
+        self.simulated, self.frozen, self.withdrawn = (AckLoad(data_ways, all_ways, n_port) for _ in range(3))
+
+    def update(self, simulated: np.ndarray, frozen: np.ndarray, withdrawn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """These flows send now; (ports where acknowledgements of any begin or cease, those of packets alone)."""
+        of_packets = np.concatenate([self.simulated.update(simulated), self.frozen.update(frozen)])
+        return np.concatenate([of_packets, self.withdrawn.update(withdrawn)]), of_packets
+
+    def of_packets(self, ports: np.ndarray) -> np.ndarray:
+        """int32[n]: flows whose packets are simulated, or frozen, and whose acknowledgements cross ports."""
+        return self.simulated.n_flow[ports] + self.frozen.n_flow[ports]
+
+    def meets(self, flows: np.ndarray) -> np.ndarray:
+        """bool[n]: whether flows' data meets acknowledgements, simulated or not."""
+        return self.simulated.meets(flows) | self.frozen.meets(flows) | self.withdrawn.meets(flows)

@@ -4,6 +4,13 @@ import numpy as np
 
 from pdes.engine.time_index import NEVER, make_time_index
 from pdes.skipping.fluid.flow_level import (
+    append,
+    interrupt,
+    join,
+    reload,
+    tick,
+)
+from pdes.skipping.fluid.flow_table import (
     EVEN,
     FAR_PS,
     MOST_KNOWN,
@@ -20,12 +27,6 @@ from pdes.skipping.fluid.flow_level import (
     Knowledge,
     Table,
     Ways,
-    append,
-    digest_of,
-    interrupt,
-    join,
-    reload,
-    tick,
 )
 from pdes.skipping.fluid.flying import (
     FLYING_DELIVERED_PS,
@@ -38,6 +39,7 @@ from pdes.skipping.fluid.flying import (
 )
 from pdes.skipping.fluid.max_min import make_scratch
 from pdes.skipping.fluid.shares import Known, Rates
+from pdes.skipping.fluid.solve import digest_of
 from pdes.skipping.fluid.weights import MOST_BURSTS, MOST_OF_BURST
 from pdes.skipping.partitions import make_partitions
 

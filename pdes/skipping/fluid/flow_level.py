@@ -11,105 +11,34 @@ among them, when they are not of forms that are known together, or when more of 
 Flows and ports are numbers here; everything is alike on every rank. Times in ps, rates in bytes per ps.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 
 from pdes.engine.jit import loop_kernel, step_kernel
-from pdes.engine.rng import PURPOSE_SHARE, uniform
 from pdes.engine.time_index import NEVER, collect_before, set_time
-from pdes.skipping.fluid.max_min import Scratch, max_min
-from pdes.skipping.fluid.shares import LEAST_FLOWS, MORE_FLOWS
+from pdes.skipping.fluid.flow_table import (
+    N_FLOW,
+    N_POST_COLUMN,
+    N_RELOADED,
+    N_SAID,
+    NEXT_PS,
+    NOBODY,
+    POST_END,
+    POST_FLOW,
+    POST_PS,
+    POST_SIZE,
+    SAID_DELIVERED_PS,
+    SAID_END,
+    SAID_ENDED_PS,
+    SAID_FLOW,
+    SAID_SENT_PS,
+    SHARED,
+    TICKS_AHEAD,
+    Table,
+)
+from pdes.skipping.fluid.max_min import max_min
+from pdes.skipping.fluid.solve import solve
 from pdes.skipping.in_place_sort import sort_in_place
-from pdes.skipping.partitions import Partitions, canonical, enter, leave, leave_all
-
-MOST_MESSAGES = 4  # of a flow
-MOST_KNOWN = 256  # sets of forms
-MOST_UNEVEN = 4  # of them, whose flows share unevenly
-EVEN = -1
-Ways = tuple[np.ndarray, np.ndarray]
-FAR_PS = 2**54  # five hours: so late ends are that are not known yet
-PAUSE_TICKS = 4  # so long a flow that went on packet by packet does so
-TICKS_AHEAD = 2  # so early it is said how messages end
-NOBODY, SHARED = -1, -2  # of holders of ports
-FORM_PRIME = 2**31 - 1
-
-# Columns of messages: as they are posted, and kept.
-POST_FLOW, POST_ID, POST_SIZE, POST_END, POST_PS, N_POST_COLUMN = range(6)
-# How a message ends.
-SAID_FLOW, SAID_END, SAID_DELIVERED_PS, SAID_ENDED_PS, SAID_SENT_PS, N_SAID_COLUMN = range(6)
-# Words.
-N_KNOWN, N_SAID, N_FLOW, NEXT_PS, SEED, N_RELOADED, N_WORD = range(7)
-
-
-class Knowledge(NamedTuple):
-    """What `shares` knows, by number of the set of forms."""
-
-    digest: np.ndarray  # int64[MOST_KNOWN], of the forms, and of how many flows meet if these are few
-    part: np.ndarray  # float64, of the fair shares
-    n_most: np.ndarray  # int64, flows at one port
-    queued_ps: np.ndarray  # int64, that packets wait
-    alone: np.ndarray  # float64[n_form, 2], rate of a flow that is alone; and where its data meets acknowledgements;
-    # 0: it is not known
-    uneven: np.ndarray  # int64, row of what follows where flows share unevenly, EVEN: they do not
-    n_burst: np.ndarray  # int64[MOST_UNEVEN], see `weights.Uneven`
-    weight: np.ndarray  # float64[MOST_UNEVEN, n_form]
-    n_ratio: np.ndarray  # int64[MOST_UNEVEN, n_form, MOST_BURSTS]
-    ratio: np.ndarray  # float64[MOST_UNEVEN, n_form, MOST_BURSTS, MOST_OF_BURST]
-
-
-class Table(NamedTuple):
-    """Rows for every flow, unless it says otherwise."""
-
-    partitions: Partitions  # of flows at flow level, by the ports of their data
-    known: Knowledge
-    form: np.ndarray  # int64
-    late_ps: np.ndarray  # int64[n_flow, 2], from the last byte's leaving to its arrival, from there to the ACK's
-    byte_per_ps: np.ndarray  # float64[n_port]
-    all_start: np.ndarray  # int64[n_flow + 1], ports of each flow's way and of its acknowledgements':
-    all_port: np.ndarray  # int32, from all_start on
-    n_ack: np.ndarray  # int32[n_port], flows at flow level whose acknowledgements cross it, and their data does not
-    n_other_ack: np.ndarray  # int32[n_port], the same of flows whose packets are simulated, or frozen
-    scratch: Scratch
-    n_message: np.ndarray  # int64, at flow level
-    message: np.ndarray  # int64[n_flow, MOST_MESSAGES, N_POST_COLUMN], of which the first one is under way
-    left: np.ndarray  # float64, bytes of that which had not left
-    since_ps: np.ndarray  # int64, at this instant
-    rate: np.ndarray  # float64, from then on; 0: it has still to be solved
-    part: np.ndarray  # float64, of the fair share, 0: it never had one
-    drawn_end: np.ndarray  # int64, end of the message that has drawn its part
-    queued_ps: np.ndarray  # int64
-    sent_ps: np.ndarray  # int64, when the last byte leaves if nothing changes
-    is_said: np.ndarray  # uint8, 1: how the first message ends has been said
-    is_reloaded: np.ndarray  # uint8 by label, 1: acknowledgements begin or cease to cross its ports
-    reloaded_label: np.ndarray  # int64, such labels
-    first_ps: np.ndarray  # tree (`time_index`) by label: the first of these whose end has not been said
-    changed_ps: np.ndarray  # int64 by label: when something last changed, -1: nothing has. Scratch from here on:
-    labels: np.ndarray  # int64
-    touched: np.ndarray  # int64[2 n_flow, 2], flows, and when
-    members: np.ndarray  # int64
-    fair: np.ndarray  # float64
-    form_mark: np.ndarray  # uint8[n_form]
-    due: np.ndarray  # int64, flows of which it was said
-    said: np.ndarray  # int64[n_flow, N_SAID_COLUMN]
-    broken: np.ndarray  # int64, flows that go on packet by packet
-    words: np.ndarray  # int64[N_WORD]
-
-
-@step_kernel
-def _digest_of(form):
-    """A number that hardly any other form has; nor are sums of them equal."""
-    x = (form + 1) * 1_000_003 % FORM_PRIME
-    return x * x % FORM_PRIME + 1
-
-
-@loop_kernel
-def digest_of(forms, n_few):
-    """Of a set of forms, int64[], and of how many of their flows meet at one port: 0, at least LEAST_FLOWS do."""
-    digest = np.int64(0)
-    for i in range(forms.size):
-        digest += _digest_of(forms[i])
-    return digest * LEAST_FLOWS + n_few
+from pdes.skipping.partitions import canonical, enter, leave, leave_all
 
 
 @step_kernel
@@ -141,15 +70,6 @@ def _count_acks(t: Table, flow, n):
             t.n_ack[np.uint64(port)] = was + n
             if was == 0 or was + n == 0:
                 _note_reload(t, np.int64(port))
-
-
-@step_kernel
-def _meets_acks(t: Table, flow):
-    """1: acknowledgements of others cross a flow's way, 0: none do."""
-    p, found = t.partitions, 0
-    for at in range(p.port_start[flow], p.port_start[flow + 1]):
-        found |= t.n_ack[np.uint64(p.port_of[at])] + t.n_other_ack[np.uint64(p.port_of[at])] > 0
-    return found
 
 
 @step_kernel
@@ -256,114 +176,6 @@ def _list_labels(t: Table, n_touched):
                 n_label += 1
             t.changed_ps[label] = max(t.changed_ps[label], at_ps)
     return n_label
-
-
-@step_kernel
-def _find_known(t: Table, n, n_few):
-    """(number of the set of forms of the first n members or -1: it is not known, how many these are)
-
-    n_few: how many of them meet at one port, 0: it is to be known of more.
-    """
-    digest, n_form = np.int64(0), 0
-    for i in range(n):
-        form = t.form[t.members[i]]
-        if t.form_mark[form] == 0:
-            t.form_mark[form] = 1
-            digest += _digest_of(form)
-            n_form += 1
-    for i in range(n):
-        t.form_mark[t.form[t.members[i]]] = 0
-    digest = digest * LEAST_FLOWS + n_few
-    for k in range(t.words[N_KNOWN]):
-        if t.known.digest[k] == digest:
-            return np.int64(k), n_form
-    return np.int64(-1), n_form
-
-
-@step_kernel
-def _draw_ratio(t: Table, row, flow):
-    """By what a message's rate differs from what its weight says: that of one like it, in a burst that was simulated.
-
-    Messages that one source has posted at one instant have theirs from the same burst: they were fast or slow together.
-    """
-    known, form = t.known, t.form[flow]
-    port = np.int64(t.partitions.port_of[t.partitions.port_start[flow]])
-    burst = np.int64(uniform(t.words[SEED], port, PURPOSE_SHARE, t.message[flow, 0, POST_PS]) * known.n_burst[row])
-    n = known.n_ratio[row, form, burst]
-    if n == 0:
-        return 1.0
-    i = np.int64(uniform(t.words[SEED], flow, PURPOSE_SHARE, t.message[flow, 0, POST_END]) * n)
-    return known.ratio[row, form, burst, i]
-
-
-@step_kernel
-def _give_parts(t: Table, k, n):
-    """Give the first n members, which are of a set of forms that is known, their weights and parts; True: some have
-    other weights than before."""
-    row, is_new = t.known.uneven[k], False
-    for i in range(n):
-        flow = t.members[i]
-        weight, part = 1.0, t.known.part[k]
-        if row != EVEN:
-            weight, end = t.known.weight[row, t.form[flow]], t.message[flow, 0, POST_END]
-            part = t.part[flow] if t.drawn_end[flow] == end else part * _draw_ratio(t, row, flow)
-            t.drawn_end[flow] = end
-        is_new |= weight != t.scratch.weight[flow]
-        t.scratch.weight[flow], t.part[flow] = weight, part
-    return is_new
-
-
-@step_kernel
-def _is_tail(t: Table, flow, fair, as_of_ps):
-    """Whether what a flow that has come to be alone has left takes no longer than its message has taken until now: so
-    long it keeps the part that it had in company."""
-    left = t.left[flow] - t.rate[flow] * max(0, as_of_ps - t.since_ps[flow])
-    return t.is_said[flow] != 0 or left <= fair * t.part[flow] * (as_of_ps - t.message[flow, 0, POST_PS])
-
-
-@step_kernel
-def _solve(t: Table, label, as_of_ps):
-    """Share out what flows of a label have, from as_of_ps on; False: nobody knows how they do.
-
-    Few flows of several forms may share unevenly, unless it is known that they do not: they are let alone if that is
-    what is left of more.
-    """
-    p, n = t.partitions, canonical(t.partitions, label, t.members)
-    n_most = max_min(t.members[:n], p.port_start, p.port_of, t.byte_per_ps, t.scratch, t.fair)
-    k, n_form = _find_known(t, n, n_most if n_most < LEAST_FLOWS else 0)
-    is_known = k >= 0 and n_most <= MORE_FLOWS * t.known.n_most[k]
-    if k < 0 and n_most < LEAST_FLOWS:
-        k, n_form = _find_known(t, n, 0)
-        is_known = k >= 0 and n_form == 1
-    if is_known and _give_parts(t, k, n):
-        max_min(t.members[:n], p.port_start, p.port_of, t.byte_per_ps, t.scratch, t.fair)
-    least_part = 1.0
-    for i in range(n):
-        least_part = min(least_part, t.part[t.members[i]])
-    if n == 1 and not _is_tail(t, t.members[0], t.fair[0], as_of_ps):
-        least_part = 0.0
-    alone = t.known.alone[t.form[t.members[0]], _meets_acks(t, t.members[0])] if n == 1 else 0.0
-    if alone <= 0.0 and not is_known and (n_most >= LEAST_FLOWS or least_part <= 0.0):
-        return False
-    first_ps = NEVER
-    for i in range(n):
-        flow = t.members[i]
-        if t.is_said[flow]:
-            continue
-        if t.rate[flow] > 0.0 and as_of_ps > t.since_ps[flow]:
-            t.left[flow] = max(0.0, t.left[flow] - t.rate[flow] * (as_of_ps - t.since_ps[flow]))
-            t.since_ps[flow] = as_of_ps
-        if alone > 0.0:
-            t.rate[flow], t.queued_ps[flow] = min(alone, t.fair[i]), 0
-        elif is_known:
-            t.queued_ps[flow] = t.known.queued_ps[k]
-            t.rate[flow] = t.fair[i] * t.part[flow]
-        else:
-            t.rate[flow] = t.fair[i] * t.part[flow]
-        t.sent_ps[flow] = t.since_ps[flow] + np.int64(t.left[flow] / t.rate[flow])
-        first_ps = min(first_ps, t.sent_ps[flow])
-    set_time(t.first_ps, label, first_ps)
-    return True
 
 
 @step_kernel
@@ -475,7 +287,7 @@ def tick(t: Table, holder, now_ps, tick_ps, posts, others):
         label = t.labels[i]
         as_of_ps = t.changed_ps[label]
         t.changed_ps[label] = -1
-        if as_of_ps >= 0 and p.n_flow_of[label] > 0 and not _solve(t, label, as_of_ps):
+        if as_of_ps >= 0 and p.n_flow_of[label] > 0 and not solve(t, label, as_of_ps):
             n_broken = _break(t, holder, label, n_broken, NOBODY)
     limit_ps, n_said = now_ps + TICKS_AHEAD * tick_ps + 1, 0
     n_label = collect_before(t.first_ps, limit_ps, t.labels)

@@ -25,7 +25,7 @@ import numpy as np
 from pdes.engine.time_index import NEVER
 from pdes.skipping import history as h
 from pdes.skipping.flow_ports import ports_of
-from pdes.skipping.fluid.ack_load import AckLoad, Slowdown
+from pdes.skipping.fluid.ack_load import AckLoads, Slowdown
 from pdes.skipping.fluid.alone import find_alone
 from pdes.skipping.fluid.at_flow_level import FlowLevel
 from pdes.skipping.fluid.flying import (
@@ -57,7 +57,7 @@ class Lanes:
     def __init__(
         self, data_ways: tuple[np.ndarray, np.ndarray], all_ways: tuple[np.ndarray, np.ndarray], form: np.ndarray,
         holder: np.ndarray, tolerance: float, rtt_ps: int, behind_ps: np.ndarray, ack_ps: np.ndarray,
-        slowdown: Slowdown, byte_ps: np.ndarray | None = None, audit: LaneAudit | None = None, seed: int = 0,
+        slowdown: Slowdown, byte_ps: np.ndarray | None = None, audit: LaneAudit | None = None,
     ) -> None:  # fmt: skip
         """data_ways: ports of flow f are data_ways[1][data_ways[0][f] : data_ways[0][f + 1]]; all_ways: with those of
         its acknowledgements. form: int64[n_flow], equal where ways are. holder: int32[n_port], -1, written here: the
@@ -70,37 +70,33 @@ class Lanes:
         self._form, self._holder, self._tolerance, self._rtt_ps = form, holder, tolerance, rtt_ps
         n_flow, n_port = len(form), len(holder)
         self.is_open = np.zeros(n_flow, np.bool_)
-        self._n_data = np.zeros(n_port, np.int32)
+        self._n_data, self._last_look_ps = np.zeros(n_port, np.int32), -1
         self._watched = np.full(n_flow, -1, np.int64)  # the message that is watched
         self._watched_rows = np.zeros((0, h.N_COLUMN), np.int64)
         self._alone_since_ps = np.full(n_flow, NEVER, np.int64)  # by all looks since then
         self.behind_ps, self.ack_ps = behind_ps, ack_ps
         self._last = np.full((n_flow, 3), -1, np.int64)  # message, bytes acknowledged, when: at the last look
         self._paces = Paces(n_flow, tolerance, rtt_ps)
-        self._simulated, self._frozen, self._flying = (AckLoad(data_ways, all_ways, n_port) for _ in range(3))
+        self._loads = AckLoads(data_ways, all_ways, n_port)
         self._slowdown = slowdown
         self._watched_load = np.zeros(n_flow, np.bool_)  # whether the message that is watched meets acknowledgements
-        self._was_loaded = np.zeros(0, np.bool_)  # by row of the last look: by simulated acknowledgements
-        self._is_paced = np.zeros(0, np.bool_)  # by row of the last look
-        self._not_before_ps = np.zeros(n_flow, np.int64)
-        self._n_vain = np.zeros(n_flow, np.int64)
+        # By row of the last look: whether it meets simulated acknowledgements, and whether its pace is known.
+        self._was_loaded, self._is_paced = (np.zeros(0, np.bool_) for _ in range(2))
+        self._not_before_ps, self._n_vain = (np.zeros(n_flow, np.int64) for _ in range(2))
         self.times = LaneTimes(form, tolerance, rtt_ps, slowdown, behind_ps + ack_ps)
         self.has_news = False  # more times are known than were asked for
-        self._last_look_ps = -1
         self._is_whole = np.zeros(0, np.bool_)
         self.reloaded = np.zeros(0, np.int64)  # flows with lanes, see `loads`
         self._next_look_ps = NEVER  # when it wants to see how messages under way get on
         self.groups = Groups(n_flow, n_port)
         self.audit = audit or LaneAudit(n_flow, Stretches(np.zeros(n_flow, np.int64), 0.0, 0, rtt_ps))
-        self._is_kept = np.zeros(0, np.bool_)  # by row of the last look
-        late_ps = behind_ps, ack_ps
-        self.shares = self.flow_level = None
+        self._is_kept, self.is_alone = (np.zeros(0, np.bool_) for _ in range(2))  # by row of the last look
+        self.shares, self.flow_level, late_ps = None, None, (behind_ps, ack_ps)
         if byte_ps is not None:
             self.shares = Shares(data_ways, form, byte_ps, tolerance, rtt_ps, late_ps)
-            if self.audit.stretches.share == 0:
-                self.flow_level = FlowLevel(data_ways, all_ways, form, 1 / byte_ps, late_ps, rtt_ps, seed)
+            if (drawn := self.audit.stretches).share == 0:
+                self.flow_level = FlowLevel(data_ways, all_ways, form, 1 / byte_ps, late_ps, rtt_ps, drawn.seed)
         self.wants_look = False  # flows went on packet by packet that may share what they meet on
-        self.is_alone = np.zeros(0, np.bool_)  # by row of the last look
         self.counters = LaneCounters()
 
     def share(self, other: "Lanes") -> None:
@@ -113,7 +109,7 @@ class Lanes:
         rows = np.zeros((0, n_column), np.int64)
         none = np.zeros(0, np.int64)
         find_alone(none, none, self._start, self._port_of, self._n_data, self._holder, none != 0)
-        self._simulated.compile()
+        self._loads.simulated.compile()
         self._paces.compile()
         self.groups.look(0, rows, none, (self._start, self._port_of), self._holder, 1, 0.0)
         if self.shares is not None:
@@ -156,12 +152,11 @@ class Lanes:
 
     def _note_load(self, now_ps: int, flows: np.ndarray, frozen: np.ndarray, flying: np.ndarray) -> None:
         """Which flows send, and so have acknowledgements on their ways."""
-        ports = [self._simulated.update(flows), self._frozen.update(frozen), self._flying.update(flying)]
-        self._was_loaded = self._simulated.meets(flows)
+        ports, of_packets = self._loads.update(flows, frozen, flying)
+        self._was_loaded = self._loads.simulated.meets(flows)
         if self.flow_level is not None:
-            at = np.concatenate(ports[:2])
-            self.flow_level.note_load(now_ps, at, self._simulated.n_flow[at] + self._frozen.n_flow[at])
-        holders = self._holder[np.concatenate(ports)].astype(np.int64)
+            self.flow_level.note_load(now_ps, of_packets, self._loads.of_packets(of_packets))
+        holders = self._holder[ports].astype(np.int64)
         if len(holders):
             self.reloaded = np.unique(np.concatenate([self.reloaded, holders[holders >= 0]]))
 
@@ -169,11 +164,7 @@ class Lanes:
         """(flows whose lane was opened, or whose load may have changed, since this was asked for; bool[n], whether
         they meet acknowledgements)."""
         flows, self.reloaded = self.reloaded, np.zeros(0, np.int64)
-        return flows, self._is_loaded(flows)
-
-    def _is_loaded(self, flows: np.ndarray) -> np.ndarray:
-        """bool[n]: whether flows' data meets acknowledgements, simulated or not."""
-        return self._simulated.meets(flows) | self._frozen.meets(flows) | self._flying.meets(flows)
+        return flows, self._loads.meets(flows)
 
     def _is_known(self, rows: np.ndarray, is_alone: np.ndarray) -> np.ndarray:
         """bool[n]: whether the times of the rows' messages are known; those that are alone are derived if possible."""
@@ -198,7 +189,7 @@ class Lanes:
         In stretches that are drawn all are simulated, see `keep`.
         """
         may = may[~self._is_kept[may]]
-        found, n_wait, loads = [], len(may), self._is_loaded(rows[:, h.FLOW].copy())
+        found, n_wait, loads = [], len(may), self._loads.meets(rows[:, h.FLOW].copy())
         may_join = np.zeros(len(rows), np.bool_)
         if self.flow_level is not None:
             may_join[may] = self.flow_level.takes_alone(rows[may, h.FLOW], now_ps)
@@ -266,7 +257,7 @@ class Lanes:
         if not joins.any():
             return flying
         flying = flying.copy()
-        is_loaded = self._is_loaded(flying[joins, FLYING_FLOW])
+        is_loaded = self._loads.meets(flying[joins, FLYING_FLOW])
         flying[joins] = level.take_alone(now_ps, self._holder, flying[joins], posted_ps[joins], is_loaded)
         self.counters.at_shares += int(joins.sum())
         return flying
@@ -405,7 +396,7 @@ class Lanes:
         self._watched[flying[:, FLYING_FLOW]] = -1
         rest = self._watched_rows
         self._watched_rows = rest[self._watched[rest[:, h.FLOW]] == rest[:, h.ID]]
-        over = self._as_watched(mine, self._is_loaded(mine[:, h.FLOW].copy()))
+        over = self._as_watched(mine, self._loads.meets(mine[:, h.FLOW].copy()))
         columns = (FLYING_END, FLYING_ENDED_PS, FLYING_MARKED, FLYING_DELIVERED_PS)
         return over, Ended(*(flying[:, column].copy() for column in columns))
 
@@ -440,6 +431,12 @@ class Lanes:
         if new:
             self._note_more()
         return bool(new)
+
+    def learn_episode(self, rows: np.ndarray, delivered_ps: np.ndarray) -> None:
+        """Learn of flows that met from their first posting to their last end, whose samples these are. The first
+        message of a queue pair begins at line rate, and says nothing of those behind it."""
+        if self.shares is not None and (rows[:, h.MESSAGE_BEGIN] > 0).all():
+            self.shares.learn_episode(rows, delivered_ps)
 
     def open(self, flows: np.ndarray) -> np.ndarray:
         """Of flows that are alone and known, those that get a lane now."""

@@ -143,11 +143,14 @@ class Shares:
         if n >= FEW_SEEN and error <= n * self._tolerance and key not in self._known:
             self._know(key, Known(part / n, new.n_most, queued_ps // n))
 
-    def learn_episode(
-        self, flows: np.ndarray, size: np.ndarray, posted_ps: np.ndarray, delivered_ps: np.ndarray
-    ) -> None:  # fmt: skip
-        """Learn of messages that were simulated from the first one's posting to the last one's end, with nobody else on
-        busy ports of theirs, how far from fair shares they came. int64[n] each."""
+    def learn_episode(self, rows: np.ndarray, delivered_ps: np.ndarray) -> None:
+        """Learn how flows share that do so unevenly, of messages that were simulated from the first posting to the last
+        end, with nobody else on busy ports of theirs.
+
+        rows: samples of their flows. delivered_ps: int64[n], when the messages came across.
+        """
+        flows, posted_ps = rows[:, h.FLOW].copy(), rows[:, h.POSTED_PS]
+        size = rows[:, h.MESSAGE_END] - rows[:, h.MESSAGE_BEGIN]
         fair, n_most = self._fair(flows)
         key = self._key(flows, n_most)
         known = self._known.get(key)

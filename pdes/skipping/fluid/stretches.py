@@ -68,7 +68,7 @@ class Stretches:
     def __init__(self, component: np.ndarray, share: float, seed: int, least_ps: int) -> None:
         """component: int64[n_flow], 0 .. n_component - 1. share: 0..1, of all time. least_ps: what anything on a lane
         takes at least."""
-        self.share, self._seed, self.component = share, seed, component
+        self.share, self.seed, self.component = share, seed, component
         self.longest_ps = least_ps  # that anything has taken so far which could have been on a lane, or in a group
         n = int(component.max(initial=-1)) + 1
         self.number, self._is_drawn = -1, np.zeros(n, np.bool_)
@@ -81,7 +81,7 @@ class Stretches:
     def draws(self, number: int) -> np.ndarray:
         """bool[n_component]: where a stretch is drawn."""
         found = np.zeros(len(self._is_drawn), np.bool_)
-        _draw(self._seed, number, self.share, found)
+        _draw(self.seed, number, self.share, found)
         return found
 
     def is_drawn(self, flows: np.ndarray) -> np.ndarray:

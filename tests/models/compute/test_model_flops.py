@@ -4,8 +4,8 @@ import pytest
 
 from models.compute.model_flops import model_flops
 from models.compute.presets import PRESETS
-from models.workload.training import PRESETS as SIMPLE
-from models.workload.training_job import TrainingJob
+from models.workload.training.iteration import PRESETS as SIMPLE
+from models.workload.training.job import TrainingJob
 
 
 def test_a_dense_gpt_takes_what_narayanan_says():

@@ -6,7 +6,7 @@ from models.compute.layout import Layout
 from models.compute.model_shape import ModelShape
 from models.compute.parameters import parameters_of
 from models.compute.presets import PRESETS
-from models.workload.transformer import PRESETS as GPT_PRESETS
+from models.workload.training.transformer import PRESETS as GPT_PRESETS
 
 PUBLISHED_BILLIONS = {  # model cards and papers, as precisely as they say it
     "gpt3-175b": 174.6,

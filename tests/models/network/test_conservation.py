@@ -7,10 +7,11 @@ from hypothesis import given, settings
 from models.network.model import NetworkModel
 from models.network.verify.network import verify_network
 from models.topology.fat_tree import fat_tree
+from models.topology.graph import LinkKind
 from models.topology.leaf_spine import leaf_spine
 from models.topology.rail_optimised import rail_optimised
 from models.workload.collectives import Collective, plan_collectives
-from models.workload.training import GptModel, TrainingJob, plan_training
+from models.workload.training.iteration import GptModel, TrainingJob, plan_training
 from pdes.engine.time_index import NEVER
 from reference.both_ends import both_ends
 from reference.network_case import NetworkCase, make_flow_case, make_parameters, make_plan_case, squeezed
@@ -33,7 +34,9 @@ def permutation() -> NetworkCase:
 
 
 def collectives() -> NetworkCase:
-    topology = rail_optimised(16, 4, 2, (100 * GBPS, 500 * NS), (100 * GBPS, 1500 * NS), 1.0, (3_600 * GBPS, 25 * NS))
+    topology = rail_optimised(
+        16, 4, 2, LinkKind(100 * GBPS, 500 * NS), LinkKind(100 * GBPS, 1500 * NS), 1.0, LinkKind(3_600 * GBPS, 25 * NS)
+    )
     jobs = [
         Collective("ring", "all-reduce", 100_001, tuple(range(16))),
         Collective("scatter", "reduce-scatter", 40_000, (0, 4, 8), start_ps=3_000_000),
@@ -45,7 +48,9 @@ def collectives() -> NetworkCase:
 
 
 def training(tp_packets: bool) -> NetworkCase:
-    topology = rail_optimised(16, 8, 2, (100 * GBPS, 500 * NS), (100 * GBPS, 1500 * NS), 1.0, (3_600 * GBPS, 25 * NS))
+    topology = rail_optimised(
+        16, 8, 2, LinkKind(100 * GBPS, 500 * NS), LinkKind(100 * GBPS, 1500 * NS), 1.0, LinkKind(3_600 * GBPS, 25 * NS)
+    )
     model = GptModel(n_layer=2, hidden=64, vocabulary=128, sequence=32)
     job = TrainingJob(model, tp=4, dp=2, pp=2, n_microbatch=3, tp_packets=tp_packets, flops_per_s=10**12)
     return make_plan_case(topology, plan_training(job, 16, topology.server[topology.host], 2))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from models.network.host.nic import take_packet
 from models.network.link.port import link_filled, put_ghost_on_wire, put_on_wire
-from models.network.model import NetworkModel
+from models.network.model import LogicalProcesses, NetworkModel
 from models.network.rounds import WORDS_PER_PACKET, pack_departures
 from models.network.skip.freeze import take_in
 from models.network.state.records import (
@@ -55,9 +55,15 @@ def model_of(case: NetworkCase, switch_is_here: bool) -> NetworkModel:
     lp_of_node = np.arange(N_HOST + 1)
     rank_of_lp = np.where((lp_of_node == SWITCH) == switch_is_here, 0, 1)
     return NetworkModel(
-        case.topology, case.paths, case.plan, case.window_bytes, lp_of_node, rank_of_lp, US, World(), case.parameters,
+        case.topology,
+        case.paths,
+        case.plan,
+        case.window_bytes,
+        LogicalProcesses(lp_of_node, rank_of_lp, US),
+        World(),
+        case.parameters,
         lambda *_: None,
-    )  # fmt: skip
+    )
 
 
 def boxes() -> ExchangeState:

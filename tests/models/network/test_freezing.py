@@ -17,7 +17,7 @@ from models.network.state.parameters import (
     TransportParameters,
 )
 from models.network.state.records import N_TIMEOUT
-from models.topology.graph import Topology
+from models.topology.graph import LinkKind, Topology
 from models.topology.leaf_spine import leaf_spine
 from models.topology.rail_optimised import rail_optimised
 from models.workload.collectives import Collective, plan_collectives
@@ -208,7 +208,9 @@ def test_timeouts_do_not_run_while_nothing_does():
 
 
 def test_collectives_and_their_tasks_take_no_notice():
-    topology = rail_optimised(8, 2, 2, (100 * GBPS, 500 * NS), (100 * GBPS, 1500 * NS), 1.0, (3_600 * GBPS, 25 * NS))
+    topology = rail_optimised(
+        8, 2, 2, LinkKind(100 * GBPS, 500 * NS), LinkKind(100 * GBPS, 1500 * NS), 1.0, LinkKind(3_600 * GBPS, 25 * NS)
+    )
     jobs = [
         Collective("ring", "all-reduce", 100_001, tuple(range(8))),
         Collective("all", "all-to-all", 60_000, tuple(range(0, 8, 2)), after=("ring",)),

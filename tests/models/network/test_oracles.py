@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from models.topology.closed_form import ideal_delivery_ps, ideal_fct_ps
 from models.topology.fat_tree import fat_tree
-from models.topology.graph import Topology, make_topology
+from models.topology.graph import LinkKind, Topology, make_topology
 from models.topology.leaf_spine import leaf_spine
 from models.topology.rail_optimised import rail_optimised
 from models.workload.collectives import Collective, chunk_bytes, plan_collectives
@@ -86,7 +86,15 @@ def test_a_lone_flow_matches_the_closed_form_to_the_picosecond(links, size_bytes
     [
         fat_tree(4, 100 * GBPS, 100 * GBPS, US, US),
         leaf_spine(2, 2, 2, 25 * GBPS, 40 * GBPS, 777, US),
-        rail_optimised(16, 4, 2, (100 * GBPS, 500 * NS), (400 * GBPS, 1500 * NS), 1.0, (3_600 * GBPS, 25 * NS)),
+        rail_optimised(
+            16,
+            4,
+            2,
+            LinkKind(100 * GBPS, 500 * NS),
+            LinkKind(400 * GBPS, 1500 * NS),
+            1.0,
+            LinkKind(3_600 * GBPS, 25 * NS),
+        ),
     ],
     ids=lambda t: t.name,
 )
@@ -239,7 +247,7 @@ def test_a_ring_of_single_packets_takes_exactly_its_steps(n_gpu, operation):
     assert len(outcome.flows) == n_step * n_gpu
 
 
-RAIL_OF_4 = rail_optimised(16, 4, 4, (100 * GBPS, 500 * NS), (100 * GBPS, 1500 * NS))
+RAIL_OF_4 = rail_optimised(16, 4, 4, LinkKind(100 * GBPS, 500 * NS), LinkKind(100 * GBPS, 1500 * NS))
 
 
 @pytest.mark.parametrize("size_bytes", [100_000, 1_000_000, 1_234_567])

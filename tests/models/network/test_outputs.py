@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from models.network.model import NetworkModel
+from models.network.model import LogicalProcesses, NetworkModel
 from models.network.outputs import MOST_PS
 from pdes.config import config_from_dict
 from pdes.engine.exchange import World
@@ -37,9 +37,15 @@ def model_of(s: Scenario, rows: Rows) -> NetworkModel:
             found.extend(map(tuple, part.tolist()))
 
     return NetworkModel(
-        s.topology, s.paths, s.plan, s.max_window_bytes, s.lp_of_node, np.zeros(s.n_lp, np.int64), s.lookahead_ps,
-        World(), s.parameters, sink,
-    )  # fmt: skip
+        s.topology,
+        s.paths,
+        s.plan,
+        s.max_window_bytes,
+        LogicalProcesses(s.lp_of_node, np.zeros(s.n_lp, np.int64), s.lookahead_ps),
+        World(),
+        s.parameters,
+        sink,
+    )
 
 
 def run(s: Scenario, model: NetworkModel, rows: Rows) -> tuple[Rows, list[int], int]:

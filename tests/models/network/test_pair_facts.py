@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from models.network.model import NetworkModel
-from models.network.state.records import NO_WINDOW
+from models.network.model import LogicalProcesses, NetworkModel
+from models.network.state.pair_records import NO_WINDOW
 from mpi.network_matrix import cases, scenario_of
 from pdes.engine.exchange import World
 from pdes.engine.time_index import NEVER
@@ -20,9 +20,15 @@ def model_of(scenario: Scenario, rank_of_lp: np.ndarray) -> NetworkModel:
     """What rank 0 would build."""
     s = scenario
     return NetworkModel(
-        s.topology, s.paths, s.plan, s.max_window_bytes, s.lp_of_node, rank_of_lp, s.lookahead_ps, World(),
-        s.parameters, lambda *_: None,
-    )  # fmt: skip
+        s.topology,
+        s.paths,
+        s.plan,
+        s.max_window_bytes,
+        LogicalProcesses(s.lp_of_node, rank_of_lp, s.lookahead_ps),
+        World(),
+        s.parameters,
+        lambda *_: None,
+    )
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 from models.congestion.law import find_law
-from models.network.build import arrays as build
+from models.network.build import work as build
 from models.network.host import rtt_rows
 from models.network.state.parameters import GO_BACK_N, SELECTIVE_REPEAT, TransportParameters
 from models.topology.base_rtt import path_base_rtt

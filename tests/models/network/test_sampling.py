@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.network.state.records import NO_WINDOW
+from models.network.state.pair_records import NO_WINDOW
 from models.network.watch.observers import look_at, next_look_ps
 from models.network.watch.sample_rows import FlowRows, PortRows, instants_kept
-from models.network.watch.sampling import FLOW_SAMPLE_COLUMNS, FLOWS, PORT_SAMPLE_COLUMNS, PORTS, Sampler
+from models.network.watch.sampling import FLOW_SAMPLE_COLUMNS, FLOWS, PORT_SAMPLE_COLUMNS, PORTS, Sampler, Sampling
 from models.topology.leaf_spine import leaf_spine
 from pdes.engine.exchange import World
 from pdes.engine.round import END_RUN, HORIZON, make_loop, run_rounds
@@ -61,9 +61,8 @@ class Recorder:
 def sample(case: NetworkCase, interval_ps: int, limit_bytes: int = NO_LIMIT, kinds=(PORTS, FLOWS), bits=(0, 1 << 3)):
     """(sampler, its tables, what a recorder saw) of a run."""
     model, ahead_ps = case.model(case.thresholds_ps()[0], Outcome())
-    sampler = Sampler(
-        case.topology, case.parameters, model.pairs, model.rank_of_node, World(), interval_ps, kinds, limit_bytes, bits
-    )
+    wanted = Sampling(interval_ps, kinds, limit_bytes)
+    sampler = Sampler(case.topology, case.parameters, model.pairs, model.rank_of_node, World(), wanted, bits)
     recorder = Recorder(case)
     model.observers = [recorder, sampler]
     loop = make_loop(ahead_ps, NEVER - 1, next_look_ps(model.observers))

@@ -9,7 +9,7 @@ import pytest
 from models.network.build.arrays import NetworkState
 from models.network.checkpoint.saved_chains import chains_of
 from models.network.checkpoint.saved_state import NETWORK_ADDED, load_network, save_network
-from models.network.model import NetworkModel
+from models.network.model import LogicalProcesses, NetworkModel
 from models.network.state import owners
 from models.network.state import records as state
 from models.network.state.owners import Owners, owned_tables
@@ -48,9 +48,15 @@ class Runner:
     def _make(self) -> NetworkModel:
         s = self.scenario
         model = NetworkModel(
-            s.topology, s.paths, s.plan, s.max_window_bytes, s.lp_of_node, np.zeros(s.n_lp, np.int64), s.lookahead_ps,
-            World(), s.parameters, lambda *rows: self.rows.append([each.copy() for each in rows]),
-        )  # fmt: skip
+            s.topology,
+            s.paths,
+            s.plan,
+            s.max_window_bytes,
+            LogicalProcesses(s.lp_of_node, np.zeros(s.n_lp, np.int64), s.lookahead_ps),
+            World(),
+            s.parameters,
+            lambda *rows: self.rows.append([each.copy() for each in rows]),
+        )
         model.compile()
         return model
 

@@ -4,7 +4,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from models.network.build.nic import MAX_RATE_BPS, MAX_WINDOW_BYTES
-from models.network.host.sender import window_at
+from models.network.host.congestion import window_at
 from pdes.engine.jit import loop_kernel
 
 

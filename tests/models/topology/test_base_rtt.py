@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.topology.fat_tree import fat_tree
-from models.topology.graph import Topology, make_topology
+from models.topology.graph import LinkKind, Topology, make_topology
 from models.topology.rail_optimised import rail_optimised
 from models.topology.routing import max_base_rtt, path_base_rtt, route_pairs
 from pdes.errors import ConfigError
@@ -76,7 +76,9 @@ def test_max_base_rtt_equals_the_search_over_all_pairs(topology):
 
 def test_max_base_rtt_of_servers_with_nvlink_equals_the_search_over_all_pairs():
     for n_gpu in (4, 16):
-        topology = rail_optimised(n_gpu, 4, 2, (100 * GBPS, US), (400 * GBPS, 2 * US), 1.0, (3600 * GBPS, 25_000))
+        topology = rail_optimised(
+            n_gpu, 4, 2, LinkKind(100 * GBPS, US), LinkKind(400 * GBPS, 2 * US), 1.0, LinkKind(3600 * GBPS, 25_000)
+        )
         assert max_base_rtt(topology, 1048, 60) == slow_max(topology, 1048, 60)
 
 
@@ -99,7 +101,9 @@ def test_a_packet_size_out_of_range_is_refused(size_bytes):
 
 
 def test_path_base_rtt_sums_each_pair_s_own_paths():
-    topology = rail_optimised(16, 4, 2, (100 * GBPS, US), (400 * GBPS, 2 * US), 1.0, (3600 * GBPS, 25_000))
+    topology = rail_optimised(
+        16, 4, 2, LinkKind(100 * GBPS, US), LinkKind(400 * GBPS, 2 * US), 1.0, LinkKind(3600 * GBPS, 25_000)
+    )
     pairs = np.array([(a, b) for a in range(16) for b in range(16) if a != b], np.int64)
     paths = route_pairs(topology, pairs[:, 0], pairs[:, 1], np.full(len(pairs), 10000), np.full(len(pairs), 100))
     rtt_ps, bdp_bytes = path_base_rtt(topology, paths, 1048, 60)

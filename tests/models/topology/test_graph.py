@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.topology.fat_tree import fat_tree
-from models.topology.graph import Topology, make_topology
+from models.topology.graph import LinkKind, Topology, make_topology
 from models.topology.leaf_spine import leaf_spine
 from models.topology.rail_optimised import rail_optimised
 from pdes.errors import ConfigError
@@ -18,8 +18,8 @@ def make_roft(n_gpu: int = 128, **changes) -> Topology:
     keys = {
         "gpus_per_server": 8,
         "servers_per_rail_switch": 32,
-        "nic": (100 * GBPS, 500 * NS),
-        "spine": (100 * GBPS, 1500 * NS),
+        "nic": LinkKind(100 * GBPS, 500 * NS),
+        "spine": LinkKind(100 * GBPS, 1500 * NS),
     }
     return rail_optimised(n_gpu, **{**keys, **changes})
 
@@ -148,7 +148,7 @@ def test_roft_spine_count_is_exact_for_decimal_oversubscription():
 
 
 def test_roft_with_nvlink_has_one_switch_per_server():
-    topology = make_roft(16, nvlink=(3600 * GBPS, 25 * NS))
+    topology = make_roft(16, nvlink=LinkKind(3600 * GBPS, 25 * NS))
     verify_topology(topology)
     assert topology.node_name[16:19] == ("nvswitch0", "nvswitch1", "rail0")
     assert topology.server.tolist() == [0] * 8 + [1] * 8 + [0, 1] + [-1] * 10

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from models.topology.ecmp import ecmp_index
 from models.topology.fat_tree import fat_tree
-from models.topology.graph import Topology, make_topology
+from models.topology.graph import LinkKind, Topology, make_topology
 from models.topology.leaf_spine import leaf_spine
 from models.topology.ns3_file import read_ns3_topology
 from models.topology.rail_optimised import rail_optimised
@@ -23,8 +23,10 @@ NS3_CASE = Path(__file__).parents[2] / "reference" / "ns3_paths"
 TOPOLOGIES = {
     "fat-tree": fat_tree(4, 100 * GBPS, 100 * GBPS, US, US),
     "leaf-spine": leaf_spine(3, 2, 4, 100 * GBPS, 100 * GBPS, US, US),
-    "roft": rail_optimised(32, 8, 2, (100 * GBPS, US), (100 * GBPS, US)),
-    "roft with NVLink": rail_optimised(32, 8, 2, (100 * GBPS, US), (100 * GBPS, US), 2.0, (3600 * GBPS, 25_000)),
+    "roft": rail_optimised(32, 8, 2, LinkKind(100 * GBPS, US), LinkKind(100 * GBPS, US)),
+    "roft with NVLink": rail_optimised(
+        32, 8, 2, LinkKind(100 * GBPS, US), LinkKind(100 * GBPS, US), 2.0, LinkKind(3600 * GBPS, 25_000)
+    ),
 }
 
 

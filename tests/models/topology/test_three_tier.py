@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from models.topology.fat_tree import fat_tree
+from models.topology.graph import LinkKind
 from models.topology.three_tier import three_tier
 from pdes.errors import ConfigError
 
@@ -12,7 +13,9 @@ SIZES = {"n_pod": 5, "edges_per_pod": 4, "aggregations_per_pod": 4, "n_core": 16
 
 
 def build(**sizes):
-    return three_tier(**{**SIZES, **sizes}, host=(100 * GBPS, US), fabric=(400 * GBPS, 2 * US))
+    return three_tier(
+        **{**SIZES, **sizes}, host_link=LinkKind(100 * GBPS, US), fabric_link=LinkKind(400 * GBPS, 2 * US)
+    )
 
 
 def links(topology) -> set[tuple[int, int, int, int]]:
@@ -50,7 +53,7 @@ def test_hpccs_fabric_is_the_excerpt_of_its_file():
 
 
 def test_the_fat_tree_is_a_special_case():
-    ours = three_tier(4, 2, 2, 4, 2, (100 * GBPS, US), (400 * GBPS, 2 * US))
+    ours = three_tier(4, 2, 2, 4, 2, LinkKind(100 * GBPS, US), LinkKind(400 * GBPS, 2 * US))
     al_fares = fat_tree(4, 100 * GBPS, 400 * GBPS, US, 2 * US)
     assert links(ours) == links(al_fares) and ours.node_name == al_fares.node_name
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pdes.engine.time_index import NEVER
 from pdes.skipping.fluid.at_flow_level import FlowLevel
-from pdes.skipping.fluid.flow_level import (
+from pdes.skipping.fluid.flow_table import (
     FAR_PS,
     MOST_MESSAGES,
     NOBODY,

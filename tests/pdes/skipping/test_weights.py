@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pdes.skipping import history as h
 from pdes.skipping.fluid.max_min import make_scratch, max_min
 from pdes.skipping.fluid.shares import LEAST_FLOWS, UNEVEN, Shares
 from pdes.skipping.fluid.weights import MOST_BURSTS, MOST_OF_BURST, fit, make_episode, run_fluid, together
@@ -151,13 +152,14 @@ def shares_of(ways: list[list[int]], form: np.ndarray) -> Shares:
 def test_only_sets_whose_windows_were_uneven_are_learned_of_by_episodes() -> None:
     ways, form = [[0]] * LEAST_FLOWS, np.array([0, 0, 1, 1])
     shares, flows = shares_of(ways, form), np.arange(LEAST_FLOWS)
-    posted_ps, size = np.zeros(LEAST_FLOWS, np.int64), np.full(LEAST_FLOWS, 1000)
+    rows = np.zeros((LEAST_FLOWS, h.N_COLUMN), np.int64)
+    rows[:, h.FLOW], rows[:, h.MESSAGE_BEGIN], rows[:, h.MESSAGE_END] = flows, 500, 1500
     ends_ps = np.array([3000, 3000, 5000, 5000])
-    shares.learn_episode(flows, size, posted_ps, ends_ps)
+    shares.learn_episode(rows, ends_ps)
     assert shares.n_known == 0
     got = np.full(LEAST_FLOWS, 100) + np.array([1, -1, 1, -1]) * int(100 * 1.5 * UNEVEN * TOLERANCE)
     shares.learn(flows, np.column_stack([got, np.full(LEAST_FLOWS, 400)]), np.zeros(LEAST_FLOWS, np.int64))
-    shares.learn_episode(flows, size, posted_ps, ends_ps)
+    shares.learn_episode(rows, ends_ps)
     known = next(iter(shares.news.values()))
     assert shares.n_known == 1 and known.uneven.weight[0] > known.uneven.weight[1]
     assert known.uneven.ratio.shape[2] == MOST_OF_BURST

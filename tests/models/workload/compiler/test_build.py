@@ -10,6 +10,7 @@ from models.compute.layout import Layout
 from models.compute.lower import parameters_of, segments
 from models.compute.memory import fits
 from models.compute.model_shape import ModelShape
+from models.topology.graph import LinkKind
 from models.topology.rail_optimised import rail_optimised
 from models.workload.compiler.build import plan_job
 from models.workload.compiler.choose import choose, estimate_ps
@@ -22,7 +23,7 @@ GBPS, NS, US = 10**9, 10**3, 10**6
 H100 = DEVICES["h100"]
 GPT = ModelShape(8, 512, 8, vocabulary=1024, sequence=256)
 MOE = replace(GPT, n_expert=8, top_k=2)
-FABRIC = rail_optimised(16, 8, 2, (1600 * GBPS, 100 * NS), (1600 * GBPS, 200 * NS), 1.0)
+FABRIC = rail_optimised(16, 8, 2, LinkKind(1600 * GBPS, 100 * NS), LinkKind(1600 * GBPS, 200 * NS), 1.0)
 SERVER = FABRIC.server[FABRIC.host]
 
 

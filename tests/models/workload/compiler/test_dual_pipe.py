@@ -11,12 +11,13 @@ from models.compute.layout import Layout
 from models.compute.lower import segments
 from models.compute.memory import chunks_in_flight, memory_of
 from models.compute.model_shape import ModelShape
+from models.topology.graph import LinkKind
 from models.topology.rail_optimised import rail_optimised
 from models.workload.compiler.build import plan_job
 from models.workload.compiler.choose import choose
 from models.workload.compiler.dual_pipe import BOTH, dual_pipe
 from models.workload.compiler.job import Job
-from models.workload.compiler.schedule import Pass
+from models.workload.compiler.passes import Pass
 from models.workload.compiler.tuning import Tuning
 from models.workload.program import PARTS
 from pdes.errors import ConfigError
@@ -24,7 +25,7 @@ from reference.network_case import Outcome, make_plan_case
 
 GBPS, NS = 10**9, 10**3
 H100 = DEVICES["h100"]
-FABRIC = rail_optimised(16, 8, 2, (1600 * GBPS, 100 * NS), (1600 * GBPS, 200 * NS), 1.0)
+FABRIC = rail_optimised(16, 8, 2, LinkKind(1600 * GBPS, 100 * NS), LinkKind(1600 * GBPS, 200 * NS), 1.0)
 SERVER = FABRIC.server[FABRIC.host]
 GPT = ModelShape(8, 512, 8, vocabulary=1024, sequence=256)
 MOE = replace(GPT, n_expert=8, top_k=2)

@@ -9,6 +9,7 @@ from models.compute.devices import DEVICES
 from models.compute.layout import Layout
 from models.compute.model_shape import ModelShape
 from models.compute.parameters import parameters_of
+from models.topology.graph import LinkKind
 from models.topology.rail_optimised import rail_optimised
 from models.workload.collectives import Collective, plan_collectives
 from models.workload.compiler.build import plan_job
@@ -24,7 +25,7 @@ GBPS, NS = 10**9, 10**3
 NO_MARKS = (2**31 - 1, 2**31 - 1)
 GPT = ModelShape(2, 512, 8, vocabulary=1024, sequence=128)
 SERVERS = np.arange(16)  # one GPU each
-FABRIC = rail_optimised(16, 1, 16, (400 * GBPS, 500 * NS), (400 * GBPS, 500 * NS))
+FABRIC = rail_optimised(16, 1, 16, LinkKind(400 * GBPS, 500 * NS), LinkKind(400 * GBPS, 500 * NS))
 
 
 def job(tuning: Tuning, **sizes) -> Job:

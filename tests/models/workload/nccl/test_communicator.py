@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from models.topology.closed_form import ideal_delivery_ps
+from models.topology.graph import LinkKind
 from models.topology.rail_optimised import rail_optimised
 from models.workload.collectives import Collective, plan_collectives
 from models.workload.nccl.communicator import Communicator
@@ -239,7 +240,9 @@ def test_rings_that_cross_rails_send_as_much(n_server):
 
 def test_rings_that_cross_rails_share_the_only_spine_and_others_do_not_see_it():
     """Each rail switch has one uplink for its four servers, as fast as a NIC: crossing messages get a quarter of it."""
-    topology = rail_optimised(32, 8, 4, (100 * GBPS, 500 * NS), (100 * GBPS, 1500 * NS), oversubscription=4)
+    topology = rail_optimised(
+        32, 8, 4, LinkKind(100 * GBPS, 500 * NS), LinkKind(100 * GBPS, 1500 * NS), oversubscription=4
+    )
     communicator = apart(4, (0, 2, 4, 6))
     choice = communicator._choice("all-reduce", 64 * 10**6, False)
     packets_ps = {}
@@ -268,7 +271,7 @@ def run_alone(communicator: Communicator, topology, kind: str, size_bytes: int):
 
 
 def test_in_one_server_it_takes_the_calibrated_time():
-    topology = rail_optimised(8, 8, 4, (400 * GBPS, 500 * NS), (400 * GBPS, 1500 * NS))
+    topology = rail_optimised(8, 8, 4, LinkKind(400 * GBPS, 500 * NS), LinkKind(400 * GBPS, 1500 * NS))
     _, outcome = run_alone(servers(1, 8, protocol="auto"), topology, "all-reduce", 2**20)
     assert {row[6] for row in outcome.tasks} == {in_server_ps("h100", "all-reduce", 2**20, 8)}
     assert outcome.flows == {}
@@ -277,7 +280,7 @@ def test_in_one_server_it_takes_the_calibrated_time():
 @pytest.mark.parametrize("algorithm, n_message", [("pxn", 1), ("direct", 2)])
 def test_an_exchange_between_two_servers_takes_its_lead_and_its_messages(algorithm, n_message):
     """Two GPUs each: one message to the same rail, or two side by side, one of them over the spines."""
-    topology = rail_optimised(4, 2, 4, (400 * GBPS, 500 * NS), (400 * GBPS, 500 * NS))
+    topology = rail_optimised(4, 2, 4, LinkKind(400 * GBPS, 500 * NS), LinkKind(400 * GBPS, 500 * NS))
     communicator = servers(2, 2, algorithm=algorithm)
     case, outcome = run_alone(communicator, topology, "all-to-all", 4000)
     lead = communicator.operations(SlotNames(), "all-to-all", 4000, "dp", "dp")[0]
@@ -299,7 +302,7 @@ def test_an_exchange_between_two_servers_takes_its_lead_and_its_messages(algorit
 
 
 def test_hierarchical_rings_take_their_lead_their_steps_and_their_tail():
-    topology = rail_optimised(8, 2, 4, (400 * GBPS, 500 * NS), (400 * GBPS, 500 * NS))
+    topology = rail_optimised(8, 2, 4, LinkKind(400 * GBPS, 500 * NS), LinkKind(400 * GBPS, 500 * NS))
     communicator = servers(4, 2, algorithm="hierarchical")
     case, outcome = run_alone(communicator, topology, "all-reduce", 8000)
     lead, _, tail = communicator.operations(SlotNames(), "all-reduce", 8000, "dp", "dp")
@@ -344,7 +347,7 @@ def test_point_to_point_is_timed_in_a_server_and_a_message_between_two(gpus, n_f
     planner = NcclPlanner("h100", np.arange(4) // 2, choices)
     job = Collective("x", "point-to-point", 10_000, gpus)
     plan = plan_collectives([job], 4, 1, planner.parts, NCCL_OPERATIONS)
-    topology = rail_optimised(4, 2, 4, (400 * GBPS, 500 * NS), (400 * GBPS, 500 * NS))
+    topology = rail_optimised(4, 2, 4, LinkKind(400 * GBPS, 500 * NS), LinkKind(400 * GBPS, 500 * NS))
     case = make_plan_case(topology, plan, make_parameters(topology, NO_MARKS), window_bytes=10**7)
     outcome = case.run()
     end_ps = max(row[6] for row in outcome.tasks)

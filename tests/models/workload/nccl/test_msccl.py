@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from models.topology.graph import LinkKind
 from models.topology.rail_optimised import rail_optimised
 from models.workload.collectives import Collective, plan_collectives
 from models.workload.nccl.msccl import read_msccl
@@ -104,7 +105,7 @@ def test_it_runs_between_servers_as_messages_and_inside_them_timed(per_server, w
     between = {(g, (g + 1) % 5) for g in range(5) if g // per_server != (g + 1) % 5 // per_server}
     sent = dict(zip(zip(plan.pair_src.tolist(), plan.pair_dst.tolist(), strict=True), plan.pair_bytes, strict=True))
     assert sent == dict.fromkeys(between, 2 * 8 * 1000)
-    topology = rail_optimised(n_host, per_server, 8, (400 * GBPS, 500 * NS), (400 * GBPS, 500 * NS))
+    topology = rail_optimised(n_host, per_server, 8, LinkKind(400 * GBPS, 500 * NS), LinkKind(400 * GBPS, 500 * NS))
     outcome = make_plan_case(topology, plan, window_bytes=10**6).run()
     assert len(outcome.tasks) == plan.n_task and len(outcome.flows) == plan.n_flow
     if per_server == 5:  # a launch and eight steps of 1,000 bytes, one after the other, in each of two iterations
@@ -122,7 +123,7 @@ def test_gates_between_threadblocks_end_in_every_iteration(name, write):
         job = Collective("x", algorithm.operation, 1000, tuple(range(n)))
         plan = plan_collectives([job], n, 3, planner.parts, NCCL_OPERATIONS)
         per_server = n if servers[-1] == 0 else 1
-        topology = rail_optimised(n, per_server, 8, (400 * GBPS, 500 * NS), (400 * GBPS, 500 * NS))
+        topology = rail_optimised(n, per_server, 8, LinkKind(400 * GBPS, 500 * NS), LinkKind(400 * GBPS, 500 * NS))
         outcome = make_plan_case(topology, plan, window_bytes=10**6).run()
         assert len(outcome.tasks) == plan.n_task and len(outcome.flows) == plan.n_flow
 

@@ -6,17 +6,18 @@ import numpy as np
 import pytest
 
 from models.topology import fat_tree, leaf_spine, make_topology, rail_optimised, three_tier
-from models.topology.graph import Topology
+from models.topology.graph import LinkKind, Topology
 from pdes.results.report.fabric import draw
 from pdes.results.report.ports import read_ports
 from reference.result_folders import make_folder
 
 RATE, DELAY = 10**11, 10**6
+LINK = LinkKind(RATE, DELAY)
 ROFT = {"kind": "roft", "gpus_per_server": 8, "servers_per_rail_switch": 4}
 
 
 def roft(n_gpu: int, per_unit: int = 4, nvlink: bool = False) -> Topology:
-    return rail_optimised(n_gpu, 8, per_unit, (RATE, DELAY), (RATE, DELAY), nvlink=(RATE, 0) if nvlink else None)
+    return rail_optimised(n_gpu, 8, per_unit, LINK, LINK, nvlink=LinkKind(RATE, 0) if nvlink else None)
 
 
 FABRICS = {
@@ -24,7 +25,7 @@ FABRICS = {
     "roft-nvlink": (roft(96, nvlink=True), ROFT, 2, 3),
     "roft-large": (roft(16384, 32), ROFT | {"servers_per_rail_switch": 32}, 2, 64),
     "fat-tree": (fat_tree(4, RATE, RATE, DELAY, DELAY), {"kind": "fat-tree"}, 3, 4),
-    "three-tier": (three_tier(5, 4, 4, 16, 16, (RATE, DELAY), (RATE, DELAY)), {}, 3, 5),
+    "three-tier": (three_tier(5, 4, 4, 16, 16, LINK, LINK), {}, 3, 5),
     "leaf-spine": (leaf_spine(4, 2, 40, RATE, RATE, DELAY, DELAY), {"kind": "leaf-spine"}, 2, 4),
     "one-leaf": (leaf_spine(1, 0, 3, RATE, RATE, DELAY, DELAY), {"kind": "leaf-spine"}, 1, 1),
     "two-hosts": (make_topology("x", ["host0", "host1"], [False] * 2, [0, 1], [(0, 1, RATE, DELAY)]), {}, 0, 1),

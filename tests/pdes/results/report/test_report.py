@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from models.topology import leaf_spine, rail_optimised
+from models.topology.graph import LinkKind
 from pdes.cli import main
 from pdes.errors import ConfigError
 from pdes.results.iteration import PART_NAMES, read_breakdown, read_times
@@ -208,7 +209,7 @@ def test_every_plot_is_there_before_the_page_has_loaded_for_who_prints_it() -> N
 
 def test_a_page_of_many_gpus_stays_small(tmp_path: Path) -> None:
     """16,384 GPUs with every figure of every port different; 32,768 flows; queues of many ports."""
-    topology = rail_optimised(16384, 8, 32, (RATE, 10**6), (RATE, 10**6))
+    topology = rail_optimised(16384, 8, 32, LinkKind(RATE, 10**6), LinkKind(RATE, 10**6))
     draw, n = np.random.default_rng(1), topology.n_port
     names = ("max_queue_bytes", "paused_ps", "busy_ps", "ecn_marks", "drops")
     values = {name: draw.integers(0, 10**8, n) for name in names}

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.workload.flows import MAX_START_PS, NO_PRIORITY, FlowList
-from models.workload.size_distribution import SizeDistribution
+from models.workload.traffic.flows import MAX_START_PS, NO_PRIORITY, FlowList
+from models.workload.traffic.size_distribution import SizeDistribution
 from pdes.engine.jit import kernel
 from pdes.engine.rng import (
     PURPOSE_ARRIVAL_GAP,

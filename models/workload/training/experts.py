@@ -23,7 +23,7 @@ import numpy as np
 from models.workload.collectives import chunk_bytes, exchange_pairs, ring_operation, ring_pairs
 from models.workload.plan import SLOT_GROUP, Operation, PlanBuilder, Slot
 from models.workload.program import OP_EXCHANGE, OP_GROUP
-from models.workload.training_job import COPY_GROUP, COPY_NEXT, COPY_PREVIOUS, EXCHANGE, TrainingJob
+from models.workload.training.job import COPY_GROUP, COPY_NEXT, COPY_PREVIOUS, EXCHANGE, TrainingJob
 
 
 def _replica_first(job: TrainingJob, stage: int) -> list[int]:

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
+from models.topology.graph import LinkKind
 from models.topology.rail_optimised import rail_optimised
 from models.workload.collectives import Collective, plan_collectives
-from models.workload.flows import FlowList
 from models.workload.plan import WorkloadPlan
-from models.workload.start_jitter import delay_flows, delay_streams, late_ps
+from models.workload.traffic.flows import FlowList
+from models.workload.traffic.start_jitter import delay_flows, delay_streams, late_ps
 from pdes.config import config_from_dict
 from pdes.engine.rng import PURPOSE_START_JITTER, uniform_plain
 from pdes.scenario import build_scenario
@@ -59,7 +60,9 @@ def training(n_iteration: int, jitter: str = "0s") -> WorkloadPlan:
 
 
 def run(plan: WorkloadPlan) -> Outcome:
-    return make_plan_case(rail_optimised(8, 2, 4, (100 * GBPS, 500 * NS), (100 * GBPS, 1500 * NS)), plan).run()
+    return make_plan_case(
+        rail_optimised(8, 2, 4, LinkKind(100 * GBPS, 500 * NS), LinkKind(100 * GBPS, 1500 * NS)), plan
+    ).run()
 
 
 def test_streams_of_a_gpu_are_late_together_and_after_their_own_start():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from models.topology.leaf_spine import leaf_spine
-from models.workload.flows import NO_PRIORITY, FlowList, plan_flows, read_csv_flows, read_ns3_flows, to_hosts
+from models.workload.traffic.flows import NO_PRIORITY, FlowList, plan_flows, read_csv_flows, read_ns3_flows, to_hosts
 from pdes.errors import ConfigError
 from reference.network_case import make_flow_case
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from models.workload.trace_graph import (
+from models.workload.trace.graph import (
     ANY,
     COLLECTIVE,
     COLLECTIVES,
@@ -15,7 +15,7 @@ from models.workload.trace_graph import (
     Leniency,
     TraceGraph,
 )
-from models.workload.trace_order import ordered
+from models.workload.trace.order import ordered
 from pdes.errors import ConfigError
 
 MAX_BYTES = 2**50

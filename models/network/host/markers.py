@@ -1,6 +1,6 @@
-"""Ghosts: packets that stand for the end of a message that was not sent packet by packet (`place_ghosts`).
+"""Markers: packets that stand for the end of a message that was not sent packet by packet (`place_ghosts`).
 
-A data ghost comes to the receiver when the message's last packet would have come, an ACK ghost to the sender when its
+A data marker comes to the receiver when the message's last packet would have come, an ACK marker to the sender when its
 acknowledgement would. They lie on the last links of the queue pair's ways, in the order of their times, and whatever
 these hosts do then is what they always do: streams go on, messages are posted, rows are written.
 """
@@ -14,7 +14,7 @@ from models.network.host.sender import find_sending_message, finish_message
 from models.network.host.timers import set_timers
 from models.network.host.visits import visit
 from models.network.state.records import FLAG_ACK, LANE_COLUMN, N_ARRIVAL_ROW, N_FLOW_ROW, Fabric, Nic, Rows
-from models.workload.graph_stream import end_sends, take_message
+from models.network.streams.graph_stream import end_sends, take_message
 from models.workload.program import WAITING_GRAPH, Work
 from pdes.engine.apart import apart
 from pdes.engine.bits import drop_from_set
@@ -22,8 +22,8 @@ from pdes.engine.jit import step_kernel
 
 
 @step_kernel
-def receive_ghost(fabric: Fabric, nic: Nic, work: Work, rows: Rows, packet, now_ps):
-    """Take a ghost; (port that may start a packet now or -1, stream that goes on or -1). It is the caller's to free."""
+def receive_marker(fabric: Fabric, nic: Nic, work: Work, rows: Rows, packet, now_ps):
+    """Take a marker; (port that may start a packet now or -1, stream that goes on or -1). The caller frees it."""
     apart()
     item, counters = fabric.packets[np.uint64(packet)], fabric.counters
     pair = np.int64(item.queue_pair)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from models.workload.program import OP_COMPUTE, OP_GROUP, OP_RECEIVE, OP_RING, OP_SEND
-from models.workload.training import PRESETS, GptModel, TrainingJob, plan_training, stage_program
+from models.workload.training.iteration import PRESETS, GptModel, TrainingJob, plan_training, stage_program
 from pdes.errors import ConfigError
 from reference.training_case import delivery_ps, expanded, run_job
 

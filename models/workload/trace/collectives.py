@@ -15,7 +15,7 @@ from models.workload.collectives import chunk_bytes, ring_operation
 from models.workload.operations import Operation
 from models.workload.plan import SLOT_PAIR, PlanBuilder, Slot
 from models.workload.program import OP_EXCHANGE, OP_RECEIVE, OP_RING, OP_SEND
-from models.workload.trace_graph import COLLECTIVES
+from models.workload.trace.graph import COLLECTIVES
 
 RING, DIRECT, HALVING, TREES = ALGORITHMS = ("ring", "direct", "halvingDoubling", "doubleBinaryTree")
 BARRIER_BYTES = 8

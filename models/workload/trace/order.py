@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from models.workload.trace_graph import Leniency, TraceGraph
+from models.workload.trace.graph import Leniency, TraceGraph
 
 SHOWN_OF_CIRCLE = 8
 

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from models.workload.transformer import GptModel
+from models.workload.training.transformer import GptModel
 from pdes.errors import ConfigError
 from pdes.units import PS_PER_S
 

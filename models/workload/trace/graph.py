@@ -2,13 +2,14 @@
 
 A node waits for nodes of its own rank alone (design R12): what comes from another rank is a message, so a send there
 and a receive here. Sizes of collectives are what `collectives` means by them: the whole buffer of a rank, for an
-all-gather the gathered result; importers convert. Not here: whether a trace makes sense (`trace_checks`), and how it
-is run (`trace_plan`).
+all-gather the gathered result; importers convert. Not here: whether a trace makes sense (`checks`), and how it
+is run (`plan`).
 """
 
 from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -99,6 +100,23 @@ class Leniency:
         return {what: count for what, (count, _) in self._seen.items()}
 
 
+class TraceNode(NamedTuple):
+    """A node of a trace as an importer reads it; the fields are _COLUMNS, but for name and after."""
+
+    node_id: int
+    kind: int
+    duration_ps: int = 0
+    size_bytes: int = 0
+    peer: int = ANY
+    tag: int = 0
+    communicator: int = NO_COMMUNICATOR
+    operation: int = 0
+    root: int = 0
+    lane: int = 0
+    name: str = ""
+    after: Sequence[int] = ()  # ids of the nodes that it waits for, in any order
+
+
 class GraphBuilder:
     """Collects the nodes of a trace, rank after rank, and then their dependencies by the ids of the file."""
 
@@ -124,29 +142,13 @@ class GraphBuilder:
             self._communicator_number[name] = len(self._communicator_number)
         return self._communicator_number[name]
 
-    def node(
-        self,
-        node_id: int,
-        kind: int,
-        *,
-        name: str = "",
-        duration_ps: int = 0,
-        size_bytes: int = 0,
-        peer: int = ANY,
-        tag: int = 0,
-        communicator: int = NO_COMMUNICATOR,
-        operation: int = 0,
-        root: int = 0,
-        lane: int = 0,
-        after: tuple[int, ...] | list[int] = (),
-    ) -> None:
-        """Append a node to the rank under way. after: ids of the nodes that it waits for, in any order."""
-        label = self._labels.setdefault(name, len(self._labels))
-        row = (node_id, kind, duration_ps, size_bytes, peer, tag, communicator, operation, root, lane, label)
+    def add(self, node: TraceNode) -> None:
+        """Append a node to the rank under way."""
+        row = (*node[:-2], self._labels.setdefault(node.name, len(self._labels)))
         for column, value in zip(self._columns.values(), row, strict=True):
             column.append(value)
-        self._dep_count.append(len(after))
-        self._dep_id.extend(after)
+        self._dep_count.append(len(node.after))
+        self._dep_id.extend(node.after)
 
     def end_rank(self, path: str) -> None:
         """All nodes of a rank are there. path: the file they came from."""

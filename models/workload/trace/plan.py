@@ -1,7 +1,7 @@
 """From a checked trace to a plan: a graph per GPU, and a stream for each of its communicators.
 
 Rank r runs on host r. Messages of one source, destination and tag share a queue pair; receives take them in the order
-in which they begin. A receive from any rank or with any tag takes what comes first of all that fits (`trace_checks`
+in which they begin. A receive from any rank or with any tag takes what comes first of all that fits (`checks`
 refuses what would depend on more). Collectives of a communicator run in the order of the trace. Task rows are nodes:
 the id is the place in the trace, rank after rank; the stream's name is the node's.
 """
@@ -15,10 +15,10 @@ from models.workload.graph import GRAPH_NODE, NODE_WAITS, GraphPlan
 from models.workload.operations import Operation
 from models.workload.plan import SLOT_NODE, PlanBuilder, WorkloadPlan
 from models.workload.program import OP_BEGIN_NODE, OP_END_NODE, OP_GRAPH
-from models.workload.trace_checks import count_kinds
-from models.workload.trace_collectives import CollectiveRules, Communicator
-from models.workload.trace_graph import ANY, COLLECTIVE, COMPUTE, KIND_NAMES, NOTHING, RECEIVE, SEND, TraceGraph
-from models.workload.trace_order import successors
+from models.workload.trace.checks import count_kinds
+from models.workload.trace.collectives import CollectiveRules, Communicator
+from models.workload.trace.graph import ANY, COLLECTIVE, COMPUTE, KIND_NAMES, NOTHING, RECEIVE, SEND, TraceGraph
+from models.workload.trace.order import successors
 from pdes.errors import ConfigError
 
 GRAPH_STREAM, MESSAGE_TAG = "graph", "message"
@@ -26,7 +26,7 @@ MAX_NODES = 2**31 - 1
 
 
 def plan_trace(graph: TraceGraph, order: np.ndarray, n_host: int, rules: CollectiveRules | None = None) -> WorkloadPlan:
-    """The plan of a trace that `trace_checks.checked` has passed. order: of its nodes, from there."""
+    """The plan of a trace that `checks.checked` has passed. order: of its nodes, from there."""
     if graph.n_rank > n_host:
         raise ConfigError(graph.name, f"{graph.n_rank} ranks", f"at most {n_host}, the topology's hosts")
     if max(graph.n_node, len(graph.dep)) > MAX_NODES:

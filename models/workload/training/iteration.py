@@ -21,11 +21,16 @@ over TP and all-reduced over DP as above. `experts` says which GPUs form a group
 import numpy as np
 
 from models.workload.collectives import ring_operation, ring_pairs
-from models.workload.experts import add_expert_slots, copies_in_server, exchange_operations, gradient_operations
 from models.workload.operations import Operation, Repeat
 from models.workload.plan import SLOT_GROUP, SLOT_PAIR, SLOT_UNUSED, PlanBuilder, Slot, WorkloadPlan
 from models.workload.program import OP_COMPUTE, OP_GROUP, OP_RECEIVE, OP_SEND
-from models.workload.training_job import (
+from models.workload.training.experts import (
+    add_expert_slots,
+    copies_in_server,
+    exchange_operations,
+    gradient_operations,
+)
+from models.workload.training.job import (
     ACT_IN,
     ACT_OUT,
     DP_NEXT,
@@ -39,7 +44,7 @@ from models.workload.training_job import (
     TrainingJob,
     check_job,
 )
-from models.workload.transformer import PRESETS, GptModel
+from models.workload.training.transformer import PRESETS, GptModel
 
 __all__ = ["PRESETS", "GptModel", "TrainingJob", "plan_training", "stage_program"]
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from models.workload.flows import FlowList
 from models.workload.plan import WorkloadPlan
 from models.workload.program import OP_WAIT
+from models.workload.traffic.flows import FlowList
 from pdes.engine.rng import PURPOSE_START_JITTER, random_bits_plain
 
 

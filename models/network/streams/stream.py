@@ -8,11 +8,16 @@ of them: those of another LP cannot be too late to hear of it, as the lookahead 
 import numpy as np
 
 from models.network.host.messages import post_message, post_parts, take_parts
-from models.network.state.records import N_PART, N_SPENT_ROW, N_TASK_ROW, SEED, Fabric, Nic, Rows
-from models.workload.graph_stream import begins_node, end_collective, run_graph
+from models.network.state.records import N_PART, N_SPENT_ROW, N_TASK_ROW, Fabric, Nic, Rows
+from models.network.streams.compute_time import (
+    compute_ps,
+    may_slow,
+    slow_computing,
+)
+from models.network.streams.graph_stream import begins_node, end_collective, run_graph
+from models.network.streams.wake import set_wake
 from models.workload.program import (
     FLOWS_PER_ITERATION,
-    JITTER_PPM,
     KEEPS_TASKS,
     N_JOINED,
     N_MAIN,
@@ -48,9 +53,7 @@ from models.workload.program import (
     WAITING_TIME,
     Work,
 )
-from models.workload.wake import set_wake
 from pdes.engine.jit import inlined, step_kernel
-from pdes.engine.rng import PURPOSE_COMPUTE, random_bits
 from pdes.engine.time_index import NEVER
 
 
@@ -128,63 +131,6 @@ def _pass_gate(work: Work, nodes, node_time, gate_id, opens, now_ps):
 
 
 @inlined
-def _may_slow(kind):
-    """Whether an operation is a collective, which takes memory bandwidth and processors from what is computed."""
-    return kind == OP_RING or kind == OP_EXCHANGE or kind == OP_GROUP
-
-
-@inlined
-def _is_communicating(work, k):
-    """Whether a stream is in the middle of a collective. Waiting for others counts: its kernels hold their place."""
-    stream = work.streams[np.uint64(k)]
-    if stream.phase == 0 or stream.waiting_for == WAITING_DONE:
-        return False
-    return _may_slow(work.operations[np.uint64(stream.operation)].kind)
-
-
-@inlined
-def _others_communicate(fabric, work, stream, i_stream):
-    node = fabric.nodes[np.uint64(stream.node)]
-    found = False
-    for k in range(node.first_stream, node.end_stream):
-        found |= k != i_stream and _is_communicating(work, k)
-    return found
-
-
-@step_kernel
-def _slow_computing(fabric: Fabric, work: Work, stream, i_stream, begins, now_ps):
-    """A stream begins or ends to communicate: what the GPU computes meanwhile takes longer, or again its own time."""
-    if _others_communicate(fabric, work, stream, i_stream):
-        return
-    factor = work.totals[SLOWED_1024]
-    node = fabric.nodes[np.uint64(stream.node)]
-    for k in range(node.first_stream, node.end_stream):
-        other = work.streams[np.uint64(k)]
-        if k == i_stream or other.phase == 0 or other.waiting_for != WAITING_TIME:
-            continue
-        if work.operations[np.uint64(other.operation)].kind != OP_COMPUTE:
-            continue
-        rest_ps = other.wake_ps - now_ps
-        rest_ps = -(-rest_ps * factor // 1024) if begins else -(-rest_ps * 1024 // factor)
-        set_wake(work.streams, fabric.nodes, fabric.node_time, k, now_ps + rest_ps)
-
-
-@step_kernel
-def _compute_ps(fabric: Fabric, work: Work, stream, i_stream, time_ps):
-    """How long a computation takes that begins now: its time, its random part, and longer beside a collective."""
-    totals = work.totals
-    jitter_ppm = totals[JITTER_PPM]
-    if jitter_ppm > 0 and time_ps > 0:
-        task_id = stream.first_task + stream.iteration * totals[TASKS_PER_ITERATION] + stream.n_task
-        bits = random_bits(fabric.constants[SEED], task_id, PURPOSE_COMPUTE, 0)
-        part_ppm = np.int64(bits % np.uint64(2 * jitter_ppm + 1)) - jitter_ppm
-        time_ps += time_ps * part_ppm // 1_000_000
-    if totals[SLOWED_1024] > 1024 and _others_communicate(fabric, work, stream, i_stream):
-        time_ps = -(-time_ps * totals[SLOWED_1024] // 1024)
-    return time_ps
-
-
-@inlined
 def _advance_operation(fabric, nic, work, rows, stream, i_stream, operation, now_ps):
     """Carry the current operation on; True if it is complete. stream.phase 0: it begins now."""
     kind = operation.kind
@@ -194,7 +140,7 @@ def _advance_operation(fabric, nic, work, rows, stream, i_stream, operation, now
     if kind == OP_COMPUTE or kind == OP_WAIT or kind == OP_SEND or kind == OP_START or kind == OP_END_NODE:
         end_ps = max(now_ps, operation.time_ps)
         if kind == OP_COMPUTE:
-            end_ps = now_ps + (_compute_ps(fabric, work, stream, i_stream, operation.time_ps) if begins else 0)
+            end_ps = now_ps + (compute_ps(fabric, work, stream, i_stream, operation.time_ps) if begins else 0)
         done = not (begins and (end_ps > now_ps or kind == OP_START or kind == OP_END_NODE))
         if done and kind == OP_END_NODE:
             i_node = np.int64(work.slots[np.uint64(stream.first_slot + operation.slot)])
@@ -329,12 +275,12 @@ def run_stream(fabric: Fabric, nic: Nic, work: Work, rows: Rows, i_stream, now_p
     while stream.iteration < stream.n_iteration:
         operation = work.operations[np.uint64(stream.operation)]
         begins = stream.phase == 0
-        slows = work.totals[SLOWED_1024] > 1024 and _may_slow(operation.kind)
+        slows = work.totals[SLOWED_1024] > 1024 and may_slow(operation.kind)
         if begins:
             stream.begun_ps = now_ps
             stream.step = 0
             if slows:
-                _slow_computing(fabric, work, stream, i_stream, True, now_ps)
+                slow_computing(fabric, work, stream, i_stream, True, now_ps)
         done = _advance_operation(fabric, nic, work, rows, stream, i_stream, operation, now_ps)
         n_send, n_sent = _sends_now(stream, operation, begins, done), 0
         is_ring = operation.kind == OP_RING
@@ -357,7 +303,7 @@ def run_stream(fabric: Fabric, nic: Nic, work: Work, rows: Rows, i_stream, now_p
         if not done:
             return
         if slows:
-            _slow_computing(fabric, work, stream, i_stream, False, now_ps)
+            slow_computing(fabric, work, stream, i_stream, False, now_ps)
         if operation.task_kind >= 0:
             _end_task(work, rows.task, fabric.counters, stream, operation, now_ps)
         stream.phase = 0

@@ -12,10 +12,10 @@ import numpy as np
 
 from models.network.host.messages import post_message
 from models.network.state.records import N_TASK_ROW, Fabric, Nic
+from models.network.streams.wake import set_wake
 from models.workload.graph import NODE_BEGUN, NODE_DONE, NODE_READY, NODE_RELEASED, Graph
 from models.workload.program import KEEPS_TASKS, N_STREAM_DONE, WAITING_DONE, WAITING_NODE, Work
-from models.workload.trace_graph import COLLECTIVE, COMPUTE, RECEIVE, SEND
-from models.workload.wake import set_wake
+from models.workload.trace.graph import COLLECTIVE, COMPUTE, RECEIVE, SEND
 from pdes.engine.apart import apart
 from pdes.engine.jit import step_kernel
 from pdes.engine.time_index import NEVER

@@ -9,9 +9,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from models.workload.flows import NO_PRIORITY
-from models.workload.poisson import Incast, Traffic, draw, poisson_flows
-from models.workload.size_distribution import BUILT_IN, FOLDER, read_sizes
+from models.workload.traffic.flows import NO_PRIORITY
+from models.workload.traffic.poisson import Incast, Traffic, draw, poisson_flows
+from models.workload.traffic.size_distribution import BUILT_IN, FOLDER, read_sizes
 from pdes.engine.rng import PURPOSE_FLOW_SIZE, uniform_plain
 from pdes.errors import ConfigError
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from models.workload.size_distribution import BUILT_IN, FOLDER, SizeDistribution, read_sizes
+from models.workload.traffic.size_distribution import BUILT_IN, FOLDER, SizeDistribution, read_sizes
 from pdes.config.tables.workload import NAMED_SIZES
 from pdes.errors import ConfigError
 

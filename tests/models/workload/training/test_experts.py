@@ -6,9 +6,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from models.workload.experts import copies_in_server, expert_copies, expert_groups
 from models.workload.program import OP_COMPUTE, OP_EXCHANGE, OP_GROUP, OP_RECEIVE, OP_RING, OP_SEND
-from models.workload.training import PRESETS, GptModel, TrainingJob, plan_training, stage_program
+from models.workload.training.experts import copies_in_server, expert_copies, expert_groups
+from models.workload.training.iteration import PRESETS, GptModel, TrainingJob, plan_training, stage_program
 from pdes.errors import ConfigError
 from reference.training_case import delivery_ps, expanded, run_job, servers
 

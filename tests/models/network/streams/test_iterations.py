@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from models.network.streams.iterations import FIRST_LOOK_PS, IterationWatch
 from models.network.watch.observers import next_look_ps
 from models.topology.leaf_spine import leaf_spine
 from models.workload.agreement import agreement
-from models.workload.iterations import FIRST_LOOK_PS, IterationWatch
 from models.workload.plan import WorkloadPlan
 from models.workload.program import STREAM
-from models.workload.training import plan_training
-from models.workload.training_job import TrainingJob
-from models.workload.transformer import GptModel
+from models.workload.training.iteration import plan_training
+from models.workload.training.job import TrainingJob
+from models.workload.training.transformer import GptModel
 from pdes.engine.exchange import World
 from pdes.engine.round import make_loop, run_rounds
 from pdes.engine.time_index import NEVER

@@ -1,0 +1,93 @@
+"""From a workload's plan to what one rank runs of it: streams, groups, gates, and buffers for finished rows."""
+
+import numpy as np
+
+from models.network.build.arrays import QueuePairs
+from models.network.host.rtt_rows import MAX_RTT_ROWS
+from models.network.state.records import N_ROW, SPENT_COLUMNS, Fabric, Rows
+from models.topology.graph import Topology
+from models.workload.graph import make_graph
+from models.workload.plan import WorkloadPlan
+from models.workload.program import (
+    FLOWS_PER_ITERATION,
+    GATE,
+    GROUP,
+    JITTER_PPM,
+    KEEPS_TASKS,
+    MAX_DEPTH,
+    MEMBER,
+    N_MAIN,
+    N_PARTS,
+    N_PASS_COLUMN,
+    N_PASS_SPENT,
+    N_TOTAL,
+    SLOWED_1024,
+    TASKS_PER_ITERATION,
+    WAITING_GRAPH,
+    Work,
+)
+from pdes.engine.jit import zeros_for
+from pdes.engine.time_index import NEVER, set_time
+
+
+def make_streams(topology: Topology, plan: WorkloadPlan) -> np.ndarray:
+    """Streams before anything has happened, all asleep: the same on every rank, so in memory once until one changes."""
+    streams = plan.streams.copy()
+    streams["node"] = topology.host[streams["gpu"]]
+    streams["phase"] = 0
+    streams["waiting_for"] = -1
+    if plan.graph is not None:
+        runs = plan.graph.agenda_stream
+        streams["waiting_for"][runs], streams["step"][runs] = WAITING_GRAPH, np.arange(len(runs))
+    streams["wake_ps"] = NEVER
+    return streams
+
+
+def make_work(
+    streams: np.ndarray, pairs: QueuePairs, slots: np.ndarray, plan: WorkloadPlan, fabric: Fabric, here: np.ndarray
+) -> Work:
+    """Those of this rank's nodes wake when the plan says. streams: `make_streams`. slots: `PairFacts.slots`."""
+    own = np.flatnonzero(here[streams["node"]])
+    streams["wake_ps"][own] = plan.streams["wake_ps"][own]
+    np.minimum.at(fabric.nodes["wake_ps"], streams["node"][own], streams["wake_ps"][own])
+    for node in np.flatnonzero(fabric.nodes["wake_ps"] < NEVER):
+        set_time(fabric.node_time, int(node), int(fabric.nodes["wake_ps"][node]))
+    passes = zeros_for(len(own) * N_PASS_COLUMN, len(streams) * N_PASS_COLUMN, np.int64).reshape(-1, N_PASS_COLUMN)
+    passes[own] = -1
+    totals = np.zeros(N_TOTAL, np.int64)
+    totals[FLOWS_PER_ITERATION], totals[TASKS_PER_ITERATION] = plan.flows_per_iteration, plan.tasks_per_iteration
+    totals[N_MAIN], totals[KEEPS_TASKS] = plan.n_main, plan.keeps_tasks
+    totals[SLOWED_1024], totals[JITTER_PPM] = plan.slowed_1024, plan.jitter_ppm
+    n_iteration = max(1, plan.n_iteration)
+    groups = np.zeros(len(plan.group_start) - 1, GROUP)
+    groups["first_member"], groups["end_member"] = plan.group_start[:-1], plan.group_start[1:]
+    members = np.zeros(len(plan.group_stream), MEMBER)
+    members["is_here"] = here[streams["node"][plan.group_stream]]
+    gates = np.zeros(len(plan.gate_stream), GATE)
+    gates["stream"] = plan.gate_stream
+    return Work(
+        operations=plan.operations,
+        streams=streams,
+        loops=zeros_for(len(own) * MAX_DEPTH, len(streams) * MAX_DEPTH, np.int32).reshape(-1, MAX_DEPTH),
+        passes=passes,
+        passed=np.zeros((max(1, plan.n_main), N_PASS_SPENT, N_PARTS), np.int64),
+        slots=slots,
+        groups=groups,
+        group_stream=plan.group_stream,
+        members=members,
+        group_peer=np.zeros(0, np.int32),
+        joined=np.zeros((0, 2), np.int64),
+        gates=gates,
+        iteration_end_ps=np.full(n_iteration, -1, np.int64),
+        iteration_tasks=np.zeros(n_iteration, np.int64),
+        spent=np.zeros((max(1, plan.n_main), N_PARTS), np.int64),
+        totals=totals,
+        graph=make_graph(plan.graph, pairs.row_of_pair),
+    )
+
+
+def make_rows(burst: int, rtt_flow: int = -1) -> Rows:
+    """Empty row buffers with room for some events' worth, and for round-trip times for good."""
+    n_row, n_rtt = max(N_ROW, 4 * burst), MAX_RTT_ROWS if rtt_flow >= 0 else 0
+    shapes = ((n_row, 8), (n_row, 2), (n_row, 8), (n_row, len(SPENT_COLUMNS) + N_PARTS), (n_rtt, 3))
+    return Rows(*(np.zeros(shape, np.int64) for shape in shapes))

@@ -1,0 +1,77 @@
+"""How long a computation takes: its own time, its random part, and more while its GPU takes part in a collective."""
+
+import numpy as np
+
+from models.network.state.records import SEED, Fabric
+from models.network.streams.wake import set_wake
+from models.workload.program import (
+    JITTER_PPM,
+    OP_COMPUTE,
+    OP_EXCHANGE,
+    OP_GROUP,
+    OP_RING,
+    SLOWED_1024,
+    TASKS_PER_ITERATION,
+    WAITING_DONE,
+    WAITING_TIME,
+    Work,
+)
+from pdes.engine.jit import inlined, step_kernel
+from pdes.engine.rng import PURPOSE_COMPUTE, random_bits
+
+
+@inlined
+def may_slow(kind):
+    """Whether an operation is a collective, which takes memory bandwidth and processors from what is computed."""
+    return kind == OP_RING or kind == OP_EXCHANGE or kind == OP_GROUP
+
+
+@inlined
+def _is_communicating(work, k):
+    """Whether a stream is in the middle of a collective. Waiting for others counts: its kernels hold their place."""
+    stream = work.streams[np.uint64(k)]
+    if stream.phase == 0 or stream.waiting_for == WAITING_DONE:
+        return False
+    return may_slow(work.operations[np.uint64(stream.operation)].kind)
+
+
+@inlined
+def _others_communicate(fabric, work, stream, i_stream):
+    node = fabric.nodes[np.uint64(stream.node)]
+    found = False
+    for k in range(node.first_stream, node.end_stream):
+        found |= k != i_stream and _is_communicating(work, k)
+    return found
+
+
+@step_kernel
+def slow_computing(fabric: Fabric, work: Work, stream, i_stream, begins, now_ps):
+    """A stream begins or ends to communicate: what the GPU computes meanwhile takes longer, or again its own time."""
+    if _others_communicate(fabric, work, stream, i_stream):
+        return
+    factor = work.totals[SLOWED_1024]
+    node = fabric.nodes[np.uint64(stream.node)]
+    for k in range(node.first_stream, node.end_stream):
+        other = work.streams[np.uint64(k)]
+        if k == i_stream or other.phase == 0 or other.waiting_for != WAITING_TIME:
+            continue
+        if work.operations[np.uint64(other.operation)].kind != OP_COMPUTE:
+            continue
+        rest_ps = other.wake_ps - now_ps
+        rest_ps = -(-rest_ps * factor // 1024) if begins else -(-rest_ps * 1024 // factor)
+        set_wake(work.streams, fabric.nodes, fabric.node_time, k, now_ps + rest_ps)
+
+
+@step_kernel
+def compute_ps(fabric: Fabric, work: Work, stream, i_stream, time_ps):
+    """How long a computation takes that begins now: its time, its random part, and longer beside a collective."""
+    totals = work.totals
+    jitter_ppm = totals[JITTER_PPM]
+    if jitter_ppm > 0 and time_ps > 0:
+        task_id = stream.first_task + stream.iteration * totals[TASKS_PER_ITERATION] + stream.n_task
+        bits = random_bits(fabric.constants[SEED], task_id, PURPOSE_COMPUTE, 0)
+        part_ppm = np.int64(bits % np.uint64(2 * jitter_ppm + 1)) - jitter_ppm
+        time_ps += time_ps * part_ppm // 1_000_000
+    if totals[SLOWED_1024] > 1024 and _others_communicate(fabric, work, stream, i_stream):
+        time_ps = -(-time_ps * totals[SLOWED_1024] // 1024)
+    return time_ps

@@ -1,0 +1,73 @@
+"""The passes of a pipeline stage in order, as far as their operations depend on them.
+
+Equal tokens stand for equal operations, so that what repeats among them becomes a loop.
+"""
+
+from typing import NamedTuple
+
+from models.compute.lower import segments
+from models.compute.memory import left_after_input_gradients
+from models.compute.stages import stage_layers
+from models.workload.compiler.dual_pipe import BOTH
+from models.workload.compiler.job import Job
+from models.workload.compiler.schedule import stage_passes
+
+
+class Token(NamedTuple):
+    """A pass as far as its operations depend on it: which, chunk, and whether buckets are gathered or reduced in it."""
+
+    which: str
+    chunk: int
+    gathers: bool
+    reduces: bool
+
+
+def stage_tokens(job: Job, stage: int, gathers_beside: bool, reduces_beside: bool) -> list[Token]:
+    """A stage's passes, with the first forward pass over a chunk where parameters are gathered once, and the last
+    backward pass over it where gradients are reduced once."""
+    layout = job.layout
+    passes = stage_passes(
+        job.schedule, layout.pp, stage, layout.vpp, layout.n_microbatch, _pass_times_ps(job),
+        _left_permille(job),
+    )  # fmt: skip
+    seen: set[int] = set()
+    left = {chunk: layout.n_microbatch // layout.n_copy for chunk in range(layout.n_chunk)}
+    tokens = []
+    for one in passes:
+        gathers = reduces = False
+        if gathers_beside:
+            gathers = layout.zero == 3 or (one.which == "forward" and one.chunk not in seen)
+            seen.add(one.chunk)
+        if one.which == BOTH:
+            left[1 - one.chunk] -= 1
+        if one.which in ("backward", "backward-weight"):
+            left[one.chunk] -= 1
+            reduces = reduces_beside and (layout.zero >= 2 or left[one.chunk] == 0)
+        tokens.append(Token(one.which, one.chunk, gathers, reduces))
+    return tokens
+
+
+def _pass_times_ps(job: Job) -> tuple[int, int, int]:
+    """Computing times of a middle stage's passes, for zero-bubble schedules; the same for every stage."""
+    if not job.is_split:
+        return (1, 1, 1)
+    if job.pass_times_ps is not None:
+        return job.pass_times_ps
+    shape, layout = job.shape, job.layout
+    parts = [shape.layer_kind(i) for i in stage_layers(shape, layout, layout.pp // 2)[0]]
+
+    def time_ps(which: str) -> int:
+        device = job.devices[0]
+        return sum(s.time_ps for part in parts for s in segments(shape, layout, device, part, which))
+
+    return time_ps("forward"), time_ps("backward-input"), time_ps("backward-weight")
+
+
+def _left_permille(job: Job) -> int:
+    """Of a middle stage's activations, what is held between the backward passes for inputs and for weights."""
+    if not job.is_split:
+        return 1000
+    shape, layout = job.shape, job.layout
+    layers = stage_layers(shape, layout, layout.pp // 2)[0]
+    left = [left_after_input_gradients(shape, layout, shape.layer_kind(i)) for i in layers]
+    return round(1000 * sum(left) / len(left)) if left else 1000

@@ -1,0 +1,1 @@
+"""A trace of messages and computations: its graph, checks, order, collectives, and the plan that it becomes."""
