@@ -14,10 +14,10 @@ from pdes.config.sections import (
     PartitionConfig,
     RunConfig,
     SimulationConfig,
-    WormholeConfig,
 )
 from pdes.config.topology import TopologyConfig
 from pdes.config.workload import WorkloadConfig
+from pdes.config.wormhole.table import WormholeConfig
 
 
 class Config(Table):

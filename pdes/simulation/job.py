@@ -195,7 +195,8 @@ class Run:
         observers = (self.sampler, self.watch, self.stall, self.iterations)
         self.model.observers = [observer for observer in observers if observer is not None] + self.debug.observers
         if s.config.wormhole.mode != "off":
-            choice = Choice(s.config.wormhole.criterion, **s.config.wormhole.criterion_parameters)
+            paper = s.config.wormhole.paper
+            choice = Choice(paper.criterion, **paper.criterion_parameters)
             self.model.fast_forward = make_fast_forward(
                 s.topology,
                 self.model,
@@ -204,8 +205,8 @@ class Run:
                 s.path_rtt_ps,
                 s.stop_ps,
                 choice,
-                s.config.wormhole.mode,
-                s.config.wormhole.memo_tolerance,
+                s.config.wormhole.skips,
+                s.config.wormhole.wave_tolerance,
                 self._make_audit(),
             )
         if self.model.fast_forward is not None and s.config.output.partitions:
