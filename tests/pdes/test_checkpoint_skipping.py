@@ -58,6 +58,9 @@ partitions = true
 """
 
 
+OLD = RINGS.format(control="dctcp", forecasts="").replace('mode = "exact"\npaper.forecasts = ', 'mode = "full"')
+
+
 def rings(control: str, *forecasts: str, **wormhole: object) -> Callable[[Path], str]:
     """Two equal rings on two rails, and a message that comes to one of them in its middle."""
     keys = "".join(f"{key} = {json.dumps(value)}\n" for key, value in wormhole.items())
@@ -84,6 +87,7 @@ MAKERS: dict[str, Callable[[Path], str]] = {
     "rings, swift, steady": rings("swift", "periodic"),
     "rings, memo alone": rings("hpcc", "replay"),
     "rings, audited": rings("dctcp", "periodic", audit=0.5),
+    "rings, old keys": lambda _: OLD,
     "waves": lambda _: waves.CONFIG,
     "passes": lambda _: repeats.CONFIG,
     "room": flows(room, room.CONFIG.format(host_delay="800ns")),

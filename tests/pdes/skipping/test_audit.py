@@ -174,7 +174,7 @@ def simulate(tmp_path: Path):
     (tmp_path / "ring.toml").write_text(CONFIG)
 
     def run(*sets: str) -> tuple[dict, list[bytes]]:
-        out = tmp_path / "-".join(sets)
+        out = tmp_path / "-".join(sets).replace('"', "")
         pdes.simulate(load_config(tmp_path / "ring.toml", [*sets, f'output.dir="{out}"']))
         tables = [(out / f"{name}.parquet").read_bytes() for name in ("flows", "ports", "tasks")]
         return json.loads((out / "result.json").read_text()), tables

@@ -160,7 +160,7 @@ def tables(control: str, audit: float, **wormhole: Any) -> dict[str, Any]:
     keys = {"mode": "auto", "tolerance": 0.02, "paper": {"forecasts": ["replay", "similar", "alone"]}, "audit": audit}
     return {
         "topology": topology, "network": {"congestion_control": control}, "workload": {"queue_pairs": "per-pair"},
-        "wormhole": keys | wormhole,
+        "wormhole": wormhole if wormhole.get("mode") == "off" else keys | wormhole,
     }  # fmt: skip
 
 
