@@ -188,7 +188,7 @@ def main() -> int:
         if "a" in parts:
             found["a"] = {job: {mode: runs.row(job, "hpcc", mode) for mode in MODES} for job in runs.jobs}
         if "b" in parts:
-            found["b"] = {job: {control: runs.row(job, control, "full") for control in CONTROLS} for job in runs.jobs}
+            found["b"] = {job: {control: runs.row(job, control, "both") for control in CONTROLS} for job in runs.jobs}
     except ConfigError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
