@@ -17,7 +17,7 @@ KEPT = ROOT / "bench" / "accuracy_table.json"
 PAGE = ROOT / "docs" / "accuracy.md"
 BEGIN, END = "<!-- accuracy: made by bench/accuracy_table.py -->", "<!-- end of accuracy -->"
 COLUMNS = {
-    "config": "config", "control": "control", "memo_tolerance": "tolerance", "runs": "runs",
+    "config": "config", "control": "control", "tolerance": "tolerance", "runs": "runs",
     "packet_hops_full": "packet-hops, full", "packet_hops": "simulated", "times_fewer": "times fewer",
     "loop_seconds_full": "loop s, full", "loop_seconds": "loop s", "mean_fct_error": "mean FCT error",
     "p99_fct_error": "p99 FCT error", "chaos_floor": "chaos floor", "iteration_error": "iteration error",
@@ -34,7 +34,7 @@ def kind_of(case: Case) -> str:
     """The heading that a case stands below."""
     if case["lanes_and_shares"]:
         return "Mixtures of experts, with waves, lanes and shares"
-    if float(case["memo_tolerance"]):
+    if float(case["tolerance"]):
         return "Mixtures of experts, with waves"
     return "Mixtures of experts, without estimates" if case["config"].startswith("moe") else "Dense models"
 
@@ -44,7 +44,7 @@ def table(found: list[Case]) -> str:
     parts = []
     for kind in dict.fromkeys(map(kind_of, found)):
         mine = [case for case in found if kind_of(case) == kind]
-        shown = [name for name in COLUMNS if name not in ("memo_tolerance", "runs") or len({c[name] for c in mine}) > 1]
+        shown = [name for name in COLUMNS if name not in ("tolerance", "runs") or len({c[name] for c in mine}) > 1]
         lines = [[COLUMNS[name] for name in shown], ["---"] * len(shown)]
         lines += [[str(case[name]) for name in shown] for case in mine]
         parts.append("\n".join([f"### {kind}\n", *(f"| {' | '.join(line)} |" for line in lines)]))

@@ -13,7 +13,8 @@ import tempfile
 from pathlib import Path
 
 from cases import print_last
-from runs import simulate
+from pdes.config.wormhole.table import FORECASTS
+from runs import only, simulate
 
 RAILS = """\
 kind = "roft"
@@ -51,9 +52,8 @@ vpp = 5
 [workload.compute]
 gpu = "h100"
 [wormhole]
-mode = "full"
-memo_tolerance = 0.02
-lanes = true
+mode = "auto"
+tolerance = 0.02
 """
 N_HOST, N_LEAF, N_SPINE = 512, 16, 32
 
@@ -79,8 +79,8 @@ def main() -> None:
             config = folder / "job.toml"
             config.write_text(JOB.format(topology={"rails": RAILS, "spines": SPINES}[case]))
             times_s = []
-            for shares in ("true", "false"):
-                done = simulate(config, [f"wormhole.shares={shares}"], folder / shares)
+            for shares, forecasts in {"true": FORECASTS, "false": FORECASTS[:-1]}.items():
+                done = simulate(config, [only(*forecasts)], folder / shares)
                 times_s.append(done.result["iteration_time_ps"][0] / 1e12)
                 print(
                     f"{case:7} shares={shares:5} iteration {times_s[-1]:.4f} s, {done.start_to_result_s:.0f} s",

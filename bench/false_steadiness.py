@@ -19,7 +19,7 @@ from lane_errors import HOSTS_PER_LEAF, MB, Case, outcome, shaken
 CONTROLS = ("hpcc", "dctcp", "dcqcn", "timely", "swift")
 N_SENDERS = (2, 4, 8)
 LEAVES = (0, 2, 3)  # of senders; the receiver is the first host of leaf 1
-STEADY = {"mode": "steady"}
+STEADY = {"mode": "exact", "paper": {"forecasts": ["periodic"]}}
 
 
 def incast(n: int, size_bytes: int) -> Case:

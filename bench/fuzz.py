@@ -133,7 +133,7 @@ def warm_up(root: Path, worker: Worker) -> None:
     """Have the kernels compiled, each kind by a run of its own, so that no budget has that in it."""
     config = root / "warm-up.toml"
     for network in ("", '[network.buffer]\nsize = "20MB"\n'):
-        for wormhole in ("", '[wormhole]\nmode = "full"\n'):
+        for wormhole in ("", '[wormhole]\nmode = "exact"\n'):
             config.write_text(WARM_UP + network + wormhole)
             status, said, wrong = worker.run([str(config), "--out", str(root / "warm-up"), "--quiet"], COMPILE_S)
             if status or wrong:

@@ -91,7 +91,7 @@ def mutate(draw: random.Random, path: Path, level: str) -> None:
 def config_case(draw: random.Random, folder: Path, level: str) -> list[str]:
     """A config of any kind, changed."""
     config = write_config(draw, draw.randrange(2**31), folder)
-    extra = draw.choice(("", "", '[wormhole]\nmode = "full"\n', '[output]\nsample_interval = "5us"\n'))
+    extra = draw.choice(("", "", '[wormhole]\nmode = "exact"\n', '[output]\nsample_interval = "5us"\n'))
     config.write_text(config.read_text() + extra)
     mutate(draw, draw.choice([config, config, config, *folder.glob("*.csv")]), level)
     return [str(config), *STOP]

@@ -5,7 +5,7 @@
 
 I: errors of completion times, largest and mean, of jobs with pipeline, tensor or data parallelism alone. II: what their
 flows get through, all bytes over the sum of all completion times, in full and fast-forwarded. IV: errors of jobs with
-all of them, a mixture of experts (as DeepSeek's) and a dense one (as Qwen's), with each `[wormhole] restoration`:
+all of them, a mixture of experts (as DeepSeek's) and a dense one (as Qwen's), with each `[wormhole.paper] restoration`:
 `none`, `learned` and `snapshot`. Each by HyGra's criterion and by ours.
 
 Errors are relative, of the flows that finished in both runs. Beside each stands `chaos`: the same between two full runs
@@ -30,7 +30,7 @@ from pdes.convert.toml_text import Tables, toml_text
 from pdes.errors import ConfigError
 from pdes.units import exact_duration
 from plots import draw
-from runs import Finished, compile_ahead, simulate_once
+from runs import Finished, compile_ahead, only, simulate_once
 from wormhole import CHAOS_PS, FLOW_COLUMNS, percent
 
 TABLES = ("I", "II", "IV")
@@ -104,10 +104,10 @@ class Runs:
     def row(self, kind: str, n_gpu: int, criterion: str, restoration: str = "snapshot") -> Row:
         """What is said of a fast-forwarded run."""
         full, moved = self.full(kind, n_gpu)
-        sets = [*self._sets, "wormhole.mode=steady", f"wormhole.criterion={criterion}"]
-        sets.append(f"wormhole.restoration={restoration}")
+        sets = [*self._sets, "wormhole.mode=exact", only("periodic"), f"wormhole.paper.criterion={criterion}"]
+        sets.append(f"wormhole.paper.restoration={restoration}")
         if restoration == "learned":
-            sets.append(f'wormhole.restoration_model="{self._model_file().resolve()}"')
+            sets.append(f'wormhole.paper.restoration_model="{self._model_file().resolve()}"')
         _say(f"{kind}, {n_gpu} GPUs: {criterion}, {restoration}")
         config = self.config(kind, n_gpu)
         compile_ahead(config, sets, self._arguments.out)

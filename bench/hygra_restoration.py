@@ -1,4 +1,4 @@
-"""Train the model of `[wormhole] restoration = "learned"` on queue traces of full runs, and say how well it predicts.
+"""Train the model of `[wormhole.paper] restoration = "learned"` on traces of full runs, and say how well it predicts.
 
     python bench/hygra_restoration.py --train [--config FILE ...] [--set key=value ...] [--traces FOLDER ...]
                                       [--model FILE] [--epochs N] [--quick] [--out FOLDER]
@@ -9,7 +9,7 @@ the training: what the model is off by there stands beside a guess that needs no
 were.
 Needs PyTorch (`pip install pdes-sim[learned]`). In a config:
 
-    [wormhole]
+    [wormhole.paper]
     restoration = "learned"
     restoration_model = "queues.pt"
 """

@@ -71,7 +71,7 @@ def run(sample: Sample, samples: Path) -> Outcome:
     begin_s = time.perf_counter()
     with tempfile.TemporaryDirectory() as work:
         config = Path(work) / "case.toml"
-        sets = [f"output.dir={work}/out", "wormhole.mode=full", "network.payload=8000B"]
+        sets = [f"output.dir={work}/out", "wormhole.mode=exact", "network.payload=8000B"]
         sets += [f"workload.{k}={json.dumps(v)}" for k, v in sample.keys if k in ("gpus", "tolerant")]
         result: dict[str, Any] = {}
         try:

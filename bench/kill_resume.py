@@ -93,14 +93,16 @@ dp = 4
 pp = 2
 ep = 8
 [wormhole]
-mode = "full"
-memo_tolerance = 0.3
+mode = "auto"
+tolerance = 0.3
 audit = 0.1
 iteration_repeats = 0
+[wormhole.paper]
+forecasts = ["periodic", "replay", "similar"]
 [output]
 partitions = true
 """
-SKIPPING = '[wormhole]\nmode = "full"\niteration_repeats = 0\n'
+SKIPPING = '[wormhole]\nmode = "exact"\niteration_repeats = 0\n'
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,11 @@ import numpy as np
 
 from cases import print_last
 from pdes.config import load_config
+from pdes.config.wormhole.table import FORECASTS
 from pdes.errors import ConfigError
-from runs import ROOT, Finished, simulate_once
+from runs import ROOT, Finished, only, simulate_once
 
-LANES = ["wormhole.memo_tolerance=0.02", "wormhole.lanes=true"]
+LANES = ["wormhole.mode=auto", "wormhole.tolerance=0.02", only(*FORECASTS[:-1])]
 SAID = ("audited", "void", "flows", "mean_fct_error", "standard_error", "max_fct_error")
 
 

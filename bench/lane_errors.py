@@ -26,7 +26,7 @@ MB, US, NS = 10**6, 10**6, 10**3  # US, NS: in ps
 CONTROLS = ("hpcc", "dctcp", "timely", "swift", "dcqcn")
 KINDS = ("port", "ports", "acks", "lone")
 TOLERANCE = 0.02
-LANES = {"mode": "memo", "memo_tolerance": TOLERANCE, "lanes": True}
+LANES = {"mode": "auto", "tolerance": TOLERANCE, "paper": {"forecasts": ["replay", "similar", "alone"]}}
 HOSTS_PER_LEAF, SHAKE_NS = 8, 50
 PAIRS_OF_LEAVES = {  # one of which each flow has
     "port": ((0, 1),), "lone": ((0, 1),),
@@ -92,8 +92,8 @@ def outcome(case: Case, control: str, wormhole: dict[str, Any]) -> Outcome:
     keys = s.config.wormhole
     if keys.mode != "off":
         model.fast_forward = make_fast_forward(
-            s.topology, model, s.parameters, World(), s.path_rtt_ps, s.stop_ps, mode=keys.mode,
-            memo_tolerance=keys.memo_tolerance,
+            s.topology, model, s.parameters, World(), s.path_rtt_ps, s.stop_ps, mode=keys.skips,
+            memo_tolerance=keys.wave_tolerance,
             audit=Audit(keys.audit, s.parameters.seed, s.parameters.payload_bytes) if keys.audit else None,
         )  # fmt: skip
     run_rounds(model, make_loop(s.lookahead_ps, next_look_ps=model.first_look_ps()), model.exchange)

@@ -17,9 +17,10 @@ from typing import Any
 from cases import print_last
 from fidelity import flow_errors, iteration_error
 from pdes.config import load_config
+from pdes.config.wormhole.table import FORECASTS
 from pdes.errors import ConfigError
 from pdes.units import exact_duration
-from runs import ROOT, Finished, compile_ahead, simulate_once
+from runs import ROOT, Finished, compile_ahead, only, simulate_once
 
 CHAOS_PS = 50_000
 COLUMNS = ["flow_id", "finish_ps", "fct_ps"]
@@ -27,14 +28,13 @@ COLUMNS = ["flow_id", "finish_ps", "fct_ps"]
 
 def measure(config: Path, overrides: list[str], tolerance: float, out: Path) -> dict[str, Any]:
     """All runs; what the JSON says of them."""
-    skipping = [*overrides, 'wormhole.mode="full"', "output.flows=true"]
-    loaded = load_config(config, skipping)
-    exact = [*skipping, "wormhole.memo_tolerance=0", "wormhole.lanes=false", "wormhole.shares=false"]
+    exact = [*overrides, "wormhole.mode=exact", "output.flows=true"]
+    loaded = load_config(config, exact)
     late = f"workload.start_jitter={exact_duration(loaded.workload.start_jitter_ps + CHAOS_PS)}"
-    lanes = [*skipping, f"wormhole.memo_tolerance={tolerance}", "wormhole.lanes=true"]
+    auto = [*overrides, "wormhole.mode=auto", f"wormhole.tolerance={tolerance}", "output.flows=true"]
     kinds = {
         "no tolerance": exact, "starts 50 ns later": [*exact, late],
-        "lanes": [*lanes, "wormhole.shares=false"], "lanes and shares": [*lanes, "wormhole.shares=true"],
+        "lanes": [*auto, only(*FORECASTS[:-1])], "lanes and shares": [*auto, only(*FORECASTS)],
     }  # fmt: skip
     reference, runs = None, {}
     for name, keys in kinds.items():

@@ -23,6 +23,7 @@ from cases import print_last
 from models.network.build.arrays import NetworkState
 from models.network.skip.lane_states import LaneStates
 from models.network.state.records import PACKET_HOPS
+from pdes.config.wormhole.table import FORECASTS
 from pdes.errors import ConfigError
 from pdes.simulation.compile import compile_kernels
 from pdes.simulation.job import Run
@@ -31,7 +32,7 @@ from pdes.skipping import history as h
 from pdes.skipping.fluid.groups import SETTLED_ROUND_TRIPS
 from pdes.skipping.fluid.lanes import Lanes
 from pdes.skipping.frozen import FrozenSet
-from runs import ROOT, discarded_run
+from runs import ROOT, discarded_run, only
 
 REASONS = (
     "no packet of it was under way at the look before",
@@ -121,7 +122,7 @@ def measure(config: Path, overrides: list[str], folder: Path) -> dict[str, Any]:
     with discarded_run(config, overrides, folder) as run:
         fast = run.model.fast_forward
         if fast is None or fast.lanes is None:
-            raise ConfigError(f"{config}: [wormhole]", "found no lanes", "lanes and a memo_tolerance above 0")
+            raise ConfigError(f"{config}: [wormhole]", 'found no "alone"', 'mode = "auto" with the forecast "alone"')
         compile_kernels(run)
         watch = Watch(run)
         with watched(watch):
@@ -156,7 +157,7 @@ def main() -> int:
     arguments = parser.parse_args()
     name = "quickstart.toml" if arguments.quick else "gpt-175b-1024.toml"
     config = arguments.config or ROOT / "examples" / name
-    keys = ['wormhole.mode="full"', "wormhole.memo_tolerance=0.02", "wormhole.lanes=true"]
+    keys = ["wormhole.mode=auto", "wormhole.tolerance=0.02", only(*FORECASTS[:-1])]
     try:
         figures = measure(config, [*keys, *arguments.overrides], arguments.out)
     except ConfigError as error:

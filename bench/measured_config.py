@@ -20,6 +20,7 @@ from models.workload.compiler.build import check_job
 from models.workload.compiler.choose import estimate_ps
 from models.workload.compiler.job import Job
 from pdes.config import config_from_dict
+from pdes.config.wormhole.table import FORECASTS
 from pdes.convert.toml_text import toml_text
 from pdes.errors import ConfigError
 from pdes.scenario.training import compiled_job
@@ -75,7 +76,8 @@ def case_config(case: Case, lanes: bool = True) -> str:
         "workload.parallel": parallel,
         "workload.compute": {"gpu": case.device},
         "workload.memory": {"check": "warn"},
-        "wormhole": {"mode": "full", **({"memo_tolerance": 0.02, "lanes": True} if lanes else {})},
+        "wormhole": {"mode": "auto", "tolerance": 0.02} if lanes else {"mode": "exact"},
+        **({"wormhole.paper": {"forecasts": [*FORECASTS[:-1]]}} if lanes else {}),
         "output": {"tasks": False, "flows": False},
     }
     return toml_text(case.id, tables)

@@ -16,11 +16,12 @@ from pathlib import Path
 from cases import print_last
 from fidelity import relative
 from pdes.config import load_config
-from runs import Finished, compile_ahead, simulate
+from pdes.config.wormhole.table import FORECASTS
+from runs import Finished, compile_ahead, only, simulate
 from wormhole import EXAMPLES, percent
 
 CASES = ("gpt-7b-64", "gpt-13b-128", "gpt-175b-1024", "moe-8x7b-64")
-SETS = ["wormhole.mode=full", "wormhole.memo_tolerance=0.02", "wormhole.lanes=true", "output.tasks=false"]
+SETS = ["wormhole.mode=auto", "wormhole.tolerance=0.02", only(*FORECASTS[:-1]), "output.tasks=false"]
 ALL = "wormhole.microbatch_repeats=0"
 
 

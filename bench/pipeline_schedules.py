@@ -44,7 +44,7 @@ def predict_s(
         "workload.parallel": {"tp": 1, "dp": max(1, 8 // pp), "pp": pp, "vpp": vpp},
         "workload.compute": {"gpu": "a100-80g", "pass_times": [f"{one}ms" for one in pass_ms]},
         "workload.memory": {"check": "off"},
-        "wormhole": {"mode": "full"},
+        "wormhole": {"mode": "exact"},
         "output": {"tasks": False, "flows": False},
     }  # fmt: skip
     config = out / f"{name}.toml"

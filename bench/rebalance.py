@@ -4,7 +4,7 @@
 
 skewed: a permutation on a fat-tree whose first rank has 7 of 8 LPs to begin with. turns: two halves of a fat-tree take
 turns at sending, each a rank's to begin with: by all that there is to do they are even. skipped: on one half long
-flows, which [wormhole] mode = "steady" skips; on the other random traffic, which it does not.
+flows, which [wormhole] skips; on the other random traffic, which it does not.
 
 Runs with and without take turns, best of three each: a machine that others use too delays both ranks. Beside the time
 of the loop stands what the busiest rank of every interval was busy for, which does not count waiting.
@@ -66,9 +66,10 @@ def skipped(folder: Path, size_bytes: int) -> str:
         start_ps += np.sort(draw.integers(0, long_bytes * 8 * 10, n_short)).tolist()
     sizes = [long_bytes] * HALF + [short_bytes] * (len(src) - HALF)
     write_flows(folder / "flows.csv", src, dst, sizes, start_ps)
-    return FAT_TREE + FLOWS + '[network]\ncongestion_control = "dcqcn"\n[wormhole]\nmode = "steady"\n'
+    return FAT_TREE + FLOWS + '[network]\ncongestion_control = "dcqcn"\n' + SKIPPING
 
 
+SKIPPING = '[wormhole]\nmode = "exact"\n[wormhole.paper]\nforecasts = ["periodic"]\n'
 CASES = {"skewed": skewed, "turns": turns, "skipped": skipped}
 
 

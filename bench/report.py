@@ -48,7 +48,7 @@ tp = 8
 dp = {dp}
 pp = {pp}
 [wormhole]
-mode = "full"
+mode = "exact"
 [output]
 partitions = true
 sample_interval = "100us"

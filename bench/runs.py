@@ -52,6 +52,11 @@ class Finished:
         return {name: read[name].fill_null(-1).to_numpy() for name in names}
 
 
+def only(*forecasts: str) -> str:
+    """The override, as after --set, that lets a run use these forecasts alone, as far as its mode allows them."""
+    return f"wormhole.paper.forecasts={json.dumps(forecasts)}"
+
+
 def simulate(
     config: Path, overrides: Sequence[str], folder: Path, n_rank: int = 1, limit_s: float | None = None
 ) -> Finished:

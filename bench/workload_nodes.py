@@ -27,7 +27,7 @@ def config_text(n_microbatch: int) -> str:
         "workload.model": {"layers": 8, "hidden": 4096, "heads": 32},
         "workload.parallel": {"tp": 8, "dp": 2, "pp": 1},
         "workload.compute": {"gpu": "h100"},
-        "wormhole": {"mode": "full"},
+        "wormhole": {"mode": "exact"},
         "output": {"tasks": False, "flows": False},
     }
     return toml_text("a training job of many microbatches", tables)

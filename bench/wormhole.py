@@ -18,18 +18,19 @@ from typing import Any
 from cases import print_last
 from fidelity import event_skip, flow_errors, iteration_error, relative, rtt_errors
 from pdes.config import load_config
+from pdes.config.wormhole.table import FORECASTS
 from pdes.errors import ConfigError
 from pdes.units import PS_PER_NS, exact_duration, format_count
 from plots import draw
-from runs import ROOT, Finished, compile_ahead, simulate_once
+from runs import ROOT, Finished, compile_ahead, only, simulate_once
 
 EXAMPLES = ROOT / "examples"
 CHAOS_PS = 50 * PS_PER_NS
-RTT_FLOW, EXACT = "output.rtt_of_flow=0", "wormhole.memo_tolerance=0"
+RTT_FLOW, EXACT = "output.rtt_of_flow=0", "wormhole.mode=exact"
 FLOW_COLUMNS, RTT_COLUMNS = ("flow_id", "finish_ps", "fct_ps"), ("sequence", "rtt_ps")
 CONTROLS = ("hpcc", "dcqcn", "timely", "dctcp")
 EVEN = ("dctcp", "dcqcn", "timely")  # controls by which flows of an all-to-all share ports evenly
-AT_SHARES = ["wormhole.lanes=true", "wormhole.shares=true"]
+AT_SHARES = [only(*FORECASTS)]
 Case = tuple[Path, list[str]]
 """A config and what is set in it."""
 

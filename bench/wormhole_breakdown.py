@@ -22,10 +22,10 @@ from pdes.config import load_config
 from pdes.errors import ConfigError
 from pdes.units import format_count
 from plots import Curve, draw
-from runs import Finished, compile_ahead, simulate_once
+from runs import Finished, compile_ahead, only, simulate_once
 from wormhole import CONTROLS, EXAMPLES, FLOW_COLUMNS, percent
 
-MODES = ("steady", "memo", "full")
+MODES = {"periodic": [only("periodic")], "replay": [only("replay")], "both": [only("periodic", "replay")]}
 PARTS = ("a", "b")
 COMMON = ["simulation.iterations=1"]
 SERIES = "output.partitions=true"
@@ -38,7 +38,7 @@ def jobs(quick: bool) -> dict[str, tuple[Path, list[str]]]:
         small, larger = EXAMPLES / "quickstart.toml", ["workload.model.hidden=4096"]
         experts = ["workload.model.experts=4", "workload.parallel.ep=4"]
         return {"GPT-16": (small, larger), "MoE-16": (small, [*larger, *experts])}
-    experts = EXAMPLES / "moe-8x7b-64.toml", ["wormhole.memo_tolerance=0"]
+    experts = EXAMPLES / "moe-8x7b-64.toml", []
     return {"GPT-7B/64": (EXAMPLES / "gpt-7b-64.toml", []), "MoE-8x7B/64": experts}
 
 
@@ -58,7 +58,7 @@ class Runs:
         """What is said of a fast-forwarded run; also its `folder`, which the JSON leaves out."""
         full, (config, sets) = self.full(job, control), self._of(job, control)
         _say(f"{job}, {control}: mode {mode}")
-        sets = [*sets, f"wormhole.mode={mode}", SERIES]
+        sets = [*sets, "wormhole.mode=exact", *MODES[mode], SERIES]
         compile_ahead(config, sets, self._arguments.out)
         run = simulate_once(config, sets, self._arguments.out / "forwarded", fresh=True)
         return _row(full, run) | {"folder": run.folder}
@@ -111,7 +111,7 @@ def show_modes(rows: dict[str, dict[str, Row]]) -> None:
 def show_controls(rows: dict[str, dict[str, Row]]) -> None:
     """Figure 9b as a table."""
     heads = ("skipped", "steady", "follower", "memo", "steady, time", "freezes/flow", "mean error")
-    print(f"\n{'(b) mode full':<20}" + "".join(f"{head:>13}" for head in heads))
+    print(f"\n{'(b) both forecasts':<20}" + "".join(f"{head:>13}" for head in heads))
     for job, by_control in rows.items():
         for control, r in by_control.items():
             by_cause = r["skipped_by_cause"]
@@ -139,10 +139,10 @@ def plot(folder: Path, found: dict[str, dict[str, dict[str, Row]]]) -> None:
             title: {job: (range(len(MODES)), [r[key] for r in rows.values()]) for job, rows in found["a"].items()}
             for title, key in (("packet-hops", "hop_factor"), ("event loop", "loop_factor"))
         }
-        draw(folder / "breakdown_modes.png", "full / fast-forwarded", panels, "", "times", MODES, True)
+        draw(folder / "breakdown_modes.png", "full / fast-forwarded", panels, "", "times", tuple(MODES), True)
         series: dict[str, dict[str, Curve]] = {
             f"{job}, {mode}": _series(rows[mode]["folder"])
-            for job, rows in found["a"].items() for mode in ("steady", "full")
+            for job, rows in found["a"].items() for mode in ("periodic", "both")
         }  # fmt: skip
         draw(folder / "breakdown_partitions.png", "network partitions over time", series, "ms", "partitions")
     if "b" in found:
@@ -188,7 +188,7 @@ def main() -> int:
         if "a" in parts:
             found["a"] = {job: {mode: runs.row(job, "hpcc", mode) for mode in MODES} for job in runs.jobs}
         if "b" in parts:
-            found["b"] = {job: {control: runs.row(job, control, "full") for control in CONTROLS} for job in runs.jobs}
+            found["b"] = {job: {control: runs.row(job, control, "both") for control in CONTROLS} for job in runs.jobs}
     except ConfigError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

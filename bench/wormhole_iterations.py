@@ -21,20 +21,20 @@ from cases import print_last
 from fidelity import relative
 from pdes.config import load_config
 from pdes.errors import ConfigError
-from runs import Finished, compile_ahead, simulate_once
+from runs import Finished, compile_ahead, only, simulate_once
 from wormhole import EXAMPLES, percent
 
 QUICKSTART, GPT = EXAMPLES / "quickstart.toml", EXAMPLES / "gpt-7b-64.toml"
-MEMO_ONLY = "wormhole.mode=memo"  # exact: what two equal network partitions do is simulated once
+REPLAY = ["wormhole.mode=exact", only("replay")]  # what two equal network partitions do is simulated once
 CASES: dict[str, tuple[Path, list[str]]] = {
-    "dctcp": (QUICKSTART, [MEMO_ONLY, "network.congestion_control=dctcp"]),
-    "hpcc": (QUICKSTART, [MEMO_ONLY, "network.congestion_control=hpcc"]),
-    "dcqcn": (QUICKSTART, [MEMO_ONLY, "network.congestion_control=dcqcn"]),
+    "dctcp": (QUICKSTART, [*REPLAY, "network.congestion_control=dctcp"]),
+    "hpcc": (QUICKSTART, [*REPLAY, "network.congestion_control=hpcc"]),
+    "dcqcn": (QUICKSTART, [*REPLAY, "network.congestion_control=dcqcn"]),
     "moe-hpcc": (
         QUICKSTART,
-        [MEMO_ONLY, "network.congestion_control=hpcc", "workload.model.experts=4", "workload.parallel.ep=4"],
+        [*REPLAY, "network.congestion_control=hpcc", "workload.model.experts=4", "workload.parallel.ep=4"],
     ),
-    "gpt-7b-64": (GPT, ["wormhole.mode=full"]),
+    "gpt-7b-64": (GPT, ["wormhole.mode=exact"]),
 }
 QUICK = ("dctcp", "dcqcn")
 Row = dict[str, Any]

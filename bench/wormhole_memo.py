@@ -16,10 +16,11 @@ from typing import Any
 from cases import print_last
 from pdes.errors import ConfigError
 from pdes.units import format_count
-from runs import ROOT, Finished, compile_ahead, simulate
+from runs import ROOT, Finished, compile_ahead, only, simulate
 
 POINT = ["simulation.iterations=2", "workload.compute.efficiency=0.6"]
 TABLES = ("flows", "tasks")
+MODES = {"replay": [only("replay")], "exact": []}
 NAMES = {"first": "empty memo", "second": "again", "point_alone": "point, empty memo", "point": "point, with the memo"}
 
 
@@ -48,7 +49,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     """Run all four; what the JSON says."""
     out, config = arguments.out, arguments.config
     out.mkdir(parents=True, exist_ok=True)
-    common = [f"wormhole.mode={arguments.mode}", *arguments.overrides]
+    common = ["wormhole.mode=exact", *MODES[arguments.mode], *arguments.overrides]
     compile_ahead(config, common, out)
     files = {name: (out / f"{name}.memo").resolve() for name in ("shared", "alone")}
     for file in files.values():
@@ -104,7 +105,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--set", dest="overrides", action="append", default=[], metavar="TABLE.KEY=VALUE",
                         help="override a key, in all runs; may be repeated")  # fmt: skip
     parser.add_argument("--point", action="append", metavar="TABLE.KEY=VALUE", help=f"(default {' '.join(POINT)})")
-    parser.add_argument("--mode", choices=("memo", "full"), default="full", help="of [wormhole] (default full)")
+    parser.add_argument("--mode", choices=tuple(MODES), default="exact", help="forecasts: replay alone, or all")
     parser.add_argument("--quick", action="store_true", help="one microbatch per replica")
     parser.add_argument("--out", type=Path, default=Path("results/bench-wormhole-memo"), help="folder for the runs")
     parser.add_argument("--ranks", type=int, default=1, help="(default 1)")

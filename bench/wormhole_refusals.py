@@ -151,7 +151,7 @@ def measure(config: Path, overrides: list[str], folder: Path) -> dict[str, Any]:
         if fast is None or not isinstance(criterion, Steadiness):
             raise ConfigError(f"{config}: [wormhole]", "found another criterion, or none", "the default criterion")
         if fast.lanes is not None:
-            raise ConfigError(f"{config}: wormhole.lanes", "found true", "false (bench/lanes_left.py is for lanes)")
+            raise ConfigError(f"{config}: [wormhole]", 'found the forecast "alone"', 'mode = "exact"')
         compile_kernels(run)
         watch = Watch(run, criterion)
         with watched(watch):
@@ -190,7 +190,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("results/bench-wormhole-refusals"), help="folder of the run")
     arguments = parser.parse_args()
     config = arguments.config or ROOT / "examples" / ("quickstart.toml" if arguments.quick else "gpt-22b-256.toml")
-    overrides = [*(["wormhole.mode=full"] if arguments.quick and not arguments.config else []), *arguments.overrides]
+    overrides = [*(["wormhole.mode=exact"] if arguments.quick and not arguments.config else []), *arguments.overrides]
     try:
         figures = measure(config, overrides, arguments.out)
     except ConfigError as error:

@@ -29,13 +29,14 @@ from pdes.convert.toml_text import Tables, toml_text
 from pdes.errors import ConfigError
 from pdes.units import exact_duration, exact_rate
 from plots import draw
-from runs import Finished, compile_ahead, simulate_once
+from runs import Finished, compile_ahead, only, simulate_once
 from wormhole import CHAOS_PS, EXAMPLES, differences, percent
 
 QUICK = ["simulation.iterations=1"]
 RATE_BPS, HOST_DELAY_PS, FABRIC_DELAY_PS = 100 * 10**9, 500_000, 1_500_000
 THETAS, FEW_THETAS = (0.01, 0.02, 0.05, 0.1, 0.2), (0.01, 0.05, 0.2)
 SAMPLES, FEW_SAMPLES = (4, 8, 16, 32, 64, 128), (8, 64)
+STEADY = ["wormhole.mode=exact", only("periodic")]
 SWEEPS = ("metric", "theta", "samples", "topology")
 MOST_ERROR, MOST_SPREAD = 0.01, 0.13  # of section 7.3; of R, I and Q it says "closely aligned"
 Point = dict[str, Any]
@@ -64,12 +65,12 @@ class Runs:
     def compile(self) -> None:
         """Leave nothing to compile to the runs."""
         for criterion in ("default", "hygra"):
-            sets = [*self._sets, "wormhole.mode=steady", f"wormhole.criterion={criterion}"]
+            sets = [*self._sets, *STEADY, f"wormhole.paper.criterion={criterion}"]
             compile_ahead(self.base, sets, self._arguments.out)
 
     def point(self, *criterion: str, on: str = "ROFT") -> Point:
-        """Figures of a run with these keys of [wormhole]."""
-        sets = ["wormhole.mode=steady", *(f"wormhole.{text}" for text in criterion)]
+        """Figures of a run with these keys of [wormhole.paper]."""
+        sets = [*STEADY, *(f"wormhole.paper.{text}" for text in criterion)]
         key = (on, load_config(self.configs[on], [*self._sets, *sets]).wormhole.model_dump_json())
         if key not in self._points:
             print(f"{on}: {', '.join(criterion)}", file=sys.stderr, flush=True)

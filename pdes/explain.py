@@ -4,6 +4,7 @@ import difflib
 
 from pdes.config import LAW_TABLES
 from pdes.config.keys import NAME, UNITS, Key, all_keys
+from pdes.config.wormhole.old_keys import OLD_NAMES
 from pdes.errors import ConfigError
 from pdes.units import shown
 
@@ -27,6 +28,8 @@ def find(text: str) -> list[Key]:
     found = exact or [key for key in keys if len(parts) and _fits(key.path[-len(parts) :], parts)]
     if found:
         return found
+    if parts and parts[-1] in OLD_NAMES:
+        raise ConfigError(f"explain {text}", "a key of earlier versions", f"Accepted: wormhole.{OLD_NAMES[parts[-1]]}")
     raise ConfigError(f"explain {text}", "no such key", f"Accepted: {', '.join(_near(parts, keys))}")
 
 

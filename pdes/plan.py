@@ -7,6 +7,7 @@ import numpy as np
 from models.topology.graph import Topology
 from partition.placement import balance, place
 from pdes.scenario import Scenario
+from pdes.scenario.skipping import skipping_facts
 from pdes.simulation.memory import expected_bytes, limit_bytes
 from pdes.units import format_count, format_duration, format_rate, format_size
 
@@ -33,6 +34,7 @@ def print_plan(scenario: Scenario) -> None:
         ("base round-trip time", format_duration(scenario.base_rtt_ps)),
         ("logical processes", f"{scenario.n_lp}, lookahead {format_duration(scenario.lookahead_ps)}"),
         ("delay threshold", _threshold(scenario)),
+        *skipping_facts(scenario.config, scenario.parameters),
         *_repeats(scenario),
         ("expected packet-hops", format_count(hops)),
         ("expected loop time", _loop_time(scenario, hops)),

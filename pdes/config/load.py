@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from pdes.config.byte_rates import byte_rate_warnings
 from pdes.config.checks.together import cross_faults
-from pdes.config.faults import faults_of, nearest, report
+from pdes.config.faults import faults_of, nearest, place_of, report
 from pdes.config.places import Path as KeyPath
 from pdes.config.places import lines_of
 from pdes.config.root import Config
@@ -19,11 +19,12 @@ from pdes.config.tables.sections import (
     PartitionConfig,
     RunConfig,
     SimulationConfig,
-    WormholeConfig,
 )
 from pdes.config.tables.topology import TOPOLOGY_KINDS
 from pdes.config.tables.workload import WORKLOAD_KINDS
 from pdes.config.toml_file import read_toml, read_value
+from pdes.config.wormhole.old_keys import renew
+from pdes.config.wormhole.table import WormholeConfig
 from pdes.errors import ConfigError, suggestion
 from pdes.files import excesses
 from pdes.units import is_count, shown
@@ -70,15 +71,18 @@ def config_from_dict(
     names = [*_KIND_TABLES, *_PLAIN_TABLES]
     faults = [Fault((name,), "unknown table", _advice(name, names)) for name in data if name not in names]
     tables: dict[str, Table] = {}
+    renewed = renew(data, overridden or set())
     for name in names:
-        faults += _check_table(name, data, tables)
-    faults += cross_faults(tables, source.parent)
-    faults = [_at_home(fault) for fault in faults]
+        faults += _check_table(name, renewed.data, tables)
+    faults += [*renewed.faults, *cross_faults(tables, source.parent)]
+    faults = [_at_home(fault._replace(path=renewed.moved.get(fault.path, fault.path))) for fault in faults]
     if faults:
         raise report(source, faults, overridden or set(), lines or {})
     config = Config(**tables)  # pyright: ignore[reportArgumentType]
     config._source, config._lines = source, lines or {}
     config._warnings = byte_rate_warnings(data, source, overridden or set(), lines or {})
+    for path, text in renewed.warnings:
+        config._warnings.append(f"{place_of(source, path, overridden or set(), lines or {})}: {text}")
     return config
 
 

@@ -14,10 +14,10 @@ from pdes.config.tables.sections import (
     PartitionConfig,
     RunConfig,
     SimulationConfig,
-    WormholeConfig,
 )
 from pdes.config.tables.topology import TopologyConfig
 from pdes.config.tables.workload import WorkloadConfig
+from pdes.config.wormhole.table import WormholeConfig
 
 
 class Config(Table):

@@ -97,33 +97,60 @@ def passes_text(result: Mapping[str, Any]) -> str:
     )
 
 
-AUDITED_KINDS = {  # name under "audit" -> what is drawn
-    "waves": "waves",
-    "lanes": "messages that could have had lanes",
-    "groups": "groups that could have gone on together",
+CAUSES = {  # forecast -> the causes by which `result.json` counts what was skipped
+    "periodic": ("steady",),
+    "replay": ("memo", "memo_file", "follower"),
+    "similar": ("wave",),
+    "alone": ("lane",),
+    "microbatches": ("pass",),
+}
+AUDITED = {  # forecast -> where "audit" in `result.json` has it, name of its error there, and what that is of
+    "periodic": ("", "rate_error", "of rates"),
+    "similar": ("waves", "fct_error", "of completion times"),
+    "alone": ("lanes", "fct_error", "of completion times"),
+    "groups": ("groups", "fct_error", "of completion times"),
 }
 
 
-def audit_text(result: Mapping[str, Any]) -> str:
-    """The lines of the summary on what was simulated to be compared, "" if there is nothing to say."""
-    facts = result.get("fast_forward", {}).get("audit")
-    if not facts:
+def how_sure_text(result: Mapping[str, Any]) -> str:
+    """The line of the summary that says what was foretold, and how far off that is known to be; "" if nothing was."""
+    facts = result.get("fast_forward", {})
+    skipped, audit = result.get("skipped_packet_hops", 0), facts.get("audit")
+    if not skipped and not audit:
         return ""
-    text = f"Audit: {facts['skips_audited']:,} of {facts['skips']:,} skips simulated instead"
-    texts = [text + _off_by(facts, "rate_error", "of a flow's rate")]
-    for kind, what in AUDITED_KINDS.items():
-        found = facts.get(kind)
-        if found and found["audited"]:
-            n_void = f", {found['void']:,} of them in vain" if found["void"] else ""
-            text = f"{found['audited']:,} {what} simulated instead{n_void}"
-            texts.append(text + _off_by(found, "fct_error", "of a completion time"))
-    return ". ".join(texts)
+    n_hop = skipped + result.get("packet_hops", 0)
+    by_cause = facts.get("skipped_packet_hops", {})
+    hops = {name: sum(by_cause.get(cause, 0) for cause in causes) for name, causes in CAUSES.items()}
+    shares = {name: _percent(n / max(n_hop, 1)) for name, n in hops.items() if n}
+    if "alone" in shares and facts.get("lanes", {}).get("at_shares"):
+        shares = {("alone and shares" if name == "alone" else name): share for name, share in shares.items()}
+    by_forecast = f" ({', '.join(f'{name} {share}' for name, share in shares.items())})" if shares else ""
+    what = f"{_percent(skipped / max(n_hop, 1))} of packet-hops skipped{by_forecast}" if skipped else "nothing skipped"
+    return f"How sure: {what}; {_audit(audit) if audit else _no_audit(hops)}"
 
 
-def _off_by(facts: Mapping[str, Any], error: str, of: str) -> str:
-    """By how much what was simulated would have been off; error: ending of the names."""
-    if facts[f"mean_{error}"] is None:
-        return ""
-    mean, most = f"{100 * facts[f'mean_{error}']:.2g} %", f"{100 * facts[f'max_{error}']:.2g} %"
-    spread = "" if facts["standard_error"] is None else f" (standard error {100 * facts['standard_error']:.2g} %)"
-    return f"; they would have been off by {mean} {of} on average{spread}, by {most} at most"
+def _audit(facts: Mapping[str, Any]) -> str:
+    """What an audit found."""
+    found = []
+    for name, (kind, error, of) in AUDITED.items():
+        mine = facts.get(kind, {}) if kind else facts
+        mean, n = mine.get(f"mean_{error}"), mine.get("audited" if kind else "skips_audited", 0)
+        if mean is not None:
+            spread = "" if mine["standard_error"] is None else f" (standard error {_percent(mine['standard_error'])})"
+            found.append(f"{name} {_percent(mean)} {of} in {n:,}{spread}")
+    if found:
+        return f"audit, mean error: {', '.join(found)}"
+    return "the audit drew nothing that can be compared: take a larger [wormhole] audit, or another seed"
+
+
+def _no_audit(hops: Mapping[str, int]) -> str:
+    """What is known without one."""
+    if any(hops[name] for name in AUDITED if name in hops) or not any(hops.values()):
+        return "nothing was audited: [wormhole] audit = 0.05 would measure the error"
+    return "replay is exact" if hops["replay"] else "the line on microbatches bounds their error"
+
+
+def _percent(share: float) -> str:
+    if 0.9995 <= share < 1:
+        return "over 99.9 %"
+    return f"{100 * share:.2g} %" if share < 0.1 else f"{100 * share:.3g} %"

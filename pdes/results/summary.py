@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pdes.results.active import active_text, active_time_ps
-from pdes.results.fast_forward import audit_text, iterations_text, passes_text, simulated_text
+from pdes.results.fast_forward import how_sure_text, iterations_text, passes_text, simulated_text
 from pdes.results.iteration import breakdown_rows, is_shown, read_breakdown
 from pdes.results.opened import open_results, readable
 from pdes.results.pauses import pause_warnings
@@ -182,7 +182,7 @@ def _print_totals(console: "Console", result: Mapping[str, Any], run: Mapping[st
             f"lookahead {format_duration(result['lookahead_ps'])}",
             soft_wrap=True,
         )
-    texts = (active_text, iterations_text, passes_text, audit_text, trouble_text)
+    texts = (active_text, iterations_text, passes_text, how_sure_text, trouble_text)
     for line in filter(None, (*(text(result) for text in texts), *pause_warnings(result))):
         console.print(line, soft_wrap=True)
     loop_s = run.get("loop_seconds", 0.0)

@@ -77,19 +77,20 @@ def network_parameters(
 
 def with_skips(config: Config, parameters: NetworkParameters) -> NetworkParameters:
     """The same network, with as much fast-forwarding as a config asks for."""
-    lanes, may_skip = _has_lanes(config, parameters), config.wormhole.mode != "off"
-    return replace(parameters, may_skip=may_skip, has_lanes=lanes, has_shares=lanes and config.wormhole.shares)
-
-
-def _has_lanes(config: Config, p: NetworkParameters) -> bool:
-    """Whether messages that have their ways to themselves may end as earlier ones did.
-
-    Not where packets can be lost or wait for others' buffers, where ways change, and where a run stops in between.
-    """
     w = config.wormhole
-    is_asked = w.lanes and w.memo_tolerance > 0 and w.mode in ("memo", "full")
-    is_plain = p.ns3 is None and p.transport is None and p.buffer is None and p.routing is None
-    return is_asked and is_plain and not p.link_changes and config.simulation.stop_time_ps is None
+    lanes = "alone" in w.uses and not why_no_lanes(config, parameters)
+    return replace(parameters, may_skip=w.mode != "off", has_lanes=lanes, has_shares=lanes and "shares" in w.uses)
+
+
+def why_no_lanes(config: Config, p: NetworkParameters) -> str:
+    """Why no message can be withdrawn from the network to end as a forecast says, "" if some can."""
+    whys = {
+        "loss recovery is simulated": p.transport is not None or p.ns3 is not None,
+        "packets wait for others' buffers": p.buffer is not None,
+        "switches choose the ways of flows, or ways change": p.routing is not None or bool(p.link_changes),
+        "the run stops at a given time": config.simulation.stop_time_ps is not None,
+    }
+    return next((why for why, is_so in whys.items() if is_so), "")
 
 
 def _rtt_flow(config: Config, plan: WorkloadPlan) -> int:

@@ -138,10 +138,10 @@ def _fast_forward(basis: Basis, model: NetworkModel) -> FastForward | None:
     s, wormhole = basis.scenario, basis.scenario.config.wormhole
     if wormhole.mode == "off":
         return None
-    choice = Choice(wormhole.criterion, **wormhole.criterion_parameters)
+    choice = Choice(wormhole.paper.criterion, **wormhole.paper.criterion_parameters)
     fast = make_fast_forward(
-        s.topology, model, s.parameters, basis.world, s.path_rtt_ps, s.stop_ps, choice, wormhole.mode,
-        wormhole.memo_tolerance, _audit(s),
+        s.topology, model, s.parameters, basis.world, s.path_rtt_ps, s.stop_ps, choice, wormhole.skips,
+        wormhole.wave_tolerance, _audit(s),
     )  # fmt: skip
     if fast is not None:
         if s.config.output.partitions:

@@ -1,4 +1,4 @@
-"""`[wormhole] restoration`: what it needs is there, or the run stops before anything is simulated; and its parts."""
+"""[wormhole.paper] restoration: what it needs is there, or the run stops before it simulates anything; its parts."""
 
 from models.network.model import NetworkModel
 from models.network.restore.learned_depths import LearnedDepths
@@ -15,17 +15,18 @@ from pdes.units import shown
 def read_queue_model(scenario: Scenario) -> QueueModel | None:
     """The model that a config names, None if it needs none. ConfigError: partitions cannot be restored so."""
     wormhole, parameters = scenario.config.wormhole, scenario.parameters
-    if wormhole.mode == "off" or wormhole.restoration == "snapshot" or why_not(parameters):
+    paper = wormhole.paper
+    if wormhole.mode == "off" or paper.restoration == "snapshot" or why_not(parameters):
         return None
-    is_learned = wormhole.restoration == "learned"
+    is_learned = paper.restoration == "learned"
     why = why_no_restoration(parameters, is_learned)
-    where = f"{scenario.config.source}: [wormhole] restoration"
+    where = f"{scenario.config.source}: [wormhole.paper] restoration"
     if why:
-        raise ConfigError(where, f"found {shown(wormhole.restoration)}, but {why}", 'Accepted: "snapshot"')
+        raise ConfigError(where, f"found {shown(paper.restoration)}, but {why}", 'Accepted: "snapshot"')
     if not is_learned:
         return None
-    assert wormhole.restoration_model is not None
-    path = scenario.config.input_path(wormhole.restoration_model)
+    assert paper.restoration_model is not None
+    path = scenario.config.input_path(paper.restoration_model)
     try:
         return load_model(path)
     except QueueModelError as error:
@@ -38,7 +39,7 @@ def restoration_of(
     scenario: Scenario, model: NetworkModel, world: World, fast: FastForward, queue_model: QueueModel | None
 ) -> Restoration | None:
     """One rank's part; None: what is frozen comes back as it was. queue_model: on rank 0."""
-    kind, topology = scenario.config.wormhole.restoration, scenario.topology
+    kind, topology = scenario.config.wormhole.paper.restoration, scenario.topology
     if kind == "snapshot":
         return None
     found = make_restoration(topology, model, scenario.parameters, world, fast, None)

@@ -10,7 +10,7 @@ from models.network.skip.make_fast_forward import why_not
 from models.network.skip.memo_identity import memo_identity, spread_entries
 from models.network.skip.memo_states import why_no_memo
 from models.network.verify.entry_trial import EntryTrial
-from pdes.config.tables.sections import WormholeConfig
+from pdes.config.wormhole.table import WormholeConfig
 from pdes.engine.exchange import World
 from pdes.errors import SimError
 from pdes.scenario import Scenario

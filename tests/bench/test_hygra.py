@@ -68,16 +68,16 @@ def test_errors_stand_beside_the_chaos(call: Callable) -> None:
         assert (row["chaos_max"], row["chaos_mean"]) == pytest.approx((0.01, 0.005))
         assert (row["full_gbps"], row["gbps"]) == pytest.approx((8.0, 8 * 3 / 3.1))  # 3000 bytes in 3 us
         assert row["loop_factor"] == 10 and row["exercised"]
-    assert {settings["wormhole.criterion"] for settings in calls if "wormhole.criterion" in settings} == set(
-        bench.CRITERIA
-    )
+    assert {
+        settings["wormhole.paper.criterion"] for settings in calls if "wormhole.paper.criterion" in settings
+    } == set(bench.CRITERIA)
     assert "not exercised" not in text
 
 
 def test_every_restoration_that_can_be_run_has_a_row(call: Callable) -> None:
     text, figures, calls = call("--quick", "--only", "IV")
     assert len(figures["tables"]["IV"]) == len(bench.MIXED) * len(bench.CRITERIA) * 2
-    assert {settings.get("wormhole.restoration") for settings in calls} == {None, "none", "snapshot"}
+    assert {settings.get("wormhole.paper.restoration") for settings in calls} == {None, "none", "snapshot"}
     assert "no row for `learned`: PyTorch is missing" in text
 
 

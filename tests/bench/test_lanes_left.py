@@ -33,12 +33,14 @@ kind = "flows"
 file = "flows.csv"
 queue_pairs = "per-pair"
 [wormhole]
-mode = "full"
-memo_tolerance = 0.02
-lanes = {lanes}
+mode = "auto"
+tolerance = 0.02
+paper.forecasts = {forecasts}
 [output]
 dir = "{folder}"
 """
+WAVES = '["periodic", "replay", "similar"]'
+LONE = '["periodic", "replay", "similar", "alone"]'
 N, SIZE = 6, 5_000_000  # messages one after the other, and one that meets the last of them
 GAP_PS = 600 * 10**6
 
@@ -46,7 +48,7 @@ GAP_PS = 600 * 10**6
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
     path = tmp_path / "turns.toml"
-    path.write_text(CONFIG.format(lanes="true", folder=tmp_path / "results"))
+    path.write_text(CONFIG.format(forecasts=LONE, folder=tmp_path / "results"))
     flows = [(0, 1, SIZE, k * GAP_PS) for k in range(N)] + [(2, 1, SIZE, (N - 1) * GAP_PS + GAP_PS // 8)]
     lines = ["src,dst,size_bytes,start_ps", *(",".join(map(str, flow)) for flow in flows)]
     (tmp_path / "flows.csv").write_text("\n".join(lines) + "\n")
@@ -75,10 +77,11 @@ def test_reasons_and_the_rest_are_all_that_is_simulated(config: Path, tmp_path: 
 
 
 def test_what_has_no_lanes_is_one_message_and_who_asks_for_partitions_is_sent_here(config: Path) -> None:
-    for script, lanes, said in (
-        (lanes_left, "false", "found no lanes. Accepted: lanes and a memo_tolerance above 0"),
-        (wormhole_refusals, "true", "wormhole.lanes: found true. Accepted: false"),
+    for script, forecasts, said in (
+        (lanes_left, WAVES, 'found no "alone". Accepted: mode = "auto" with the forecast "alone"'),
+        (wormhole_refusals, LONE, 'found the forecast "alone". Accepted: mode = "exact"'),
     ):
-        command = [sys.executable, str(script.__file__), "--config", str(config), "--set", f"wormhole.lanes={lanes}"]
-        done = subprocess.run(command, capture_output=True, text=True)
+        sets = ["--set", f"wormhole.paper.forecasts={forecasts}"]
+        command = [sys.executable, str(script.__file__), "--config", str(config)]
+        done = subprocess.run([*command, *sets], capture_output=True, text=True)
         assert done.returncode == 2 and said in done.stderr and "Traceback" not in done.stderr

@@ -35,7 +35,7 @@ def test_every_case_is_in_one_table_with_all_its_figures() -> None:
     assert len(rows) == len(cases())
     for case in cases():
         assert set(case) == {*COLUMNS, "lanes_and_shares"}
-        assert all(re.fullmatch(r"[\d.,]+(?: [%kMG])?", case[name]) for name in [*COLUMNS][4:] + ["memo_tolerance"])
+        assert all(re.fullmatch(r"[\d.,]+(?: [%kMG])?", case[name]) for name in [*COLUMNS][4:] + ["tolerance"])
 
 
 @pytest.mark.parametrize("text", ["", f"{BEGIN}", f"{BEGIN}{END}{BEGIN}{END}"])

@@ -35,7 +35,7 @@ def identity(config: Path, *overrides: str, n_rank: int = 1) -> str:
     "override",
     [
         "simulation.seed=2", "network.congestion_control=hpcc", "workload.start_jitter=50ns", "output.rtt_of_flow=0",
-        "wormhole.mode=steady",
+        "wormhole.mode=exact",
     ],
 )  # fmt: skip
 def test_what_determines_a_result_makes_another_run(config: Path, override: str) -> None:
@@ -65,7 +65,7 @@ def test_what_does_not_is_the_same_run(config: Path, override: str) -> None:
 def test_without_fast_forwarding_its_other_keys_do_not_count(config: Path) -> None:
     settings = ("wormhole.iteration_repeats=5", "wormhole.mode=off")
     assert identity(config, *settings) == identity(config)
-    assert identity(config, settings[0], "wormhole.mode=full") != identity(config, "wormhole.mode=full")
+    assert identity(config, settings[0], "wormhole.mode=exact") != identity(config, "wormhole.mode=exact")
 
 
 def test_a_kept_run_is_not_run_again(config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +110,7 @@ def test_compiling_ahead_leaves_no_results_and_says_what_is_wrong(
     config: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """With lanes, too, which a run that ends at once would not have."""
-    lanes = ["wormhole.mode=full", "wormhole.memo_tolerance=0.02", "wormhole.lanes=true"]
+    lanes = ["wormhole.mode=auto", "wormhole.tolerance=0.02"]
     runs.compile_ahead(config, lanes, tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["config.toml", "flows.csv"]
     with pytest.raises(SystemExit) as ended:

@@ -61,9 +61,9 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 
 
 def test_the_figures_are_those_of_the_runs(bench: Callable) -> None:
-    text, figures, calls = bench("--config", QUICK, "--set", "simulation.seed=3", "--mode", "full")
+    text, figures, calls = bench("--config", QUICK, "--set", "simulation.seed=3", "--mode", "exact")
     assert [call[2:] for call in calls] == [
-        ["wormhole.mode=full"], ["wormhole.mode=off"], ["wormhole.mode=off", "workload.start_jitter=50ns"],
+        ["wormhole.mode=exact"], ["wormhole.mode=off"], ["wormhole.mode=off", "workload.start_jitter=50ns"],
     ]  # fmt: skip
     assert all(call[:2] == ["output.rtt_of_flow=0", "simulation.seed=3"] for call in calls)
     expected = {
@@ -89,7 +89,7 @@ def test_a_run_without_a_skip_counts_as_not_exercised(bench: Callable) -> None:
 
 
 def test_without_full_runs_there_are_no_errors(bench: Callable) -> None:
-    text, figures, calls = bench("--quick", "--mode", "steady", "--no-full")
+    text, figures, calls = bench("--quick", "--mode", "exact", "--no-full")
     assert len(calls) == 1 and figures["event_skip"] == 0.95
     assert figures["mean_fct_error"] is figures["chaos_floor"] is None and "difference" not in text
 
@@ -102,11 +102,11 @@ def test_messages_over_several_queue_pairs_have_no_round_trip_times(bench: Calla
 def test_the_suite_has_a_row_for_every_case(bench: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[Path] = []
     monkeypatch.setattr(wormhole, "draw", lambda path, *_: drawn.append(path))
-    text, figures, _ = bench("--suite", "--quick", "--mode", "full")
+    text, figures, _ = bench("--suite", "--quick", "--mode", "exact")
     names = [f"quickstart-{control}" for control in ("hpcc", "dcqcn", "timely", "dctcp")]
     assert list(figures["cases"]) == sorted(names) and figures["exercised"] == 4
     assert all(f"\n{name} " in text for name in names) and len(drawn) == 2
-    _, figures, _ = bench("--suite", "--quick", "--cases", "quickstart-dcqcn", "--mode", "full")
+    _, figures, _ = bench("--suite", "--quick", "--cases", "quickstart-dcqcn", "--mode", "exact")
     assert list(figures["cases"]) == ["quickstart-dcqcn"]
 
 

@@ -14,25 +14,25 @@ from pdes.config import load_config
 from pdes.results.tables import COLUMNS, write_table
 from runs import Finished
 
-HOPS = {"off": 1000, "steady": 100, "memo": 500, "full": 40}
+HOPS = {"off": 1000, "periodic": 100, "replay": 500, "both": 40}
 
 
 def made_up(folder: Path, mode: str) -> Finished:
     folder.mkdir(parents=True)
     flows = {name: np.zeros(2, np.int64) for name in COLUMNS["flows"]}
-    flows |= {"flow_id": np.arange(2), "finish_ps": np.array([100 + (mode == "full"), 200])}
+    flows |= {"flow_id": np.arange(2), "finish_ps": np.array([100 + (mode == "both"), 200])}
     flows["fct_ps"] = flows["finish_ps"]
     write_table(folder / "flows.parquet", "flows", [flows], {"tag": [""]})
     time_ps, ones = np.array([10, 20, 30]), np.ones(3, np.int64)
     series = dict(zip(COLUMNS["partitions"], (time_ps, np.array([4, -1, 2]), ones, 0 * ones, ones, ones), strict=True))
     write_table(folder / "partitions.parquet", "partitions", [series])
-    causes = dict.fromkeys(CAUSES, 0) | {"steady": 900 if mode == "steady" else 600}
-    if mode != "steady":
-        causes = causes | {"steady": 0 if mode == "memo" else 600, "follower": 1000 - HOPS[mode] - causes["steady"]}
+    causes = dict.fromkeys(CAUSES, 0) | {"steady": 900 if mode == "periodic" else 600}
+    if mode != "periodic":
+        causes = causes | {"steady": 0 if mode == "replay" else 600, "follower": 1000 - HOPS[mode] - causes["steady"]}
     facts = {
         "skipped_packet_hops": causes, "steady_share_of_flow_time": 0.5, "flow_freezes": 3, "looks": 7, "partitions": 4,
     }  # fmt: skip
-    if mode in ("memo", "full"):
+    if mode in ("replay", "both"):
         facts["memo"] = {"followed": 5, "hits": 1, "misses": 2}
     result = {"packet_hops": HOPS[mode], "skipped_packet_hops": 1000 - HOPS[mode], "flows": 2, "fast_forward": facts}
     (folder / "result.json").write_text(json.dumps(result))
@@ -49,7 +49,8 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
         calls.append(list(overrides))
         load_config(config, list(overrides))
         settings = dict(text.split("=", 1) for text in overrides)
-        return made_up(tmp_path / f"run{len(calls)}", settings["wormhole.mode"])
+        forecasts = json.loads(settings.get("wormhole.paper.forecasts", "[]"))
+        return made_up(tmp_path / f"run{len(calls)}", {0: "off", 1: "".join(forecasts), 2: "both"}[len(forecasts)])
 
     def run(*arguments: str) -> tuple[str, dict[str, Any], list[list[str]]]:
         monkeypatch.setattr("sys.argv", ["wormhole_breakdown.py", "--out", str(tmp_path), *arguments])
@@ -66,12 +67,12 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
 def test_modes_are_told_by_hops_and_time(call: Callable) -> None:
     text, figures, calls = call("--quick", "--only", "a")
     for rows in figures["parts"]["a"].values():
-        assert {mode: row["hop_factor"] for mode, row in rows.items()} == {"steady": 10, "memo": 2, "full": 25}
-        assert {mode: row["loop_factor"] for mode, row in rows.items()} == {"steady": 10, "memo": 2, "full": 25}
-        assert rows["full"]["mean_fct_error"] == pytest.approx(0.005) and rows["steady"]["mean_fct_error"] == 0
-        assert rows["full"]["freezes_per_flow"] == 1.5
+        assert {mode: row["hop_factor"] for mode, row in rows.items()} == {"periodic": 10, "replay": 2, "both": 25}
+        assert {mode: row["loop_factor"] for mode, row in rows.items()} == {"periodic": 10, "replay": 2, "both": 25}
+        assert rows["both"]["mean_fct_error"] == pytest.approx(0.005) and rows["periodic"]["mean_fct_error"] == 0
+        assert rows["both"]["freezes_per_flow"] == 1.5
         causes = {"steady": 0.6, "follower": 0.36, "memo": 0, "memo_file": 0, "wave": 0, "lane": 0, "pass": 0}
-        assert rows["full"]["skipped_by_cause"] == causes
+        assert rows["both"]["skipped_by_cause"] == causes
     assert len(calls) == 2 * 2 * len(bench.MODES) and figures["exercised"] == figures["rows"] == 6
     assert all("network.congestion_control=hpcc" in sets for sets in calls) and "5, 1, 2" in text
 
@@ -84,7 +85,7 @@ def test_controls_are_told_by_cause(call: Callable) -> None:
 
 
 def test_partitions_are_drawn_where_they_are_known(tmp_path: Path) -> None:
-    curves = bench._series(made_up(tmp_path / "run", "full").folder)
+    curves = bench._series(made_up(tmp_path / "run", "both").folder)
     time_ms, n_partition = curves["partitions"]
     assert time_ms.tolist() == [10e-9, 30e-9] and n_partition.tolist() == [4, 2]
 

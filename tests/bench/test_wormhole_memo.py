@@ -63,13 +63,13 @@ def test_the_figures_are_those_of_the_runs(bench: Callable) -> None:
 
 def test_a_point_is_run_with_a_memo_of_its_own_and_with_the_shared_one(bench: Callable, tmp_path: Path) -> None:
     shared, alone = (f'"{tmp_path / name}.memo"' for name in ("shared", "alone"))
-    _, figures, calls = bench(RUNS, "--config", QUICK, "--set", "simulation.seed=3", "--mode", "memo")
+    _, figures, calls = bench(RUNS, "--config", QUICK, "--set", "simulation.seed=3", "--mode", "replay")
     assert [call["wormhole.memo"] for call in calls] == [shared, shared, alone, shared]
-    assert all((call["simulation.seed"], call["wormhole.mode"]) == ("3", "memo") for call in calls)
+    assert all((call["simulation.seed"], call["wormhole.paper.forecasts"]) == ("3", '["replay"]') for call in calls)
     default = settings_of(wormhole_memo.POINT)
     assert [default.items() <= call.items() for call in calls] == [False, False, True, True]
     assert calls[2] | {"wormhole.memo": shared} == calls[3]
-    assert figures["mode"] == "memo"
+    assert figures["mode"] == "replay"
     _, _, calls = bench(RUNS, "--quick", "--config", QUICK, "--point", "simulation.iterations=4")
     assert [call.get("simulation.iterations") for call in calls] == [None, None, "4", "4"]
     assert all(call["workload.microbatches"] == "1" for call in calls)

@@ -33,7 +33,7 @@ dir = "{folder}"
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
     path = tmp_path / "ring.toml"
-    path.write_text(CONFIG.format(mode="full", folder=tmp_path / "results"))
+    path.write_text(CONFIG.format(mode="exact", folder=tmp_path / "results"))
     return path
 
 

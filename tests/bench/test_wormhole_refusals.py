@@ -36,7 +36,7 @@ dir = "{folder}"
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
     path = tmp_path / "ring.toml"
-    path.write_text(CONFIG.format(mode="full", folder=tmp_path / "results"))
+    path.write_text(CONFIG.format(mode="exact", folder=tmp_path / "results"))
     return path
 
 
@@ -59,9 +59,9 @@ def test_reasons_and_the_rest_are_all_that_is_simulated(config: Path, tmp_path: 
     assert all(row[0] == row[2] == row[3] == 0 for row in figures["reasons"].values())  # two flows share ports, always
 
 
-@pytest.mark.parametrize("mode", ["off", 'full"\ncriterion = "paper'])
+@pytest.mark.parametrize("mode", ["off", 'exact"\npaper.criterion = "paper'])
 def test_what_is_not_judged_by_the_default_criterion_is_one_message(config: Path, mode: str) -> None:
-    config.write_text(config.read_text().replace('mode = "full"', f'mode = "{mode}"'))
+    config.write_text(config.read_text().replace('mode = "exact"', f'mode = "{mode}"'))
     script = [sys.executable, wormhole_refusals.__file__, "--config", str(config)]
     done = subprocess.run(script, capture_output=True, text=True)
     assert done.returncode == 2 and "Accepted: the default criterion" in done.stderr and "Traceback" not in done.stderr

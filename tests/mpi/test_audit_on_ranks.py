@@ -17,7 +17,8 @@ file = "flows.csv"
 [partition]
 delay_threshold = "1us"
 [wormhole]
-mode = "steady"
+mode = "exact"
+paper.forecasts = ["periodic"]
 audit = 0.5
 """
 ALONE = [(src, src + 1, 14_000_000 + 500_000 * src, 0) for src in range(0, 16, 2)]

@@ -19,7 +19,8 @@ file = "flows.csv"
 [partition]
 delay_threshold = "1us"
 [wormhole]
-mode = "steady"
+mode = "exact"
+paper.forecasts = ["periodic"]
 [output]
 partitions = true
 """
@@ -35,7 +36,7 @@ def test_every_rank_decides_the_same(sets: tuple[str, ...], tmp_path: Path, simu
     lines = ["src,dst,size_bytes,start_ps", *(",".join(map(str, row)) for row in FLOWS)]
     (tmp_path / "flows.csv").write_text("\n".join(lines) + "\n")
     (tmp_path / "config.toml").write_text(CONFIG)
-    overrides = [f"wormhole.{text}" for text in sets]
+    overrides = [f"wormhole.paper.{text}" for text in sets]
     simulate(1, tmp_path / "config.toml", tmp_path / "1", *overrides)
     result = json.loads((tmp_path / "1" / "result.json").read_text())
     assert result["fast_forward"]["freezes"] > 0 and result["fast_forward"]["skipped_share"] > 0.1

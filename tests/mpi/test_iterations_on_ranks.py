@@ -27,7 +27,7 @@ pp = 2
 [partition]
 delay_threshold = "500ns"
 [wormhole]
-mode = "full"
+mode = "exact"
 """
 ALTERNATING = "workload.model.hidden=512"  # every other iteration takes 1.5 % longer
 

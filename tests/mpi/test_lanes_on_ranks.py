@@ -30,9 +30,9 @@ tp = 4
 dp = 4
 pp = 2
 [wormhole]
-mode = "full"
-memo_tolerance = 0.05
-lanes = true
+mode = "auto"
+tolerance = 0.05
+paper.forecasts = ["periodic", "replay", "similar", "alone"]
 [output]
 partitions = true
 """
@@ -56,9 +56,9 @@ kind = "flows"
 file = "flows.csv"
 queue_pairs = "per-pair"
 [wormhole]
-mode = "memo"
-memo_tolerance = 0.02
-lanes = true
+mode = "auto"
+tolerance = 0.02
+paper.forecasts = ["replay", "similar", "alone"]
 audit = {audit}
 """
 FLOWS = """\
@@ -77,6 +77,7 @@ def all_to_all(start_ps: int, n_part: int) -> list[str]:
     """Each of five hosts sends 6 MB to all others, one a little after the other, in so many messages."""
     pairs = [(i, j) for i in range(5) for j in range(5) if i != j for _ in range(n_part)]
     return [f"{i},{j},{6000000 // n_part},{start_ps + i * 3000000}" for i, j in pairs]
+
 
 JOB = """\
 [topology]
@@ -109,10 +110,8 @@ pp = 1
 [workload.compute]
 gpu = "h100"
 [wormhole]
-mode = "full"
-memo_tolerance = 0.01
-lanes = true
-shares = true
+mode = "auto"
+tolerance = 0.01
 """
 
 
@@ -121,7 +120,7 @@ def all_to_alls(folder: Path, n_round: int, audit: float, *others: str) -> str:
     rows = [row for k in range(n_round) for row in all_to_all(k * 2600000000, 1)]
     (folder / "flows.csv").write_text("\n".join(["src,dst,size_bytes,start_ps", *rows, *others, ""]))
     text = SHARED.format(seed=4, audit=audit).replace('spine_rate = "100Gbps"', 'spine_rate = "400Gbps"')
-    return text.replace("lanes = true", "lanes = true\nshares = true")
+    return text.replace('"alone"]', '"alone", "shares"]')
 
 
 def at_flow_level(folder: Path) -> str:
@@ -141,7 +140,7 @@ def pairs(folder: Path) -> str:
     at_ps = 12 * 3_600_000_000
     rows += [f"0,4,20000000,{at_ps}", *(f"{i},4,50000,{at_ps + 300_000_000 + i * 1_000_000}" for i in (1, 2))]
     (folder / "flows.csv").write_text("\n".join(["src,dst,size_bytes,start_ps", *rows, ""]))
-    return SHARED.format(seed=5, audit=0.0).replace("lanes = true", "lanes = true\nshares = true")
+    return SHARED.format(seed=5, audit=0.0).replace('"alone"]', '"alone", "shares"]')
 
 
 def same_bytes(folder: Path, config: str, simulate: Callable) -> dict[str, Any]:

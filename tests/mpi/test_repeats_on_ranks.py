@@ -29,7 +29,7 @@ pp = 2
 [partition]
 delay_threshold = "500ns"
 [wormhole]
-mode = "full"
+mode = "exact"
 """
 
 

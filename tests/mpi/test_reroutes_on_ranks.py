@@ -25,7 +25,8 @@ state = "down"
 kind = "flows"
 file = "flows.csv"
 [wormhole]
-mode = "steady"
+mode = "exact"
+paper.forecasts = ["periodic"]
 """
 
 

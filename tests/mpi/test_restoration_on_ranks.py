@@ -21,7 +21,7 @@ file = "flows.csv"
 [partition]
 delay_threshold = "1us"
 [wormhole]
-mode = "full"
+mode = "exact"
 """
 FLOWS = [(0, 5, 20_000_000, 0), (9, 5, 20_000_000, 0), (2, 14, 25_000_000, 0), (12, 3, 3_000_000, 300_000_000)]
 CASES = [("fixed-window", "default"), ("hpcc", "paper")]
@@ -51,7 +51,7 @@ def assert_same(config: Path, simulate: Callable, *sets: str) -> None:
 def test_what_is_emptied_is_emptied_on_every_rank(
     control: str, criterion: str, tmp_path: Path, simulate: Callable
 ) -> None:
-    sets = ("wormhole.restoration=none", f"wormhole.criterion={criterion}")
+    sets = ("wormhole.paper.restoration=none", f"wormhole.paper.criterion={criterion}")
     assert_same(write_case(tmp_path, control), simulate, *sets)
 
 
@@ -62,17 +62,21 @@ def test_what_one_rank_predicts_all_put_back(control: str, criterion: str, tmp_p
 
     traces = [np.full(40, depth) for depth in range(0, 200_000, 5_000)]
     train(*windows(traces, 16, 1, 10**6), Shape(), n_epoch=2).save(tmp_path / "queues.pt")
-    sets = ("wormhole.restoration=learned", "wormhole.restoration_model=queues.pt", f"wormhole.criterion={criterion}")
+    sets = (
+        "wormhole.paper.restoration=learned",
+        "wormhole.paper.restoration_model=queues.pt",
+        f"wormhole.paper.criterion={criterion}",
+    )
     assert_same(write_case(tmp_path, control), simulate, *sets)
     assert "restoration_model_sha256" in (tmp_path / "1" / "result.json").read_text()
 
 
 def test_a_model_that_is_missing_or_cannot_be_read_ends_all_ranks(tmp_path: Path, start: Callable) -> None:
     config, sets = write_case(tmp_path, "hpcc"), ("restoration=learned", "restoration_model=none.pt")
-    overrides = [word for text in sets for word in ("--set", f"wormhole.{text}")]
+    overrides = [word for text in sets for word in ("--set", f"wormhole.paper.{text}")]
     said = "none.pt: cannot be read" if find_spec("torch") else "pip install pdes-sim[learned]"
     for n_rank in (1, 2):
         done = start(n_rank, "-m", "pdes", config, "--out", tmp_path / "out", "--quiet", *overrides)
         assert done.returncode == 2
-        assert "[wormhole] restoration_model: " in done.stderr and done.stderr.count(said) == 1
+        assert "[wormhole.paper] restoration_model: " in done.stderr and done.stderr.count(said) == 1
         assert not (tmp_path / "out").exists()

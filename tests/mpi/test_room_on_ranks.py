@@ -28,7 +28,8 @@ queue_pairs = "per-pair"
 [partition]
 delay_threshold = "1us"
 [wormhole]
-mode = "steady"
+mode = "exact"
+paper.forecasts = ["periodic"]
 """
 # Two flows over the spine into one host, and one on its own; a burst into another host of that leaf, from both leaves.
 FLOWS = [(0, 7, 8_000_000, 0), (1, 7, 8_000_000, 0), (2, 8, 8_000_000, 0)]

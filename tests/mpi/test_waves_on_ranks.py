@@ -29,8 +29,9 @@ dp = 4
 pp = 2
 ep = 8
 [wormhole]
-mode = "full"
-memo_tolerance = 0.3
+mode = "auto"
+tolerance = 0.3
+paper.forecasts = ["periodic", "replay", "similar"]
 audit = 0.1
 [output]
 partitions = true

@@ -51,16 +51,20 @@ size = "100KB"
 gpus = [8, 0]
 start = "300.123us"
 [wormhole]
-mode = "{mode}"
+mode = "exact"
+paper.forecasts = {forecasts}
 [output]
 partitions = true
 """
 
 
-def rings(control: str, mode: str, **wormhole: object) -> Callable[[Path], str]:
+OLD = RINGS.format(control="dctcp", forecasts="").replace('mode = "exact"\npaper.forecasts = ', 'mode = "full"')
+
+
+def rings(control: str, *forecasts: str, **wormhole: object) -> Callable[[Path], str]:
     """Two equal rings on two rails, and a message that comes to one of them in its middle."""
     keys = "".join(f"{key} = {json.dumps(value)}\n" for key, value in wormhole.items())
-    text = RINGS.format(control=control, mode=mode)
+    text = RINGS.format(control=control, forecasts=json.dumps(forecasts))
     return lambda _: text.replace("[wormhole]\n", f"[wormhole]\n{keys}")
 
 
@@ -70,19 +74,20 @@ def flows(module: object, text: str, **wormhole: str) -> Callable[[Path], str]:
     def make(folder: Path) -> str:
         lines = ["src,dst,size_bytes,start_ps", *(",".join(map(str, row)) for row in module.FLOWS)]
         (folder / "flows.csv").write_text("\n".join(lines) + "\n")
-        keys = "".join(f'{key} = "{value}"\n' for key, value in wormhole.items())
+        keys = "".join(f'paper.{key} = "{value}"\n' for key, value in wormhole.items())
         return text.replace("[wormhole]\n", f"[wormhole]\n{keys}")
 
     return make
 
 
 MAKERS: dict[str, Callable[[Path], str]] = {
-    "rings, hpcc": rings("hpcc", "full"),
-    "rings, hpcc-pint": rings("hpcc-pint", "full"),
-    "rings, dcqcn": rings("dcqcn", "full"),
-    "rings, swift, steady": rings("swift", "steady"),
-    "rings, memo alone": rings("hpcc", "memo"),
-    "rings, audited": rings("dctcp", "steady", audit=0.5),
+    "rings, hpcc": rings("hpcc", "periodic", "replay"),
+    "rings, hpcc-pint": rings("hpcc-pint", "periodic", "replay"),
+    "rings, dcqcn": rings("dcqcn", "periodic", "replay"),
+    "rings, swift, steady": rings("swift", "periodic"),
+    "rings, memo alone": rings("hpcc", "replay"),
+    "rings, audited": rings("dctcp", "periodic", audit=0.5),
+    "rings, old keys": lambda _: OLD,
     "waves": lambda _: waves.CONFIG,
     "passes": lambda _: repeats.CONFIG,
     "room": flows(room, room.CONFIG.format(host_delay="800ns")),
@@ -172,7 +177,7 @@ def test_iterations_that_repeat_are_taken_for_the_same_number(sets: tuple[str, .
 
 def test_what_was_read_of_a_memo_stays_what_it_was(tmp_path: Path) -> None:
     """The file may have grown by the time that the run goes on; it still gets what the run has found."""
-    (tmp_path / "config.toml").write_text(RINGS.format(control="hpcc", mode="full"))
+    (tmp_path / "config.toml").write_text(rings("hpcc", "periodic", "replay")(tmp_path))
     memo = f'wormhole.memo="{tmp_path / "memo.bin"}"'
     simulate(tmp_path / "config.toml", tmp_path / "first", memo, "wormhole.audit=0.0")
     known = (tmp_path / "memo.bin").read_bytes()

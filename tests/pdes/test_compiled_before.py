@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-SKIPPING = ["wormhole.mode=full", "wormhole.memo_tolerance=0.02", "workload.model.hidden=4096"]
+SKIPPING = ["wormhole.mode=auto", "wormhole.tolerance=0.02", "workload.model.hidden=4096"]
 CASES = {
     "waves": SKIPPING,
-    "lanes": [*SKIPPING, "wormhole.lanes=true"],
+    "lanes": [*SKIPPING, 'wormhole.paper.forecasts=["periodic", "replay", "similar", "alone"]'],
     "shared buffers": [*SKIPPING, "network.buffer.size=auto"],
-    "queues": [*SKIPPING[:1], "wormhole.criterion=hygra"],
+    "queues": ["wormhole.mode=exact", "wormhole.paper.criterion=hygra"],
 }
 
 

@@ -72,14 +72,14 @@ def test_a_default_as_it_is_written_is_the_default(key) -> None:
     [
         ("network.payload", ["means     of a full data packet", 'default   "1000B"', "unit      a size"]),
         ("[network.buffer] reserve", ["[network.buffer] reserve", 'default   "4096B"']),
-        ("theta", ["[wormhole] theta", "accepted  a number, more than 0, less than 1", "default   0.05"]),
-        ("mode", ['accepted  "off", "steady", "memo" or "full"', 'default   "off"']),
+        ("theta", ["[wormhole.paper] theta", "accepted  a number, more than 0, less than 1", "default   0.05"]),
+        ("mode", ['accepted  "off", "exact" or "auto"', 'default   "off"']),
         ("topology.spine_rate", ["(kind leaf-spine)", "(kind roft)", "default   as nic_rate"]),
         ("workload.devices.mine.memory", ["[workload.devices.NAME] memory", "(kind collectives, training)"]),
         ("peak_flops", ["unit      operations per second", 'default   "312Tflops"']),
         ("workload.load", ["accepted  a number, more than 0, at most 1", "default   none: it has to be given"]),
         ("network.hpcc.min_rate", ['default   "1Gbps"', "models/congestion/hpcc.py, Hpcc"]),
-        ("wormhole", ["wormhole.mode ", "wormhole.stable_rounds "]),
+        ("wormhole", ["wormhole.mode ", "wormhole.paper.stable_rounds "]),
         ("network.pfc.enabled", ['default   "auto"', 'accepted  "auto", true or false']),
     ],
 )

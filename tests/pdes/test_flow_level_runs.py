@@ -12,7 +12,7 @@ import pdes
 from mpi.test_lanes_on_ranks import all_to_all, all_to_alls, at_flow_level, pairs
 from pdes.config import load_config
 
-TOLERANCE = 0.02  # memo_tolerance of the configuration: parts of shares are taken for known that differ by so much
+TOLERANCE = 0.02  # of the configuration: parts of shares are taken for known that differ by so much
 ROUND_PS, COMER_BYTES = 2600000000, 50000
 
 
@@ -20,8 +20,8 @@ def run(folder: Path, text: str) -> dict[str, Any]:
     """`result.json` and tables, by mode."""
     (folder / "config.toml").write_text(text)
     found: dict[str, Any] = {}
-    for mode in ("off", "memo"):
-        pdes.simulate(load_config(folder / "config.toml", [f"wormhole.mode={mode}", f'output.dir="{folder / mode}"']))
+    for mode, sets in {"off": ["wormhole.mode=off"], "auto": []}.items():
+        pdes.simulate(load_config(folder / "config.toml", [*sets, f'output.dir="{folder / mode}"']))
         tables = {name: pq.read_table(folder / mode / f"{name}.parquet") for name in ("flows", "ports")}
         found[mode] = {"result": json.loads((folder / mode / "result.json").read_text()), **tables}
     return found
@@ -52,7 +52,7 @@ def test_no_byte_is_lost_and_times_are_right_within_what_shares_are_known_to(
     make: Any, n_at_shares: int, tmp_path: Path
 ) -> None:
     found = run(tmp_path, make(tmp_path))
-    full, fast = found["off"], found["memo"]
+    full, fast = found["off"], found["auto"]
     facts = fast["result"]["fast_forward"]
     assert facts["lanes"]["at_shares"] == n_at_shares  # each message once
     assert fast["result"]["packet_hops"] < full["result"]["packet_hops"] / 4
@@ -73,7 +73,7 @@ def test_two_that_meet_again_and_again_take_what_they_take_in_full(tmp_path: Pat
     """From the ninth time on they go at flow level as soon as they meet, and what was posted between two ticks counts
     from its posting: 8 us later each message of 6 MB would be 0.8 % too long."""
     found = run(tmp_path, pairs(tmp_path))
-    full, fast = found["off"], found["memo"]
+    full, fast = found["off"], found["auto"]
     assert fast["result"]["fast_forward"]["lanes"]["at_shares"] > 8
     assert fast["result"]["packet_hops"] + fast["result"]["skipped_packet_hops"] == full["result"]["packet_hops"]
     check_bytes(full, fast)

@@ -53,7 +53,7 @@ def iterations(n: int) -> str:
     return f"simulation.iterations={n}"
 
 
-ON, ALTERNATING = "wormhole.mode=full", "workload.model.hidden=512"
+ON, ALTERNATING = "wormhole.mode=exact", "workload.model.hidden=512"
 
 
 def same_tables(one: Path, other: Path) -> bool:
@@ -165,7 +165,7 @@ def test_collectives_repeat_as_well(tmp_path: Path) -> None:
     config = (
         '[topology]\nkind = "fat-tree"\nk = 4\n[workload]\nkind = "collectives"\n[[workload.collective]]\nname = "a"\n'
         'operation = "all-reduce"\nsize = "160kB"\n[simulation]\niterations = 500\n'
-        '[wormhole]\nmode = "steady"\niteration_repeats = 4\niteration_tolerance = 0.02\n'
+        '[wormhole]\nmode = "exact"\niteration_repeats = 4\niteration_tolerance = 0.02\n'
     )
     (tmp_path / "config.toml").write_text(config + f'[output]\ndir = "{tmp_path / "out"}"\n')
     pdes.simulate(load_config(tmp_path / "config.toml"))
@@ -203,15 +203,15 @@ def wormhole(tmp_path: Path, keys: str) -> Config:
 def test_the_keys_have_defaults_and_are_off_with_the_mode(tmp_path: Path) -> None:
     plain = wormhole(tmp_path, "").wormhole
     assert (plain.mode, plain.iteration_repeats, plain.iteration_tolerance, plain.n_repeat) == ("off", 3, 0.001, 0)
-    for mode in ("steady", "memo", "full"):
+    for mode in ("exact", "auto"):
         assert wormhole(tmp_path, f'mode = "{mode}"').wormhole.n_repeat == 3
-    assert wormhole(tmp_path, 'mode = "full"\niteration_repeats = 5\niteration_tolerance = 0').wormhole.n_repeat == 5
+    assert wormhole(tmp_path, 'mode = "exact"\niteration_repeats = 5\niteration_tolerance = 0').wormhole.n_repeat == 5
 
 
 @pytest.mark.parametrize(
     ("keys", "expected"),
     [
-        ('mode = "on"', r'\[wormhole\] mode: found "on". Accepted: "off", "steady", "memo" or "full"'),
+        ('mode = "on"', r'\[wormhole\] mode: found "on". Accepted: "off", "exact" or "auto"'),
         ("iteration_repeats = -1", r"\[wormhole\] iteration_repeats: found -1. Accepted: at least 0"),
         ("iteration_repeats = 2.5", r"\[wormhole\] iteration_repeats: found 2.5. Accepted: a whole number"),
         ("iteration_tolerance = -0.1", r"\[wormhole\] iteration_tolerance: found -0.1. Accepted: at least 0"),

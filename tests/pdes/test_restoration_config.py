@@ -1,4 +1,4 @@
-"""Claims about `[wormhole] restoration`: what it changes, what it needs, and that what is missing is said at once."""
+"""Claims about `[wormhole.paper] restoration`: what it changes and needs, and that what is missing is said at once."""
 
 import json
 import sys
@@ -26,10 +26,11 @@ congestion_control = "fixed-window"
 kind = "flows"
 file = "flows.csv"
 [wormhole]
-mode = "steady"
+mode = "exact"
+paper.forecasts = ["periodic"]
 """
 FLOWS = "src,dst,size_bytes,start_ps\n0,5,20000000,0\n9,5,20000000,0\n2,14,25000000,0\n12,3,3000000,300000000\n"
-LEARNED = "wormhole.restoration=learned"
+LEARNED = "wormhole.paper.restoration=learned"
 
 
 @pytest.fixture
@@ -54,9 +55,9 @@ def test_without_restoration_flows_take_longer_by_what_was_in_flight(config: Pat
     """
     _, full_ps = run(config, "full", "wormhole.mode=off")
     snapshot, snapshot_ps = run(config, "snapshot")
-    none, none_ps = run(config, "none", "wormhole.restoration=none")
-    assert snapshot["config"]["wormhole"]["restoration"] == "snapshot"
-    assert none["config"]["wormhole"]["restoration"] == "none"
+    none, none_ps = run(config, "none", "wormhole.paper.restoration=none")
+    assert snapshot["config"]["wormhole"]["paper"]["restoration"] == "snapshot"
+    assert none["config"]["wormhole"]["paper"]["restoration"] == "none"
     facts = none["fast_forward"]
     n_thaw = facts["thaws_planned"] + facts["thaws_interrupted"]
     assert n_thaw > 1 and facts["freezes"] > 1
@@ -76,7 +77,7 @@ def test_without_restoration_flows_take_longer_by_what_was_in_flight(config: Pat
 )
 def test_faults_name_the_key(keys: list[str], expected: str, config: Path) -> None:
     with pytest.raises(ConfigError, match=expected):
-        load_config(config, [f"wormhole.{key}" for key in keys])
+        load_config(config, [f"wormhole.paper.{key}" for key in keys])
 
 
 @pytest.mark.parametrize(
@@ -89,10 +90,10 @@ def test_faults_name_the_key(keys: list[str], expected: str, config: Path) -> No
 def test_a_network_that_cannot_be_emptied_stops_the_run(
     sets: list[str], expected: str, config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    overrides = [f"--set={text}" for text in [*sets, "wormhole.restoration=none"]]
+    overrides = [f"--set={text}" for text in [*sets, "wormhole.paper.restoration=none"]]
     assert main([str(config), *overrides, f"--out={config.parent / 'out'}"]) == 2
     said = capsys.readouterr().err
-    assert f"{config}:" in said and ': [wormhole] restoration: found "none", but ' in said and expected in said
+    assert f"{config}:" in said and ': [wormhole.paper] restoration: found "none", but ' in said and expected in said
     assert said.rstrip().endswith('Accepted: "snapshot"')
 
 
@@ -100,10 +101,10 @@ def test_without_pytorch_one_message_says_how_to_get_it(
     config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)  # as if it was not installed
-    sets = [f"--set={LEARNED}", "--set=wormhole.restoration_model=a.pt", f"--out={config.parent / 'out'}"]
+    sets = [f"--set={LEARNED}", "--set=wormhole.paper.restoration_model=a.pt", f"--out={config.parent / 'out'}"]
     assert main([str(config), *sets]) == 2
     said = capsys.readouterr().err
-    assert "[wormhole] restoration_model: " in said and "pip install pdes-sim[learned]" in said
+    assert "[wormhole.paper] restoration_model: " in said and "pip install pdes-sim[learned]" in said
     assert not (config.parent / "out").exists()
     with pytest.raises(QueueModelError, match="PyTorch is needed"):
         load_model(config)

@@ -68,7 +68,7 @@ RING = '[workload]\nkind = "collectives"\n' + collective("ring")
 @pytest.mark.parametrize(
     ("mode", "threshold", "n_lp", "lookahead_ps"),
     [
-        ("full", "500ns", 36, 500_000), ("full", "501ns", 20, 10**6), ("full", "2us", 1, 10**7),
+        ("exact", "500ns", 36, 500_000), ("exact", "501ns", 20, 10**6), ("exact", "2us", 1, 10**7),
         ("off", "500ns", 36, 500_000), ("off", "501ns", 34, 10**7 << 13), ("off", "2us", 34, 10**7 << 13),
     ],
 )  # fmt: skip
@@ -107,7 +107,7 @@ def test_what_may_drop_pause_or_choose_says_nothing_of_outputs(tmp_path: Path) -
 
     assert longest_ps("") == 10**7 << 13
     for more in (
-        '[wormhole]\nmode = "steady"\n', '[network.buffer]\nsize = "10MB"\n', "[network.loss]\nprobability = 0.01\n",
+        '[wormhole]\nmode = "exact"\n', '[network.buffer]\nsize = "10MB"\n', "[network.loss]\nprobability = 0.01\n",
         '[network.routing]\npolicy = "flowlet"\n', '[output]\nsample_interval = "20us"\n',
     ):  # fmt: skip
         assert longest_ps(more) == 0, more

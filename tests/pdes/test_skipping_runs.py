@@ -54,7 +54,7 @@ def run(tmp_path: Path, name: str, control: str, comer: str, *sets: str) -> dict
 @pytest.mark.parametrize("control", CONTROLS)
 def test_rings_that_repeat_are_skipped_without_a_trace(tmp_path: Path, control: str) -> None:
     full = run(tmp_path, "full", control, "", "wormhole.mode=off")
-    fast = run(tmp_path, "fast", control, "", "wormhole.mode=steady")
+    fast = run(tmp_path, "fast", control, "", "wormhole.mode=exact", 'wormhole.paper.forecasts=["periodic"]')
     assert fast["packet_hops"] + fast["skipped_packet_hops"] == full["packet_hops"]
     assert fast["packet_hops"] < full["packet_hops"] / 4
     causes = dict.fromkeys(CAUSES, 0) | {"steady": fast["skipped_packet_hops"]}
@@ -70,7 +70,7 @@ def test_rings_that_repeat_are_skipped_without_a_trace(tmp_path: Path, control: 
 @pytest.mark.parametrize("control", CONTROLS)
 def test_a_message_that_comes_finds_what_it_would_have_found(tmp_path: Path, control: str) -> None:
     full = run(tmp_path, "full", control, COMER, "wormhole.mode=off")
-    fast = run(tmp_path, "fast", control, COMER, "wormhole.mode=steady")
+    fast = run(tmp_path, "fast", control, COMER, "wormhole.mode=exact", 'wormhole.paper.forecasts=["periodic"]')
     assert fast["fast_forward"]["thaws_interrupted"] > 0 and fast["packet_hops"] < full["packet_hops"]
     for name in TABLES:
         one, other = ((tmp_path / run_name / f"{name}.parquet").read_bytes() for run_name in ("full", "fast"))
@@ -79,8 +79,8 @@ def test_a_message_that_comes_finds_what_it_would_have_found(tmp_path: Path, con
 
 @pytest.mark.parametrize("control", ["hpcc", "dctcp"])
 def test_a_ring_follows_its_like(tmp_path: Path, control: str) -> None:
-    alone = run(tmp_path, "alone", control, "", "wormhole.mode=steady")
-    together = run(tmp_path, "together", control, "", "wormhole.mode=full")
+    alone = run(tmp_path, "alone", control, "", "wormhole.mode=exact", 'wormhole.paper.forecasts=["periodic"]')
+    together = run(tmp_path, "together", control, "", "wormhole.mode=exact")
     assert together["packet_hops"] < 0.8 * alone["packet_hops"]
     facts, causes = together["fast_forward"], together["fast_forward"]["skipped_packet_hops"]
     assert causes["follower"] > 0 and causes["steady"] > 0 and causes["memo_file"] == 0
@@ -120,18 +120,19 @@ def test_the_memo_leaves_no_trace(tmp_path: Path, control: str) -> None:
     """Pipeline and data parallelism take turns on the same ports: HPCC finds what these have sent meanwhile."""
     config, results = tmp_path / "config.toml", {}
     config.write_text(TRAINING.format(control=control))
-    for mode in ("off", "memo"):
-        pdes.simulate(load_config(config, [f"wormhole.mode={mode}", f'output.dir="{tmp_path / mode}"']))
+    replay = ["wormhole.mode=exact", 'wormhole.paper.forecasts=["replay"]']
+    for mode, sets in {"off": ["wormhole.mode=off"], "replay": replay}.items():
+        pdes.simulate(load_config(config, [*sets, f'output.dir="{tmp_path / mode}"']))
         results[mode] = json.loads((tmp_path / mode / "result.json").read_text())
-    assert results["memo"]["packet_hops"] < results["off"]["packet_hops"] / 2
+    assert results["replay"]["packet_hops"] < results["off"]["packet_hops"] / 2
     for name in ("flows", "tasks", "ports"):
-        full, fast = (pq.read_table(tmp_path / mode / f"{name}.parquet") for mode in ("off", "memo"))
+        full, fast = (pq.read_table(tmp_path / mode / f"{name}.parquet") for mode in ("off", "replay"))
         differ = [column for column in full.column_names if not full[column].equals(fast[column])]
         assert set(differ) <= {"max_queue_bytes", "ecn_marks"} if name == "ports" else not differ, differ
 
 
 def test_partitions_over_time_are_written_if_asked_for(tmp_path: Path) -> None:
-    fast = run(tmp_path, "fast", "dctcp", "", "wormhole.mode=full", "output.partitions=true")
+    fast = run(tmp_path, "fast", "dctcp", "", "wormhole.mode=exact", "output.partitions=true")
     read = pq.read_table(tmp_path / "fast" / "partitions.parquet")
     table = {name: read[name].to_numpy() for name in read.column_names}
     assert len(table["time_ps"]) == fast["fast_forward"]["looks"] and (np.diff(table["time_ps"]) > 0).all()
@@ -140,7 +141,7 @@ def test_partitions_over_time_are_written_if_asked_for(tmp_path: Path) -> None:
     assert (table["steady"] + table["replayed"])[known].max() == 2 and table["replayed"].max() == 1
     assert table["flows"].max() == 8 and (table["flows_frozen"] <= table["flows"]).all()
     assert ((table["flows_frozen"] > 0) == (table["steady"] + table["replayed"] > 0)).all()
-    without = run(tmp_path, "without", "dctcp", "", "wormhole.mode=full")
+    without = run(tmp_path, "without", "dctcp", "", "wormhole.mode=exact")
     assert without == fast and not (tmp_path / "without" / "partitions.parquet").exists()
     run(tmp_path, "fast", "dctcp", "", "wormhole.mode=off", "output.partitions=true")
     assert not (tmp_path / "fast" / "partitions.parquet").exists()
@@ -150,7 +151,7 @@ def test_what_loses_packets_at_random_is_simulated(tmp_path: Path) -> None:
     """A skip would have lost none, and so would all that follows it."""
     full, fast = (
         run(tmp_path, name, "dctcp", "", "network.loss.probability=2e-4", f"wormhole.mode={mode}")
-        for name, mode in (("full", "off"), ("fast", "full"))
+        for name, mode in (("full", "off"), ("fast", "exact"))
     )
     assert full["network"]["drops"]["loss"] > 10
     assert fast["network"]["drops"] == full["network"]["drops"] and fast["skipped_packet_hops"] == 0

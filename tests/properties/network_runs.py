@@ -90,8 +90,8 @@ def run(
             World(),
             s.path_rtt_ps,
             s.stop_ps,
-            mode=s.config.wormhole.mode,
-            memo_tolerance=s.config.wormhole.memo_tolerance,
+            mode=s.config.wormhole.skips,
+            memo_tolerance=s.config.wormhole.wave_tolerance,
             audit=Audit(share, s.parameters.seed, s.parameters.payload_bytes) if share else None,
         )
     if check is not None:

@@ -20,6 +20,7 @@ MB, US = 10**6, 10**6
 N_HOST = 8
 LAWS = ("dctcp", "dcqcn", "hpcc", "timely", "swift", "fixed-window")
 Flow = tuple[int, int, int, int, int]
+EXACT = st.sampled_from([["replay"], ["periodic", "replay"]])
 
 
 @st.composite
@@ -40,10 +41,9 @@ def networks(draw: st.DrawFn) -> dict[str, Any]:
         "network": {"congestion_control": draw(st.sampled_from(LAWS))},
         "workload": {"queue_pairs": "per-pair"},
         "wormhole": {
-            "mode": draw(st.sampled_from(["memo", "full"])),
-            "memo_tolerance": 0.05,
-            "lanes": True,
-            "shares": draw(st.booleans()),
+            "mode": "auto",
+            "tolerance": 0.05,
+            "paper": {"forecasts": [*draw(EXACT), "similar", "alone", *draw(st.sampled_from([[], ["shares"]]))]},
             "audit": draw(st.sampled_from([0.0, 0.0, 0.3, 1.0])),
         },
     }
@@ -98,7 +98,11 @@ def on_one_spine(control: str) -> dict[str, Any]:
         "topology": topology,
         "network": {"congestion_control": control},
         "workload": {"queue_pairs": "per-pair"},
-        "wormhole": {"mode": "full", "memo_tolerance": 0.05, "lanes": True},
+        "wormhole": {
+            "mode": "auto",
+            "tolerance": 0.05,
+            "paper": {"forecasts": ["periodic", "replay", "similar", "alone"]},
+        },
     }
 
 

@@ -74,12 +74,12 @@ def jobs(draw: st.DrawFn) -> Tables:
 @st.composite
 def modes(draw: st.DrawFn) -> Tables:
     """Everything that may be skipped, mostly."""
-    mode = draw(st.sampled_from(["full", "full", "memo", "steady"]))
-    if mode == "steady":
-        return {"mode": mode}
-    lanes = draw(st.sampled_from([True, True, False]))
-    shares = lanes and draw(st.sampled_from([True, True, False]))
-    return {"mode": mode, "memo_tolerance": draw(st.sampled_from([0.01, 0.05])), "lanes": lanes, "shares": shares}
+    exact = draw(st.sampled_from([["periodic", "replay"], ["periodic", "replay"], ["replay"], ["periodic"]]))
+    if exact == ["periodic"]:
+        return {"mode": "exact", "paper": {"forecasts": exact}}
+    lone = draw(st.sampled_from([["alone"], ["alone"], []]))
+    forecasts = [*exact, "similar", *lone, *(draw(st.sampled_from([["shares"], ["shares"], []])) if lone else [])]
+    return {"mode": "auto", "tolerance": draw(st.sampled_from([0.01, 0.05])), "paper": {"forecasts": forecasts}}
 
 
 def outcome(tables: Tables) -> tuple[list[int], list[Any]]:
@@ -91,7 +91,7 @@ def outcome(tables: Tables) -> tuple[list[int], list[Any]]:
         return list(result.summary["iteration_time_ps"]), [column.to_pylist() for column in result.flows.columns]
 
 
-ALL = {"mode": "full", "memo_tolerance": 0.01, "lanes": True, "shares": True}
+ALL = {"mode": "auto", "tolerance": 0.01}
 SPINES = {
     "kind": "leaf-spine", "leaves": 2, "spines": 1, "hosts_per_leaf": 8, "host_rate": "100Gbps",
     "spine_rate": "100Gbps", "host_delay": "500ns", "spine_delay": "1us",
@@ -128,14 +128,14 @@ def test_a_job_ends_alike_wherever_looks_are_made(tables: Tables) -> None:
     quickly = outcome(tables)
     with patch.object(FastForward, "glance", lambda *_: None):
         assert outcome(tables) == quickly
-    event(f"shares: {tables['wormhole'].get('shares', False)}")
+    event(f"forecasts: {tables['wormhole'].get('paper')}")
 
 
 def test_a_job_ends_whose_flows_go_on_packet_by_packet_as_something_is_judged_steady() -> None:
     """What a round had judged steady was frozen, though flow level had just taken it over: it never ended."""
     fabric = SPINES | {"spines": 4, "hosts_per_leaf": 16}
     model = {"layers": 8, "hidden": 512, "ffn": 2048, "sequence": 4096, "vocabulary": 1024}
-    tables = job(fabric, {"tp": 2, "dp": 4, "pp": 4, "vpp": 2}, model, 64, wormhole=ALL | {"memo_tolerance": 0.05})
+    tables = job(fabric, {"tp": 2, "dp": 4, "pp": 4, "vpp": 2}, model, 64, wormhole=ALL | {"tolerance": 0.05})
     (time_ps,), columns = outcome(tables)
     assert time_ps > 0 and all(None not in column for column in columns[:-1])
 
@@ -145,7 +145,13 @@ def test_what_is_posted_as_its_host_stops_is_not_sent_before_and_what_waits_in_t
     three that were posted at once counted as having taken three times as long each."""
     fabric = SPINES | {"spines": 4, "hosts_per_leaf": 32}
     model = {"layers": 1, "hidden": 512, "ffn": 2048, "sequence": 2048}
-    tables = job(fabric, {"tp": 8, "dp": 8}, model, 8, wormhole=ALL | {"memo_tolerance": 0.02, "shares": False})
+    tables = job(
+        fabric,
+        {"tp": 8, "dp": 8},
+        model,
+        8,
+        wormhole=ALL | {"tolerance": 0.02, "paper": {"forecasts": ["periodic", "replay", "similar", "alone"]}},
+    )
     tables["network"] = {"congestion_control": "hpcc", "payload": "4096B"}
     tables["workload"]["sequence_parallel"] = True
     (time_ps,), _ = outcome(tables)

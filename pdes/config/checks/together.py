@@ -8,7 +8,7 @@ from pdes.config.checks.training import training_faults
 from pdes.config.tables.devices import device_faults
 from pdes.config.tables.fields import Fault, Table
 from pdes.config.tables.network import NetworkConfig
-from pdes.config.tables.sections import CRITERION_KEYS, OutputConfig, WormholeConfig
+from pdes.config.tables.sections import OutputConfig
 from pdes.config.tables.topology import (
     FatTreeConfig,
     LeafSpineConfig,
@@ -25,6 +25,7 @@ from pdes.config.tables.workload import (
     PoissonConfig,
     TrainingConfig,
 )
+from pdes.config.wormhole.checks import wormhole_faults
 from pdes.files import missing
 from pdes.units import exact_size, shown
 
@@ -45,41 +46,8 @@ def cross_faults(tables: Mapping[str, Table], folder: Path) -> list[Fault]:
         faults += _poisson_faults(workload, n_host)
     if isinstance(workload, TrainingConfig):
         faults += training_faults(workload, n_host)
-    faults += [*_criterion_faults(tables.get("wormhole")), *_memo_faults(tables.get("wormhole"))]
-    faults += _restoration_faults(tables.get("wormhole"))
+    faults += wormhole_faults(tables.get("wormhole"))
     return faults + list(_file_faults(tables, folder)) + list(_output_faults(tables.get("output")))
-
-
-def _criterion_faults(wormhole: Table | None) -> Iterator[Fault]:
-    """Keys of another criterion than the one chosen."""
-    if not isinstance(wormhole, WormholeConfig):
-        return
-    for name, field in type(wormhole).model_fields.items():
-        names = CRITERION_KEYS.get(name, (wormhole.criterion,))
-        if name in wormhole.model_fields_set and wormhole.criterion not in names:
-            choice = " or ".join(shown(name) for name in names)
-            found = f"is there, but criterion is {shown(wormhole.criterion)}"
-            yield Fault(("wormhole", field.alias or name), found, f"Accepted: with criterion = {choice}")
-
-
-def _restoration_faults(wormhole: Table | None) -> Iterator[Fault]:
-    """A model without a use for it, or the other way round."""
-    if not isinstance(wormhole, WormholeConfig):
-        return
-    is_learned = wormhole.restoration == "learned"
-    if is_learned and wormhole.restoration_model is None:
-        found = 'is missing, and restoration is "learned"'
-        yield Fault(("wormhole", "restoration_model"), found, "Accepted: a file of a trained model")
-    if not is_learned and wormhole.restoration_model is not None:
-        found = f"is there, but restoration is {shown(wormhole.restoration)}"
-        yield Fault(("wormhole", "restoration_model"), found, 'Accepted: with restoration = "learned"')
-
-
-def _memo_faults(wormhole: Table | None) -> Iterator[Fault]:
-    """A memo's file for a mode without a memo."""
-    if isinstance(wormhole, WormholeConfig) and wormhole.memo is not None and wormhole.mode not in ("memo", "full"):
-        found = f"is there, but mode is {shown(wormhole.mode)}"
-        yield Fault(("wormhole", "memo"), found, 'Accepted: with mode = "memo" or "full"')
 
 
 def _topology_faults(topology: Table | None) -> Iterator[Fault]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from pdes.results.active import active_span, active_text, active_time_ps
 from pdes.results.fast_forward import (
-    audit_text,
+    how_sure_text,
     iterations_text,
     last_simulated,
     passes_text,
@@ -154,10 +154,8 @@ def fast_forward_section(facts: Facts, plots: Plots) -> str:
         return ""
     if "why_not" in found:
         return section("skipped", "Fast-forwarding", paragraph(f"Nothing was skipped: {found['why_not']}"))
-    said = iterations_text(facts.result), passes_text(facts.result), audit_text(facts.result)
+    said = how_sure_text(facts.result), iterations_text(facts.result), passes_text(facts.result)
     texts = [text for text in said if text]
-    if not audit_text(facts.result):
-        texts.append("The error of the skips was not measured in this run: [wormhole] audit does that.")
     rows = [(name.replace("_", " "), value) for name, value in _flat(found) if value != "0"]
     parts = [*(paragraph(text) for text in texts), table_html(("what", "value"), rows)]
     path = facts.folder / "partitions.parquet"

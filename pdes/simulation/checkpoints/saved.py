@@ -80,7 +80,7 @@ def _restore(job: Run, path: Path, facts: dict[str, Any]) -> None:
     if job.memo is not None:
         job.memo.load(alike["memo"], model.fast_forward)
     if rank == 0 and alike["queue_model"] != job.queue_model_digest:
-        found = f"[wormhole] restoration_model has sha256 {job.queue_model_digest}, not {alike['queue_model']}"
+        found = f"[wormhole.paper] restoration_model has sha256 {job.queue_model_digest}, not {alike['queue_model']}"
         raise ConfigError(f"--resume {path}", found, "the file that the run began with")
 
 

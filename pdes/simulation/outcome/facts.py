@@ -66,7 +66,7 @@ def result_facts(job: Run, totals: dict[str, Any]) -> dict[str, Any]:
     if job.memo is not None:  # what was read has a share in what was simulated
         found["config"]["wormhole"]["memo_sha256"] = job.memo.digest
     if job.queue_model_digest is not None:
-        found["config"]["wormhole"]["restoration_model_sha256"] = job.queue_model_digest
+        found["config"]["wormhole"]["paper"]["restoration_model_sha256"] = job.queue_model_digest
     if s.config.network.has_pfc:
         found["pfc_deadlock"] = deadlocks(job, totals)
         found["pfc_storm"] = find_storms(totals["ports"], active[1] - active[0], s.topology.node_name)

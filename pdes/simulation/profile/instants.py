@@ -18,6 +18,7 @@ from models.network.skip.wake import wake
 from models.network.state.records import PACKET_HOPS
 from models.network.watch.observers import Observer, next_look_ps
 from models.network.watch.reached import Reached
+from pdes.config.wormhole.table import FORECASTS
 from pdes.engine.exchange import World
 from pdes.engine.round import END_RUN, HORIZON, LOOKAHEAD, N_ROUND, NEXT_LOOK, NOW, make_loop
 from pdes.engine.time_index import NEVER
@@ -52,9 +53,11 @@ class Sampled:
 def skipping(s: Scenario) -> Scenario:
     """The same run, with as much fast-forwarding as gets through it soon."""
     w = s.config.wormhole
+    forecasts = w.paper.forecasts or FORECASTS[:4]
+    paper = {"forecasts": [*FORECASTS[:4], *forecasts[4:]], "restoration": "snapshot", "restoration_model": None}
     keys = {
-        "mode": "full", "memo_tolerance": w.memo_tolerance or TOLERANCE, "lanes": True, "audit": 0.0,
-        "restoration": "snapshot", "restoration_model": None, "memo": None, "microbatch_repeats": 0,
+        "mode": "auto", "tolerance": w.wave_tolerance or TOLERANCE, "audit": 0.0, "memo": None,
+        "microbatch_repeats": 0, "paper": w.paper.model_copy(update=paper),
     }  # fmt: skip
     config = s.config.model_copy(update={"wormhole": w.model_copy(update=keys)})
     return replace(s, config=config, parameters=with_skips(config, s.parameters))
@@ -77,10 +80,11 @@ def sample_run(s: Scenario, limit_s: float, say: Callable[[int, int, float, str]
         lambda *_: None,
     )
     w = fast.config.wormhole
-    choice = Choice(w.criterion, **w.criterion_parameters)
+    choice = Choice(w.paper.criterion, **w.paper.criterion_parameters)
     model.fast_forward = make_fast_forward(
-        fast.topology, model, fast.parameters, World(), fast.path_rtt_ps, fast.stop_ps, choice, w.mode, w.memo_tolerance
-    )
+        fast.topology, model, fast.parameters, World(), fast.path_rtt_ps, fast.stop_ps, choice, w.skips,
+        w.wave_tolerance,
+    )  # fmt: skip
     if model.fast_forward is None:
         return None
     iterations = watch_iterations(fast, model, World())

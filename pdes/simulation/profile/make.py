@@ -138,10 +138,10 @@ def _from_the_beginning(
     )
     wormhole = s.config.wormhole
     if wormhole.mode != "off":
-        choice = Choice(wormhole.criterion, **wormhole.criterion_parameters)
+        choice = Choice(wormhole.paper.criterion, **wormhole.paper.criterion_parameters)
         model.fast_forward = make_fast_forward(
-            s.topology, model, s.parameters, world, s.path_rtt_ps, s.stop_ps, choice, wormhole.mode,
-            wormhole.memo_tolerance,
+            s.topology, model, s.parameters, world, s.path_rtt_ps, s.stop_ps, choice, wormhole.skips,
+            wormhole.wave_tolerance,
         )  # fmt: skip
     fast = model.fast_forward
     if s.longest_round_ps:

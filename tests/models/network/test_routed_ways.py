@@ -29,9 +29,9 @@ ACROSS = [(host, host + N_HOST // 2, 200 * MB, 0, 3) for host in range(N_HOST //
 MOST_ERROR, MOST_MEAN_ERROR = 0.02, 0.005  # whole windows agree within 2 % (`steady.Settings.coarse_spread`)
 
 
-def tables(events: list[dict[str, Any]], policy: str = "ecmp", mode: str = "steady") -> dict[str, Any]:
+def tables(events: list[dict[str, Any]], policy: str = "ecmp", mode: str = "exact") -> dict[str, Any]:
     network = {"congestion_control": "dctcp", "link_event": events, "routing": {"policy": policy}}
-    return {"topology": TOPOLOGY, "network": network, "wormhole": {"mode": mode}}
+    return {"topology": TOPOLOGY, "network": network, "wormhole": {"mode": mode, "paper": {"forecasts": ["periodic"]}}}
 
 
 def assert_close(fast: Outcome, full: Outcome) -> None:
@@ -75,7 +75,7 @@ def test_a_link_that_fails_and_comes_back_ends_skips_and_others_begin() -> None:
 @pytest.mark.parametrize("policy", ["weighted", "ecmp"])
 def test_policies_by_flow_are_skipped(policy: str) -> None:
     events = [] if policy == "weighted" else [{"time": "900ms", "link": ["leaf1", "spine1"], "state": "down"}]
-    full, fast = (run(tables(events, policy, mode), ACROSS) for mode in ("off", "steady"))
+    full, fast = (run(tables(events, policy, mode), ACROSS) for mode in ("off", "exact"))
     assert_close(fast, full)
     assert skipped(fast) > 0.5 * int(full.model.state.fabric.counters[PACKET_HOPS])
 

@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from models.network.skip.skipped import CAUSES
 from pdes.results.fast_forward import (
-    audit_text,
     extrapolate,
+    how_sure_text,
     iterations_text,
     last_simulated,
     passes_text,
@@ -91,32 +92,61 @@ def test_results_without_fast_forward_are_as_ever():
     assert iterations_text(RESULT) == "" and last_simulated({"simulated_time_ps": 1, "iteration_time_ps": []}) == -1
 
 
+def facts_of(packet_hops: int, *, audit: dict | None = None, lanes: dict | None = None, **by_cause: int) -> dict:
+    """A result of so many packet-hops simulated, and so many skipped by each cause."""
+    facts = {"skipped_packet_hops": dict.fromkeys(CAUSES, 0) | by_cause}
+    facts |= ({"audit": audit} if audit else {}) | ({"lanes": lanes} if lanes else {})
+    skipped = sum(by_cause.values())
+    return {"packet_hops": packet_hops, "skipped_packet_hops": skipped, "fast_forward": facts}
+
+
 AUDIT = {"skips": 240, "skips_audited": 12, "mean_rate_error": 0.0012, "max_rate_error": 0.03, "standard_error": 0.0004}
+NOT_AUDITED = "nothing was audited: [wormhole] audit = 0.05 would measure the error"
 
 
-def test_the_summary_says_how_far_skips_would_have_been_off():
-    def text(**keys):
-        return audit_text({"fast_forward": {"audit": AUDIT | keys}})
-
-    begin = "Audit: 12 of 240 skips simulated instead; they would have been off by 0.12 % of a flow's rate on average"
-    assert text() == f"{begin} (standard error 0.04 %), by 3 % at most"
-    assert text(standard_error=None) == f"{begin}, by 3 % at most"
-    assert text(skips_audited=0, mean_rate_error=None) == "Audit: 0 of 240 skips simulated instead"
-    assert audit_text({"fast_forward": {}}) == audit_text({}) == ""
+def test_nothing_is_said_of_a_run_that_skipped_nothing() -> None:
+    assert how_sure_text({}) == how_sure_text({"packet_hops": 5, "fast_forward": {}}) == ""
+    assert how_sure_text(facts_of(1000)) == how_sure_text({"fast_forward": {"why_not": "spraying"}}) == ""
 
 
-def test_the_summary_says_how_far_lanes_groups_and_waves_would_have_been_off():
+def test_an_exact_run_says_what_was_foretold_and_that_nothing_was_audited() -> None:
+    text = "How sure: 75 % of packet-hops skipped (periodic 50 %, replay 25 %); " + NOT_AUDITED
+    assert how_sure_text(facts_of(250, steady=500, memo=100, memo_file=50, follower=100)) == text
+
+
+def test_what_was_replayed_is_exact_and_needs_no_audit() -> None:
+    assert (
+        how_sure_text(facts_of(500, memo=500)) == "How sure: 50 % of packet-hops skipped (replay 50 %); replay is exact"
+    )
+    passes = "How sure: 20 % of packet-hops skipped (microbatches 20 %); the line on microbatches bounds their error"
+    assert how_sure_text(facts_of(800, **{"pass": 200})) == passes
+
+
+def test_an_auto_run_without_an_audit_names_the_key_that_would_measure_its_error() -> None:
+    text = "How sure: over 99.9 % of packet-hops skipped (similar 1 %, alone{} 99 %); " + NOT_AUDITED
+    assert how_sure_text(facts_of(1, wave=100, lane=9900)) == text.format("")
+    assert how_sure_text(facts_of(1, wave=100, lane=9900, lanes={"at_shares": 3})) == text.format(" and shares")
+
+
+def test_an_auto_run_with_an_audit_says_its_mean_errors_and_how_sure_these_are() -> None:
     none = {"audited": 0, "void": 0, "mean_fct_error": None, "max_fct_error": None, "standard_error": None}
     lanes = none | {"audited": 1200, "void": 3, "mean_fct_error": 0.004, "max_fct_error": 0.05, "standard_error": 0.001}
-    begin = "Audit: 0 of 240 skips simulated instead"
-    audit = AUDIT | {"skips_audited": 0, "mean_rate_error": None, "waves": none, "lanes": lanes, "groups": none}
-    assert audit_text({"fast_forward": {"audit": audit}}) == (
-        f"{begin}. 1,200 messages that could have had lanes simulated instead, 3 of them in vain; they would have been "
-        "off by 0.4 % of a completion time on average (standard error 0.1 %), by 5 % at most"
+    audit = AUDIT | {"waves": none, "lanes": lanes, "groups": none | {"audited": 1, "void": 1}}
+    assert how_sure_text(facts_of(500, steady=250, lane=250, audit=audit)) == (
+        "How sure: 50 % of packet-hops skipped (periodic 25 %, alone 25 %); audit, mean error: periodic 0.12 % "
+        "of rates in 12 (standard error 0.04 %), alone 0.4 % of completion times in 1,200 (standard error 0.1 %)"
     )
-    void = audit | {"lanes": none, "groups": none | {"audited": 1, "void": 1}}
-    text = "1 groups that could have gone on together simulated instead, 1 of them in vain"
-    assert audit_text({"fast_forward": {"audit": void}}) == f"{begin}. {text}"
+    one = audit | {"standard_error": None, "lanes": none}
+    text = "How sure: 50 % of packet-hops skipped (periodic 50 %); audit, mean error: periodic 0.12 % of rates in 12"
+    assert how_sure_text(facts_of(500, steady=500, audit=one)) == text
+
+
+def test_an_audit_says_so_where_it_skipped_or_compared_nothing() -> None:
+    begin = "How sure: nothing skipped; "
+    assert how_sure_text(facts_of(500, audit=AUDIT)).startswith(begin + "audit, mean error: periodic 0.12 % of rates")
+    nothing = AUDIT | {"skips_audited": 0, "mean_rate_error": None}
+    text = "the audit drew nothing that can be compared: take a larger [wormhole] audit, or another seed"
+    assert how_sure_text(facts_of(500, audit=nothing)) == begin + text
 
 
 def test_the_summary_says_what_passes_were_left_out():

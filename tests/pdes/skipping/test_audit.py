@@ -174,7 +174,7 @@ def simulate(tmp_path: Path):
     (tmp_path / "ring.toml").write_text(CONFIG)
 
     def run(*sets: str) -> tuple[dict, list[bytes]]:
-        out = tmp_path / "-".join(sets)
+        out = tmp_path / "-".join(sets).replace('"', "")
         pdes.simulate(load_config(tmp_path / "ring.toml", [*sets, f'output.dir="{out}"']))
         tables = [(out / f"{name}.parquet").read_bytes() for name in ("flows", "ports", "tasks")]
         return json.loads((out / "result.json").read_text()), tables
@@ -182,15 +182,18 @@ def simulate(tmp_path: Path):
     return run
 
 
+PERIODIC = ("wormhole.mode=exact", 'wormhole.paper.forecasts=["periodic"]')
+
+
 @pytest.mark.parametrize(("control", "most"), [("dctcp", 0.0), ("hpcc", 0.001)])
-@pytest.mark.parametrize("mode", ["steady", "full"])
+@pytest.mark.parametrize("forecasts", ['["periodic"]', '["periodic", "replay"]'])
 def test_an_audit_of_all_skips_nothing_and_finds_the_skips_right(
-    control: str, most: float, mode: str, simulate
+    control: str, most: float, forecasts: str, simulate
 ) -> None:
     """DCTCP's windows stay: its skips are exact. A memo has nothing to replay in one ring."""
     keys = (f"network.congestion_control={control}",)
     _, tables = simulate(*keys, "wormhole.mode=off")
-    all_of, same = simulate(*keys, f"wormhole.mode={mode}", "wormhole.audit=1")
+    all_of, same = simulate(*keys, "wormhole.mode=exact", f"wormhole.paper.forecasts={forecasts}", "wormhole.audit=1")
     assert same == tables
     audit = all_of["fast_forward"]["audit"]
     assert (all_of["skipped_packet_hops"], all_of["fast_forward"]["freezes"]) == (0, 0)
@@ -199,8 +202,8 @@ def test_an_audit_of_all_skips_nothing_and_finds_the_skips_right(
 
 
 def test_a_share_is_audited_and_the_rest_is_skipped(simulate) -> None:
-    none, _ = simulate("wormhole.mode=steady")
-    some, _ = simulate("wormhole.mode=steady", "wormhole.audit=0.4")
+    none, _ = simulate(*PERIODIC)
+    some, _ = simulate(*PERIODIC, "wormhole.audit=0.4")
     audit = some["fast_forward"]["audit"]
     assert "audit" not in none["fast_forward"]
     assert 0 < audit["skips_audited"] < audit["skips"] == audit["skips_audited"] + some["fast_forward"]["freezes"]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import pdes
 from pdes.config import load_config
-from pdes.config.tables.sections import CRITERION_KEYS
+from pdes.config.wormhole.table import CRITERION_KEYS
 from pdes.errors import ConfigError
 from pdes.skipping import history as h
 from pdes.skipping.criterion import KEYS, Choice, Criterion, Network, make_criterion, report, resolve
@@ -282,8 +282,8 @@ gpus = [0, 2, 4, 6]
 )
 def test_a_ring_is_skipped_by_every_criterion_and_ends_when_it_did(criterion: str, metric: str, tmp_path: Path) -> None:
     (tmp_path / "ring.toml").write_text(CONFIG)
-    skipping = ["wormhole.mode=steady", f"wormhole.criterion={criterion}"]
-    skipping += [f"wormhole.metric={metric}"] * (metric != "")
+    skipping = ["wormhole.mode=exact", 'wormhole.paper.forecasts=["periodic"]', f"wormhole.paper.criterion={criterion}"]
+    skipping += [f"wormhole.paper.metric={metric}"] * (metric != "")
     results = {}
     for name, sets in {"full": [], "quick": skipping}.items():
         pdes.simulate(load_config(tmp_path / "ring.toml", [*sets, f'output.dir="{tmp_path / name}"']))
@@ -303,14 +303,14 @@ def test_a_ring_is_skipped_by_every_criterion_and_ends_when_it_did(criterion: st
         ('criterion = "paper"\nstable_rounds = 2', r'criterion is "paper". Accepted: with criterion = "hygra"'),
         ('criterion = "hygra"\nmetric = "Q"', r'metric: is there, but criterion is "hygra". Accepted: with crit'),
         ('sample_interval = "9us"', r'sample_interval: is there, .* Accepted: with criterion = "paper" or "hygra"'),
-        ('criterion = "paper"\nmetric = "r"', r'\[wormhole\] metric: found "r". Accepted: "R", "I" or "Q"'),
+        ('criterion = "paper"\nmetric = "r"', r'\[wormhole.paper\] metric: found "r". Accepted: "R", "I" or "Q"'),
         ('criterion = "paper"\nsamples = 1', r'samples: found 1. Accepted: "auto", or a whole number, 2 to 10,000'),
-        ('criterion = "paper"\ntheta = 1.0', r"\[wormhole\] theta: found 1.0. Accepted: less than 1"),
-        ('criterion = "fast"', r'\[wormhole\] criterion: found "fast". Accepted: "default", "paper" or "hygra"'),
+        ('criterion = "paper"\ntheta = 1.0', r"\[wormhole.paper\] theta: found 1.0. Accepted: less than 1"),
+        ('criterion = "fast"', r'\[wormhole.paper\] criterion: found "fast". Accepted: "default", "paper" or "hygra"'),
     ],
 )
 def test_a_key_of_another_criterion_is_a_fault(keys: str, expected: str, tmp_path: Path) -> None:
-    (tmp_path / "ring.toml").write_text(CONFIG + f"[wormhole]\n{keys}\n")
+    (tmp_path / "ring.toml").write_text(CONFIG + f"[wormhole.paper]\n{keys}\n")
     with pytest.raises(ConfigError, match=expected):
         load_config(tmp_path / "ring.toml")
 
@@ -325,8 +325,8 @@ def test_each_criterion_takes_its_keys(tmp_path: Path) -> None:
     paper = 'criterion = "paper"\ntheta = 0.1\nmetric = "Q"\n'
     hygra = 'criterion = "hygra"\nbandwidth_threshold = "2Gbps"\nqueue_threshold = "9kB"\nstable_rounds = 5\n'
     for keys in (paper, hygra):
-        (tmp_path / "ring.toml").write_text(CONFIG + f"[wormhole]\n{keys}{shared}")
-        config = load_config(tmp_path / "ring.toml").wormhole
+        (tmp_path / "ring.toml").write_text(CONFIG + f"[wormhole.paper]\n{keys}{shared}")
+        config = load_config(tmp_path / "ring.toml").wormhole.paper
         choice = Choice(config.criterion, **config.criterion_parameters)
         assert (choice.samples, choice.sample_interval_ps) == (2000, 10**7)
     assert (choice.bandwidth_threshold_bps, choice.queue_threshold_bytes, choice.stable_rounds) == (2 * 10**9, 9000, 5)

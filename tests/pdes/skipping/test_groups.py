@@ -153,7 +153,8 @@ def shared_link(flows: list[tuple[int, int, int, int, int]], mode: str, check: A
         "kind": "leaf-spine", "leaves": 2, "spines": 1, "hosts_per_leaf": 4, "host_rate": "100Gbps",
         "spine_rate": "100Gbps", "host_delay": "1us", "spine_delay": "1us",
     }  # fmt: skip
-    wormhole = {"mode": mode, "memo_tolerance": 0.02, "lanes": True} if mode != "off" else {"mode": "off"}
+    forecasts = ["replay", "similar", "alone"]
+    wormhole = {"mode": mode, **({"tolerance": 0.02, "paper": {"forecasts": forecasts}} if mode != "off" else {})}
     tables = {
         "topology": topology, "network": {"congestion_control": "dctcp"},
         "workload": {"queue_pairs": "per-pair"}, "wormhole": wormhole,
@@ -174,7 +175,7 @@ def test_what_shares_a_link_is_skipped_and_ends_as_in_the_full_run(newcomer: boo
         verify_network(model.state, model.topology, fast.link_head)
         most.append(fast.lanes.lanes.groups.n_flow)
 
-    fast, plain = shared_link(flows, "memo", check), shared_link(flows, "off")
+    fast, plain = shared_link(flows, "auto", check), shared_link(flows, "off")
     assert max(most) >= 3 + newcomer - 1 and most[-1] == 0
     hops = [int(outcome.model.state.fabric.counters[PACKET_HOPS]) for outcome in (fast, plain)]
     assert hops[0] < hops[1] / (1.4 if newcomer else 2)  # of four less than of three goes on at even paces

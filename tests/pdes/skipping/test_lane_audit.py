@@ -157,10 +157,10 @@ def tables(control: str, audit: float, **wormhole: Any) -> dict[str, Any]:
         "kind": "leaf-spine", "leaves": 2, "spines": 1, "hosts_per_leaf": 4, "host_rate": "100Gbps",
         "spine_rate": "100Gbps", "host_delay": "1us", "spine_delay": "1us",
     }  # fmt: skip
-    keys = {"mode": "memo", "memo_tolerance": 0.02, "lanes": True, "audit": audit}
+    keys = {"mode": "auto", "tolerance": 0.02, "paper": {"forecasts": ["replay", "similar", "alone"]}, "audit": audit}
     return {
         "topology": topology, "network": {"congestion_control": control}, "workload": {"queue_pairs": "per-pair"},
-        "wormhole": keys | wormhole,
+        "wormhole": wormhole if wormhole.get("mode") == "off" else keys | wormhole,
     }  # fmt: skip
 
 

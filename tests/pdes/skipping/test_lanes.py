@@ -212,10 +212,13 @@ pp = 2
 """
 
 
+FOUR = 'wormhole.paper.forecasts=["periodic", "replay", "similar", "alone"]'
+
+
 def test_rings_out_of_step_are_hardly_simulated(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text(CONFIG.format(control="dctcp"))
     results, tables, sent = {}, {}, {}
-    on = ["wormhole.mode=full", "wormhole.memo_tolerance=0.02", "wormhole.lanes=true"]
+    on = ["wormhole.mode=auto", "wormhole.tolerance=0.02", FOUR]
     for name, sets in (("off", ["wormhole.mode=off"]), ("lanes", on)):
         pdes.simulate(load_config(tmp_path / "config.toml", [*sets, f'output.dir="{tmp_path / name}"']))
         results[name] = json.loads((tmp_path / name / "result.json").read_text())
@@ -245,9 +248,9 @@ congestion_control = "{control}"
 kind = "flows"
 file = "flows.csv"
 [wormhole]
-mode = "memo"
-memo_tolerance = 0.02
-lanes = true
+mode = "auto"
+tolerance = 0.02
+paper.forecasts = ["replay", "similar", "alone"]
 """
 FLOWS = """\
 src,dst,size_bytes,start_ps

@@ -34,7 +34,8 @@ k = 4
 kind = "flows"
 file = "flows.csv"
 [wormhole]
-mode = "memo"
+mode = "exact"
+paper.forecasts = ["replay"]
 """
 FLOWS = """\
 src,dst,size_bytes,start_ps
@@ -302,15 +303,19 @@ TRUE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("mode", ["memo", "full"])
+@pytest.mark.parametrize("forecasts", ['["replay"]', '["periodic", "replay"]'])
 @pytest.mark.parametrize("name", TRUE)
 def test_true_entries_are_used_as_if_they_were_not_tried(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, mode: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, forecasts: str
 ) -> None:
     control = name if name not in ("timeouts", "queues") else "dctcp"
     flows = PRIORITIES if name == "queues" else FLOWS
     case = make_case(
-        tmp_path, f"network.congestion_control={control}", f"wormhole.mode={mode}", *TRUE[name], flows=flows
+        tmp_path,
+        f"network.congestion_control={control}",
+        f"wormhole.paper.forecasts={forecasts}",
+        *TRUE[name],
+        flows=flows,
     )
     case.path.write_bytes(case.content)
     _, tried = case.run_with_memo()

@@ -30,7 +30,8 @@ congestion_control = "hpcc"
 kind = "flows"
 file = "flows.csv"
 [wormhole]
-mode = "memo"
+mode = "exact"
+paper.forecasts = ["replay"]
 """
 FLOWS = """\
 src,dst,size_bytes,start_ps
@@ -196,11 +197,17 @@ def test_a_folder_that_is_not_there_is_said_before_anything_runs(tmp_path: Path)
         read(tmp_path / "nowhere" / "a.memo")
 
 
-@pytest.mark.parametrize("mode", ["off", "steady"])
-def test_a_mode_without_a_memo_has_no_file(tmp_path: Path, mode: str) -> None:
+@pytest.mark.parametrize(
+    ("override", "found"),
+    [
+        ("wormhole.mode=off", 'mode is "off"'),
+        ('wormhole.paper.forecasts=["periodic"]', "forecasts below .wormhole.paper. have no replay"),
+    ],
+)
+def test_a_mode_without_a_memo_has_no_file(tmp_path: Path, override: str, found: str) -> None:
     write_case(tmp_path)
-    with pytest.raises(ConfigError, match=rf'wormhole.memo: is there, but mode is "{mode}"'):
-        load_config(tmp_path / "config.toml", [f"wormhole.mode={mode}", "wormhole.memo=a.memo"])
+    with pytest.raises(ConfigError, match=f"wormhole.memo: is there, but {found}"):
+        load_config(tmp_path / "config.toml", [override, "wormhole.memo=a.memo"])
 
 
 def write_case(folder: Path) -> None:
@@ -273,7 +280,7 @@ def test_another_seed_shares_entries_and_another_control_does_not(tmp_path: Path
     assert seed["memo"]["counters"]["hits_read"] > 0
     _, other = simulate("other", shared, "network.hpcc.target_utilisation=0.9")
     assert other["memo"]["entries_read"] == 0 and other["memo"]["records"] == n
-    _, full = simulate("full", shared, "wormhole.mode=full")
+    _, full = simulate("full", shared, 'wormhole.paper.forecasts=["periodic", "replay"]')
     assert full["memo"]["entries_read"] == 0
 
 

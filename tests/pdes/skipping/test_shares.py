@@ -177,8 +177,8 @@ def all_to_alls(mode: str, check: Any = None) -> Outcome:
         "kind": "leaf-spine", "leaves": 1, "spines": 1, "hosts_per_leaf": 5, "host_rate": "100Gbps",
         "spine_rate": "100Gbps", "host_delay": "1us", "spine_delay": "1us",
     }  # fmt: skip
-    keys = {"memo_tolerance": 0.02, "lanes": True, "shares": True} if mode != "off" else {}
-    wormhole = {"mode": mode, **keys}
+    forecasts = ["replay", "similar", "alone", "shares"]
+    wormhole = {"mode": mode, **({"tolerance": 0.02, "paper": {"forecasts": forecasts}} if mode != "off" else {})}
     tables = {
         "topology": topology, "network": {"congestion_control": "dctcp"},
         "workload": {"queue_pairs": "per-pair"}, "wormhole": wormhole,
@@ -197,7 +197,7 @@ def test_all_to_alls_go_by_their_shares_once_these_are_known() -> None:
         assert shares is not None
         known.append(shares.n_known)
 
-    fast, plain = all_to_alls("memo", check), all_to_alls("off")
+    fast, plain = all_to_alls("auto", check), all_to_alls("off")
     assert max(known) >= 1
     hops = [int(outcome.model.state.fabric.counters[PACKET_HOPS]) for outcome in (fast, plain)]
     assert hops[0] < hops[1] / 2

@@ -168,11 +168,15 @@ def run(folder: Path, control: str, *sets: str, layers: int = 8) -> tuple[dict, 
     return json.loads((out / "result.json").read_text()), {n: table[n].to_numpy() for n in table.column_names}
 
 
+WAVES = 'wormhole.paper.forecasts=["periodic", "replay", "similar"]'
+REPLAYED = 'wormhole.paper.forecasts=["replay", "similar"]'
+
+
 @pytest.mark.parametrize(("control", "most"), [("fixed-window", 0.002), ("dctcp", 0.002), ("hpcc", 0.01)])
 def test_all_to_alls_that_are_alike_are_simulated_once(tmp_path: Path, control: str, most: float) -> None:
     """Everything is sent and comes across; flows take as long as in the full run, up to what waves differ by."""
     full, plain = run(tmp_path, control, "wormhole.mode=off")
-    sets = ("wormhole.mode=full", "wormhole.memo_tolerance=0.1")
+    sets = ("wormhole.mode=auto", "wormhole.tolerance=0.1", WAVES)
     fast, forwarded = run(tmp_path, control, *sets)
     facts = fast["fast_forward"]["waves"]
     assert facts["replayed"] > 50 and facts["waves"] < 12 and fast["packet_hops"] < full["packet_hops"] / 6
@@ -191,15 +195,15 @@ def test_all_to_alls_that_are_alike_are_simulated_once(tmp_path: Path, control: 
 
 def test_ports_have_sent_what_flows_have(tmp_path: Path) -> None:
     """R8 for what is not simulated, to the byte: packets that were under way when a wave was found count once."""
-    sets = ("wormhole.mode=full", "wormhole.memo_tolerance=0.1")
+    sets = ("wormhole.mode=auto", "wormhole.tolerance=0.1", WAVES)
     run(tmp_path, "fixed-window", "wormhole.mode=off")
     run(tmp_path, "fixed-window", *sets)
-    sent = [pq.read_table(tmp_path / f"fixed-window-{n}" / "ports.parquet")["tx_bytes"].to_numpy() for n in (1, 2)]
+    sent = [pq.read_table(tmp_path / f"fixed-window-{n}" / "ports.parquet")["tx_bytes"].to_numpy() for n in (1, 3)]
     assert (sent[0] == sent[1]).all()
 
 
 def test_audited_waves_are_simulated_and_compared(tmp_path: Path) -> None:
-    sets = ("wormhole.mode=memo", "wormhole.memo_tolerance=0.1", "wormhole.audit=0.5")
+    sets = ("wormhole.mode=auto", "wormhole.tolerance=0.1", REPLAYED, "wormhole.audit=0.5")
     fast, _ = run(tmp_path, "hpcc", *sets)
     facts = fast["fast_forward"]["waves"]
     assert 10 < facts["audited"] < facts["replayed"] + facts["audited"]
@@ -211,14 +215,15 @@ def test_a_wave_that_somebody_comes_to_goes_on_by_itself(tmp_path: Path) -> None
     text = CONFIG.format(control="hpcc", layers=8).replace("gpus = 16", "gpus = 32").replace("pp = 1", "pp = 2")
     (tmp_path / "config.toml").write_text(text)
     results = {}
-    for mode in ("off", "full"):
-        sets = [f"wormhole.mode={mode}", "wormhole.memo_tolerance=0.3", "workload.start_jitter=20us"]
+    on = ["wormhole.mode=auto", "wormhole.tolerance=0.3", WAVES]
+    for mode, keys in {"off": ["wormhole.mode=off"], "auto": on}.items():
+        sets = [*keys, "workload.start_jitter=20us"]
         pdes.simulate(load_config(tmp_path / "config.toml", [*sets, f'output.dir="{tmp_path / mode}"']))
         table = pq.read_table(tmp_path / mode / "flows.parquet")
         results[mode] = json.loads((tmp_path / mode / "result.json").read_text()), table
-    facts = results["full"][0]["fast_forward"]["waves"]
+    facts = results["auto"][0]["fast_forward"]["waves"]
     assert facts["interrupted"] > 0 and facts["replayed"] > 20
-    full, fast = results["off"][1], results["full"][1]
+    full, fast = results["off"][1], results["auto"][1]
     assert full["flow_id"] == fast["flow_id"] and full["size_bytes"] == fast["size_bytes"]
     assert (fast["fct_ps"].to_numpy() >= fast["ideal_fct_ps"].to_numpy()).all()
     ratio = fast["fct_ps"].to_numpy().mean() / full["fct_ps"].to_numpy().mean()
@@ -248,6 +253,6 @@ def test_what_stands_on_the_ways_of_a_disturbed_wave_thaws(tmp_path: Path, monke
     monkeypatch.setattr(Controller, "ends", check_ends)
     text = CONFIG.format(control="hpcc", layers=8).replace("gpus = 16", "gpus = 32").replace("pp = 1", "pp = 2")
     (tmp_path / "config.toml").write_text(text)
-    sets = ["wormhole.mode=full", "wormhole.memo_tolerance=0.3", "workload.start_jitter=20us"]
+    sets = ["wormhole.mode=auto", "wormhole.tolerance=0.3", WAVES, "workload.start_jitter=20us"]
     pdes.simulate(load_config(tmp_path / "config.toml", [*sets, f'output.dir="{tmp_path / "out"}"']))
     assert n_flow > 0 and not disturbed

@@ -246,7 +246,7 @@ def test_skipping_and_its_error_are_said(tmp_path: Path) -> None:
     result = TRAINING | {"fast_forward": facts, "skipped_packet_hops": 936_000_000}
     page = report(make_folder(tmp_path, STAR, result, FLOWS, TASKS))
     assert tile(page, "skipped") == "75 %" and ["skipped share", "75 %"] in list(rows_of(page))
-    assert "2 of 8 skips simulated instead; they would have been off by 0.1 %" in page
+    assert "audit, mean error: periodic 0.1 % of rates in 2" in page and "How sure: 75 %" in page
     nothing = make_folder(tmp_path / "no", STAR, TRAINING | {"fast_forward": {"why_not": "spraying"}}, FLOWS, TASKS)
     assert "Nothing was skipped: spraying" in report(nothing)
 

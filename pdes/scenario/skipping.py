@@ -1,0 +1,88 @@
+"""What a config's mode of fast-forwarding can skip in its network, and how far off that was where it was measured."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from models.network.skip.make_fast_forward import why_not
+from models.network.skip.memo_states import why_no_memo
+from models.network.state.parameters import SELECTIVE_REPEAT, NetworkParameters
+from models.network.state.records import IS_SELECTIVE
+from pdes.config import Config
+from pdes.config.wormhole.table import FORECASTS
+from pdes.scenario.network import why_no_lanes
+
+WITHOUT_CHAOS = ("dctcp", "dcqcn", "timely")
+EXACT, WAVES, LONE, ALL = FORECASTS[:2], FORECASTS[:3], FORECASTS[:4], FORECASTS
+
+
+class Measured(NamedTuple):
+    """Errors of completion times on average, beside full runs, and times fewer packet-hops. job: what was measured."""
+
+    job: str
+    off: str
+    fewer: str
+
+
+MEASURED = {  # (forecasts, whether the control is HPCC) -> docs/accuracy.md, bench/accuracy_table.json; LONE: lanes'
+    (EXACT, False): [Measured("dense jobs", "0", "881 to 1,566"), Measured("mixtures of experts", "0", "1.6")],
+    (EXACT, True): [
+        Measured("dense jobs", "0.0084 to 0.015 %", "427 to 652"),
+        Measured("mixtures of experts", "0.17 to 4.8 % (chaos alone: 2.2 to 5.0 %)", "1.4 to 2.4"),
+    ],
+    (WAVES, False): [Measured("mixtures of experts", "0.22 to 0.53 %", "24 to 29")],
+    (WAVES, True): [Measured("mixtures of experts", "2.2 to 4.9 % (chaos alone: 2.2 to 5.0 %)", "2.9 to 14.4")],
+    (LONE, False): [Measured("GPT-175B", "0.43 %", "795")],
+    (LONE, True): [Measured("GPT-175B", "0.65 % (chaos alone: 0.47 %)", "440")],
+    (ALL, False): [Measured("mixtures of experts", "0.16 to 0.28 %", "322 to 7,746")],
+    (ALL, True): [Measured("GPT-175B", "0.99 % (chaos alone: 0.47 %)", "1,491")],
+}
+
+
+def usable(config: Config, p: NetworkParameters) -> tuple[tuple[str, ...], str]:
+    """(forecasts of those that the config allows that the network lets be used, why not the others, "" if all)."""
+    uses = config.wormhole.uses
+    if why := why_not(p):
+        return (), why
+    is_selective = p.transport is not None and p.transport.recovery == SELECTIVE_REPEAT
+    constants = np.zeros(IS_SELECTIVE + 1, np.int64)  # of them the memo asks no more, and the network is not built
+    constants[IS_SELECTIVE] = is_selective
+    if why := why_no_memo(p, constants):
+        return tuple(name for name in uses if name == "periodic"), why
+    why = why_no_lanes(config, p)
+    found = tuple(name for name in uses if not why or name not in ("alone", "shares"))
+    return found, why if found != uses else ""
+
+
+def skipping_facts(config: Config, p: NetworkParameters) -> list[tuple[str, str]]:
+    """Two facts of a plan: what is skipped, and how far off that is, as far as anybody knows."""
+    w = config.wormhole
+    if w.mode == "off":
+        return [("skipping", 'off: every packet is simulated; [wormhole] mode = "exact" or "auto" takes less')]
+    names, why = usable(config, p)
+    lost = [name for name in w.uses if name not in names]
+    if not names:
+        return [("skipping", f"{w.mode}, but nothing can be skipped: {why}")]
+    within = f", expected within {100 * w.tolerance:g} %" if "similar" in names else ""
+    without = f"; not {', '.join(lost)}: {why}" if lost else ""
+    return [
+        ("skipping", f"{w.mode}: {', '.join(names)}{within}{without}"),
+        ("how far off", _how_far_off(config, p, names)),
+    ]
+
+
+def _how_far_off(config: Config, p: NetworkParameters, names: tuple[str, ...]) -> str:
+    law, kind, w = p.law.name, config.workload.kind, config.wormhole
+    unknown = [
+        *([f"with {law}"] if law not in (*WITHOUT_CHAOS, "hpcc") else []),
+        *([f"with {kind} instead of training"] if kind != "training" else []),
+        *([f"with the criterion {w.paper.criterion}"] if w.paper.criterion != "default" else []),
+        *(["with so few forecasts"] if "replay" not in names else []),
+    ]
+    advice = "the audit of this run measures it" if w.audit else "[wormhole] audit = 0.05 measures it in this job"
+    if unknown:
+        return f"not measured {', '.join(unknown)}; {advice}"
+    most = next(each for each in (ALL, LONE, WAVES, EXACT) if each[-1] in names)
+    rows = [f"{row.off} in {row.job} ({row.fewer} times fewer packet-hops)" for row in MEASURED[most, law == "hpcc"]]
+    at = " at a tolerance of 0.02" if "similar" in names else ""
+    return f"completion times by {', '.join(rows)}, on average{at}, in jobs measured; {advice}"
