@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from conftest import HERE, LONG
+
 pytest_plugins = ["pytester"]
-pytestmark = pytest.mark.long
 
 CONFTEST = Path(__file__).with_name("conftest.py")
 MARKS = "[pytest]\nmarkers =\n    slow\n    long\n    ranks\n"
@@ -41,6 +42,11 @@ def test_few(n): seen["few"] += 1
 def test_counts(request):
     print("drawn", seen["own"], seen["profile"], seen["few"])
 """
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_what_is_left_out_of_the_quick_tier_exists(name: str) -> None:
+    assert list(HERE.glob(f"{name}*"))
 
 
 @pytest.mark.parametrize("tier", DRAWN)
