@@ -41,9 +41,10 @@ CASES: dict[str, Callable[[Path], str]] = {
     "lanes": lambda _: lanes.CONFIG,
     "split": split,
 }
+LONGEST = pytest.param("lanes", marks=pytest.mark.slow)  # "waves" skips, too; lanes are in test_lanes_on_ranks
 
 
-@pytest.fixture(scope="module", params=CASES)
+@pytest.fixture(scope="module", params=[LONGEST if name == "lanes" else name for name in CASES])
 def alone(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, simulate: Callable) -> Path:
     """A folder with config.toml, and what it gives on one rank, in `whole`."""
     folder = tmp_path_factory.mktemp(request.param)
