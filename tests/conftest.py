@@ -32,6 +32,7 @@ LONG = (
     "pdes/test_skipping_runs.py", "properties/", "reference/", "scripts/", "test_docs.py", "test_examples.py",
     "test_gallery.py", "test_packaging.py", "test_tiers.py",
 )  # fmt: skip
+BESIDE = ("bench", "properties", "reference", "scripts")  # folders that scripts/test gives to the second core
 LEFT_OUT = {"quick": ("slow", "long"), "default": ("slow",), "all": ()}  # marks
 
 # No deadline: a first call may compile a kernel. Derandomised: the same cases on every machine and rank.
@@ -60,6 +61,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.path.parent == HERE / "mpi":
             item.add_marker("ranks")
+        if item.path.is_relative_to(HERE) and item.path.relative_to(HERE).parts[0] in BESIDE:
+            item.add_marker("beside")
     for test in {id(test): test for item in items if (test := getattr(item, "obj", None))}.values():
         draw_fewer(test, SHARE_OF_EXAMPLES[tier])
     kept, left_out = [], []
