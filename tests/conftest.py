@@ -1,7 +1,85 @@
-"""Settings of the whole suite."""
+"""Settings of the whole suite, and its three tiers: how much of it `--tier` runs, and with how many drawn examples.
 
+quick    neither what is marked `slow` or `long` nor the files that take long; an eighth of the examples
+default  all but what is marked `slow`; a third of the examples
+all      everything, with all examples, and every run on ranks in processes of its own
+"""
+
+from pathlib import Path
+
+import pytest
 from hypothesis import settings
 
+HERE = Path(__file__).parent
+SHARE_OF_EXAMPLES = {"quick": 8, "default": 3, "all": 1}  # one of so many
+LEAST_EXAMPLES = 5
+KEPT_IN = "_hypothesis_internal_use_settings"  # Hypothesis has no other name for a test's own settings
+# Files, or folders, that take more than some seconds or start processes; the quick tier does not even read them.
+LONG = (
+    "bench/", "importers/test_round_trip.py", "importers/test_running.py", "models/congestion/test_law_cache.py",
+    "models/congestion/test_windows.py", "models/network/test_fast_forward.py", "models/network/test_freezing.py",
+    "models/network/test_ns3_mode.py", "models/network/test_outputs.py", "models/network/test_restoration.py",
+    "models/network/test_room.py", "models/network/test_routed_ways.py", "models/network/test_saved_state.py",
+    "models/network/test_shortages.py", "models/network/test_twin_routing.py",
+    "models/workload/compiler/test_build.py", "models/workload/compiler/test_dual_pipe.py",
+    "models/workload/compiler/test_tuning.py", "models/workload/test_flows.py", "mpi/", "pdes/debug/",
+    "pdes/engine/test_private_folder.py", "pdes/engine/test_runs.py", "pdes/engine/test_turns.py",
+    "pdes/results/report/", "pdes/results/test_active.py", "pdes/results/test_damaged_folders.py",
+    "pdes/results/test_spool.py", "pdes/skipping/", "pdes/test_beginning.py", "pdes/test_checkpoint",
+    "pdes/test_cli.py", "pdes/test_compiled_before.py", "pdes/test_extreme_inputs.py", "pdes/test_flow_level_runs.py",
+    "pdes/test_iteration_fast_forward.py", "pdes/test_memory.py", "pdes/test_order_of_collectives.py",
+    "pdes/test_output_of_runs.py", "pdes/test_repeated_passes.py", "pdes/test_sampled_profile.py",
+    "pdes/test_skipping_runs.py", "properties/", "reference/", "scripts/", "test_docs.py", "test_examples.py",
+    "test_gallery.py", "test_packaging.py", "test_tiers.py",
+)  # fmt: skip
+BESIDE = ("bench", "properties", "reference", "scripts")  # folders that scripts/test gives to the second core
+LEFT_OUT = {"quick": ("slow", "long"), "default": ("slow",), "all": ()}  # marks
+
 # No deadline: a first call may compile a kernel. Derandomised: the same cases on every machine and rank.
-settings.register_profile("pdes", deadline=None, derandomize=True)
-settings.load_profile("pdes")
+for name, share in SHARE_OF_EXAMPLES.items():
+    settings.register_profile(name, deadline=None, derandomize=True, max_examples=max(LEAST_EXAMPLES, 100 // share))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    text = "how much is run (default: %(default)s), see tests/conftest.py"
+    parser.addoption("--tier", choices=list(LEFT_OUT), default="default", help=text)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    settings.load_profile(str(config.getoption("tier")))
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    if config.getoption("tier") == "quick" and collection_path.is_relative_to(HERE):
+        name = collection_path.relative_to(HERE).as_posix() + "/" * collection_path.is_dir()
+        return name.startswith(LONG) or None
+    return None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    tier = str(config.getoption("tier"))
+    for item in items:
+        if item.path.parent == HERE / "mpi":
+            item.add_marker("ranks")
+        if item.path.is_relative_to(HERE) and item.path.relative_to(HERE).parts[0] in BESIDE:
+            item.add_marker("beside")
+    for test in {id(test): test for item in items if (test := getattr(item, "obj", None))}.values():
+        draw_fewer(test, SHARE_OF_EXAMPLES[tier])
+    kept, left_out = [], []
+    for item in items:
+        (left_out if any(map(item.get_closest_marker, LEFT_OUT[tier])) else kept).append(item)
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = kept
+
+
+def draw_fewer(test: object, share: int) -> None:
+    """Leave a test that says how many examples it draws one of so many. Those that do not have the profile's number.
+
+    tests/test_tiers.py fails if Hypothesis keeps them elsewhere.
+    """
+    own = getattr(test, KEPT_IN, None)
+    if own is None or share == 1 or settings.default in (None, own):
+        return
+    wanted = min(own.max_examples, max(LEAST_EXAMPLES, own.max_examples // share))
+    setattr(test, KEPT_IN, settings(own, max_examples=wanted))

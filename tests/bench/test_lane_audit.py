@@ -3,11 +3,13 @@
 from pathlib import Path
 
 import lane_audit
+import pytest
 
 from mpi.test_lanes_on_ranks import FLOWS, SHARED
 from runs import simulate_once
 
 
+@pytest.mark.slow  # tests/pdes/skipping/test_lane_audit.py has what is drawn and compared, in small
 def test_a_run_with_all_of_it_drawn_is_off_by_nothing(tmp_path: Path, capsys) -> None:
     (tmp_path / "flows.csv").write_text(FLOWS)
     (tmp_path / "config.toml").write_text(SHARED.format(seed=1, audit=0))

@@ -71,13 +71,13 @@ def compiled(simulate: Callable, tmp_path_factory: pytest.TempPathFactory) -> No
 @pytest.mark.usefixtures("compiled")
 @pytest.mark.parametrize("name", FAULTS)
 def test_one_message_status_2_and_nothing_written(
-    name: str, tmp_path: Path, start: Callable, monkeypatch: pytest.MonkeyPatch
+    name: str, tmp_path: Path, ask: Callable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tables, files, expected = FAULTS[name]
     config = write_case(tmp_path, tables, files)
     before = tree(tmp_path)
     monkeypatch.chdir(tmp_path)
-    alone, together = (start(n_rank, "-m", "pdes", config) for n_rank in (1, 2))
+    alone, together = (ask(n_rank, "-m", "pdes", config) for n_rank in (1, 2))
     assert (alone.returncode, together.returncode) == (2, 2), alone.stderr + together.stderr
     assert alone.stderr.startswith("pdes-sim: error: ") and alone.stderr.count("\n") == 1
     missing = [p for p in expected if not re.search(p if isinstance(p, re.Pattern) else re.escape(p), alone.stderr)]

@@ -31,8 +31,8 @@ CASES: dict[str, tuple[Callable[[Path], str], str]] = {
 }
 
 
-def resume(start: Callable, n_rank: int, checkpoint: Path, out: Path) -> None:
-    done = start(n_rank, "-m", "pdes", "--resume", checkpoint, "--out", out, "--quiet")
+def resume(ask: Callable, n_rank: int, checkpoint: Path, out: Path) -> None:
+    done = ask(n_rank, "-m", "pdes", "--resume", checkpoint, "--out", out, "--quiet")
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("resumed from round") == 1
     run = json.loads((out / "run.json").read_text())
@@ -41,7 +41,7 @@ def resume(start: Callable, n_rank: int, checkpoint: Path, out: Path) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_two_ranks_checkpoint_goes_on_on_one_and_on_three(
-    name: str, tmp_path: Path, simulate: Callable, start: Callable
+    name: str, tmp_path: Path, simulate: Callable, ask: Callable, rank_counts: Callable
 ) -> None:
     make, every = CASES[name]
     config = tmp_path / "config.toml"
@@ -52,13 +52,13 @@ def test_two_ranks_checkpoint_goes_on_on_one_and_on_three(
     assert different(tmp_path / "whole", taken) == []
     found = checkpoints_of(taken)
     assert found and json.loads((found[0] / "manifest.json").read_text())["ranks"] == 2
-    for n_rank in (1, 3):
-        resume(start, n_rank, found[n_rank * len(found) // 4], tmp_path / str(n_rank))
+    for n_rank in (1, 3) if name == "incast" else rank_counts(1, 3):
+        resume(ask, n_rank, found[n_rank * len(found) // 4], tmp_path / str(n_rank))
         assert different(tmp_path / "whole", tmp_path / str(n_rank)) == []
 
 
 def test_messages_at_flow_level_go_on_on_other_numbers_of_ranks(
-    tmp_path: Path, simulate: Callable, start: Callable
+    tmp_path: Path, simulate: Callable, ask: Callable, rank_counts: Callable
 ) -> None:
     """Some of them with an end on either rank; also where how they end has been said, if one was taken there."""
     config = tmp_path / "config.toml"
@@ -71,13 +71,14 @@ def test_messages_at_flow_level_go_on_on_other_numbers_of_ranks(
     found = [path for path, level in levels.items() if level.n_flow]
     said = [path for path in found if levels[path].table.is_said[levels[path].table.n_message > 0].any()]
     assert found
-    for n_rank, path in ((1, found[len(found) // 2]), (3, (said or found)[-1])):
-        resume(start, n_rank, path, tmp_path / str(n_rank))
+    for n_rank, path in rank_counts((1, found[len(found) // 2]), (3, (said or found)[-1])):
+        resume(ask, n_rank, path, tmp_path / str(n_rank))
         assert different(tmp_path / "whole", tmp_path / str(n_rank)) == []
 
 
+@pytest.mark.slow  # three ranks in a line rest in test_runs_on_ranks
 def test_ranks_that_are_not_all_neighbours_rest_at_one_rounds_end(
-    tmp_path: Path, simulate: Callable, start: Callable
+    tmp_path: Path, simulate: Callable, ask: Callable
 ) -> None:
     """Four ranks around a ring: there a reduction says when, and not the exchange."""
     config, sets = write_ring(tmp_path, 4), ("network.buffer.size=32MB", "partition.placement=block")
@@ -85,7 +86,7 @@ def test_ranks_that_are_not_all_neighbours_rest_at_one_rounds_end(
     simulate(4, config, tmp_path / "taken", *sets, "checkpoint.every=20ms", "checkpoint.keep=9999")
     found = checkpoints_of(tmp_path / "taken")
     assert found and different(tmp_path / "whole", tmp_path / "taken") == []
-    resume(start, 2, found[len(found) // 2], tmp_path / "two")
+    resume(ask, 2, found[len(found) // 2], tmp_path / "two")
     assert different(tmp_path / "whole", tmp_path / "two") == []
 
 

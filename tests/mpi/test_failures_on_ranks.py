@@ -106,7 +106,7 @@ def after_a_checkpoint(process: subprocess.Popen[str], out: Path) -> None:
     assert process.poll() is None, process.stderr.read() if process.stderr else ""
 
 
-@pytest.mark.parametrize(("n_rank", "rank"), [(1, 0), (2, 1), (3, 0)])
+@pytest.mark.parametrize(("n_rank", "rank"), [(1, 0), (2, 1), pytest.param(3, 0, marks=pytest.mark.slow)])
 def test_a_killed_rank_ends_all_and_its_witness_says_so(config: Path, n_rank: int, rank: int) -> None:
     out = config.with_name("out")
     process = launch(n_rank, config, "--set", "checkpoint.every=100ms")

@@ -46,13 +46,13 @@ def different(one: Path, other: Path) -> list[str]:
     ],
 )
 def test_every_rank_decides_the_same(
-    sets: tuple[str, ...], n_least: int, n_most: int, tmp_path: Path, simulate: Callable
+    sets: tuple[str, ...], n_least: int, n_most: int, tmp_path: Path, simulate: Callable, rank_counts: Callable
 ) -> None:
     (tmp_path / "config.toml").write_text(CONFIG)
     simulate(1, tmp_path / "config.toml", tmp_path / "1", *sets)
     result = json.loads((tmp_path / "1" / "result.json").read_text())
     assert n_least <= result["fast_forward"]["iterations_simulated"] <= n_most
-    for n_rank, placement in ((2, "metis"), (3, "round-robin")):
+    for n_rank, placement in rank_counts((2, "metis"), (3, "round-robin")):
         out = tmp_path / str(n_rank)
         simulate(n_rank, tmp_path / "config.toml", out, *sets, f"partition.placement={placement}")
         run = json.loads((out / "run.json").read_text())

@@ -5,6 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+Counts = tuple[int, ...]  # of ranks
 FILES = ("result.json", "flows.parquet", "ports.parquet", "tasks.parquet", "partitions.parquet")
 CONFIG = """\
 [topology]
@@ -143,52 +146,57 @@ def pairs(folder: Path) -> str:
     return SHARED.format(seed=5, audit=0.0).replace('"alone"]', '"alone", "shares"]')
 
 
-def same_bytes(folder: Path, config: str, simulate: Callable) -> dict[str, Any]:
-    """Run on one, two and three ranks, and compare; what `result.json` says of fast-forwarding."""
+def same_bytes(folder: Path, config: str, simulate: Callable, counts: Counts) -> dict[str, Any]:
+    """Run on so many ranks, first on one, and compare; what `result.json` says of fast-forwarding."""
     (folder / "config.toml").write_text(config)
-    for n in (1, 2, 3):
+    for n in counts:
         simulate(n, folder / "config.toml", folder / str(n))
     files = [name for name in FILES if (folder / "1" / name).exists()]
-    for n in (2, 3):
+    for n in counts[1:]:
         differ = [f for f in files if (folder / "1" / f).read_bytes() != (folder / str(n) / f).read_bytes()]
         assert not differ and len(files) > 2, (n, differ)
     return json.loads((folder / "1" / "result.json").read_text())["fast_forward"]
+
+
+@pytest.fixture
+def counts(rank_counts: Callable) -> Counts:
+    return rank_counts(1, 2, 3)
 
 
 # Each run but that at flow level, which an audit rules out, has stretches of time that are drawn to be simulated, with
 # what is compared, and others that are not.
 
 
-def test_flows_that_share_ports_are_the_same_bytes(tmp_path: Path, simulate: Callable) -> None:
+def test_flows_that_share_ports_are_the_same_bytes(tmp_path: Path, simulate: Callable, counts: Counts) -> None:
     (tmp_path / "flows.csv").write_text(FLOWS)
-    facts = same_bytes(tmp_path, SHARED.format(seed=1, audit=0.5), simulate)
+    facts = same_bytes(tmp_path, SHARED.format(seed=1, audit=0.5), simulate, counts)
     assert facts["lanes"]["shared"] > 1 and facts["audit"]["groups"]["flows"] > 1
 
 
-def test_all_to_alls_at_known_shares_are_the_same_bytes(tmp_path: Path, simulate: Callable) -> None:
-    facts = same_bytes(tmp_path, all_to_alls(tmp_path, 4, 0.5), simulate)
+def test_all_to_alls_at_known_shares_are_the_same_bytes(tmp_path: Path, simulate: Callable, counts: Counts) -> None:
+    facts = same_bytes(tmp_path, all_to_alls(tmp_path, 4, 0.5), simulate, counts)
     assert facts["lanes"]["at_shares"] > 20 and facts["audit"]["groups"]["audited"] > 1
 
 
-def test_all_to_alls_at_flow_level_are_the_same_bytes(tmp_path: Path, simulate: Callable) -> None:
-    facts = same_bytes(tmp_path, at_flow_level(tmp_path), simulate)
+def test_all_to_alls_at_flow_level_are_the_same_bytes(tmp_path: Path, simulate: Callable, counts: Counts) -> None:
+    facts = same_bytes(tmp_path, at_flow_level(tmp_path), simulate, counts)
     assert facts["lanes"]["at_shares"] >= 20 + 20 + 120 and facts["skipped_packet_hops"]["lane"] > 0
 
 
-def test_pairs_at_flow_level_are_the_same_bytes(tmp_path: Path, simulate: Callable) -> None:
-    facts = same_bytes(tmp_path, pairs(tmp_path), simulate)
+def test_pairs_at_flow_level_are_the_same_bytes(tmp_path: Path, simulate: Callable, counts: Counts) -> None:
+    facts = same_bytes(tmp_path, pairs(tmp_path), simulate, counts)
     assert facts["lanes"]["at_shares"] >= 8 and facts["lanes"]["converted"] > 0
 
 
-def test_lanes_are_the_same_bytes(tmp_path: Path, simulate: Callable) -> None:
-    facts = same_bytes(tmp_path, AUDITED, simulate)
+def test_lanes_are_the_same_bytes(tmp_path: Path, simulate: Callable, counts: Counts) -> None:
+    facts = same_bytes(tmp_path, AUDITED, simulate, counts)
     lanes, audit = facts["lanes"], facts["audit"]["lanes"]
     assert lanes["opened"] > 10 and lanes["converted"] > 5 and lanes["closed"] > 0
     assert facts["skipped_packet_hops"]["lane"] > facts["skipped_packet_hops"]["steady"]
     assert 10 < audit["flows"] <= audit["audited"] - audit["void"] and audit["mean_fct_error"] < 0.05
 
 
-def test_a_job_that_shares_ports_is_the_same_bytes(tmp_path: Path, simulate: Callable) -> None:
+def test_a_job_that_shares_ports_is_the_same_bytes(tmp_path: Path, simulate: Callable, counts: Counts) -> None:
     """Compiled rounds on one rank judged what flow level was about to take; several ranks look from Python alone."""
-    facts = same_bytes(tmp_path, "[simulation]\niterations = 2\n" + JOB, simulate)
+    facts = same_bytes(tmp_path, "[simulation]\niterations = 2\n" + JOB, simulate, counts)
     assert facts["lanes"]["at_shares"] > 0

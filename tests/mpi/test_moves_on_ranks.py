@@ -41,9 +41,10 @@ CASES: dict[str, Callable[[Path], str]] = {
     "lanes": lambda _: lanes.CONFIG,
     "split": split,
 }
+LONGEST = pytest.param("lanes", marks=pytest.mark.slow)  # "waves" skips, too; lanes are in test_lanes_on_ranks
 
 
-@pytest.fixture(scope="module", params=CASES)
+@pytest.fixture(scope="module", params=[LONGEST if name == "lanes" else name for name in CASES])
 def alone(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, simulate: Callable) -> Path:
     """A folder with config.toml, and what it gives on one rank, in `whole`."""
     folder = tmp_path_factory.mktemp(request.param)
@@ -53,45 +54,48 @@ def alone(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return folder
 
 
-def forced(start: Callable, n_rank: int, seed: int, every: int, config: Path, out: Path, *sets: str) -> list[dict]:
+def forced(ask: Callable, n_rank: int, seed: int, every: int, config: Path, out: Path, *sets: str) -> list[dict]:
     """A run whose LPs move; the moves."""
     overrides = [word for text in sets for word in ("--set", text)]
-    done = start(n_rank, FORCED, seed, every, config, "--out", out, *overrides)
+    done = ask(n_rank, FORCED, seed, every, config, "--out", out, *overrides)
     assert done.returncode == 0, done.stderr
     return json.loads((out / "run.json").read_text())["rebalance"]["moves"]
 
 
-@pytest.mark.parametrize(("n_rank", "seed"), [(2, 1), (3, 2)])
+@pytest.mark.parametrize(("n_rank", "seed"), [(2, 1), pytest.param(3, 2, marks=pytest.mark.slow)])
 def test_moves_at_random_rounds_change_no_byte(
-    alone: Path, n_rank: int, seed: int, tmp_path: Path, start: Callable
+    alone: Path, n_rank: int, seed: int, tmp_path: Path, ask: Callable
 ) -> None:
     whole = {name: json.loads((alone / "whole" / f"{name}.json").read_text()) for name in ("run", "result")}
     if whole["result"]["logical_processes"] <= n_rank:
         return  # of "room" on three ranks: each has one at most, and nothing is to be gained
     every = max(1, whole["run"]["rounds"] // 40)
-    moves = forced(start, n_rank, seed, every, alone / "config.toml", tmp_path)
+    moves = forced(ask, n_rank, seed, every, alone / "config.toml", tmp_path)
     assert len(moves) >= 10 and sum(move["lps"] for move in moves) >= 10
     assert different(alone / "whole", tmp_path) == []
 
 
-def test_moves_and_checkpoints_go_together(tmp_path: Path, simulate: Callable, start: Callable) -> None:
+def test_moves_and_checkpoints_go_together(
+    tmp_path: Path, simulate: Callable, ask: Callable, rank_counts: Callable
+) -> None:
     """A run whose LPs move takes checkpoints, and goes on from one on another number of ranks."""
     config = tmp_path / "config.toml"
     config.write_text(waves.CONFIG)
     simulate(1, config, tmp_path / "whole")
     sets = ("checkpoint.every=300ms", "checkpoint.keep=9999")
-    moves = forced(start, 2, 5, 400, config, tmp_path / "moved", *sets)
+    moves = forced(ask, 2, 5, 400, config, tmp_path / "moved", *sets)
     assert len(moves) >= 5 and different(tmp_path / "whole", tmp_path / "moved") == []
     found = checkpoints_of(tmp_path / "moved")
-    resume(start, 3, found[len(found) // 2], tmp_path / "three")
-    assert different(tmp_path / "whole", tmp_path / "three") == []
+    (n_rank,) = rank_counts(3) or (1,)
+    resume(ask, n_rank, found[len(found) // 2], tmp_path / "resumed")
+    assert different(tmp_path / "whole", tmp_path / "resumed") == []
 
 
-def test_a_memo_on_disk_gets_the_same_additions(tmp_path: Path, simulate: Callable, start: Callable) -> None:
+def test_a_memo_on_disk_gets_the_same_additions(tmp_path: Path, simulate: Callable, ask: Callable) -> None:
     config = tmp_path / "config.toml"
     config.write_text(waves.CONFIG)
     simulate(1, config, tmp_path / "whole", f"wormhole.memo={tmp_path / 'one.memo'}")
-    assert len(forced(start, 2, 6, 400, config, tmp_path / "moved", f"wormhole.memo={tmp_path / 'two.memo'}")) >= 5
+    assert len(forced(ask, 2, 6, 400, config, tmp_path / "moved", f"wormhole.memo={tmp_path / 'two.memo'}")) >= 5
     assert different(tmp_path / "whole", tmp_path / "moved") == []
     added = [json.loads((tmp_path / name / "run.json").read_text())["memo"] for name in ("whole", "moved")]
     assert added[0]["entries_added"] == added[1]["entries_added"] > 0

@@ -13,8 +13,8 @@ MATRIX = Path(__file__).with_name("network_matrix.py")
 
 
 @pytest.fixture(scope="module")
-def alone(start: Callable) -> list[str]:
-    done = start(1, MATRIX)
+def alone(ask: Callable) -> list[str]:
+    done = ask(1, MATRIX)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
@@ -31,9 +31,9 @@ def test_the_cases_are_worth_comparing(alone: list[str]) -> None:
     assert sum(", 0 timeouts" not in line for line in alone) >= 9
 
 
-@pytest.mark.parametrize("n_rank", [2, 3])
-def test_ranks_change_nothing(alone: list[str], n_rank: int, start: Callable) -> None:
-    done = start(n_rank, MATRIX)
+@pytest.mark.parametrize("n_rank", [2, pytest.param(3, marks=pytest.mark.slow)])
+def test_ranks_change_nothing(alone: list[str], n_rank: int, ask: Callable) -> None:
+    done = ask(n_rank, MATRIX)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == alone
 

@@ -9,9 +9,11 @@ import pytest
 from mpi.test_same_bytes import different, stages
 
 CUT = "partition.delay_threshold=1.5us"
+SLOW = pytest.mark.slow  # two ranks wait in either way, too
+WAYS = [(2, "shared"), (2, "mpi"), pytest.param(3, "shared", marks=SLOW), pytest.param(3, "mpi", marks=SLOW)]
 
 
-@pytest.mark.parametrize(("n_rank", "wait"), [(2, "shared"), (2, "mpi"), (3, "shared"), (3, "mpi")])
+@pytest.mark.parametrize(("n_rank", "wait"), WAYS)
 def test_ranks_wait_for_each_other_less_often(n_rank: int, wait: str, tmp_path: Path, simulate: Callable) -> None:
     config = tmp_path / "config.toml"
     config.write_text("\n".join(line.strip() for line in stages(tmp_path).splitlines()))

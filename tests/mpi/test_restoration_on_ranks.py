@@ -34,12 +34,12 @@ def write_case(folder: Path, control: str) -> Path:
     return folder / "config.toml"
 
 
-def assert_same(config: Path, simulate: Callable, *sets: str) -> None:
+def assert_same(config: Path, simulate: Callable, rank_counts: Callable, *sets: str) -> None:
     alone = config.parent / "1"
     simulate(1, config, alone, *sets)
     facts = json.loads((alone / "result.json").read_text())["fast_forward"]
     assert facts["freezes"] > 1 and facts["thaws_interrupted"] + facts["thaws_planned"] > 1
-    for n_rank, placement in ((2, "metis"), (3, "round-robin")):
+    for n_rank, placement in rank_counts((2, "metis"), (3, "round-robin")):
         out = config.parent / str(n_rank)
         simulate(n_rank, config, out, *sets, f"partition.placement={placement}")
         run = json.loads((out / "run.json").read_text())
@@ -49,14 +49,16 @@ def assert_same(config: Path, simulate: Callable, *sets: str) -> None:
 
 @pytest.mark.parametrize(("control", "criterion"), CASES)
 def test_what_is_emptied_is_emptied_on_every_rank(
-    control: str, criterion: str, tmp_path: Path, simulate: Callable
+    control: str, criterion: str, tmp_path: Path, simulate: Callable, rank_counts: Callable
 ) -> None:
     sets = ("wormhole.paper.restoration=none", f"wormhole.paper.criterion={criterion}")
-    assert_same(write_case(tmp_path, control), simulate, *sets)
+    assert_same(write_case(tmp_path, control), simulate, rank_counts, *sets)
 
 
 @pytest.mark.parametrize(("control", "criterion"), CASES)
-def test_what_one_rank_predicts_all_put_back(control: str, criterion: str, tmp_path: Path, simulate: Callable) -> None:
+def test_what_one_rank_predicts_all_put_back(
+    control: str, criterion: str, tmp_path: Path, simulate: Callable, rank_counts: Callable
+) -> None:
     pytest.importorskip("torch", reason="the extra `learned` is not installed")
     from pdes.skipping.papers.queue_model import Shape, train, windows
 
@@ -67,7 +69,7 @@ def test_what_one_rank_predicts_all_put_back(control: str, criterion: str, tmp_p
         "wormhole.paper.restoration_model=queues.pt",
         f"wormhole.paper.criterion={criterion}",
     )
-    assert_same(write_case(tmp_path, control), simulate, *sets)
+    assert_same(write_case(tmp_path, control), simulate, rank_counts, *sets)
     assert "restoration_model_sha256" in (tmp_path / "1" / "result.json").read_text()
 
 

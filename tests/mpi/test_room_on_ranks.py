@@ -37,7 +37,9 @@ FLOWS += [(src, 13, 300_000, 600_000_000 + src) for src in (3, 4, 5, 6, 9, 10, 1
 
 
 @pytest.mark.parametrize("host_delay", ["1us", "800ns"], ids=["switches apart", "switches with their hosts"])
-def test_every_rank_decides_the_same(host_delay: str, tmp_path: Path, simulate: Callable) -> None:
+def test_every_rank_decides_the_same(
+    host_delay: str, tmp_path: Path, simulate: Callable, rank_counts: Callable
+) -> None:
     lines = ["src,dst,size_bytes,start_ps", *(",".join(map(str, row)) for row in FLOWS)]
     (tmp_path / "flows.csv").write_text("\n".join(lines) + "\n")
     config = tmp_path / "config.toml"
@@ -47,7 +49,7 @@ def test_every_rank_decides_the_same(host_delay: str, tmp_path: Path, simulate: 
     facts = result["fast_forward"]
     assert facts["thaws_interrupted"] > 0 and facts["skipped_share"] > 0.2
     assert result["network"]["pause_frames"] > 0 == result["network"]["drops"]["buffer"]
-    for n_rank, placement in ((2, "metis"), (2, "round-robin"), (3, "round-robin")):
+    for n_rank, placement in rank_counts((2, "metis"), (2, "round-robin"), (3, "round-robin")):
         out = tmp_path / f"{n_rank}-{placement}"
         simulate(n_rank, config, out, f"partition.placement={placement}")
         run = json.loads((out / "run.json").read_text())

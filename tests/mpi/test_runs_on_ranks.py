@@ -59,14 +59,17 @@ def run_facts(out: Path) -> dict:
     return json.loads((out / "run.json").read_text())
 
 
-@pytest.mark.parametrize("name", CASES)
+SLOW = pytest.mark.slow  # by one case on three ranks it is seen in every tier
+
+
+@pytest.mark.parametrize("name", [name if name == "nobody looks" else pytest.param(name, marks=SLOW) for name in CASES])
 def test_the_same_bytes_on_any_number_of_ranks_with_few_reductions(
-    name: str, tmp_path: Path, simulate: Callable
+    name: str, tmp_path: Path, simulate: Callable, pytestconfig: pytest.Config
 ) -> None:
     config = write_line(tmp_path, CASES[name])
     simulate(1, config, tmp_path / "1")
     assert run_facts(tmp_path / "1")["reductions"] == 0
-    for n_rank in (3, 4):
+    for n_rank in (3, 4) if pytestconfig.getoption("tier") == "all" else (3,):
         out = tmp_path / str(n_rank)
         simulate(n_rank, config, out, PDES_WAIT="mpi")
         assert different(tmp_path / "1", out) == []
@@ -75,6 +78,7 @@ def test_the_same_bytes_on_any_number_of_ranks_with_few_reductions(
         assert facts["rounds"] / LONGEST_RUN < facts["reductions"] < facts["rounds"] / 3
 
 
+@pytest.mark.slow  # beside the first of the above
 def test_close_looks_leave_every_round_its_reduction(tmp_path: Path, simulate: Callable) -> None:
     config = write_line(tmp_path, CLOSE)
     simulate(1, config, tmp_path / "1")
@@ -84,6 +88,7 @@ def test_close_looks_leave_every_round_its_reduction(tmp_path: Path, simulate: C
     assert different(tmp_path / "1", tmp_path / "3") == []
 
 
+@pytest.mark.slow  # signals on two ranks: test_failures_on_ranks; rests: test_checkpoint_on_ranks
 def test_what_waits_for_a_rest_gets_it_within_the_longest_run(
     tmp_path: Path, simulate: Callable, start: Callable
 ) -> None:
@@ -102,6 +107,7 @@ def test_what_waits_for_a_rest_gets_it_within_the_longest_run(
         assert run_facts(out)["resumed_from_round"] == n_round and different(tmp_path / "whole", out) == []
 
 
+@pytest.mark.slow  # test_checkpoint_on_ranks has them on two ranks
 def test_checkpoints_on_the_way_change_nothing(tmp_path: Path, simulate: Callable, start: Callable) -> None:
     config = write_line(tmp_path, CASES["PFC, a look every 300 us"])
     simulate(1, config, tmp_path / "whole")

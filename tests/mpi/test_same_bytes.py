@@ -16,7 +16,10 @@ from pdes.scenario import build_scenario
 TABLES = ("flows.parquet", "tasks.parquet", "ports.parquet")
 FILES = ("result.json", *TABLES)
 BREAKDOWN = "breakdown.parquet"  # of training jobs
-SHARES = [(2, "metis"), (2, "round-robin"), (3, "round-robin"), (4, "metis")]
+SLOW = pytest.mark.slow  # two ranks, in either placement, are not
+SHARES = [
+    (2, "metis"), (2, "round-robin"), pytest.param(3, "round-robin", marks=SLOW), pytest.param(4, "metis", marks=SLOW),
+]  # fmt: skip
 
 
 class Case(NamedTuple):
@@ -424,24 +427,27 @@ def test_compiled_or_not_is_the_same_bytes(tiny: Path, tmp_path: Path, simulate:
         assert different(tmp_path / "compiled", tmp_path / f"plain{n_rank}") == []
 
 
-def test_ranks_without_work_are_a_warning_and_the_same_bytes(tiny: Path, tmp_path: Path, simulate: Callable) -> None:
-    """A threshold above every delay leaves one LP: three ranks idle."""
+@pytest.mark.parametrize(("n_rank", "idle"), [(2, "1 rank has"), pytest.param(4, "3 ranks have", marks=SLOW)])
+def test_ranks_without_work_are_a_warning_and_the_same_bytes(
+    n_rank: int, idle: str, tiny: Path, tmp_path: Path, simulate: Callable
+) -> None:
+    """A threshold above every delay leaves one LP: the other ranks idle."""
     one_lp = "partition.delay_threshold=2us"
     simulate(1, tiny, tmp_path / "one", one_lp)
-    done = simulate(4, tiny, tmp_path / "four", one_lp)
-    assert done.stderr.count("warning") == 1 and "4 ranks for 1 LP: 3 ranks have nothing to do" in done.stderr
-    assert different(tmp_path / "one", tmp_path / "four") == []
+    done = simulate(n_rank, tiny, tmp_path / "many", one_lp)
+    assert done.stderr.count("warning") == 1 and f"{n_rank} ranks for 1 LP: {idle} nothing to do" in done.stderr
+    assert different(tmp_path / "one", tmp_path / "many") == []
 
 
 def test_gpus_of_a_server_are_on_different_ranks_where_their_collectives_take_long(
-    tmp_path: Path, simulate: Callable
+    tmp_path: Path, simulate: Callable, rank_counts: Callable
 ) -> None:
     """Placed round-robin, every group has members on each rank; a threshold above its duration keeps it together."""
     config = tmp_path / "config.toml"
     config.write_text(rails(tmp_path))
     topology = build_scenario(load_config(config)).topology
     server = topology.server[topology.host]
-    for threshold, n_lp_of_server, n_rank in (("500ns", 4, 3), ("500ns", 4, 2), ("20ms", 1, 2)):
+    for n_rank, threshold, n_lp_of_server in rank_counts((3, "500ns", 4), (2, "500ns", 4), (2, "20ms", 1)):
         sets = [f"partition.delay_threshold={threshold}", "partition.placement=round-robin"]
         scenario = build_scenario(load_config(config, sets))
         lp = scenario.lp_of_node[topology.host]

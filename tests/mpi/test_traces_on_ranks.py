@@ -26,14 +26,16 @@ TRACES = {
 
 
 @pytest.mark.parametrize("name", TRACES)
-def test_the_same_bytes_on_any_number_of_ranks(name: str, tmp_path: Path, simulate: Callable) -> None:
+def test_the_same_bytes_on_any_number_of_ranks(
+    name: str, tmp_path: Path, simulate: Callable, rank_counts: Callable
+) -> None:
     made.hybrid_llama(tmp_path)
     for file, text in (("ring.goal", made.GOAL_RING), ("layers.txt", made.SIMAI), ("serial.cm", made.HTSIM_SERIAL)):
         (tmp_path / file).write_text(text)
     config = tmp_path / "config.toml"
     config.write_text(CONFIG + TRACES[name])
     simulate(1, config, tmp_path / "1")
-    for n_rank, environment in ((2, {}), (3, {}), (1, {"NUMBA_DISABLE_JIT": "1"})):
+    for n_rank, environment in rank_counts((2, {}), (3, {}), (1, {"NUMBA_DISABLE_JIT": "1"})):
         out = tmp_path / f"{n_rank}{len(environment)}"
         simulate(n_rank, config, out, "partition.placement=round-robin", **environment)
         assert [f for f in FILES if (tmp_path / "1" / f).read_bytes() != (out / f).read_bytes()] == []

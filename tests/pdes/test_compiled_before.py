@@ -15,10 +15,13 @@ CASES = {
     "shared buffers": [*SKIPPING, "network.buffer.size=auto"],
     "queues": ["wormhole.mode=exact", "wormhole.paper.criterion=hygra"],
 }
+QUICKEST = "queues"  # the others, with other kernels, are slow
 
 
 @pytest.mark.skipif(bool(os.environ.get("NUMBA_DISABLE_JIT")), reason="nothing is compiled")
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", [name if name == QUICKEST else pytest.param(name, marks=pytest.mark.slow) for name in CASES]
+)
 def test_compiling_is_done_before_and_changes_nothing(name: str, tmp_path: Path) -> None:
     config = ROOT / "examples" / "quickstart.toml"
     command = [sys.executable, ROOT / "tests" / "pdes" / "compiled_before.py", tmp_path / "out", config, *CASES[name]]

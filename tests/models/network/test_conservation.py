@@ -70,9 +70,10 @@ CASES = {
     "pauses and loss": all_at_once,
     "drops": lambda: squeezed("none", 12, pfc=False),
 }
+QUICK = {"incast", "permutation"}
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.long] * (name not in QUICK)) for name in CASES])
 def test_nothing_is_lost_or_invented_in_any_round(name):
     case = CASES[name]()
     for threshold_ps in case.thresholds_ps()[:-1]:

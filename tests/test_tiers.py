@@ -1,0 +1,65 @@
+"""The tiers of the suite: what each of them leaves out, and how many examples it draws."""
+
+from pathlib import Path
+
+import pytest
+
+from conftest import HERE, LONG
+
+pytest_plugins = ["pytester"]
+
+CONFTEST = Path(__file__).with_name("conftest.py")
+MARKS = "[pytest]\nmarkers =\n    slow\n    long\n    ranks\n    beside\n"
+DRAWN = {"quick": 12, "default": 32, "all": 96}  # of 96
+BY_THE_PROFILE = {"quick": 12, "default": 33, "all": 100}
+FEW = {"quick": 5, "default": 5, "all": 6}  # of 6
+SUITE = """
+import pytest
+from hypothesis import given, settings, strategies as st
+
+def test_plain(): pass
+
+@pytest.mark.long
+def test_long(): pass
+
+@pytest.mark.slow
+def test_slow(): pass
+
+seen = {"own": 0, "profile": 0, "few": 0}
+
+@pytest.mark.parametrize("same", [1, 2])
+@settings(max_examples=96)
+@given(st.integers())
+def test_own(same, n): seen["own"] += 1
+
+@given(st.integers())
+def test_profile(n): seen["profile"] += 1
+
+@settings(max_examples=6)
+@given(st.integers())
+def test_few(n): seen["few"] += 1
+
+def test_counts(request):
+    print("drawn", seen["own"], seen["profile"], seen["few"])
+"""
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_what_is_left_out_of_the_quick_tier_exists(name: str) -> None:
+    assert list(HERE.glob(f"{name}*"))
+
+
+@pytest.mark.parametrize("tier", DRAWN)
+def test_a_tier_leaves_out_what_its_marks_say_and_draws_its_share(tier: str, pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(CONFTEST.read_text())
+    pytester.makeini(MARKS)
+    pytester.makepyfile(SUITE)
+    folder = pytester.mkdir("mpi")
+    (folder / "test_ranks.py").write_text("def test_on_ranks(): pass\n")
+    done = pytester.runpytest_subprocess("--tier", tier, "-s", "-v", "-p", "no:cacheprovider", "-p", "no:mpi")
+    text = done.stdout.str()
+    assert done.ret == 0, text
+    ran = {line.split("::")[1].split()[0] for line in text.splitlines() if "::" in line}
+    assert ("test_long" in ran, "test_slow" in ran) == (tier != "quick", tier == "all")
+    assert ("test_on_ranks" in ran) == (tier != "quick")
+    assert f"drawn {2 * DRAWN[tier]} {BY_THE_PROFILE[tier]} {FEW[tier]}" in text
