@@ -29,8 +29,8 @@ CHAOS_PS = 50 * PS_PER_NS
 RTT_FLOW, EXACT = "output.rtt_of_flow=0", "wormhole.mode=exact"
 FLOW_COLUMNS, RTT_COLUMNS = ("flow_id", "finish_ps", "fct_ps"), ("sequence", "rtt_ps")
 CONTROLS = ("hpcc", "dcqcn", "timely", "dctcp")
-EVEN = ("dctcp", "dcqcn", "timely")  # controls by which flows of an all-to-all share ports evenly
-AT_SHARES = [only(*FORECASTS)]
+TOLERANCE = "wormhole.tolerance=0.02"
+WAVES, AT_SHARES = [only(*FORECASTS[:3]), TOLERANCE], [only(*FORECASTS), TOLERANCE]
 Case = tuple[Path, list[str]]
 """A config and what is set in it."""
 
@@ -209,9 +209,9 @@ def suite(quick: bool) -> dict[str, Case]:
     for control in CONTROLS:
         found[f"moe-8x7b-64-{control}"] = (first, [f"network.congestion_control={control}", EXACT])
     larger = {f"{name}-hpcc": (path, [EXACT]) for name, path in mixtures.items() if path != first}
-    waves = {f"{name}-waves": (path, []) for name, path in mixtures.items()}
+    waves = {f"{name}-waves": (path, WAVES) for name, path in mixtures.items()}
     for name, path in mixtures.items():
-        for control in EVEN if path == first else EVEN[:1]:
+        for control in CONTROLS if path == first else ("hpcc", "dctcp"):
             waves[f"{name}-{control}-shares"] = (path, [f"network.congestion_control={control}", *AT_SHARES])
     return found | dense | larger | waves
 
