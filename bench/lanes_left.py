@@ -89,8 +89,8 @@ class Watch:
         shared = np.where(size < 2, MIXED, shared)
         self._reason[flows] = np.where(lanes.is_alone, np.where(is_known, SLOWER, UNKNOWN), shared)
         self._column[flows] = np.searchsorted(SIZES, size)
-        is_flying = nic.lanes["n_flying"] > 0
-        self._reason[is_flying], self._column[is_flying] = OVER, 0
+        is_withdrawn = nic.lanes["n_withdrawn"] > 0
+        self._reason[is_withdrawn], self._column[is_withdrawn] = OVER, 0
 
     def _packets(self, state: NetworkState) -> np.ndarray:
         """int64[n_qp]: packets that each has sent, but for those of messages with lanes."""

@@ -138,8 +138,8 @@ def watched(watch: Watch) -> Iterator[None]:
         for freeze in new:
             watch.freeze(freeze.pairs)
 
-    glance = patch.object(FastForward, "glance", lambda *_: None)
-    with glance, patch.object(Controller, "decide", watched_decide), patch.object(FrozenSet, "hold", watched_hold):
+    looks = patch.object(FastForward, "round_looks", lambda *_: None)
+    with looks, patch.object(Controller, "decide", watched_decide), patch.object(FrozenSet, "hold", watched_hold):
         yield
 
 

@@ -21,15 +21,15 @@ from models.network.build.group_peers import other_ranks, with_peers
 from models.network.build.nic import grow_ranges, make_nic
 from models.network.build.routing import make_routing
 from models.network.build.work import make_rows, make_streams, make_work
-from models.network.glances import run_managed_rounds_with_looks, run_rounds_with_looks
 from models.network.host.congestion import FAULT_LAW_RAISED
 from models.network.host.host import run_hosts
-from models.network.host.lanes import MAX_FLYING
+from models.network.host.lanes import MAX_PREDICTED
 from models.network.host.selective import FAULT_TOO_MANY_ROWS
 from models.network.host.shortages import SHORT_OF_MESSAGES, SHORT_OF_PACKETS, SHORT_OF_RANGES, SHORT_OF_ROWS
 from models.network.link.wire_time import transmission_ps
 from models.network.managed_rounds import run_managed_rounds
 from models.network.outputs import IS_KNOWN, MOST_PS, find_outputs, no_outputs
+from models.network.round_looks import run_managed_rounds_with_looks, run_rounds_with_looks
 from models.network.rounds import (
     SHORT_OF_ARRIVING_PACKETS,
     STOPPED_BY_FAULT,
@@ -171,7 +171,7 @@ class NetworkModel:
                 most = max(most, sum(lookahead_ps // time_ps + 2 for time_ps in times))
         if parameters.has_lanes:
             senders, receivers = self._ends()
-            n_message = max(MAX_FLYING, MOST_MESSAGES if parameters.has_shares else 0)
+            n_message = max(MAX_PREDICTED, MOST_MESSAGES if parameters.has_shares else 0)
             most += (n_message + 1) * int(((senders == rank) != (receivers == rank)).sum())
         n_word = (int(most) + 1) * (WORDS_PER_PACKET + int(self.state.fabric.constants[N_EXTRA]))
         return n_word + WORDS_PER_ARRIVAL * len(self.state.work.joined)
@@ -187,10 +187,10 @@ class NetworkModel:
 
     def run_rounds(self, loop: np.ndarray, ex: ExchangeState) -> int:
         """Compiled rounds, see `models.network.rounds`."""
-        glance = None if self.fast_forward is None else self.fast_forward.glance(next_look_ps(self.observers))
-        if glance is None:
+        looks = None if self.fast_forward is None else self.fast_forward.round_looks(next_look_ps(self.observers))
+        if looks is None:
             return self._run_rounds(loop, ex, self.state, self.port_peer_row, self.outputs)
-        return self._run_with_looks(loop, ex, self.state, self.port_peer_row, self.outputs, glance)
+        return self._run_with_looks(loop, ex, self.state, self.port_peer_row, self.outputs, looks)
 
     def look(self, horizon_ps: int) -> int:
         """Let the observers look, see `models.network.watch.observers`, and fast-forwarding decide."""
@@ -233,7 +233,7 @@ class NetworkModel:
         loop, ex = make_loop(1), self.exchange
         is_managed = self._run_rounds is run_managed_rounds
         own = (buffers, routing) if is_managed else ()
-        glance = None if self.fast_forward is None else self.fast_forward.glance(next_look_ps(self.observers))
+        looks = None if self.fast_forward is None else self.fast_forward.round_looks(next_look_ps(self.observers))
         rounds = (loop, ex, self.state, self.port_peer_row, self.outputs)
         return [
             (run_hosts, (fabric, buffers, nic, work, rows, fabric.found[2], 0, 0)),
@@ -244,7 +244,7 @@ class NetworkModel:
             (pack, (fabric, work, self.port_peer_row, ex, 0)),
             (run_managed_switches if is_managed else run_switches, (fabric, *own, fabric.found[1], 0, 0)),
             (self._run_rounds, rounds),
-            *([] if glance is None else [(self._run_with_looks, (*rounds, glance))]),
+            *([] if looks is None else [(self._run_with_looks, (*rounds, looks))]),
         ]
 
     def compile(self) -> None:

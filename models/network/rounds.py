@@ -10,14 +10,14 @@ import numpy as np
 from models.network.build.arrays import NetworkState
 from models.network.host.host import run_hosts
 from models.network.host.interrupts import is_interrupted, is_stopped, put_back, set_aside
-from models.network.link.port import insert_in_order, link_filled, put_ghost_on_wire
+from models.network.link.port import insert_in_order, link_filled, put_marker_on_wire
 from models.network.outputs import Outputs, earliest_output_ps
 from models.network.state.records import (
     EXTRA_HOPS,
     EXTRA_N_HOP,
     FAULT,
-    FLAG_GHOST,
     FLAG_LAST,
+    FLAG_MARKER,
     FREE_PACKET,
     N_DEPARTED,
     N_EXTRA,
@@ -221,8 +221,8 @@ def _unpack_link(fabric: Fabric, box, at, port, n_packet):
             at += 1
         if record.link_head < 0:
             record.link_head = record.link_tail = packet
-        elif item.bits & FLAG_GHOST:
-            is_first |= put_ghost_on_wire(packets, record, packet)
+        elif item.bits & FLAG_MARKER:
+            is_first |= put_marker_on_wire(packets, record, packet)
         elif packets[np.uint64(record.link_tail)].arrival_ps > item.arrival_ps:  # of a marker
             is_first |= insert_in_order(packets, record, packet)
         else:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from models.network.build.arrays import NetworkState, QueuePairs
-from models.network.state.records import FLAG_ACK, FLAG_CNP, FLAG_FRAME, FLAG_GHOST, FLAG_LAST, FLAG_MARKED, FLAG_NACK
+from models.network.state.records import FLAG_ACK, FLAG_CNP, FLAG_FRAME, FLAG_LAST, FLAG_MARKED, FLAG_MARKER, FLAG_NACK
 from models.network.watch import tracing
 from models.topology.graph import Topology
 from models.workload.plan import WorkloadPlan
@@ -140,7 +140,7 @@ def _packet_name(flags: int) -> str:
     if flags & FLAG_FRAME:
         return "PFC frame"
     name = "nack" if flags & FLAG_NACK else "ack" if flags & FLAG_ACK else "data"
-    words = {FLAG_MARKED: "marked", FLAG_CNP: "CNP", FLAG_LAST: "last", FLAG_GHOST: "ghost"}
+    words = {FLAG_MARKED: "marked", FLAG_CNP: "CNP", FLAG_LAST: "last", FLAG_MARKER: "marker"}
     return " ".join([name, *(word for flag, word in words.items() if flags & flag)])
 
 

@@ -64,7 +64,7 @@ def test_a_failure_before_the_rounds_ends_all_ranks(config: Path, start: Callabl
 
 def test_a_failure_while_another_rank_waits_in_a_round_ends_all_ranks(config: Path, start: Callable) -> None:
     """run_rounds fails on rank 1 only: rank 0 is by then inside a compiled reduction that never completes."""
-    what = {"function": "job.run_rounds", "first": "model, loop, ex", "rank": "int(ex.peer[0] == 0)"}
+    what = {"function": "loop.run_rounds", "first": "model, loop, ex", "rank": "int(ex.peer[0] == 0)"}
     status, stderr = start_broken(start, config, **what, error="RuntimeError('lost')")
     assert status == 1 and "internal error on rank 1 of 2" in stderr and "lost" in stderr
     assert not (config.with_name("out") / "result.json").exists()
@@ -72,7 +72,7 @@ def test_a_failure_while_another_rank_waits_in_a_round_ends_all_ranks(config: Pa
 
 def test_the_next_run_clears_what_a_failed_one_left(config: Path, start: Callable, simulate: Callable) -> None:
     out = config.with_name("out")
-    what = {"function": "job.run_rounds", "first": "model, loop, ex", "rank": "int(ex.peer[0] == 0)"}
+    what = {"function": "loop.run_rounds", "first": "model, loop, ex", "rank": "int(ex.peer[0] == 0)"}
     assert start_broken(start, config, **what, error="RuntimeError('lost')")[0] == 1
     simulate(2, config, out)
     assert sorted(path.name for path in out.iterdir()) == [

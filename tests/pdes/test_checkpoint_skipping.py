@@ -1,4 +1,4 @@
-"""Checkpoints beside fast-forwarding: of frozen partitions, followers, waves with their ghosts, audits, the memo."""
+"""Checkpoints beside fast-forwarding: of frozen partitions, followers, waves with their markers, audits, the memo."""
 
 import json
 from collections.abc import Callable
@@ -123,7 +123,7 @@ def test_a_run_goes_on_from_any_checkpoint_to_the_same_bytes(name: str, tmp_path
         assert different(tmp_path / "whole", tmp_path / str(i)) == []
 
 
-def test_a_wave_that_is_replayed_comes_back_with_its_ghosts(tmp_path: Path) -> None:
+def test_a_wave_that_is_replayed_comes_back_with_its_markers(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text(waves.CONFIG)
     simulate(tmp_path / "config.toml", tmp_path / "whole")
     with asked_every(rounds_of(tmp_path / "whole") // 40):
@@ -135,16 +135,16 @@ def test_a_wave_that_is_replayed_comes_back_with_its_ghosts(tmp_path: Path) -> N
     assert different(tmp_path / "whole", tmp_path / "again") == []
 
 
-def test_messages_on_lanes_come_back_with_their_ghosts_and_those_that_are_compared(tmp_path: Path) -> None:
+def test_messages_on_lanes_come_back_with_their_markers_and_those_that_are_compared(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text(lanes.AUDITED)
     simulate(tmp_path / "config.toml", tmp_path / "whole")
     with asked_every(rounds_of(tmp_path / "whole") // 30):
         simulate(tmp_path / "config.toml", tmp_path / "taken", *EVERY_ROUND)
     found = [path for path in checkpoints_of(tmp_path / "taken") if saved(path, "rank0")["network"]["n_lane"][0]]
-    flying = [path for path in found if saved(path, "rank0")["network"]["lanes"]["n_flying"].any()]
-    flying = [path for path in flying if len(saved(path, "alike")["fast"]["lanes"].audit.running)]
-    assert flying
-    resume(flying[len(flying) // 2], tmp_path / "again")
+    predicted = [path for path in found if saved(path, "rank0")["network"]["lanes"]["n_withdrawn"].any()]
+    predicted = [path for path in predicted if len(saved(path, "alike")["fast"]["lanes"].audit.running)]
+    assert predicted
+    resume(predicted[len(predicted) // 2], tmp_path / "again")
     assert different(tmp_path / "whole", tmp_path / "again") == []
 
 

@@ -122,10 +122,10 @@ def watched(outcome: Outcome) -> dict[str, int]:
 
 
 def meets_frozen_ports(model: NetworkModel) -> list[int]:
-    """Queue pairs that send packets, or wait behind ghosts to do so, though somebody else's ports stand still."""
+    """Queue pairs that send packets, or wait behind markers to do so, though somebody else's ports stand still."""
     nic, table = model.state.nic, model.state.nic.queue_pairs
     is_active = (table["acked_byte"] < table["posted_end"]) & (nic.is_frozen == 0)
-    sends = is_active & ((nic.lanes["n_flying"] == 0) | (table["next_byte"] < table["posted_end"]))
+    sends = is_active & ((nic.lanes["n_withdrawn"] == 0) | (table["next_byte"] < table["posted_end"]))
     return [pair for pair in np.flatnonzero(sends).tolist() if meets_frozen(model.state, pair)]
 
 
@@ -140,7 +140,7 @@ def test_lanes_conserve_everything(tables: dict[str, Any], flows: list[Flow]) ->
             return  # what these have sent is not known before they end
         verify_network(model.state, model.topology, model.fast_forward.link_head)
         assert not meets_frozen_ports(model)
-        checked.append(bool((model.state.nic.lanes["n_flying"] > 0).any()))
+        checked.append(bool((model.state.nic.lanes["n_withdrawn"] > 0).any()))
 
     with patch("pdes.skipping.fluid.shares.FEW_SEEN", 1):  # so that flows go at flow level in runs as short as these
         fast = run(tables, flows, check=check)
@@ -156,7 +156,7 @@ def test_lanes_conserve_everything(tables: dict[str, Any], flows: list[Flow]) ->
     for name in ("acked_byte", "expected_byte", "sent_bytes", "received_bytes"):
         assert (pairs[name] == pairs["posted_end"]).all(), name
     assert (state.fabric.ports["link_head"] < 0).all() and not state.nic.frozen_port.any()
-    assert not state.nic.lanes["n_flying"].any()
+    assert not state.nic.lanes["n_withdrawn"].any()
     sent = [outcome.model.state.fabric.ports["tx_bytes"] for outcome in (fast, plain)]
     assert (sent[0] == sent[1]).all()
     ahead = fast.model.fast_forward

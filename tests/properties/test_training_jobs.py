@@ -126,7 +126,7 @@ EIGHT_WAYS = job(
 @example(EIGHT_WAYS)
 def test_a_job_ends_alike_wherever_looks_are_made(tables: Tables) -> None:
     quickly = outcome(tables)
-    with patch.object(FastForward, "glance", lambda *_: None):
+    with patch.object(FastForward, "round_looks", lambda *_: None):
         assert outcome(tables) == quickly
     event(f"forecasts: {tables['wormhole'].get('paper')}")
 

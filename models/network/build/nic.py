@@ -225,7 +225,7 @@ def make_nic(
         acked_ps=zeros_for(n_own, n_pair, np.int64),
         delivered_ps=zeros_for(len(received), n_pair, np.int64),
         ended=zeros_for(3 * n_own, 3 * n_pair, np.int64).reshape(-1, 3),
-        flying=set_of(np.zeros(n_pair, np.bool_)),
+        withdrawn=set_of(np.zeros(n_pair, np.bool_)),
         unseen=set_of(np.zeros(n_pair, np.bool_)),
         active=set_of(here[facts["node"]]),
         frozen=set_of(np.zeros(n_pair, np.bool_)),

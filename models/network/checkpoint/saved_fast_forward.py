@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from models.network.glances import SEEN_POSTED
 from models.network.restore.learned_depths import LearnedDepths
+from models.network.round_looks import SEEN_POSTED
 from models.network.skip.fast_forward import FastForward
 from models.network.skip.room import Claim, Room
 from models.network.skip.wave_states import WaveStates
@@ -22,7 +22,7 @@ def save_alike(fast: FastForward) -> dict[str, Any]:
     depths = _depths(fast)
     return {
         "fast": {name: getattr(fast, name) for name in ALIKE},
-        "words": fast._glance_words,
+        "words": fast._round_look_words,
         "advance_sent": fast.hidden.advance_sent,
         "late_bytes": None if fast.wave_states is None else fast.wave_states._late_bytes,
         "since_ps": None if fast.room is None else fast.room._since_ps,
@@ -38,7 +38,7 @@ def save_own(fast: FastForward) -> dict[str, Any]:
     return {
         "hops": dict(skipped.hops_by_cause),
         "flow_ps": dict(skipped.flow_ps_by_cause),
-        "seen_posted": int(fast._glance_words[SEEN_POSTED]),
+        "seen_posted": int(fast._round_look_words[SEEN_POSTED]),
         "twice": None if fast.wave_states is None else fast.wave_states._twice,
         "lane_twice": None if fast.lanes is None else fast.lanes._twice,
         "held": {} if fast.room is None else {k: (pair, *claim) for k, (claim, pair) in fast.room._held.items()},
@@ -58,10 +58,10 @@ def load_fast_forward(
         fast.ways = ports_of_pairs(fast.routes.pairs)
         if fast.room is not None:
             fast.room.reroute(fast.routes.pairs)
-    fast._glance = None  # it holds what was there before
-    fast._glance_words[:] = alike["words"]
+    fast._round_looks = None  # it holds what was there before
+    fast._round_look_words[:] = alike["words"]
     fast.hidden.advance_sent[:] = alike["advance_sent"]
-    fast._glance_words[SEEN_POSTED] = sum(part["seen_posted"] for part in parts) if is_first else 0
+    fast._round_look_words[SEEN_POSTED] = sum(part["seen_posted"] for part in parts) if is_first else 0
     for counts, name in ((fast.skipped.hops_by_cause, "hops"), (fast.skipped.flow_ps_by_cause, "flow_ps")):
         for cause in counts:
             counts[cause] = sum(part[name][cause] for part in parts) if is_first else 0

@@ -96,7 +96,7 @@ def load_network(
     state.nic.is_frozen[is_frozen != 0], state.nic.frozen[:] = 1, set_of(is_frozen != 0)
     state.nic.active[:] = set_of(np.ones(len(state.nic.queue_pairs), np.bool_))  # the first look finds out
     if state.fabric.constants[LANE_COLUMN] >= 0:
-        state.nic.flying[:] = set_of(state.nic.lanes["n_flying"] > 0)
+        state.nic.withdrawn[:] = set_of(state.nic.lanes["n_withdrawn"] > 0)
         state.nic.unseen[:] = set_of(state.nic.lanes["n_unseen"] > 0)
         state.fabric.counters[N_UNSEEN] = state.nic.lanes["n_unseen"].sum()
     state.nic.lane_of_port[:], state.nic.lane_times[:] = parts[0]["lane_of_port"], parts[0]["lane_times"]

@@ -23,9 +23,10 @@ def may_share(fabric: Fabric, nic: Nic, record, pair, size_bytes, was_idle):
     if fabric.counters[N_LANE] == 0:
         return False
     lane = nic.lanes[np.uint64(pair)]
-    if lane.is_shared == 0 or lane.is_open != 0 or lane.n_flying >= MOST_MESSAGES or size_bytes < lane.least_bytes:
+    if lane.is_shared == 0 or lane.is_open != 0 or lane.n_withdrawn >= MOST_MESSAGES or size_bytes < lane.least_bytes:
         return False
-    if nic.is_frozen[np.uint64(pair)] or (not was_idle and (lane.n_flying == 0 or record.acked_byte < lane.from_byte)):
+    is_under_way = lane.n_withdrawn == 0 or record.acked_byte < lane.from_byte  # some of it as packets
+    if nic.is_frozen[np.uint64(pair)] or (not was_idle and is_under_way):
         return False
     row = np.int64(nic.facts[np.uint64(pair)].data_path)
     port = np.int64(fabric.path_port[np.uint64(row)])
@@ -42,7 +43,7 @@ def waits_behind(fabric: Fabric, nic: Nic, record, pair, now_ps):
     """Whether a message that is posted on a queue pair (its record) has to wait until some of those before it are over,
     all of which are at flow level: then a look takes it there, too."""
     lane = nic.lanes[np.uint64(pair)]
-    if lane.is_shared == 0 or lane.is_open != 0 or lane.n_flying < MOST_MESSAGES or now_ps >= lane.free_ps:
+    if lane.is_shared == 0 or lane.is_open != 0 or lane.n_withdrawn < MOST_MESSAGES or now_ps >= lane.free_ps:
         return False
     holder = np.int64(nic.lane_of_port[np.uint64(fabric.path_port[np.uint64(nic.facts[np.uint64(pair)].data_path)])])
     return record.acked_byte >= lane.from_byte and (holder == SHARED or lane.n_unseen > 0)
@@ -53,12 +54,12 @@ def send_at_share(fabric: Fabric, nic: Nic, record, pair, size_bytes, flow_id, n
     """Send the message that was just posted on a queue pair by its markers, whose times are not known yet."""
     lane = nic.lanes[np.uint64(pair)]
     lane.free_ps = now_ps + FAR_PS
-    if lane.n_flying == 0:
-        put_in_set(nic.flying, 0, nic.queue_pairs.size, pair)
+    if lane.n_withdrawn == 0:
+        put_in_set(nic.withdrawn, 0, nic.queue_pairs.size, pair)
         lane.from_byte = record.posted_end - size_bytes
     if lane.n_unseen == 0:
         put_in_set(nic.unseen, 0, nic.queue_pairs.size, pair)
-    lane.n_flying += 1
+    lane.n_withdrawn += 1
     lane.n_unseen += 1
     fabric.counters[N_UNSEEN] += 1
     lane.spared_ps += FAR_PS

@@ -36,7 +36,7 @@ from models.network.state.records import (
     EVENTS,
     FLAG_ACK,
     FLAG_FRAME,
-    FLAG_GHOST,
+    FLAG_MARKER,
     IS_NS3,
     LAST_EVENT_PS,
     N_ARRIVAL_ROW,
@@ -144,7 +144,7 @@ def _receive(fabric, nic, work, rows, node, packet, now_ps):
     ports, packets, counters, constants = fabric.ports, fabric.packets, fabric.counters, fabric.constants
     queue_pairs, pool, item = nic.queue_pairs, pool_of(fabric), packets[np.uint64(packet)]
     resumed, port = np.int64(-1), np.int64(-1)
-    if item.bits & FLAG_GHOST:
+    if item.bits & FLAG_MARKER:
         port, resumed = receive_marker(fabric, nic, work, rows, packet, now_ps)
         free_packet(packets, counters, packet)
     elif item.bits & FLAG_ACK:

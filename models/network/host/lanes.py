@@ -16,14 +16,11 @@ from typing import NamedTuple
 import numpy as np
 
 from models.network.host.nic import take_packet
-from models.network.link.port import link_filled, put_ghost_on_wire
+from models.network.link.port import link_filled, put_marker_on_wire
 from models.network.state.records import (
     FLAG_ACK,
-    FLAG_GHOST,
     FLAG_LAST,
-    GHOST_BEGIN_PS,
-    GHOST_DELIVERED_PS,
-    GHOST_SIZE,
+    FLAG_MARKER,
     LANE_BEHIND_PS,
     LANE_COLUMN,
     LANE_DELIVERED_PS,
@@ -32,6 +29,9 @@ from models.network.state.records import (
     LANE_LONGER_PS,
     LANE_MARKED,
     LANE_SIZE,
+    MARKER_BEGIN_PS,
+    MARKER_DELIVERED_PS,
+    MARKER_SIZE,
     N_LANE,
     N_LANE_TIME,
     PAYLOAD_BYTES,
@@ -42,14 +42,14 @@ from pdes.engine.bits import put_in_set
 from pdes.engine.jit import step_kernel
 from pdes.skipping.fluid.flow_table import NOBODY
 
-MAX_FLYING = 2  # messages of a queue pair, so that what crosses to another rank in a round is bounded
+MAX_PREDICTED = 2  # messages of a queue pair, so that what crosses to another rank in a round is bounded
 
 
 @step_kernel
 def find_times(nic: Nic, counters, pair, size_bytes, now_ps):
     """The row of `lane_times` that says how long a message of a queue pair takes, -1 if it has no lane or none does."""
     lane, times = nic.lanes[np.uint64(pair)], nic.lane_times
-    if lane.is_open == 0 or lane.n_flying >= MAX_FLYING or now_ps < lane.settled_ps:
+    if lane.is_open == 0 or lane.n_withdrawn >= MAX_PREDICTED or now_ps < lane.settled_ps:
         return np.int64(-1)
     low, high, form = np.int64(0), counters[N_LANE_TIME], np.int64(lane.form)
     while low < high:
@@ -117,11 +117,11 @@ def count_packets(constants, lane, size_bytes, sign):
 
 
 @step_kernel
-def make_ghost(fabric: Fabric, pair, bits, end_byte, row, flow_id):
+def make_marker(fabric: Fabric, pair, bits, end_byte, row, flow_id):
     """A marker that is behind a row of path_port. The pool has one (NEED_PACKETS)."""
     packet = take_packet(fabric.packets, fabric.counters)
     item = fabric.packets[np.uint64(packet)]
-    item.queue_pair, item.bits, item.sequence = pair, bits | FLAG_GHOST | FLAG_LAST, end_byte
+    item.queue_pair, item.bits, item.sequence = pair, bits | FLAG_MARKER | FLAG_LAST, end_byte
     item.path, item.queue = row + 1, 0
     fabric.label[np.uint64(packet)] = flow_id
     return packet
@@ -141,16 +141,16 @@ class Withdrawn(NamedTuple):
 @step_kernel
 def send_marker(fabric: Fabric, pair, bits, row, message: Withdrawn, arrival_ps):
     """Put one marker of a queue pair's message on the link behind a row of path_port. bits: FLAG_ACK, to the sender."""
-    marker = make_ghost(fabric, pair, bits, message.end_byte, row, message.flow_id)
+    marker = make_marker(fabric, pair, bits, message.end_byte, row, message.flow_id)
     item, words = fabric.packets[np.uint64(marker)], fabric.extra[np.uint64(marker)]
     at = np.uint64(fabric.constants[LANE_COLUMN])
-    words[at + np.uint64(GHOST_DELIVERED_PS)] = message.delivered_ps
-    words[at + np.uint64(GHOST_SIZE)] = message.size_bytes
-    words[at + np.uint64(GHOST_BEGIN_PS)] = message.begin_ps
+    words[at + np.uint64(MARKER_DELIVERED_PS)] = message.delivered_ps
+    words[at + np.uint64(MARKER_SIZE)] = message.size_bytes
+    words[at + np.uint64(MARKER_BEGIN_PS)] = message.begin_ps
     item.size_bytes = min(message.n_marked, 65535)
     item.arrival_ps = arrival_ps
     port = np.int64(fabric.path_port[np.uint64(row)])
-    if put_ghost_on_wire(fabric.packets, fabric.ports[np.uint64(port)], marker):
+    if put_marker_on_wire(fabric.packets, fabric.ports[np.uint64(port)], marker):
         link_filled(
             port, item, fabric.port_info, fabric.nodes, fabric.mask, fabric.node_time, fabric.departed,
             fabric.counters,
@@ -164,10 +164,10 @@ def send_on_lane(fabric: Fabric, nic: Nic, record, pair, size_bytes, flow_id, ro
     begin_ps = max(now_ps, lane.free_ps)
     longer_ps = times[LANE_LONGER_PS] if lane.is_loaded else np.int64(0)
     lane.free_ps = begin_ps + times[LANE_DELIVERED_PS] + longer_ps - times[LANE_BEHIND_PS]
-    if lane.n_flying == 0:
-        put_in_set(nic.flying, 0, nic.queue_pairs.size, pair)
+    if lane.n_withdrawn == 0:
+        put_in_set(nic.withdrawn, 0, nic.queue_pairs.size, pair)
         lane.from_byte = record.posted_end - size_bytes
-    lane.n_flying += 1
+    lane.n_withdrawn += 1
     lane.n_message += 1
     lane.spared_ps += times[LANE_ENDED_PS] + longer_ps
     count_packets(fabric.constants, lane, size_bytes, 1)

@@ -1,4 +1,4 @@
-"""Markers: packets that stand for the end of a message that was not sent packet by packet (`place_ghosts`).
+"""Markers: packets that stand for the end of a message that was not sent packet by packet (`place_markers`).
 
 A data marker comes to the receiver when the message's last packet would have come, an ACK marker to the sender when its
 acknowledgement would. They lie on the last links of the queue pair's ways, in the order of their times, and whatever
@@ -45,11 +45,11 @@ def receive_marker(fabric: Fabric, nic: Nic, work: Work, rows: Rows, packet, now
             take_message(fabric, nic, work, stream, pair, now_ps)
         return np.int64(-1), np.int64(-1)
     record = nic.queue_pairs[np.uint64(pair)]
-    if fabric.constants[LANE_COLUMN] >= 0 and nic.lanes[np.uint64(pair)].n_flying > 0:
+    if fabric.constants[LANE_COLUMN] >= 0 and nic.lanes[np.uint64(pair)].n_withdrawn > 0:
         lane = nic.lanes[np.uint64(pair)]
-        lane.n_flying -= 1
-        if lane.n_flying == 0:
-            drop_from_set(nic.flying, 0, nic.queue_pairs.size, pair)
+        lane.n_withdrawn -= 1
+        if lane.n_withdrawn == 0:
+            drop_from_set(nic.withdrawn, 0, nic.queue_pairs.size, pair)
         visit(nic, pair)  # packets may wait behind
     record.sent_bytes += max(0, item.sequence - record.next_byte)
     record.acked_byte = max(record.acked_byte, item.sequence)

@@ -67,7 +67,7 @@ def post_message(fabric: Fabric, nic: Nic, pair, size_bytes, flow_id, tag, now_p
     port = np.int64(record.port)
     if fabric.constants[LANE_COLUMN] >= 0:
         lane = nic.lanes[np.uint64(pair)]
-        was_idle |= is_clear and lane.n_flying > 0  # nobody has counted on its packets
+        was_idle |= is_clear and lane.n_withdrawn > 0  # nobody has counted on its packets
         if is_clear and now_ps >= lane.free_ps:
             lane.clear_end = record.posted_end
         if is_shared:
@@ -76,7 +76,7 @@ def post_message(fabric: Fabric, nic: Nic, pair, size_bytes, flow_id, tag, now_p
         if times >= 0:
             send_on_lane(fabric, nic, record, pair, size_bytes, flow_id, times, now_ps)
             return
-        if lane.n_flying > 0:  # what comes packet by packet overtakes no marker
+        if lane.n_withdrawn > 0:  # what comes packet by packet overtakes no marker
             record.next_send_ps = max(record.next_send_ps, lane.free_ps + lane.slack_ps)
         if was_idle and meets_lane(fabric, nic, record, pair) and not waits_behind(fabric, nic, record, pair, now_ps):
             interrupt(fabric, nic, record, pair, 1, now_ps)

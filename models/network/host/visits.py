@@ -48,7 +48,7 @@ def has_sample(fabric: Fabric, nic: Nic, here, record, pair):
     packets, not markers alone. here: uint8[n_node], this rank's nodes."""
     if record.acked_byte == record.posted_end or nic.is_frozen[np.uint64(pair)] or here[np.uint64(record.node)] == 0:
         return False
-    if fabric.constants[LANE_COLUMN] < 0 or nic.lanes[np.uint64(pair)].n_flying == 0:
+    if fabric.constants[LANE_COLUMN] < 0 or nic.lanes[np.uint64(pair)].n_withdrawn == 0:
         return True
     has_behind = record.next_byte < record.posted_end
     return has_behind or record.acked_byte < nic.lanes[np.uint64(pair)].from_byte

@@ -8,7 +8,7 @@ because kind 0 (start of a queued packet) precedes arrivals of the same instant 
 import numpy as np
 
 from models.network.link.wire_time import transmission_ps
-from models.network.state.records import FLAG_ACK, FLAG_GHOST, FLAG_MARKED, MAY_OVERTAKE, N_DEPARTED, SEED, Fabric
+from models.network.state.records import FLAG_ACK, FLAG_MARKED, FLAG_MARKER, MAY_OVERTAKE, N_DEPARTED, SEED, Fabric
 from pdes.engine.apart import apart
 from pdes.engine.bits import BIT_MASK, WORD_SHIFT
 from pdes.engine.jit import fast_step, step_kernel
@@ -52,7 +52,7 @@ def insert_in_order(packets, record, packet):
 
 
 @step_kernel
-def put_ghost_on_wire(packets, record, packet):
+def put_marker_on_wire(packets, record, packet):
     """Put a marker among those on a link, by arrival, before packets and behind markers of lower queue pairs that
     arrive at the same time, whoever came first; True if it is the first now."""
     item, before, behind = packets[np.uint64(packet)], np.int64(-1), np.int64(record.link_head)
@@ -61,7 +61,7 @@ def put_ghost_on_wire(packets, record, packet):
         if other.arrival_ps > item.arrival_ps:
             break
         if other.arrival_ps == item.arrival_ps:
-            if other.bits & FLAG_GHOST == 0 or other.queue_pair > item.queue_pair:
+            if other.bits & FLAG_MARKER == 0 or other.queue_pair > item.queue_pair:
                 break
             if other.queue_pair == item.queue_pair and other.sequence > item.sequence:
                 break

@@ -8,7 +8,7 @@ import numpy as np
 from models.network.build.arrays import NetworkState
 from models.network.skip.freeze import Hidden, count_sent
 from models.network.skip.lane_states import LaneStates
-from models.network.skip.place_ghosts import count_short
+from models.network.skip.place_markers import count_short
 from models.network.skip.skipped import Skipped
 from models.network.skip.wave_states import WaveStates
 from pdes.skipping.frozen import joined

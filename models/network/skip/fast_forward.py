@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 
 from models.network.build.arrays import NetworkState, QueuePairs, cannot_grow
-from models.network.glances import (
+from models.network.restore.path_queues import PathQueues
+from models.network.restore.restoration import Restoration
+from models.network.round_looks import (
     ASSESSED_PS,
     FLOW_LEVEL_PS,
     FROM_PS,
     HAS_WAVES,
-    N_GLANCE_WORD,
+    N_ROUND_LOOK_WORD,
     N_ROW,
     SEEN_POSTED,
     TICK_EVERY_PS,
@@ -26,10 +28,8 @@ from models.network.glances import (
     WAVES_COME_FIRST,
     WAVES_PS,
     WAVES_WAIT,
-    Glance,
+    RoundLooks,
 )
-from models.network.restore.path_queues import PathQueues
-from models.network.restore.restoration import Restoration
 from models.network.skip.credits import Credits
 from models.network.skip.freeze import Hidden, count_sent, hide, show
 from models.network.skip.lane_states import LaneStates
@@ -101,8 +101,8 @@ class FastForward:
         self.lossy_port: np.ndarray | None = None  # bool[n_port], that lose packets at random; None: none does
         self._later: dict[int, int] = {}  # queue pairs that have met frozen ports, and when: see `taken_interrupts`
         self.criterion: dict[str, Any] = {}  # what the results say of it
-        self._glance_words, self._glance = np.zeros(N_GLANCE_WORD, np.int64), None
-        self._glance_words[[ASSESSED_PS, TICK_PS, FLOW_LEVEL_PS]] = -1, NEVER, NEVER
+        self._round_look_words, self._looks = np.zeros(N_ROUND_LOOK_WORD, np.int64), None
+        self._round_look_words[[ASSESSED_PS, TICK_PS, FLOW_LEVEL_PS]] = -1, NEVER, NEVER
 
     @property
     def counters(self) -> Counters:
@@ -151,9 +151,9 @@ class FastForward:
         if self.room is not None:
             self.room.compile(state)
 
-    def glance(self, other_look_ps: int) -> Glance | None:
+    def round_looks(self, other_look_ps: int) -> RoundLooks | None:
         """What rounds need to look by themselves until somebody else looks, at other_look_ps; None: they cannot."""
-        table, words = self._controller.looks.assessment, self._glance_words
+        table, words = self._controller.looks.assessment, self._round_look_words
         if self._world.size > 1 or table is None:
             return None
         follows_all = self.restoration is not None or self.queues is not None or self.series is not None
@@ -168,8 +168,8 @@ class FastForward:
             words[WAVES_PS] = self._next_wave_look_ps
         if self.lanes is not None and self.lanes.flow_level is not None:
             words[FLOW_LEVEL_PS] = self.lanes.flow_level.level.next_ps
-        self._glance = self._glance or Glance(words, self.hidden.here, self._control_word, self._rows, table)
-        return self._glance
+        self._looks = self._looks or RoundLooks(words, self.hidden.here, self._control_word, self._rows, table)
+        return self._looks
 
     def thaw(self, state: NetworkState, horizon_ps: int) -> bool:
         """Thaw what has to be thawed; whether all nodes have then done what is before the horizon, and no more.
@@ -230,14 +230,14 @@ class FastForward:
             self.limit_ps = min(self.limit_ps, max(self.lanes.flow_level.level.next_ps, horizon_ps + 1))
         if self.waves is not None:
             self.limit_ps = min(self.limit_ps, self._first_wave_end_ps)
-            self._glance_words[TICK_PS] = max(self._tick_ps, horizon_ps + 1)
+            self._round_look_words[TICK_PS] = max(self._tick_ps, horizon_ps + 1)
         return min(self._controller.next_look_ps, self.limit_ps, self._tick_ps, self._stretch_end_ps)
 
     def _follow(self, routes: RoutedWays, now_ps: int) -> bool:
         """Whether something may be decided: not while switches learn of a change; afterwards ways are others."""
         if routes.move(now_ps):
             self._controller = routes.remake(routes.pairs).carry_on(self._controller)
-            self.frozen, self.ways, self._glance = self._controller.frozen, ports_of_pairs(routes.pairs), None
+            self.frozen, self.ways, self._looks = self._controller.frozen, ports_of_pairs(routes.pairs), None
             if self.room is not None:
                 self.room.reroute(routes.pairs)
         self.limit_ps = routes.resumes_ps(now_ps)
@@ -248,14 +248,14 @@ class FastForward:
         return self._sample(state)[:, PAIR].copy()
 
     def _is_assessed(self, now_ps: int) -> bool:
-        """Whether the rounds have looked and found something: see `glances`."""
-        return bool(self._glance_words[ASSESSED_PS] == now_ps)
+        """Whether the rounds have looked and found something: see `round_looks`."""
+        return bool(self._round_look_words[ASSESSED_PS] == now_ps)
 
     def _decide(self, state: NetworkState, horizon_ps: int, is_wave_due: bool) -> None:
         is_assessed = self._is_assessed(horizon_ps)
         assert not (is_assessed and is_wave_due and self.lanes is not None), "lanes would take what was judged before"
         if is_assessed:
-            rows = self._rows[: self._glance_words[N_ROW]]
+            rows = self._rows[: self._round_look_words[N_ROW]]
         else:
             rows = self._sample(state)
         if self.restoration is not None:
@@ -312,7 +312,7 @@ class FastForward:
         wants_look = self.lanes is not None and self.lanes.lanes.wants_look
         if self.waves is None or (now_ps < self._tick_ps and not wants_look):
             return False
-        words, n_posted = self._glance_words, int(state.fabric.counters[N_POSTED])
+        words, n_posted = self._round_look_words, int(state.fabric.counters[N_POSTED])
         is_due = wants_look or n_posted != words[SEEN_POSTED] or now_ps >= self._next_wave_look_ps
         words[TICK_PS], words[SEEN_POSTED] = now_ps + self.waves.tick_ps, n_posted
         return any(self._world.allgather(bool(is_due)))
@@ -320,12 +320,12 @@ class FastForward:
     def use_waves(self, waves: Waves, states: WaveStates) -> None:
         """Have waves, from the beginning on."""
         self.waves, self.wave_states = waves, states
-        self._glance_words[[TICK_PS, TICK_EVERY_PS]] = waves.tick_ps
+        self._round_look_words[[TICK_PS, TICK_EVERY_PS]] = waves.tick_ps
 
     @property
     def _tick_ps(self) -> int:
         """When waves want to see whether something was posted, NEVER: there are none."""
-        return int(self._glance_words[TICK_PS])
+        return int(self._round_look_words[TICK_PS])
 
     def _look_at_waves(
         self, state: NetworkState, rows: np.ndarray, now_ps: int, is_alone: np.ndarray | None
@@ -346,7 +346,7 @@ class FastForward:
         """Let waves go on that are over, or that somebody has come to (disturbed, with the instants)."""
         if self.waves is None or self.wave_states is None:
             return
-        for replay, _ in disturbed:  # until the last ghost has come nothing is frozen
+        for replay, _ in disturbed:  # until the last marker has come nothing is frozen
             self._level_ps = max(self._level_ps, replay.quiet_ps(horizon_ps))
         for replay, at_ps in [*disturbed, *((r, r.end_ps) for r in self.waves.due(horizon_ps))]:
             credit = partial(self._credits.note_wave, state, replay, at_ps)

@@ -6,14 +6,14 @@ import numpy as np
 from models.network.host.lanes import count_packets, last_row
 from models.network.host.nic import set_ready
 from models.network.host.sender import find_sending_message
-from models.network.link.port import put_ghost_on_wire
+from models.network.link.port import put_marker_on_wire
 from models.network.skip.freeze import Hidden, refresh
 from models.network.state.records import (
     FLAG_ACK,
-    FLAG_GHOST,
-    GHOST_BEGIN_PS,
-    GHOST_DELIVERED_PS,
+    FLAG_MARKER,
     LANE_COLUMN,
+    MARKER_BEGIN_PS,
+    MARKER_DELIVERED_PS,
     N_UNSEEN,
     Fabric,
     Nic,
@@ -81,7 +81,7 @@ def take_behind(fabric: Fabric, nic: Nic, hidden: Hidden, pairs, out):
         record, lane = nic.queue_pairs[np.uint64(pair)], nic.lanes[np.uint64(pair)]
         if hidden.here[np.uint64(facts.node)] == 0:
             continue
-        while record.next_byte < record.posted_end and lane.n_flying < MOST_MESSAGES:
+        while record.next_byte < record.posted_end and lane.n_withdrawn < MOST_MESSAGES:
             message, row = nic.messages[np.uint64(record.sending_message)], out[np.uint64(n_row)]
             n_row += 1
             row[POST_FLOW], row[POST_ID], row[POST_SIZE] = pair, message.flow_id, message.size_bytes
@@ -89,7 +89,7 @@ def take_behind(fabric: Fabric, nic: Nic, hidden: Hidden, pairs, out):
             record.sent_bytes += message.size_bytes
             record.next_byte = record.high_byte = message.end_byte
             count_packets(fabric.constants, lane, message.size_bytes, 1)
-            lane.n_flying += 1
+            lane.n_withdrawn += 1
             lane.n_message += 1
             lane.spared_ps += FAR_PS
             find_sending_message(record, nic.messages)
@@ -99,12 +99,12 @@ def take_behind(fabric: Fabric, nic: Nic, hidden: Hidden, pairs, out):
 
 @step_kernel
 def _find(fabric: Fabric, row, pair, bits, end_byte):
-    """(port behind a row of path_port, the packet on its link before a ghost there or -1, the ghost)."""
+    """(port behind a row of path_port, the packet on its link before a marker there or -1, the marker)."""
     port = np.int64(fabric.path_port[np.uint64(row)])
     before, packet = np.int64(-1), np.int64(fabric.ports[np.uint64(port)].link_head)
     while packet >= 0:
         item = fabric.packets[np.uint64(packet)]
-        if item.queue_pair == pair and item.sequence == end_byte and item.bits & (FLAG_GHOST | FLAG_ACK) == bits:
+        if item.queue_pair == pair and item.sequence == end_byte and item.bits & (FLAG_MARKER | FLAG_ACK) == bits:
             break
         before, packet = packet, np.int64(item.next)
     return port, before, packet
@@ -112,15 +112,16 @@ def _find(fabric: Fabric, row, pair, bits, end_byte):
 
 @step_kernel
 def _move(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, row, pair, bits, said):
-    """Have one ghost come when it is said to, if it ends here; by how much later than before, NEVER: there is none."""
+    """Have one marker come when it is said to, if it ends here; by how much later than before, NEVER: there is none."""
     port = np.int64(fabric.path_port[np.uint64(row)])
     node = np.int64(fabric.port_info[np.uint64(port)].receiver)
     if hidden.here[np.uint64(node)] == 0:
         return np.int64(0)
-    port, before, ghost = _find(fabric, row, pair, bits | FLAG_GHOST, said[SAID_END])
-    if ghost < 0:
+    port, before, marker = _find(fabric, row, pair, bits | FLAG_MARKER, said[SAID_END])
+    if marker < 0:
         return NEVER
-    link, item, words = fabric.ports[np.uint64(port)], fabric.packets[np.uint64(ghost)], fabric.extra[np.uint64(ghost)]
+    link, item = fabric.ports[np.uint64(port)], fabric.packets[np.uint64(marker)]
+    words = fabric.extra[np.uint64(marker)]
     if before < 0:
         link.link_head = item.next
     else:
@@ -129,15 +130,15 @@ def _move(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, row, pair,
         link.link_tail = before
     was_ps = np.int64(item.arrival_ps)
     item.arrival_ps = said[SAID_ENDED_PS] if bits & FLAG_ACK else said[SAID_DELIVERED_PS]
-    words[np.uint64(fabric.constants[LANE_COLUMN]) + np.uint64(GHOST_DELIVERED_PS)] = said[SAID_DELIVERED_PS]
-    put_ghost_on_wire(fabric.packets, link, ghost)
+    words[np.uint64(fabric.constants[LANE_COLUMN]) + np.uint64(MARKER_DELIVERED_PS)] = said[SAID_DELIVERED_PS]
+    put_marker_on_wire(fabric.packets, link, marker)
     refresh(fabric, buffers, nic, hidden, node)
     return item.arrival_ps - was_ps
 
 
 @loop_kernel
-def move_ghosts(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, said):
-    """Have messages end as it is said; how many ghosts there are not. said: int64[n, N_SAID_COLUMN]."""
+def move_markers(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, said):
+    """Have messages end as it is said; how many markers there are not. said: int64[n, N_SAID_COLUMN]."""
     n_missing = 0
     for i in range(said.shape[0]):
         row, pair = said[np.uint64(i)], np.int64(said[np.uint64(i), SAID_FLOW])
@@ -170,8 +171,8 @@ def note_progress(fabric: Fabric, nic: Nic, hidden: Hidden, progress):
         if hidden.here[np.uint64(facts.node)] == 0:
             continue
         acks = last_row(fabric, np.int64(facts.ack_path))
-        _, _, ghost = _find(fabric, acks, pair, FLAG_GHOST | FLAG_ACK, row[PROGRESS_END])
-        if ghost >= 0:
-            words = fabric.extra[np.uint64(ghost)]
-            words[at + np.uint64(GHOST_BEGIN_PS)] = row[PROGRESS_BEGIN_PS]
-            words[at + np.uint64(GHOST_DELIVERED_PS)] = row[PROGRESS_DELIVERED_PS]
+        _, _, marker = _find(fabric, acks, pair, FLAG_MARKER | FLAG_ACK, row[PROGRESS_END])
+        if marker >= 0:
+            words = fabric.extra[np.uint64(marker)]
+            words[at + np.uint64(MARKER_BEGIN_PS)] = row[PROGRESS_BEGIN_PS]
+            words[at + np.uint64(MARKER_DELIVERED_PS)] = row[PROGRESS_DELIVERED_PS]

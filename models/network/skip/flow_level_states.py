@@ -9,12 +9,12 @@ from models.network.build.arrays import NetworkState
 from models.network.skip.flow_level_ends import (
     N_PROGRESS_COLUMN,
     list_unseen,
-    move_ghosts,
+    move_markers,
     note_progress,
     take_behind,
 )
 from models.network.skip.freeze import Hidden
-from models.network.skip.lane_ends import BASE_BYTE, CLOSED_PAIR, place_flying
+from models.network.skip.lane_ends import BASE_BYTE, CLOSED_PAIR, place_predicted
 from models.network.state.records import N_FREE_PACKET, N_LANE, N_UNSEEN
 from pdes.engine.exchange import World
 from pdes.skipping.fluid.at_flow_level import FlowLevel
@@ -27,16 +27,16 @@ from pdes.skipping.fluid.flow_table import (
     POST_FLOW,
     POST_PS,
 )
-from pdes.skipping.fluid.flying import (
-    FLYING_BEGIN_PS,
-    FLYING_DELIVERED_PS,
-    FLYING_END,
-    FLYING_ENDED_PS,
-    FLYING_FLOW,
-    FLYING_FREE_PS,
-    FLYING_ID,
-    FLYING_SIZE,
-    N_FLYING_COLUMN,
+from pdes.skipping.prediction import (
+    N_PREDICTED_COLUMN,
+    PREDICTED_BEGIN_PS,
+    PREDICTED_DELIVERED_PS,
+    PREDICTED_END,
+    PREDICTED_ENDED_PS,
+    PREDICTED_FLOW,
+    PREDICTED_FREE_PS,
+    PREDICTED_ID,
+    PREDICTED_SIZE,
 )
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class FlowLevelStates:
         """Compile what happens at ticks, or load it from the cache."""
         parts = (state.fabric, state.buffers, state.nic, self._hidden)
         list_unseen(state.fabric, state.nic, self._posts)
-        move_ghosts(*parts, np.zeros((0, N_SAID_COLUMN), np.int64))
+        move_markers(*parts, np.zeros((0, N_SAID_COLUMN), np.int64))
         take_behind(state.fabric, state.nic, self._hidden, np.zeros(0, np.int64), self._posts)
         note_progress(state.fabric, state.nic, self._hidden, np.zeros((0, N_PROGRESS_COLUMN), np.int64))
 
@@ -96,14 +96,14 @@ class FlowLevelStates:
         is_behind = (self.level.table.n_message[others] > 0) | np.isin(others, posts[:, POST_FLOW])
         said, broken = self.level.tick(now_ps, state.nic.lane_of_port, posts, others[~is_behind])
         if len(said):
-            n_missing = move_ghosts(state.fabric, state.buffers, state.nic, self._hidden, said)
+            n_missing = move_markers(state.fabric, state.buffers, state.nic, self._hidden, said)
             assert n_missing == 0, f"{n_missing} ends of messages at flow level are missing"
         again = self._go_on(state, broken, now_ps, now_ps)
         behind = others[is_behind]
-        flying = self.follow(state, behind[self.level.table.n_message[behind] > 0], now_ps)
-        while state.fabric.counters[N_FREE_PACKET] < 2 * len(flying):
+        predicted = self.follow(state, behind[self.level.table.n_message[behind] > 0], now_ps)
+        while state.fabric.counters[N_FREE_PACKET] < 2 * len(predicted):
             state = grow()
-        place_flying(state.fabric, state.buffers, state.nic, self._hidden, flying)
+        place_predicted(state.fabric, state.buffers, state.nic, self._hidden, predicted)
         return state, again
 
     def interrupt(self, state: NetworkState, interrupts: dict[int, int], horizon_ps: int) -> dict[int, int]:
@@ -113,21 +113,20 @@ class FlowLevelStates:
         return self._go_on(state, broken, min(interrupts.values()), horizon_ps)
 
     def follow(self, state: NetworkState, pairs: np.ndarray, now_ps: int) -> np.ndarray:
-        """What waits behind messages at flow level goes there, too, up to some messages; how it ends, as `place_flying`
-        has it."""
+        """What waits behind messages at flow level goes there, too, up to some messages; predictions of it."""
         if len(pairs) == 0:
-            return np.zeros((0, N_FLYING_COLUMN), np.int64)
+            return np.zeros((0, N_PREDICTED_COLUMN), np.int64)
         n_post = take_behind(state.fabric, state.nic, self._hidden, pairs, self._posts)
         posts = np.concatenate(self._world.allgather(self._posts[:n_post]))
         posts = posts[np.lexsort((posts[:, POST_END], posts[:, POST_FLOW]))]
         self.level.follow(posts)
         self._states.lanes.counters.at_shares += len(posts)
         self._states.lanes.counters.shared += len(posts)
-        flying = np.zeros((len(posts), N_FLYING_COLUMN), np.int64)
-        flying[:, [FLYING_FLOW, FLYING_ID, FLYING_SIZE, FLYING_END]] = posts[:, :POST_PS]
-        flying[:, FLYING_BEGIN_PS] = now_ps
-        flying[:, [FLYING_DELIVERED_PS, FLYING_ENDED_PS, FLYING_FREE_PS]] = now_ps + FAR_PS
-        return flying
+        predicted = np.zeros((len(posts), N_PREDICTED_COLUMN), np.int64)
+        predicted[:, [PREDICTED_FLOW, PREDICTED_ID, PREDICTED_SIZE, PREDICTED_END]] = posts[:, :POST_PS]
+        predicted[:, PREDICTED_BEGIN_PS] = now_ps
+        predicted[:, [PREDICTED_DELIVERED_PS, PREDICTED_ENDED_PS, PREDICTED_FREE_PS]] = now_ps + FAR_PS
+        return predicted
 
     def _go_on(self, state: NetworkState, pairs: np.ndarray, at_ps: int, horizon_ps: int) -> dict[int, int]:
         """Queue pairs go on packet by packet, as of an instant."""

@@ -29,7 +29,7 @@ from models.network.state.records import (
     EXTRA_SENT_PS,
     FLAG_ACK,
     FLAG_FRAME,
-    FLAG_GHOST,
+    FLAG_MARKER,
     HEADER_BYTES,
     IS_SELECTIVE,
     LAST_EVENT_PS,
@@ -143,8 +143,8 @@ def mark_link(fabric: Fabric, port, carries):
 
 
 @step_kernel
-def _leave_ghosts(fabric: Fabric, hidden: Hidden, port):
-    """Of what is on a link that was just hidden, leave the ghosts where they are: those of lanes are not frozen."""
+def _leave_markers(fabric: Fabric, hidden: Hidden, port):
+    """Of what is on a link that was just hidden, leave the markers where they are: those of lanes are not frozen."""
     record, packets = fabric.ports[np.uint64(port)], fabric.packets
     packet, first, last, seen = np.int64(record.link_head), np.int64(-1), np.int64(-1), np.int64(-1)
     hidden.link_head[np.uint64(port)] = -1
@@ -152,7 +152,7 @@ def _leave_ghosts(fabric: Fabric, hidden: Hidden, port):
         item = packets[np.uint64(packet)]
         following = np.int64(item.next)
         item.next = -1
-        if item.bits & FLAG_GHOST:
+        if item.bits & FLAG_MARKER:
             if last < 0:
                 first = packet
             else:
@@ -196,7 +196,7 @@ def hide(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, pairs, port
         nic.frozen_port[np.uint64(port)] = 1
         hidden.link_head[np.uint64(port)] = record.link_head
         if record.link_head >= 0:
-            _leave_ghosts(fabric, hidden, port)
+            _leave_markers(fabric, hidden, port)
     for i in range(ports.size):
         source = hidden.port_src[np.uint64(ports[i])]
         if fabric.nodes[np.uint64(source)].is_switch:

@@ -3,21 +3,21 @@
 import numpy as np
 
 from models.network.host.flow_level import forget_unseen
-from models.network.host.lanes import count_packets, last_row, make_ghost
+from models.network.host.lanes import count_packets, last_row, make_marker
 from models.network.host.nic import free_packet, next_start, set_ready
 from models.network.host.sender import find_sending_message
 from models.network.host.timers import set_timers
 from models.network.host.visits import visit
-from models.network.link.port import put_ghost_on_wire
+from models.network.link.port import put_marker_on_wire
 from models.network.skip.freeze import Hidden, hide, mark_link, refresh, show
-from models.network.skip.place_ghosts import begin_wave, count_in_flight, purge
+from models.network.skip.place_markers import begin_wave, count_in_flight, purge
 from models.network.state.records import (
     FLAG_ACK,
-    FLAG_GHOST,
-    GHOST_BEGIN_PS,
-    GHOST_DELIVERED_PS,
-    GHOST_SIZE,
+    FLAG_MARKER,
     LANE_COLUMN,
+    MARKER_BEGIN_PS,
+    MARKER_DELIVERED_PS,
+    MARKER_SIZE,
     PAYLOAD_BYTES,
     Fabric,
     Nic,
@@ -25,16 +25,16 @@ from models.network.state.records import (
 from models.network.state.switch_state import Buffers
 from pdes.engine.bits import drop_from_set, put_in_set
 from pdes.engine.jit import loop_kernel, step_kernel
-from pdes.skipping.fluid.flying import (
-    FLYING_BEGIN_PS,
-    FLYING_DELIVERED_PS,
-    FLYING_END,
-    FLYING_ENDED_PS,
-    FLYING_FLOW,
-    FLYING_FREE_PS,
-    FLYING_ID,
-    FLYING_MARKED,
-    FLYING_SIZE,
+from pdes.skipping.prediction import (
+    PREDICTED_BEGIN_PS,
+    PREDICTED_DELIVERED_PS,
+    PREDICTED_END,
+    PREDICTED_ENDED_PS,
+    PREDICTED_FLOW,
+    PREDICTED_FREE_PS,
+    PREDICTED_ID,
+    PREDICTED_MARKED,
+    PREDICTED_SIZE,
 )
 
 # What the sender says of a lane that is closed.
@@ -49,8 +49,8 @@ N_CLOSED_COLUMN = 5
 
 
 @step_kernel
-def _set_flying(fabric: Fabric, nic: Nic, hidden: Hidden, pairs, end_byte, spared_ps):
-    """Count the rest of queue pairs' messages as sent: nothing of them is in flight, and ghosts will end them."""
+def _set_withdrawn(fabric: Fabric, nic: Nic, hidden: Hidden, pairs, end_byte, spared_ps):
+    """Count the rest of queue pairs' messages as sent: nothing of them is in flight, and markers will end them."""
     for i in range(pairs.size):
         if hidden.here[np.uint64(nic.facts[np.uint64(pairs[i])].node)] == 0:
             continue
@@ -62,8 +62,8 @@ def _set_flying(fabric: Fabric, nic: Nic, hidden: Hidden, pairs, end_byte, spare
         set_ready(nic.nic_ports, nic.queue_pairs, nic.ready, np.int64(pairs[i]))
         count_packets(fabric.constants, lane, size, 1)
         lane.from_byte = record.acked_byte  # nothing else of it is in flight
-        lane.n_flying += 1
-        put_in_set(nic.flying, 0, nic.queue_pairs.size, np.int64(pairs[i]))
+        lane.n_withdrawn += 1
+        put_in_set(nic.withdrawn, 0, nic.queue_pairs.size, np.int64(pairs[i]))
         lane.n_message += 1
         lane.spared_ps += spared_ps[i]
 
@@ -81,40 +81,40 @@ def take_out(
     count_in_flight(fabric, buffers, nic, hidden, ports, pairs, sent)
     purge(fabric, buffers, hidden, ports, pairs)
     begin_wave(fabric, buffers, nic, hidden, pairs, ports[:0], base_byte)
-    _set_flying(fabric, nic, hidden, pairs, end_byte, spared_ps)
+    _set_withdrawn(fabric, nic, hidden, pairs, end_byte, spared_ps)
     show(fabric, buffers, nic, hidden, pairs, ports, 0)
 
 
 @step_kernel
-def _place(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, row, pair, bits, flying):
-    """Put one ghost on the link behind a row of path_port, if it ends here. flying: a row of `place_flying`."""
+def _place(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, row, pair, bits, predicted):
+    """Put one marker on the link behind a row of path_port, if it ends here. predicted: a row of `place_predicted`."""
     port = np.int64(fabric.path_port[np.uint64(row)])
     node = np.int64(fabric.port_info[np.uint64(port)].receiver)
     if hidden.here[np.uint64(node)] == 0:
         return
-    packet = make_ghost(fabric, pair, bits, flying[FLYING_END], row, flying[FLYING_ID])
+    packet = make_marker(fabric, pair, bits, predicted[PREDICTED_END], row, predicted[PREDICTED_ID])
     item, words = fabric.packets[np.uint64(packet)], fabric.extra[np.uint64(packet)]
     at = np.uint64(fabric.constants[LANE_COLUMN])
-    words[at + np.uint64(GHOST_DELIVERED_PS)] = flying[FLYING_DELIVERED_PS]
-    words[at + np.uint64(GHOST_SIZE)] = flying[FLYING_SIZE]
-    words[at + np.uint64(GHOST_BEGIN_PS)] = flying[FLYING_BEGIN_PS]
-    item.size_bytes = min(flying[FLYING_MARKED], 65535)
-    item.arrival_ps = flying[FLYING_ENDED_PS] if bits & FLAG_ACK else flying[FLYING_DELIVERED_PS]
-    if put_ghost_on_wire(fabric.packets, fabric.ports[np.uint64(port)], packet):
+    words[at + np.uint64(MARKER_DELIVERED_PS)] = predicted[PREDICTED_DELIVERED_PS]
+    words[at + np.uint64(MARKER_SIZE)] = predicted[PREDICTED_SIZE]
+    words[at + np.uint64(MARKER_BEGIN_PS)] = predicted[PREDICTED_BEGIN_PS]
+    item.size_bytes = min(predicted[PREDICTED_MARKED], 65535)
+    item.arrival_ps = predicted[PREDICTED_ENDED_PS] if bits & FLAG_ACK else predicted[PREDICTED_DELIVERED_PS]
+    if put_marker_on_wire(fabric.packets, fabric.ports[np.uint64(port)], packet):
         mark_link(fabric, port, True)
     refresh(fabric, buffers, nic, hidden, node)
 
 
 @loop_kernel
-def place_flying(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, flying):
-    """Put the ghosts of messages under way on the links into this rank's hosts. flying: int64[n, N_FLYING_COLUMN]."""
-    for i in range(flying.shape[0]):
-        row = flying[np.uint64(i)]
-        pair = row[FLYING_FLOW]
+def place_predicted(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, predicted):
+    """Put markers of messages under way on the links into this rank's hosts. predicted: see `prediction`."""
+    for i in range(predicted.shape[0]):
+        row = predicted[np.uint64(i)]
+        pair = row[PREDICTED_FLOW]
         record, facts = nic.queue_pairs[np.uint64(pair)], nic.facts[np.uint64(pair)]
         if hidden.here[np.uint64(facts.node)]:
             lane = nic.lanes[np.uint64(pair)]
-            lane.free_ps = row[FLYING_FREE_PS]
+            lane.free_ps = row[PREDICTED_FREE_PS]
             record.next_send_ps = max(record.next_send_ps, lane.free_ps + lane.slack_ps)
             port = np.int64(record.port)
             start_ps = next_start(fabric.ports, nic.nic_ports, nic.queue_pairs, nic.ready, port)
@@ -128,8 +128,8 @@ def place_flying(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, fly
 @step_kernel
 def _done_bytes(words, at, at_ps, payload):
     """Bytes of a message that come across by an instant, whole packets and not all of them."""
-    begin_ps, size = words[at + np.uint64(GHOST_BEGIN_PS)], words[at + np.uint64(GHOST_SIZE)]
-    took_ps = words[at + np.uint64(GHOST_DELIVERED_PS)] - begin_ps
+    begin_ps, size = words[at + np.uint64(MARKER_BEGIN_PS)], words[at + np.uint64(MARKER_SIZE)]
+    took_ps = words[at + np.uint64(MARKER_DELIVERED_PS)] - begin_ps
     done = np.int64(size * (max(0, at_ps - begin_ps) / max(1, took_ps)))
     return min(done, size - 1) // payload * payload
 
@@ -161,9 +161,9 @@ def close_at_senders(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden,
         while packet >= 0:
             item, words = fabric.packets[np.uint64(packet)], fabric.extra[np.uint64(packet)]
             following = np.int64(item.next)
-            is_mine = item.queue_pair == pair and item.bits & FLAG_GHOST != 0 and item.bits & FLAG_ACK != 0
-            if is_mine and words[at + np.uint64(GHOST_DELIVERED_PS)] >= horizon_ps:
-                size, begin_ps = words[at + np.uint64(GHOST_SIZE)], words[at + np.uint64(GHOST_BEGIN_PS)]
+            is_mine = item.queue_pair == pair and item.bits & FLAG_MARKER != 0 and item.bits & FLAG_ACK != 0
+            if is_mine and words[at + np.uint64(MARKER_DELIVERED_PS)] >= horizon_ps:
+                size, begin_ps = words[at + np.uint64(MARKER_SIZE)], words[at + np.uint64(MARKER_BEGIN_PS)]
                 if row[BASE_BYTE] < 0:
                     begin = np.int64(item.sequence) - size
                     if record.acked_byte == begin and over_ps <= at_ps:
@@ -172,9 +172,9 @@ def close_at_senders(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden,
                     lane.packets += done // payload
                 count_packets(fabric.constants, lane, size, -1)
                 lane.spared_ps -= np.int64(item.arrival_ps) - max(at_ps, begin_ps)
-                lane.n_flying -= 1
-                if lane.n_flying == 0:
-                    drop_from_set(nic.flying, 0, nic.queue_pairs.size, pair)
+                lane.n_withdrawn -= 1
+                if lane.n_withdrawn == 0:
+                    drop_from_set(nic.withdrawn, 0, nic.queue_pairs.size, pair)
                 if last < 0:
                     link.link_head = following
                 else:
@@ -182,7 +182,7 @@ def close_at_senders(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden,
                 free_packet(fabric.packets, fabric.counters, packet)
             else:
                 if is_mine:
-                    over_ps = words[at + np.uint64(GHOST_DELIVERED_PS)]
+                    over_ps = words[at + np.uint64(MARKER_DELIVERED_PS)]
                 last = packet
             packet = following
         link.link_tail = last
@@ -209,7 +209,7 @@ def close_at_senders(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden,
 
 @loop_kernel
 def close_at_receivers(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, rows):
-    """Take back the ghosts at this rank's receivers of messages that go on packet by packet.
+    """Take back the markers at this rank's receivers of messages that go on packet by packet.
 
     rows: int64[n, N_CLOSED_COLUMN], what all senders say.
     """
@@ -231,7 +231,7 @@ def close_at_receivers(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidde
         while packet >= 0:
             item = fabric.packets[np.uint64(packet)]
             following = np.int64(item.next)
-            is_mine = item.queue_pair == pair and item.bits & FLAG_GHOST != 0 and item.bits & FLAG_ACK == 0
+            is_mine = item.queue_pair == pair and item.bits & FLAG_MARKER != 0 and item.bits & FLAG_ACK == 0
             if is_mine and item.sequence >= row[FIRST_END]:
                 if last < 0:
                     link.link_head = following

@@ -16,10 +16,10 @@ from models.network.skip.lane_ends import (
     N_MESSAGE,
     close_at_receivers,
     close_at_senders,
-    place_flying,
+    place_predicted,
     take_out,
 )
-from models.network.skip.place_ghosts import N_SENT_COLUMN, SENT_BYTES, SENT_PACKETS, count_short
+from models.network.skip.place_markers import N_SENT_COLUMN, SENT_BYTES, SENT_PACKETS, count_short
 from models.network.state.records import (
     ACK_BYTES,
     HEADER_BYTES,
@@ -41,9 +41,9 @@ from pdes.engine.exchange import World
 from pdes.engine.time_index import NEVER
 from pdes.skipping import history as h
 from pdes.skipping.fluid.flow_table import FAR_PS
-from pdes.skipping.fluid.flying import FLYING_END, FLYING_ENDED_PS, FLYING_FLOW, N_FLYING_COLUMN
 from pdes.skipping.fluid.lane_audit import EXPECTED_FLOW
 from pdes.skipping.fluid.lanes import Ended, Lanes
+from pdes.skipping.prediction import N_PREDICTED_COLUMN, PREDICTED_END, PREDICTED_ENDED_PS, PREDICTED_FLOW
 
 Grow = Callable[[], NetworkState]
 
@@ -129,7 +129,7 @@ class LaneStates:
         count_short(state.fabric, state.nic, none, none, np.zeros(len(self._twice), np.int64))
         parts = (state.fabric, state.buffers, state.nic, self._hidden)
         take_out(*parts, none, none, none, none, none, self._twice)
-        place_flying(*parts, np.zeros((0, N_FLYING_COLUMN), np.int64))
+        place_predicted(*parts, np.zeros((0, N_PREDICTED_COLUMN), np.int64))
         if self.flow_level is not None:
             self.flow_level.compile(state)
 
@@ -142,7 +142,7 @@ class LaneStates:
         self._follow_audited(state, rows)
         if state.fabric.counters[N_FROZEN_PORT] > 0:
             n = list_members(nic.frozen, len(nic.is_frozen), self._frozen)
-        over, may = self.lanes.look(now_ps, rows, self._frozen[:n], nic.is_frozen, self._flying(state))
+        over, may = self.lanes.look(now_ps, rows, self._frozen[:n], nic.is_frozen, self._withdrawn(state))
         if len(over.flows):
             self.lanes.learn(over, self._ended(state, over.flows))
         if len(may):
@@ -152,32 +152,32 @@ class LaneStates:
             state.fabric.counters[N_LANE] = self.lanes.n_open
         reloaded, is_loaded = self.lanes.loads()
         state.nic.lanes["is_loaded"][reloaded] = is_loaded
-        flying = self.lanes.fly(now_ps, rows, may, state.nic.frozen_port)
-        if len(flying):
-            watched, ended = self.lanes.watched_of(rows, flying)
+        predicted = self.lanes.withdraw(now_ps, rows, may, state.nic.frozen_port)
+        if len(predicted):
+            watched, ended = self.lanes.watched_of(rows, predicted)
             if len(watched.flows):
                 self.lanes.learn(watched, ended)
         if self.lanes.has_news:
             self._write_times(state)
-        flying, kept = self.lanes.keep(now_ps, rows, flying)
+        predicted, kept = self.lanes.keep(now_ps, rows, predicted)
         state.nic.lanes["n_message"][kept] += self._sends_here[kept]
-        shared = self.lanes.fly_together(now_ps, rows, self._frozen[:n], state.nic.frozen_port)
+        shared = self.lanes.withdraw_together(now_ps, rows, self._frozen[:n], state.nic.frozen_port)
         if self.flow_level is not None:
             self.flow_level.note_news(state)
         state.fabric.counters[N_LANE] = self.lanes.n_open
         if len(shared):
-            flying = np.concatenate([flying, shared])
-            flying = flying[np.argsort(flying[:, FLYING_FLOW], kind="stable")]
-        if len(flying):
-            state = self._fly(state, flying, rows, now_ps, grow)
-        return state, self._kept_apart(state, rows, flying), self.lanes.is_alone
+            predicted = np.concatenate([predicted, shared])
+            predicted = predicted[np.argsort(predicted[:, PREDICTED_FLOW], kind="stable")]
+        if len(predicted):
+            state = self._withdraw(state, predicted, rows, now_ps, grow)
+        return state, self._kept_apart(state, rows, predicted), self.lanes.is_alone
 
-    def _kept_apart(self, state: NetworkState, rows: np.ndarray, flying: np.ndarray) -> np.ndarray:
+    def _kept_apart(self, state: NetworkState, rows: np.ndarray, predicted: np.ndarray) -> np.ndarray:
         """Samples in which what flies is not plain any more, nor what is simulated to be compared."""
         audit = self.lanes.audit
         self._count_audited(state)
         is_apart = audit.in_groups(rows[:, h.FLOW]) if audit.groups else np.zeros(len(rows), np.bool_)
-        is_apart[np.searchsorted(rows[:, h.FLOW], flying[:, FLYING_FLOW])] = True
+        is_apart[np.searchsorted(rows[:, h.FLOW], predicted[:, PREDICTED_FLOW])] = True
         is_audited = audit.n_followed[rows[:, h.FLOW]] > 0
         if is_apart.any() or is_audited.any():
             rows = rows.copy()
@@ -207,19 +207,19 @@ class LaneStates:
         pairs = np.flatnonzero(is_over[stretches.component])
         if len(pairs):
             rows, over = sample(), self.lanes.audit.of(pairs)
-            flying = self.lanes.resume(now_ps, rows, pairs, state.nic.frozen_port)
+            predicted = self.lanes.resume(now_ps, rows, pairs, state.nic.frozen_port)
             self._end_audited(state, over)
             self._count_audited(state)
-            if len(flying):
-                flying = flying[np.argsort(flying[:, FLYING_FLOW], kind="stable")]
-                state = self._fly(state, flying, rows, now_ps, grow)
+            if len(predicted):
+                predicted = predicted[np.argsort(predicted[:, PREDICTED_FLOW], kind="stable")]
+                state = self._withdraw(state, predicted, rows, now_ps, grow)
             state.fabric.counters[N_LANE] = self.lanes.n_open
         state.nic.lanes["is_audited"] = stretches.is_drawn(every)
 
     def _quiet_ps(self, state: NetworkState, component: np.ndarray) -> np.ndarray:
         """int64[n_component]: when all that is on lanes, and in groups, is acknowledged, if nobody comes; the same on
         every rank. component: int64[n_qp]."""
-        own = self._on_lanes[: list_members(state.nic.flying, len(self._on_lanes), self._on_lanes)]
+        own = self._on_lanes[: list_members(state.nic.withdrawn, len(self._on_lanes), self._on_lanes)]
         ended_ps = state.nic.lanes["free_ps"][own] + self.lanes.behind_ps[own] + self.lanes.ack_ps[own]
         quiet_ps = np.zeros(int(component.max(initial=-1)) + 1, np.int64)
         np.maximum.at(quiet_ps, component[own], ended_ps)
@@ -266,29 +266,31 @@ class LaneStates:
             for number in sorted(self.lanes.audit.groups):
                 self._end_audited_group(state, number, NEVER, False)  # its flows have ended sooner than was said
 
-    def _flying(self, state: NetworkState) -> np.ndarray:
+    def _withdrawn(self, state: NetworkState) -> np.ndarray:
         """int64[]: queue pairs with messages on lanes, on any rank."""
         if state.fabric.counters[N_LANE] == 0:
             return np.zeros(0, np.int64)
-        own = self._on_lanes[: list_members(state.nic.flying, len(self._on_lanes), self._on_lanes)]
+        own = self._on_lanes[: list_members(state.nic.withdrawn, len(self._on_lanes), self._on_lanes)]
         return own if self._world.size == 1 else np.concatenate(self._world.allgather(own))
 
-    def _fly(self, state: NetworkState, flying: np.ndarray, rows: np.ndarray, now_ps: int, grow: Grow) -> NetworkState:
-        """Take what is in flight of messages out of the network, and have them end as `flying` says."""
-        pairs = flying[:, FLYING_FLOW].copy()
+    def _withdraw(
+        self, state: NetworkState, predicted: np.ndarray, rows: np.ndarray, now_ps: int, grow: Grow
+    ) -> NetworkState:
+        """Take what is in flight of messages out of the network, and have them end as `predicted` says."""
+        pairs = predicted[:, PREDICTED_FLOW].copy()
         ports = np.unique(self.lanes.all_ports(pairs))
         base = rows[np.searchsorted(rows[:, h.FLOW], pairs), h.DONE].copy()
         take_out(
-            state.fabric, state.buffers, state.nic, self._hidden, pairs, ports, base, flying[:, FLYING_END].copy(),
-            flying[:, FLYING_ENDED_PS] - now_ps, self._twice,
+            state.fabric, state.buffers, state.nic, self._hidden, pairs, ports, base,
+            predicted[:, PREDICTED_END].copy(), predicted[:, PREDICTED_ENDED_PS] - now_ps, self._twice,
         )  # fmt: skip
         if self.flow_level is not None:
-            taken = pairs[flying[:, FLYING_ENDED_PS] >= now_ps + FAR_PS]
+            taken = pairs[predicted[:, PREDICTED_ENDED_PS] >= now_ps + FAR_PS]
             if len(taken):
-                flying = np.concatenate([flying, self.flow_level.follow(state, taken, now_ps)])
-        while state.fabric.counters[N_FREE_PACKET] < 2 * len(flying):
+                predicted = np.concatenate([predicted, self.flow_level.follow(state, taken, now_ps)])
+        while state.fabric.counters[N_FREE_PACKET] < 2 * len(predicted):
             state = grow()
-        place_flying(state.fabric, state.buffers, state.nic, self._hidden, flying)
+        place_predicted(state.fabric, state.buffers, state.nic, self._hidden, predicted)
         return state
 
     def _ended(self, state: NetworkState, pairs: np.ndarray) -> Ended:

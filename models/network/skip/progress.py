@@ -60,10 +60,10 @@ def sample_pairs(fabric: Fabric, nic: Nic, here, control_word, out):
         if not has_sample(fabric, nic, here, record, pair):
             drop_from_set(nic.active, 0, n_pair, pair)
             continue
-        is_flying, is_audited = False, False  # what is audited stays simulated
+        is_withdrawn, is_audited = False, False  # what is audited stays simulated
         if fabric.constants[LANE_COLUMN] >= 0:
             lane = nic.lanes[np.uint64(pair)]
-            is_flying, is_audited = lane.n_flying > 0, lane.n_audited + lane.is_drawn > 0
+            is_withdrawn, is_audited = lane.n_withdrawn > 0, lane.n_audited + lane.is_drawn > 0
         row = out[np.uint64(n_row)]
         n_row += 1
         gap_ps = transmission_ps(np.int64(record.last_size_bytes), record.rate_bps, fabric.constants[IS_NS3])
@@ -76,7 +76,7 @@ def sample_pairs(fabric: Fabric, nic: Nic, here, control_word, out):
             message = nic.messages[np.uint64(record.first_message)]
             row[MESSAGE_BEGIN], row[POSTED_PS] = message.end_byte - message.size_bytes, message.posted_ps
             row[FLOW_ID] = message.flow_id
-            if fabric.constants[LANE_COLUMN] >= 0 and not is_flying:
+            if fabric.constants[LANE_COLUMN] >= 0 and not is_withdrawn:
                 row[IS_CLEAR] = nic.lanes[np.uint64(pair)].clear_end == message.end_byte
         row[IS_PLAIN] = row[IS_WHOLE] != 0 and record.acked_byte > row[MESSAGE_BEGIN] and not is_audited
         row[HAS_TIMER] = 0

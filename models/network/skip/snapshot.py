@@ -23,7 +23,7 @@ from models.network.skip.state_words import (
     store_sender,
 )
 from models.network.state.records import (
-    FLAG_GHOST,
+    FLAG_MARKER,
     N_QUEUE,
     TELEMETRY,
     TELEMETRY_PINT,
@@ -167,7 +167,7 @@ def _store_link(fabric: Fabric, nic: Nic, hidden: Hidden, numbering: Numbering, 
     at += 1
     while packet >= 0:
         item = fabric.packets[np.uint64(packet)]
-        if item.bits & FLAG_GHOST == 0:
+        if item.bits & FLAG_MARKER == 0:
             at = store_packet(fabric, nic, numbering, packet, item.arrival_ps - numbering.base_ps[0], out, at)
             out[count_at] += 1
         packet = np.int64(item.next)

@@ -31,7 +31,7 @@ def wake(model: NetworkModel, loop: np.ndarray) -> None:
         if thaw(int(loop[HORIZON])) != END_RUN:
             loop[NEXT_LOOK] = loop[LIMIT] = fast.limit_ps
             loop[LEAST] = -1
-            fast.glance = lambda other_look_ps: None  # nothing is decided on the way
+            fast.round_looks = lambda other_look_ps: None  # nothing is decided on the way
             run_rounds(model, loop, model.exchange)
         del model.look
         model.fast_forward = None
@@ -44,7 +44,7 @@ def _close_lanes(model: NetworkModel, fast: FastForward, now_ps: int) -> None:
     if fast.lanes is None:
         return
     lanes = model.state.nic.lanes
-    pairs = np.flatnonzero(lanes["n_flying"] > 0)
+    pairs = np.flatnonzero(lanes["n_withdrawn"] > 0)
     lanes["is_open"] = 0
     if len(pairs):
         fast.lanes.close_at(model.state, pairs, now_ps, now_ps)

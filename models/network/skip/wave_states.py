@@ -7,7 +7,7 @@ import numpy as np
 from models.network.build.arrays import NetworkState
 from models.network.skip.freeze import Hidden, hide, show
 from models.network.skip.memo_states import MemoStates
-from models.network.skip.place_ghosts import (
+from models.network.skip.place_markers import (
     N_SENT_COLUMN,
     SENT_BYTES,
     SENT_PACKETS,
@@ -15,9 +15,9 @@ from models.network.skip.place_ghosts import (
     count_in_flight,
     count_short,
     find_messages,
-    place_ghosts,
+    place_markers,
     purge,
-    take_ghosts_back,
+    take_markers_back,
 )
 from models.network.skip.snapshot import empty
 from models.network.state.records import N_FREE_PACKET, PAYLOAD_BYTES
@@ -53,12 +53,12 @@ class WaveStates:
         self._twice = np.zeros((topology.n_port, N_SENT_COLUMN), np.int64)  # what they count twice; this rank's packets
 
     def compile(self, state: NetworkState) -> None:
-        """Compile what moves ghosts, or load it from the cache."""
+        """Compile what moves markers, or load it from the cache."""
         none, flags = np.zeros(0, np.int64), np.zeros(0, np.uint8)
         fabric, buffers, nic, hidden = state.fabric, state.buffers, state.nic, self._hidden
         begin_wave(fabric, buffers, nic, hidden, none, none, none)
-        place_ghosts(fabric, buffers, nic, hidden, none, none, none, none, none, none)
-        take_ghosts_back(fabric, hidden, none, none, flags)
+        place_markers(fabric, buffers, nic, hidden, none, none, none, none, none, none)
+        take_markers_back(fabric, hidden, none, none, flags)
         find_messages(nic, none)
         purge(fabric, buffers, hidden, none, none)
         count_in_flight(fabric, buffers, nic, hidden, none, none, self._twice)
@@ -106,7 +106,7 @@ class WaveStates:
             state = grow()
         base = of.rows[:, h.DONE].copy()
         begin_wave(state.fabric, state.buffers, state.nic, self._hidden, pairs, of.held, base)
-        place_ghosts(
+        place_markers(
             state.fabric, state.buffers, state.nic, self._hidden, pairs, of.rows[:, h.MESSAGE_END].copy(),
             of.rows[:, h.ID].copy(), replay.delivered_ps, replay.ended_ps, replay.entry.marked,
         )  # fmt: skip
@@ -121,7 +121,7 @@ class WaveStates:
         fabric, nic, hidden = state.fabric, state.nic, self._hidden
         payload = int(fabric.constants[PAYLOAD_BYTES])
         base, is_over = replay.state_at(at_ps, horizon_ps, payload)
-        take_ghosts_back(fabric, hidden, replay.held, replay.pairs, is_over.astype(np.uint8))
+        take_markers_back(fabric, hidden, replay.held, replay.pairs, is_over.astype(np.uint8))
         packets = -((replay.of.rows[:, h.DONE] - base) // payload)
         credit(packets)
         short = packets * payload - (base - replay.of.rows[:, h.DONE])

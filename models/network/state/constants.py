@@ -67,7 +67,7 @@ def make_constants(topology: Topology, pairs, plan: WorkloadPlan, parameters: Ne
     values[state.LANE_COLUMN] = -1
     if p.has_lanes:
         values[state.LANE_COLUMN] = values[state.N_EXTRA]
-        values[state.N_EXTRA] += state.N_GHOST_WORD
+        values[state.N_EXTRA] += state.N_MARKER_WORD
         values[state.NEED_PACKETS] += 2 * plan.burst
     if p.buffer is not None:
         values |= {

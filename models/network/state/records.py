@@ -107,7 +107,7 @@ PACKET = record(
 )
 # marked: CE on data, its echo on an ACK; last: ends a message; frame: PFC, pause if `sequence` is 1, resume if 0
 # marker: stands for what ends a message that was not sent packet by packet (`markers`)
-FLAG_ACK, FLAG_MARKED, FLAG_LAST, FLAG_NACK, FLAG_CNP, FLAG_FRAME, FLAG_GHOST = 1, 2, 4, 8, 16, 32, 64
+FLAG_ACK, FLAG_MARKED, FLAG_LAST, FLAG_NACK, FLAG_CNP, FLAG_FRAME, FLAG_MARKER = 1, 2, 4, 8, 16, 32, 64
 
 # What a packet carries beyond, one row of int64 in Fabric.extra: as many columns as the run needs.
 EXTRA_SENT_PS = 0  # when the NIC started it
@@ -122,7 +122,7 @@ LANE = record(
     [
         ("is_open", np.int32),
         ("form", np.int32),  # what its ways are: equal ones have equal times
-        ("n_flying", np.int32),  # messages under way that are not sent packet by packet
+        ("n_withdrawn", np.int32),  # messages under way that are not sent packet by packet
         ("n_message", np.int32),  # messages that began since it was opened
         ("from_byte", np.int64),  # of the stream, where what is under way as markers begins
         ("settled_ps", np.int64),  # its control has come to rest by then
@@ -158,7 +158,7 @@ LANE = record(
 ) = range(7)
 N_LANE_COLUMN = 7
 # What a marker of a lane carries in Fabric.extra, from constants[LANE_COLUMN] on.
-GHOST_DELIVERED_PS, GHOST_SIZE, GHOST_BEGIN_PS, N_GHOST_WORD = range(4)
+MARKER_DELIVERED_PS, MARKER_SIZE, MARKER_BEGIN_PS, N_MARKER_WORD = range(4)
 
 
 # Scalars that change, in `counters` (int64[N_COUNTER]).
@@ -235,7 +235,7 @@ N_COUNTER = 27
     SACK_COLUMN,  # of Fabric.extra: first byte and end of the range that an acknowledgement names
     RTT_FLOW,  # whose round-trip times become rows, -1: nobody's
     TELLS_RTT,  # 1: the congestion control is told round-trip times
-    LANE_COLUMN,  # of Fabric.extra, see GHOST_*; -1: there are no lanes
+    LANE_COLUMN,  # of Fabric.extra, see MARKER_*; -1: there are no lanes
     N_INT_WORD,  # columns of Fabric.extra that INT has, the first ones; 0: there is no INT
 ) = range(42)
 N_CONSTANT = 48
@@ -322,7 +322,7 @@ class Nic(NamedTuple):
     acked_ps: np.ndarray  # int64[n_qp]  when something new was acknowledged last
     delivered_ps: np.ndarray  # int64[n_qp]  by row of `receivers`: when its last message came across
     ended: np.ndarray  # int64[n_qp, 3]  its last message that was acknowledged: its end byte, when, marked packets
-    flying: np.ndarray  # int64[]  set of queue pairs with messages on lanes
+    withdrawn: np.ndarray  # int64[]  set of queue pairs with messages on lanes
     unseen: np.ndarray  # int64[]  set of queue pairs with messages at flow level that no look has seen
     active: np.ndarray  # int64[]  set (bits.py) of queue pairs that a look visits, see `visits`
     frozen: np.ndarray  # int64[]  set of those that are frozen, on any rank

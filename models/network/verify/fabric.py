@@ -11,12 +11,12 @@ import numpy as np
 from models.network.state.records import (
     FLAG_ACK,
     FLAG_FRAME,
-    FLAG_GHOST,
     FLAG_LAST,
+    FLAG_MARKER,
     FREE_PACKET,
-    GHOST_SIZE,
     HEADER_BYTES,
     LANE_COLUMN,
+    MARKER_SIZE,
     N_DEPARTED,
     N_FREE_PACKET,
     N_FROZEN_PORT,
@@ -166,12 +166,12 @@ def _held(fabric: Fabric, columns: Columns, port: int, i: int, name: str) -> Hel
     on, following = int(fabric.path_port[path - 1]), int(fabric.path_port[path])
     expect(on == port or following < -1, f"packet {i} is in {name} and its path has it at port {on}")
     sequence, size_bytes = columns["sequence"][i], columns["size_bytes"][i]
-    if flags & FLAG_GHOST:
-        size = int(fabric.extra[i, int(fabric.constants[LANE_COLUMN]) + GHOST_SIZE])
+    if flags & FLAG_MARKER:
+        size = int(fabric.extra[i, int(fabric.constants[LANE_COLUMN]) + MARKER_SIZE])
         sequence, size_bytes = sequence - size, size + int(fabric.constants[HEADER_BYTES])
     return Held(
         columns["queue_pair"][i], bool(flags & FLAG_ACK), sequence, size_bytes, bool(flags & FLAG_LAST),
-        int(fabric.label[i]), bool(flags & FLAG_GHOST),
+        int(fabric.label[i]), bool(flags & FLAG_MARKER),
     )  # fmt: skip
 
 
@@ -185,7 +185,7 @@ def _verify_port(
     sends, receives = is_here
     record, waiting = fabric.ports[port], [i for kind, items in chains.items() if kind not in WIRES for i in items]
     on_wires = [[columns["arrival_ps"][i] for i in chains[kind]] for kind in WIRES if chains.get(kind)]
-    has_marker = any(columns["bits"][i] & FLAG_GHOST for kind in WIRES for i in chains.get(kind, []))
+    has_marker = any(columns["bits"][i] & FLAG_MARKER for kind in WIRES for i in chains.get(kind, []))
     # else something has strayed onto a frozen wire, or never left the port
     arrivals = on_wires[0] if len(on_wires) == 1 and not has_marker else []
     moves = moves or has_marker
@@ -216,7 +216,7 @@ def _verify_order(name: str, fabric: Fabric, columns: Columns, items: list[int])
     is_lossless = fabric.constants[TIMEOUT_PS] == 0
     for i in items:
         is_ack, sequence = columns["bits"][i] & FLAG_ACK, columns["sequence"][i]
-        if columns["bits"][i] & (FLAG_FRAME | FLAG_GHOST) or int(fabric.path_port[columns["path"][i]]) < -1:
+        if columns["bits"][i] & (FLAG_FRAME | FLAG_MARKER) or int(fabric.path_port[columns["path"][i]]) < -1:
             continue
         key = (columns["queue_pair"][i], is_ack)
         last = newest.get(key, -1)

@@ -21,12 +21,12 @@ from models.network.state.records import (
     EXTRA_N_HOP,
     FLAG_ACK,
     FLAG_FRAME,
-    FLAG_GHOST,
     FLAG_LAST,
-    GHOST_SIZE,
+    FLAG_MARKER,
     HEADER_BYTES,
     IS_SELECTIVE,
     LANE_COLUMN,
+    MARKER_SIZE,
     N_EXTRA,
     N_HOP_MASK,
     N_INT_WORD,
@@ -110,9 +110,9 @@ def in_inboxes(ex: ExchangeState, constants: np.ndarray) -> list[Held]:
                 pair, sequence, size_bytes = (int(item[name]) for name in ("queue_pair", "sequence", "size_bytes"))
                 if item["bits"] & FLAG_FRAME:
                     continue
-                is_marker = bool(item["bits"] & FLAG_GHOST)
+                is_marker = bool(item["bits"] & FLAG_MARKER)
                 if is_marker:
-                    size = int(words[lane_column - n_missing + GHOST_SIZE])
+                    size = int(words[lane_column - n_missing + MARKER_SIZE])
                     sequence, size_bytes = sequence - size, size + header_bytes
                 held.append(Held(pair, bool(item["bits"] & FLAG_ACK), sequence, size_bytes, is_last, label, is_marker))
     return held

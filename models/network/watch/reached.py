@@ -26,7 +26,7 @@ class Reached:
     def is_skipping(self) -> bool:
         """Whether anything is skipped right now."""
         state = self._model.state
-        return bool(state.fabric.counters[N_FROZEN_PORT]) or bool(state.nic.lanes["n_flying"].any())
+        return bool(state.fabric.counters[N_FROZEN_PORT]) or bool(state.nic.lanes["n_withdrawn"].any())
 
     def hops(self, now_ps: int) -> float:
         """Packet-hops by an instant: a round's end, or a little later."""
@@ -38,10 +38,10 @@ class Reached:
         found += sum(self._of(frozen, now_ps) for frozen in fast.frozen())
         found += sum(self._of_wave(replay, now_ps) for replay in (fast.waves.replayed if fast.waves else []))
         lanes = model.state.nic.lanes
-        flying = np.flatnonzero(lanes["n_flying"] > 0)  # whose messages count as a whole from the beginning on
-        if len(flying):
-            left_ps = np.maximum(lanes["free_ps"][flying] - now_ps, 0)
-            found -= float((left_ps / self._packet_ps[flying]) @ self._hops[flying])
+        predicted = np.flatnonzero(lanes["n_withdrawn"] > 0)  # whose messages count as a whole from the beginning on
+        if len(predicted):
+            left_ps = np.maximum(lanes["free_ps"][predicted] - now_ps, 0)
+            found -= float((left_ps / self._packet_ps[predicted]) @ self._hops[predicted])
         return found
 
     def _of(self, frozen: Freeze | Replay, now_ps: int) -> float:

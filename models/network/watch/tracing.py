@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from models.network.state.pair_records import NO_WINDOW
-from models.network.state.records import FLAG_ACK, FLAG_FRAME, FLAG_GHOST, FLAG_NACK, N_COUNTER
+from models.network.state.records import FLAG_ACK, FLAG_FRAME, FLAG_MARKER, FLAG_NACK, N_COUNTER
 from pdes.engine.jit import IS_TRACED as IS_TRACED
 from pdes.engine.jit import step_kernel
 
@@ -164,7 +164,7 @@ def trace_packet(words, packets, packet, kind, time_ps, port, queue_bytes):
     flow_id = np.int64(NOTHING)
     if bits & FLAG_FRAME:
         pair, sequence = np.int64(NOTHING), np.int64(item.queue)
-    elif bits & FLAG_GHOST == 0:  # an acknowledgement names the byte behind the last one that it is about
+    elif bits & FLAG_MARKER == 0:  # an acknowledgement names the byte behind the last one that it is about
         is_behind = bits & FLAG_ACK != 0 and bits & FLAG_NACK == 0
         flow_id = _flow_of(words, pair, sequence - 1 if is_behind else sequence)
     if flow_id < 0 and words[words[PORTS_AT] + port] == 0:

@@ -147,7 +147,7 @@ def _from_the_beginning(
     if s.longest_round_ps:
         model.know_outputs(s.lp_of_node, s.lookahead_ps, s.longest_round_ps)
     if fast is not None:
-        fast.glance = lambda other_look_ps: None  # looks are Python's, as they are on several ranks
+        fast.round_looks = lambda other_look_ps: None  # looks are Python's, as they are on several ranks
     model.observers = _observers(s, model, world)
     model.compile()
     stop_ps = NEVER - 1 if s.stop_ps is None else s.stop_ps

@@ -28,20 +28,20 @@ from pdes.skipping.fluid.flow_table import (
     Table,
     Ways,
 )
-from pdes.skipping.fluid.flying import (
-    FLYING_DELIVERED_PS,
-    FLYING_END,
-    FLYING_ENDED_PS,
-    FLYING_FLOW,
-    FLYING_FREE_PS,
-    FLYING_ID,
-    FLYING_SIZE,
-)
 from pdes.skipping.fluid.max_min import make_scratch
 from pdes.skipping.fluid.shares import Known, Rates
 from pdes.skipping.fluid.solve import digest_of
 from pdes.skipping.fluid.weights import MOST_BURSTS, MOST_OF_BURST
 from pdes.skipping.partitions import make_partitions
+from pdes.skipping.prediction import (
+    PREDICTED_DELIVERED_PS,
+    PREDICTED_END,
+    PREDICTED_ENDED_PS,
+    PREDICTED_FLOW,
+    PREDICTED_FREE_PS,
+    PREDICTED_ID,
+    PREDICTED_SIZE,
+)
 
 
 class FlowLevel:
@@ -151,20 +151,21 @@ class FlowLevel:
         return self.knows_alone(flows) & (self._not_before_ps[flows] <= now_ps)
 
     def take_alone(
-        self, now_ps: int, holder: np.ndarray, flying: np.ndarray, posted_ps: np.ndarray, is_loaded: np.ndarray
+        self, now_ps: int, holder: np.ndarray, predicted: np.ndarray, posted_ps: np.ndarray, is_loaded: np.ndarray
     ) -> np.ndarray:
-        """Take over messages that are alone from the packet level; rows of FLYING_* with ends that are not known yet.
+        """Take over messages that are alone from the packet level; predictions with ends that are not known yet.
 
-        flying: int64[n, N_FLYING_COLUMN], how they would end on lanes. is_loaded: bool[n], whether they meet
+        predicted: int64[n, N_PREDICTED_COLUMN], how they would end on lanes. is_loaded: bool[n], whether they meet
         acknowledgements.
         """
-        flow, left_ps = flying[:, FLYING_FLOW], np.maximum(flying[:, FLYING_FREE_PS] - now_ps, 0)
+        flow, left_ps = predicted[:, PREDICTED_FLOW], np.maximum(predicted[:, PREDICTED_FREE_PS] - now_ps, 0)
         rates = self.table.known.alone[self.table.form[flow], is_loaded.astype(np.int64)]
-        posts = np.column_stack([flying[:, [FLYING_FLOW, FLYING_ID, FLYING_SIZE, FLYING_END]], posted_ps])
+        columns = [PREDICTED_FLOW, PREDICTED_ID, PREDICTED_SIZE, PREDICTED_END]
+        posts = np.column_stack([predicted[:, columns], posted_ps])
         join(self.table, holder, posts, left_ps * rates, rates, 0.0, 0, now_ps, self.tick_ps)
-        flying = flying.copy()
-        flying[:, [FLYING_DELIVERED_PS, FLYING_ENDED_PS, FLYING_FREE_PS]] = now_ps + FAR_PS
-        return flying
+        predicted = predicted.copy()
+        predicted[:, [PREDICTED_DELIVERED_PS, PREDICTED_ENDED_PS, PREDICTED_FREE_PS]] = now_ps + FAR_PS
+        return predicted
 
     def note_load(self, now_ps: int, ports: np.ndarray, n_ack: np.ndarray) -> None:
         """Acknowledgements of other flows begin or cease to cross ports. n_ack: int32[n], how many flows' do now."""

@@ -13,16 +13,16 @@ import numpy as np
 
 from pdes.engine.time_index import NEVER
 from pdes.skipping import history as h
-from pdes.skipping.fluid.flying import (
-    FLYING_BEGIN_PS,
-    FLYING_ENDED_PS,
-    FLYING_FREE_PS,
-    FLYING_MARKED,
-    FLYING_SIZE,
-    N_FLYING_COLUMN,
-)
 from pdes.skipping.fluid.stretches import NO_STRETCH, Stretches
 from pdes.skipping.kind_errors import KindErrors
+from pdes.skipping.prediction import (
+    N_PREDICTED_COLUMN,
+    PREDICTED_BEGIN_PS,
+    PREDICTED_ENDED_PS,
+    PREDICTED_FREE_PS,
+    PREDICTED_MARKED,
+    PREDICTED_SIZE,
+)
 
 # What is said of a message that is followed, a row of int64.
 (
@@ -45,7 +45,7 @@ class FollowedGroup(NamedTuple):
     posted_ps: np.ndarray
     done: np.ndarray  # bytes acknowledged at the beginning
     done_ps: np.ndarray  # and when that was
-    flying: np.ndarray  # int64[n_flow, N_FLYING_COLUMN]  how they were to go on
+    predicted: np.ndarray  # int64[n_flow, N_PREDICTED_COLUMN]  how they were to go on
 
 
 class LaneAudit:
@@ -126,7 +126,7 @@ class LaneAudit:
     def rests(
         self, now_ps: int, rows: np.ndarray, flows: np.ndarray, least_ps: int, behind_ps: np.ndarray, ack_ps: np.ndarray
     ) -> np.ndarray:  # fmt: skip
-        """int64[n, N_FLYING_COLUMN]: what is left of messages of these flows that are followed, to end as was said.
+        """int64[n, N_PREDICTED_COLUMN]: what is left of messages of these flows that are followed, to end as was said.
 
         rows: samples of all active flows. least_ps: what should be over before then is left out. behind_ps, ack_ps:
         see `Lanes`.
@@ -134,7 +134,7 @@ class LaneAudit:
         mine = self.of(flows)
         mine = mine[(mine[:, EXPECTED_FROM_PS] <= now_ps) & (mine[:, EXPECTED_ENDED_PS] >= least_ps)]
         mine, now = _under_way(mine, mine[:, EXPECTED_FLOW], mine[:, EXPECTED_END], rows)
-        found = np.zeros((len(mine), N_FLYING_COLUMN), np.int64)
+        found = np.zeros((len(mine), N_PREDICTED_COLUMN), np.int64)
         flow, end, ended_ps = (mine[:, k] for k in (EXPECTED_FLOW, EXPECTED_END, EXPECTED_ENDED_PS))
         delivered_ps = ended_ps - ack_ps[flow]
         found[:] = np.column_stack([
@@ -150,25 +150,25 @@ class LaneAudit:
     def group_rests(self, number: int, now_ps: int, rows: np.ndarray, least_ps: int) -> np.ndarray | None:
         """The same of a group, which ends as was said; None: it cannot go on so."""
         group = self.groups[number]
-        flying, now = _under_way(group.flying, group.flows, group.end, rows)
-        if len(flying) < len(group.flows) or flying[:, FLYING_FREE_PS].min() < least_ps:
+        predicted, now = _under_way(group.predicted, group.flows, group.end, rows)
+        if len(predicted) < len(group.flows) or predicted[:, PREDICTED_FREE_PS].min() < least_ps:
             return None
-        found = flying.copy()
-        found[:, FLYING_SIZE], found[:, FLYING_MARKED] = group.end - now[:, h.DONE], now[:, h.MARKED]
-        found[:, FLYING_BEGIN_PS] = now_ps
+        found = predicted.copy()
+        found[:, PREDICTED_SIZE], found[:, PREDICTED_MARKED] = group.end - now[:, h.DONE], now[:, h.MARKED]
+        found[:, PREDICTED_BEGIN_PS] = now_ps
         return found
 
     def let_go(self, flows: np.ndarray) -> None:
         """A stretch is over, and nothing of these flows is followed any more: lanes may have what is under way."""
         self._kept_end[flows] = 0
 
-    def follow_group(self, number: int, rows: np.ndarray, flying: np.ndarray, now_ps: int) -> None:
-        """Follow a group from now on. rows: samples of its flows; flying: how they were to go on."""
+    def follow_group(self, number: int, rows: np.ndarray, predicted: np.ndarray, now_ps: int) -> None:
+        """Follow a group from now on. rows: samples of its flows; predicted: how they were to go on."""
         flows, end, posted_ps, done, done_ps = (
             rows[:, column].copy() for column in (h.FLOW, h.MESSAGE_END, h.POSTED_PS, h.DONE, h.DONE_PS)
         )
         unit = int(self.stretches.unit_of(flows[:1], now_ps)[0])
-        self.groups[number] = FollowedGroup(unit, flows, end, posted_ps, done, done_ps, flying)
+        self.groups[number] = FollowedGroup(unit, flows, end, posted_ps, done, done_ps, predicted)
         self._groups.n_audited += 1
         self._count(flows, 1)
 
@@ -191,7 +191,7 @@ class LaneAudit:
         is_over = done >= group.end
         n_byte = np.where(is_over, group.end, done) - group.done
         took_ps = np.where(is_over, ended_ps, np.where(n_byte > 0, done_ps, at_ps)) - group.done_ps
-        pace_ps = group.flying[:, FLYING_ENDED_PS] - group.done_ps
+        pace_ps = group.predicted[:, PREDICTED_ENDED_PS] - group.done_ps
         expected_ps = np.maximum(n_byte, 1) * pace_ps // (group.end - group.done)
         is_right = (~is_over | (end_byte == group.end)) & (took_ps > 0)
         before_ps = group.done_ps - group.posted_ps

@@ -28,16 +28,6 @@ from pdes.skipping.flow_ports import ports_of
 from pdes.skipping.fluid.ack_load import AckLoads, Slowdown
 from pdes.skipping.fluid.alone import find_alone
 from pdes.skipping.fluid.at_flow_level import FlowLevel
-from pdes.skipping.fluid.flying import (
-    FLYING_DELIVERED_PS,
-    FLYING_END,
-    FLYING_ENDED_PS,
-    FLYING_FLOW,
-    FLYING_FREE_PS,
-    FLYING_ID,
-    FLYING_MARKED,
-    N_FLYING_COLUMN,
-)
 from pdes.skipping.fluid.groups import Groups
 from pdes.skipping.fluid.lane_audit import LaneAudit
 from pdes.skipping.fluid.lane_records import Ended, LaneCounters, Times, Watched
@@ -45,6 +35,16 @@ from pdes.skipping.fluid.lane_times import MIN_ROUND_TRIPS, LaneTimes
 from pdes.skipping.fluid.paces import Paces
 from pdes.skipping.fluid.shares import Shares
 from pdes.skipping.fluid.stretches import Stretches
+from pdes.skipping.prediction import (
+    N_PREDICTED_COLUMN,
+    PREDICTED_DELIVERED_PS,
+    PREDICTED_END,
+    PREDICTED_ENDED_PS,
+    PREDICTED_FLOW,
+    PREDICTED_FREE_PS,
+    PREDICTED_ID,
+    PREDICTED_MARKED,
+)
 
 MAX_BACKOFF = 6
 WORTH_MESSAGES = 4  # a lane that had fewer is not opened again so soon
@@ -122,15 +122,15 @@ class Lanes:
         return self._alone_since_ps[flows] + MIN_ROUND_TRIPS * self._rtt_ps
 
     def look(
-        self, now_ps: int, rows: np.ndarray, frozen: np.ndarray, is_frozen: np.ndarray, flying: np.ndarray
+        self, now_ps: int, rows: np.ndarray, frozen: np.ndarray, is_frozen: np.ndarray, predicted: np.ndarray
     ) -> tuple[Watched, np.ndarray]:
         """(messages that are over and were alone, which rows are alone and known). rows: of active flows, ascending.
 
-        frozen: int64[], flows that are, which have no rows; is_frozen: of each flow whether it is, 0 or 1. flying:
+        frozen: int64[], flows that are, which have no rows; is_frozen: of each flow whether it is, 0 or 1. predicted:
         int64[], flows with nothing but messages on lanes; nor have these.
         """
         flows = rows[:, h.FLOW].copy()
-        self._note_load(now_ps, flows, frozen, flying)
+        self._note_load(now_ps, flows, frozen, predicted)
         self.is_alone = is_alone = np.zeros(len(rows), np.bool_)
         find_alone(flows, frozen, self._start, self._port_of, self._n_data, self._holder, is_alone)
         over = self._over(rows, flows, is_alone, is_frozen)
@@ -150,9 +150,9 @@ class Lanes:
         self._is_paced = self._paces.look(now_ps, rows, may, np.maximum(since_ps, posted_ps), self._was_loaded)
         return over, np.flatnonzero(is_alone & is_known | self._is_paced)
 
-    def _note_load(self, now_ps: int, flows: np.ndarray, frozen: np.ndarray, flying: np.ndarray) -> None:
+    def _note_load(self, now_ps: int, flows: np.ndarray, frozen: np.ndarray, predicted: np.ndarray) -> None:
         """Which flows send, and so have acknowledgements on their ways."""
-        ports, of_packets = self._loads.update(flows, frozen, flying)
+        ports, of_packets = self._loads.update(flows, frozen, predicted)
         self._was_loaded = self._loads.simulated.meets(flows)
         if self.flow_level is not None:
             self.flow_level.note_load(now_ps, of_packets, self._loads.of_packets(of_packets))
@@ -180,8 +180,8 @@ class Lanes:
         """More times are known."""
         self.counters.known, self.has_news = len(self.times), True
 
-    def fly(self, now_ps: int, rows: np.ndarray, may: np.ndarray, frozen_port: np.ndarray) -> np.ndarray:
-        """int64[n, N_FLYING_COLUMN]: of the rows that may, those with lanes whose messages' rests are known as well.
+    def withdraw(self, now_ps: int, rows: np.ndarray, may: np.ndarray, frozen_port: np.ndarray) -> np.ndarray:
+        """int64[n, N_PREDICTED_COLUMN]: of the rows that may, those with lanes whose messages' rests are known as well.
 
         So do those that go at flow level when they are alone, and have been simulated so far.
         A message that has just begun takes its time from its posting on. One that is under way goes on at the pace of
@@ -235,61 +235,61 @@ class Lanes:
             found.append((flow, row[h.ID], end - done, end, now_ps, delivered_ps, ended_ps, marked, free_ps))
         self._next_look_ps = self._paces.next_look_ps if len(found) == n_wait else now_ps
         self._last[rows[:, h.FLOW]] = rows[:, (h.ID, h.DONE, h.DONE_PS)]
-        return np.array(found, np.int64).reshape(-1, N_FLYING_COLUMN)
+        return np.array(found, np.int64).reshape(-1, N_PREDICTED_COLUMN)
 
-    def keep(self, now_ps: int, rows: np.ndarray, flying: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def keep(self, now_ps: int, rows: np.ndarray, predicted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(what `fly` has found and is not simulated, flows of what is, to be compared)"""
-        mine = rows[np.searchsorted(rows[:, h.FLOW], flying[:, FLYING_FLOW])]
+        mine = rows[np.searchsorted(rows[:, h.FLOW], predicted[:, PREDICTED_FLOW])]
         posted_ps = mine[:, h.POSTED_PS]
-        self.audit.stretches.note(int((flying[:, FLYING_ENDED_PS] - posted_ps).max(initial=0)))
-        is_drawn = self.audit.stretches.is_drawn(flying[:, FLYING_FLOW])
+        self.audit.stretches.note(int((predicted[:, PREDICTED_ENDED_PS] - posted_ps).max(initial=0)))
+        is_drawn = self.audit.stretches.is_drawn(predicted[:, PREDICTED_FLOW])
         self.counters.converted += int((~is_drawn).sum())
         from_ps = np.maximum(mine[:, h.DONE_PS], posted_ps)
-        flow, end, ended_ps = (flying[:, column] for column in (FLYING_FLOW, FLYING_END, FLYING_ENDED_PS))
+        flow, end, ended_ps = (predicted[:, column] for column in (PREDICTED_FLOW, PREDICTED_END, PREDICTED_ENDED_PS))
         self.audit.follow(np.column_stack([flow, end, posted_ps, from_ps, ended_ps])[is_drawn])
         if self.flow_level is not None:
-            flying = self._without_lanes(now_ps, self.flow_level, flying, posted_ps)
-        return flying[~is_drawn], flow[is_drawn]
+            predicted = self._without_lanes(now_ps, self.flow_level, predicted, posted_ps)
+        return predicted[~is_drawn], flow[is_drawn]
 
-    def _without_lanes(self, now_ps: int, level: FlowLevel, flying: np.ndarray, posted_ps: np.ndarray) -> np.ndarray:
+    def _without_lanes(self, now_ps: int, level: FlowLevel, predicted: np.ndarray, posted_ps: np.ndarray) -> np.ndarray:
         """What flies, but for those without a lane, which go on at flow level, and end as is said there."""
-        joins = ~self.is_open[flying[:, FLYING_FLOW]]
+        joins = ~self.is_open[predicted[:, PREDICTED_FLOW]]
         if not joins.any():
-            return flying
-        flying = flying.copy()
-        is_loaded = self._loads.meets(flying[joins, FLYING_FLOW])
-        flying[joins] = level.take_alone(now_ps, self._holder, flying[joins], posted_ps[joins], is_loaded)
+            return predicted
+        predicted = predicted.copy()
+        is_loaded = self._loads.meets(predicted[joins, PREDICTED_FLOW])
+        predicted[joins] = level.take_alone(now_ps, self._holder, predicted[joins], posted_ps[joins], is_loaded)
         self.counters.at_shares += int(joins.sum())
-        return flying
+        return predicted
 
     def resume(self, now_ps: int, rows: np.ndarray, flows: np.ndarray, frozen_port: np.ndarray) -> np.ndarray:
         """A stretch that was drawn is over for these flows: what was simulated goes on as it would have from the
-        beginning, rows of FLYING_*, and is not followed any more. See `fly`."""
+        beginning, rows of PREDICTED_*, and is not followed any more. See `fly`."""
 
-        def is_free(flying: np.ndarray) -> bool:
-            return not (frozen_port[self.all_ports(flying[:, FLYING_FLOW])] == 1).any()
+        def is_free(predicted: np.ndarray) -> bool:
+            return not (frozen_port[self.all_ports(predicted[:, PREDICTED_FLOW])] == 1).any()
 
         least_ps = now_ps + MIN_LEFT_ROUND_TRIPS * self._rtt_ps
         rests = self.audit.rests(now_ps, rows, flows, least_ps, self.behind_ps, self.ack_ps)
         found = [row for row in np.split(rests, len(rests)) if is_free(row)] if len(rests) else []
         self.counters.converted += len(found)
         for number in self.audit.groups_of(flows):
-            flying = self.audit.group_rests(number, now_ps, rows, least_ps)
-            if flying is not None and is_free(flying):
-                self.counters.shared += len(flying)
-                found.append(flying)
+            predicted = self.audit.group_rests(number, now_ps, rows, least_ps)
+            if predicted is not None and is_free(predicted):
+                self.counters.shared += len(predicted)
+                found.append(predicted)
             else:
                 self.leave_group(number)
             self.audit.end_group(number, now_ps, None)
         self.audit.let_go(flows)
-        return np.concatenate([np.zeros((0, N_FLYING_COLUMN), np.int64), *found])
+        return np.concatenate([np.zeros((0, N_PREDICTED_COLUMN), np.int64), *found])
 
     @property
     def next_look_ps(self) -> int:
         """When it wants to see how messages under way get on."""
         return min(self._next_look_ps, self.groups.next_look_ps, self.audit.next_look_ps)
 
-    def fly_together(
+    def withdraw_together(
         self, now_ps: int, rows: np.ndarray, frozen: np.ndarray, frozen_port: np.ndarray
     ) -> np.ndarray:  # fmt: skip
         """The same of flows that share ports, all of which go on evenly, or at shares that are known: up to the instant
@@ -304,15 +304,15 @@ class Lanes:
             flows = rows[mine, h.FLOW].copy()
             if self.shares is not None:
                 self.shares.learn(flows, np.array(paces), rows[mine, h.SENT] - rows[mine, h.DONE])
-            flying = [self._at_pace(now_ps, rows[i], *pace) for i, pace in zip(mine.tolist(), paces, strict=True)]
-            if min(each[FLYING_FREE_PS] for each in flying) >= now_ps + MIN_LEFT_ROUND_TRIPS * self._rtt_ps:
-                found += self._go_together(now_ps, rows, mine, flying, frozen_port, 0.0)
+            predicted = [self._at_pace(now_ps, rows[i], *pace) for i, pace in zip(mine.tolist(), paces, strict=True)]
+            if min(each[PREDICTED_FREE_PS] for each in predicted) >= now_ps + MIN_LEFT_ROUND_TRIPS * self._rtt_ps:
+                found += self._go_together(now_ps, rows, mine, predicted, frozen_port, 0.0)
         if self.shares is not None:
             for mine in self.groups.whole(len(rows)):
                 if rows[mine[0], h.FLOW] not in self.groups.of_flow:
                     found += self._go_at_shares(self.shares, now_ps, rows, mine, frozen_port)
         self.counters.shared += len(found)
-        return np.array(found, np.int64).reshape(-1, N_FLYING_COLUMN)
+        return np.array(found, np.int64).reshape(-1, N_PREDICTED_COLUMN)
 
     def _go_at_shares(
         self, shares: Shares, now_ps: int, rows: np.ndarray, mine: np.ndarray, frozen_port: np.ndarray
@@ -324,30 +324,30 @@ class Lanes:
             if len(paces):
                 shares.learn(flows, paces, rows[mine, h.SENT] - rows[mine, h.DONE])
             return []
-        flying = shares.rests(now_ps, rows[mine])
+        predicted = shares.rests(now_ps, rows[mine])
         if self.flow_level is None:
-            flying = self._go_together(now_ps, rows, mine, flying, frozen_port, self._tolerance / 2)
+            predicted = self._go_together(now_ps, rows, mine, predicted, frozen_port, self._tolerance / 2)
         else:
             given, is_blocked = shares.rates(flows), (frozen_port[self.all_ports(flows)] == 1).any()
-            if not flying or given is None or is_blocked:
+            if not predicted or given is None or is_blocked:
                 return []
-            flying = self.flow_level.take(now_ps, self._holder, flying, given, rows[mine, h.POSTED_PS])
-        self.counters.at_shares += len(flying)
-        return flying
+            predicted = self.flow_level.take(now_ps, self._holder, predicted, given, rows[mine, h.POSTED_PS])
+        self.counters.at_shares += len(predicted)
+        return predicted
 
     def _go_together(
-        self, now_ps: int, rows: np.ndarray, mine: np.ndarray, flying: list[tuple[int, ...]], frozen_port: np.ndarray,
-        slack: float,
+        self, now_ps: int, rows: np.ndarray, mine: np.ndarray, predicted: list[tuple[int, ...]],
+        frozen_port: np.ndarray, slack: float,
     ) -> list[tuple[int, ...]]:  # fmt: skip
         """Begin a group, unless a port of its ways is frozen; its messages, none if they are simulated all the same.
 
         mine: its rows. slack: part of the time that the last of its messages takes by which ends may be taken for
         simultaneous; 0: none are.
         """
-        flows = np.array([each[FLYING_FLOW] for each in flying], np.int64)
+        flows = np.array([each[PREDICTED_FLOW] for each in predicted], np.int64)
         if len(flows) == 0 or (frozen_port[self.all_ports(flows)] == 1).any():
             return []
-        free_ps, slack_ps = np.array([each[FLYING_FREE_PS] for each in flying], np.int64), 0
+        free_ps, slack_ps = np.array([each[PREDICTED_FREE_PS] for each in predicted], np.int64), 0
         if slack > 0:
             free_ps = np.maximum(free_ps, now_ps + self._rtt_ps // 2)
             slack_ps = max(self._rtt_ps // 2, int(slack * (free_ps.max() - now_ps)))
@@ -356,8 +356,8 @@ class Lanes:
         self._holder[ports_of(flows, self._start, self._port_of)] = np.repeat(flows, n_port)  # the last one that has it
         self.audit.stretches.note(self.groups.end_ps(number) - now_ps)
         if not self.audit.stretches.is_drawn(flows[:1])[0]:
-            return flying
-        self.audit.follow_group(number, rows[mine], np.array(flying), now_ps)
+            return predicted
+        self.audit.follow_group(number, rows[mine], np.array(predicted), now_ps)
         return []
 
     def go_on(self, flows: np.ndarray, base: np.ndarray, at_ps: int) -> None:
@@ -369,7 +369,7 @@ class Lanes:
             self.wants_look |= self.shares.n_known > 0
 
     def _at_pace(self, now_ps: int, row: np.ndarray, span_bytes: int, span_ps: int) -> tuple[int, ...]:
-        """A row of FLYING_* for a message that goes on by so many bytes in so much time."""
+        """A row of PREDICTED_* for a message that goes on by so many bytes in so much time."""
         flow, end, done, done_ps = (int(row[k]) for k in (h.FLOW, h.MESSAGE_END, h.DONE, h.DONE_PS))
         ended_ps = done_ps + (end - done) * span_ps // span_bytes
         delivered_ps = ended_ps - int(self.ack_ps[flow])
@@ -387,18 +387,18 @@ class Lanes:
         self.forget(flows)
         return flows, free_ps
 
-    def watched_of(self, rows: np.ndarray, flying: np.ndarray) -> tuple[Watched, Ended]:
+    def watched_of(self, rows: np.ndarray, predicted: np.ndarray) -> tuple[Watched, Ended]:
         """Of messages that take lanes at their own pace, those that were watched, and how they will end; they are not
         watched any more."""
-        at = np.searchsorted(rows[:, h.FLOW], flying[:, FLYING_FLOW])
-        is_mine = self._is_paced[at] & (self._watched[flying[:, FLYING_FLOW]] == flying[:, FLYING_ID])
-        mine, flying = rows[at[is_mine]], flying[is_mine]
-        self._watched[flying[:, FLYING_FLOW]] = -1
+        at = np.searchsorted(rows[:, h.FLOW], predicted[:, PREDICTED_FLOW])
+        is_mine = self._is_paced[at] & (self._watched[predicted[:, PREDICTED_FLOW]] == predicted[:, PREDICTED_ID])
+        mine, predicted = rows[at[is_mine]], predicted[is_mine]
+        self._watched[predicted[:, PREDICTED_FLOW]] = -1
         rest = self._watched_rows
         self._watched_rows = rest[self._watched[rest[:, h.FLOW]] == rest[:, h.ID]]
         over = self._as_watched(mine, self._loads.meets(mine[:, h.FLOW].copy()))
-        columns = (FLYING_END, FLYING_ENDED_PS, FLYING_MARKED, FLYING_DELIVERED_PS)
-        return over, Ended(*(flying[:, column].copy() for column in columns))
+        columns = (PREDICTED_END, PREDICTED_ENDED_PS, PREDICTED_MARKED, PREDICTED_DELIVERED_PS)
+        return over, Ended(*(predicted[:, column].copy() for column in columns))
 
     def _over(self, rows: np.ndarray, flows: np.ndarray, is_alone: np.ndarray, is_frozen: np.ndarray) -> Watched:
         """Of the messages that are watched those that are over; those that are alone no more are given up."""

@@ -189,7 +189,7 @@ class Shares:
         self._went_on[flows, 0], self._went_on[flows, 1] = base, at_ps
 
     def rests(self, now_ps: int, rows: np.ndarray) -> list[tuple[int, ...]]:
-        """How the messages of a group go on from where they are, as `lanes` has it (FLYING_*); none: it is not known.
+        """How the messages of a group go on from where they are, as predictions; none: it is not known.
 
         rows: samples of all of the group's flows.
         """

@@ -1,4 +1,4 @@
-"""Links to another rank: noted once a round for the exchange, in whatever order packets and ghosts come onto them."""
+"""Links to another rank: noted once a round for the exchange, in whatever order packets and markers come onto them."""
 
 from typing import NamedTuple
 
@@ -7,14 +7,14 @@ from hypothesis import event, example, given
 from hypothesis import strategies as st
 
 from models.network.host.nic import take_packet
-from models.network.link.port import link_filled, put_ghost_on_wire, put_on_wire
+from models.network.link.port import link_filled, put_marker_on_wire, put_on_wire
 from models.network.model import LogicalProcesses, NetworkModel
 from models.network.rounds import WORDS_PER_PACKET, pack_departures
 from models.network.skip.freeze import take_in
 from models.network.state.records import (
     FLAG_ACK,
-    FLAG_GHOST,
     FLAG_LAST,
+    FLAG_MARKER,
     MAY_OVERTAKE,
     N_DEPARTED,
     N_FREE_PACKET,
@@ -37,7 +37,7 @@ class Put(NamedTuple):
 
     host: int
     arrival_ps: int
-    is_ghost: bool
+    is_marker: bool
 
 
 puts = st.builds(Put, st.integers(0, N_HOST - 1), st.integers(1, 6), st.booleans())
@@ -77,14 +77,14 @@ def boxes() -> ExchangeState:
 
 
 @loop_kernel
-def put_on_link(fabric: Fabric, port, arrival_ps, is_ghost, sequence):
-    """Put a packet or a ghost on a link, as `send_now` and `lanes` do."""
+def put_on_link(fabric: Fabric, port, arrival_ps, is_marker, sequence):
+    """Put a packet or a marker on a link, as `send_now` and `lanes` do."""
     packet = take_packet(fabric.packets, fabric.counters)
     item, record = fabric.packets[np.uint64(packet)], fabric.ports[np.uint64(port)]
     item.queue_pair, item.sequence, item.size_bytes, item.path, item.arrival_ps = 0, sequence, 60, 0, arrival_ps
-    item.bits = FLAG_ACK | FLAG_GHOST | FLAG_LAST if is_ghost else FLAG_ACK
-    if is_ghost:
-        is_first = put_ghost_on_wire(fabric.packets, record, packet)
+    item.bits = FLAG_ACK | FLAG_MARKER | FLAG_LAST if is_marker else FLAG_ACK
+    if is_marker:
+        is_first = put_marker_on_wire(fabric.packets, record, packet)
     else:
         is_first = put_on_wire(fabric.ports, fabric.packets, fabric.counters, port, packet, arrival_ps)
     if is_first:
@@ -100,23 +100,23 @@ def pack(fabric: Fabric, port_peer_row, ex: ExchangeState):
 
 
 def on_link(fabric: Fabric, port: int) -> list[tuple[int, bool, int]]:
-    """(arrival, whether it is a ghost, sequence) of all on a link, in its order."""
+    """(arrival, whether it is a marker, sequence) of all on a link, in its order."""
     found, packet = [], int(fabric.ports[port].link_head)
     while packet >= 0:
         item = fabric.packets[packet]
-        found.append((int(item.arrival_ps), bool(item.bits & FLAG_GHOST), int(item.sequence)))
+        found.append((int(item.arrival_ps), bool(item.bits & FLAG_MARKER), int(item.sequence)))
         packet = int(item.next)
     return found
 
 
 def in_order(listed: list[tuple[int, Put]]) -> list[tuple[int, bool, int]]:
-    """The same by definition: by arrival, ghosts before packets of that instant, else as they came."""
-    rows = [(put.arrival_ps, put.is_ghost, sequence) for sequence, put in listed]
+    """The same by definition: by arrival, markers before packets of that instant, else as they came."""
+    rows = [(put.arrival_ps, put.is_marker, sequence) for sequence, put in listed]
     return sorted(rows, key=lambda row: (row[0], not row[1], row[2]))
 
 
 @given(st.lists(puts, min_size=1, max_size=MOST_PACKETS))
-@example([Put(0, 5, True), Put(0, 3, False)])  # a packet that arrives before a ghost
+@example([Put(0, 5, True), Put(0, 3, False)])  # a packet that arrives before a marker
 @example([Put(0, 5, True), Put(0, 3, True), Put(1, 2, False), Put(0, 1, False)])
 def test_what_departs_is_noted_once_for_each_link_and_arrives_in_order(listed: list[Put]) -> None:
     case = star()
@@ -127,7 +127,7 @@ def test_what_departs_is_noted_once_for_each_link_and_arrives_in_order(listed: l
     port_into = {int(dst[port]): int(port) for port in np.flatnonzero(src == SWITCH)}
     n_free = int(fabric.counters[N_FREE_PACKET]), int(other.counters[N_FREE_PACKET])
     for sequence, put in enumerate(listed):
-        put_on_link(fabric, port_into[put.host], put.arrival_ps, put.is_ghost, sequence)
+        put_on_link(fabric, port_into[put.host], put.arrival_ps, put.is_marker, sequence)
     used = {port_into[put.host] for put in listed}
     n_departed = int(fabric.counters[N_DEPARTED])
     assert n_departed == len(used) and set(fabric.departed[:n_departed].tolist()) == used

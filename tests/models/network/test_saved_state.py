@@ -133,7 +133,7 @@ CONSTANT = {  # arrays that follow from the scenario, are scratch, of no result'
                "link_slots", "link_keys", "port_back", "lp_of_node", "stop_ps", "stopped_node", "stopped_ps", "n_step",
                "counters", "constants"},
     "nic": {"receiver_row", "facts", "sends", "receives", "out_port", "messages", "event", "law", "ranges", "parts",
-            "timer_pair", "frozen_port", "interrupted", "interrupt_ps", "active", "flying", "unseen", "frozen",
+            "timer_pair", "frozen_port", "interrupted", "interrupt_ps", "active", "withdrawn", "unseen", "frozen",
             "is_frozen", "ns3_ports", "ns3_listed", "lanes", "lane_of_port", "lane_times"},
     "buffers": {"drops", "weight_bytes", "changes"},
     "routing": {"routes", "epoch_ps", "component", "local", "attach_start", "attach_group", "group_component",

@@ -17,15 +17,15 @@ from pdes.skipping.fluid.flow_table import (
     SHARED,
     TICKS_AHEAD,
 )
-from pdes.skipping.fluid.flying import (
-    FLYING_END,
-    FLYING_ENDED_PS,
-    FLYING_FLOW,
-    FLYING_FREE_PS,
-    FLYING_SIZE,
-    N_FLYING_COLUMN,
-)
 from pdes.skipping.fluid.shares import LEAST_FLOWS, MORE_FLOWS, Known, Rates, share_key
+from pdes.skipping.prediction import (
+    N_PREDICTED_COLUMN,
+    PREDICTED_END,
+    PREDICTED_ENDED_PS,
+    PREDICTED_FLOW,
+    PREDICTED_FREE_PS,
+    PREDICTED_SIZE,
+)
 from reference.flow_level_driver import (
     ACK_PS,
     BEHIND_PS,
@@ -227,20 +227,21 @@ def test_who_is_alone_comes_from_packet_level_and_goes_on_at_the_rate_that_is_kn
     know(level, [0])
     assert not level.takes_alone(np.array([0]), 7_777)[0]  # nobody knows its rate
     level.note_alone(0, 40_000, 80_000, 2.0)
-    flying = np.zeros((2, N_FLYING_COLUMN), np.int64)
+    predicted = np.zeros((2, N_PREDICTED_COLUMN), np.int64)
     for flow, rate in ((0, 0.5), (1, 0.25)):
         assert level.takes_alone(np.array([flow]), 7_777)[0]
         free_ps = 7_777 + int(30_000 / rate)
-        flying[flow, [FLYING_FLOW, FLYING_SIZE, FLYING_END, FLYING_FREE_PS]] = flow, 30_000, 50_000, free_ps
+        columns = [PREDICTED_FLOW, PREDICTED_SIZE, PREDICTED_END, PREDICTED_FREE_PS]
+        predicted[flow, columns] = flow, 30_000, 50_000, free_ps
     driven, posted_ps = Driven(level), np.zeros(2, np.int64)
-    found = level.take_alone(7_777, driven.holder, flying, posted_ps, np.array([False, True]))
-    assert (found[:, [FLYING_ENDED_PS, FLYING_FREE_PS]] == 7_777 + FAR_PS).all()
+    found = level.take_alone(7_777, driven.holder, predicted, posted_ps, np.array([False, True]))
+    assert (found[:, [PREDICTED_ENDED_PS, PREDICTED_FREE_PS]] == 7_777 + FAR_PS).all()
     driven.check()
     _, size, left = level.left(np.array([0, 1]), 17_777)
     assert size.tolist() == [30_000] * 2 and left == pytest.approx([25_000, 27_500])
     driven.run([])
     assert driven.sent_ps(0) == [67_777] and driven.sent_ps(1) == [127_777]
-    level.take_alone(200_000, driven.holder, flying, posted_ps, np.array([False, True]))
+    level.take_alone(200_000, driven.holder, predicted, posted_ps, np.array([False, True]))
     assert level.interrupt(np.array([2]), driven.holder, 200_000).tolist() == [0]
     assert not level.takes_alone(np.array([0]), 200_000 + PAUSE_TICKS * TICK_PS - 1)[0]
     assert level.takes_alone(np.array([0]), 200_000 + PAUSE_TICKS * TICK_PS)[0]

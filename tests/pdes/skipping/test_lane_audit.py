@@ -11,10 +11,16 @@ from models.network.model import NetworkModel
 from models.network.state.records import LANE_DELIVERED_PS, LANE_ENDED_PS, N_LANE_TIME
 from pdes.engine.time_index import NEVER
 from pdes.skipping import history as h
-from pdes.skipping.fluid.flying import FLYING_BEGIN_PS, FLYING_END, FLYING_ENDED_PS, FLYING_FREE_PS, FLYING_SIZE
 from pdes.skipping.fluid.lane_audit import EXPECTED_END, EXPECTED_FLOW, EXPECTED_UNIT, LaneAudit
 from pdes.skipping.fluid.lanes import Times
 from pdes.skipping.fluid.stretches import NO_STRETCH, Stretches
+from pdes.skipping.prediction import (
+    PREDICTED_BEGIN_PS,
+    PREDICTED_END,
+    PREDICTED_ENDED_PS,
+    PREDICTED_FREE_PS,
+    PREDICTED_SIZE,
+)
 from properties.network_runs import Outcome, run
 
 MB, US = 10**6, 10**6
@@ -100,7 +106,7 @@ def test_what_goes_on_after_a_stretch_ends_as_was_said() -> None:
     rows[:, h.IS_WHOLE] = 1
     late = np.full(8, 10), np.full(8, 20)
     rests = audit.rests(2000, rows, np.arange(8), 2500, *late)
-    names = (0, FLYING_SIZE, FLYING_END, FLYING_BEGIN_PS, FLYING_ENDED_PS, FLYING_FREE_PS)
+    names = (0, PREDICTED_SIZE, PREDICTED_END, PREDICTED_BEGIN_PS, PREDICTED_ENDED_PS, PREDICTED_FREE_PS)
     assert rests[:, names].tolist() == [[2, 600, 1000, 2000, 9000, 9000 - 20 - 10]]
     rows[:, h.IS_WHOLE] = 0
     assert len(audit.rests(2000, rows, np.arange(8), 2500, *late)) == 0
@@ -113,8 +119,8 @@ def test_what_goes_on_after_a_stretch_ends_as_was_said() -> None:
 def followed(n: int) -> LaneAudit:
     """A group of flows that have done 1000 bytes at 1000, posted at 0, and go on by 100 bytes in 100 ps."""
     audit = LaneAudit(8, all_of_it())
-    flying = np.array([[i, 0, 8000, 9000, 1000, 8900, 9000, 0, 8800] for i in range(n)])
-    audit.follow_group(5, np.array([sample(i, 1000, 9000, 0, 1000) for i in range(n)]), flying, 1000)
+    predicted = np.array([[i, 0, 8000, 9000, 1000, 8900, 9000, 0, 8800] for i in range(n)])
+    audit.follow_group(5, np.array([sample(i, 1000, 9000, 0, 1000) for i in range(n)]), predicted, 1000)
     return audit
 
 
@@ -125,7 +131,7 @@ def test_a_group_goes_on_after_a_stretch_as_was_said_if_all_of_it_is_under_way()
     assert audit.groups_of(np.arange(8)) == [5] and audit.groups_of(np.array([2, 3])) == []
     rests = audit.group_rests(5, 5200, rows, 6000)
     assert rests is not None
-    assert rests[:, (FLYING_SIZE, FLYING_BEGIN_PS, FLYING_ENDED_PS)].tolist() == [
+    assert rests[:, (PREDICTED_SIZE, PREDICTED_BEGIN_PS, PREDICTED_ENDED_PS)].tolist() == [
         [4000, 5200, 9000],
         [3500, 5200, 9000],
     ]

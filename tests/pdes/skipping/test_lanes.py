@@ -15,8 +15,8 @@ from pdes.engine.time_index import NEVER
 from pdes.skipping import history as h
 from pdes.skipping.fluid.ack_load import Slowdown
 from pdes.skipping.fluid.alone import find_alone
-from pdes.skipping.fluid.flying import FLYING_ENDED_PS
 from pdes.skipping.fluid.lanes import Ended, Lanes, Watched
+from pdes.skipping.prediction import PREDICTED_ENDED_PS
 
 N_PORT = 8
 NOBODY = np.zeros(0, np.int64)
@@ -106,7 +106,7 @@ def test_a_message_under_way_goes_on_at_its_pace_or_not_at_all() -> None:
         rows = np.array([row(0, 7, 0, done, done_ps)])
         _, may = lanes.look(now_ps, rows, NOBODY, np.zeros(1, np.int64), NOBODY)
         lanes.open(rows[may, h.FLOW])
-        return lanes.fly(now_ps, rows, may, nothing)
+        return lanes.withdraw(now_ps, rows, may, nothing)
 
     assert len(look(100, 100, 100)) == 0  # nothing to compare with
     assert len(look(200, 150, 200)) == 0  # half as fast
@@ -123,7 +123,7 @@ def test_a_message_of_which_nothing_is_known_goes_on_at_an_even_pace(last_ps: in
         assert len(found) == 0
         _, may = lanes.look(now_ps, rows, NOBODY, np.zeros(1, np.int64), NOBODY)
         lanes.open(rows[may, h.FLOW])
-        found = lanes.fly(now_ps, rows, may, nothing)
+        found = lanes.withdraw(now_ps, rows, may, nothing)
         assert lanes.next_look_ps == (next_ps if flies or len(found) == 0 and done < 500 else 520 + 2 * 220)
     ended_ps = last_ps + 500 * (last_ps - 300) // 200
     wanted = [[0, 7, 500, 1000, last_ps, ended_ps - 6, ended_ps, 0, ended_ps - 6]] if flies else []
@@ -139,9 +139,9 @@ def test_how_a_watched_message_will_end_is_learned_when_its_pace_is_known() -> N
             rows = np.array([row(0, first_ps, first_ps, 100 * k, now_ps)])
             _, may = lanes.look(now_ps, rows, NOBODY, np.zeros(1, np.int64), NOBODY)
             lanes.open(rows[may, h.FLOW])
-            flying = lanes.fly(now_ps, rows, may, nothing)
-            assert len(flying) == (k == 4)
-            lanes.learn(*lanes.watched_of(rows, flying))
+            predicted = lanes.withdraw(now_ps, rows, may, nothing)
+            assert len(predicted) == (k == 4)
+            lanes.learn(*lanes.watched_of(rows, predicted))
     assert lanes.times.table().tolist() == [[0, 1000, 994, 1000, 0]]
 
 
@@ -164,12 +164,12 @@ def both_ways() -> Lanes:
 
 def test_a_message_that_meets_acknowledgements_takes_longer_by_their_share() -> None:
     lanes, nothing = both_ways(), np.zeros(2, np.uint8)
-    for now_ps, flying in ((200, NOBODY), (300, NOBODY), (500, np.array([1]))):
+    for now_ps, predicted in ((200, NOBODY), (300, NOBODY), (500, np.array([1]))):
         rows = np.array([row(0, 7, 0, now_ps, now_ps)])
-        _, may = lanes.look(now_ps, rows, NOBODY, np.zeros(2, np.int64), flying)
+        _, may = lanes.look(now_ps, rows, NOBODY, np.zeros(2, np.int64), predicted)
         lanes.open(rows[may, h.FLOW])
-        found = lanes.fly(now_ps, rows, may, nothing)
-    assert found[:, FLYING_ENDED_PS].tolist() == [500 + 550]  # its pace was that of an empty way
+        found = lanes.withdraw(now_ps, rows, may, nothing)
+    assert found[:, PREDICTED_ENDED_PS].tolist() == [500 + 550]  # its pace was that of an empty way
     flows, is_loaded = lanes.loads()
     assert flows.tolist() == [0] and is_loaded.tolist() == [True]
 

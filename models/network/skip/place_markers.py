@@ -1,4 +1,4 @@
-"""Where ghosts come from and go to: a network partition whose messages end without being sent packet by packet."""
+"""Where markers come from and go to: a network partition whose messages end without being sent packet by packet."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from models.network.host.nic import free_packet, take_packet
 from models.network.host.sender import find_sending_message
 from models.network.link.port import insert_in_order
 from models.network.skip.freeze import Hidden, mark_link, refresh
-from models.network.state.records import FLAG_ACK, FLAG_GHOST, HEADER_BYTES, N_QUEUE, PAYLOAD_BYTES, Fabric, Nic
+from models.network.state.records import FLAG_ACK, FLAG_MARKER, HEADER_BYTES, N_QUEUE, PAYLOAD_BYTES, Fabric, Nic
 from models.network.state.switch_state import Buffers
 from pdes.engine.jit import loop_kernel, step_kernel
 from pdes.engine.time_index import NEVER
@@ -163,7 +163,7 @@ def _last_port(fabric: Fabric, row):
 def _place(
     fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, port, pair, bits, end_byte, label, marked, at_ps
 ):
-    """Put one ghost on a link, if it ends here."""
+    """Put one marker on a link, if it ends here."""
     receiver = np.int64(fabric.port_info[np.uint64(port)].receiver)
     if hidden.here[np.uint64(receiver)] == 0:
         return
@@ -181,22 +181,22 @@ def _place(
 
 
 @loop_kernel
-def place_ghosts(
+def place_markers(
     fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, pairs, end_byte, label, delivered_ps, ended_ps, marked
 ):
-    """Put the ghosts of queue pairs' messages on the links into this rank's hosts; all arrays are int64[n_pair]."""
+    """Put the markers of queue pairs' messages on the links into this rank's hosts; all arrays are int64[n_pair]."""
     for i in range(pairs.size):
         pair = np.int64(pairs[i])
         facts = nic.facts[np.uint64(pair)]
         data, acks = _last_port(fabric, np.int64(facts.data_path)), _last_port(fabric, np.int64(facts.ack_path))
-        bits, end, most = np.int64(FLAG_GHOST), end_byte[i], min(marked[i], 65535)
+        bits, end, most = np.int64(FLAG_MARKER), end_byte[i], min(marked[i], 65535)
         _place(fabric, buffers, nic, hidden, data, pair, bits, end, label[i], most, delivered_ps[i])
         _place(fabric, buffers, nic, hidden, acks, pair, bits | FLAG_ACK, end, label[i], most, ended_ps[i])
 
 
 @loop_kernel
-def take_ghosts_back(fabric: Fabric, hidden: Hidden, ports, pairs, is_over):
-    """Free the ghosts of queue pairs that are not over; what else is on these links goes where `freeze.show` takes it.
+def take_markers_back(fabric: Fabric, hidden: Hidden, ports, pairs, is_over):
+    """Free the markers of queue pairs that are not over; what else is on these links goes where `freeze.show` takes it.
 
     is_over: uint8[n_pair]. pairs: ascending.
     """
@@ -209,7 +209,7 @@ def take_ghosts_back(fabric: Fabric, hidden: Hidden, ports, pairs, is_over):
             following = np.int64(item.next)
             at = np.searchsorted(pairs, np.int64(item.queue_pair))
             is_mine = at < pairs.size and pairs[at] == np.int64(item.queue_pair)
-            if is_mine and item.bits & FLAG_GHOST and is_over[at] == 0:
+            if is_mine and item.bits & FLAG_MARKER and is_over[at] == 0:
                 free_packet(fabric.packets, fabric.counters, packet)
             else:
                 item.next = -1

@@ -29,7 +29,7 @@ from pdes.engine.round import (
 from pdes.engine.round_exchange import ExchangeState
 from pdes.skipping.assess import NEXT_LOOK_PS, Assessment, assess
 
-# What `Glance.words` holds.
+# What `RoundLooks.words` holds.
 (
     UNTIL_PS,  # when somebody else looks, or this may not look: Python's turn
     FROM_PS,  # before that nothing may be decided
@@ -42,17 +42,17 @@ from pdes.skipping.assess import NEXT_LOOK_PS, Assessment, assess
     WAVES_PS,  # when waves want to look, whatever was posted
     FLOW_LEVEL_PS,  # when something happens at flow level, whatever was posted
 ) = range(10)
-N_GLANCE_WORD = 10
+N_ROUND_LOOK_WORD = 10
 WAVES_COME_FIRST, WAVES_WAIT = (
     1,
     2,
 )  # waves look at every look, which is Python's then; or, beside lanes, every so often
 
 
-class Glance(NamedTuple):
+class RoundLooks(NamedTuple):
     """What a look needs."""
 
-    words: np.ndarray  # int64[N_GLANCE_WORD]
+    words: np.ndarray  # int64[N_ROUND_LOOK_WORD]
     here: np.ndarray  # uint8[n_node]  this rank's nodes
     control_word: np.ndarray  # int64[]  words of a control's record that samples have
     rows: np.ndarray  # int64[n_qp, columns]  where the sample is written
@@ -60,7 +60,7 @@ class Glance(NamedTuple):
 
 
 @loop_kernel
-def finds_nothing(loop, fabric: Fabric, nic: Nic, g: Glance):
+def finds_nothing(loop, fabric: Fabric, nic: Nic, g: RoundLooks):
     """Look at a round's end; whether there is nothing to decide, so that rounds may go on."""
     now_ps, words = loop[HORIZON], g.words
     if loop[IS_INTERRUPTED] or is_interrupted(fabric.counters) or now_ps >= loop[LIMIT]:
@@ -98,7 +98,7 @@ def _rounds_with_looks(loop, ex, state, port_peer_row, outputs, g, run):
 
 @loop_kernel
 def run_rounds_with_looks(
-    loop, ex: ExchangeState, state: NetworkState, port_peer_row, outputs: Outputs, g: Glance
+    loop, ex: ExchangeState, state: NetworkState, port_peer_row, outputs: Outputs, g: RoundLooks
 ):  # fmt: skip
     """`run_rounds`, as long as looks find nothing to decide."""
     return _rounds_with_looks(loop, ex, state, port_peer_row, outputs, g, run_rounds)
@@ -106,7 +106,7 @@ def run_rounds_with_looks(
 
 @loop_kernel
 def run_managed_rounds_with_looks(
-    loop, ex: ExchangeState, state: NetworkState, port_peer_row, outputs: Outputs, g: Glance
+    loop, ex: ExchangeState, state: NetworkState, port_peer_row, outputs: Outputs, g: RoundLooks
 ):  # fmt: skip
     """The same where switches are managed."""
     return _rounds_with_looks(loop, ex, state, port_peer_row, outputs, g, run_managed_rounds)
