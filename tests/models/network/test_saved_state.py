@@ -11,9 +11,9 @@ from models.network.checkpoint.saved_chains import chains_of
 from models.network.checkpoint.saved_state import NETWORK_ADDED, load_network, save_network
 from models.network.model import LogicalProcesses, NetworkModel
 from models.network.state import owners
-from models.network.state import records as state
 from models.network.state.owners import Owners, owned_tables
-from models.network.state.records import N_TIMEOUT, PACKET_HOPS
+from models.network.state.pair_records import QUEUE_PAIR, RECEIVER
+from models.network.state.records import N_TIMEOUT, PACKET_HOPS, PORT, PORT_INFO
 from models.network.state.switch_state import INLET, QUEUE
 from models.network.verify.network import verify_network
 from models.network.watch.results import port_columns
@@ -117,13 +117,13 @@ def test_a_network_by_ns3s_rules_goes_on(name: str, tmp_path: Path) -> None:
 
 def test_every_field_has_an_owner_or_never_changes() -> None:
     known = {
-        "PORT": (*owners.SENDS, *owners.CONSTANT_OF_PORT, *owners.CHAINS_OF_PORT),
-        "PORT_INFO": (*owners.INFO, *owners.CONSTANT_OF_INFO),
-        "QUEUE_PAIR": (*owners.SENDER, *owners._OTHERS),
-        "RECEIVER": (*owners.RECEIVES, *owners._OTHERS_OF_RECEIVER),
+        PORT: (*owners.SENDS, *owners.CONSTANT_OF_PORT, *owners.CHAINS_OF_PORT),
+        PORT_INFO: (*owners.INFO, *owners.CONSTANT_OF_INFO),
+        QUEUE_PAIR: (*owners.SENDER, *owners._OTHERS),
+        RECEIVER: (*owners.RECEIVES, *owners._OTHERS_OF_RECEIVER),
     }
-    for name, fields in known.items():
-        assert sorted(getattr(state, name).names) == sorted(fields), name
+    for record, fields in known.items():
+        assert sorted(record.names or ()) == sorted(fields)
     assert sorted(QUEUE.names or ()) == sorted(("head", "tail", *owners.QUEUE_FIELDS))
     assert sorted(INLET.names or ()) == sorted(("headroom_bytes", "alpha_1024", "peer", *owners.INLET_FIELDS))
 
