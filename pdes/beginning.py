@@ -91,6 +91,8 @@ class Beginning:
     def end(self) -> None:
         """From here on others say how far the run is, and heed its signals."""
         self._close()
+        if self.stopped_by is not None:  # somebody has dropped it
+            raise self.stopped_by
         if signal.SIGINT in self.seen:  # which rank 0 has not heard of in time
             self._stop(signal.SIGINT)
 
@@ -182,9 +184,10 @@ class Beginning:
 
 
 def _is_in_callback(frame: FrameType | None) -> bool:
-    """Whether C code has called the code that a signal interrupts: LLVM, which would drop what is raised there."""
+    """Whether C code has called the code that a signal interrupts: LLVM, or Python where an object's life ends. Both
+    would drop what is raised there."""
     while frame is not None:
-        if frame.f_code.co_name.startswith("_raw_object_cache_"):
+        if frame.f_code.co_name == "__del__" or frame.f_code.co_name.startswith("_raw_object_cache_"):
             return True
         frame = frame.f_back
     return False

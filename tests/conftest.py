@@ -22,7 +22,7 @@ LONG = (
     "models/network/test_room.py", "models/network/test_routed_ways.py", "models/network/test_saved_state.py",
     "models/network/test_shortages.py", "models/network/test_twin_routing.py",
     "models/workload/compiler/test_build.py", "models/workload/compiler/test_dual_pipe.py",
-    "models/workload/compiler/test_tuning.py", "models/workload/test_flows.py", "mpi/", "pdes/debug/",
+    "models/workload/compiler/test_tuning.py", "models/workload/traffic/test_flows.py", "mpi/", "pdes/debug/",
     "pdes/engine/test_private_folder.py", "pdes/engine/test_runs.py", "pdes/engine/test_turns.py",
     "pdes/results/report/", "pdes/results/test_active.py", "pdes/results/test_damaged_folders.py",
     "pdes/results/test_spool.py", "pdes/skipping/", "pdes/test_beginning.py", "pdes/test_checkpoint",

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -105,6 +106,25 @@ def test_what_a_signal_raises_does_not_get_lost_in_a_callback_of_the_compiler():
         _raw_object_cache_notify()
         with pytest.raises(Terminated):
             time.sleep(20)
+
+
+def test_what_a_signal_raises_does_not_get_lost_where_an_object_ends():
+    class Ending:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGTERM)
+
+    with Beginning(heeds_signals=True):
+        Ending()
+        with pytest.raises(Terminated):
+            time.sleep(20)
+
+
+def test_what_somebody_has_dropped_is_raised_when_the_beginning_ends():
+    with Beginning(heeds_signals=True) as beginning:
+        with suppress(Terminated):
+            signal.raise_signal(signal.SIGTERM)
+        with pytest.raises(Terminated):
+            beginning.end()
 
 
 def children(pid: int) -> list[int]:
