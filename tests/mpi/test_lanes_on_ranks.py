@@ -200,3 +200,12 @@ def test_a_job_that_shares_ports_is_the_same_bytes(tmp_path: Path, simulate: Cal
     """Compiled rounds on one rank judged what flow level was about to take; several ranks look from Python alone."""
     facts = same_bytes(tmp_path, "[simulation]\niterations = 2\n" + JOB, simulate, counts)
     assert facts["lanes"]["at_shares"] > 0
+
+
+def test_all_to_alls_that_share_unevenly_are_the_same_bytes(
+    tmp_path: Path, simulate: Callable, counts: Counts
+) -> None:  # fmt: skip
+    """HPCC: what messages draw is up to seed, queue pair and end, so it is the same wherever they are simulated."""
+    config = all_to_alls(tmp_path, 8, 0.0).replace('"dctcp"', '"hpcc"')
+    facts = same_bytes(tmp_path, config, simulate, counts)
+    assert facts["lanes"]["at_shares"] >= 4 * 20 and facts["waves"]["waves"] > 1

@@ -58,7 +58,7 @@ def load_fast_forward(
         fast.ways = ports_of_pairs(fast.routes.pairs)
         if fast.room is not None:
             fast.room.reroute(fast.routes.pairs)
-    fast._round_looks = None  # it holds what was there before
+    fast._looks = None  # it holds what was there before
     fast._round_look_words[:] = alike["words"]
     fast.hidden.advance_sent[:] = alike["advance_sent"]
     fast._round_look_words[SEEN_POSTED] = sum(part["seen_posted"] for part in parts) if is_first else 0
