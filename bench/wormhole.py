@@ -29,8 +29,8 @@ CHAOS_PS = 50 * PS_PER_NS
 RTT_FLOW, EXACT = "output.rtt_of_flow=0", "wormhole.mode=exact"
 FLOW_COLUMNS, RTT_COLUMNS = ("flow_id", "finish_ps", "fct_ps"), ("sequence", "rtt_ps")
 CONTROLS = ("hpcc", "dcqcn", "timely", "dctcp")
-TOLERANCE = "wormhole.tolerance=0.02"
-WAVES, AT_SHARES = [only(*FORECASTS[:3]), TOLERANCE], [only(*FORECASTS), TOLERANCE]
+
+WAVES, AT_SHARES = [only(*FORECASTS[:3])], [only(*FORECASTS)]
 Case = tuple[Path, list[str]]
 """A config and what is set in it."""
 
