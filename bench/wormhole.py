@@ -29,7 +29,6 @@ CHAOS_PS = 50 * PS_PER_NS
 RTT_FLOW, EXACT = "output.rtt_of_flow=0", "wormhole.mode=exact"
 FLOW_COLUMNS, RTT_COLUMNS = ("flow_id", "finish_ps", "fct_ps"), ("sequence", "rtt_ps")
 CONTROLS = ("hpcc", "dcqcn", "timely", "dctcp")
-
 WAVES, AT_SHARES = [only(*FORECASTS[:3])], [only(*FORECASTS)]
 Case = tuple[Path, list[str]]
 """A config and what is set in it."""

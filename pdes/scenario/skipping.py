@@ -34,7 +34,7 @@ MEASURED = {  # (forecasts, whether the control is HPCC) -> docs/accuracy.md, be
     (WAVES, True): [Measured("mixtures of experts", "2.2 to 4.9 % (chaos alone: 2.2 to 5.0 %)", "2.9 to 14.4")],
     (LONE, False): [Measured("GPT-175B", "0.43 %", "795")],
     (LONE, True): [Measured("GPT-175B", "0.65 % (chaos alone: 0.47 %)", "440")],
-    (ALL, False): [Measured("mixtures of experts", "0.16 to 0.28 %", "322 to 7,746")],
+    (ALL, False): [Measured("mixtures of experts", "0.16 to 0.28 %", "302 to 7,746")],
     (ALL, True): [
         Measured("mixtures of experts", "2.8 to 3.0 % (chaos alone: 2.2 to 2.6 %)", "129 to 134"),
         Measured("GPT-175B", "0.99 % (chaos alone: 0.47 %)", "1,491"),

@@ -1,12 +1,13 @@
 """With which weights flows share ports where a control shares unevenly: learned from episodes, drawn for messages.
 
-Under HPCC flows that share ports swing: over some round trips one gets twice its fair share and another half of it, and
-who is ahead is chance. No window says how a message goes on then. But over its whole life a message keeps near a share
-that is up to the length of its way, and the rest has a distribution. So an episode that was simulated from the first
-posting to the last end is compared with a fluid of the same messages: which weights, one for each form of way, and
-which use of the ports (both by fixed-point iteration) bring the fluid's messages to their ends when those came to
-theirs? What is left over of each message is a sample of its form's distribution. A message of a later set of the same
-forms draws one, so an estimate has the distribution of completion times, and not each flow's own: that is chance.
+Under HPCC flows that share ports swing: over some round trips one gets half as much again as its fair share, another
+half of it, and who is ahead is chance. No window says how a message goes on then. But over its whole life a message
+keeps near a share that is up to the length of its way, and the rest has a distribution. So an episode that was
+simulated from the first posting to the last end is compared with a fluid of the same messages: which weights, one for
+each form of way, and which use of the ports (both by fixed-point iteration) bring the fluid's messages to their ends
+when those came to theirs? What is left over of each message is a sample of its form's distribution. A message of a
+later set of the same forms draws one, so an estimate has the distribution of completion times, and not each flow's own:
+that is chance.
 
 Weighted shares as Arcadia's flow mode has them for users; learned weights and draws are ours.
 """
@@ -18,11 +19,11 @@ import numpy as np
 from pdes.engine.jit import loop_kernel
 from pdes.skipping.fluid.max_min import Scratch, max_min
 
-MOST_FLOWS = 1024  # of an episode
+MOST_FLOWS = 256  # of an episode: each fit takes as many squared
 MOST_BURSTS = 16  # of a set of forms
 MOST_OF_BURST = 4  # messages, of a form
 MOST_FITS, FITTED = 100, 1e-4  # iterations, and how far the means of forms may be off then, relative
-LEAST_LEFT = 1e-6  # bytes: nothing
+LEAST_LEFT, LEAST_BYTES = 1e-6, 1e-3  # of a message, and bytes: nothing is left
 FAR = 1e300
 
 
@@ -86,7 +87,7 @@ def run_fluid(e: Episode, port_start, port_of, byte_per_ps, s: Scratch, efficien
         for k in range(n_there):
             i = e.row[k]
             e.left[i] -= e.rate[k] * efficiency * (next_ps - now_ps)
-            if e.left[i] <= LEAST_LEFT * e.size[i]:
+            if e.left[i] <= max(LEAST_LEFT * e.size[i], LEAST_BYTES):
                 e.left[i], e.end_ps[i] = 0.0, next_ps
         now_ps = next_ps
 
@@ -115,10 +116,10 @@ def fit(
         weight /= np.exp((np.log(weight) * n_of).sum() / len(form))
     s.weight[e.flows] = 1.0
     bursts, burst = np.unique(source, return_inverse=True)
-    found = np.zeros((len(forms), len(bursts), MOST_OF_BURST))
-    n_found = np.zeros((len(forms), len(bursts)), np.int64)
+    n_burst = min(len(bursts), MOST_BURSTS)
+    found, n_found = np.zeros((len(forms), n_burst, MOST_OF_BURST)), np.zeros((len(forms), n_burst), np.int64)
     for i, (g, b) in enumerate(zip(group.tolist(), burst.ravel().tolist(), strict=True)):
-        if n_found[g, b] < MOST_OF_BURST:
+        if b < n_burst and n_found[g, b] < MOST_OF_BURST:
             found[g, b, n_found[g, b]] = ratio[i]
             n_found[g, b] += 1
     return efficiency, Uneven(forms, weight, found, n_found)

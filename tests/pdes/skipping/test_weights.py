@@ -90,6 +90,26 @@ def test_what_is_left_over_of_a_message_is_kept_with_its_source() -> None:
     assert means == pytest.approx([1 / 1.1, 1.0, 1 / 0.9], rel=0.02)
 
 
+def test_of_many_sources_so_many_are_kept_as_flow_level_has_room_for() -> None:
+    n = MOST_BURSTS + 5
+    size, begin_ps = np.full(n, 10**5), np.zeros(n, np.int64)
+    episode = make_episode(np.arange(n), size, begin_ps, np.full(n, n * 10**5))
+    ways = arrays_of([[0]] * n)
+    part, found = fit(episode, np.zeros(n, np.int64), np.arange(n), ways, np.ones(N_PORT), make_scratch(n, N_PORT))
+    assert part == pytest.approx(1.0, rel=1e-3) and found.n_burst == MOST_BURSTS
+    level = level_of([[0]] * n)
+    know(level, [0], part, n_most=n, uneven=found)
+    assert level.table.known.n_burst[0] == MOST_BURSTS
+
+
+def test_a_message_of_a_byte_ends_beside_one_that_takes_hundreds_of_seconds() -> None:
+    """What an instant is rounded to takes longer than a millionth of the byte."""
+    begin_ps = np.array([0, 10**14])
+    episode = make_episode(np.arange(2), np.array([10**14, 1]), begin_ps, begin_ps + 1)
+    run_fluid(episode, *arrays_of([[0], [0]]), np.ones(N_PORT), make_scratch(2, N_PORT), 0.3)
+    assert episode.end_ps[1] > 10**14 and episode.end_ps[0] == pytest.approx(10**14 / 0.3, rel=1e-6)
+
+
 def test_episodes_together_have_the_mean_weights_and_all_bursts_as_far_as_there_is_room() -> None:
     one, other = by_weight({0: 1.0, 1: 4.0}), by_weight({0: 4.0, 1: 1.0})
     assert together(one, other).weight == pytest.approx([2.0, 2.0])
