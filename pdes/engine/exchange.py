@@ -9,13 +9,14 @@ import ctypes
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pdes.engine import shared_memory
+from pdes.engine.gathering import Gathering, agree_on_least, gather_words, make_gathering, shared_words, take
 from pdes.engine.jit import JIT_DISABLED
 from pdes.engine.meeting import SPIN_NS, attach, can_sleep, create
 
@@ -37,6 +38,8 @@ class World:
         self._sent: list[Any] = []  # requests of `tell`
         self._comm = comm or (mpi.COMM_WORLD if mpi else None)
         self._machines: tuple[World, World] | None = None
+        self._gathering: Gathering | None = None
+        self._gathered = np.zeros(4096, np.int64)  # where gathers put what there is
         self.rank: int = self._comm.Get_rank() if self._comm else 0
         self.size: int = self._comm.Get_size() if self._comm else 1
 
@@ -108,6 +111,63 @@ class World:
         """Every rank's value in rank order."""
         self.barrier()
         return self._comm.allgather(value) if self._comm else [value]
+
+    # Between rounds, of numbers: in compiled code, see `pdes.engine.gathering`.
+
+    @property
+    def gathering(self) -> Gathering:
+        """What compiled code gathers by. The first time all ranks have to ask."""
+        if self._gathering is None:
+            shared, spin_ns = None, 0
+            if self.may_share():
+                shared, spin_ns = self.share(shared_words(self.size)), self.spin_ns()
+            mpi = np.zeros(3, np.int64)
+            if self._mpi and self.size > 1:
+                mpi[:] = _addresses(self._mpi, ("MPI_Allgather",), (self._comm, self._mpi.INT64_T))
+            self._gathering = make_gathering(self.size, self.rank, mpi, shared, spin_ns)
+        return self._gathering
+
+    def gather_rows(self, rows: np.ndarray) -> np.ndarray:
+        """The rows of all ranks one behind the other. rows: int64 or float64, [n, ...], equally wide on all ranks."""
+        if self.size == 1:
+            return rows
+        return self._gather_words(rows).view(rows.dtype).reshape(-1, *rows.shape[1:])
+
+    def gather_parts(self, rows: np.ndarray) -> list[np.ndarray]:
+        """The same, each rank's rows by themselves."""
+        if self.size == 1:
+            return [rows]
+        words, ends = self._gather_words(rows).view(rows.dtype), np.cumsum(self.gathering.n_word)[:-1]
+        return [part.reshape(-1, *rows.shape[1:]) for part in np.split(words, ends)]
+
+    def gather_sum(self, numbers: np.ndarray) -> np.ndarray:
+        """Numbers of all ranks, added up. numbers: int64[...], of one shape on all ranks."""
+        if self.size == 1:
+            return numbers
+        return self._gather_words(numbers).reshape(self.size, *numbers.shape).sum(axis=0)
+
+    def gather_lists(self, arrays: Sequence[np.ndarray]) -> list[list[np.ndarray]]:
+        """Each rank's arrays. arrays: int64[...] of any lengths, as many on all ranks."""
+        if self.size == 1:
+            return [list(arrays)]
+        n = len(arrays)
+        parts = self.gather_parts(np.concatenate([np.array([len(array) for array in arrays], np.int64), *arrays]))
+        return [np.split(part[n:], np.cumsum(part[:n])[:-1]) if n else [] for part in parts]
+
+    def is_any(self, fact: bool) -> bool:
+        """Whether it is so on some rank."""
+        return fact if self.size == 1 else agree_on_least(self.gathering, 0 if fact else 1) == 0
+
+    def _gather_words(self, numbers: np.ndarray) -> np.ndarray:
+        """int64[]: what all ranks have, as it lies in memory."""
+        assert numbers.dtype.itemsize == 8, f"{numbers.dtype} has no words of 8 bytes"
+        own = np.ascontiguousarray(numbers).reshape(-1).view(np.int64)
+        own = own if own.flags.writeable else own.copy()  # else numba compiles anew
+        n_word = gather_words(self.gathering, own, self._gathered)
+        if n_word > len(self._gathered):
+            self._gathered = np.zeros(2 * n_word, np.int64)
+            take(self.gathering, own, len(own), self._gathered)
+        return self._gathered[:n_word].copy()
 
     def alltoall(self, values: list[Any]) -> list[Any]:
         """values[i] goes to rank i; what the ranks have for this one, in rank order."""
@@ -189,18 +249,23 @@ class World:
     def addresses(self) -> np.ndarray:
         """int64[8]: functions and handles that compiled code needs (ALLREDUCE .. REQUEST_BYTES); zeros without MPI."""
         out = np.zeros(8, np.int64)
-        if not self._mpi or self.size == 1:
-            return out
-        library = ctypes.CDLL(self._mpi.__file__)
-        names = ("MPI_Allreduce", "MPI_Isend", "MPI_Irecv", "MPI_Waitall")
-        for i, name in enumerate(names):
-            out[i] = ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
-        for i, handle in ((COMM, self._comm), (INT64, self._mpi.INT64_T), (MIN, self._mpi.MIN)):
-            width = self._mpi._sizeof(type(handle))  # an int in MPICH, a pointer in Open MPI
-            kind = ctypes.c_int32 if width == 4 else ctypes.c_int64
-            out[i] = kind.from_address(self._mpi._addressof(handle)).value
-        out[REQUEST_BYTES] = self._mpi._sizeof(self._mpi.Request)
+        if self._mpi and self.size > 1:
+            names = ("MPI_Allreduce", "MPI_Isend", "MPI_Irecv", "MPI_Waitall")
+            out[:REQUEST_BYTES] = _addresses(self._mpi, names, (self._comm, self._mpi.INT64_T, self._mpi.MIN))
+            out[REQUEST_BYTES] = self._mpi._sizeof(self._mpi.Request)
         return out
+
+
+def _addresses(mpi: Any, names: Sequence[str], handles: Sequence[Any]) -> list[int]:
+    """Of functions, and handles as they are in C."""
+    library, out = ctypes.CDLL(mpi.__file__), []
+    for name in names:
+        out.append(ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0)
+    for handle in handles:
+        width = mpi._sizeof(type(handle))  # an int in MPICH, a pointer in Open MPI
+        kind = ctypes.c_int32 if width == 4 else ctypes.c_int64
+        out.append(kind.from_address(mpi._addressof(handle)).value)
+    return out
 
 
 def world() -> World:
