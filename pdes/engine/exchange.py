@@ -7,6 +7,7 @@ exchange in every round, in compiled code, is `pdes.engine.round_exchange`'s.
 import contextlib
 import ctypes
 import os
+import pickle
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -146,13 +147,15 @@ class World:
             return numbers
         return self._gather_words(numbers).reshape(self.size, *numbers.shape).sum(axis=0)
 
-    def gather_lists(self, arrays: Sequence[np.ndarray]) -> list[list[np.ndarray]]:
-        """Each rank's arrays. arrays: int64[...] of any lengths, as many on all ranks."""
+    def gather_values(self, value: Any) -> list[Any]:
+        """`allgather` of whatever can be pickled, where no rank is far behind."""
         if self.size == 1:
-            return [list(arrays)]
-        n = len(arrays)
-        parts = self.gather_parts(np.concatenate([np.array([len(array) for array in arrays], np.int64), *arrays]))
-        return [np.split(part[n:], np.cumsum(part[:n])[:-1]) if n else [] for part in parts]
+            return [value]
+        data = pickle.dumps(value, protocol=5)
+        words = np.zeros(1 + -(-len(data) // 8), np.int64)
+        words[0] = len(data)
+        words[1:].view(np.uint8)[: len(data)] = np.frombuffer(data, np.uint8)
+        return [pickle.loads(part[1:].view(np.uint8)[: part[0]]) for part in self.gather_parts(words)]
 
     def is_any(self, fact: bool) -> bool:
         """Whether it is so on some rank."""

@@ -38,12 +38,11 @@ for turn in range(N_TURN):
     expect("floats", turn, ranks.gather_rows(floats[ranks.rank]), np.concatenate(floats))
     sums = [np.full((2, n_column), 7 * rank + turn) for rank in everyone]
     expect("sum", turn, ranks.gather_sum(sums[ranks.rank]), np.sum(sums, axis=0))
-    lists = [[own(rank, turn * 10 + i, 1)[:, 0] for i in range(turn % 3)] for rank in everyone]
-    for rank, found in zip(everyone, ranks.gather_lists(lists[ranks.rank]), strict=True):
-        if len(found) != len(lists[rank]):
-            faults.append(("lists", turn))
-        for array, expected in zip(found, lists[rank], strict=True):
-            expect("lists", turn, array, expected)
+    values = [{"rank": rank, "text": "x" * (turn % 9), "rows": parts[rank]} for rank in everyone]
+    for value, found in zip(values, ranks.gather_values(values[ranks.rank]), strict=True):
+        expect("values", turn, found.pop("rows"), value.pop("rows"))
+        if found != value:
+            faults.append(("values", turn))
     if ranks.is_any(ranks.rank == turn % (ranks.size + 1)) != (turn % (ranks.size + 1) < ranks.size):
         faults.append(("any", turn))
 

@@ -279,7 +279,7 @@ class FastForward:
         n_row = sample_pairs(state.fabric, state.nic, self.hidden.here, self._control_word, self._rows)
         rows = self._rows[:n_row]
         if self._world.size > 1:
-            rows = np.concatenate(self._world.allgather(rows))
+            rows = self._world.gather_rows(rows)
             rows = rows[np.argsort(rows[:, PAIR], kind="stable")]
         return rows
 
@@ -315,7 +315,7 @@ class FastForward:
         words, n_posted = self._round_look_words, int(state.fabric.counters[N_POSTED])
         is_due = wants_look or n_posted != words[SEEN_POSTED] or now_ps >= self._next_wave_look_ps
         words[TICK_PS], words[SEEN_POSTED] = now_ps + self.waves.tick_ps, n_posted
-        return any(self._world.allgather(bool(is_due)))
+        return self._world.is_any(bool(is_due))
 
     def use_waves(self, waves: Waves, states: WaveStates) -> None:
         """Have waves, from the beginning on."""

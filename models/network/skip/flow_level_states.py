@@ -86,7 +86,7 @@ class FlowLevelStates:
             n_post = list_unseen(state.fabric, state.nic, self._posts)
         posts = self._posts[:n_post]
         if self._world.size > 1:
-            posts = np.concatenate(self._world.allgather(posts))
+            posts = self._world.gather_rows(posts)
             posts = posts[np.lexsort((posts[:, POST_END], posts[:, POST_FLOW]))]
         if len(posts) == 0 and not is_due:
             return state, {}
@@ -117,7 +117,7 @@ class FlowLevelStates:
         if len(pairs) == 0:
             return np.zeros((0, N_PREDICTED_COLUMN), np.int64)
         n_post = take_behind(state.fabric, state.nic, self._hidden, pairs, self._posts)
-        posts = np.concatenate(self._world.allgather(self._posts[:n_post]))
+        posts = self._world.gather_rows(self._posts[:n_post])
         posts = posts[np.lexsort((posts[:, POST_END], posts[:, POST_FLOW]))]
         self.level.follow(posts)
         self._states.lanes.counters.at_shares += len(posts)

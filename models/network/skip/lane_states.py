@@ -223,14 +223,14 @@ class LaneStates:
         ended_ps = state.nic.lanes["free_ps"][own] + self.lanes.behind_ps[own] + self.lanes.ack_ps[own]
         quiet_ps = np.zeros(int(component.max(initial=-1)) + 1, np.int64)
         np.maximum.at(quiet_ps, component[own], ended_ps)
-        return np.max(self._world.allgather(quiet_ps), axis=0)
+        return np.max(self._world.gather_parts(quiet_ps), axis=0)
 
     def _follow_drawn(self, state: NetworkState, pairs: np.ndarray) -> None:
         """Follow what was drawn as it was posted on one of these queue pairs."""
         lanes = state.nic.lanes
         own = pairs[(lanes["is_drawn"][pairs] != 0) & self._sends_here[pairs]]
         names = ("drawn_end", "drawn_posted_ps", "drawn_begin_ps", "drawn_ended_ps")
-        drawn = np.concatenate(self._world.allgather(np.column_stack([own, *(lanes[name][own] for name in names)])))
+        drawn = self._world.gather_rows(np.column_stack([own, *(lanes[name][own] for name in names)]))
         lanes["is_drawn"][own] = 0
         if len(drawn):
             drawn = drawn[np.argsort(drawn[:, EXPECTED_FLOW], kind="stable")]
@@ -249,7 +249,7 @@ class LaneStates:
         if not is_void:
             pairs = self.lanes.audit.groups[number].flows
             facts = np.column_stack([nic.queue_pairs["acked_byte"][pairs], nic.acked_ps[pairs], nic.ended[pairs, :2]])
-            found = np.sum(self._world.allgather(facts * self._sends_here[pairs][:, None]), axis=0)
+            found = self._world.gather_sum(facts * self._sends_here[pairs][:, None])
         self.lanes.audit.end_group(number, at_ps, found)
         self._count_audited(state)
 
@@ -271,7 +271,7 @@ class LaneStates:
         if state.fabric.counters[N_LANE] == 0:
             return np.zeros(0, np.int64)
         own = self._on_lanes[: list_members(state.nic.withdrawn, len(self._on_lanes), self._on_lanes)]
-        return own if self._world.size == 1 else np.concatenate(self._world.allgather(own))
+        return self._world.gather_rows(own)
 
     def _withdraw(
         self, state: NetworkState, predicted: np.ndarray, rows: np.ndarray, now_ps: int, grow: Grow
@@ -300,7 +300,7 @@ class LaneStates:
             nic.ended[pairs] * self._sends_here[pairs][:, None],
             nic.delivered_ps[nic.receiver_row[pairs]] * self._receives_here[pairs],
         ])  # fmt: skip
-        return Ended(*np.sum(self._world.allgather(own), axis=0).T)
+        return Ended(*self._world.gather_sum(own).T)
 
     def _write_times(self, state: NetworkState) -> None:
         """What is known, for those who post messages."""
@@ -360,7 +360,7 @@ class LaneStates:
         """Have queue pairs go on packet by packet as of an instant; what all senders say, by queue pair."""
         fabric, nic, own = state.fabric, state.nic, np.zeros((len(pairs), N_CLOSED_COLUMN), np.int64)
         n_row = close_at_senders(fabric, state.buffers, nic, self._hidden, pairs, at_ps, horizon_ps, own)
-        rows = np.concatenate(self._world.allgather(own[:n_row]))
+        rows = self._world.gather_rows(own[:n_row])
         rows = rows[np.argsort(rows[:, CLOSED_PAIR], kind="stable")]
         close_at_receivers(fabric, state.buffers, nic, self._hidden, rows)
         goes_on = rows[rows[:, BASE_BYTE] >= 0]

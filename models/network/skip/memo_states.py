@@ -103,8 +103,7 @@ class MemoStates:
     def _sent_by(self, state: NetworkState, ports: np.ndarray) -> np.ndarray:
         """The same of ports."""
         own = np.where(self._sends_here[ports], state.fabric.ports["tx_bytes"][ports], 0)
-        parts = self._world.allgather(own)
-        return own if len(parts) == 1 else np.sum(parts, axis=0)
+        return self._world.gather_sum(own)
 
     def _store(self, state: NetworkState, many: Numbering, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """This rank's blocks of network partitions one behind the other, and where each one's begin and the last ends.
@@ -138,7 +137,7 @@ class MemoStates:
         cut, is_kept = end_word.tolist(), self._world.size == 1
         each = [words[cut[i] : cut[i + 1]] for i in range(len(members))]
         own = [(mine.copy() if is_kept else mine, n) for mine, n in zip(each, draws.tolist(), strict=True)]
-        port, parts = ends[1].tolist(), self._world.allgather(own)
+        port, parts = ends[1].tolist(), self._world.gather_values(own)
         sent = [all_sent[port[i] : port[i + 1]] for i in range(len(members))]
         if len(parts) == 1:
             return [(*part, tx) for part, tx in zip(parts[0], sent, strict=True)]
@@ -162,7 +161,7 @@ class MemoStates:
         pairs, ports = fresh.pairs, fresh.ports
         forms = [self._digest(state, pairs[flow[i] : flow[i + 1]], ports[port[i] : port[i + 1]]) for i in range(n)]
         if self._world.size > 1:
-            parts = self._world.allgather(list(zip(each, n_draw, strict=True)))
+            parts = self._world.gather_values(list(zip(each, n_draw, strict=True)))
             each = [in_order(np.concatenate([part[i][0] for part in parts])) for i in range(n)]
             n_draw = [sum(part[i][1] for part in parts) for i in range(n)]
             words, end_word = np.concatenate(each), np.cumsum([0, *map(len, each)])
@@ -200,7 +199,7 @@ class MemoStates:
             one, _ = self._numbered(member, tx, now_ps)
             out = np.zeros(self._words_needed(state, len(one.pairs), len(one.ports)), np.int64)
             own.append(out[: store_ends(state.fabric, state.nic, self._hidden, one, out)].copy())
-        parts = self._world.allgather(own) if own else []
+        parts = self._world.gather_values(own) if own else []
         return [in_order(np.concatenate(each)) for each in zip(*parts, strict=True)]
 
     def load_ends(self, state: NetworkState, member: Member, now_ps: int, words: np.ndarray) -> None:

@@ -98,7 +98,7 @@ class Room:
         own = self._fit(state, claims)
         for i, freeze in enumerate(freezes):
             own[i] = own[i] and self._is_quiet(state, freeze.ports)
-        fits = np.all(self._world.allgather(own), axis=0).tolist()
+        fits = np.all(self._world.gather_values(own), axis=0).tolist()
         for freeze, is_watched, has_room in zip(freezes, watched, fits, strict=True):
             if is_watched and not has_room:
                 self._observe_anew(state, freeze.ports, now_ps)

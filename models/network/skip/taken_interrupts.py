@@ -22,17 +22,17 @@ def take_interrupts(
     switch that has stopped is behind what thaws later. So what was posted later waits, as what is in `later` did, and
     packets at switches come again.
     """
-    nic, counters, own = state.nic, state.fabric.counters, {}
+    nic, counters, own = state.nic, state.fabric.counters, np.zeros((0, 2), np.int64)
     if counters[N_INTERRUPT] or counters[N_CROWDED]:
         rows = nic.interrupted[: counters[N_INTERRUPT]].astype(np.int64)
-        own = dict(zip(rows.tolist(), nic.interrupt_ps[rows].tolist(), strict=True))
+        own = np.column_stack([rows, nic.interrupt_ps[rows]])
         nic.interrupt_ps[rows] = NEVER
         counters[N_INTERRUPT] = 0
         state.fabric.stop_ps[:] = NEVER
     if room is None:
-        return {pair: at_ps for part in world.allgather(own) for pair, at_ps in part.items()}, later
-    parts = world.allgather((own, room.interrupted(state)))
-    posted = later | {pair: at_ps for part, _ in parts for pair, at_ps in part.items()}
+        return dict(world.gather_rows(own).tolist()), later
+    parts = world.gather_values((own, room.interrupted(state)))
+    posted = later | dict(np.concatenate([part for part, _ in parts]).tolist())
     crowded = [(at_ps, pair) for _, part in parts for pair, at_ps in part.items()]
     first_ps = min([*posted.values(), *(at_ps for at_ps, _ in crowded)], default=NEVER)
     found = dict.fromkeys([pair for pair, at_ps in posted.items() if at_ps == first_ps], first_ps)

@@ -88,7 +88,8 @@ class WaveStates:
             own.append(np.column_stack([ended, delivered]))
         if not waves:
             return []
-        sums = [np.sum(each, axis=0) for each in zip(*self._world.allgather(own), strict=True)]
+        ends = np.cumsum([len(each) for each in own])[:-1]
+        sums = np.split(self._world.gather_sum(np.concatenate(own)), ends)
         members = [(wave.of.pairs, wave.of.ports, wave.of.rows[:, h.MESSAGE_END].copy()) for wave in waves]
         words = self._states.ends(state, members, now_ps)
         columns = [np.ascontiguousarray(s.T) for s in sums]

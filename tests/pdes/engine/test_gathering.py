@@ -25,7 +25,7 @@ def test_one_rank_gathers_what_it_has_itself() -> None:
     world, rows = World(), np.arange(12).reshape(4, 3)
     assert np.array_equal(world.gather_rows(rows), rows) and np.array_equal(world.gather_sum(rows), rows)
     assert [part.tolist() for part in world.gather_parts(rows)] == [rows.tolist()]
-    assert [[each.tolist() for each in part] for part in world.gather_lists(list(rows))] == [rows.tolist()]
+    assert world.gather_values({"rows": 4}) == [{"rows": 4}]
     assert world.is_any(True) and not world.is_any(False)
 
 
