@@ -42,7 +42,7 @@ CALLS = "rounds: calls, looks that find nothing"
 PARTS: dict[str, Sequence[tuple[Any, str]]] = {  # what is timed: functions by the name under which they are called
     CALLS: [(NetworkModel, "run_rounds"), (NetworkModel, "relieve")],
     "looks: calls, arrivals of others": [(engine, "_look"), (NetworkModel, "_take_in")],
-    "sampling": [(network, "sample_pairs")],
+    "sampling": [(network, "sample_all")],
     "partitions": [(looks.Looks, "look"), (wormhole, "canonical"), (wormhole.Controller, "_own_ports")],
     "criterion": [],  # of the run's own criterion: see `clocks_of`
     "decisions": [(wormhole.Controller, name) for name in ("decide", "ends", "due")],

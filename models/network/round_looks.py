@@ -1,6 +1,7 @@
 """Rounds that look without a trip through Python, as long as there is nothing to decide: see `pdes.skipping.assess`.
 
-On one rank alone: on several a look begins with what the others' hosts have got done.
+On several ranks they meet for it (`pdes.engine.gathering`): each brings what its hosts have got done, and whether it
+has something that Python has to see to. If one has, all of them leave the rounds; else all find the same.
 """
 
 from typing import NamedTuple
@@ -12,13 +13,12 @@ from models.network.host.interrupts import is_interrupted
 from models.network.managed_rounds import run_managed_rounds
 from models.network.outputs import Outputs
 from models.network.rounds import run_rounds
-from models.network.skip.progress import sample_pairs
+from models.network.skip.progress import Samples, offer_sample, take_sample
 from models.network.state.records import N_POSTED, N_UNSEEN, Fabric, Nic
 from pdes.engine.jit import inlined, loop_kernel
 from pdes.engine.round import (
     HORIZON,
     IS_INTERRUPTED,
-    LEAST,
     LIMIT,
     MARK_NS,
     NEXT_LOOK,
@@ -53,35 +53,47 @@ class RoundLooks(NamedTuple):
     """What a look needs."""
 
     words: np.ndarray  # int64[N_ROUND_LOOK_WORD]
-    here: np.ndarray  # uint8[n_node]  this rank's nodes
-    control_word: np.ndarray  # int64[]  words of a control's record that samples have
-    rows: np.ndarray  # int64[n_qp, columns]  where the sample is written
+    samples: Samples
     assessment: Assessment
 
 
 @loop_kernel
-def finds_nothing(loop, fabric: Fabric, nic: Nic, g: RoundLooks):
-    """Look at a round's end; whether there is nothing to decide, so that rounds may go on."""
+def _is_for_python(loop, fabric: Fabric, g: RoundLooks):
+    """Whether this rank knows, before anything is sampled, that a look has more to see to than samples."""
     now_ps, words = loop[HORIZON], g.words
     if loop[IS_INTERRUPTED] or is_interrupted(fabric.counters) or now_ps >= loop[LIMIT]:
-        return False
+        return True
     if now_ps < words[FROM_PS] or now_ps >= words[UNTIL_PS]:
-        return False
+        return True
     if fabric.counters[N_UNSEEN] > 0 or now_ps >= words[FLOW_LEVEL_PS]:
-        return False  # that comes first, and may change what is to be judged
+        return True  # that comes first, and may change what is to be judged
     if words[HAS_WAVES] == WAVES_COME_FIRST and now_ps >= g.assessment.words[NEXT_LOOK_PS]:
+        return True
+    if words[HAS_WAVES] and now_ps >= words[TICK_PS]:
+        return fabric.counters[N_POSTED] != words[SEEN_POSTED] or now_ps >= words[WAVES_PS]
+    return False
+
+
+@loop_kernel
+def finds_nothing(loop, fabric: Fabric, nic: Nic, g: RoundLooks):
+    """Look at a round's end; whether there is nothing to decide, so that rounds may go on: the same on every rank.
+
+    LEAST, if it is known, stays: nothing that is pending has changed.
+    """
+    now_ps, words = loop[HORIZON], g.words
+    is_for_python, is_due = _is_for_python(loop, fabric, g), now_ps >= g.assessment.words[NEXT_LOOK_PS]
+    least = np.int64(0) if is_for_python else np.int64(1)
+    if offer_sample(fabric, nic, g.samples, is_due and not is_for_python, least) == 0:
         return False
     if words[HAS_WAVES] and now_ps >= words[TICK_PS]:
-        if fabric.counters[N_POSTED] != words[SEEN_POSTED] or now_ps >= words[WAVES_PS]:
-            return False
         words[TICK_PS] = now_ps + words[TICK_EVERY_PS]
-    if now_ps >= g.assessment.words[NEXT_LOOK_PS]:
-        n_row = sample_pairs(fabric, nic, g.here, g.control_word, g.rows)
-        if assess(g.assessment, g.rows[:n_row], now_ps):
+    if is_due:
+        n_row = take_sample(g.samples)
+        if assess(g.assessment, g.samples.rows[:n_row], now_ps):
             words[ASSESSED_PS], words[N_ROW] = now_ps, n_row
             return False
     next_ps = min(g.assessment.words[NEXT_LOOK_PS], loop[LIMIT], words[UNTIL_PS], max(words[TICK_PS], now_ps + 1))
-    loop[NEXT_LOOK], loop[LEAST] = next_ps, -1
+    loop[NEXT_LOOK] = next_ps
     return True
 
 

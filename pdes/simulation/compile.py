@@ -3,7 +3,7 @@
 import time
 
 from models.network.build.warm_up import task
-from models.network.skip.progress import sample_pairs
+from models.network.skip.progress import sample_all
 from pdes.beginning import STARTING, Beginning
 from pdes.engine.jit import JIT_DISABLED, compiled_kernels
 from pdes.simulation.compilers import ALWAYS, announce_compiling, file_name
@@ -31,7 +31,7 @@ def _say_what_it_takes(job: Run, beginning: Beginning) -> None:
         return
     known = compiled_kernels()
     is_there = JIT_DISABLED or all(file_name(kernel) in known for kernel, _ in job.model.kernels())
-    if is_there and (job.model.fast_forward is None or file_name(sample_pairs) in known):
+    if is_there and (job.model.fast_forward is None or file_name(sample_all) in known):
         beginning.enter("loading the kernels")
     else:
         announce_compiling(beginning, job.compilers)

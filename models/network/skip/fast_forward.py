@@ -34,7 +34,7 @@ from models.network.skip.credits import Credits
 from models.network.skip.freeze import Hidden, count_sent, hide, show
 from models.network.skip.lane_states import LaneStates
 from models.network.skip.memo_states import Found, Member, MemoStates
-from models.network.skip.progress import ACKED_BYTE, N_COLUMN, PAIR, sample_pairs
+from models.network.skip.progress import ACKED_BYTE, PAIR, make_samples, sample_all
 from models.network.skip.room import Room
 from models.network.skip.skipped import Skipped
 from models.network.skip.taken_interrupts import meets_frozen, take_interrupts
@@ -44,6 +44,7 @@ from models.network.state.ways import ports_of_pairs
 from models.network.switch.routed_ways import RoutedWays
 from models.topology.graph import Topology
 from pdes.engine.exchange import World
+from pdes.engine.gathering import compile_gathers
 from pdes.engine.time_index import NEVER
 from pdes.skipping.audit import Audit
 from pdes.skipping.controller import Controller, Counters, compile_partitions
@@ -66,9 +67,6 @@ class FastForward:
     ) -> None:  # fmt: skip
         self._controller, self._world = controller, world
         n_pair = len(pairs.pair_of_row)
-        self.n_column = N_COLUMN + len(control_words)  # of samples
-        self._rows = np.zeros((n_pair, self.n_column), np.int64)
-        self._control_word = np.array(control_words, np.int64)
         self.hidden = Hidden(
             link_head=np.full(topology.n_port, -1, np.int32),
             port_src=topology.port_src.astype(np.int64),
@@ -81,6 +79,9 @@ class FastForward:
             advance_bytes=np.zeros(n_pair, np.int64),
             advance_sent=np.zeros(topology.n_port, np.int64),
         )
+        word = np.array(control_words, np.int64)
+        self._samples = make_samples(self.hidden.here, word, n_pair, world.gathering)
+        self.n_column = self._samples.rows.shape[1]
         self._skipped = Skipped()
         self._credits = Credits(self.hidden, self._skipped)
         self.series: PartitionSeries | None = None  # where somebody asks for it
@@ -133,7 +134,8 @@ class FastForward:
         count_sent(state.fabric, state.nic, self.hidden, none, none)
         show(state.fabric, state.buffers, state.nic, self.hidden, none, none, 0)
         nic = state.nic._replace(active=state.nic.active.copy())  # which a sample changes
-        sample_pairs(state.fabric, nic, self.hidden.here, self._control_word, self._rows)
+        sample_all(state.fabric, nic, self._samples._replace(gathering=World().gathering))
+        compile_gathers()
         compile_partitions()
         self._controller.looks.compile()
         self._controller.criterion.compile()
@@ -154,7 +156,7 @@ class FastForward:
     def round_looks(self, other_look_ps: int) -> RoundLooks | None:
         """What rounds need to look by themselves until somebody else looks, at other_look_ps; None: they cannot."""
         table, words = self._controller.looks.assessment, self._round_look_words
-        if self._world.size > 1 or table is None:
+        if table is None:
             return None
         follows_all = self.restoration is not None or self.queues is not None or self.series is not None
         is_audited = self.audit is not None and bool(self.audit.running)
@@ -168,7 +170,7 @@ class FastForward:
             words[WAVES_PS] = self._next_wave_look_ps
         if self.lanes is not None and self.lanes.flow_level is not None:
             words[FLOW_LEVEL_PS] = self.lanes.flow_level.level.next_ps
-        self._looks = self._looks or RoundLooks(words, self.hidden.here, self._control_word, self._rows, table)
+        self._looks = self._looks or RoundLooks(words, self._samples, table)
         return self._looks
 
     def thaw(self, state: NetworkState, horizon_ps: int) -> bool:
@@ -255,7 +257,7 @@ class FastForward:
         is_assessed = self._is_assessed(horizon_ps)
         assert not (is_assessed and is_wave_due and self.lanes is not None), "lanes would take what was judged before"
         if is_assessed:
-            rows = self._rows[: self._round_look_words[N_ROW]]
+            rows = self._samples.rows[: self._round_look_words[N_ROW]]
         else:
             rows = self._sample(state)
         if self.restoration is not None:
@@ -276,12 +278,7 @@ class FastForward:
 
     def _sample(self, state: NetworkState) -> np.ndarray:
         """Samples of all active queue pairs, of all ranks, ascending; those of the sample before are written over."""
-        n_row = sample_pairs(state.fabric, state.nic, self.hidden.here, self._control_word, self._rows)
-        rows = self._rows[:n_row]
-        if self._world.size > 1:
-            rows = self._world.gather_rows(rows)
-            rows = rows[np.argsort(rows[:, PAIR], kind="stable")]
-        return rows
+        return self._samples.rows[: sample_all(state.fabric, state.nic, self._samples)]
 
     @property
     def _stretch_end_ps(self) -> int:

@@ -1,4 +1,8 @@
-"""What fast-forwarding samples of the queue pairs that have something to send, at a decision instant."""
+"""What fast-forwarding samples of the queue pairs that have something to send, at a decision instant: on every rank
+those of all ranks, which gather them in compiled code.
+"""
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -7,6 +11,7 @@ from models.network.host.visits import has_sample
 from models.network.link.wire_time import transmission_ps
 from models.network.state.records import IS_NS3, LANE_COLUMN, Fabric, Nic
 from pdes.engine.bits import drop_from_set, next_in_set
+from pdes.engine.gathering import RANK, Gathering, offer, take
 from pdes.engine.jit import loop_kernel, step_kernel
 from pdes.engine.time_index import NEVER
 
@@ -30,6 +35,28 @@ from pdes.engine.time_index import NEVER
     IS_CLEAR,  # 1: nothing of the queue pair's waited to be sent when it was posted; for lanes alone
 ) = range(16)
 N_COLUMN = 16
+
+
+class Samples(NamedTuple):
+    """What sampling needs, on one rank."""
+
+    here: np.ndarray  # uint8[n_node]  this rank's nodes
+    control_word: np.ndarray  # int64[]  words of a control's record behind the columns
+    rows: np.ndarray  # int64[n_qp, columns]  the sample, of all ranks
+    own: np.ndarray  # int64[n_qp, columns]  this rank's; rows itself if there is no other rank
+    own_words: np.ndarray  # int64[n_qp * columns]  the same words
+    gathered: np.ndarray  # int64[n_qp * columns]  of all ranks, one behind the other; empty without others
+    place: np.ndarray  # int64[2, n_rank]  scratch: where what is left of each rank's begins, and where it ends
+    gathering: Gathering
+
+
+def make_samples(here: np.ndarray, control_word: np.ndarray, n_pair: int, gathering: Gathering) -> Samples:
+    """Room for a sample of n_pair queue pairs. here, control_word: see `Samples`."""
+    n_rank, shape = len(gathering.n_word), (n_pair, N_COLUMN + len(control_word))
+    rows = np.zeros(shape, np.int64)
+    own = rows if n_rank == 1 else np.zeros(shape, np.int64)
+    gathered = np.zeros(0 if n_rank == 1 else rows.size, np.int64)
+    return Samples(here, control_word, rows, own, own.reshape(-1), gathered, np.zeros((2, n_rank), np.int64), gathering)
 
 
 @step_kernel
@@ -85,3 +112,43 @@ def sample_pairs(fabric: Fabric, nic: Nic, here, control_word, out):
                 row[HAS_TIMER] = 1
         for k in range(control_word.size):
             row[np.uint64(N_COLUMN + k)] = nic.control[np.uint64(pair), np.uint64(control_word[k])]
+
+
+@loop_kernel
+def offer_sample(fabric: Fabric, nic: Nic, s: Samples, is_wanted, least):
+    """Sample this rank's queue pairs, if that is wanted, and meet the other ranks; the least of what they bring."""
+    n_own = sample_pairs(fabric, nic, s.here, s.control_word, s.own) if is_wanted else np.int64(0)
+    return offer(s.gathering, s.own_words, n_own * s.own.shape[1], least)
+
+
+@loop_kernel
+def take_sample(s: Samples):
+    """Put what all ranks have sampled into s.rows, by ascending queue pair; how many rows. Every rank must."""
+    g, n_column, place = s.gathering, s.rows.shape[1], s.place
+    n_rank = g.n_word.size
+    if n_rank == 1:
+        return g.n_word[0] // n_column
+    take(g, s.own_words, g.n_word[g.facts[RANK]], s.gathered)
+    at = np.int64(0)
+    for rank in range(n_rank):
+        place[0, rank] = at
+        at += g.n_word[rank]
+        place[1, rank] = at
+    n_row = at // n_column
+    for i in range(n_row):
+        first = np.int64(-1)  # the rank whose next row is of the least queue pair
+        for rank in range(n_rank):
+            is_left = place[0, rank] < place[1, rank]
+            if is_left and (first < 0 or s.gathered[place[0, rank] + PAIR] < s.gathered[place[0, first] + PAIR]):
+                first = rank
+        for k in range(n_column):
+            s.rows[i, k] = s.gathered[place[0, first] + k]
+        place[0, first] += n_column
+    return n_row
+
+
+@loop_kernel
+def sample_all(fabric: Fabric, nic: Nic, s: Samples):
+    """Sample the queue pairs of all ranks into s.rows; how many rows. Every rank must."""
+    offer_sample(fabric, nic, s, True, np.int64(0))
+    return take_sample(s)

@@ -19,9 +19,9 @@ def sampled(model: NetworkModel, active: np.ndarray) -> np.ndarray:
     """Rows of a sample, from a set of queue pairs that is left as it is."""
     fast, state = model.fast_forward, model.state
     assert fast is not None
-    rows = np.zeros_like(fast._rows)
+    rows = np.zeros_like(fast._samples.rows)
     nic = state.nic._replace(active=active.copy())
-    return rows[: sample_pairs(state.fabric, nic, fast.hidden.here, fast._control_word, rows)]
+    return rows[: sample_pairs(state.fabric, nic, fast.hidden.here, fast._samples.control_word, rows)]
 
 
 def wanted(model: NetworkModel) -> np.ndarray:
