@@ -1,11 +1,12 @@
 """Speed on several ranks against one, with the time split up.
 
-    python bench/scaling.py [--quick] [--ranks 1,2,4] [--k 8] [--case permutation,..] [--law hpcc,dctcp] [--beside]
+    python bench/scaling.py [--quick] [--ranks 1,2,4] [--k 8] [--case permutation,..] [--law hpcc,dctcp]
+                            [--mode auto,exact] [--beside]
 
 permutation: on a k=8 fat-tree, ns-3's case h. incast: there, in every group of 16 hosts 15 send to one. gpt-7b,
 gpt-13b, gpt-22b: an iteration of these examples on 64, 128 and 256 GPUs, every packet of it (quick: its first 10 ms),
-with each law of --law. gpt-skipping: gpt-22b with fast-forwarding. Those of GPT are runs of the program, whose loop is
-timed.
+with each law of --law. gpt-22b-skipping, gpt-175b-skipping: these examples as they are, on 256 and 1024 GPUs, in each
+mode of fast-forwarding of --mode. Those of GPT are runs of the program, whose loop is timed.
 
 Every rank count runs in its own mpirun, the counts in turn, best of several turns (--turns): a machine that others use
 too delays both ranks whenever it takes one core away. compute: running events and packing; wait: in the reduction,
@@ -38,9 +39,11 @@ QUICK_STOP = "10ms"
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 TRAINING = {
     "gpt-7b": "gpt-7b-64.toml", "gpt-13b": "gpt-13b-128.toml", "gpt-22b": "gpt-22b-256.toml",
-    "gpt-skipping": "gpt-22b-256.toml",
 }  # fmt: skip
-CASES = ("permutation", "incast", *TRAINING)
+SKIPPING = {"gpt-22b-skipping": "gpt-22b-256.toml", "gpt-175b-skipping": "gpt-175b-1024.toml"}
+EXAMPLE_OF = TRAINING | SKIPPING
+MODES = ("auto", "exact")
+CASES = ("permutation", "incast", *EXAMPLE_OF)
 BURNER = "while True: pass"
 
 
@@ -73,13 +76,15 @@ def run_here(case: str, k: int, size_bytes: int) -> None:
         print(json.dumps(best), flush=True)
 
 
-def start_program(case: str, law: str, n_rank: int, is_quick: bool) -> dict:
-    """The same figures of a run of the program."""
-    sets = [f"network.congestion_control={law}"]
-    if case != "gpt-skipping":
-        sets += ["wormhole.mode=off", *([f"simulation.stop_time={QUICK_STOP}"] if is_quick else [])]
+def start_program(case: str, way: str, n_rank: int, is_quick: bool) -> dict:
+    """The same figures of a run of the program. way: its congestion control, or its mode if it skips."""
+    if case in SKIPPING:
+        sets = [f"wormhole.mode={way}"]
+    else:
+        sets = [f"network.congestion_control={way}", "wormhole.mode=off"]
+        sets += [f"simulation.stop_time={QUICK_STOP}"] if is_quick else []
     with tempfile.TemporaryDirectory() as out:
-        done = simulate(EXAMPLES / TRAINING[case], sets, Path(out), n_rank)
+        done = simulate(EXAMPLES / EXAMPLE_OF[case], sets, Path(out), n_rank)
         run, result = done.run, done.result
     parts = zip(*(run[f"{name}_seconds"] for name in ("compute", "wait", "exchange")), strict=True)
     return {
@@ -105,22 +110,26 @@ def start(case: str, n_rank: int, k: int, size_bytes: int, n_beside: int = 1) ->
     return max(found, key=lambda run: run["seconds"])
 
 
-def measure(case: str, law: str, counts: list[int], arguments: argparse.Namespace) -> dict:
-    """Run every rank count in turn, print the best turn of each, and return what they come to."""
+def measure(case: str, way: str, counts: list[int], arguments: argparse.Namespace) -> dict:
+    """Run every rank count in turn, print the best turn of each, and return what they come to.
+
+    way: see `start_program`; "" where there is none.
+    """
     size_bytes = 2_000_000 if arguments.quick else arguments.bytes
     turns: dict[int, list[dict]] = {n: [] for n in counts}
     at_once: list[dict] = []
     for _ in range(arguments.turns or (2 if arguments.quick else N_TURN)):
         for n_rank in counts:
-            if case in TRAINING:
-                turns[n_rank].append(start_program(case, law, n_rank, arguments.quick))
+            if case in EXAMPLE_OF:
+                turns[n_rank].append(start_program(case, way, n_rank, arguments.quick))
             else:
                 turns[n_rank].append(start(case, n_rank, arguments.k, size_bytes))
-        if case not in TRAINING and 1 in counts and counts[-1] > 1:
+        if case not in EXAMPLE_OF and 1 in counts and counts[-1] > 1:
             at_once.append(start(case, 1, arguments.k, size_bytes, counts[-1]))
     best = {n: min(found, key=lambda run: run["seconds"]) for n, found in turns.items()}
     beside = ", beside a process at nice 19" if arguments.beside else ""
-    print(f"{case}{f' with {law}' if case in TRAINING else ''}, {len(os.sched_getaffinity(0))} cores{beside}")
+    said = f" with {way}" if case in TRAINING else f" in mode {way}" if case in SKIPPING else ""
+    print(f"{case}{said}, {len(os.sched_getaffinity(0))} cores{beside}")
     print("ranks  seconds  M packet-hops/s  speedup    compute       wait   exchange  (seconds of the slowest rank)")
     for n_rank, run in best.items():
         speedup = best[counts[0]]["seconds"] * counts[0] / run["seconds"]
@@ -131,8 +140,11 @@ def measure(case: str, law: str, counts: list[int], arguments: argparse.Namespac
     speedup = best[counts[0]]["seconds"] * counts[0] / last["seconds"]
     facts = {"case": case, "speedup": speedup, "ranks": counts[-1], "rounds": last["rounds"], "parts": last["parts"]}
     facts["seconds"] = [run["seconds"] for run in best.values()]
-    if case in TRAINING:
-        facts["law"] = law
+    if way:
+        facts["law" if case in TRAINING else "mode"] = way
+    if case in SKIPPING and len(counts) > 1:
+        ratio = last["seconds"] / best[counts[0]]["seconds"]
+        print(f"the loop on {counts[-1]} ranks takes {ratio:.2f} times as long as on {counts[0]}")
     if len(counts) > 1:
         pairs = zip(turns[counts[0]], turns[counts[-1]], strict=True)
         each = sorted(one["seconds"] * counts[0] / many["seconds"] for one, many in pairs)
@@ -165,6 +177,7 @@ def main() -> None:
     parser.add_argument("--k", type=int, default=8, help="size of the fat-tree (default 8)")
     parser.add_argument("--case", type=_list_of(CASES), default=[CASES[0]], help=f"of {', '.join(CASES)}")
     parser.add_argument("--law", default="hpcc,dctcp", help="congestion control of GPT's cases (default hpcc,dctcp)")
+    parser.add_argument("--mode", type=_list_of(MODES), default=[*MODES], help="of skipping cases (default auto,exact)")
     parser.add_argument("--turns", type=int, help=f"(default {N_TURN})")
     parser.add_argument("--beside", action="store_true", help="beside a process at nice 19 that never rests")
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
@@ -180,9 +193,9 @@ def main() -> None:
     burner = subprocess.Popen(nice) if arguments.beside else None
     try:
         facts = [
-            measure(case, law, counts, arguments)
+            measure(case, way, counts, arguments)
             for case in arguments.case
-            for law in (arguments.law.split(",") if case in TRAINING else [""])
+            for way in (arguments.law.split(",") if case in TRAINING else arguments.mode if case in SKIPPING else [""])
         ]
     finally:
         if burner is not None:

@@ -6,8 +6,8 @@ first rounds one by one, and then some of every so many.
 
 Long rounds are read in parts of MAX_LOOKAHEAD_PS, and joined again, so that a stretch is a small part of the run.
 
-Looks of fast-forwarding are made, and timed, as several ranks make them, which makes one rank's time a little long;
-what ranks say to each other there is not in it. Those of samples and checks are made, as they leave runs of rounds
+Looks of fast-forwarding are all made, and timed, in Python, though those that find nothing need no trip there, which
+makes the time a little long; what ranks say to each other there is not in it. Those of samples and checks are made, as they leave runs of rounds
 without a reduction no place (`pdes.engine.round`), but not timed.
 """
 
@@ -147,7 +147,7 @@ def _from_the_beginning(
     if s.longest_round_ps:
         model.know_outputs(s.lp_of_node, s.lookahead_ps, s.longest_round_ps)
     if fast is not None:
-        fast.round_looks = lambda other_look_ps: None  # looks are Python's, as they are on several ranks
+        fast.round_looks = lambda other_look_ps: None  # looks are Python's, to be timed
     model.observers = _observers(s, model, world)
     model.compile()
     stop_ps = NEVER - 1 if s.stop_ps is None else s.stop_ps
