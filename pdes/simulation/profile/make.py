@@ -7,8 +7,8 @@ first rounds one by one, and then some of every so many.
 Long rounds are read in parts of MAX_LOOKAHEAD_PS, and joined again, so that a stretch is a small part of the run.
 
 Looks of fast-forwarding are all made, and timed, in Python, though those that find nothing need no trip there, which
-makes the time a little long; what ranks say to each other there is not in it. Those of samples and checks are made, as they leave runs of rounds
-without a reduction no place (`pdes.engine.round`), but not timed.
+makes the time a little long; what ranks say to each other there is not in it. Those of samples and checks are made, as
+they leave runs of rounds without a reduction no place (`pdes.engine.round`), but not timed.
 """
 
 import sys
