@@ -155,7 +155,7 @@ class World:
         words = np.zeros(1 + -(-len(data) // 8), np.int64)
         words[0] = len(data)
         words[1:].view(np.uint8)[: len(data)] = np.frombuffer(data, np.uint8)
-        return [pickle.loads(part[1:].view(np.uint8)[: part[0]]) for part in self.gather_parts(words)]
+        return [pickle.loads(part[1:].tobytes()[: int(part[0])]) for part in self.gather_parts(words)]
 
     def is_any(self, fact: bool) -> bool:
         """Whether it is so on some rank."""
