@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.network.skip.memo_states import find_equal
+from pdes.skipping.replay.blocks import find_equal
 
 STATES = st.lists(st.tuples(st.integers(0, 1), st.lists(st.integers(0, 1), max_size=3)), min_size=1, max_size=12)
 
