@@ -37,8 +37,9 @@ from pdes.skipping.windows import Limits, Memory, add_samples, judge_flows
     N_LED,  # that others wait for, or may come to
     MUST_FOLLOW,  # 1: network partitions are brought up to date even if all messages are short
     SKIPS_STEADY,  # 0: what has settled is not skipped
-) = range(11)
-N_WORD = 11
+    LED_DISTURBED,  # 1: one of those that others wait for was, found by the last look
+) = range(12)
+N_WORD = 12
 
 
 class Assessment(NamedTuple):
@@ -115,4 +116,5 @@ def assess(a: Assessment, rows, now_ps):
         judge_flows(a.memory, a.limits, a.judged[:n_judged], now_ps, a.may_ps, a.progress)
         if words[SKIPS_STEADY]:
             words[N_STEADY] = steady_labels(s, n_judged, a.may_ps, float(words[LEAST_PS]), a.steady)
-    return words[N_STEADY] > 0 or s.found[N_FRESH] > 0 or _is_led_disturbed(a, rows)
+    words[LED_DISTURBED] = _is_led_disturbed(a, rows)
+    return words[N_STEADY] > 0 or s.found[N_FRESH] > 0 or words[LED_DISTURBED] != 0

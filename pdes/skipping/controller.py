@@ -14,7 +14,7 @@ from pdes.skipping import history as h
 from pdes.skipping.assess import MOST_PARTITIONS, N_LOOK, N_STEADY
 from pdes.skipping.audit import Audit
 from pdes.skipping.criterion import Criterion
-from pdes.skipping.flow_ports import ports_of
+from pdes.skipping.flow_ports import PortsOfGroups, ports_of
 from pdes.skipping.frozen import Freeze, FrozenSet, joined
 from pdes.skipping.looks import Looks
 from pdes.skipping.partitions import canonical, make_partitions
@@ -58,12 +58,13 @@ class Controller:
         self._frozen = FrozenSet(n_flow, n_port)
         self.looks = Looks(self._partitions, self._frozen.is_frozen, criterion, look_ps)
         self._survey = self.looks.survey
-        self._n_active, self._is_followed = 0, False
+        self._n_active, self._is_followed, self._has_frozen = 0, False, False
         self.stranded: list[Replay] = []
         self._members = np.zeros(n_flow, np.int64)
         self._counters = Counters()
         self._known_ps = known_ps.tolist()
         self._ports_of: dict[bytes, np.ndarray] = {}  # by flows
+        self._ports_of_groups = PortsOfGroups(self._partitions.port_start, self._partitions.port_of, n_port)
         self.memo: Memo | None = None
         self.audit: Audit | None = None
         self.skips_steady = True
@@ -164,7 +165,7 @@ class Controller:
         if self.audit is not None:
             self.audit.look(now_ps, rows, version)
         self._is_followed, self._n_active = bool(s.found[IS_FOLLOWED]), len(rows) + self._frozen.n_flow
-        new = self._skip_steady(now_ps, allows) if self.looks.words[N_STEADY] else []
+        self._has_frozen = bool(new := self._skip_steady(now_ps, allows) if self.looks.words[N_STEADY] else [])
         if s.found[N_FRESH]:
             may = s.fresh[: s.found[N_FRESH]]
             self._find_fresh(rows, may, s.label[may])
@@ -216,13 +217,9 @@ class Controller:
         labels, rows = labels[order], rows[may[order]]
         begin = np.flatnonzero(np.diff(labels, prepend=-1))
         labels, pairs = labels[begin], rows[:, h.FLOW].copy()
-        ends = np.zeros((2, len(begin) + 1), np.int64)
-        ends[0, :-1], ends[0, -1] = begin, len(pairs)
-        cut = ends[0].tolist()
-        ports = [self._own_ports(pairs[a:b]) for a, b in zip(cut, cut[1:], strict=False)]
-        np.cumsum([len(mine) for mine in ports], out=ends[1, 1:])
-        versions = version[labels]
-        self._fresh = Fresh(labels.tolist(), versions.tolist(), pairs, joined(ports), rows, ends)
+        versions, cut = version[labels], np.append(begin, len(pairs))
+        ports, end = self._ports_of_groups.of(pairs, cut)
+        self._fresh = Fresh(labels.tolist(), versions.tolist(), pairs, ports, rows, np.stack([cut, end]))
         ask(self._survey, labels, versions, rows)
 
     @property
@@ -243,8 +240,10 @@ class Controller:
 
         Those that were disturbed are dropped, and their followers thaw: see `stranded`.
         """
-        over = []
-        for episode in [] if self.memo is None else list(self.memo.running.values()):
+        over, running = [], [] if self.memo is None else list(self.memo.running.values())
+        if not (self._has_frozen or self.looks.is_led_disturbed):
+            running = [episode for episode in running if self._check_ps(episode) <= now_ps]
+        for episode in running:
             frozen = self._frozen.at(episode.ports[0])
             at = np.searchsorted(rows[:, h.FLOW], episode.pairs)
             mine = rows[np.minimum(at, len(rows) - 1)] if len(rows) else rows
@@ -377,6 +376,7 @@ def compile_partitions() -> None:
     """Compile what follows network partitions, or load it from the cache."""
     one = make_partitions(np.array([0, 1], np.int64), np.zeros(1, np.int32), 1)
     canonical(one, 0, np.zeros(1, np.int64))
+    PortsOfGroups(one.port_start, one.port_of, 1).of(np.zeros(0, np.int64), np.zeros(1, np.int64))
 
 
 def _period_ps(

@@ -68,10 +68,11 @@ class Looks:
 
     def look(self, now_ps: int, rows: np.ndarray) -> None:
         """Look at a sample of every active flow that is not frozen, ascending."""
+        s, words, criterion = self.survey, self.words, self._criterion
+        words[a.LED_DISTURBED] = 1  # it may be
         if self.assessment is not None:
             a.assess(self.assessment, rows, now_ps)
             return
-        s, words, criterion = self.survey, self.words, self._criterion
         judges_all = criterion.judges_all
         a.look_over(words, self._worth, self._partitions, s, self._is_frozen, rows, now_ps, judges_all)
         words[a.N_STEADY], n = 0, int(s.found[N_JUDGED])
@@ -82,6 +83,11 @@ class Looks:
             if words[a.SKIPS_STEADY]:
                 least_ps = float(words[a.LEAST_PS])
                 words[a.N_STEADY] = steady_labels(s, n, self._verdict.may_ps, least_ps, self._steady)
+
+    @property
+    def is_led_disturbed(self) -> bool:
+        """Whether an episode that runs may have been disturbed before the last look; else none was."""
+        return bool(self.words[a.LED_DISTURBED])
 
     @property
     def steady(self) -> list[int]:

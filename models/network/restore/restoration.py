@@ -21,8 +21,8 @@ import numpy as np
 
 from models.network.build.arrays import NetworkState
 from models.network.restore.restored_packets import PutBack, Ways, put_back
-from models.network.skip.memo_states import MemoStates, blocks
-from models.network.skip.snapshot import EGRESS_SIDE, HEADER_WORDS, LINK, RECEIVER, SENDER
+from models.network.skip.memo_states import MemoStates
+from models.network.skip.snapshot import EGRESS_SIDE, LINK, RECEIVER, SENDER
 from models.network.skip.state_words import PACKET_WORDS
 from models.network.state.parameters import SELECTIVE_REPEAT, NetworkParameters
 from models.network.state.records import N_EXTRA, N_QUEUE, TELEMETRY, TELEMETRY_INT
@@ -30,6 +30,7 @@ from models.topology.graph import Topology
 from pdes.engine.exchange import World
 from pdes.engine.time_index import NEVER
 from pdes.skipping.frozen import Freeze
+from pdes.skipping.replay.blocks import HEADER_WORDS, blocks
 
 if TYPE_CHECKING:
     from models.network.model import NetworkModel

@@ -2,19 +2,18 @@
 
 import hashlib
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
 from models.network.build.arrays import NetworkState
 from models.network.skip.freeze import Hidden
 from models.network.skip.snapshot import (
-    HEADER_WORDS,
     LINK,
-    empty,
     leave_out_counts,
     load_all,
     number,
+    replace_all,
     store_all,
     store_ends,
 )
@@ -25,9 +24,12 @@ from models.topology.graph import Topology
 from pdes.engine.exchange import World
 from pdes.engine.jit import loop_kernel
 from pdes.skipping.history import DONE
+from pdes.skipping.in_place_sort import sort_in_place
+from pdes.skipping.replay.blocks import HEADER_WORDS, find_equal, merge_blocks
 from pdes.skipping.replay.memo import Fresh, Keys, joined
 
 Member = tuple[np.ndarray, np.ndarray, np.ndarray]  # queue pairs, ports, bytes acknowledged
+FORM_WORDS = 5  # of a port, that do not change
 Found = tuple[np.ndarray, int, np.ndarray]  # words, random numbers drawn so far, bytes that ports have sent so far
 
 
@@ -42,6 +44,18 @@ def why_no_memo(parameters: NetworkParameters, constants: np.ndarray) -> str:
     return "selective repeat" if constants[IS_SELECTIVE] else ""
 
 
+class Layout(NamedTuple):
+    """Where ports and ways are, and scratch for numbering nodes."""
+
+    start: np.ndarray  # the ports of queue pair p are port_of[start[p] : start[p + 1]]
+    port_of: np.ndarray
+    port_src: np.ndarray  # int64[n_port]
+    port_dst: np.ndarray
+    is_switch: np.ndarray  # uint8[n_node]
+    row_of_node: np.ndarray  # int64[n_node]  -1 between calls
+    node: np.ndarray  # int64[n_node]
+
+
 class MemoStates:
     """One rank's part of the states of network partitions."""
 
@@ -50,7 +64,12 @@ class MemoStates:
         ways: tuple[np.ndarray, np.ndarray],
     ) -> None:  # fmt: skip
         """ways: the ports of queue pair p are ways[1][ways[0][p] : ways[0][p + 1]]."""
-        self._topology, self._world, self._hidden, self._ways = topology, world, hidden, ways
+        self._world, self._hidden = world, hidden
+        self._layout = Layout(
+            *ways, topology.port_src.astype(np.int64), topology.port_dst.astype(np.int64),
+            topology.is_switch.astype(np.uint8), np.full(topology.n_node, -1, np.int64),
+            np.zeros(topology.n_node, np.int64),
+        )  # fmt: skip
         self._sends_here = hidden.here[topology.port_src] != 0
         n_pair = len(ways[0]) - 1
         kinds, hops = parameters.law.word_kinds
@@ -61,7 +80,6 @@ class MemoStates:
         )  # fmt: skip
         self._out = np.zeros(0, np.int64)
         self.trial: Callable[[NetworkState, Fresh, Keys, int], None] | None = None  # of entries that were read
-        self._forms: dict[bytes, tuple[Any, bytes]] = {}
 
     @property
     def is_managed(self) -> bool:
@@ -77,9 +95,11 @@ class MemoStates:
         """Compile what moves states, or load it from the cache, without talking to other ranks."""
         none = np.zeros(0, np.int64)
         many, ends = self._numbering([(none, none, none)], none, 0)
-        words, _ = self._store(state, many, ends)
+        words, end_word = self._store(state, many, ends)
         leave_out_counts(words)
-        find_equal(words, np.zeros(1, np.int64), none, none)
+        merge_blocks(words, end_word[None, :].copy(), np.zeros(1, np.int64), words.copy(), end_word)
+        self._forms(state, none, none, ends)
+        find_equal(words, end_word[:1], none, none)
         self._put(state, many, ends, words, lambda: state)
 
     def _numbering(self, members: Sequence[Member], base_tx: np.ndarray, base_ps: int) -> tuple[Numbering, np.ndarray]:
@@ -126,24 +146,39 @@ class MemoStates:
         of_port = 16 + 2 * int(fabric.constants[N_QUEUE]) + 2 * HEADER_WORDS
         return n_used * (PACKET_WORDS + int(fabric.constants[N_EXTRA])) + n_pair * of_pair + n_port * of_port
 
+    def _of_all(
+        self, words: np.ndarray, end_word: np.ndarray, counts: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
+        """This rank's blocks, where each network partition's begin, some numbers; of all ranks, these as sums."""
+        if self._world.size == 1:
+            return words, end_word, counts
+        n, m = len(end_word), len(end_word) + len(counts)
+        parts = self._world.gather_parts(np.concatenate((end_word, counts, words)))
+        end = np.stack([part[:n] for part in parts])
+        end[1:] += np.cumsum(end[:-1, -1])[:, None]
+        every, end_word = np.concatenate([part[m:] for part in parts]), np.zeros(n, np.int64)
+        words = np.zeros(len(every), np.int64)
+        merge_blocks(every, end, np.zeros(len(parts), np.int64), words, end_word)
+        return words, end_word, np.sum([part[n:m] for part in parts], axis=0)
+
+    def _stored(
+        self, state: NetworkState, many: Numbering, ends: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
+        """Words of all ranks, where each network partition's begin, and random numbers drawn there so far."""
+        draws = np.add.reduceat(state.fabric.port_info["ecn_draws"][many.ports].astype(np.int64), ends[1, :-1])
+        return self._of_all(*self._store(state, many, ends), draws)
+
     def states(self, state: NetworkState, members: Sequence[Member], now_ps: int) -> list[Found]:
         """What there is of each network partition, the same on every rank."""
         if not members:
             return []
         all_sent = self._sent(state, members)
         many, ends = self._numbering(members, all_sent, now_ps)
-        words, end_word = self._store(state, many, ends)
-        draws = np.add.reduceat(state.fabric.port_info["ecn_draws"][many.ports].astype(np.int64), ends[1, :-1])
-        cut, is_kept = end_word.tolist(), self._world.size == 1
-        each = [words[cut[i] : cut[i + 1]] for i in range(len(members))]
-        own = [(mine.copy() if is_kept else mine, n) for mine, n in zip(each, draws.tolist(), strict=True)]
-        port, parts = ends[1].tolist(), self._world.gather_values(own)
-        sent = [all_sent[port[i] : port[i + 1]] for i in range(len(members))]
-        if len(parts) == 1:
-            return [(*part, tx) for part, tx in zip(parts[0], sent, strict=True)]
+        words, end_word, draws = self._stored(state, many, ends)
+        cut, port = end_word.tolist(), ends[1].tolist()
         return [
-            (in_order(np.concatenate([part[i][0] for part in parts])), sum(part[i][1] for part in parts), sent[i])
-            for i in range(len(own))
+            (words[cut[i] : cut[i + 1]].copy(), n_draw, all_sent[port[i] : port[i + 1]])
+            for i, n_draw in enumerate(draws.tolist())
         ]
 
     def keys(self, state: NetworkState, fresh: Fresh, now_ps: int) -> Keys:
@@ -153,30 +188,21 @@ class MemoStates:
         """
         members, all_sent = (fresh.pairs, fresh.ports, fresh.rows[:, DONE].copy()), self._sent_by(state, fresh.ports)
         many = Numbering(*members, np.array([now_ps], np.int64), all_sent, *self._scratch)
-        words, end_word = self._store(state, many, fresh.ends)
+        words, end_word, draws = self._stored(state, many, fresh.ends)
         leave_out_counts(words)
-        draws = np.add.reduceat(state.fabric.port_info["ecn_draws"][fresh.ports].astype(np.int64), fresh.ends[1, :-1])
-        n, cut, (flow, port) = len(fresh.labels), end_word.tolist(), fresh.ends.tolist()
-        each, n_draw = [words[cut[i] : cut[i + 1]] for i in range(n)], draws.tolist()
-        pairs, ports = fresh.pairs, fresh.ports
-        forms = [self._digest(state, pairs[flow[i] : flow[i + 1]], ports[port[i] : port[i + 1]]) for i in range(n)]
-        if self._world.size > 1:
-            parts = self._world.gather_values(list(zip(each, n_draw, strict=True)))
-            each = [in_order(np.concatenate([part[i][0] for part in parts])) for i in range(n)]
-            n_draw = [sum(part[i][1] for part in parts) for i in range(n)]
-            words, end_word = np.concatenate(each), np.cumsum([0, *map(len, each)])
-        numbers: dict[bytes, int] = {}
-        form_of = np.array([numbers.setdefault(form, len(numbers)) for _, form in forms], np.int64)
-        like, keys = np.zeros(n, np.int64), []
-        find_equal(words, end_word, form_of, like)
+        forms, end_form = self._forms(state, fresh.pairs, fresh.ports, fresh.ends)
+        like_form, like = (np.zeros(len(fresh.labels), np.int64) for _ in range(2))
+        find_equal(forms, end_form, like, like_form)
+        find_equal(words, end_word, like_form, like)
+        keys: list[bytes] = []
         for i, first in enumerate(like.tolist()):
             if first == i:
-                whole = forms[i][0].copy()
-                whole.update(each[i].data)
+                whole = hashlib.blake2b(forms[end_form[i] : end_form[i + 1]].data, digest_size=32)
+                whole.update(words[end_word[i] : end_word[i + 1]].data)
                 keys.append(whole.digest())
             else:
                 keys.append(keys[first])
-        found = Keys(keys, n_draw, all_sent)
+        found = Keys(keys, draws.tolist(), all_sent)
         if self.trial is not None:
             self.trial(state, fresh, found, now_ps)
         return found
@@ -194,13 +220,17 @@ class MemoStates:
 
     def ends(self, state: NetworkState, members: Sequence[Member], now_ps: int) -> list[np.ndarray]:
         """Of each network partition the words of queue pairs alone, the same on every rank."""
+        if not members:
+            return []
         own = []
         for member, tx in zip(members, self.sent(state, members), strict=True):
             one, _ = self._numbered(member, tx, now_ps)
             out = np.zeros(self._words_needed(state, len(one.pairs), len(one.ports)), np.int64)
             own.append(out[: store_ends(state.fabric, state.nic, self._hidden, one, out)].copy())
-        parts = self._world.gather_values(own) if own else []
-        return [in_order(np.concatenate(each)) for each in zip(*parts, strict=True)]
+        end_word = np.cumsum([0, *map(len, own)])
+        words, end_word, _ = self._of_all(np.concatenate(own), end_word, end_word[:0])
+        cut = end_word.tolist()
+        return [words[begin:end].copy() for begin, end in zip(cut, cut[1:], strict=False)]
 
     def load_ends(self, state: NetworkState, member: Member, now_ps: int, words: np.ndarray) -> None:
         """Put words of `ends` in the place of a frozen network partition's queue pairs."""
@@ -209,33 +239,23 @@ class MemoStates:
 
     def form(self, state: NetworkState, member: Member) -> bytes:
         """What a network partition is, without what is in it."""
-        return self._digest(state, member[0], member[1])[1]
+        words, _ = self._forms(state, member[0], member[1], np.array([[0, len(member[0])], [0, len(member[1])]]))
+        return hashlib.blake2b(words.data, digest_size=32).digest()
 
-    def _digest(self, state: NetworkState, pairs: np.ndarray, ports: np.ndarray) -> tuple[Any, bytes]:
-        """What digests a network partition, and the digest so far."""
-        name = pairs.tobytes()
-        if name not in self._forms:
-            digest = self._form(state, pairs, ports)
-            self._forms[name] = (digest, digest.digest())
-        return self._forms[name]
-
-    def _form(self, state: NetworkState, pairs: np.ndarray, ports: np.ndarray) -> Any:
-        """The digest of what does not change: ways within the partition, and its ports' constants."""
-        start, port_of = self._ways
-        t, fabric = self._topology, state.fabric
-        ends = np.stack([t.port_src[ports], t.port_dst[ports]])
-        nodes = np.unique(ends)
-        ways = [np.searchsorted(ports, port_of[start[p] : start[p + 1]]) for p in pairs.tolist()]
-        parts = [
-            np.array([len(pairs), len(ports), len(nodes)]), *(np.array([len(way), *way]) for way in ways),
-            np.searchsorted(nodes, ends), t.is_switch[nodes], fabric.ports["delay_ps"][ports],
-            fabric.ports["ecn_min_bytes"][ports],
-        ]  # fmt: skip
-        parts += [fabric.port_info[n][ports] for n in ("rate_bps", "ecn_max_bytes", "ecn_max_probability")]
-        digest = hashlib.blake2b(digest_size=32)
-        for part in parts:
-            digest.update(np.ascontiguousarray(part).view(np.uint8).tobytes())
-        return digest
+    def _forms(
+        self, state: NetworkState, pairs: np.ndarray, ports: np.ndarray, ends: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+        """What does not change of network partitions, and where each one's begins: see `store_forms`."""
+        info = state.fabric.port_info
+        facts = [state.fabric.ports[name][ports] for name in ("delay_ps", "ecn_min_bytes")]
+        facts += [info[name][ports] for name in ("rate_bps", "ecn_max_bytes")]
+        facts.append(info["ecn_max_probability"][ports].view(np.int64))
+        constants, start = np.array(facts, np.int64), self._layout.start
+        n_of_way = int((start[pairs + 1] - start[pairs]).sum()) + len(pairs)
+        n_word = n_of_way + (FORM_WORDS + 2) * len(ports) + (3 + 1) * ends.shape[1]
+        out, end_word = np.zeros(n_word + 2 * len(ports), np.int64), np.zeros(ends.shape[1], np.int64)
+        store_forms(self._layout, self._scratch[0], pairs, ports, ends, constants, out, end_word)
+        return out[: end_word[-1]], end_word
 
     def put(
         self, state: NetworkState, members: Member, n_member: int, now_ps: int, words: np.ndarray,
@@ -254,40 +274,59 @@ class MemoStates:
         self, state: NetworkState, many: Numbering, ends: np.ndarray, words: np.ndarray,
         grow: Callable[[], NetworkState],
     ) -> NetworkState:  # fmt: skip
-        empty(state.fabric, state.buffers, state.nic, self._hidden, many.ports)
-        while state.fabric.counters[N_FREE_PACKET] * PACKET_WORDS < len(words) * (ends.shape[1] - 1):
+        while not replace_all(state.fabric, state.buffers, state.nic, self._hidden, many, ends, words):
             state = grow()
-        load_all(state.fabric, state.buffers, state.nic, self._hidden, many, ends, words)
         return state
 
 
 @loop_kernel
-def find_equal(words, end_word, form_of, like):
-    """Of each stretch of words the first that is equal, and of the same form. Written: like, int64[n].
+def _number_nodes(layout: Layout, ports, first, end):
+    """Number the nodes of ports[first:end] in the order of ids; how many, in layout.node, which are ascending."""
+    n_node = 0
+    for i in range(first, end):
+        for node in (layout.port_src[ports[i]], layout.port_dst[ports[i]]):
+            if layout.row_of_node[node] < 0:
+                layout.row_of_node[node] = 0
+                layout.node[n_node] = node
+                n_node += 1
+    sort_in_place(layout.node, n_node)
+    for i in range(n_node):
+        layout.row_of_node[layout.node[i]] = i
+    return n_node
 
-    end_word: int64[n + 1], where they begin and the last ends.
+
+@loop_kernel
+def store_forms(layout: Layout, row_of_port, pairs, ports, ends, constants, out, end_word):
+    """Write what does not change of network partitions one behind the other: ways within them, and their ports.
+
+    ends: see `store_all`. constants: int64[FORM_WORDS, n_port], the ports'. Written: row_of_port; out; end_word,
+    int64[n + 1], where each one's begin and the last ends.
     """
-    for i in range(like.size):
-        like[i], n = i, end_word[i + 1] - end_word[i]
-        for j in range(i):
-            if like[j] != j or form_of[j] != form_of[i] or end_word[j + 1] - end_word[j] != n:
-                continue
-            k = np.int64(0)
-            while k < n and words[end_word[i] + k] == words[end_word[j] + k]:
-                k += 1
-            if k == n:
-                like[i] = j
-                break
-
-
-def blocks(words: np.ndarray) -> list[tuple[int, int, int, int]]:
-    """(kind, number, begin, end) of each block."""
-    found, at = [], 0
-    while at < len(words):
-        end = at + HEADER_WORDS + int(words[at + 2])
-        found.append((int(words[at]), int(words[at + 1]), at, end))
-        at = end
-    return found
+    at = 0
+    for i in range(end_word.size - 1):
+        end_word[i] = at
+        first, end = ends[1, i], ends[1, i + 1]
+        n_node = _number_nodes(layout, ports, first, end)
+        out[at], out[at + 1], out[at + 2] = ends[0, i + 1] - ends[0, i], end - first, n_node
+        at += 3
+        for k in range(first, end):
+            row_of_port[ports[k]] = k - first
+            out[at] = layout.row_of_node[layout.port_src[ports[k]]]
+            out[at + 1] = layout.row_of_node[layout.port_dst[ports[k]]]
+            for c in range(FORM_WORDS):
+                out[at + 2 + c] = constants[c, k]
+            at += FORM_WORDS + 2
+        for k in range(n_node):
+            node = layout.node[k]
+            out[at + k], layout.row_of_node[node] = layout.is_switch[node], -1
+        at += n_node
+        for k in range(ends[0, i], ends[0, i + 1]):
+            begin_way, end_way = layout.start[pairs[k]], layout.start[pairs[k] + 1]
+            out[at] = end_way - begin_way
+            for w in range(begin_way, end_way):
+                out[at + 1 + w - begin_way] = row_of_port[layout.port_of[w]]
+            at += 1 + end_way - begin_way
+    end_word[end_word.size - 1] = at
 
 
 def is_well_formed(words: np.ndarray) -> bool:
@@ -296,9 +335,3 @@ def is_well_formed(words: np.ndarray) -> bool:
     while at + HEADER_WORDS <= n and 0 <= words[at] <= LINK and words[at + 1] >= 0 and 0 <= words[at + 2] <= n:
         at += HEADER_WORDS + int(words[at + 2])
     return at == n
-
-
-def in_order(words: np.ndarray) -> np.ndarray:
-    """The same blocks in the order of kind and number."""
-    found = sorted(blocks(words))
-    return np.concatenate([words[begin:end] for _, _, begin, end in found]) if found else words

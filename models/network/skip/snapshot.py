@@ -12,6 +12,7 @@ import numpy as np
 from models.network.host.nic import free_packet
 from models.network.skip.freeze import Hidden
 from models.network.skip.state_words import (
+    PACKET_WORDS,
     SKIPPED_WORDS,
     Numbering,
     ahead,
@@ -24,6 +25,7 @@ from models.network.skip.state_words import (
 )
 from models.network.state.records import (
     FLAG_MARKER,
+    N_FREE_PACKET,
     N_QUEUE,
     TELEMETRY,
     TELEMETRY_PINT,
@@ -32,9 +34,9 @@ from models.network.state.records import (
 )
 from models.network.state.switch_state import Buffers
 from pdes.engine.jit import loop_kernel, step_kernel
+from pdes.skipping.replay.blocks import HEADER_WORDS
 
 SENDER, RECEIVER, EGRESS_SIDE, LINK = range(4)  # kinds of blocks
-HEADER_WORDS = 3  # kind, number, words that follow
 
 
 @step_kernel
@@ -328,3 +330,16 @@ def load_all(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, many: N
     """Put one state in the place of those of frozen network partitions: `ends`, see `store_all`."""
     for i in range(ends.shape[1] - 1):
         load(fabric, buffers, nic, hidden, _one_of(many, ends, i), words)
+
+
+@loop_kernel
+def replace_all(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, many: Numbering, ends, words):
+    """Put one state in the place of those of frozen network partitions; False if the packets' pool is short.
+
+    They are empty then, and it may be tried again. ends: see `store_all`.
+    """
+    empty(fabric, buffers, nic, hidden, many.ports)
+    if fabric.counters[N_FREE_PACKET] * PACKET_WORDS < words.size * (ends.shape[1] - 1):
+        return False
+    load_all(fabric, buffers, nic, hidden, many, ends, words)
+    return True

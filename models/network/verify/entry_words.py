@@ -10,11 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.network.skip.memo_states import blocks, is_well_formed
-from models.network.skip.snapshot import EGRESS_SIDE, HEADER_WORDS, LINK, RECEIVER, SENDER
+from models.network.skip.memo_states import is_well_formed
+from models.network.skip.snapshot import EGRESS_SIDE, LINK, RECEIVER, SENDER
 from models.network.skip.state_words import PACKET_WORDS, SKIPPED_WORDS
 from models.network.state.records import FLAG_ACK
 from models.network.verify.fabric import expect
+from pdes.skipping.replay.blocks import HEADER_WORDS, blocks
 
 # Words of a sender's block; the control's follow, then those that keys leave out.
 (

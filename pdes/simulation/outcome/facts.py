@@ -152,6 +152,7 @@ def run_facts(job: Run, totals: dict[str, Any], compile_s: float, ended: Ended) 
         "compute_seconds": list(compute),
         "wait_seconds": list(wait),
         "exchange_seconds": list(exchange),
+        "packet_hops_by_rank": totals["hops_by_rank"],
         "versions": {name: version_of(name) for name in names} | {"python": platform.python_version()},
         "machine": f"{platform.machine()} {platform.system()}",
     }

@@ -51,6 +51,7 @@ def gather(job: Run) -> dict[str, Any]:
     parts = job.world.allgather(own)
     totals = {
         "hops": sum(p["hops"] for p in parts),
+        "hops_by_rank": [p["hops"] for p in parts],
         "events": sum(p["events"] for p in parts),
         **{name: sum((p[name] for p in parts), Counter()) for name in ("skipped", "skipped_flow_ps")},
         "flow_ps": sum(p["flow_ps"] for p in parts),

@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import pdes
-from models.network.skip.memo_states import blocks
-from models.network.skip.snapshot import EGRESS_SIDE, HEADER_WORDS, LINK, RECEIVER, SENDER
+from models.network.skip.snapshot import EGRESS_SIDE, LINK, RECEIVER, SENDER
 from models.network.skip.state_words import PACKET_WORDS
 from models.network.verify.entry_trial import EntryTrial
 from pdes.config import load_config
+from pdes.skipping.replay.blocks import HEADER_WORDS, blocks
 from pdes.skipping.replay.memo import Entry
 from pdes.skipping.replay.memo_file import MemoFile, unpack
 
