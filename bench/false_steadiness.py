@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from cases import print_last
-from lane_errors import HOSTS_PER_LEAF, MB, Case, outcome, shaken
+from fluid_errors import HOSTS_PER_LEAF, MB, Case, outcome, shaken
 
 CONTROLS = ("hpcc", "dctcp", "dcqcn", "timely", "swift")
 N_SENDERS = (2, 4, 8)

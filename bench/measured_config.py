@@ -44,8 +44,8 @@ class Settled:
         return found if self.fits else found + ", which does not fit the memory"
 
 
-def case_config(case: Case, lanes: bool = True) -> str:
-    """The config of a measured run; lanes: messages that have their ways to themselves are not simulated each time."""
+def case_config(case: Case, has_fluid: bool = True) -> str:
+    """The config of a measured run; has_fluid: messages that are alone go at flow level."""
     layout = case.layout
     n_gpu, dp, per_server = layout.n_gpu, layout.dp, min(case.per_server, layout.n_gpu)
     rate = f"{_nic_bps(case) // GIGA}Gbps"
@@ -76,8 +76,8 @@ def case_config(case: Case, lanes: bool = True) -> str:
         "workload.parallel": parallel,
         "workload.compute": {"gpu": case.device},
         "workload.memory": {"check": "warn"},
-        "wormhole": {"mode": "auto", "tolerance": 0.02} if lanes else {"mode": "exact"},
-        **({"wormhole.paper": {"forecasts": [*FORECASTS[:-1]]}} if lanes else {}),
+        "wormhole": {"mode": "auto", "tolerance": 0.02} if has_fluid else {"mode": "exact"},
+        **({"wormhole.paper": {"forecasts": [*FORECASTS[:-1]]}} if has_fluid else {}),
         "output": {"tasks": False, "flows": False},
     }
     return toml_text(case.id, tables)

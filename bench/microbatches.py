@@ -3,8 +3,8 @@
     python bench/microbatches.py [--cases gpt-7b-64,gpt-13b-128,gpt-175b-1024,moe-8x7b-64] [--times 1,4,16]
                                  [--set key=value ...] [--quick] [--out FOLDER]
 
-Each example is run with so many times as many microbatches as pipeline stages, with fast-forwarding (HPCC, lanes, a
-tolerance of 0.02), with `[wormhole] microbatch_repeats` at its default, and 0: then all passes are simulated. The
+Each example is run with so many times as many microbatches as pipeline stages, with fast-forwarding (HPCC, flow level,
+a tolerance of 0.02), with `[wormhole] microbatch_repeats` at its default, and 0: then all passes are simulated. The
 error is of the iteration against the latter. Packet-hops: those simulated, and all that the run stands for.
 """
 

@@ -140,7 +140,7 @@ def _inputs(config: Config, value: Any) -> Iterator[tuple[str, Path]]:
 
 
 if __name__ == "__main__":
-    try:  # lanes, too, which a run with an early stop time would not have
+    try:  # flow level, too, which a run with an early stop time would not have
         with discarded_run(Path(sys.argv[1]), sys.argv[3:], Path(sys.argv[2])) as run_to_compile:
             compile_kernels(run_to_compile)
     except ConfigError as error:

@@ -32,11 +32,11 @@ from runs import simulate
 QUICK_ROWS = 12
 
 
-def predict(case: Case, out: Path, lanes: bool, limit_s: float | None = None) -> tuple[float, float]:
+def predict(case: Case, out: Path, has_fluid: bool, limit_s: float | None = None) -> tuple[float, float]:
     """Predicted iteration time and wall time of the run, in seconds. TimeoutExpired if that is above limit_s."""
     name = "".join(c if c.isalnum() or c in "-._" else "_" for c in case.id)
     config, folder = out / f"{name}.toml", out / name
-    text, kept = case_config(case, lanes), folder / "kept.json"
+    text, kept = case_config(case, has_fluid), folder / "kept.json"
     facts = {"config": text, "code": source_digest()}
     if kept.is_file():
         known = json.loads(kept.read_text())
@@ -160,7 +160,7 @@ def main() -> None:
     parser.add_argument("--row-minutes", type=float, help="give up rows that take longer, and say so")
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_ROWS} rows, spread over the files")
     parser.add_argument("--rings", choices=("rail", "cross"), help="cross_rail_rings of all rows, not of each set")
-    parser.add_argument("--no-lanes", dest="lanes", action="store_false", help="every message packet by packet")
+    parser.add_argument("--no-fluid", dest="has_fluid", action="store_false", help="every message packet by packet")
     parser.add_argument("--each", action="store_true", help="print every row")
     arguments = parser.parse_args()
     console, cases, left_out = Console(width=110), [], []
@@ -185,7 +185,7 @@ def main() -> None:
             left_out += [(later.case.id, "not run in the minutes given") for later in chosen[i:]]
             break
         try:
-            seconds, wall = predict(case, arguments.out, arguments.lanes, limit_s)
+            seconds, wall = predict(case, arguments.out, arguments.has_fluid, limit_s)
         except subprocess.TimeoutExpired:
             left_out.append((case.id, f"given up after {arguments.row_minutes:g} minutes"))
             continue

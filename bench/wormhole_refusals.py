@@ -150,7 +150,7 @@ def measure(config: Path, overrides: list[str], folder: Path) -> dict[str, Any]:
         criterion = None if fast is None else fast._controller.criterion
         if fast is None or not isinstance(criterion, Steadiness):
             raise ConfigError(f"{config}: [wormhole]", "found another criterion, or none", "the default criterion")
-        if fast.lanes is not None:
+        if fast.fluid is not None:
             raise ConfigError(f"{config}: [wormhole]", 'found the forecast "alone"', 'mode = "exact"')
         compile_kernels(run)
         watch = Watch(run, criterion)

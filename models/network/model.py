@@ -23,7 +23,6 @@ from models.network.build.routing import make_routing
 from models.network.build.work import make_rows, make_streams, make_work
 from models.network.host.congestion import FAULT_LAW_RAISED
 from models.network.host.host import run_hosts
-from models.network.host.lanes import MAX_PREDICTED
 from models.network.host.selective import FAULT_TOO_MANY_ROWS
 from models.network.host.shortages import SHORT_OF_MESSAGES, SHORT_OF_PACKETS, SHORT_OF_RANGES, SHORT_OF_ROWS
 from models.network.link.wire_time import transmission_ps
@@ -130,7 +129,7 @@ class NetworkModel:
         group, group_rank = other_ranks(work, self.rank_of_node, world.rank)
         used = used_ports(topology, self.pairs.path_port[self.pairs.path_port >= 0], parameters)
         self._is_used = used | used[topology.port_peer]  # ranks are each other's neighbours
-        peers, self.port_peer_row = self._neighbours(world.rank, group_rank, parameters.has_lanes)
+        peers, self.port_peer_row = self._neighbours(world.rank, group_rank, parameters.has_fluid)
         self.state = self.state._replace(work=with_peers(work, group, np.searchsorted(peers, group_rank)))
         self.exchange = make_exchange(
             world, peers, self._exchange_words(processes.lookahead_ps, peers, parameters, world.rank)
@@ -141,21 +140,21 @@ class NetworkModel:
         facts = self.state.nic.facts
         return self.rank_of_node[facts["node"]], self.rank_of_node[facts["receiver"]]
 
-    def _neighbours(self, rank: int, group_rank: np.ndarray, has_lanes: bool) -> tuple[list[int], np.ndarray]:
+    def _neighbours(self, rank: int, group_rank: np.ndarray, has_fluid: bool) -> tuple[list[int], np.ndarray]:
         """Ranks at the other end of this rank's links, and for each port to another rank its row among them.
 
-        group_rank: ranks with which it shares groups of streams. has_lanes: with the ranks of queue pairs' receivers,
+        group_rank: ranks with which it shares groups of streams. has_fluid: with the ranks of queue pairs' receivers,
         and all ports into these ranks, as markers take no way.
         """
         src, dst = self.rank_of_node[self.topology.port_src], self.rank_of_node[self.topology.port_dst]
         peers = {int(r) for r in dst[(src == rank) & self._is_used]} | {int(r) for r in group_rank}
-        if has_lanes:
+        if has_fluid:
             senders, receivers = self._ends()
             peers |= {int(r) for r in receivers[senders == rank]} | {int(r) for r in senders[receivers == rank]}
         peers = sorted(peers - {rank})
         row = np.full(int(max(self.rank_of_node.max(), rank)) + 1, -1, np.int64)
         row[peers] = np.arange(len(peers))
-        return peers, np.where((src == rank) | has_lanes, row[dst], -1)
+        return peers, np.where((src == rank) | has_fluid, row[dst], -1)
 
     def _exchange_words(self, lookahead_ps: int, peers: list[int], parameters: NetworkParameters, rank: int) -> int:
         """Room for every packet that can start on the links to one neighbour within a round."""
@@ -169,10 +168,9 @@ class NetworkModel:
                 rates = self.topology.port_rate_bps[direction]
                 times = [max(SHORTEST_PS, int(transmission_ps(small, int(r), is_ns3))) for r in rates]
                 most = max(most, sum(lookahead_ps // time_ps + 2 for time_ps in times))
-        if parameters.has_lanes:
+        if parameters.has_fluid:
             senders, receivers = self._ends()
-            n_message = max(MAX_PREDICTED, MOST_MESSAGES if parameters.has_shares else 0)
-            most += (n_message + 1) * int(((senders == rank) != (receivers == rank)).sum())
+            most += (MOST_MESSAGES + 1) * int(((senders == rank) != (receivers == rank)).sum())
         n_word = (int(most) + 1) * (WORDS_PER_PACKET + int(self.state.fabric.constants[N_EXTRA]))
         return n_word + WORDS_PER_ARRIVAL * len(self.state.work.joined)
 

@@ -46,7 +46,7 @@ N_ROUND_LOOK_WORD = 10
 WAVES_COME_FIRST, WAVES_WAIT = (
     1,
     2,
-)  # waves look at every look, which is Python's then; or, beside lanes, every so often
+)  # waves look at every look, which is Python's then; or, where messages go at flow level, every so often
 
 
 class RoundLooks(NamedTuple):

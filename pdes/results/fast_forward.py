@@ -97,18 +97,17 @@ def passes_text(result: Mapping[str, Any]) -> str:
     )
 
 
-CAUSES = {  # forecast -> the causes by which `result.json` counts what was skipped
+CAUSES = {  # forecast ("alone" and "shares": flow level) -> causes by which `result.json` counts what was skipped
     "periodic": ("steady",),
     "replay": ("memo", "memo_file", "follower"),
     "similar": ("wave",),
-    "alone": ("lane",),
+    "flow level": ("fluid",),
     "microbatches": ("pass",),
 }
 AUDITED = {  # forecast -> where "audit" in `result.json` has it, name of its error there, and what that is of
     "periodic": ("", "rate_error", "of rates"),
     "similar": ("waves", "fct_error", "of completion times"),
-    "alone": ("lanes", "fct_error", "of completion times"),
-    "groups": ("groups", "fct_error", "of completion times"),
+    "flow level": ("fluid", "fct_error", "of completion times"),
 }
 
 
@@ -122,8 +121,6 @@ def how_sure_text(result: Mapping[str, Any]) -> str:
     by_cause = facts.get("skipped_packet_hops", {})
     hops = {name: sum(by_cause.get(cause, 0) for cause in causes) for name, causes in CAUSES.items()}
     shares = {name: _percent(n / max(n_hop, 1)) for name, n in hops.items() if n}
-    if "alone" in shares and facts.get("lanes", {}).get("at_shares"):
-        shares = {("alone and shares" if name == "alone" else name): share for name, share in shares.items()}
     by_forecast = f" ({', '.join(f'{name} {share}' for name, share in shares.items())})" if shares else ""
     what = f"{_percent(skipped / max(n_hop, 1))} of packet-hops skipped{by_forecast}" if skipped else "nothing skipped"
     return f"How sure: {what}; {_audit(audit) if audit else _no_audit(hops)}"

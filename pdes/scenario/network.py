@@ -78,11 +78,12 @@ def network_parameters(
 def with_skips(config: Config, parameters: NetworkParameters) -> NetworkParameters:
     """The same network, with as much fast-forwarding as a config asks for."""
     w = config.wormhole
-    lanes = "alone" in w.uses and not why_no_lanes(config, parameters)
-    return replace(parameters, may_skip=w.mode != "off", has_lanes=lanes, has_shares=lanes and "shares" in w.uses)
+    has_fluid = "alone" in w.uses and not why_no_fluid(config, parameters)
+    has_shares = has_fluid and "shares" in w.uses
+    return replace(parameters, may_skip=w.mode != "off", has_fluid=has_fluid, has_shares=has_shares)
 
 
-def why_no_lanes(config: Config, p: NetworkParameters) -> str:
+def why_no_fluid(config: Config, p: NetworkParameters) -> str:
     """Why no message can be withdrawn from the network to end as a forecast says, "" if some can."""
     whys = {
         "loss recovery is simulated": p.transport is not None or p.ns3 is not None,

@@ -10,7 +10,7 @@ from models.network.state.parameters import SELECTIVE_REPEAT, NetworkParameters
 from models.network.state.records import IS_SELECTIVE
 from pdes.config import Config
 from pdes.config.wormhole.table import FORECASTS
-from pdes.scenario.network import why_no_lanes
+from pdes.scenario.network import why_no_fluid
 
 WITHOUT_CHAOS = ("dctcp", "dcqcn", "timely")
 EXACT, WAVES, LONE, ALL = FORECASTS[:2], FORECASTS[:3], FORECASTS[:4], FORECASTS
@@ -24,7 +24,7 @@ class Measured(NamedTuple):
     fewer: str
 
 
-MEASURED = {  # (forecasts, whether the control is HPCC) -> docs/accuracy.md, bench/accuracy_table.json; LONE: lanes'
+MEASURED = {  # (forecasts, whether the control is HPCC) -> docs/accuracy.md, bench/accuracy_table.json; LONE: "alone"
     (EXACT, False): [Measured("dense jobs", "0", "881 to 1,566"), Measured("mixtures of experts", "0", "1.6")],
     (EXACT, True): [
         Measured("dense jobs", "0.0084 to 0.015 %", "427 to 652"),
@@ -34,10 +34,10 @@ MEASURED = {  # (forecasts, whether the control is HPCC) -> docs/accuracy.md, be
     (WAVES, True): [Measured("mixtures of experts", "2.2 to 4.9 % (chaos alone: 2.2 to 5.0 %)", "2.9 to 14.4")],
     (LONE, False): [Measured("GPT-175B", "0.43 %", "795")],
     (LONE, True): [Measured("GPT-175B", "0.65 % (chaos alone: 0.47 %)", "440")],
-    (ALL, False): [Measured("mixtures of experts", "0.16 to 0.28 %", "302 to 7,746")],
+    (ALL, False): [Measured("mixtures of experts", "0.16 to 0.22 %", "308 to 7,746")],
     (ALL, True): [
-        Measured("mixtures of experts", "2.8 to 3.0 % (chaos alone: 2.2 to 2.6 %)", "129 to 134"),
-        Measured("GPT-175B", "0.99 % (chaos alone: 0.47 %)", "1,491"),
+        Measured("mixtures of experts", "2.8 % (chaos alone: 2.2 to 2.6 %)", "121 to 184"),
+        Measured("GPT-175B", "0.85 % (chaos alone: 0.47 %)", "1,445"),
     ],
 }
 
@@ -52,7 +52,7 @@ def usable(config: Config, p: NetworkParameters) -> tuple[tuple[str, ...], str]:
     constants[IS_SELECTIVE] = is_selective
     if why := why_no_memo(p, constants):
         return tuple(name for name in uses if name == "periodic"), why
-    why = why_no_lanes(config, p)
+    why = why_no_fluid(config, p)
     found = tuple(name for name in uses if not why or name not in ("alone", "shares"))
     return found, why if found != uses else ""
 

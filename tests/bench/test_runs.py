@@ -109,9 +109,9 @@ def test_a_run_that_fails_ends_the_benchmark_with_what_it_said(
 def test_compiling_ahead_leaves_no_results_and_says_what_is_wrong(
     config: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """With lanes, too, which a run that ends at once would not have."""
-    lanes = ["wormhole.mode=auto", "wormhole.tolerance=0.02"]
-    runs.compile_ahead(config, lanes, tmp_path)
+    """With flow level, too, which a run that ends at once would not have."""
+    auto = ["wormhole.mode=auto", "wormhole.tolerance=0.02"]
+    runs.compile_ahead(config, auto, tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["config.toml", "flows.csv"]
     with pytest.raises(SystemExit) as ended:
         runs.compile_ahead(config, ["wormhole.mode=fast"], tmp_path)

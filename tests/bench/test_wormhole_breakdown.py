@@ -71,7 +71,7 @@ def test_modes_are_told_by_hops_and_time(call: Callable) -> None:
         assert {mode: row["loop_factor"] for mode, row in rows.items()} == {"periodic": 10, "replay": 2, "both": 25}
         assert rows["both"]["mean_fct_error"] == pytest.approx(0.005) and rows["periodic"]["mean_fct_error"] == 0
         assert rows["both"]["freezes_per_flow"] == 1.5
-        causes = {"steady": 0.6, "follower": 0.36, "memo": 0, "memo_file": 0, "wave": 0, "lane": 0, "pass": 0}
+        causes = {"steady": 0.6, "follower": 0.36, "memo": 0, "memo_file": 0, "wave": 0, "fluid": 0, "pass": 0}
         assert rows["both"]["skipped_by_cause"] == causes
     assert len(calls) == 2 * 2 * len(bench.MODES) and figures["exercised"] == figures["rows"] == 6
     assert all("network.congestion_control=hpcc" in sets for sets in calls) and "5, 1, 2" in text

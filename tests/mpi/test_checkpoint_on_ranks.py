@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mpi import test_lanes_on_ranks as lanes
+from mpi import test_fluid_on_ranks as fluid
 from mpi import test_room_on_ranks as room
 from mpi import test_waves_on_ranks as waves
 from mpi.test_looks_on_ranks import write_ring
@@ -62,12 +62,12 @@ def test_messages_at_flow_level_go_on_on_other_numbers_of_ranks(
 ) -> None:
     """Some of them with an end on either rank; also where how they end has been said, if one was taken there."""
     config = tmp_path / "config.toml"
-    config.write_text(lanes.at_flow_level(tmp_path))
+    config.write_text(fluid.at_flow_level(tmp_path))
     simulate(1, config, tmp_path / "whole")
     taken = tmp_path / "taken"
     simulate(2, config, taken, "checkpoint.every=5ms", "checkpoint.keep=9999", "partition.placement=round-robin")
     assert different(tmp_path / "whole", taken) == []
-    levels = {path: saved(path, "alike")["fast"]["lanes"].flow_level for path in checkpoints_of(taken)}
+    levels = {path: saved(path, "alike")["fast"]["fluid"].level for path in checkpoints_of(taken)}
     found = [path for path, level in levels.items() if level.n_flow]
     said = [path for path in found if levels[path].table.is_said[levels[path].table.n_message > 0].any()]
     assert found

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mpi import test_lanes_on_ranks as lanes
+from mpi import test_fluid_on_ranks as fluid
 from mpi import test_waves_on_ranks as waves
 from mpi.test_checkpoint_on_ranks import CASES as CHECKPOINTED
 from mpi.test_checkpoint_on_ranks import resume
@@ -38,13 +38,13 @@ CASES: dict[str, Callable[[Path], str]] = {
     "experts": experts,
     "rails": rails,
     "compiled": compiled,
-    "lanes": lambda _: lanes.CONFIG,
+    "fluid": lambda _: fluid.CONFIG,
     "split": split,
 }
-LONGEST = pytest.param("lanes", marks=pytest.mark.slow)  # "waves" skips, too; lanes are in test_lanes_on_ranks
+LONGEST = pytest.param("fluid", marks=pytest.mark.slow)  # "waves" skips, too; flow level is in test_fluid_on_ranks
 
 
-@pytest.fixture(scope="module", params=[LONGEST if name == "lanes" else name for name in CASES])
+@pytest.fixture(scope="module", params=[LONGEST if name == "fluid" else name for name in CASES])
 def alone(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, simulate: Callable) -> Path:
     """A folder with config.toml, and what it gives on one rank, in `whole`."""
     folder = tmp_path_factory.mktemp(request.param)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from mpi import test_criteria_on_ranks as criteria
+from mpi import test_fluid_on_ranks as fluid
 from mpi import test_iterations_on_ranks as iterations
-from mpi import test_lanes_on_ranks as lanes
 from mpi import test_repeats_on_ranks as repeats
 from mpi import test_reroutes_on_ranks as reroutes
 from mpi import test_restoration_on_ranks as restoration
@@ -135,14 +135,14 @@ def test_a_wave_that_is_replayed_comes_back_with_its_markers(tmp_path: Path) -> 
     assert different(tmp_path / "whole", tmp_path / "again") == []
 
 
-def test_messages_on_lanes_come_back_with_their_markers_and_those_that_are_compared(tmp_path: Path) -> None:
-    (tmp_path / "config.toml").write_text(lanes.AUDITED)
+def test_messages_at_flow_level_come_back_with_their_markers_and_those_that_are_compared(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text(fluid.AUDITED)
     simulate(tmp_path / "config.toml", tmp_path / "whole")
     with asked_every(rounds_of(tmp_path / "whole") // 30):
         simulate(tmp_path / "config.toml", tmp_path / "taken", *EVERY_ROUND)
-    found = [path for path in checkpoints_of(tmp_path / "taken") if saved(path, "rank0")["network"]["n_lane"][0]]
-    predicted = [path for path in found if saved(path, "rank0")["network"]["lanes"]["n_withdrawn"].any()]
-    predicted = [path for path in predicted if len(saved(path, "alike")["fast"]["lanes"].audit.running)]
+    found = [path for path in checkpoints_of(tmp_path / "taken") if saved(path, "rank0")["network"]["n_fluid"][0]]
+    predicted = [path for path in found if saved(path, "rank0")["network"]["fluid"]["n_withdrawn"].any()]
+    predicted = [path for path in predicted if len(saved(path, "alike")["fast"]["fluid"].audit.running)]
     assert predicted
     resume(predicted[len(predicted) // 2], tmp_path / "again")
     assert different(tmp_path / "whole", tmp_path / "again") == []
@@ -150,12 +150,12 @@ def test_messages_on_lanes_come_back_with_their_markers_and_those_that_are_compa
 
 def test_messages_at_flow_level_come_back_with_what_has_left_of_them(tmp_path: Path) -> None:
     """Also where how they end has been said, and before somebody comes to whom they are broken up."""
-    (tmp_path / "config.toml").write_text(lanes.at_flow_level(tmp_path))
+    (tmp_path / "config.toml").write_text(fluid.at_flow_level(tmp_path))
     simulate(tmp_path / "config.toml", tmp_path / "whole")
     with asked_every(rounds_of(tmp_path / "whole") // 240):
         simulate(tmp_path / "config.toml", tmp_path / "taken", *EVERY_ROUND)
     assert different(tmp_path / "whole", tmp_path / "taken") == []
-    levels = {path: saved(path, "alike")["fast"]["lanes"].flow_level for path in checkpoints_of(tmp_path / "taken")}
+    levels = {path: saved(path, "alike")["fast"]["fluid"].level for path in checkpoints_of(tmp_path / "taken")}
     found = [path for path, level in levels.items() if level.n_flow]
     said = [path for path in found if levels[path].table.is_said[levels[path].table.n_message > 0].any()]
     assert len(found) > 3 and said

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import pdes
-from mpi.test_lanes_on_ranks import all_to_alls
+from mpi.test_fluid_on_ranks import all_to_alls
 from pdes.cli import main
 from pdes.config import Config, config_from_dict, load_config
 from pdes.config.wormhole.table import FORECASTS
@@ -226,4 +226,4 @@ def test_results_are_the_same_bytes_with_old_keys_and_say_the_new_ones(
     keys = result["config"]["wormhole"]
     assert (keys["mode"], keys["tolerance"]) == ("auto", 0.02) and "memo_tolerance" not in keys and "lanes" not in keys
     assert keys["paper"]["forecasts"] == ["replay", "similar", "alone", "shares"]
-    assert result["fast_forward"]["skipped_packet_hops"]["lane"] > 0
+    assert result["fast_forward"]["skipped_packet_hops"]["fluid"] > 0

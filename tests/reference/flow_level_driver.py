@@ -11,9 +11,11 @@ from typing import NamedTuple
 import numpy as np
 
 from pdes.engine.time_index import NEVER
+from pdes.skipping.fluid.ack_load import Slowdown
 from pdes.skipping.fluid.at_flow_level import FlowLevel
 from pdes.skipping.fluid.flow_table import (
     FAR_PS,
+    N_POST_COLUMN,
     NOBODY,
     SAID_DELIVERED_PS,
     SAID_END,
@@ -23,10 +25,12 @@ from pdes.skipping.fluid.flow_table import (
     SHARED,
     TICKS_AHEAD,
 )
+from pdes.skipping.fluid.make_table import Links
 from pdes.skipping.fluid.shares import LEAST_FLOWS, Known, share_key
 from pdes.skipping.fluid.weights import MOST_OF_BURST, NOTHING, Uneven
 
 N_PORT, TICK_PS, BEHIND_PS, ACK_PS, QUEUED_PS = 6, 1000, 70, 30, 40
+TOLERANCE, ACK_SHARE = 0.02, 0.05
 NONE = np.zeros(0, np.int64)
 Ways = list[list[int]]
 
@@ -35,6 +39,11 @@ class Message(NamedTuple):
     flow: int
     size: int
     posted_ps: int
+
+
+def post(message: Message, name: int, end: int, has_shadow: bool = False) -> tuple[int, ...]:
+    """A message as it is posted at flow level."""
+    return message.flow, name, message.size, end, message.posted_ps, message.size, int(has_shadow)
 
 
 def in_order(message: Message) -> tuple[int, int]:
@@ -49,9 +58,10 @@ def level_of(
     start = np.cumsum([0, *map(len, ways)])
     port_of = np.array([port for way in ways for port in way], np.int32)
     late_ps = np.full(len(ways), BEHIND_PS), np.full(len(ways), ACK_PS)
-    rates = 1 / np.array(byte_ps or [1] * N_PORT, np.float64)
-    ways_of = start, port_of
-    return FlowLevel(ways_of, ways_of, np.array(forms or [0] * len(ways), np.int64), rates, late_ps, tick_ps)
+    rates, way = 1 / np.array(byte_ps or [1] * N_PORT, np.float64), (start, port_of)
+    slowest = np.array([rates[ports].min() for ports in ways])
+    links = Links(way, way, np.array(forms or [0] * len(ways), np.int64), rates, *late_ps)
+    return FlowLevel(links, TOLERANCE, tick_ps, Slowdown(ACK_SHARE, 1 / slowest), 0)
 
 
 def know(
@@ -88,8 +98,8 @@ class Driven:
         rows = []
         for k, message in enumerate(sorted(messages, key=in_order)):
             end = self._bytes_of[message.flow] = self._bytes_of.get(message.flow, 0) + message.size
-            rows.append((message.flow, k, message.size, end, message.posted_ps))
-        posts = np.array(rows, np.int64).reshape(-1, 5)
+            rows.append(post(message, k, end))
+        posts = np.array(rows, np.int64).reshape(-1, N_POST_COLUMN)
         said, broken = self.level.tick(now_ps, self.holder, posts, np.array([*others], np.int64))
         for row in said.copy():
             key = int(row[SAID_FLOW]), int(row[SAID_END])

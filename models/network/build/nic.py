@@ -22,7 +22,6 @@ from pdes.engine.time_index import NEVER
 from pdes.errors import ConfigError
 
 MAX_WINDOW_BYTES, MAX_RATE_BPS = 2**37, 2**42  # what `sender.window_at` can multiply
-MAX_LANE_TIMES = 4096
 
 
 def line_rates(topology: Topology, facts: np.ndarray) -> np.ndarray:
@@ -233,9 +232,8 @@ def make_nic(
         frozen_port=np.zeros(topology.n_port, np.uint8),
         interrupted=zeros_for(0, n_pair, np.int32),
         interrupt_ps=interrupt_ps,
-        lanes=aligned_zeros(n_pair if parameters.has_lanes else 1, state.LANE),
-        lane_of_port=np.full(topology.n_port, -1, np.int32),
-        lane_times=np.zeros((MAX_LANE_TIMES if parameters.has_lanes else 1, state.N_LANE_COLUMN), np.int64),
+        fluid=aligned_zeros(n_pair if parameters.has_fluid else 1, state.FLUID),
+        fluid_port=np.full(topology.n_port, -1, np.int32),
     )
     fabric.counters[state.FREE_MESSAGE] = fabric.counters[state.FREE_RANGE] = -1
     nic = grow_ranges(nic, fabric.counters, 1024 if fabric.constants[state.IS_SELECTIVE] else 1)

@@ -26,7 +26,7 @@ def save_alike(fast: FastForward) -> dict[str, Any]:
         "advance_sent": fast.hidden.advance_sent,
         "late_bytes": None if fast.wave_states is None else fast.wave_states._late_bytes,
         "since_ps": None if fast.room is None else fast.room._since_ps,
-        "lanes": None if fast.lanes is None else fast.lanes.lanes,
+        "fluid": None if fast.fluid is None else fast.fluid.fluid,
         "epoch": None if fast.routes is None else fast.routes.epoch,
         "depths": None if depths is None else {name: getattr(depths, name) for name in DEPTHS},
     }
@@ -40,7 +40,7 @@ def save_own(fast: FastForward) -> dict[str, Any]:
         "flow_ps": dict(skipped.flow_ps_by_cause),
         "seen_posted": int(fast._round_look_words[SEEN_POSTED]),
         "twice": None if fast.wave_states is None else fast.wave_states._twice,
-        "lane_twice": None if fast.lanes is None else fast.lanes._twice,
+        "fluid_twice": None if fast.fluid is None else fast.fluid._twice,
         "held": {} if fast.room is None else {k: (pair, *claim) for k, (claim, pair) in fast.room._held.items()},
     }
 
@@ -67,9 +67,9 @@ def load_fast_forward(
             counts[cause] = sum(part[name][cause] for part in parts) if is_first else 0
     if fast.waves is not None and fast.wave_states is not None:
         _load_waves(fast.waves, fast.wave_states, alike, parts, is_first)
-    if fast.lanes is not None:
-        twice = np.sum([part["lane_twice"] for part in parts], axis=0) if is_first else 0
-        fast.lanes.go_on(alike["lanes"], twice)
+    if fast.fluid is not None:
+        twice = np.sum([part["fluid_twice"] for part in parts], axis=0) if is_first else 0
+        fast.fluid.go_on(alike["fluid"], twice)
     if fast.room is not None:
         _load_room(fast.room, alike["since_ps"], held, fast.hidden.here)
     depths = _depths(fast)

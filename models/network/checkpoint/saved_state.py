@@ -14,16 +14,15 @@ from models.network.host.visits import set_of
 from models.network.state.owners import Owners, owned_tables
 from models.network.state.records import (
     EVENTS,
-    LANE_COLUMN,
     LAST_EVENT_PS,
+    MARKER_COLUMN,
     N_ARRIVAL_ROW,
     N_CROWDED,
     N_DEPARTED,
     N_FLOW_ROW,
+    N_FLUID,
     N_FROZEN_PORT,
     N_INTERRUPT,
-    N_LANE,
-    N_LANE_TIME,
     N_POSTED,
     N_RTT_ROW,
     N_SPENT_ROW,
@@ -60,9 +59,8 @@ def save_network(
         "added": fabric.counters[list(ADDED)],
         "last_event_ps": fabric.counters[[LAST_EVENT_PS]],
         "n_frozen_port": fabric.counters[[N_FROZEN_PORT]],
-        "n_lane": fabric.counters[[N_LANE, N_LANE_TIME]],
-        "lane_of_port": nic.lane_of_port,
-        "lane_times": nic.lane_times,
+        "n_fluid": fabric.counters[[N_FLUID]],
+        "fluid_port": nic.fluid_port,
         "frozen_port": nic.frozen_port,
         "is_frozen": nic.is_frozen,
         "dropped": fabric.dropped,
@@ -95,11 +93,11 @@ def load_network(
     state.nic.frozen_port[:], is_frozen = parts[0]["frozen_port"], parts[0]["is_frozen"]
     state.nic.is_frozen[is_frozen != 0], state.nic.frozen[:] = 1, set_of(is_frozen != 0)
     state.nic.active[:] = set_of(np.ones(len(state.nic.queue_pairs), np.bool_))  # the first look finds out
-    if state.fabric.constants[LANE_COLUMN] >= 0:
-        state.nic.withdrawn[:] = set_of(state.nic.lanes["n_withdrawn"] > 0)
-        state.nic.unseen[:] = set_of(state.nic.lanes["n_unseen"] > 0)
-        state.fabric.counters[N_UNSEEN] = state.nic.lanes["n_unseen"].sum()
-    state.nic.lane_of_port[:], state.nic.lane_times[:] = parts[0]["lane_of_port"], parts[0]["lane_times"]
+    if state.fabric.constants[MARKER_COLUMN] >= 0:
+        state.nic.withdrawn[:] = set_of(state.nic.fluid["n_withdrawn"] > 0)
+        state.nic.unseen[:] = set_of(state.nic.fluid["n_unseen"] > 0)
+        state.fabric.counters[N_UNSEEN] = state.nic.fluid["n_unseen"].sum()
+    state.nic.fluid_port[:] = parts[0]["fluid_port"]
     state = load_chains(topology, state, parts, is_here, hidden_head)
     _load_counts(state, parts, is_first)
     _load_rtt(topology, state, parts, is_here, is_first)
@@ -111,7 +109,7 @@ def _load_counts(state: NetworkState, parts: Sequence[Arrays], is_first: bool) -
     fabric, work = state.fabric, state.work
     fabric.counters[LAST_EVENT_PS] = max(int(part["last_event_ps"][0]) for part in parts)
     fabric.counters[N_FROZEN_PORT] = parts[0]["n_frozen_port"][0]
-    fabric.counters[[N_LANE, N_LANE_TIME]] = parts[0]["n_lane"]
+    fabric.counters[[N_FLUID]] = parts[0]["n_fluid"]
     work.iteration_end_ps[:] = np.max([part["iteration_end_ps"] for part in parts], axis=0)
     if is_first:
         fabric.counters[list(ADDED)] = np.sum([part["added"] for part in parts], axis=0)

@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from models.network.host.flow_level import may_share, send_at_share, waits_behind
+from models.network.host.fluid import cast_shadow, may_be_fluid, meets_fluid, send_fluid, waits_behind
 from models.network.host.interrupts import interrupt, meets_frozen
-from models.network.host.lanes import find_times, meets_lane, note_drawn, send_on_lane
 from models.network.host.nic import next_start, set_ready
 from models.network.host.ns3_nic import list_pair, poke
 from models.network.host.sender import catch_up_timers
@@ -13,9 +12,8 @@ from models.network.host.visits import visit
 from models.network.state.records import (
     FREE_MESSAGE,
     IS_NS3,
-    LANE_COLUMN,
+    MARKER_COLUMN,
     N_FREE_MESSAGE,
-    N_LANE,
     N_PART,
     N_POSTED,
     Fabric,
@@ -39,16 +37,12 @@ def post_message(fabric: Fabric, nic: Nic, pair, size_bytes, flow_id, tag, now_p
         catch_up_timers(nic, counters, fabric.constants, record, pair, now_ps)
     is_clear = record.next_byte == record.posted_end
     was_idle = record.acked_byte == record.posted_end
+    is_fluid, has_shadow = may_be_fluid(fabric, nic, record, pair, size_bytes), False
     record.posted_end += size_bytes
     visit(nic, pair)
-    times, is_shared = np.int64(-1), False
-    if counters[N_LANE] > 0 and is_clear:
-        is_shared = may_share(fabric, nic, record, pair, size_bytes, was_idle)
-        times = find_times(nic, counters, pair, size_bytes, now_ps)
-        if times >= 0 and nic.lanes[np.uint64(pair)].is_audited:
-            note_drawn(nic, record, pair, times, now_ps)
-            times = np.int64(-1)
-    if times < 0 and not is_shared:
+    if is_fluid and nic.fluid[np.uint64(pair)].is_audited:
+        is_fluid, has_shadow = False, nic.fluid[np.uint64(pair)].n_withdrawn == 0
+    if not is_fluid:
         counters[N_POSTED] += 1
     if node.n_timer > 0 and nic.is_frozen[np.uint64(pair)] == 0:
         set_timers(nic.timers, node, nic.control, record, pair)
@@ -65,21 +59,21 @@ def post_message(fabric: Fabric, nic: Nic, pair, size_bytes, flow_id, tag, now_p
         record.sending_message = place
         record.message_end = record.posted_end
     port = np.int64(record.port)
-    if fabric.constants[LANE_COLUMN] >= 0:
-        lane = nic.lanes[np.uint64(pair)]
-        was_idle |= is_clear and lane.n_withdrawn > 0  # nobody has counted on its packets
-        if is_clear and now_ps >= lane.free_ps:
-            lane.clear_end = record.posted_end
-        if is_shared:
-            send_at_share(fabric, nic, record, pair, size_bytes, flow_id, now_ps)
+    if fabric.constants[MARKER_COLUMN] >= 0:
+        fluid = nic.fluid[np.uint64(pair)]
+        was_idle |= is_clear and fluid.n_withdrawn > 0  # nobody has counted on its packets
+        if is_clear and now_ps >= fluid.free_ps:
+            fluid.clear_end = record.posted_end
+        if is_fluid:
+            send_fluid(fabric, nic, record, pair, size_bytes, flow_id, now_ps)
             return
-        if times >= 0:
-            send_on_lane(fabric, nic, record, pair, size_bytes, flow_id, times, now_ps)
-            return
-        if lane.n_withdrawn > 0:  # what comes packet by packet overtakes no marker
-            record.next_send_ps = max(record.next_send_ps, lane.free_ps + lane.slack_ps)
-        if was_idle and meets_lane(fabric, nic, record, pair) and not waits_behind(fabric, nic, record, pair, now_ps):
-            interrupt(fabric, nic, record, pair, 1, now_ps)
+        if fluid.n_withdrawn > 0:  # what comes packet by packet overtakes no marker
+            record.next_send_ps = max(record.next_send_ps, fluid.free_ps + fluid.slack_ps)
+        if has_shadow:
+            cast_shadow(fabric, nic, record, pair)
+        elif (was_idle or fluid.n_shadow > 0) and meets_fluid(fabric, nic, record):
+            if not waits_behind(fabric, nic, record, pair, now_ps):
+                interrupt(fabric, nic, record, pair, 1, now_ps)
     if fabric.constants[IS_NS3]:
         list_pair(nic, record, pair, now_ps)
         poke(nic.ns3_ports, nic.nic_ports[np.uint64(port)], port, now_ps)

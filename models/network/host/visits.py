@@ -1,13 +1,14 @@
 """Which queue pairs a look visits, and which are frozen: sets (`bits`), so that a look costs what is active.
 
 A queue pair is entered wherever it may come to have something to sample: as a message is posted, as it thaws, as a
-marker ends or a lane closes. The look that finds nothing there takes it out (`progress.sample_pairs`). So the set may
-hold too much, all of them at the beginning and after a checkpoint; what is sampled does not depend on what else it has.
+marker ends or it leaves flow level. The look that finds nothing there takes it out (`progress.sample_pairs`). So the
+set may hold too much, all of them at the beginning and after a checkpoint; what is sampled does not depend on what else
+it has.
 """
 
 import numpy as np
 
-from models.network.state.records import LANE_COLUMN, Fabric, Nic
+from models.network.state.records import MARKER_COLUMN, Fabric, Nic
 from pdes.engine.bits import n_set_word, next_in_set, put_in_set
 from pdes.engine.jit import loop_kernel, step_kernel
 
@@ -48,7 +49,7 @@ def has_sample(fabric: Fabric, nic: Nic, here, record, pair):
     packets, not markers alone. here: uint8[n_node], this rank's nodes."""
     if record.acked_byte == record.posted_end or nic.is_frozen[np.uint64(pair)] or here[np.uint64(record.node)] == 0:
         return False
-    if fabric.constants[LANE_COLUMN] < 0 or nic.lanes[np.uint64(pair)].n_withdrawn == 0:
+    if fabric.constants[MARKER_COLUMN] < 0 or nic.fluid[np.uint64(pair)].n_withdrawn == 0:
         return True
     has_behind = record.next_byte < record.posted_end
-    return has_behind or record.acked_byte < nic.lanes[np.uint64(pair)].from_byte
+    return has_behind or record.acked_byte < nic.fluid[np.uint64(pair)].from_byte

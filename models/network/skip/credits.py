@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from models.network.build.arrays import NetworkState
+from models.network.skip.fluid_states import FluidStates
 from models.network.skip.freeze import Hidden, count_sent
-from models.network.skip.lane_states import LaneStates
 from models.network.skip.place_markers import count_short
 from models.network.skip.skipped import Skipped
 from models.network.skip.wave_states import WaveStates
@@ -48,15 +48,15 @@ class Credits(NamedTuple):
         """The run is over: take back what was counted of packets that waves have taken out of the network."""
         self.skipped.hops_by_cause["wave"] -= waves.settle(state)
 
-    def settle_lanes(self, state: NetworkState, lanes: LaneStates) -> None:
-        """The run is over: count what all lanes have carried."""
-        pairs, packets, short_bytes, spared_ps = lanes.totals(state)
+    def settle_fluid(self, state: NetworkState, fluid: FluidStates) -> None:
+        """The run is over: count what went at flow level."""
+        pairs, packets, short_bytes, spared_ps = fluid.totals(state)
         if len(pairs):
-            self._settle(state, "lane", pairs, packets, short_bytes)
-            self._note_time(state, "lane", pairs, spared_ps)
-        twice_bytes, twice_hops = lanes.twice()  # also of lanes that closed before they had carried anything
+            self._settle(state, "fluid", pairs, packets, short_bytes)
+            self._note_time(state, "fluid", pairs, spared_ps)
+        twice_bytes, twice_hops = fluid.twice()  # also of messages that went on before anything of them was over
         state.fabric.ports["tx_bytes"] -= twice_bytes
-        self.skipped.hops_by_cause["lane"] -= twice_hops
+        self.skipped.hops_by_cause["fluid"] -= twice_hops
 
     def settle_passes(self, state: NetworkState, packets: np.ndarray, short_bytes: np.ndarray) -> None:
         """The run is over: count what passes of loops that were not simulated would have sent.

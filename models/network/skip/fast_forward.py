@@ -31,8 +31,8 @@ from models.network.round_looks import (
     RoundLooks,
 )
 from models.network.skip.credits import Credits
+from models.network.skip.fluid_states import FluidStates
 from models.network.skip.freeze import Hidden, count_sent, hide, show
-from models.network.skip.lane_states import LaneStates
 from models.network.skip.memo_states import Found, Member, MemoStates
 from models.network.skip.progress import ACKED_BYTE, PAIR, make_samples, sample_all
 from models.network.skip.room import Room
@@ -94,7 +94,7 @@ class FastForward:
         self._watched: list[np.ndarray] = []  # ports that are
         self.waves: Waves | None = None  # where it has a tolerance
         self.wave_states: WaveStates | None = None
-        self.lanes: LaneStates | None = None
+        self.fluid: FluidStates | None = None  # where messages may go at flow level
         self.grow: Callable[[], NetworkState] = cannot_grow
         self.queues: PathQueues | None = None  # of samples, where the criterion looks at them
         self.room: Room | None = None  # where switches have shared buffers
@@ -120,7 +120,7 @@ class FastForward:
         if self.audit is None:
             return {}
         waves = {} if self.waves is None else {"waves": self.waves.audited.facts()}
-        return {"audit": self.audit.facts() | waves | ({} if self.lanes is None else self.lanes.lanes.audit.facts())}
+        return {"audit": self.audit.facts() | waves | ({} if self.fluid is None else self.fluid.fluid.audit.facts())}
 
     @property
     def link_head(self) -> np.ndarray:
@@ -144,8 +144,8 @@ class FastForward:
         if self.waves is not None and self.wave_states is not None:
             self.waves.compile()
             self.wave_states.compile(state)
-        if self.lanes is not None:
-            self.lanes.compile(state)
+        if self.fluid is not None:
+            self.fluid.compile(state)
         if self.restoration is not None:
             self.restoration.compile(state)
         if self.queues is not None:
@@ -161,15 +161,15 @@ class FastForward:
         follows_all = self.restoration is not None or self.queues is not None or self.series is not None
         is_audited = self.audit is not None and bool(self.audit.running)
         self._controller.prepare()
-        is_own = follows_all or is_audited or (self.lanes is not None and self.lanes.lanes.wants_look)
+        is_own = follows_all or is_audited or (self.fluid is not None and self.fluid.fluid.wants_look)
         pause_ps = NEVER if self.routes is None else self.routes.pause_ps
         words[UNTIL_PS] = 0 if is_own else min(other_look_ps, self._stretch_end_ps, pause_ps)
         words[FROM_PS], words[ASSESSED_PS] = self._level_ps, -1
         if self.waves is not None:
-            words[HAS_WAVES] = WAVES_WAIT if self.lanes is not None else WAVES_COME_FIRST
+            words[HAS_WAVES] = WAVES_WAIT if self.fluid is not None else WAVES_COME_FIRST
             words[WAVES_PS] = self._next_wave_look_ps
-        if self.lanes is not None and self.lanes.flow_level is not None:
-            words[FLOW_LEVEL_PS] = self.lanes.flow_level.level.next_ps
+        if self.fluid is not None:
+            words[FLOW_LEVEL_PS] = self.fluid.next_ps
         self._looks = self._looks or RoundLooks(words, self._samples, table)
         return self._looks
 
@@ -180,15 +180,11 @@ class FastForward:
         their rank, and what has thawed at an instant before is still to come as far as the others.
         """
         interrupts, self._later = take_interrupts(state, self._world, self.room, self._later)
-        is_stopped = bool(interrupts)  # some logical process is: not where flows that go on together come to their end
-        if self.lanes is not None:
-            again: dict[int, int] = {}
-            if self.lanes.flow_level is not None and not is_stopped and horizon_ps >= self._level_ps:
-                senders = partial(self._senders, state)
-                state, again = self.lanes.flow_level.tick(state, horizon_ps, senders, self.grow)
-            if interrupts or self.lanes.first_end_ps <= horizon_ps:
-                again |= self.lanes.close(state, interrupts, horizon_ps)
-            interrupts = again | interrupts
+        is_stopped = bool(interrupts)  # some logical process is
+        if self.fluid is not None and is_stopped:
+            interrupts = self.fluid.close(state, interrupts, horizon_ps) | interrupts
+        elif self.fluid is not None and horizon_ps >= self._level_ps:
+            state, interrupts = self.fluid.tick(state, horizon_ps, partial(self._sample, state), self.grow)
         disturbed = self.waves.disturbed(interrupts) if self.waves is not None else []
         for replay, at_ps in disturbed:  # its flows go on through ports that others have frozen, too
             interrupts = dict.fromkeys(replay.pairs.tolist(), at_ps) | interrupts
@@ -220,20 +216,19 @@ class FastForward:
             return self.limit_ps
         is_due = horizon_ps >= min(self._controller.next_look_ps, self._controller.first_end_ps)
         is_look_due = is_due or self._is_assessed(horizon_ps)
-        is_wave_due = (self.lanes is not None or not is_look_due) and self._is_wave_due(state, horizon_ps)
+        is_wave_due = (self.fluid is not None or not is_look_due) and self._is_wave_due(state, horizon_ps)
         if is_look_due or is_wave_due:
             self._decide(state, horizon_ps, is_wave_due)
-        if self.lanes is not None and horizon_ps >= self._stretch_end_ps:
-            self.lanes.begin_stretch(state, horizon_ps, partial(self._sample, state), self.grow)
         if self.states is not None:
             self._watch(state)
         self.limit_ps = self._controller.first_end_ps
-        if self.lanes is not None and self.lanes.flow_level is not None:
-            self.limit_ps = min(self.limit_ps, max(self.lanes.flow_level.level.next_ps, horizon_ps + 1))
+        if self.fluid is not None:
+            self.limit_ps = min(self.limit_ps, max(self.fluid.next_ps, horizon_ps + 1))
         if self.waves is not None:
             self.limit_ps = min(self.limit_ps, self._first_wave_end_ps)
             self._round_look_words[TICK_PS] = max(self._tick_ps, horizon_ps + 1)
-        return min(self._controller.next_look_ps, self.limit_ps, self._tick_ps, self._stretch_end_ps)
+        stretch_end_ps = max(self._stretch_end_ps, horizon_ps + 1)
+        return min(self._controller.next_look_ps, self.limit_ps, self._tick_ps, stretch_end_ps)
 
     def _follow(self, routes: RoutedWays, now_ps: int) -> bool:
         """Whether something may be decided: not while switches learn of a change; afterwards ways are others."""
@@ -245,17 +240,13 @@ class FastForward:
         self.limit_ps = routes.resumes_ps(now_ps)
         return self.limit_ps == now_ps
 
-    def _senders(self, state: NetworkState) -> np.ndarray:
-        """int64[]: queue pairs that are simulated packet by packet, on any rank, ascending."""
-        return self._sample(state)[:, PAIR].copy()
-
     def _is_assessed(self, now_ps: int) -> bool:
         """Whether the rounds have looked and found something: see `round_looks`."""
         return bool(self._round_look_words[ASSESSED_PS] == now_ps)
 
     def _decide(self, state: NetworkState, horizon_ps: int, is_wave_due: bool) -> None:
         is_assessed = self._is_assessed(horizon_ps)
-        assert not (is_assessed and is_wave_due and self.lanes is not None), "lanes would take what was judged before"
+        assert not (is_assessed and is_wave_due and self.fluid is not None), "flow level would take what was judged"
         if is_assessed:
             rows = self._samples.rows[: self._round_look_words[N_ROW]]
         else:
@@ -265,9 +256,9 @@ class FastForward:
         if self.queues is not None:
             rows = np.hstack([rows, self.queues.sample(state.fabric, state.nic, rows[:, PAIR].copy())])
         is_alone = None
-        if self.lanes is not None and is_wave_due:
-            state, rows, is_alone = self.lanes.look(state, rows, horizon_ps, self.grow)
-        if self.waves is not None and (is_wave_due or self.lanes is None):
+        if self.fluid is not None and is_wave_due:
+            state, rows, is_alone = self.fluid.look(state, rows, horizon_ps, self.grow)
+        if self.waves is not None and (is_wave_due or self.fluid is None):
             state, rows = self._look_at_waves(state, rows, horizon_ps, is_alone)
         allows = None if self.room is None and self.lossy_port is None else partial(self._allows, state)
         self._freeze(state, self._controller.decide(horizon_ps, rows, allows, is_assessed))
@@ -282,8 +273,8 @@ class FastForward:
 
     @property
     def _stretch_end_ps(self) -> int:
-        """When another stretch of time is audited, or none, of what lanes could have; NEVER: it stays as it is."""
-        return NEVER if self.lanes is None else self.lanes.stretch_end_ps
+        """When another stretch of time begins, in which other messages have shadows; NEVER: none does."""
+        return NEVER if self.fluid is None else self.fluid.stretch_end_ps
 
     def _allows(self, state: NetworkState, freezes: list[Freeze], now_ps: int) -> list[bool]:
         """Which network partitions may be frozen: not those that may lose packets at random, which no measured rate
@@ -294,19 +285,18 @@ class FastForward:
 
     @property
     def _first_wave_end_ps(self) -> int:
-        """The first planned end of a wave that is replayed, or of flows that go on together."""
-        lanes_ps = NEVER if self.lanes is None else self.lanes.first_end_ps
-        return lanes_ps if self.waves is None else min(self.waves.first_end_ps, lanes_ps)
+        """The first planned end of a wave that is replayed."""
+        return NEVER if self.waves is None else self.waves.first_end_ps
 
     @property
     def _next_wave_look_ps(self) -> int:
-        """When waves, or lanes, want to look even if nothing is posted."""
-        lanes_ps = NEVER if self.lanes is None else self.lanes.lanes.next_look_ps
-        return NEVER if self.waves is None else min(self.waves.next_look_ps, lanes_ps)
+        """When waves, or flow level, want to look even if nothing is posted."""
+        fluid_ps = NEVER if self.fluid is None else self.fluid.fluid.next_look_ps
+        return NEVER if self.waves is None else min(self.waves.next_look_ps, fluid_ps)
 
     def _is_wave_due(self, state: NetworkState, now_ps: int) -> bool:
         """Whether waves want a look: something was posted, or one may be over."""
-        wants_look = self.lanes is not None and self.lanes.lanes.wants_look
+        wants_look = self.fluid is not None and self.fluid.fluid.wants_look
         if self.waves is None or (now_ps < self._tick_ps and not wants_look):
             return False
         words, n_posted = self._round_look_words, int(state.fabric.counters[N_POSTED])
@@ -331,8 +321,8 @@ class FastForward:
         assert self.waves is not None and self.wave_states is not None and self.states is not None
         over, found = self.waves.look(now_ps, rows, state.nic.is_frozen, is_alone)
         for wave, past in zip(over, self.wave_states.past(state, over, now_ps), strict=True):
-            if self.waves.finish(wave, past) and self.lanes is not None:
-                self.lanes.lanes.learn_episode(wave.of.rows, past.delivered_ps)
+            if self.waves.finish(wave, past) and self.fluid is not None:
+                self.fluid.fluid.learn_episode(wave.of.rows, past.delivered_ps)
         forms = [self.states.form(state, (each.pairs, each.ports, each.pairs)) for each in found]
         new = self.waves.begin(now_ps, found, forms)
         for replay in new:
@@ -479,17 +469,17 @@ class FastForward:
         """The run is over: count what had to wait for that."""
         if self.wave_states is not None:
             self._credits.settle_waves(state, self.wave_states)
-        if self.lanes is not None:
-            self._credits.settle_lanes(state, self.lanes)
-            self.lanes.settle_audit(state)
+        if self.fluid is not None:
+            self._credits.settle_fluid(state, self.fluid)
+            self.fluid.settle_audit(state)
 
     def settle_passes(self, state: NetworkState, packets: np.ndarray, short_bytes: np.ndarray) -> None:
         """The run is over: count what was left out with passes of loops, see `Credits.settle_passes`."""
         self._credits.settle_passes(state, packets, short_bytes)
 
     def hops_so_far(self, state: NetworkState) -> int:
-        """Packet-hops that this rank was spared so far, those of lanes that are not counted yet among them."""
-        return sum(self._skipped.hops_by_cause.values()) + (self.lanes.hops_so_far(state) if self.lanes else 0)
+        """Packet-hops that this rank was spared so far, those of flow level that are not counted yet among them."""
+        return sum(self._skipped.hops_by_cause.values()) + (self.fluid.hops_so_far(state) if self.fluid else 0)
 
     @property
     def skipped(self) -> Skipped:

@@ -144,7 +144,7 @@ def mark_link(fabric: Fabric, port, carries):
 
 @step_kernel
 def _leave_markers(fabric: Fabric, hidden: Hidden, port):
-    """Of what is on a link that was just hidden, leave the markers where they are: those of lanes are not frozen."""
+    """Of what is on a link that was just hidden, leave the markers where they are: flow level's are not frozen."""
     record, packets = fabric.ports[np.uint64(port)], fabric.packets
     packet, first, last, seen = np.int64(record.link_head), np.int64(-1), np.int64(-1), np.int64(-1)
     hidden.link_head[np.uint64(port)] = -1

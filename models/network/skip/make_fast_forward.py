@@ -7,12 +7,13 @@ import numpy as np
 from models.network.build.arrays import has_pfc, is_managed
 from models.network.restore.path_queues import PathQueues
 from models.network.skip.fast_forward import FastForward
-from models.network.skip.lane_states import LaneStates, data_ways, forms_of, latencies_ps, slack_ps
+from models.network.skip.fluid_links import links_of, slack_ps, slowdown_of
+from models.network.skip.fluid_states import FluidStates
 from models.network.skip.memo_states import MemoStates, why_no_memo
 from models.network.skip.room import Room
 from models.network.skip.wave_states import WaveStates, end_ports
 from models.network.state.parameters import ECMP, WEIGHTED_ECMP, NetworkParameters
-from models.network.state.records import ACK_BYTES, ACK_EVERY, HEADER_BYTES, MAY_OVERTAKE, PAYLOAD_BYTES, SEED
+from models.network.state.records import MAY_OVERTAKE, SEED
 from models.network.state.ways import ports_of_pairs
 from models.network.switch.routed_ways import RoutedWays
 from models.topology.graph import Topology
@@ -20,12 +21,13 @@ from pdes.engine.exchange import World
 from pdes.skipping.audit import Audit
 from pdes.skipping.controller import Controller
 from pdes.skipping.criterion import Choice, Network, look_intervals, make_criterion, report, resolve
-from pdes.skipping.fluid.ack_load import Slowdown
-from pdes.skipping.fluid.lane_audit import LaneAudit
-from pdes.skipping.fluid.lanes import MIN_ROUND_TRIPS, Lanes
+from pdes.skipping.fluid.alone_rates import MIN_ROUND_TRIPS
+from pdes.skipping.fluid.audit import FluidAudit
+from pdes.skipping.fluid.fluid import Fluid
 from pdes.skipping.fluid.stretches import Stretches, components_of
 from pdes.skipping.replay.memo import Memo
 from pdes.skipping.similar.waves import Waves
+from pdes.units import BITS_PER_BYTE, PS_PER_S
 
 if TYPE_CHECKING:
     from models.network.model import NetworkModel
@@ -91,9 +93,9 @@ def make_fast_forward(
                 known_ps, parameters.payload_bytes, end_ports(model.state), seeds,
             )  # fmt: skip
             fast.use_waves(waves, WaveStates(topology, world, fast.hidden, fast.states, model.state))
-            if parameters.has_lanes:
+            if parameters.has_fluid:
                 pace = memo_tolerance, network.base_rtt_ps
-                fast.lanes = _make_lanes(topology, model, world, fast, pace, seeds[0], parameters.has_shares)
+                fast.fluid = _make_fluid(topology, model, world, fast, pace, seeds[0], parameters.has_shares)
     if parameters.buffer is not None:
         fast.room = Room(topology, pairs, parameters, world, here)
     fast.lossy_port = _lossy_ports(topology, parameters)
@@ -102,30 +104,21 @@ def make_fast_forward(
     return fast
 
 
-def _make_lanes(
+def _make_fluid(
     topology: Topology, model: "NetworkModel", world: World, fast: FastForward, pace: tuple[float, int],
     audit_share: float, has_shares: bool,
-) -> LaneStates:  # fmt: skip
-    """pace: the tolerance and the base round-trip time. audit_share: of time in which nothing goes on lanes."""
-    nic, form = model.state.nic, forms_of(topology, model.state)
-    nic.lanes["form"] = form
-    late_ps = latencies_ps(topology, model.state)
-    nic.lanes["behind_ps"] = late_ps[0]
-    nic.lanes["least_bytes"] = nic.queue_pairs["line_rate_bps"].astype(np.float64) * (pace[1] / 8e12)
-    nic.lanes["slack_ps"] = slack_ps(topology, model.state, late_ps[0])
-    constants, ways = model.state.fabric.constants, data_ways(model.state)
-    packet_bytes = int(constants[PAYLOAD_BYTES] + constants[HEADER_BYTES])
-    share = int(constants[ACK_BYTES]) / (packet_bytes * int(constants[ACK_EVERY]))
-    slowest_bps = np.minimum.reduceat(topology.port_rate_bps[ways[1]], ways[0][:-1]) if len(form) else form
-    payload_ps = packet_bytes / int(constants[PAYLOAD_BYTES]) * 8e12
-    slowdown = Slowdown(share, payload_ps / slowest_bps)
-    byte_ps = payload_ps / topology.port_rate_bps if has_shares else None
-    component = components_of(fast.ways, topology.n_port) if audit_share > 0 else np.zeros(len(form), np.int64)
-    stretches = Stretches(component, audit_share, int(constants[SEED]), MIN_ROUND_TRIPS * pace[1])
-    nic.lanes["is_audited"] = stretches.is_drawn(np.arange(len(form)))
-    drawn = LaneAudit(len(form), stretches)
-    lanes = Lanes(ways, fast.ways, form, nic.lane_of_port, *pace, *late_ps, slowdown, byte_ps, drawn)
-    return LaneStates(topology, world, fast.hidden, model.state, lanes, fast.n_column)
+) -> FluidStates:  # fmt: skip
+    """pace: the tolerance and the base round-trip time. audit_share: of time in which nothing goes at flow level."""
+    state, (_, rtt_ps) = model.state, pace
+    links, fluid = links_of(topology, state, fast.ways), state.nic.fluid
+    fluid["behind_ps"] = links.behind_ps
+    fluid["least_bytes"] = state.nic.queue_pairs["line_rate_bps"] * (rtt_ps / (BITS_PER_BYTE * PS_PER_S))
+    fluid["slack_ps"] = slack_ps(topology, state, links.behind_ps)
+    n_pair, seed = len(links.form), int(state.fabric.constants[SEED])
+    component = components_of(fast.ways, topology.n_port) if audit_share > 0 else np.zeros(n_pair, np.int64)
+    audit = FluidAudit(n_pair, Stretches(component, audit_share, seed, MIN_ROUND_TRIPS * rtt_ps))
+    made = Fluid(links, state.nic.fluid_port, *pace, slowdown_of(state, links), has_shares, audit)
+    return FluidStates(world, fast.hidden, state, made, fast.n_column)
 
 
 def turns_ps(parameters: NetworkParameters, rtt_ps: np.ndarray) -> np.ndarray:

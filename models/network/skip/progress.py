@@ -9,7 +9,7 @@ import numpy as np
 from models.congestion.interface import FLOW_TIMER, N_TIMER
 from models.network.host.visits import has_sample
 from models.network.link.wire_time import transmission_ps
-from models.network.state.records import IS_NS3, LANE_COLUMN, Fabric, Nic
+from models.network.state.records import IS_NS3, MARKER_COLUMN, Fabric, Nic
 from pdes.engine.bits import drop_from_set, next_in_set
 from pdes.engine.gathering import RANK, Gathering, offer, take
 from pdes.engine.jit import loop_kernel, step_kernel
@@ -32,7 +32,7 @@ from pdes.engine.time_index import NEVER
     POSTED_PS,
     IS_WHOLE,  # 1: one message is in flight, and nothing is to be sent again; perhaps nothing of it is acknowledged yet
     FLOW_ID,  # the message's
-    IS_CLEAR,  # 1: nothing of the queue pair's waited to be sent when it was posted; for lanes alone
+    IS_CLEAR,  # 1: nothing of the queue pair's waited to be sent when it was posted; for `pdes.skipping.fluid` alone
 ) = range(16)
 N_COLUMN = 16
 
@@ -87,10 +87,10 @@ def sample_pairs(fabric: Fabric, nic: Nic, here, control_word, out):
         if not has_sample(fabric, nic, here, record, pair):
             drop_from_set(nic.active, 0, n_pair, pair)
             continue
-        is_withdrawn, is_audited = False, False  # what is audited stays simulated
-        if fabric.constants[LANE_COLUMN] >= 0:
-            lane = nic.lanes[np.uint64(pair)]
-            is_withdrawn, is_audited = lane.n_withdrawn > 0, lane.n_audited + lane.is_drawn > 0
+        is_withdrawn, has_shadow = False, False  # what has a shadow stays simulated
+        if fabric.constants[MARKER_COLUMN] >= 0:
+            fluid = nic.fluid[np.uint64(pair)]
+            is_withdrawn, has_shadow = fluid.n_withdrawn > 0, record.acked_byte < fluid.shadow_end
         row = out[np.uint64(n_row)]
         n_row += 1
         gap_ps = transmission_ps(np.int64(record.last_size_bytes), record.rate_bps, fabric.constants[IS_NS3])
@@ -103,9 +103,9 @@ def sample_pairs(fabric: Fabric, nic: Nic, here, control_word, out):
             message = nic.messages[np.uint64(record.first_message)]
             row[MESSAGE_BEGIN], row[POSTED_PS] = message.end_byte - message.size_bytes, message.posted_ps
             row[FLOW_ID] = message.flow_id
-            if fabric.constants[LANE_COLUMN] >= 0 and not is_withdrawn:
-                row[IS_CLEAR] = nic.lanes[np.uint64(pair)].clear_end == message.end_byte
-        row[IS_PLAIN] = row[IS_WHOLE] != 0 and record.acked_byte > row[MESSAGE_BEGIN] and not is_audited
+            if fabric.constants[MARKER_COLUMN] >= 0 and not is_withdrawn:
+                row[IS_CLEAR] = nic.fluid[np.uint64(pair)].clear_end == message.end_byte
+        row[IS_PLAIN] = row[IS_WHOLE] != 0 and record.acked_byte > row[MESSAGE_BEGIN] and not has_shadow
         row[HAS_TIMER] = 0
         for k in range(N_TIMER):
             if nic.control[np.uint64(pair), np.uint64(FLOW_TIMER + k)] < NEVER:

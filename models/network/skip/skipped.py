@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass, field
 
-CAUSES: tuple[str, ...] = ("steady", "memo", "memo_file", "follower", "wave", "lane", "pass")
+CAUSES: tuple[str, ...] = ("steady", "memo", "memo_file", "follower", "wave", "fluid", "pass")
 """Why something was skipped: it had settled; an entry of this run said what it comes to; one of an earlier run did; it
 followed another network partition that was simulated at the same time; its flows were taken to end as those of an
-earlier wave did (the forecast "similar"); its message had its way to itself, as earlier ones had ("alone", "shares"); a
+earlier wave did (the forecast "similar"); its message went at flow level ("alone", "shares"); a
 schedule's loop repeats (`microbatch_repeats`)."""
 
 

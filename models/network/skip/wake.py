@@ -8,7 +8,7 @@ import numpy as np
 
 from models.network.model import NetworkModel
 from models.network.skip.fast_forward import FastForward
-from models.network.state.records import N_FROZEN_PORT, N_INTERRUPT, N_LANE
+from models.network.state.records import N_FROZEN_PORT, N_INTERRUPT
 from pdes.engine.round import END_RUN, HORIZON, LEAST, LIMIT, MAY_RUN_ON, NEXT_LOOK, run_rounds
 from pdes.engine.time_index import NEVER
 
@@ -20,7 +20,7 @@ def wake(model: NetworkModel, loop: np.ndarray) -> None:
     """
     fast = model.fast_forward
     if fast is not None:
-        _close_lanes(model, fast, int(loop[HORIZON]))
+        _close_fluid(model, fast, int(loop[HORIZON]))
         _interrupt_all(model, int(loop[HORIZON]))
 
         def thaw(horizon_ps: int) -> int:
@@ -39,17 +39,12 @@ def wake(model: NetworkModel, loop: np.ndarray) -> None:
     loop[LEAST], loop[MAY_RUN_ON] = -1, 1
 
 
-def _close_lanes(model: NetworkModel, fast: FastForward, now_ps: int) -> None:
-    """Have what is on lanes go on as packets, with nothing in flight."""
-    if fast.lanes is None:
+def _close_fluid(model: NetworkModel, fast: FastForward, now_ps: int) -> None:
+    """Have what is at flow level go on as packets, with nothing in flight."""
+    if fast.fluid is None:
         return
-    lanes = model.state.nic.lanes
-    pairs = np.flatnonzero(lanes["n_withdrawn"] > 0)
-    lanes["is_open"] = 0
-    if len(pairs):
-        fast.lanes.close_at(model.state, pairs, now_ps, now_ps)
-    model.state.fabric.counters[N_LANE] = 0
-    fast.lanes = None
+    fast.fluid.give_up_all(model.state, now_ps)
+    fast.fluid = None
 
 
 def _interrupt_all(model: NetworkModel, now_ps: int) -> None:

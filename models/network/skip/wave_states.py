@@ -83,7 +83,7 @@ class WaveStates:
             pairs, nic = wave.of.pairs, state.nic
             sends, receives = self._sends_here[pairs], self._receives_here[pairs]
             ended, delivered = nic.ended[pairs] * sends[:, None], nic.delivered_ps[nic.receiver_row[pairs]] * receives
-            has_more = nic.queue_pairs["posted_end"][pairs] > nic.ended[pairs, 0]  # on a lane, where no look sees it
+            has_more = nic.queue_pairs["posted_end"][pairs] > nic.ended[pairs, 0]  # at flow level, which no look sees
             ended[has_more & sends, 0] = -1
             own.append(np.column_stack([ended, delivered]))
         if not waves:

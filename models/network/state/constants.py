@@ -64,9 +64,9 @@ def make_constants(topology: Topology, pairs, plan: WorkloadPlan, parameters: Ne
             state.SACK_COLUMN: values[state.N_EXTRA],
         }
         values[state.N_EXTRA] += 2 * values[state.IS_SELECTIVE]
-    values[state.LANE_COLUMN] = -1
-    if p.has_lanes:
-        values[state.LANE_COLUMN] = values[state.N_EXTRA]
+    values[state.MARKER_COLUMN] = -1
+    if p.has_fluid:
+        values[state.MARKER_COLUMN] = values[state.N_EXTRA]
         values[state.N_EXTRA] += state.N_MARKER_WORD
         values[state.NEED_PACKETS] += 2 * plan.burst
     if p.buffer is not None:

@@ -112,8 +112,8 @@ class NetworkParameters:
     ns3: Ns3Quirks | None = None
     rtt_flow: int = -1  # flow whose packets' round-trip times are kept; -1: none
     may_skip: bool = False  # fast-forwarding is on
-    has_lanes: bool = False  # fast-forwarding may have them, see `lanes`
-    has_shares: bool = False  # and, with them, those of `pdes.skipping.fluid.shares`
+    has_fluid: bool = False  # messages may go at flow level, see `models.network.host.fluid`
+    has_shares: bool = False  # and at shares that are known, see `pdes.skipping.fluid.shares`
 
 
 def used_ports(topology: Topology, path_port: np.ndarray, parameters: NetworkParameters) -> np.ndarray:

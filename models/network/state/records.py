@@ -117,15 +117,12 @@ EXTRA_HOPS = 2  # INT: per hop its time, the bytes its port had sent, the bytes 
 WORDS_PER_HOP = 4
 
 
-# A queue pair's lane: while it is open, the ports of its way are its data's alone, see `lanes`.
-LANE = record(
+# A queue pair at flow level, see `models.network.host.fluid`.
+FLUID = record(
     [
-        ("is_open", np.int32),
-        ("form", np.int32),  # what its ways are: equal ones have equal times
         ("n_withdrawn", np.int32),  # messages under way that are not sent packet by packet
-        ("n_message", np.int32),  # messages that began since it was opened
+        ("n_unseen", np.int32),  # posted at flow level, or with a shadow there, and seen by no tick
         ("from_byte", np.int64),  # of the stream, where what is under way as markers begins
-        ("settled_ps", np.int64),  # its control has come to rest by then
         ("free_ps", np.int64),  # when the last byte of those under way has left
         ("slack_ps", np.int64),  # so much later the smallest packet overtakes none of them: it crosses switches faster
         ("behind_ps", np.int64),  # from a full packet's last byte leaving the NIC to its arrival
@@ -133,31 +130,14 @@ LANE = record(
         ("packets", np.int64),  # that were not simulated
         ("short_bytes", np.int64),  # that these lack to be full ones
         ("spared_ps", np.int64),  # time that its messages took
-        ("is_loaded", np.int64),  # 1: acknowledgements of others crossed its way at the last look
         ("least_bytes", np.int64),  # no smaller message goes at flow level
-        ("is_shared", np.int64),  # 1: its messages do, see `flow_level`
-        ("n_unseen", np.int32),  # of these, that no look has seen
-        ("is_audited", np.int32),  # 1: what it could have is simulated, to be compared (`lane_audit`)
-        ("n_audited", np.int32),  # messages of which that is so
-        ("is_drawn", np.int32),  # 1: one more is, which looks have not seen; of that:
-        ("drawn_end", np.int64),  # its end in the stream
-        ("drawn_posted_ps", np.int64),
-        ("drawn_begin_ps", np.int64),  # a lane would have had it from then on
-        ("drawn_ended_ps", np.int64),  # and would have had it acknowledged by then
+        ("most_bytes", np.int64),  # nor a larger one; 0: none does
+        ("shadow_end", np.int64),  # of the last message that has a shadow there, 0: none has
+        ("n_shadow", np.int32),  # messages that have, as of the last tick and posted since
+        ("is_audited", np.int32),  # 1: what could go there is simulated, and has a shadow (`pdes.skipping.fluid.audit`)
     ]
 )
-# One row of `Nic.lane_times`, int64: how long a message takes.
-(
-    LANE_FORM,
-    LANE_SIZE,
-    LANE_DELIVERED_PS,
-    LANE_ENDED_PS,
-    LANE_MARKED,
-    LANE_BEHIND_PS,
-    LANE_LONGER_PS,  # so much longer where it meets acknowledgements
-) = range(7)
-N_LANE_COLUMN = 7
-# What a marker of a lane carries in Fabric.extra, from constants[LANE_COLUMN] on.
+# What a marker carries in Fabric.extra, from constants[MARKER_COLUMN] on.
 MARKER_DELIVERED_PS, MARKER_SIZE, MARKER_BEGIN_PS, N_MARKER_WORD = range(4)
 
 
@@ -186,12 +166,11 @@ MARKER_DELIVERED_PS, MARKER_SIZE, MARKER_BEGIN_PS, N_MARKER_WORD = range(4)
     N_POSTED,  # messages
     N_STOPPED,  # nodes set aside until the round ends
     N_CROWDED,  # switches that stopped because a packet came in which frozen ports have a say, see `room`
-    N_LANE,  # open lanes, on any rank
-    N_LANE_TIME,  # rows of Nic.lane_times
-    N_UNSEEN,  # messages at flow level that no look has seen
+    N_FLUID,  # 1: messages may go at flow level
+    N_UNSEEN,  # messages there, or with shadows there, that no tick has seen
     MAY_OVERTAKE,  # 1: what is put on a link may arrive before the last one there, as markers are about, or thaws
-) = range(27)
-N_COUNTER = 27
+) = range(26)
+N_COUNTER = 26
 
 # Scalars that do not, in `constants` (int64[N_CONSTANT]).
 (
@@ -235,7 +214,7 @@ N_COUNTER = 27
     SACK_COLUMN,  # of Fabric.extra: first byte and end of the range that an acknowledgement names
     RTT_FLOW,  # whose round-trip times become rows, -1: nobody's
     TELLS_RTT,  # 1: the congestion control is told round-trip times
-    LANE_COLUMN,  # of Fabric.extra, see MARKER_*; -1: there are no lanes
+    MARKER_COLUMN,  # of Fabric.extra, see MARKER_*; -1: nothing goes at flow level
     N_INT_WORD,  # columns of Fabric.extra that INT has, the first ones; 0: there is no INT
 ) = range(42)
 N_CONSTANT = 48
@@ -322,17 +301,16 @@ class Nic(NamedTuple):
     acked_ps: np.ndarray  # int64[n_qp]  when something new was acknowledged last
     delivered_ps: np.ndarray  # int64[n_qp]  by row of `receivers`: when its last message came across
     ended: np.ndarray  # int64[n_qp, 3]  its last message that was acknowledged: its end byte, when, marked packets
-    withdrawn: np.ndarray  # int64[]  set of queue pairs with messages on lanes
-    unseen: np.ndarray  # int64[]  set of queue pairs with messages at flow level that no look has seen
+    withdrawn: np.ndarray  # int64[]  set of queue pairs with messages at flow level
+    unseen: np.ndarray  # int64[]  set of queue pairs with messages there, or shadows, that no tick has seen
     active: np.ndarray  # int64[]  set (bits.py) of queue pairs that a look visits, see `visits`
     frozen: np.ndarray  # int64[]  set of those that are frozen, on any rank
     is_frozen: np.ndarray  # uint8[n_qp]  the same, 1: its network partition is (models.network.skip.freeze)
     frozen_port: np.ndarray  # uint8[n_port]  1: its network partition is frozen, on any rank; 2: watched
     interrupted: np.ndarray  # int32[n_qp]  queue pairs that have met frozen ports in this round
     interrupt_ps: np.ndarray  # int64[n_qp]  and when first, else NEVER; of senders that are here
-    lanes: np.ndarray  # LANE[n_qp], or of one row without lanes
-    lane_of_port: np.ndarray  # int32[n_port]  queue pair whose open lane has it, on any rank; -1: none
-    lane_times: np.ndarray  # int64[n, N_LANE_COLUMN]  ascending by (form, size), see N_LANE_TIME
+    fluid: np.ndarray  # FLUID[n_qp], or of one row where nothing goes at flow level
+    fluid_port: np.ndarray  # int32[n_port]  SHARED: flows at flow level have it, on any rank; NOBODY
 
 
 class Rows(NamedTuple):

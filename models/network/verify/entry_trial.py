@@ -12,7 +12,7 @@ import numpy as np
 from models.network.build.arrays import NetworkState
 from models.network.skip.memo_states import Found, Member, MemoStates
 from models.network.state.parameters import NetworkParameters
-from models.network.state.records import LANE_COLUMN, N_EXTRA, N_QUEUE, TELEMETRY, TELEMETRY_PINT, TELLS_RTT
+from models.network.state.records import MARKER_COLUMN, N_EXTRA, N_QUEUE, TELEMETRY, TELEMETRY_PINT, TELLS_RTT
 from models.network.state.ways import path_ports
 from models.network.verify.carried import law_words
 from models.network.verify.entry import Known, verify_entry
@@ -62,7 +62,7 @@ class EntryTrial:
             int(constants[N_EXTRA]), int(constants[N_QUEUE]), self._states.is_managed,
             int(constants[TELEMETRY]) == TELEMETRY_PINT,
         )  # fmt: skip
-        is_timed = bool(constants[TELLS_RTT]) or constants[LANE_COLUMN] != 0
+        is_timed = bool(constants[TELLS_RTT]) or constants[MARKER_COLUMN] != 0
         kind, hop = self._states.law_words
         law = law_words(kind, hop, self._parameters.law.float_words, constants, is_timed)
         return Known(

@@ -15,7 +15,7 @@ from models.network.state.records import (
     FLAG_MARKER,
     FREE_PACKET,
     HEADER_BYTES,
-    LANE_COLUMN,
+    MARKER_COLUMN,
     MARKER_SIZE,
     N_DEPARTED,
     N_FREE_PACKET,
@@ -167,7 +167,7 @@ def _held(fabric: Fabric, columns: Columns, port: int, i: int, name: str) -> Hel
     expect(on == port or following < -1, f"packet {i} is in {name} and its path has it at port {on}")
     sequence, size_bytes = columns["sequence"][i], columns["size_bytes"][i]
     if flags & FLAG_MARKER:
-        size = int(fabric.extra[i, int(fabric.constants[LANE_COLUMN]) + MARKER_SIZE])
+        size = int(fabric.extra[i, int(fabric.constants[MARKER_COLUMN]) + MARKER_SIZE])
         sequence, size_bytes = sequence - size, size + int(fabric.constants[HEADER_BYTES])
     return Held(
         columns["queue_pair"][i], bool(flags & FLAG_ACK), sequence, size_bytes, bool(flags & FLAG_LAST),

@@ -25,7 +25,7 @@ from models.network.state.records import (
     FLAG_MARKER,
     HEADER_BYTES,
     IS_SELECTIVE,
-    LANE_COLUMN,
+    MARKER_COLUMN,
     MARKER_SIZE,
     N_EXTRA,
     N_HOP_MASK,
@@ -84,8 +84,8 @@ def in_inboxes(ex: ExchangeState, constants: np.ndarray) -> list[Held]:
     PFC frames are left out.
     """
     held = []
-    n_extra, n_int, lane_column, header_bytes = (
-        int(constants[i]) for i in (N_EXTRA, N_INT_WORD, LANE_COLUMN, HEADER_BYTES)
+    n_extra, n_int, marker_column, header_bytes = (
+        int(constants[i]) for i in (N_EXTRA, N_INT_WORD, MARKER_COLUMN, HEADER_BYTES)
     )
     for box, n_in in zip(ex.inbox, ex.n_in.tolist(), strict=True):
         at = HEADER_WORDS
@@ -112,7 +112,7 @@ def in_inboxes(ex: ExchangeState, constants: np.ndarray) -> list[Held]:
                     continue
                 is_marker = bool(item["bits"] & FLAG_MARKER)
                 if is_marker:
-                    size = int(words[lane_column - n_missing + MARKER_SIZE])
+                    size = int(words[marker_column - n_missing + MARKER_SIZE])
                     sequence, size_bytes = sequence - size, size + header_bytes
                 held.append(Held(pair, bool(item["bits"] & FLAG_ACK), sequence, size_bytes, is_last, label, is_marker))
     return held

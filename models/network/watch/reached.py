@@ -3,7 +3,7 @@
 import numpy as np
 
 from models.network.model import NetworkModel
-from models.network.state.records import ACK_EVERY, HEADER_BYTES, N_FROZEN_PORT, PACKET_HOPS, PAYLOAD_BYTES
+from models.network.state.records import ACK_EVERY, N_FROZEN_PORT, PACKET_HOPS, PAYLOAD_BYTES
 from pdes.skipping import history as h
 from pdes.skipping.frozen import Freeze
 from pdes.skipping.replay.memo import Replay
@@ -19,14 +19,12 @@ class Reached:
         data, acks = (np.diff(pairs.path_start)[way::2][pairs.pair_of_row] - 1 for way in (0, 1))
         self._hops = data + acks / max(1, int(constants[ACK_EVERY]))  # of a packet and its acknowledgement
         self._payload = int(constants[PAYLOAD_BYTES])
-        bits = 8e12 * (self._payload + int(constants[HEADER_BYTES]))
-        self._packet_ps = bits / model.topology.port_rate_bps[pairs.port]
 
     @property
     def is_skipping(self) -> bool:
         """Whether anything is skipped right now."""
         state = self._model.state
-        return bool(state.fabric.counters[N_FROZEN_PORT]) or bool(state.nic.lanes["n_withdrawn"].any())
+        return bool(state.fabric.counters[N_FROZEN_PORT]) or bool(state.nic.fluid["n_withdrawn"].any())
 
     def hops(self, now_ps: int) -> float:
         """Packet-hops by an instant: a round's end, or a little later."""
@@ -37,11 +35,10 @@ class Reached:
         found += fast.hops_so_far(model.state)
         found += sum(self._of(frozen, now_ps) for frozen in fast.frozen())
         found += sum(self._of_wave(replay, now_ps) for replay in (fast.waves.replayed if fast.waves else []))
-        lanes = model.state.nic.lanes
-        predicted = np.flatnonzero(lanes["n_withdrawn"] > 0)  # whose messages count as a whole from the beginning on
-        if len(predicted):
-            left_ps = np.maximum(lanes["free_ps"][predicted] - now_ps, 0)
-            found -= float((left_ps / self._packet_ps[predicted]) @ self._hops[predicted])
+        if fast.fluid is not None:  # whose messages count as a whole from the beginning on
+            level = fast.fluid.fluid.level
+            there = level.there
+            found -= float((level.left_bytes(there, now_ps) / self._payload) @ self._hops[there])
         return found
 
     def _of(self, frozen: Freeze | Replay, now_ps: int) -> float:

@@ -26,7 +26,7 @@ from pdes.units import shown
 FORECASTS = ("periodic", "replay", "similar", "alone", "shares")
 """What a skip says of the flows that it stands for: the same again, in whole periods; exactly what the same packet
 state led to before; the mean of the nearest earlier episodes; the time that earlier messages took which had their ways
-to themselves, or the paces of a group; max-min fair shares of the ports."""
+to themselves, or the rates at which flows that share ports went on evenly; max-min fair shares of the ports."""
 MAY_USE = {"off": (), "exact": FORECASTS[:2], "auto": FORECASTS}
 NEEDS = {"similar": "replay", "alone": "similar", "shares": "alone"}
 CRITERION_KEYS = {  # key -> the criteria that have it
@@ -119,7 +119,7 @@ class WormholeConfig(Table):
     pipeline's schedule (`workload.repeats`).
 
     audit: share of the skips of what has settled and of waves that are simulated instead, and of the time in which
-    messages on lanes and groups are, and compared with what would be said of them.
+    messages at flow level are, and compared with what would be said of them.
 
     memo: file that the memo is read from and added to, None: none; relative to the folder in which the program runs.
     memo_limit_bytes: of that file.

@@ -97,7 +97,7 @@ def _fast_forward_facts(job: Run, totals: dict[str, Any]) -> dict[str, Any]:
         **asdict(fast.counters),
         **({} if fast.memo is None else {"memo": fast.memo.facts()}),
         **({} if fast.waves is None else {"waves": fast.waves.facts()}),
-        **({} if fast.lanes is None else {"lanes": fast.lanes.lanes.facts()}),
+        **({} if fast.fluid is None else {"fluid": fast.fluid.fluid.facts()}),
         **fast.audit_facts(),
         **({} if repeats is None else {"passes": repeats.facts()}),
     }

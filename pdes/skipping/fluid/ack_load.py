@@ -1,4 +1,4 @@
-"""Which data meets acknowledgements of others: what lanes leave out of the network, and what slows them down."""
+"""Which data meets acknowledgements of others: what flow level leaves out of the network, and what slows it down."""
 
 from typing import NamedTuple
 
@@ -117,23 +117,22 @@ class AckLoad:
 
 
 class AckLoads:
-    """The same of all flows that send, by how they do so."""
+    """The same of all flows whose packets are in the network; alike on every rank."""
 
     def __init__(
         self, data_ways: tuple[np.ndarray, np.ndarray], all_ways: tuple[np.ndarray, np.ndarray], n_port: int
     ) -> None:
         """See `AckLoad`."""
-        self.simulated, self.frozen, self.withdrawn = (AckLoad(data_ways, all_ways, n_port) for _ in range(3))
+        self.simulated, self._frozen = (AckLoad(data_ways, all_ways, n_port) for _ in range(2))
 
-    def update(self, simulated: np.ndarray, frozen: np.ndarray, withdrawn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """These flows send now; (ports where acknowledgements of any begin or cease, those of packets alone)."""
-        of_packets = np.concatenate([self.simulated.update(simulated), self.frozen.update(frozen)])
-        return np.concatenate([of_packets, self.withdrawn.update(withdrawn)]), of_packets
+    def compile(self) -> None:
+        """Compile what counts, or load it from the cache."""
+        self.simulated.compile()
 
-    def of_packets(self, ports: np.ndarray) -> np.ndarray:
-        """int32[n]: flows whose packets are simulated, or frozen, and whose acknowledgements cross ports."""
-        return self.simulated.n_flow[ports] + self.frozen.n_flow[ports]
+    def update(self, simulated: np.ndarray, frozen: np.ndarray) -> np.ndarray:
+        """These flows send now; ports where acknowledgements begin or cease."""
+        return np.concatenate([self.simulated.update(simulated), self._frozen.update(frozen)])
 
-    def meets(self, flows: np.ndarray) -> np.ndarray:
-        """bool[n]: whether flows' data meets acknowledgements, simulated or not."""
-        return self.simulated.meets(flows) | self.frozen.meets(flows) | self.withdrawn.meets(flows)
+    def n_flow(self, ports: np.ndarray) -> np.ndarray:
+        """int32[n]: flows whose acknowledgements cross ports."""
+        return self.simulated.n_flow[ports] + self._frozen.n_flow[ports]

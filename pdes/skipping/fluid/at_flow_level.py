@@ -2,19 +2,13 @@
 
 import numpy as np
 
-from pdes.engine.time_index import NEVER, make_time_index
-from pdes.skipping.fluid.flow_level import (
-    append,
-    interrupt,
-    join,
-    reload,
-    tick,
-)
+from pdes.skipping.fluid.ack_load import Slowdown
+from pdes.skipping.fluid.alone_rates import alone_rates
+from pdes.skipping.fluid.flow_level import append, give_up, interrupt, join, reload, tick
 from pdes.skipping.fluid.flow_table import (
     EVEN,
-    FAR_PS,
     MOST_KNOWN,
-    MOST_MESSAGES,
+    MOST_SIZES,
     MOST_UNEVEN,
     N_FLOW,
     N_KNOWN,
@@ -24,82 +18,50 @@ from pdes.skipping.fluid.flow_table import (
     PAUSE_TICKS,
     POST_END,
     POST_SIZE,
-    Knowledge,
-    Table,
-    Ways,
+    SAID_DELIVERED_PS,
+    SAID_END,
+    SAID_ENDED_PS,
+    SAID_FLOW,
+    SAID_SENT_PS,
 )
-from pdes.skipping.fluid.max_min import make_scratch
-from pdes.skipping.fluid.shares import Known, Rates
-from pdes.skipping.fluid.solve import digest_of
-from pdes.skipping.fluid.weights import MOST_BURSTS, MOST_OF_BURST
-from pdes.skipping.partitions import make_partitions
-from pdes.skipping.prediction import (
-    PREDICTED_DELIVERED_PS,
-    PREDICTED_END,
-    PREDICTED_ENDED_PS,
-    PREDICTED_FLOW,
-    PREDICTED_FREE_PS,
-    PREDICTED_ID,
-    PREDICTED_SIZE,
-)
+from pdes.skipping.fluid.make_table import Links, make_table
+from pdes.skipping.fluid.shares import Known
+from pdes.skipping.fluid.solve import digest_of, who_meets_acks
+
+ANY_BYTES = 2**62
 
 
 class FlowLevel:
-    """Flows at flow level, and what is known of them."""
+    """Flows at flow level, and what is known of them; alike on every rank."""
 
-    def __init__(
-        self, ways: Ways, all_ways: Ways, form: np.ndarray, byte_per_ps: np.ndarray,
-        late_ps: tuple[np.ndarray, np.ndarray], tick_ps: int, seed: int = 0,
-    ) -> None:  # fmt: skip
-        """ways: ports of flow f's data are ways[1][ways[0][f] : ways[0][f + 1]]; all_ways: with those of its
-        acknowledgements. form: int64[n_flow], equal where ways are. byte_per_ps: float64[n_port]. late_ps:
-        int64[n_flow] twice, see `Table`. tick_ps: see `tick`. seed: of what is drawn.
-        """
-        n_flow, n_port, n_form = len(form), len(byte_per_ps), int(form.max(initial=0)) + 1
-
-        def rows(kind: type = np.int64) -> np.ndarray:
-            return np.zeros(n_flow, kind)
-
-        sets = np.zeros(MOST_KNOWN, np.int64)
-        known = Knowledge(
-            sets, sets.astype(np.float64), sets.copy(), sets.copy(), np.zeros((n_form, 2)), sets + EVEN,
-            np.zeros(MOST_UNEVEN, np.int64), np.zeros((MOST_UNEVEN, n_form)),
-            np.zeros((MOST_UNEVEN, n_form, MOST_BURSTS), np.int64),
-            np.zeros((MOST_UNEVEN, n_form, MOST_BURSTS, MOST_OF_BURST)),
-        )  # fmt: skip
-        self.tick_ps = tick_ps
-        self.table = Table(
-            make_partitions(*ways, n_port), known, form.astype(np.int64),
-            np.column_stack(late_ps).astype(np.int64), byte_per_ps, *all_ways, np.zeros(n_port, np.int32),
-            np.zeros(n_port, np.int32), make_scratch(n_flow, n_port),
-            rows(), np.zeros((n_flow, MOST_MESSAGES, N_POST_COLUMN), np.int64), rows(np.float64), rows(),
-            rows(np.float64), rows(np.float64), rows() - 1, rows(), rows(), rows(np.uint8), rows(np.uint8), rows(),
-            make_time_index(n_flow), np.full(n_flow, -1, np.int64), rows(), np.zeros((2 * n_flow, 2), np.int64), rows(),
-            rows(np.float64), np.zeros(n_form, np.uint8), rows(), np.zeros((n_flow, N_SAID_COLUMN), np.int64), rows(),
-            np.array([0, 0, 0, NEVER, seed, 0], np.int64),
-        )  # fmt: skip
+    def __init__(self, links: Links, tolerance: float, tick_ps: int, slowdown: Slowdown, seed: int) -> None:
+        """tick_ps: see `tick`. seed: of what is drawn."""
+        self.tick_ps, self._tolerance, self._slowdown = tick_ps, tolerance, slowdown
+        self.table = make_table(links, tolerance, tick_ps, seed)
         self._numbers: dict[bytes, int] = {}  # of sets of forms
-        self._not_before_ps = rows()  # flows are not taken from packet level again
-        self.is_form = np.zeros(n_form, np.bool_)  # that may be at flow level
+        self._not_before_ps = np.zeros(len(links.form), np.int64)  # flows are not taken from packet level again
+        self._is_form = np.zeros(len(self.table.known.n_size), np.bool_)  # whose flows share as it is known
+        self.most_bytes = np.zeros(len(self._is_form), np.int64)  # by form: no larger message goes there when posted
+        self.has_news = False  # of these
+        self.last_ps = 0  # the last tick
+        self.is_used = False  # something is known, or was measured
 
     def compile(self, holder: np.ndarray) -> None:
         """Compile what happens at ticks, or load it from the cache."""
-        none, posts, rates = np.zeros(0, np.int64), np.zeros((0, N_POST_COLUMN), np.int64), np.zeros(0)
+        none, posts, rates = np.zeros(0, np.int64), np.zeros((0, N_POST_COLUMN), np.int64), np.zeros((0, 2))
         digest_of(none, 0)
         tick(self.table, holder, 0, 1, posts, none)
         interrupt(self.table, holder, none, 0, 1)
-        join(self.table, holder, posts, rates, rates, 0.0, 0, 0, 1)
+        give_up(self.table, holder, none, 0, 1)
+        join(self.table, holder, posts, np.zeros(0), rates, 0.0, none, 0, 1)
         append(self.table, posts)
         reload(self.table, none, 0, 1)
-
-    @property
-    def is_used(self) -> bool:
-        """Whether flows may be at flow level."""
-        return bool(self._numbers)
+        self.rates_alone(none, none, none)
+        self.meets_acks(none)
 
     @property
     def n_flow(self) -> int:
-        """That are."""
+        """Flows that are there."""
         return int(self.table.words[N_FLOW])
 
     @property
@@ -107,12 +69,16 @@ class FlowLevel:
         """The next tick, whatever is posted."""
         return int(self.table.words[NEXT_PS])
 
-    def note(self, key: bytes, new: Known) -> bool:
-        """What flows of a set of forms came to (key: see `share_key`); whether more forms are known now."""
+    def knows(self, key: bytes) -> bool:
+        """Whether it was told what flows of a set of forms get."""
+        return key in self._numbers
+
+    def note(self, key: bytes, new: Known) -> None:
+        """What flows of a set of forms came to (key: see `share_key`)."""
         number = self._numbers.get(key, len(self._numbers))
         has_row = new.uneven.n_burst == 0 or self.table.known.uneven.max() < MOST_UNEVEN - 1
         if number >= MOST_KNOWN or not has_row and self.table.known.uneven[number] == EVEN:
-            return False
+            return
         self._numbers[key] = number
         words, known = np.frombuffer(key, np.int64).copy(), self.table.known
         forms, few = words[:-1].copy(), -int(words[-1])
@@ -120,9 +86,8 @@ class FlowLevel:
         known.part[number], known.n_most[number], known.queued_ps[number] = new.part, new.n_most, new.queued_ps
         self._note_uneven(number, new)
         self.table.words[N_KNOWN] = len(self._numbers)
-        is_more = not self.is_form[forms].all()
-        self.is_form[forms] = True
-        return is_more
+        self._is_form[forms], self.most_bytes[forms] = True, ANY_BYTES
+        self.has_news = self.is_used = True
 
     def _note_uneven(self, number: int, new: Known) -> None:
         """How flows of a set of forms share ports, if they do so unevenly."""
@@ -135,37 +100,46 @@ class FlowLevel:
         known.n_burst[row], known.weight[row, form] = n_burst, weight
         known.ratio[row, form, :n_burst], known.n_ratio[row, form, :n_burst] = ratio, n_ratio
 
-    def note_alone(self, flow: int, size: int, sent_ps: int, longer: float) -> None:
-        """How long the bytes of a message took that had its way to itself, and by how much longer they take where
-        acknowledgements cross it."""
-        if sent_ps > 0:
-            self.table.known.alone[self.table.form[flow]] = size / sent_ps, size / (sent_ps * longer)
+    def note_alone(self, flow: int, size: int, sent_ps: int) -> None:
+        """How long the bytes of a message took that had its way to itself, and no acknowledgements on it."""
+        known, form = self.table.known, int(self.table.form[flow])
+        k = int(known.n_size[form])
+        if sent_ps <= 0 or k == MOST_SIZES:
+            return
+        known.size[form, k], known.sent_ps[form, k] = size, sent_ps
+        known.longer[form, k] = self._slowdown.times(flow, size, sent_ps, False, True)
+        known.n_size[form] = k + 1
+        once_ps = max(0.0, sent_ps - size * float(self._slowdown.line_ps[flow]))
+        far_ps = once_ps - self._tolerance * sent_ps  # above 0: the rate of larger ones is not known well enough
+        most_bytes = ANY_BYTES if far_ps <= 0 else min(int(size * once_ps / far_ps), ANY_BYTES)
+        self.most_bytes[form] = max(self.most_bytes[form], most_bytes)
+        self.has_news = self.is_used = True
 
-    def knows_alone(self, flows: np.ndarray) -> np.ndarray:
-        """bool[n]: flows that go at flow level when they are alone."""
-        form = self.table.form[flows]
-        return self.is_form[form] & (self.table.known.alone[form, 0] > 0)
+    def rates_alone(self, flows: np.ndarray, size: np.ndarray, is_loaded: np.ndarray) -> np.ndarray:
+        """float64[n]: rates of messages that have their ways to themselves, 0: not known. is_loaded: int64[n]."""
+        rates = np.zeros(len(flows))
+        alone_rates(self.table, flows, size, is_loaded, rates)
+        return rates
 
-    def takes_alone(self, flows: np.ndarray, now_ps: int) -> np.ndarray:
-        """bool[n]: flows that go at flow level when they are alone, and may now if they are simulated."""
-        return self.knows_alone(flows) & (self._not_before_ps[flows] <= now_ps)
+    def meets_acks(self, flows: np.ndarray) -> np.ndarray:
+        """bool[n]: whether acknowledgements of others, simulated or not, cross flows' ways."""
+        found = np.zeros(len(flows), np.bool_)
+        who_meets_acks(self.table, flows, found)
+        return found
 
-    def take_alone(
-        self, now_ps: int, holder: np.ndarray, predicted: np.ndarray, posted_ps: np.ndarray, is_loaded: np.ndarray
-    ) -> np.ndarray:
-        """Take over messages that are alone from the packet level; predictions with ends that are not known yet.
+    def takes(self, flows: np.ndarray, now_ps: int) -> np.ndarray:
+        """bool[n]: flows that are simulated, and may be taken."""
+        return self._not_before_ps[flows] <= now_ps
 
-        predicted: int64[n, N_PREDICTED_COLUMN], how they would end on lanes. is_loaded: bool[n], whether they meet
-        acknowledgements.
-        """
-        flow, left_ps = predicted[:, PREDICTED_FLOW], np.maximum(predicted[:, PREDICTED_FREE_PS] - now_ps, 0)
-        rates = self.table.known.alone[self.table.form[flow], is_loaded.astype(np.int64)]
-        columns = [PREDICTED_FLOW, PREDICTED_ID, PREDICTED_SIZE, PREDICTED_END]
-        posts = np.column_stack([predicted[:, columns], posted_ps])
-        join(self.table, holder, posts, left_ps * rates, rates, 0.0, 0, now_ps, self.tick_ps)
-        predicted = predicted.copy()
-        predicted[:, [PREDICTED_DELIVERED_PS, PREDICTED_ENDED_PS, PREDICTED_FREE_PS]] = now_ps + FAR_PS
-        return predicted
+    def join(
+        self, now_ps: int, holder: np.ndarray, posts: np.ndarray, left: np.ndarray, rates: np.ndarray,
+        queued_ps: np.ndarray, key: bytes | None = None,
+    ) -> None:  # fmt: skip
+        """Take over messages from the packet level. posts: int64[n, N_POST_COLUMN]; for the others see `join`. key:
+        under which it is known what they get, None: the rates were measured."""
+        part = 0.0 if key is None else float(self.table.known.part[self._numbers[key]])
+        join(self.table, holder, posts, left, rates, part, queued_ps, now_ps, self.tick_ps)
+        self.is_used = True
 
     def note_load(self, now_ps: int, ports: np.ndarray, n_ack: np.ndarray) -> None:
         """Acknowledgements of other flows begin or cease to cross ports. n_ack: int32[n], how many flows' do now."""
@@ -177,39 +151,51 @@ class FlowLevel:
         self, now_ps: int, holder: np.ndarray, posts: np.ndarray, others: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """(int64[n, N_SAID_COLUMN]: how messages end, int64[]: flows that go on packet by packet), see `tick`."""
+        self.last_ps = now_ps
         n_said, n_broken = tick(self.table, holder, now_ps, self.tick_ps, posts, others)
+        return self.table.said[:n_said].copy(), self._broken(n_broken, now_ps)
+
+    def _broken(self, n_broken: int, now_ps: int) -> np.ndarray:
         broken = self.table.broken[:n_broken].copy()
         self._not_before_ps[broken] = now_ps + PAUSE_TICKS * self.tick_ps
-        return self.table.said[:n_said], broken
+        return broken
 
     def interrupt(self, flows: np.ndarray, holder: np.ndarray, now_ps: int) -> np.ndarray:
         """int64[]: flows that go on packet by packet, as these do."""
         if self.n_flow == 0:
             return np.zeros(0, np.int64)
-        broken = self.table.broken[: interrupt(self.table, holder, flows, now_ps, self.tick_ps)].copy()
-        self._not_before_ps[broken] = now_ps + PAUSE_TICKS * self.tick_ps
-        return broken
+        return self._broken(interrupt(self.table, holder, flows, now_ps, self.tick_ps), now_ps)
 
-    def take(
-        self, now_ps: int, holder: np.ndarray, rests: list[tuple[int, ...]], given: Rates, posted_ps: np.ndarray
-    ) -> list[tuple[int, ...]]:  # fmt: skip
-        """Take over messages from the packet level, at the parts of their shares that they are given; how they end, as
-        `lanes` has it: that is not known yet. rests: see `shares`."""
-        rates, queued_ps, key = given
-        flow, name, size, end, _, delivered_ps, *_ = np.array(rests, np.int64).T
-        sent_ps = delivered_ps - self.table.late_ps[flow, 0] - queued_ps
-        if key not in self._numbers or (self._not_before_ps[flow] > now_ps).any():  # learned in this very look, or so
-            return []
-        part = float(self.table.known.part[self._numbers[key]])
-        left = np.maximum(sent_ps - now_ps, 0) * rates
-        posts = np.column_stack([flow, name, size, end, posted_ps])
-        join(self.table, holder, posts, left, rates, part, queued_ps, now_ps, self.tick_ps)
-        far_ps = now_ps + FAR_PS
-        return [(*rest[:4], now_ps, far_ps, far_ps, rest[7], far_ps) for rest in rests]
+    def give_up(self, flows: np.ndarray, holder: np.ndarray, now_ps: int) -> np.ndarray:
+        """int64[]: flows that go on packet by packet, of these and who shares ports with them."""
+        return self._broken(give_up(self.table, holder, flows, now_ps, self.tick_ps), now_ps)
 
     def follow(self, posts: np.ndarray) -> None:
         """Messages that wait behind those of flows at flow level go there, too."""
         append(self.table, posts)
+
+    def left_bytes(self, flows: np.ndarray, at_ps: int) -> np.ndarray:
+        """float64[n]: what has not left by an instant of all messages of flows that are there, without shadows."""
+        t, (_, _, left) = self.table, self.left(flows, at_ps)
+        later = np.arange(t.message.shape[1]) < t.n_message[flows][:, None]
+        later[:, :1] = False
+        return (left + (t.message[flows, :, POST_SIZE] * later).sum(axis=1)) * (t.is_shadow[flows] == 0)
+
+    def planned(self, flows: np.ndarray) -> np.ndarray:
+        """int64[n, N_SAID_COLUMN]: how flows' first messages end of which nothing was said, if nothing changes."""
+        t = self.table
+        flows = np.unique(flows[(t.n_message[flows] > 0) & (t.is_said[flows] == 0) & (t.rate[flows] > 0)])
+        said = np.zeros((len(flows), N_SAID_COLUMN), np.int64)
+        said[:, SAID_FLOW], said[:, SAID_END] = flows, t.message[flows, 0, POST_END]
+        said[:, SAID_SENT_PS] = t.sent_ps[flows]
+        said[:, SAID_DELIVERED_PS] = t.sent_ps[flows] + t.late_ps[flows, 0] + t.waited_ps[flows]
+        said[:, SAID_ENDED_PS] = said[:, SAID_DELIVERED_PS] + t.late_ps[flows, 1]
+        return said
+
+    @property
+    def there(self) -> np.ndarray:
+        """int64[]: flows at flow level, ascending."""
+        return np.flatnonzero(self.table.n_message) if self.n_flow else np.zeros(0, np.int64)
 
     def left(self, flows: np.ndarray, at_ps: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(end, size, bytes left at an instant: float64) of flows' first messages of which nothing was said; also of

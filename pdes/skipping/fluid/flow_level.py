@@ -1,12 +1,22 @@
 """Flows at flow level: messages that are never sent packet by packet, as it is known what their flows get of ports.
 
-Once `shares` knows what part of their max-min fair shares flows of some forms get, messages of such flows go at these
-rates from their posting on (HyGra section IV: flow level beside packet level). What changes at a tick, by messages that
-begin and end, is solved again there, for those alone who share ports with it. How a message ends is said as soon as
-that is before the tick after the next; until then nothing but its rate is known, and nothing has to be taken back.
+Messages go at known rates from their posting on (HyGra section IV: flow level beside packet level). A set of flows that
+share ports gets, whatever holds first:
+
+- what was measured of just these messages together, when they went on packet by packet evenly (`seen`);
+- alone, the rate that the times of such messages came to (`alone_rates`);
+- what `shares` knows of flows of their forms: a part of their weighted max-min fair shares;
+- what is left of a company of which that was known: the same parts of their new fair shares.
+
+What changes at a tick, by messages that begin and end, is solved again there, for those alone who share ports with it.
+A message whose flow comes to others waits, once, for what is in their queues; one that begins together with all others
+fills these queues itself.
+
+How a message ends is said as soon as that is before the tick after the next; until then nothing but its rate is known,
+and nothing has to be taken back.
 
 It all ends for a set of flows that share ports, and they go on packet by packet, when somebody packet by packet is
-among them, when they are not of forms that are known together, or when more of them meet at a port than were measured.
+among them, or when none of these rates is known.
 
 Flows and ports are numbers here; everything is alike on every rank. Times in ps, rates in bytes per ps.
 """
@@ -15,7 +25,16 @@ import numpy as np
 
 from pdes.engine.jit import loop_kernel, step_kernel
 from pdes.engine.time_index import NEVER, collect_before, set_time
+from pdes.skipping.fluid.entering import (
+    begin_first,
+    count_acks,
+    enter_table,
+    forget_labels,
+    hold_ports,
+    note_reload,
+)
 from pdes.skipping.fluid.flow_table import (
+    HAS_SHADOW,
     N_FLOW,
     N_POST_COLUMN,
     N_RELOADED,
@@ -25,88 +44,24 @@ from pdes.skipping.fluid.flow_table import (
     POST_END,
     POST_FLOW,
     POST_PS,
-    POST_SIZE,
     SAID_DELIVERED_PS,
     SAID_END,
     SAID_ENDED_PS,
     SAID_FLOW,
     SAID_SENT_PS,
-    SHARED,
     TICKS_AHEAD,
     Table,
 )
 from pdes.skipping.fluid.max_min import max_min
-from pdes.skipping.fluid.solve import solve
+from pdes.skipping.fluid.solve import company_of, meets_acks, solve
 from pdes.skipping.in_place_sort import sort_in_place
-from pdes.skipping.partitions import canonical, enter, leave, leave_all
+from pdes.skipping.partitions import canonical, leave, leave_all
 
 
 @step_kernel
 def _touch(t: Table, n_touched, flow, at_ps):
     t.touched[n_touched, 0], t.touched[n_touched, 1] = flow, at_ps
     return n_touched + 1
-
-
-@step_kernel
-def _note_reload(t: Table, port):
-    """Acknowledgements begin or cease to cross a port: that matters to a flow that is alone there."""
-    label = np.int64(t.partitions.label_of_port[np.uint64(port)])
-    if label >= 0 and t.is_reloaded[label] == 0 and t.partitions.n_flow_of[label] == 1:
-        t.is_reloaded[label] = 1
-        t.reloaded_label[t.words[N_RELOADED]] = label
-        t.words[N_RELOADED] += 1
-
-
-@step_kernel
-def _count_acks(t: Table, flow, n):
-    """Note that a flow's acknowledgements cross ports from now on (n: 1), or no more (-1)."""
-    p = t.partitions
-    for at in range(t.all_start[flow], t.all_start[flow + 1]):
-        port, is_data = t.all_port[at], False
-        for k in range(p.port_start[flow], p.port_start[flow + 1]):
-            is_data |= p.port_of[k] == port
-        if not is_data:
-            was = t.n_ack[np.uint64(port)]
-            t.n_ack[np.uint64(port)] = was + n
-            if was == 0 or was + n == 0:
-                _note_reload(t, np.int64(port))
-
-
-@step_kernel
-def _hold(t: Table, holder, flow):
-    """Say of a flow's ports whether flows at flow level have them."""
-    p = t.partitions
-    for at in range(p.port_start[flow], p.port_start[flow + 1]):
-        port = np.uint64(p.port_of[at])
-        holder[port] = SHARED if p.first_use[port] >= 0 else NOBODY
-
-
-@step_kernel
-def _enter(t: Table, holder, flow):
-    p = t.partitions
-    label = enter(p, flow)
-    _count_acks(t, flow, 1)
-    t.words[N_FLOW] += 1
-    for at in range(p.port_start[flow], p.port_start[flow + 1]):
-        holder[np.uint64(p.port_of[at])] = SHARED
-    return label
-
-
-@step_kernel
-def _forget_labels(t: Table, flow):
-    """Labels of flows that a flow is about to meet: one of them will be that of all."""
-    p = t.partitions
-    for at in range(p.port_start[flow], p.port_start[flow + 1]):
-        label = np.int64(p.label_of_port[np.uint64(p.port_of[at])])
-        if label >= 0:
-            set_time(t.first_ps, label, NEVER)
-
-
-@step_kernel
-def _begin(t: Table, flow, from_ps):
-    """A flow's first message is under way from an instant on."""
-    t.left[flow], t.since_ps[flow], t.rate[flow] = t.message[flow, 0, POST_SIZE], from_ps, 0.0
-    t.sent_ps[flow], t.is_said[flow] = NEVER, 0
 
 
 @step_kernel
@@ -128,14 +83,14 @@ def _end_said(t: Table, holder, now_ps, n_touched):
             for k in range(n):
                 for column in range(N_POST_COLUMN):
                     t.message[flow, k, column] = t.message[flow, k + 1, column]
-            _begin(t, flow, max(sent_ps, t.message[flow, 0, POST_PS]))
+            begin_first(t, flow, max(sent_ps, t.message[flow, 0, POST_PS]))
             continue
         t.is_said[flow] = 0
         label = np.int64(t.partitions.label_of_flow[flow])
         leave(t.partitions, flow)
-        _count_acks(t, flow, -1)
+        count_acks(t, flow, -1)
         t.words[N_FLOW] -= 1
-        _hold(t, holder, flow)
+        hold_ports(t, holder, flow)
         if t.partitions.n_flow_of[label] == 0:
             set_time(t.first_ps, label, NEVER)
     t.words[N_SAID] = n_left
@@ -153,10 +108,10 @@ def _take_posts(t: Table, holder, posts, n_touched):
         t.n_message[flow] = n + 1
         if n > 0:
             continue
-        _forget_labels(t, flow)
-        _enter(t, holder, flow)
-        t.part[flow] = 0.0
-        _begin(t, flow, posts[i, POST_PS])
+        forget_labels(t, flow)
+        enter_table(t, holder, flow)
+        t.part[flow], t.is_shadow[flow] = 0.0, posts[i, HAS_SHADOW]
+        begin_first(t, flow, posts[i, POST_PS])
         n_touched = _touch(t, n_touched, flow, posts[i, POST_PS])
     return n_touched
 
@@ -186,7 +141,7 @@ def _say(t: Table, label, now_ps, limit_ps, n_said):
         if t.is_said[flow] == 0:
             sent_ps = t.sent_ps[flow]
             if sent_ps < limit_ps:
-                delivered_ps = max(sent_ps + t.late_ps[flow, 0] + t.queued_ps[flow], now_ps)
+                delivered_ps = max(sent_ps + t.late_ps[flow, 0] + t.waited_ps[flow], now_ps)
                 row = t.said[n_said]
                 row[SAID_FLOW], row[SAID_END], row[SAID_DELIVERED_PS] = flow, t.message[flow, 0, POST_END], delivered_ps
                 row[SAID_ENDED_PS], row[SAID_SENT_PS] = delivered_ps + t.late_ps[flow, 1], sent_ps
@@ -221,9 +176,9 @@ def _break(t: Table, holder, label, n_broken, comer):
         flow = t.broken[i]
         if t.rate[flow] == 0.0:
             t.rate[flow] = t.fair[i - n_broken]
-        t.n_message[flow] = 0
-        _count_acks(t, flow, -1)
-        _hold(t, holder, flow)
+        t.n_message[flow], t.n_beside[flow] = 0, n_all - n_broken - 1
+        count_acks(t, flow, -1)
+        hold_ports(t, holder, flow)
     t.words[N_FLOW] -= n
     return n_broken + n
 
@@ -245,7 +200,7 @@ def reload(t: Table, ports, now_ps, tick_ps):
     solved again at the next tick."""
     n_before = t.words[N_RELOADED]
     for i in range(ports.size):
-        _note_reload(t, np.int64(ports[i]))
+        note_reload(t, np.int64(ports[i]))
     if t.words[N_RELOADED] > n_before:
         t.words[NEXT_PS] = min(t.words[NEXT_PS], (now_ps // tick_ps + 1) * tick_ps)
 
@@ -271,7 +226,7 @@ def tick(t: Table, holder, now_ps, tick_ps, posts, others):
     """Take what was posted, solve anew what has changed, say how messages end; (how many rows of t.said, of t.broken).
 
     posts: int64[n, N_POST_COLUMN], by flow and end. others: int64[], flows that are simulated packet by packet.
-    holder: int32[n_port], NOBODY, SHARED, or a flow that has the port for itself.
+    holder: int32[n_port], NOBODY or SHARED.
     """
     p, n_broken = t.partitions, 0
     n_touched = _end_said(t, holder, now_ps, 0)
@@ -311,23 +266,46 @@ def interrupt(t: Table, holder, flows, now_ps, tick_ps):
 
 
 @loop_kernel
-def join(t: Table, holder, posts, left, rate, part, queued_ps, now_ps, tick_ps):
-    """Flows that were simulated go on at flow level: with messages (posts) of which so many bytes have not left."""
+def join(t: Table, holder, posts, left, rates, part, queued_ps, now_ps, tick_ps):
+    """Flows that were simulated go on at flow level: with messages (posts) of which so many bytes have not left.
+
+    left: float64[n]. rates: float64[n, 2], without and with acknowledgements of others on their ways. part: of their
+    fair shares that these are, 0: they were measured, and hold for these flows together alone. queued_ps: int64[n].
+    """
     for i in range(posts.shape[0]):
         flow = posts[i, POST_FLOW]
         for column in range(N_POST_COLUMN):
             t.message[flow, 0, column] = posts[i, column]
         t.n_message[flow] = 1
-        _forget_labels(t, flow)
-        _enter(t, holder, flow)
-        _begin(t, flow, now_ps)
-        t.left[flow], t.rate[flow], t.part[flow], t.queued_ps[flow] = left[i], rate[i], part, queued_ps
-        t.sent_ps[flow] = now_ps + np.int64(left[i] / rate[i])
+        forget_labels(t, flow)
+        enter_table(t, holder, flow)
+        begin_first(t, flow, now_ps)
+        t.is_shadow[flow] = posts[i, HAS_SHADOW]
+        t.left[flow], t.rate[flow], t.part[flow], t.queued_ps[flow] = left[i], rates[i, 0], part, queued_ps[i]
+        t.waited_ps[flow] = queued_ps[i]
     for i in range(posts.shape[0]):
-        label = np.int64(t.partitions.label_of_flow[posts[i, POST_FLOW]])
+        flow = posts[i, POST_FLOW]
+        if meets_acks(t, flow):
+            t.rate[flow] = rates[i, 1]
+        t.sent_ps[flow] = now_ps + np.int64(left[i] / t.rate[flow])
+        label = np.int64(t.partitions.label_of_flow[flow])
+        if part == 0.0:
+            t.own[flow, 0], t.own[flow, 1] = rates[i, 0], rates[i, 1]
+            t.company[flow] = company_of(t, t.members[: canonical(t.partitions, label, t.members)])
         at = t.first_ps.size // 2 + label
-        set_time(t.first_ps, label, min(t.first_ps[at], t.sent_ps[posts[i, POST_FLOW]]))
+        set_time(t.first_ps, label, min(t.first_ps[at], t.sent_ps[flow]))
     _note_next(t, now_ps, tick_ps)
+
+
+@loop_kernel
+def give_up(t: Table, holder, flows, now_ps, tick_ps):
+    """Flows at flow level, with who shares ports with them, go on packet by packet; how many rows of t.broken."""
+    n_broken = 0
+    for i in range(flows.size):
+        if t.n_message[flows[i]] > 0:
+            n_broken = _break(t, holder, np.int64(t.partitions.label_of_flow[flows[i]]), n_broken, NOBODY)
+    _note_next(t, now_ps, tick_ps)
+    return n_broken
 
 
 @loop_kernel

@@ -10,20 +10,30 @@ from pdes.skipping.partitions import Partitions
 MOST_MESSAGES = 4  # of a flow
 MOST_KNOWN = 256  # sets of forms
 MOST_UNEVEN = 4  # of them, whose flows share unevenly
+MOST_SIZES = 8  # of a form, whose times alone are known
 EVEN = -1
 Ways = tuple[np.ndarray, np.ndarray]
 FAR_PS = 2**54  # five hours: so late ends are that are not known yet
 PAUSE_TICKS = 4  # so long a flow that went on packet by packet does so
 TICKS_AHEAD = 2  # so early it is said how messages end
-NOBODY, SHARED = -1, -2  # of holders of ports
+NOBODY, SHARED = -1, -2  # who has a port: flows at flow level, or none of them
 FORM_PRIME = 2**31 - 1
 
 # Columns of messages: as they are posted, and kept.
-POST_FLOW, POST_ID, POST_SIZE, POST_END, POST_PS, N_POST_COLUMN = range(6)
+(
+    POST_FLOW,
+    POST_ID,
+    POST_SIZE,  # bytes that go at flow level
+    POST_END,
+    POST_PS,
+    POST_WHOLE,  # bytes of the message, some of which may have been simulated
+    HAS_SHADOW,  # 1: it is simulated all the same, see `audit`
+) = range(7)
+N_POST_COLUMN = 7
 # How a message ends.
 SAID_FLOW, SAID_END, SAID_DELIVERED_PS, SAID_ENDED_PS, SAID_SENT_PS, N_SAID_COLUMN = range(6)
 # Words.
-N_KNOWN, N_SAID, N_FLOW, NEXT_PS, SEED, N_RELOADED, N_WORD = range(7)
+N_KNOWN, N_SAID, N_FLOW, NEXT_PS, SEED, N_RELOADED, RTT_PS, N_WORD = range(8)
 
 
 class Knowledge(NamedTuple):
@@ -33,8 +43,11 @@ class Knowledge(NamedTuple):
     part: np.ndarray  # float64, of the fair shares
     n_most: np.ndarray  # int64, flows at one port
     queued_ps: np.ndarray  # int64, that packets wait
-    alone: np.ndarray  # float64[n_form, 2], rate of a flow that is alone; and where its data meets acknowledgements;
-    # 0: it is not known
+    n_size: np.ndarray  # int64[n_form], sizes of messages whose times are known when they are alone. Of these:
+    size: np.ndarray  # float64[n_form, MOST_SIZES]
+    sent_ps: np.ndarray  # float64[n_form, MOST_SIZES], from the posting until the last byte leaves
+    longer: np.ndarray  # float64[n_form, MOST_SIZES], times as long where data meets acknowledgements
+    tolerance: np.ndarray  # float64[1]
     uneven: np.ndarray  # int64, row of what follows where flows share unevenly, EVEN: they do not
     n_burst: np.ndarray  # int64[MOST_UNEVEN], see `weights.Uneven`
     weight: np.ndarray  # float64[MOST_UNEVEN, n_form]
@@ -62,7 +75,12 @@ class Table(NamedTuple):
     rate: np.ndarray  # float64, from then on; 0: it has still to be solved
     part: np.ndarray  # float64, of the fair share, 0: it never had one
     drawn_end: np.ndarray  # int64, end of the message that has drawn its part
-    queued_ps: np.ndarray  # int64
+    queued_ps: np.ndarray  # int64, how long packets wait in queues on its way
+    waited_ps: np.ndarray  # int64, the same when its message began: so much later it is delivered
+    own: np.ndarray  # float64[n_flow, 2], rate that was measured, 0: none was; without ACKs on its way, with them
+    company: np.ndarray  # int64, digest of the messages beside which it was measured
+    n_beside: np.ndarray  # int64, flows that shared ports with it when it went on packet by packet
+    is_shadow: np.ndarray  # uint8, 1: its messages are simulated all the same (`audit`)
     sent_ps: np.ndarray  # int64, when the last byte leaves if nothing changes
     is_said: np.ndarray  # uint8, 1: how the first message ends has been said
     is_reloaded: np.ndarray  # uint8 by label, 1: acknowledgements begin or cease to cross its ports

@@ -1,18 +1,19 @@
 """What flows that share ports get of them, once it is known that they share evenly: max-min fair shares.
 
-A group (`groups`) has to be simulated until its paces are known, and again whenever somebody comes to it or leaves. An
+A company (`seen`) has to be simulated until its paces are known, and again whenever somebody comes to it or leaves. An
 all-to-all has dozens of flows that begin and end one after the other, so it would hardly ever be let alone. But what
-its flows come to is no news after a while: their ports are full, and each gets its part. So measured paces of groups
-are compared with max-min fair shares of their ports. Where two groups in a row, of flows with ways of the same forms
+its flows come to is no news after a while: their ports are full, and each gets its part. So measured paces of companies
+are compared with max-min fair shares of their ports. Where two companies in a row, of flows with ways of the same forms
 (rates and delays in order), have come to the same part of these in the sum, and no flow is far off its share, then
-groups of such flows are taken to get that part of theirs from the beginning on. HyGra's flow level (section IV)
+companies of such flows are taken to get that part of theirs from the beginning on. HyGra's flow level (section IV)
 shares out rates like this, and Wormhole's memo (section 4) keeps what a conflict graph came to: here it is one number.
 
-Which flow of a group is ahead of the others is chance that this does not foresee. A control takes its new share at
+Which flow of a company is ahead of the others is chance that this does not foresee. A control takes its new share at
 once here; in truth it takes as many round trips as it gains packets, which are few where many share a port. So at some
-port of a group LEAST_FLOWS have to meet, and no more than MORE_FLOWS times as many as did in the groups that were
+port of a company LEAST_FLOWS have to meet, and no more than MORE_FLOWS times as many as did in the companies that were
 measured. Of fewer, each may be far off its share for as long as they meet. They are known if they were not: if flows
-of FEW_SEEN groups, of which as many met, were off that part of their shares by no more than the tolerance on average.
+of FEW_SEEN companies, of which as many met, were off that part of their shares by no more than the tolerance on
+average.
 """
 
 from typing import NamedTuple
@@ -20,14 +21,15 @@ from typing import NamedTuple
 import numpy as np
 
 from pdes.skipping import history as h
+from pdes.skipping.fluid.make_table import Links
 from pdes.skipping.fluid.max_min import make_scratch, max_min
 from pdes.skipping.fluid.weights import MOST_BURSTS, MOST_FLOWS, NOTHING, Uneven, fit, make_episode, run_fluid, together
 
-MIN_LEFT_ROUND_TRIPS = 4  # of the last of a group's messages, else they are simulated
+MIN_LEFT_ROUND_TRIPS = 4  # of the last of a company's messages, else they are simulated
 MOVES_ROUND_TRIPS = 4  # for so long what a flow got done is told from where it began, not from what is acknowledged
 LEAST_FLOWS = 4  # at one port: the end of one gives the others a third more at most
 MORE_FLOWS = 2  # times as many at one port as were measured
-FEW_SEEN = 8  # groups of fewer
+FEW_SEEN = 8  # companies of fewer
 UNEVEN = 5  # times the tolerance: so far flows may be off their shares on average, as single flows of waves are
 
 
@@ -37,7 +39,7 @@ def share_key(forms: np.ndarray, n_most: int) -> bytes:
 
 
 class Known(NamedTuple):
-    """What groups of one set of forms came to."""
+    """What companies of one set of forms came to."""
 
     part: float  # of the sum of fair shares
     n_most: int  # flows at one port
@@ -54,33 +56,26 @@ class Rates(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """Groups of few flows, in the sum."""
+    """Companies of few flows, in the sum."""
 
     n: int = 0
     part: float = 0.0
     queued_ps: int = 0
-    error: float = 0.0  # mean over each group's flows, relative to the mean part so far
+    error: float = 0.0  # mean over each company's flows, relative to the mean part so far
 
 
 class Shares:
     """What is known of them; alike on every rank."""
 
-    def __init__(
-        self, ways: tuple[np.ndarray, np.ndarray], form: np.ndarray, byte_ps: np.ndarray, tolerance: float, rtt_ps: int,
-        late_ps: tuple[np.ndarray, np.ndarray],
-    ) -> None:  # fmt: skip
-        """ways: ports of flow f are ways[1][ways[0][f] : ways[0][f + 1]]. form: int64[n_flow], equal where ways are.
-
-        byte_ps: float64[n_port], time that a byte of payload takes. late_ps: int64[n_flow] twice, on idle ways from a
-        last byte's leaving to its arrival, and from there to its acknowledgement.
-        """
-        self._start, self._port_of = ways
-        self._form, self._byte_per_ps, self._tolerance = form, 1 / byte_ps, tolerance
-        self._behind_ps, self._ack_ps = late_ps
-        self._rtt_ps, n_port = rtt_ps, len(byte_ps)
+    def __init__(self, links: Links, tolerance: float, rtt_ps: int) -> None:
+        self._start, self._port_of = links.data_ways
+        self._form, self._byte_per_ps, self._tolerance = links.form, links.byte_per_ps, tolerance
+        self._behind_ps, self._ack_ps = links.behind_ps, links.ack_ps
+        self._rtt_ps, n_port = rtt_ps, links.n_port
+        form = links.form
         self._scratch = make_scratch(len(form), n_port)
         self._went_on = np.full((len(form), 2), -1, np.int64)  # bytes from which it went on packet by packet, and when
-        self._first: dict[bytes, Known] = {}  # by forms: of the last group
+        self._first: dict[bytes, Known] = {}  # by forms: of the last company
         self._seen: dict[bytes, Seen] = {}  # of few flows
         self._known: dict[bytes, Known] = {}
         self._uneven: set[bytes] = set()  # whose windows say that they share unevenly
@@ -106,7 +101,7 @@ class Shares:
         return share_key(np.unique(self._form[flows]), n_most)
 
     def learn(self, flows: np.ndarray, paces: np.ndarray, in_flight: np.ndarray) -> None:
-        """Compare what flows of a group got with their fair shares.
+        """Compare what flows of a company got with their fair shares.
 
         paces: int64[n, 2], bytes and in which time, 0 and 0 if there were none. in_flight: int64[n], bytes that are not
         acknowledged.
@@ -135,7 +130,7 @@ class Shares:
             self._know(key, Known((first.part + part) / 2, n_most, (first.queued_ps + queued_ps) // 2))
 
     def _learn_of_few(self, key: bytes, parts: np.ndarray, new: Known) -> None:
-        """The same of a group of few flows. parts: float64[n], of their fair shares, that they got."""
+        """The same of a company of few flows. parts: float64[n], of their fair shares, that they got."""
         seen = self._seen.get(key, Seen())
         n, part, queued_ps = seen.n + 1, seen.part + new.part, seen.queued_ps + new.queued_ps
         error = seen.error + float(np.abs(parts * n / part - 1).mean())
@@ -181,39 +176,30 @@ class Shares:
         return Rates(fair * known.part, known.queued_ps, key)
 
     def is_news(self, flows: np.ndarray) -> bool:
-        """Whether what flows of a group get is not known yet."""
+        """Whether what flows of a company get is not known yet."""
         return self._key(flows, self._fair(flows)[1]) not in self._known
 
     def go_on(self, flows: np.ndarray, base: np.ndarray, at_ps: int) -> None:
         """Flows go on packet by packet: what had left by at_ps."""
         self._went_on[flows, 0], self._went_on[flows, 1] = base, at_ps
 
-    def rests(self, now_ps: int, rows: np.ndarray) -> list[tuple[int, ...]]:
-        """How the messages of a group go on from where they are, as predictions; none: it is not known.
+    def rests(self, now_ps: int, rows: np.ndarray, given: Rates) -> np.ndarray:
+        """int64[n]: when the last bytes of a company's messages leave from where they are; none: it is not known.
 
-        rows: samples of all of the group's flows.
+        rows: samples of all of the company's flows.
         """
-        flows = rows[:, h.FLOW].copy()
-        known = self.rates(flows)
-        if known is None:
-            return []
-        rates, queued_ps, _ = known
+        flows, (rates, queued_ps, _) = rows[:, h.FLOW].copy(), given
         begin, end, done, posted_ps = (rows[:, k] for k in (h.MESSAGE_BEGIN, h.MESSAGE_END, h.DONE, h.POSTED_PS))
         base, went_on_ps = self._went_on[flows].T
         goes_on = (base >= begin) & ((done == base) | (now_ps < went_on_ps + MOVES_ROUND_TRIPS * self._rtt_ps))
         is_new = ~goes_on & (now_ps < posted_ps + MOVES_ROUND_TRIPS * self._rtt_ps) & (rows[:, h.IS_CLEAR] != 0)
         if (~goes_on & ~is_new & (done == begin)).any():
-            return []
-        behind_ps, ack_ps = self._behind_ps[flows] + queued_ps, self._ack_ps[flows]
+            return flows[:0]
+        late_ps = self._behind_ps[flows] + queued_ps + self._ack_ps[flows]
         had = np.where(goes_on, base, np.where(is_new, begin, done))
-        had_ps = np.where(goes_on, went_on_ps - queued_ps, rows[:, h.DONE_PS] - behind_ps - ack_ps)
+        had_ps = np.where(goes_on, went_on_ps - queued_ps, rows[:, h.DONE_PS] - late_ps)
         had_ps = np.where(is_new, posted_ps, had_ps)  # when all before that byte had left
-        left_ps = ((end - had) / rates).astype(np.int64)
-        if (left_ps + had_ps - now_ps).max() < MIN_LEFT_ROUND_TRIPS * self._rtt_ps:
-            return []
-        delivered_ps = np.maximum(had_ps + left_ps, now_ps) + behind_ps
-        free_ps = delivered_ps - self._behind_ps[flows]  # what follows may leave then, and wait in no queue
-        begin_ps = delivered_ps - ((end - done) / rates).astype(np.int64)
-        columns = (flows, rows[:, h.ID], end - done, end, begin_ps, delivered_ps, delivered_ps + ack_ps,
-                   rows[:, h.MARKED], free_ps)  # fmt: skip
-        return list(zip(*(column.tolist() for column in columns), strict=True))
+        free_ps = had_ps + ((end - had) / rates).astype(np.int64)
+        if (free_ps - now_ps).max() < MIN_LEFT_ROUND_TRIPS * self._rtt_ps:
+            return flows[:0]
+        return np.maximum(free_ps, now_ps)

@@ -5,7 +5,8 @@ import numpy as np
 from pdes.engine.jit import loop_kernel, step_kernel
 from pdes.engine.rng import PURPOSE_SHARE, uniform
 from pdes.engine.time_index import NEVER, set_time
-from pdes.skipping.fluid.flow_table import EVEN, FORM_PRIME, N_KNOWN, POST_END, POST_PS, SEED, Table
+from pdes.skipping.fluid.alone_rates import alone_rate
+from pdes.skipping.fluid.flow_table import EVEN, FORM_PRIME, N_KNOWN, POST_END, POST_PS, POST_WHOLE, SEED, Table
 from pdes.skipping.fluid.max_min import max_min
 from pdes.skipping.fluid.shares import LEAST_FLOWS, MORE_FLOWS
 from pdes.skipping.partitions import canonical
@@ -28,12 +29,45 @@ def digest_of(forms, n_few):
 
 
 @step_kernel
-def _meets_acks(t: Table, flow):
+def _digest_of_message(flow, end):
+    """A number that hardly any other message has; nor are sums of them equal."""
+    x = (flow * 1_000_003 + end % FORM_PRIME) % FORM_PRIME
+    return x * x % FORM_PRIME + 1
+
+
+@step_kernel
+def company_of(t: Table, members):
+    """A number that says which messages are under way together: first messages of flows, int64[]."""
+    digest = np.int64(0)
+    for i in range(members.size):
+        digest += _digest_of_message(members[i], t.message[members[i], 0, POST_END])
+    return digest
+
+
+@step_kernel
+def _are_measured(t: Table, n):
+    """Whether the rates of the first n members have been measured just as they are together."""
+    digest, is_so = company_of(t, t.members[:n]), True
+    for i in range(n):
+        flow = t.members[i]
+        is_so &= t.own[flow, 0] > 0.0 and t.company[flow] == digest
+    return is_so
+
+
+@step_kernel
+def meets_acks(t: Table, flow):
     """1: acknowledgements of others cross a flow's way, 0: none do."""
     p, found = t.partitions, 0
     for at in range(p.port_start[flow], p.port_start[flow + 1]):
         found |= t.n_ack[np.uint64(p.port_of[at])] + t.n_other_ack[np.uint64(p.port_of[at])] > 0
     return found
+
+
+@loop_kernel
+def who_meets_acks(t: Table, flows, out):
+    """Write for flows, int64[], whether acknowledgements of others cross their ways. out: bool[]."""
+    for i in range(flows.size):
+        out[i] = meets_acks(t, flows[i]) != 0
 
 
 @step_kernel
@@ -108,36 +142,44 @@ def solve(t: Table, label, as_of_ps):
     """
     p, n = t.partitions, canonical(t.partitions, label, t.members)
     n_most = max_min(t.members[:n], p.port_start, p.port_of, t.byte_per_ps, t.scratch, t.fair)
+    first, is_measured = t.members[0], _are_measured(t, n)
     k, n_form = _find_known(t, n, n_most if n_most < LEAST_FLOWS else 0)
     is_known = k >= 0 and n_most <= MORE_FLOWS * t.known.n_most[k]
     if k < 0 and n_most < LEAST_FLOWS:
         k, n_form = _find_known(t, n, 0)
         is_known = k >= 0 and n_form == 1
-    if is_known and _give_parts(t, k, n):
+    if is_known and not is_measured and _give_parts(t, k, n):
         max_min(t.members[:n], p.port_start, p.port_of, t.byte_per_ps, t.scratch, t.fair)
-    least_part = 1.0
+    least_part, alone, waited_ps = 1.0, 0.0, np.int64(0)
     for i in range(n):
-        least_part = min(least_part, t.part[t.members[i]])
-    if n == 1 and not _is_tail(t, t.members[0], t.fair[0], as_of_ps):
-        least_part = 0.0
-    alone = t.known.alone[t.form[t.members[0]], _meets_acks(t, t.members[0])] if n == 1 else 0.0
-    if alone <= 0.0 and not is_known and (n_most >= LEAST_FLOWS or least_part <= 0.0):
+        flow = t.members[i]
+        least_part = min(least_part, t.part[flow])
+        if t.rate[flow] > 0.0:
+            waited_ps = max(waited_ps, t.queued_ps[flow])
+    if n == 1:
+        alone = alone_rate(t, first, t.message[first, 0, POST_WHOLE], meets_acks(t, first))
+        if not _is_tail(t, first, t.fair[0], as_of_ps):
+            least_part = 0.0
+    if not is_measured and alone <= 0.0 and not is_known and (n_most >= LEAST_FLOWS or least_part <= 0.0):
         return False
     first_ps = NEVER
     for i in range(n):
         flow = t.members[i]
         if t.is_said[flow]:
             continue
-        if t.rate[flow] > 0.0 and as_of_ps > t.since_ps[flow]:
+        if t.rate[flow] == 0.0:
+            t.waited_ps[flow] = waited_ps
+        elif as_of_ps > t.since_ps[flow]:
             t.left[flow] = max(0.0, t.left[flow] - t.rate[flow] * (as_of_ps - t.since_ps[flow]))
             t.since_ps[flow] = as_of_ps
-        if alone > 0.0:
+        if is_measured:
+            t.rate[flow] = t.own[flow, meets_acks(t, flow)]
+        elif alone > 0.0:
             t.rate[flow], t.queued_ps[flow] = min(alone, t.fair[i]), 0
-        elif is_known:
-            t.queued_ps[flow] = t.known.queued_ps[k]
-            t.rate[flow] = t.fair[i] * t.part[flow]
         else:
             t.rate[flow] = t.fair[i] * t.part[flow]
+            if is_known:
+                t.queued_ps[flow] = t.known.queued_ps[k]
         t.sent_ps[flow] = t.since_ps[flow] + np.int64(t.left[flow] / t.rate[flow])
         first_ps = min(first_ps, t.sent_ps[flow])
     set_time(t.first_ps, label, first_ps)

@@ -116,7 +116,7 @@ class Waves:
 
         is_frozen: of each flow whether it is, 0 or 1.
 
-        alone: bool[n_row], flows that share no port with others' data; they alone are no wave (`lanes`).
+        alone: bool[n_row], flows that share no port with others' data; they alone are no wave (`fluid.seen`).
         """
         flows, sizes = rows[:, h.FLOW].copy(), rows[:, h.MESSAGE_END] - rows[:, h.MESSAGE_BEGIN]
         n = find_components(flows, sizes, self._start, self._port_of, self._ends, self._byte_ps, self._scratch)

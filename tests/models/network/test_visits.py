@@ -12,7 +12,7 @@ from models.network.model import NetworkModel
 from models.network.skip.fast_forward import FastForward
 from models.network.skip.progress import PAIR, sample_pairs
 from properties.network_runs import run
-from properties.test_lanes import Flow, flow_lists, networks
+from properties.test_fluid import Flow, flow_lists, networks
 
 
 def sampled(model: NetworkModel, active: np.ndarray) -> np.ndarray:
@@ -26,7 +26,7 @@ def sampled(model: NetworkModel, active: np.ndarray) -> np.ndarray:
 
 def wanted(model: NetworkModel) -> np.ndarray:
     """Queue pairs with something to send or unacknowledged that are not frozen, and not under way by markers alone."""
-    table, lanes = model.state.nic.queue_pairs, model.state.nic.lanes
+    table, lanes = model.state.nic.queue_pairs, model.state.nic.fluid
     by_markers = (lanes["n_withdrawn"] > 0) & (table["next_byte"] == table["posted_end"])
     by_markers &= table["acked_byte"] >= lanes["from_byte"]
     return np.flatnonzero((table["acked_byte"] < table["posted_end"]) & (model.state.nic.is_frozen == 0) & ~by_markers)

@@ -92,10 +92,10 @@ def test_results_without_fast_forward_are_as_ever():
     assert iterations_text(RESULT) == "" and last_simulated({"simulated_time_ps": 1, "iteration_time_ps": []}) == -1
 
 
-def facts_of(packet_hops: int, *, audit: dict | None = None, lanes: dict | None = None, **by_cause: int) -> dict:
+def facts_of(packet_hops: int, *, audit: dict | None = None, **by_cause: int) -> dict:
     """A result of so many packet-hops simulated, and so many skipped by each cause."""
     facts = {"skipped_packet_hops": dict.fromkeys(CAUSES, 0) | by_cause}
-    facts |= ({"audit": audit} if audit else {}) | ({"lanes": lanes} if lanes else {})
+    facts |= {"audit": audit} if audit else {}
     skipped = sum(by_cause.values())
     return {"packet_hops": packet_hops, "skipped_packet_hops": skipped, "fast_forward": facts}
 
@@ -123,20 +123,19 @@ def test_what_was_replayed_is_exact_and_needs_no_audit() -> None:
 
 
 def test_an_auto_run_without_an_audit_names_the_key_that_would_measure_its_error() -> None:
-    text = "How sure: over 99.9 % of packet-hops skipped (similar 1 %, alone{} 99 %); " + NOT_AUDITED
-    assert how_sure_text(facts_of(1, wave=100, lane=9900)) == text.format("")
-    assert how_sure_text(facts_of(1, wave=100, lane=9900, lanes={"at_shares": 3})) == text.format(" and shares")
+    text = "How sure: over 99.9 % of packet-hops skipped (similar 1 %, flow level 99 %); " + NOT_AUDITED
+    assert how_sure_text(facts_of(1, wave=100, fluid=9900)) == text
 
 
 def test_an_auto_run_with_an_audit_says_its_mean_errors_and_how_sure_these_are() -> None:
     none = {"audited": 0, "void": 0, "mean_fct_error": None, "max_fct_error": None, "standard_error": None}
-    lanes = none | {"audited": 1200, "void": 3, "mean_fct_error": 0.004, "max_fct_error": 0.05, "standard_error": 0.001}
-    audit = AUDIT | {"waves": none, "lanes": lanes, "groups": none | {"audited": 1, "void": 1}}
-    assert how_sure_text(facts_of(500, steady=250, lane=250, audit=audit)) == (
-        "How sure: 50 % of packet-hops skipped (periodic 25 %, alone 25 %); audit, mean error: periodic 0.12 % "
-        "of rates in 12 (standard error 0.04 %), alone 0.4 % of completion times in 1,200 (standard error 0.1 %)"
+    fluid = none | {"audited": 1200, "void": 3, "mean_fct_error": 0.004, "max_fct_error": 0.05, "standard_error": 0.001}
+    audit = AUDIT | {"waves": none, "fluid": fluid}
+    assert how_sure_text(facts_of(500, steady=250, fluid=250, audit=audit)) == (
+        "How sure: 50 % of packet-hops skipped (periodic 25 %, flow level 25 %); audit, mean error: periodic 0.12 % "
+        "of rates in 12 (standard error 0.04 %), flow level 0.4 % of completion times in 1,200 (standard error 0.1 %)"
     )
-    one = audit | {"standard_error": None, "lanes": none}
+    one = audit | {"standard_error": None, "fluid": none}
     text = "How sure: 50 % of packet-hops skipped (periodic 50 %); audit, mean error: periodic 0.12 % of rates in 12"
     assert how_sure_text(facts_of(500, steady=500, audit=one)) == text
 

@@ -1,5 +1,6 @@
 """Claims about flow level: rates are parts of max-min fair shares, what is said of ends, and what breaks."""
 
+from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -10,24 +11,18 @@ from hypothesis import strategies as st
 from pdes.engine.time_index import NEVER
 from pdes.skipping.fluid.at_flow_level import FlowLevel
 from pdes.skipping.fluid.flow_table import (
-    FAR_PS,
     MOST_MESSAGES,
     NOBODY,
     PAUSE_TICKS,
+    POST_WHOLE,
+    SAID_DELIVERED_PS,
     SHARED,
     TICKS_AHEAD,
 )
-from pdes.skipping.fluid.shares import LEAST_FLOWS, MORE_FLOWS, Known, Rates, share_key
-from pdes.skipping.prediction import (
-    N_PREDICTED_COLUMN,
-    PREDICTED_END,
-    PREDICTED_ENDED_PS,
-    PREDICTED_FLOW,
-    PREDICTED_FREE_PS,
-    PREDICTED_SIZE,
-)
+from pdes.skipping.fluid.shares import LEAST_FLOWS, MORE_FLOWS, Known, share_key
 from reference.flow_level_driver import (
     ACK_PS,
+    ACK_SHARE,
     BEHIND_PS,
     N_PORT,
     QUEUED_PS,
@@ -39,6 +34,7 @@ from reference.flow_level_driver import (
     know,
     level_of,
     max_min,
+    post,
 )
 
 
@@ -51,9 +47,26 @@ def test_flows_at_one_port_get_equal_parts_of_its_known_part(n: int, part: float
     driven = Driven(level)
     driven.run([Message(f, 30_000, 123) for f in range(n)])
     sent_ps = 123 + int(30_000 * n / part)
-    row = [sent_ps + BEHIND_PS + QUEUED_PS, sent_ps + BEHIND_PS + QUEUED_PS + ACK_PS, sent_ps]
+    row = [sent_ps + BEHIND_PS, sent_ps + BEHIND_PS + ACK_PS, sent_ps]
     assert [driven.said[f, 30_000].tolist() for f in range(n)] == [[f, 30_000, *row] for f in range(n)]
     assert driven.broken == [] and (driven.holder == NOBODY).all()
+
+
+def test_who_comes_to_others_waits_for_what_is_in_their_queues() -> None:
+    """Those who begin together fill these queues themselves; of who comes to one that is alone nothing waits there."""
+    level = level_of([[0]] * 5)
+    know(level, [0])
+    driven = Driven(level)
+    driven.run([*(Message(f, 40_000, 0) for f in range(4)), Message(4, 40_000, 50_500)])
+    late_ps = [int(driven.said[f, 40_000][SAID_DELIVERED_PS] - driven.sent_ps(f)[0]) for f in range(5)]
+    assert late_ps == [BEHIND_PS] * 4 + [BEHIND_PS + QUEUED_PS]
+    level = level_of([[0]] * 2)
+    level.note_alone(0, 40_000, 40_000)
+    level.note(share_key(np.array([0]), 2), Known(1.0, 2, QUEUED_PS))
+    driven = Driven(level)
+    driven.run([Message(0, 40_000, 0), Message(1, 40_000, 10_500)])
+    late_ps = [int(driven.said[f, 40_000][SAID_DELIVERED_PS] - driven.sent_ps(f)[0]) for f in range(2)]
+    assert late_ps == [BEHIND_PS] * 2
 
 
 def test_ends_at_one_port_come_in_the_order_of_sizes() -> None:
@@ -156,7 +169,7 @@ def test_what_waits_behind_follows() -> None:
     know(level, [0])
     driven = Driven(level)
     driven.tick(TICK_PS, [Message(f, 40_000, 0) for f in range(4)])
-    level.follow(np.array([(0, 9, 8_000, 48_000, 500)], np.int64))
+    level.follow(np.array([post(Message(0, 8_000, 500), 9, 48_000)], np.int64))
     driven.run([])
     assert driven.sent_ps(0) == [160_000, 168_000]  # the second alone, as flows of one form know their part
 
@@ -212,7 +225,7 @@ def test_few_of_several_forms_go_on_if_they_are_what_is_left_of_more() -> None:
 def test_few_of_several_forms_go_on_if_it_is_known_what_so_many_get() -> None:
     """Two forms, two at a port: that says nothing of three at a port, nor of two of one form."""
     level = level_of([[0], [0], [0], [1], [1]], [0, 1, 1, 1, 1])
-    assert level.note(share_key(np.array([0, 1]), 2), Known(0.5, 2, QUEUED_PS))
+    level.note(share_key(np.array([0, 1]), 2), Known(0.5, 2, QUEUED_PS))
     driven = Driven(level)
     assert driven.tick(TICK_PS, [Message(f, 10_000, 0) for f in (0, 1, 3, 4)]) == [3, 4]
     driven.run([])
@@ -221,30 +234,97 @@ def test_few_of_several_forms_go_on_if_it_is_known_what_so_many_get() -> None:
     assert driven.tick(10**6 + TICK_PS, [Message(2, 10_000, 10**6)]) == [0, 1, 2]
 
 
-def test_who_is_alone_comes_from_packet_level_and_goes_on_at_the_rate_that_is_known() -> None:
-    """30 000 bytes at a half per ps, from 7 777 on; with acknowledgements on its way at a quarter."""
-    level = level_of([[0], [1], [0]], [0, 0, 1])
-    know(level, [0])
-    assert not level.takes_alone(np.array([0]), 7_777)[0]  # nobody knows its rate
-    level.note_alone(0, 40_000, 80_000, 2.0)
-    predicted = np.zeros((2, N_PREDICTED_COLUMN), np.int64)
-    for flow, rate in ((0, 0.5), (1, 0.25)):
-        assert level.takes_alone(np.array([flow]), 7_777)[0]
-        free_ps = 7_777 + int(30_000 / rate)
-        columns = [PREDICTED_FLOW, PREDICTED_SIZE, PREDICTED_END, PREDICTED_FREE_PS]
-        predicted[flow, columns] = flow, 30_000, 50_000, free_ps
-    driven, posted_ps = Driven(level), np.zeros(2, np.int64)
-    found = level.take_alone(7_777, driven.holder, predicted, posted_ps, np.array([False, True]))
-    assert (found[:, [PREDICTED_ENDED_PS, PREDICTED_FREE_PS]] == 7_777 + FAR_PS).all()
-    driven.check()
-    _, size, left = level.left(np.array([0, 1]), 17_777)
-    assert size.tolist() == [30_000] * 2 and left == pytest.approx([25_000, 27_500])
+def test_who_is_alone_goes_at_the_rate_that_is_known_of_its_size() -> None:
+    """30 000 bytes at a half per ps, from 700 on; of half the size nothing is known, nor of another form."""
+    level = level_of([[0], [1], [2]], [0, 0, 1])
+    level.note_alone(0, 30_000, 60_000)
+    assert level.is_used and level.most_bytes[0] >= 30_000 and level.most_bytes[1] == 0
+    driven = Driven(level)
+    posts = [Message(0, 30_000, 700), Message(1, 15_000, 700), Message(2, 30_000, 700)]
+    assert driven.tick(TICK_PS, posts) == [1, 2]
     driven.run([])
-    assert driven.sent_ps(0) == [67_777] and driven.sent_ps(1) == [127_777]
-    level.take_alone(200_000, driven.holder, predicted, posted_ps, np.array([False, True]))
-    assert level.interrupt(np.array([2]), driven.holder, 200_000).tolist() == [0]
-    assert not level.takes_alone(np.array([0]), 200_000 + PAUSE_TICKS * TICK_PS - 1)[0]
-    assert level.takes_alone(np.array([0]), 200_000 + PAUSE_TICKS * TICK_PS)[0]
+    assert driven.sent_ps(0) == [60_700]
+
+
+def test_where_acknowledgements_cross_its_way_who_fills_it_takes_longer() -> None:
+    """From the tick on that is told of them; before, and of one that leaves them room, as ever."""
+    level = level_of([[0], [1]], [0, 1])
+    level.note_alone(0, 100_000, 100_000)
+    level.note_alone(1, 100_000, 200_000)
+    driven = Driven(level)
+    driven.tick(TICK_PS, [Message(0, 100_000, 0), Message(1, 100_000, 0)])
+    level.note_load(10 * TICK_PS, np.array([0, 1]), np.array([1, 1], np.int32))
+    driven.run([])
+    assert driven.sent_ps(0)[0] == pytest.approx(11_000 + 89_000 * (1 + ACK_SHARE), abs=2)
+    assert driven.sent_ps(1) == [200_000]
+
+
+def joined(
+    level: FlowLevel,
+    driven: Driven,
+    now_ps: int,
+    flows: Sequence[int],
+    rates: Sequence[float],
+    key: bytes | None = None,
+) -> None:
+    """30 000 bytes of each of these flows, at so many per ps, are taken over; of 40 000 that the messages have."""
+    n, rows = len(flows), [post(Message(flow, 30_000, 0), 0, 50_000) for flow in flows]
+    posts = np.array(rows, np.int64)
+    posts[:, POST_WHOLE] = 40_000
+    each = np.column_stack([rates, np.array(rates) / 2])
+    level.join(now_ps, driven.holder, posts, np.full(n, 30_000.0), each, np.zeros(n, np.int64), key)
+    driven.check()
+
+
+def test_who_was_measured_goes_on_at_the_pace_that_it_had() -> None:
+    """One without, one with acknowledgements of others on its way: at another rate, as soon as they are there."""
+    level = level_of([[0], [1]])
+    driven = Driven(level)
+    assert not level.is_used
+    level.note_load(0, np.array([1]), np.array([1], np.int32))
+    joined(level, driven, 7_777, [0, 1], [0.5, 0.5])
+    _, size, left = level.left(np.array([0, 1]), 17_777)
+    assert level.is_used and size.tolist() == [30_000] * 2 and left == pytest.approx([25_000, 27_500])
+    level.note_load(17_777, np.array([1]), np.array([0], np.int32))
+    driven.run([])
+    assert driven.sent_ps(0) == [67_777]
+    assert driven.sent_ps(1)[0] == pytest.approx(18_000 + (30_000 - (18_000 - 7_777) / 4) * 2, abs=2)
+
+
+def test_a_company_that_was_measured_goes_on_until_the_first_of_it_is_over() -> None:
+    """Its rates are nobody's fair shares, and say nothing of the two that are left: these go on packet by packet, from
+    what they have got done until then."""
+    level = level_of([[0], [0], [0]])
+    driven = Driven(level)
+    joined(level, driven, 0, [0, 1, 2], [0.6, 0.2, 0.1])
+    driven.run([])
+    assert driven.sent_ps(0) == [50_000] and driven.broken == [1, 2]
+    _, _, left = level.left(np.array([1, 2]), 50_000)
+    assert left == pytest.approx([20_000, 25_000])
+    other = level_of([[0], [0]])
+    other.note_alone(0, 40_000, 50_000)
+    driven = Driven(other)
+    joined(other, driven, 0, [0, 1], [0.6, 0.2])
+    driven.run([])
+    assert driven.sent_ps(1) == [50_000 + 25_000], "alone it goes at the rate that is known"
+
+
+def test_who_comes_to_a_company_that_was_measured_breaks_it() -> None:
+    level = level_of([[0], [0], [0]])
+    driven = Driven(level)
+    joined(level, driven, 0, [0, 1], [0.6, 0.2])
+    assert driven.tick(10 * TICK_PS, [Message(2, 30_000, 9_500)]) == [0, 1, 2]
+    assert level.table.n_beside[:3].tolist() == [2, 2, 2]
+
+
+def test_what_is_given_up_goes_on_packet_by_packet_with_those_beside_it() -> None:
+    level = level_of([[0]] * 4 + [[1]] * 4)
+    know(level, [0])
+    driven = Driven(level)
+    driven.tick(TICK_PS, [Message(f, 30_000, 0) for f in range(8)])
+    assert level.give_up(np.array([1, 2]), driven.holder, 5 * TICK_PS).tolist() == [0, 1, 2, 3]
+    driven.check()
+    assert level.there.tolist() == [4, 5, 6, 7]
 
 
 def test_what_was_posted_since_the_last_tick_and_breaks_has_had_its_share_of_what_others_leave() -> None:
@@ -293,33 +373,26 @@ def test_who_comes_once_the_end_is_said_finds_the_rest_of_the_messages() -> None
     assert driven.tick(9 * TICK_PS) == [] and len(driven.said) == 4
 
 
-def taken(level: FlowLevel, driven: Driven, now_ps: int) -> int:
-    """Four flows come from packet level whose last bytes, of 30 000, leave 80 000 ps from now; how many are taken."""
-    delivered_ps = now_ps + 80_000 + BEHIND_PS + QUEUED_PS
-    rests = [(f, f, 30_000, 30_000, 0, delivered_ps, delivered_ps + ACK_PS, 0, now_ps + 80_000) for f in range(4)]
-    rates = Rates(np.full(4, 0.25), QUEUED_PS, share_key(np.array([0]), 4))
-    return len(level.take(now_ps, driven.holder, rests, rates, np.zeros(4, np.int64)))
-
-
-def test_what_comes_from_packet_level_ends_when_its_rest_has_left() -> None:
-    level = level_of([[0]] * 5)
+def test_what_comes_at_known_shares_ends_when_its_rest_has_left() -> None:
+    level, key = level_of([[0]] * 5), share_key(np.array([0]), 4)
     driven = Driven(level)
-    assert taken(level, driven, 7_777) == 0 and not level.is_used  # nobody knows of them
+    assert not level.knows(key)
     know(level, [0])
-    assert taken(level, driven, 7_777) == 4
-    driven.check()
+    assert level.knows(key)
+    joined(level, driven, 7_777, range(4), [0.25] * 4, key)
     driven.run([])
-    assert [driven.sent_ps(f) for f in range(4)] == [[87_777]] * 4
+    assert [driven.sent_ps(f) for f in range(4)] == [[127_777]] * 4
 
 
 def test_what_broke_is_not_taken_back_at_once() -> None:
-    level = level_of([[0]] * 5)
+    level, flows = level_of([[0]] * 5), np.arange(4)
     know(level, [0])
     driven = Driven(level)
-    assert taken(level, driven, TICK_PS) == 4
+    joined(level, driven, TICK_PS, range(4), [0.25] * 4, share_key(np.array([0]), 4))
+    assert level.takes(flows, TICK_PS).all()
     assert level.interrupt(np.array([4]), driven.holder, 2 * TICK_PS).tolist() == [0, 1, 2, 3]
-    assert taken(level, driven, (2 + PAUSE_TICKS) * TICK_PS - 1) == 0
-    assert taken(level, driven, (2 + PAUSE_TICKS) * TICK_PS) == 4
+    assert not level.takes(flows, (2 + PAUSE_TICKS) * TICK_PS - 1).any()
+    assert level.takes(flows, (2 + PAUSE_TICKS) * TICK_PS).all()
 
 
 @st.composite

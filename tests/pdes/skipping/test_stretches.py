@@ -32,7 +32,7 @@ def test_about_the_share_of_the_time_is_drawn() -> None:
     for i in range(n):
         begin_ps = 0 if i == 0 else s.end_ps
         if i:
-            s.go_on(begin_ps, np.zeros(20, np.int64))
+            s.go_on(begin_ps)
         s.note(L + 5 * i)
         lasts_ps.append(s.end_ps - begin_ps)
         drawn_ps += (s.end_ps - begin_ps) * s.is_drawn(np.arange(20))
@@ -45,17 +45,17 @@ def test_a_stretch_is_as_long_as_what_takes_longest_demands() -> None:
     assert s.end_ps == LENGTH * L
     s.note(3 * L)
     s.note(2 * L)
-    s.go_on(s.end_ps + 7, np.zeros(1, np.int64))
+    s.go_on(s.end_ps + 7)
     assert s.end_ps == LENGTH * L + 7 + LENGTH * 3 * L
 
 
-def begun(drawn: list[bool], quiet_ps: int = 0) -> Stretches:
+def begun(drawn: list[bool]) -> Stretches:
     """In the second stretch, with what is drawn of the first three made up."""
     s = Stretches(np.zeros(1, np.int64), 0.0, 1, L)
     s.draws = lambda number: np.array([drawn[number]])  # type: ignore[method-assign]
-    s.go_on(0, np.zeros(1, np.int64))
-    is_over = s.go_on(s.end_ps, np.array([quiet_ps]))
-    assert is_over.tolist() == [drawn[0] and not drawn[1]] and s.is_drawn(np.zeros(1, np.int64))[0] == drawn[1]
+    s.go_on(0)
+    changes = s.go_on(s.end_ps)
+    assert changes.tolist() == [drawn[0] != drawn[1]] and s.is_drawn(np.zeros(1, np.int64))[0] == drawn[1]
     return s
 
 
@@ -63,19 +63,18 @@ BEGIN, END = LENGTH * L, 2 * LENGTH * L  # of the second one
 
 
 @pytest.mark.parametrize(
-    ("drawn", "quiet_ps", "first_ps", "last_ps"),
+    ("drawn", "first_ps", "last_ps"),
     [
-        ([False, True, False], 0, BEGIN, END - L),  # what takes longest is over before the end
-        ([False, True, False], BEGIN + 300, BEGIN + 300, END - L),  # lanes from before are over first
-        ([True, True, False], BEGIN + 300, 0, END - L),  # nothing was on lanes before, nor is
-        ([False, True, True], 0, BEGIN, NEVER),  # it goes on as it is
-        ([True, False, True], 0, NEVER, NEVER),
+        ([False, True, False], BEGIN + L, END - L),  # what takes longest is over before, and before the end
+        ([True, True, False], L, END - L),  # the first one was not the first that was drawn in truth
+        ([False, True, True], BEGIN + L, NEVER),  # it goes on as it is
+        ([True, False, True], NEVER, NEVER),
     ],
 )
-def test_what_begins_with_nothing_on_lanes_and_ends_so_is_compared(
-    drawn: list[bool], quiet_ps: int, first_ps: int, last_ps: int
+def test_what_begins_with_nothing_at_flow_level_and_ends_so_is_compared(
+    drawn: list[bool], first_ps: int, last_ps: int
 ) -> None:
-    s, flow = begun(drawn, quiet_ps), np.zeros(1, np.int64)
+    s, flow = begun(drawn), np.zeros(1, np.int64)
     for begin_ps in (0, first_ps - 1, first_ps, last_ps - 1, last_ps):
         is_compared = first_ps <= begin_ps < last_ps
         assert s.unit_of(flow, begin_ps)[0] == (1 if is_compared else NO_STRETCH), begin_ps
@@ -91,7 +90,7 @@ def test_nothing_or_all_of_it(share: float) -> None:
         if share == 0:
             assert s.end_ps == NEVER
         else:
-            assert not s.go_on(s.end_ps, np.full(3, NEVER)).any()
+            assert not s.go_on(s.end_ps).any()
 
 
 def test_flows_that_share_ports_by_others_are_one_component() -> None:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pdes.skipping import history as h
+from pdes.skipping.fluid.make_table import Links
 from pdes.skipping.fluid.max_min import make_scratch, max_min
 from pdes.skipping.fluid.shares import LEAST_FLOWS, UNEVEN, Shares
 from pdes.skipping.fluid.weights import MOST_BURSTS, MOST_OF_BURST, fit, make_episode, run_fluid, together
@@ -166,7 +167,8 @@ def test_draws_are_the_same_in_every_run() -> None:
 
 def shares_of(ways: list[list[int]], form: np.ndarray) -> Shares:
     late_ps = np.zeros(len(ways), np.int64), np.zeros(len(ways), np.int64)
-    return Shares(arrays_of(ways), form, np.ones(N_PORT), TOLERANCE, RTT_PS, late_ps)
+    way = arrays_of(ways)
+    return Shares(Links(way, way, form, np.ones(N_PORT), *late_ps), TOLERANCE, RTT_PS)
 
 
 def test_only_sets_whose_windows_were_uneven_are_learned_of_by_episodes() -> None:

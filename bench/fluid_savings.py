@@ -1,12 +1,13 @@
-"""What lanes save in a job that is too large to be simulated in full, and how far they put it off.
+"""What flow level saves in a job that is too large to be simulated in full, and how far it puts that off.
 
-    python bench/lanes.py [--config FILE] [--set TABLE.KEY=VALUE] [--tolerance 0.02] [--quick] [--out FOLDER]
+    python bench/fluid_savings.py [--config FILE] [--set TABLE.KEY=VALUE] [--tolerance 0.02] [--quick] [--out FOLDER]
 
 Four runs of a config, a process each (default: examples/gpt-175b-1024.toml): with fast-forwarding and no tolerance,
 which is what the others are compared with; the same with starts up to 50 ns later, which says how far the network's
-own chaos puts it off; with lanes; with lanes and shares. The first two are kept in FOLDER for the next time.
+own chaos puts it off; with the forecast "alone"; with "alone" and "shares". The first two are kept in FOLDER for the
+next time.
 
-Why packets are simulated all the same: `bench/lanes_left.py`.
+Why packets are simulated all the same: `bench/fluid_left.py`.
 """
 
 import argparse
@@ -34,11 +35,11 @@ def measure(config: Path, overrides: list[str], tolerance: float, out: Path) -> 
     auto = [*overrides, "wormhole.mode=auto", f"wormhole.tolerance={tolerance}", "output.flows=true"]
     kinds = {
         "no tolerance": exact, "starts 50 ns later": [*exact, late],
-        "lanes": [*auto, only(*FORECASTS[:-1])], "lanes and shares": [*auto, only(*FORECASTS)],
+        "alone": [*auto, only(*FORECASTS[:-1])], "alone and shares": [*auto, only(*FORECASTS)],
     }  # fmt: skip
     reference, runs = None, {}
     for name, keys in kinds.items():
-        is_new = name.startswith("lanes")
+        is_new = name.startswith("alone")
         compile_ahead(config, keys, out)
         print(f"{config.stem}: {name}", file=sys.stderr, flush=True)
         run = simulate_once(config, keys, out, fresh=is_new)
@@ -88,9 +89,9 @@ def main() -> int:
     parser.add_argument("--config", type=Path, help="what to run (default examples/gpt-175b-1024.toml)")
     parser.add_argument("--set", dest="overrides", action="append", default=[], metavar="TABLE.KEY=VALUE",
                         help="override a key; may be repeated")  # fmt: skip
-    parser.add_argument("--tolerance", type=float, default=0.02, help="of the runs with lanes (default 0.02)")
+    parser.add_argument("--tolerance", type=float, default=0.02, help="of the runs at flow level (default 0.02)")
     parser.add_argument("--quick", action="store_true", help="examples/quickstart.toml")
-    parser.add_argument("--out", type=Path, default=Path("results/bench-lanes"), help="folder of the runs")
+    parser.add_argument("--out", type=Path, default=Path("results/bench-fluid-savings"), help="folder of the runs")
     arguments = parser.parse_args()
     name = "quickstart.toml" if arguments.quick else "gpt-175b-1024.toml"
     config = arguments.config or ROOT / "examples" / name

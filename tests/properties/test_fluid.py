@@ -1,5 +1,5 @@
-"""What holds of every network in which messages that are alone end as earlier ones did: no byte is made up, and ports
-count what they would have sent."""
+"""What holds of every network in which messages go at flow level: no byte is made up, and ports count what they would
+have sent."""
 
 from typing import Any
 from unittest.mock import patch
@@ -107,7 +107,7 @@ def on_one_spine(control: str) -> dict[str, Any]:
 
 
 SIZE = 2**20 + 1
-NEXT_IS_ON_A_LANE_WHEN_A_WAVE_ENDS = [
+NEXT_IS_AT_FLOW_LEVEL_WHEN_A_WAVE_ENDS = [
     *((2, 5, SIZE, 118 + i * 450 * US, 3) for i in range(12)),
     *((0, 5, SIZE, 39_916_799 + i * 300 * US, 3) for i in range(8)),
     *((1, 2, SIZE, 43_492_920 + i * 100 * US, 3) for i in range(9)),
@@ -117,22 +117,22 @@ NEXT_IS_ON_A_LANE_WHEN_A_WAVE_ENDS = [
 
 def watched(outcome: Outcome) -> dict[str, int]:
     fast = outcome.model.fast_forward
-    assert fast is not None and fast.lanes is not None
-    return fast.lanes.lanes.facts()
+    assert fast is not None and fast.fluid is not None
+    return fast.fluid.fluid.facts()
 
 
 def meets_frozen_ports(model: NetworkModel) -> list[int]:
     """Queue pairs that send packets, or wait behind markers to do so, though somebody else's ports stand still."""
     nic, table = model.state.nic, model.state.nic.queue_pairs
     is_active = (table["acked_byte"] < table["posted_end"]) & (nic.is_frozen == 0)
-    sends = is_active & ((nic.lanes["n_withdrawn"] == 0) | (table["next_byte"] < table["posted_end"]))
+    sends = is_active & ((nic.fluid["n_withdrawn"] == 0) | (table["next_byte"] < table["posted_end"]))
     return [pair for pair in np.flatnonzero(sends).tolist() if meets_frozen(model.state, pair)]
 
 
 @settings(max_examples=100)
 @given(networks(), st.one_of(flow_lists(), meetings()))
-@example(on_one_spine("hpcc"), NEXT_IS_ON_A_LANE_WHEN_A_WAVE_ENDS)
-def test_lanes_conserve_everything(tables: dict[str, Any], flows: list[Flow]) -> None:
+@example(on_one_spine("hpcc"), NEXT_IS_AT_FLOW_LEVEL_WHEN_A_WAVE_ENDS)
+def test_flow_level_conserves_everything(tables: dict[str, Any], flows: list[Flow]) -> None:
     checked = []
 
     def check(model: Any) -> None:
@@ -140,7 +140,7 @@ def test_lanes_conserve_everything(tables: dict[str, Any], flows: list[Flow]) ->
             return  # what these have sent is not known before they end
         verify_network(model.state, model.topology, model.fast_forward.link_head)
         assert not meets_frozen_ports(model)
-        checked.append(bool((model.state.nic.lanes["n_withdrawn"] > 0).any()))
+        checked.append(bool((model.state.nic.fluid["n_withdrawn"] > 0).any()))
 
     with patch("pdes.skipping.fluid.shares.FEW_SEEN", 1):  # so that flows go at flow level in runs as short as these
         fast = run(tables, flows, check=check)
@@ -156,27 +156,26 @@ def test_lanes_conserve_everything(tables: dict[str, Any], flows: list[Flow]) ->
     for name in ("acked_byte", "expected_byte", "sent_bytes", "received_bytes"):
         assert (pairs[name] == pairs["posted_end"]).all(), name
     assert (state.fabric.ports["link_head"] < 0).all() and not state.nic.frozen_port.any()
-    assert not state.nic.lanes["n_withdrawn"].any()
+    assert not state.nic.fluid["n_withdrawn"].any()
     sent = [outcome.model.state.fabric.ports["tx_bytes"] for outcome in (fast, plain)]
     assert (sent[0] == sent[1]).all()
     ahead = fast.model.fast_forward
-    assert ahead is not None and ahead.lanes is not None
-    assert ahead.lanes.hops_so_far(state) == ahead.skipped.hops_by_cause["lane"]  # what progress says, to the end
+    assert ahead is not None and ahead.fluid is not None
+    assert ahead.fluid.hops_so_far(state) == ahead.skipped.hops_by_cause["fluid"]  # what progress says, to the end
     counted = [int(outcome.model.state.fabric.counters[PACKET_HOPS]) for outcome in (fast, plain)]
     if not any(ahead.skipped.hops_by_cause[cause] for cause in ("follower", "memo", "wave")):
         assert counted[0] + ahead.skipped.packet_hops == counted[1]
         event("packet-hops add up")
-    facts, audit = watched(fast), ahead.lanes.lanes.audit
-    assert not (audit.groups or len(audit.running) or audit.n_followed.any() or state.nic.lanes["n_audited"].any())
+    facts, audit = watched(fast), ahead.fluid.fluid.audit
+    assert not len(audit.running) and not state.nic.fluid["n_unseen"].any()
     if tables["wormhole"].get("audit") == 1.0:
-        assert ahead.skipped.hops_by_cause["lane"] == ahead.skipped.hops_by_cause["wave"] == 0
+        assert ahead.skipped.hops_by_cause["fluid"] == ahead.skipped.hops_by_cause["wave"] == 0
     for name, found in audit.facts().items():
         assert found["void"] <= found["audited"]
-        assert name == "groups" or found["flows"] + found["void"] == found["audited"]
+        assert found["flows"] + found["void"] == found["audited"]
         event(f"compared {name}: {min(found['flows'], 3)}, void: {min(found['void'], 3)}")
-    event(f"opened {min(facts['opened'], 5)}, converted {min(facts['converted'], 2)}, closed {min(facts['closed'], 2)}")
-    event(f"went on beside others: {min(facts['shared'], 5)}")
-    event(f"at flow level: {min(facts['at_shares'], 5)}")
+    event(f"posted {min(facts['posted'], 5)}, joined {min(facts['joined'], 2)}, broken {min(facts['broken'], 2)}")
+    event(f"measured: {min(facts['measured'], 5)}")
     event(f"in flight at {'some' if any(checked) else 'no'} look")
     error = np.abs((rows[:, 4] - rows[:, 3]) / (plain.rows[:, 4] - plain.rows[:, 3]) - 1)
     event(f"mean error {'0' if error.mean() == 0 else f'below 10^{int(np.floor(np.log10(error.mean()))) + 1}'}")

@@ -1,10 +1,10 @@
-"""Reasons for what is simulated although messages may have lanes: they add up to it, and watching changes nothing."""
+"""Reasons for what is simulated although messages may go at flow level: they add up, and watching is free."""
 
 import subprocess
 import sys
 from pathlib import Path
 
-import lanes_left
+import fluid_left
 import pytest
 import wormhole_refusals
 
@@ -58,7 +58,7 @@ def config(tmp_path: Path) -> Path:
 def test_reasons_and_the_rest_are_all_that_is_simulated(config: Path, tmp_path: Path) -> None:
     """Two hops for each packet and two for its acknowledgement. Of the first messages some is simulated, as nobody
     knows how long they take; the last until it meets the other, then both until it is known how fast each goes on."""
-    figures = lanes_left.measure(config, [], tmp_path / "watched")
+    figures = fluid_left.measure(config, [], tmp_path / "watched")
     assert figures["packet_hops"] < (N + 1) * SIZE // 1000 * 4 / 2
     run = Run(prepare(load_config(config), quiet=True), World())
     compile_kernels(run)
@@ -67,18 +67,21 @@ def test_reasons_and_the_rest_are_all_that_is_simulated(config: Path, tmp_path: 
     run.rows.close()
     run.folder.abandon()
     hops = {reason: sum(row) for reason, row in figures["reasons"].items()}
-    assert min(hops.values()) >= 0 and 0 <= figures["all_else"] < figures["packet_hops"] / 4
-    columns = dict(zip(lanes_left.REASONS, figures["reasons"].values(), strict=True))
-    alone = columns[lanes_left.REASONS[lanes_left.UNKNOWN]]
+    assert min(hops.values()) >= 0
+    # In flight at a takeover, here one for each message: a window's packets (100 Gbps, 1000 B of payload).
+    in_flight = run.scenario.base_rtt_ps * 100 // 8 // 10**6 + 1
+    assert -in_flight * 4 * (N + 1) < figures["all_else"] < figures["packet_hops"] / 4
+    columns = dict(zip(fluid_left.REASONS, figures["reasons"].values(), strict=True))
+    alone = columns[fluid_left.REASONS[fluid_left.UNKNOWN]]
     assert alone[0] > figures["packet_hops"] / 2 and alone[1] == alone[2] == alone[3] == 0
-    for reason in (lanes_left.CHANGED, lanes_left.UNEVEN):
-        shared = columns[lanes_left.REASONS[reason]]
+    for reason in (fluid_left.CHANGED, fluid_left.UNEVEN):
+        shared = columns[fluid_left.REASONS[reason]]
         assert shared[1] > 0 and shared[0] == shared[2] == shared[3] == 0
 
 
-def test_what_has_no_lanes_is_one_message_and_who_asks_for_partitions_is_sent_here(config: Path) -> None:
+def test_what_has_no_flow_level_is_one_message_and_who_asks_for_partitions_is_sent_here(config: Path) -> None:
     for script, forecasts, said in (
-        (lanes_left, WAVES, 'found no "alone". Accepted: mode = "auto" with the forecast "alone"'),
+        (fluid_left, WAVES, 'found no "alone". Accepted: mode = "auto" with the forecast "alone"'),
         (wormhole_refusals, LONE, 'found the forecast "alone". Accepted: mode = "exact"'),
     ):
         sets = ["--set", f"wormhole.paper.forecasts={forecasts}"]

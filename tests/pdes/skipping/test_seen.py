@@ -1,4 +1,4 @@
-"""Claims about flows that share ports: which do, when they count as even, and what a run that skips them comes to."""
+"""Claims about what a look sees: who is alone, who shares ports with whom, and when a company counts as even."""
 
 from typing import Any
 
@@ -12,7 +12,8 @@ from models.network.state.records import PACKET_HOPS
 from models.network.verify.network import verify_network
 from pdes.engine.time_index import NEVER
 from pdes.skipping import history as h
-from pdes.skipping.fluid.groups import FIRST_ROUND_TRIPS, FREE, SETTLED_ROUND_TRIPS, Groups
+from pdes.skipping.fluid.flow_table import NOBODY, SHARED
+from pdes.skipping.fluid.seen import FIRST_ROUND_TRIPS, FREE, SETTLED_ROUND_TRIPS, Seen
 from pdes.skipping.fluid.trusted_paces import MOST_WINDOWS
 from properties.network_runs import Outcome, run
 
@@ -35,17 +36,18 @@ class Ways:
     """Flows with ports, and what is looked at of them."""
 
     def __init__(self, ports: list[list[int]]) -> None:
-        self.start = np.cumsum([0, *map(len, ports)])
-        self.port_of = np.array([p for way in ports for p in way], np.int32)
-        self.holder = np.full(N_PORT, -1, np.int32)
-        self.groups = Groups(len(ports), N_PORT)
+        start, port_of = np.cumsum([0, *map(len, ports)]), np.array([p for way in ports for p in way], np.int32)
+        self.holder = np.full(N_PORT, NOBODY, np.int32)
+        self.seen = Seen((start, port_of), N_PORT, TOLERANCE, RTT_PS)
 
-    def look(self, now_ps: int, rows: list[list[int]], frozen: tuple[int, ...] = ()) -> list[list[int]]:
+    def look(
+        self, now_ps: int, rows: list[list[int]], frozen: tuple[int, ...] = (), is_loaded: bool = False
+    ) -> list[list[int]]:
+        """The flows of each company that goes on evenly."""
         table, others = np.array(rows, np.int64).reshape(-1, h.N_COLUMN), np.array(frozen, np.int64)
-        ways = self.start, self.port_of
-        found = self.groups.look(now_ps, table, others, ways, self.holder, RTT_PS, TOLERANCE)
-        assert (self.groups.paces.first_row == FREE).all()
-        return [table[mine, h.FLOW].tolist() for mine in found]
+        self.seen.look(now_ps, table, np.full(len(table), is_loaded), others, self.holder)
+        assert (self.seen._memory.first_row == FREE).all()
+        return [table[mine, h.FLOW].tolist() for mine in self.seen.even()]
 
 
 def evenly(ways: Ways, flows: list[int], n_window: int, **more: Any) -> list[list[int]]:
@@ -59,14 +61,14 @@ def evenly(ways: Ways, flows: list[int], n_window: int, **more: Any) -> list[lis
 
 
 @given(st.data())
-def test_flows_that_share_ports_directly_or_through_others_are_one_group(data: st.DataObject) -> None:
+def test_flows_that_share_ports_directly_or_through_others_are_one_company(data: st.DataObject) -> None:
     ports = data.draw(
         st.lists(st.lists(st.integers(0, N_PORT - 1), min_size=1, max_size=3, unique=True), min_size=1, max_size=7)
     )
-    kind = [data.draw(st.sampled_from(["active", "active", "frozen", "lane", "idle"])) for _ in ports]
+    kind = [data.draw(st.sampled_from(["active", "active", "frozen", "fluid", "idle"])) for _ in ports]
     ways, flows = Ways(ports), [i for i, k in enumerate(kind) if k == "active"]
-    held = {p for i, k in enumerate(kind) if k == "lane" for p in ports[i]}
-    ways.holder[list(held)] = 99
+    held = {p for i, k in enumerate(kind) if k == "fluid" for p in ports[i]}
+    ways.holder[list(held)] = SHARED
     frozen = tuple(i for i, k in enumerate(kind) if k == "frozen")
     found = evenly(ways, flows, 3, frozen=frozen)
     parts = {flow: {flow} for flow in flows}
@@ -76,22 +78,27 @@ def test_flows_that_share_ports_directly_or_through_others_are_one_group(data: s
                 if set(ports[one]) & set(ports[other]):
                     parts[one] |= parts[other]
     blocked = held | {p for i in frozen for p in ports[i]}
-    wanted = {tuple(sorted(part)) for part in parts.values() if not any(set(ports[i]) & blocked for i in part)}
-    assert sorted(map(tuple, found)) == sorted(part for part in wanted if len(part) > 1)
+    free = [set(ports[i]).isdisjoint(blocked) for i in flows]
+    wanted = {tuple(sorted(part)) for part in parts.values() if all(free[flows.index(i)] for i in part)}
+    assert sorted(map(tuple, found)) == sorted(wanted)
+    is_alone = [len(parts[i]) == 1 and free[k] for k, i in enumerate(flows)]
+    assert ways.seen.is_alone.tolist() == is_alone
+    assert sorted(len(each) for each in ways.seen.whole()) == sorted(len(each) for each in wanted if len(each) > 1)
 
 
-def test_a_group_is_even_when_it_has_settled_and_two_windows_agree() -> None:
+def test_a_company_is_even_when_it_has_settled_and_two_windows_agree() -> None:
     needed = 3  # the second is twice as long
     assert needed * FIRST_ROUND_TRIPS >= SETTLED_ROUND_TRIPS
     assert evenly(Ways([[0, 1], [1, 2]]), [0, 1], needed - 1) == []
     assert evenly(Ways([[0, 1], [1, 2]]), [0, 1], needed) == [[0, 1]]
-    assert evenly(Ways([[0, 1], [2]]), [0, 1], needed) == []  # nothing in common
+    assert evenly(Ways([[0, 1], [2]]), [0, 1], needed) == [[0], [1]]  # nothing in common
 
 
 @pytest.mark.parametrize("left_ps", [0, 1600, 2 * MOST_WINDOWS * WINDOW_PS - 100])
 @pytest.mark.parametrize("share, is_found", [(0, True), (0.95, True), (1.05, False)])
-def test_a_change_that_goes_on_to_the_groups_end_is_within_the_tolerance(
-    left_ps: int, share: float, is_found: bool
+@pytest.mark.parametrize("n", [1, 2])
+def test_a_change_that_goes_on_to_the_end_of_a_company_is_within_the_tolerance(
+    left_ps: int, share: float, is_found: bool, n: int
 ) -> None:
     """The pace changes from the middle of the first window to that of the second, and on to that of the rest."""
     ways, found, last_ps = Ways([[0], [0]]), [], 10_000 + 3 * WINDOW_PS
@@ -99,9 +106,10 @@ def test_a_change_that_goes_on_to_the_groups_end_is_within_the_tolerance(
     for k in (0, 1, 3):
         now_ps = 10_000 + k * WINDOW_PS
         done = [100 * now_ps, 100 * now_ps - (round(100 * 2 * WINDOW_PS * change / (1 + change)) if k == 3 else 0)]
-        ends = [100 * (last_ps + left_ps), 10**9]  # the first one ends the group
-        found = ways.look(now_ps, [row(i, 1, done[i], now_ps, end=ends[i]) for i in (0, 1)])
-    assert found == ([[0, 1]] if is_found else [])
+        ends = [10**9, 100 * (last_ps + left_ps)]  # the second one ends the company; if it is alone, it is the only one
+        flows = (0, 1) if n == 2 else (1,)
+        found = ways.look(now_ps, [row(i, 1, done[i], now_ps, end=ends[i]) for i in flows])
+    assert found == ([list(flows)] if is_found or n == 2 and share == 0 else [])
 
 
 def test_two_windows_say_nothing_of_many_times_their_length_and_three_do() -> None:
@@ -114,20 +122,35 @@ def test_two_windows_say_nothing_of_many_times_their_length_and_three_do() -> No
     assert found == [[], [], [], [[0, 1]]]
 
 
-def test_who_joins_begins_a_new_group_and_a_message_that_is_not_whole_holds_it_up() -> None:
+def test_who_joins_begins_a_new_company_and_a_message_that_is_not_whole_holds_it_up() -> None:
     ways = Ways([[0], [0], [0]])
     assert evenly(ways, [0, 1], 3) == [[0, 1]]
     now_ps = 1000 + 4 * WINDOW_PS
     assert ways.look(now_ps, [row(i, 7 + i, (1 + i) * now_ps, now_ps) for i in range(3)]) == []
     now_ps += WINDOW_PS
     assert ways.look(now_ps, [row(i, 7 + i, (1 + i) * now_ps, now_ps) for i in range(3)]) == []
-    assert ways.groups.next_look_ps == now_ps + 2 * WINDOW_PS
+    assert ways.seen.next_look_ps == now_ps + 2 * WINDOW_PS
     now_ps += WINDOW_PS
     rows = [row(i, 7 + i, (1 + i) * now_ps, now_ps, is_whole=i > 0) for i in range(3)]
-    assert ways.look(now_ps, rows) == [] and ways.groups.next_look_ps == NEVER
+    assert ways.look(now_ps, rows) == [] and ways.seen.next_look_ps == NEVER
 
 
-def test_a_control_with_a_timer_on_holds_its_group_up() -> None:
+@pytest.mark.parametrize("what", ["message", "load", "company", "forgotten", "nothing"])
+def test_windows_of_one_that_is_alone_begin_anew_where_something_changes(what: str) -> None:
+    ways = Ways([[0], [0]])
+    for k in (0, 1):
+        now_ps = 1000 + k * WINDOW_PS
+        assert ways.look(now_ps, [row(0, 7, now_ps, now_ps)]) == []
+    if what == "company":
+        ways.look(now_ps + 1, [row(0, 7, now_ps, now_ps), row(1, 7, now_ps, now_ps)])
+    if what == "forgotten":
+        ways.seen.forget(np.array([0]))
+    now_ps = 1000 + 3 * WINDOW_PS
+    rows = [row(0, 8 if what == "message" else 7, now_ps, now_ps, end=2 * now_ps)]
+    assert ways.look(now_ps, rows, is_loaded=what == "load") == ([[0]] if what == "nothing" else [])
+
+
+def test_a_control_with_a_timer_on_holds_its_company_up() -> None:
     ways = Ways([[0], [0]])
     for k in range(4):
         now_ps = 1000 + k * WINDOW_PS
@@ -135,17 +158,31 @@ def test_a_control_with_a_timer_on_holds_its_group_up() -> None:
         assert ways.look(now_ps, rows) == []
 
 
-def test_a_group_ends_with_the_first_of_its_flows() -> None:
-    groups = Groups(4, N_PORT)
-    groups.begin(np.array([0, 2]), np.array([700, 500]))
-    groups.begin(np.array([1, 3]), np.array([600, 600]))
-    assert groups.first_end_ps == 500 and groups.n_flow == 4 and groups.due(499) == []
-    assert groups.due(500) == [0]
-    flows, free_ps = groups.end(0)
-    assert flows.tolist() == [0, 2] and free_ps.tolist() == [700, 500]
-    assert groups.first_end_ps == 600 and groups.of_flow == {1: 1, 3: 1}
-    groups.end(1)  # somebody has come to it
-    assert groups.first_end_ps == NEVER and groups.due(600) == []
+@given(st.floats(0.3, 1.0), st.integers(20, 5000), st.integers(100, 20000))
+def test_a_rate_that_grows_as_before_is_not_off_by_more_than_the_tolerance(begin: float, turns: int, long: int) -> None:
+    """A control that regains its rate, linearly over so many round trips, and keeps it then; its window says so."""
+    end = 100 * RTT_PS * long
+
+    def done_at(ps: float) -> float:
+        grown, full = min(ps, turns * RTT_PS), turns * RTT_PS
+        return 100 * (begin * ps + (1 - begin) * (grown * grown / (2 * full) + (ps - grown)))
+
+    low, high = 0.0, 10.0 * RTT_PS * (long + turns)
+    for _ in range(80):
+        middle = (low + high) / 2
+        low, high = (middle, high) if done_at(middle) < end else (low, middle)
+    ways, now_ps = Ways([[0]]), RTT_PS
+    while now_ps < low:
+        window = 10**6 + (now_ps // (8 * RTT_PS)) % 2 * 10**4  # a control that has not settled
+        rows = [row(0, 5, int(done_at(now_ps)), now_ps, end=end, window=window)]
+        rows[0][h.SENT] += 5000
+        if ways.look(now_ps, rows):
+            size, span_ps = ways.seen.pace(0)
+            rest_ps = (end - done_at(now_ps)) * span_ps / size
+            assert abs(rest_ps / max(low - now_ps, 1) - 1) < 1.5 * TOLERANCE or rest_ps < RTT_PS
+            return
+        assert ways.seen.next_look_ps >= now_ps
+        now_ps = max(now_ps + RTT_PS, min(ways.seen.next_look_ps, now_ps + 100 * RTT_PS))
 
 
 def shared_link(flows: list[tuple[int, int, int, int, int]], mode: str, check: Any = None) -> Outcome:
@@ -171,9 +208,9 @@ def test_what_shares_a_link_is_skipped_and_ends_as_in_the_full_run(newcomer: boo
 
     def check(model: NetworkModel) -> None:
         fast = model.fast_forward
-        assert fast is not None and fast.lanes is not None
+        assert fast is not None and fast.fluid is not None
         verify_network(model.state, model.topology, fast.link_head)
-        most.append(fast.lanes.lanes.groups.n_flow)
+        most.append(fast.fluid.fluid.level.n_flow)
 
     fast, plain = shared_link(flows, "auto", check), shared_link(flows, "off")
     assert max(most) >= 3 + newcomer - 1 and most[-1] == 0

@@ -1,12 +1,12 @@
-"""Flows that share ports, under every congestion control: what lanes and groups skip of them, how far they are off.
+"""Flows that share ports, under every congestion control: what flow level skips of them, how far it is off.
 
-    python bench/lane_errors.py [--quick] [--seeds N] [--controls hpcc,timely] [--kinds port,lone]
+    python bench/fluid_errors.py [--quick] [--seeds N] [--controls hpcc,timely] [--kinds port,lone]
 
 Two to eight messages of 1 to 40 MB begin within 100 us and share one port ("port"), a pair of ports ("ports"), or a
 pair of ports and their ports with each other's acknowledgements ("acks"). In "lone" a short one and a long one share a
-slow port, and the long one is alone then. Each case is run in full, with lanes, with lanes and audit = 1 (which says
-what groups, or lone messages, are off by), and in full with starts up to 50 ns later: what is below that difference,
-the floor, no estimate can foretell. --quick: four seeds.
+slow port, and the long one is alone then. Each case is run in full, with the forecast "alone", with that and audit = 1
+(which says what messages are off by at flow level), and in full with starts up to 50 ns later: what is below that
+difference, the floor, no estimate can foretell. --quick: four seeds.
 """
 
 import argparse
@@ -26,7 +26,7 @@ MB, US, NS = 10**6, 10**6, 10**3  # US, NS: in ps
 CONTROLS = ("hpcc", "dctcp", "timely", "swift", "dcqcn")
 KINDS = ("port", "ports", "acks", "lone")
 TOLERANCE = 0.02
-LANES = {"mode": "auto", "tolerance": TOLERANCE, "paper": {"forecasts": ["replay", "similar", "alone"]}}
+FLUID = {"mode": "auto", "tolerance": TOLERANCE, "paper": {"forecasts": ["replay", "similar", "alone"]}}
 HOSTS_PER_LEAF, SHAKE_NS = 8, 50
 PAIRS_OF_LEAVES = {  # one of which each flow has
     "port": ((0, 1),), "lone": ((0, 1),),
@@ -121,14 +121,14 @@ def measure(kind: str, control: str, seeds: range) -> dict[str, float | int | No
     for seed in seeds:
         case = make_case(kind, seed)
         full, fast, audited = (
-            outcome(case, control, keys) for keys in ({"mode": "off"}, LANES, LANES | {"audit": 1.0})
+            outcome(case, control, keys) for keys in ({"mode": "off"}, FLUID, FLUID | {"audit": 1.0})
         )
         later = outcome(shaken(case, seed), control, {"mode": "off"})
-        assert (audited.fct_ps == full.fct_ps).all() or kind != "port", "what is drawn was not simulated"
+        assert (audited.fct_ps == full.fct_ps).all(), "what is drawn was not simulated"
         errors.append(np.abs(fast.fct_ps / full.fct_ps - 1))
         floor.append(np.abs(later.fct_ps / full.fct_ps - 1))
         hops += (full.packet_hops, fast.packet_hops)
-        audits.append(audited.audit["lanes" if kind == "lone" else "groups"])
+        audits.append(audited.audit["fluid"])
     each, of_floor = np.concatenate(errors), np.concatenate(floor)
     n_flow = sum(audit["flows"] for audit in audits)
     off = [audit["mean_fct_error"] * audit["flows"] for audit in audits if audit["flows"]]

@@ -1,11 +1,13 @@
-"""Why packet-hops are simulated although messages may have lanes: what their flows waited for.
+"""Why packet-hops are simulated although messages may go at flow level: what their flows waited for.
 
-    python bench/lanes_left.py [--config FILE] [--set TABLE.KEY=VALUE] [--quick] [--out FOLDER]
+    python bench/fluid_left.py [--config FILE] [--set TABLE.KEY=VALUE] [--quick] [--out FOLDER]
 
-At every look of the lanes each flow that goes packet by packet is given the first reason below that holds for it, and
+At every look of flow level each flow that goes packet by packet is given the first reason below that holds for it, and
 what it sends until the next look is counted under that, the hops of its acknowledgements, too. Columns are by flows
-that share ports. What is simulated from a network partition's thaw to the next look is "all else". The run is on one
-rank; unless keys are set it has lanes, a tolerance of 0.02 and no shares.
+that share ports. What is simulated from a network partition's thaw to the next look is "all else", less the hops that
+packets in flight still had before them when their flow was taken to flow level: they are counted when sent, and "all
+else" is below 0 where there is nothing but these. The run is on one
+rank; unless keys are set it has the forecast "alone", a tolerance of 0.02 and no shares.
 """
 
 import argparse
@@ -21,7 +23,7 @@ import numpy as np
 
 from cases import print_last
 from models.network.build.arrays import NetworkState
-from models.network.skip.lane_states import LaneStates
+from models.network.skip.fluid_states import FluidStates
 from models.network.state.records import PACKET_HOPS
 from pdes.config.wormhole.table import FORECASTS
 from pdes.errors import ConfigError
@@ -29,19 +31,19 @@ from pdes.simulation.compile import compile_kernels
 from pdes.simulation.job import Run
 from pdes.simulation.loop import run_to_end
 from pdes.skipping import history as h
-from pdes.skipping.fluid.groups import SETTLED_ROUND_TRIPS
-from pdes.skipping.fluid.lanes import Lanes
+from pdes.skipping.fluid.fluid import Fluid
+from pdes.skipping.fluid.seen import SETTLED_ROUND_TRIPS
 from pdes.skipping.frozen import FrozenSet
 from runs import ROOT, discarded_run, only
 
 REASONS = (
     "no packet of it was under way at the look before",
-    "its lane or group was over, or somebody came to it",
+    "it was at flow level at the look before, and went on packet by packet",
     "alone, how long it takes is not known",
-    "alone and known, but not at that pace, or its lane was closed just before",
+    "alone and known, but not at that rate, or at flow level just before",
     "with others, as they are for less than eight round trips",
     "with others, how fast each goes on is not known",
-    "with others, of whom not all are under way, or who meet lanes or what is frozen",
+    "with others, not all of them under way, or who meet flow level or frozen ports",
 )
 NEW, OVER, UNKNOWN, SLOWER, CHANGED, UNEVEN, MIXED = range(len(REASONS))
 SIZES = (1, 2, 4)  # largest numbers of flows of a column
@@ -52,7 +54,7 @@ class Watch:
 
     def __init__(self, run: Run) -> None:
         fast = run.model.fast_forward
-        assert fast is not None and fast.lanes is not None
+        assert fast is not None and fast.fluid is not None
         self._n_port, self._packet_bytes = np.diff(fast.ways[0]), fast._controller._settings.packet_bytes
         n_flow = len(self._n_port)
         self._sent = np.zeros(n_flow, np.int64)  # packets, at the last look
@@ -76,36 +78,37 @@ class Watch:
         self.count(flows)
         self._is_skipped[flows] = True
 
-    def explain(self, state: NetworkState, lanes: Lanes, now_ps: int, rows: np.ndarray) -> None:
+    def explain(self, state: NetworkState, fluid: Fluid, now_ps: int) -> None:
         """At a look's end: why each flow goes on."""
-        nic, paces, flows = state.nic, lanes.groups.paces, rows[:, h.FLOW]
+        nic, seen, rows = state.nic, fluid._seen, fluid._rows
+        memory, flows, is_alone = seen._memory, rows[:, h.FLOW], seen.is_alone
         self._sent, self._is_skipped = self._packets(state), nic.is_frozen != 0
         self._reason[:], self._column[:] = NEW, 0
-        is_known = lanes.times.are_known(lanes.times.keys(rows))
-        part = paces.part[: len(rows)]
-        size = np.where(lanes.is_alone, 1, paces.count[part])
-        is_new = now_ps < paces.since_ps[flows] + SETTLED_ROUND_TRIPS * lanes._rtt_ps
-        shared = np.where(paces.n_bad[part] > 0, MIXED, np.where(is_new, CHANGED, UNEVEN))
+        is_known = fluid._rates_alone(rows, fluid._was_loaded) > 0
+        part = memory.part[: len(rows)]
+        size = memory.count[part]
+        is_new = now_ps < memory.since_ps[flows] + SETTLED_ROUND_TRIPS * fluid._rtt_ps
+        shared = np.where(memory.n_bad[part] > 0, MIXED, np.where(is_new, CHANGED, UNEVEN))
         shared = np.where(size < 2, MIXED, shared)
-        self._reason[flows] = np.where(lanes.is_alone, np.where(is_known, SLOWER, UNKNOWN), shared)
+        self._reason[flows] = np.where(is_alone, np.where(is_known, SLOWER, UNKNOWN), shared)
         self._column[flows] = np.searchsorted(SIZES, size)
-        is_withdrawn = nic.lanes["n_withdrawn"] > 0
+        is_withdrawn = nic.fluid["n_withdrawn"] > 0
         self._reason[is_withdrawn], self._column[is_withdrawn] = OVER, 0
 
     def _packets(self, state: NetworkState) -> np.ndarray:
-        """int64[n_qp]: packets that each has sent, but for those of messages with lanes."""
-        return state.nic.queue_pairs["sent_bytes"] // self._packet_bytes - state.nic.lanes["packets"]
+        """int64[n_qp]: packets that each has sent, but for those of messages at flow level."""
+        return state.nic.queue_pairs["sent_bytes"] // self._packet_bytes - state.nic.fluid["packets"]
 
 
 @contextmanager
 def watched(watch: Watch) -> Iterator[None]:
-    """Have every look of the lanes watched."""
-    look, hold = LaneStates.look, FrozenSet.hold
+    """Have every look of flow level watched."""
+    look, hold = FluidStates.look, FrozenSet.hold
 
-    def watched_look(self: LaneStates, state: NetworkState, rows: np.ndarray, now_ps: int, *others: Any) -> Any:
+    def watched_look(self: FluidStates, state: NetworkState, rows: np.ndarray, now_ps: int, *others: Any) -> Any:
         watch.count_all()
         found = look(self, state, rows, now_ps, *others)
-        watch.explain(found[0], self.lanes, now_ps, rows)
+        watch.explain(found[0], self.fluid, now_ps)
         return found
 
     def watched_hold(self: FrozenSet, new: Sequence[Any]) -> None:
@@ -113,7 +116,7 @@ def watched(watch: Watch) -> Iterator[None]:
         for freeze in new:
             watch.freeze(freeze.pairs)
 
-    with patch.object(LaneStates, "look", watched_look), patch.object(FrozenSet, "hold", watched_hold):
+    with patch.object(FluidStates, "look", watched_look), patch.object(FrozenSet, "hold", watched_hold):
         yield
 
 
@@ -121,7 +124,7 @@ def measure(config: Path, overrides: list[str], folder: Path) -> dict[str, Any]:
     """Run a config; its packet-hops by reason and by how many flows share ports."""
     with discarded_run(config, overrides, folder) as run:
         fast = run.model.fast_forward
-        if fast is None or fast.lanes is None:
+        if fast is None or fast.fluid is None:
             raise ConfigError(f"{config}: [wormhole]", 'found no "alone"', 'mode = "auto" with the forecast "alone"')
         compile_kernels(run)
         watch = Watch(run)
@@ -153,7 +156,7 @@ def main() -> int:
     parser.add_argument("--set", dest="overrides", action="append", default=[], metavar="TABLE.KEY=VALUE",
                         help="override a key; may be repeated")  # fmt: skip
     parser.add_argument("--quick", action="store_true", help="examples/quickstart.toml")
-    parser.add_argument("--out", type=Path, default=Path("results/bench-lanes-left"), help="folder of the run")
+    parser.add_argument("--out", type=Path, default=Path("results/bench-fluid-left"), help="folder of the run")
     arguments = parser.parse_args()
     name = "quickstart.toml" if arguments.quick else "gpt-175b-1024.toml"
     config = arguments.config or ROOT / "examples" / name

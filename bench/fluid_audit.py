@@ -1,8 +1,9 @@
-"""What the audit of lanes says by the share that is simulated, and how far that puts the run itself off.
+"""What the audit of flow level says by the share that is simulated, and how far that puts the run itself off.
 
-    python bench/lane_audit.py [--config FILE] [--controls hpcc,dctcp] [--shares 0,0.1,0.2] [--seeds 1,2] [--out DIR]
+    python bench/fluid_audit.py [--config FILE] [--controls hpcc,dctcp] [--shares 0,0.1,0.2] [--seeds 1,2] [--out DIR]
 
-A config (examples/gpt-7b-64.toml) runs in full, and with lanes, a tolerance of 0.02, and each share for each seed.
+A config (examples/gpt-7b-64.toml) runs in full, and with the forecast "alone", a tolerance of 0.02, and each share for
+each seed.
 Beside what the audit says stands what is so: how far completion times are off those in full, over all messages.
 """
 
@@ -19,7 +20,7 @@ from pdes.config.wormhole.table import FORECASTS
 from pdes.errors import ConfigError
 from runs import ROOT, Finished, only, simulate_once
 
-LANES = ["wormhole.mode=auto", "wormhole.tolerance=0.02", only(*FORECASTS[:-1])]
+FLUID = ["wormhole.mode=auto", "wormhole.tolerance=0.02", only(*FORECASTS[:-1])]
 SAID = ("audited", "void", "flows", "mean_fct_error", "standard_error", "max_fct_error")
 
 
@@ -28,7 +29,7 @@ def figures(full: Finished, run: Finished) -> dict[str, Any]:
     fct_ps = [each.columns("flows", ["fct_ps"])["fct_ps"] for each in (full, run)]
     off = np.abs(fct_ps[1] / fct_ps[0] - 1)
     audit = run.result["fast_forward"].get("audit", {})
-    said = {kind: {key: audit[kind][key] for key in SAID} for kind in ("lanes", "groups") if kind in audit}
+    said = {"said": {key: audit["fluid"][key] for key in SAID}} if "fluid" in audit else {}
     return {
         "mean_fct_error": float(off.mean()), "max_fct_error": float(off.max()),
         "packet_hops": run.result["packet_hops"], **said,
@@ -38,11 +39,10 @@ def figures(full: Finished, run: Finished) -> dict[str, Any]:
 def show(control: str, share: str, seed: str, f: dict[str, Any]) -> None:
     """A row of the table."""
     texts = [f"{100 * f[name]:8.2g}" for name in ("mean_fct_error", "max_fct_error")]
-    for kind in ("lanes", "groups"):
-        said = f.get(kind)
-        texts += ["     -"] * 2 if said is None else [f"{said['flows']:6}", f"{said['void']:6}"]
-        values = [None] * 3 if said is None else [said[name] for name in SAID[3:]]
-        texts += ["       -" if value is None else f"{100 * value:8.2g}" for value in values]
+    said = f.get("said")
+    texts += ["     -"] * 2 if said is None else [f"{said['flows']:6}", f"{said['void']:6}"]
+    values = [None] * 3 if said is None else [said[name] for name in SAID[3:]]
+    texts += ["       -" if value is None else f"{100 * value:8.2g}" for value in values]
     print(f"{control:6}{share:>5}{seed:>5}{f['packet_hops'] / 1e6:9.4g}", *texts, flush=True)
 
 
@@ -53,16 +53,14 @@ def main() -> int:
     parser.add_argument("--controls", default="hpcc,dctcp")
     parser.add_argument("--shares", default="0,0.1,0.2,0.5,1")
     parser.add_argument("--seeds", default="1", help="of the draws, and of all else that is drawn")
-    parser.add_argument("--out", type=Path, default=Path("results/bench-lane-audit"), help="folder of the runs")
+    parser.add_argument("--out", type=Path, default=Path("results/bench-fluid-audit"), help="folder of the runs")
     arguments = parser.parse_args()
     try:
-        load_config(arguments.config, LANES)
+        load_config(arguments.config, FLUID)
     except ConfigError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    print(
-        "control, share, seed, M packet-hops; in %: completion times off, mean and largest; of lanes, then of groups:"
-    )
+    print("control, share, seed, M packet-hops; in %: completion times off, mean and largest; of flow level:")
     print("compared, void; in %: mean error that is said, standard error, largest")
     found = {}
     for control in arguments.controls.split(","):
@@ -70,7 +68,7 @@ def main() -> int:
             keys = [f'network.congestion_control="{control}"', f"simulation.seed={seed}"]
             full = simulate_once(arguments.config, [*keys, 'wormhole.mode="off"'], arguments.out)
             for share in arguments.shares.split(","):
-                run = simulate_once(arguments.config, [*keys, *LANES, f"wormhole.audit={share}"], arguments.out)
+                run = simulate_once(arguments.config, [*keys, *FLUID, f"wormhole.audit={share}"], arguments.out)
                 found[f"{control} {share} {seed}"] = f = figures(full, run)
                 show(control, share, seed, f)
     print_last(found)

@@ -1,9 +1,9 @@
 """Messages at flow level after their posting: seen by ticks, and said to end, or to go on packet by packet; see
-`flow_level`."""
+`pdes.skipping.fluid.flow_level`."""
 
 import numpy as np
 
-from models.network.host.lanes import count_packets, last_row
+from models.network.host.fluid import count_packets, forget_unseen, last_row
 from models.network.host.nic import set_ready
 from models.network.host.sender import find_sending_message
 from models.network.link.port import put_marker_on_wire
@@ -11,8 +11,8 @@ from models.network.skip.freeze import Hidden, refresh
 from models.network.state.records import (
     FLAG_ACK,
     FLAG_MARKER,
-    LANE_COLUMN,
     MARKER_BEGIN_PS,
+    MARKER_COLUMN,
     MARKER_DELIVERED_PS,
     N_UNSEEN,
     Fabric,
@@ -24,12 +24,14 @@ from pdes.engine.jit import loop_kernel, step_kernel
 from pdes.engine.time_index import NEVER
 from pdes.skipping.fluid.flow_table import (
     FAR_PS,
+    HAS_SHADOW,
     MOST_MESSAGES,
     POST_END,
     POST_FLOW,
     POST_ID,
     POST_PS,
     POST_SIZE,
+    POST_WHOLE,
     SAID_DELIVERED_PS,
     SAID_END,
     SAID_ENDED_PS,
@@ -41,33 +43,51 @@ from pdes.skipping.fluid.flow_table import (
 PROGRESS_PAIR, PROGRESS_END, PROGRESS_BEGIN_PS, PROGRESS_DELIVERED_PS, N_PROGRESS_COLUMN = range(5)
 
 
+@step_kernel
+def _write_post(row, pair, message, has_shadow):
+    row[POST_FLOW], row[POST_ID], row[POST_SIZE] = pair, message.flow_id, message.size_bytes
+    row[POST_END], row[POST_PS], row[POST_WHOLE] = message.end_byte, message.posted_ps, message.size_bytes
+    row[HAS_SHADOW] = has_shadow
+
+
 @loop_kernel
 def list_unseen(fabric: Fabric, nic: Nic, out):
     """Write what was posted at flow level since the last tick into out, int64[n, N_POST_COLUMN], by queue pair and end;
-    how many."""
+    how many. Of what is simulated all the same, its shadows."""
     n_row, n_pair = 0, nic.queue_pairs.size
     pair = next_in_set(nic.unseen, 0, n_pair, np.int64(0))
     while pair >= 0:
-        record, lane, n_message = nic.queue_pairs[np.uint64(pair)], nic.lanes[np.uint64(pair)], 0
+        record, fluid, n_message = nic.queue_pairs[np.uint64(pair)], nic.fluid[np.uint64(pair)], 0
+        has_shadow = fluid.n_withdrawn == 0
+        end_byte = fluid.shadow_end if has_shadow else record.next_byte  # the others wait behind
         place = np.int64(record.first_message)
-        while place >= 0 and nic.messages[np.uint64(place)].end_byte <= record.next_byte:  # the others wait behind
+        while place >= 0 and nic.messages[np.uint64(place)].end_byte <= end_byte:
             n_message += 1
             place = np.int64(nic.messages[np.uint64(place)].next)
         place = np.int64(record.first_message)
         while n_message > 0:
             message = nic.messages[np.uint64(place)]
-            if n_message <= lane.n_unseen:
-                row = out[np.uint64(n_row)]
+            if n_message <= fluid.n_unseen:
+                _write_post(out[np.uint64(n_row)], pair, message, np.int64(has_shadow))
                 n_row += 1
-                row[POST_FLOW], row[POST_ID], row[POST_SIZE] = pair, message.flow_id, message.size_bytes
-                row[POST_END], row[POST_PS] = message.end_byte, message.posted_ps
             n_message -= 1
             place = np.int64(message.next)
-        lane.n_unseen = 0
+        fluid.n_unseen = 0
         drop_from_set(nic.unseen, 0, n_pair, pair)
         pair = next_in_set(nic.unseen, 0, n_pair, pair + 1)
     fabric.counters[N_UNSEEN] = 0
     return n_row
+
+
+@loop_kernel
+def drop_shadows(fabric: Fabric, nic: Nic, hidden: Hidden, pairs):
+    """Queue pairs' messages have no shadows any more, those that were posted since the last tick neither."""
+    for i in range(pairs.size):
+        pair = np.int64(pairs[i])
+        if hidden.here[np.uint64(nic.facts[np.uint64(pair)].node)]:
+            fluid = nic.fluid[np.uint64(pair)]
+            fluid.shadow_end, fluid.n_shadow = 0, 0
+            forget_unseen(fabric, nic, fluid, pair)
 
 
 @loop_kernel
@@ -78,20 +98,18 @@ def take_behind(fabric: Fabric, nic: Nic, hidden: Hidden, pairs, out):
     for i in range(pairs.size):
         pair = np.int64(pairs[i])
         facts = nic.facts[np.uint64(pair)]
-        record, lane = nic.queue_pairs[np.uint64(pair)], nic.lanes[np.uint64(pair)]
+        record, fluid = nic.queue_pairs[np.uint64(pair)], nic.fluid[np.uint64(pair)]
         if hidden.here[np.uint64(facts.node)] == 0:
             continue
-        while record.next_byte < record.posted_end and lane.n_withdrawn < MOST_MESSAGES:
-            message, row = nic.messages[np.uint64(record.sending_message)], out[np.uint64(n_row)]
+        while record.next_byte < record.posted_end and fluid.n_withdrawn < MOST_MESSAGES:
+            message = nic.messages[np.uint64(record.sending_message)]
+            _write_post(out[np.uint64(n_row)], pair, message, 0)
             n_row += 1
-            row[POST_FLOW], row[POST_ID], row[POST_SIZE] = pair, message.flow_id, message.size_bytes
-            row[POST_END], row[POST_PS] = message.end_byte, message.posted_ps
             record.sent_bytes += message.size_bytes
             record.next_byte = record.high_byte = message.end_byte
-            count_packets(fabric.constants, lane, message.size_bytes, 1)
-            lane.n_withdrawn += 1
-            lane.n_message += 1
-            lane.spared_ps += FAR_PS
+            count_packets(fabric.constants, fluid, message.size_bytes, 1)
+            fluid.n_withdrawn += 1
+            fluid.spared_ps += FAR_PS
             find_sending_message(record, nic.messages)
         set_ready(nic.nic_ports, nic.queue_pairs, nic.ready, pair)
     return n_row
@@ -130,7 +148,7 @@ def _move(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, row, pair,
         link.link_tail = before
     was_ps = np.int64(item.arrival_ps)
     item.arrival_ps = said[SAID_ENDED_PS] if bits & FLAG_ACK else said[SAID_DELIVERED_PS]
-    words[np.uint64(fabric.constants[LANE_COLUMN]) + np.uint64(MARKER_DELIVERED_PS)] = said[SAID_DELIVERED_PS]
+    words[np.uint64(fabric.constants[MARKER_COLUMN]) + np.uint64(MARKER_DELIVERED_PS)] = said[SAID_DELIVERED_PS]
     put_marker_on_wire(fabric.packets, link, marker)
     refresh(fabric, buffers, nic, hidden, node)
     return item.arrival_ps - was_ps
@@ -143,27 +161,27 @@ def move_markers(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, sai
     for i in range(said.shape[0]):
         row, pair = said[np.uint64(i)], np.int64(said[np.uint64(i), SAID_FLOW])
         facts = nic.facts[np.uint64(pair)]
-        record, lane = nic.queue_pairs[np.uint64(pair)], nic.lanes[np.uint64(pair)]
+        record, fluid = nic.queue_pairs[np.uint64(pair)], nic.fluid[np.uint64(pair)]
         data, acks = last_row(fabric, np.int64(facts.data_path)), last_row(fabric, np.int64(facts.ack_path))
         n_missing += _move(fabric, buffers, nic, hidden, data, pair, 0, row) == NEVER
         later_ps = _move(fabric, buffers, nic, hidden, acks, pair, FLAG_ACK, row)
         n_missing += later_ps == NEVER
         if hidden.here[np.uint64(facts.node)] == 0 or later_ps == NEVER:
             continue
-        lane.spared_ps += later_ps
+        fluid.spared_ps += later_ps
         if record.next_byte == row[SAID_END]:  # the last one that is posted at flow level
-            lane.free_ps = row[SAID_SENT_PS]
-            record.next_send_ps = min(np.int64(record.next_send_ps), row[SAID_SENT_PS] + lane.slack_ps)
+            fluid.free_ps = row[SAID_SENT_PS]
+            record.next_send_ps = min(np.int64(record.next_send_ps), row[SAID_SENT_PS] + fluid.slack_ps)
     return n_missing
 
 
 @loop_kernel
 def note_progress(fabric: Fabric, nic: Nic, hidden: Hidden, progress):
-    """Say of messages that go on packet by packet how far they are: as `lane_ends` reads it, on a straight line.
+    """Say of messages that go on packet by packet how far they are: as `fluid_ends` reads it, on a straight line.
 
     progress: int64[n, N_PROGRESS_COLUMN].
     """
-    at = np.uint64(fabric.constants[LANE_COLUMN])
+    at = np.uint64(fabric.constants[MARKER_COLUMN])
     for i in range(progress.shape[0]):
         row = progress[np.uint64(i)]
         pair = row[PROGRESS_PAIR]

@@ -1,9 +1,8 @@
-"""Lanes opened and closed while messages are under way: see `lanes`."""
+"""Messages taken from the packet level to flow level, and back, while they are under way."""
 
 import numpy as np
 
-from models.network.host.flow_level import forget_unseen
-from models.network.host.lanes import count_packets, last_row, make_marker
+from models.network.host.fluid import count_packets, forget_unseen, last_row, make_marker
 from models.network.host.nic import free_packet, next_start, set_ready
 from models.network.host.sender import find_sending_message
 from models.network.host.timers import set_timers
@@ -14,8 +13,8 @@ from models.network.skip.place_markers import begin_wave, count_in_flight, purge
 from models.network.state.records import (
     FLAG_ACK,
     FLAG_MARKER,
-    LANE_COLUMN,
     MARKER_BEGIN_PS,
+    MARKER_COLUMN,
     MARKER_DELIVERED_PS,
     MARKER_SIZE,
     PAYLOAD_BYTES,
@@ -37,15 +36,14 @@ from pdes.skipping.prediction import (
     PREDICTED_SIZE,
 )
 
-# What the sender says of a lane that is closed.
+# What the sender says of a queue pair that goes on packet by packet.
 (
     CLOSED_PAIR,
-    BASE_BYTE,  # its messages go on from there, packet by packet; -1: nothing does
+    BASE_BYTE,  # its messages go on from there; -1: nothing does
     FIRST_END,  # end of the first message that does
-    N_MESSAGE,  # messages that the lane had
     DONE_BYTES,  # of the first that goes on
-) = range(5)
-N_CLOSED_COLUMN = 5
+) = range(4)
+N_CLOSED_COLUMN = 4
 
 
 @step_kernel
@@ -54,18 +52,17 @@ def _set_withdrawn(fabric: Fabric, nic: Nic, hidden: Hidden, pairs, end_byte, sp
     for i in range(pairs.size):
         if hidden.here[np.uint64(nic.facts[np.uint64(pairs[i])].node)] == 0:
             continue
-        record, lane = nic.queue_pairs[np.uint64(pairs[i])], nic.lanes[np.uint64(pairs[i])]
+        record, fluid = nic.queue_pairs[np.uint64(pairs[i])], nic.fluid[np.uint64(pairs[i])]
         size = end_byte[i] - record.next_byte
         record.sent_bytes += size
         record.next_byte = record.high_byte = end_byte[i]
         find_sending_message(record, nic.messages)
         set_ready(nic.nic_ports, nic.queue_pairs, nic.ready, np.int64(pairs[i]))
-        count_packets(fabric.constants, lane, size, 1)
-        lane.from_byte = record.acked_byte  # nothing else of it is in flight
-        lane.n_withdrawn += 1
+        count_packets(fabric.constants, fluid, size, 1)
+        fluid.from_byte = record.acked_byte  # nothing else of it is in flight
+        fluid.n_withdrawn += 1
         put_in_set(nic.withdrawn, 0, nic.queue_pairs.size, np.int64(pairs[i]))
-        lane.n_message += 1
-        lane.spared_ps += spared_ps[i]
+        fluid.spared_ps += spared_ps[i]
 
 
 @loop_kernel
@@ -94,7 +91,7 @@ def _place(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, row, pair
         return
     packet = make_marker(fabric, pair, bits, predicted[PREDICTED_END], row, predicted[PREDICTED_ID])
     item, words = fabric.packets[np.uint64(packet)], fabric.extra[np.uint64(packet)]
-    at = np.uint64(fabric.constants[LANE_COLUMN])
+    at = np.uint64(fabric.constants[MARKER_COLUMN])
     words[at + np.uint64(MARKER_DELIVERED_PS)] = predicted[PREDICTED_DELIVERED_PS]
     words[at + np.uint64(MARKER_SIZE)] = predicted[PREDICTED_SIZE]
     words[at + np.uint64(MARKER_BEGIN_PS)] = predicted[PREDICTED_BEGIN_PS]
@@ -113,9 +110,9 @@ def place_predicted(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, 
         pair = row[PREDICTED_FLOW]
         record, facts = nic.queue_pairs[np.uint64(pair)], nic.facts[np.uint64(pair)]
         if hidden.here[np.uint64(facts.node)]:
-            lane = nic.lanes[np.uint64(pair)]
-            lane.free_ps = row[PREDICTED_FREE_PS]
-            record.next_send_ps = max(record.next_send_ps, lane.free_ps + lane.slack_ps)
+            fluid = nic.fluid[np.uint64(pair)]
+            fluid.free_ps = row[PREDICTED_FREE_PS]
+            record.next_send_ps = max(record.next_send_ps, fluid.free_ps + fluid.slack_ps)
             port = np.int64(record.port)
             start_ps = next_start(fabric.ports, nic.nic_ports, nic.queue_pairs, nic.ready, port)
             nic.nic_ports[np.uint64(port)].next_start_ps = start_ps
@@ -136,25 +133,25 @@ def _done_bytes(words, at, at_ps, payload):
 
 @loop_kernel
 def close_at_senders(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, pairs, at_ps, horizon_ps, out):
-    """Close lanes of this rank's senders as of at_ps; how many rows of out (int64[n_pair, N_CLOSED_COLUMN]) that makes.
+    """Have this rank's senders go on packet by packet as of at_ps; how many rows of out that makes.
 
-    Messages that come across before horizon_ps, where all hosts are or will be, are over. Of the others the first has
-    got done what its time says, if all before it is acknowledged; what had left by at_ps counts, as if it had arrived.
+    out: int64[n_pair, N_CLOSED_COLUMN]. Messages that come across before horizon_ps, where all hosts are or will be,
+    are over. Of the others the first has got done what its time says, if all before it is acknowledged; what had left
+    by at_ps counts, as if it had arrived.
     """
-    n_row, at, payload = 0, np.uint64(fabric.constants[LANE_COLUMN]), fabric.constants[PAYLOAD_BYTES]
+    n_row, at, payload = 0, np.uint64(fabric.constants[MARKER_COLUMN]), fabric.constants[PAYLOAD_BYTES]
     for i in range(pairs.size):
         pair = np.int64(pairs[i])
         facts = nic.facts[np.uint64(pair)]
         if hidden.here[np.uint64(facts.node)] == 0:
             continue
-        record, lane = nic.queue_pairs[np.uint64(pair)], nic.lanes[np.uint64(pair)]
+        record, fluid = nic.queue_pairs[np.uint64(pair)], nic.fluid[np.uint64(pair)]
         row = out[np.uint64(n_row)]
         n_row += 1
         visit(nic, pair)
         row[CLOSED_PAIR], row[BASE_BYTE], row[FIRST_END] = pair, -1, -1
-        row[N_MESSAGE], row[DONE_BYTES] = lane.n_message, 0
-        forget_unseen(fabric, nic, lane, pair)
-        lane.n_message = 0
+        row[DONE_BYTES] = 0
+        forget_unseen(fabric, nic, fluid, pair)
         port = np.int64(fabric.path_port[np.uint64(last_row(fabric, np.int64(facts.ack_path)))])
         link = fabric.ports[np.uint64(port)]
         packet, last, over_ps, done = np.int64(link.link_head), np.int64(-1), np.int64(-1), np.int64(0)
@@ -167,13 +164,13 @@ def close_at_senders(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden,
                 if row[BASE_BYTE] < 0:
                     begin = np.int64(item.sequence) - size
                     if record.acked_byte == begin and over_ps <= at_ps:
-                        done = _done_bytes(words, at, at_ps + lane.behind_ps, payload)
+                        done = _done_bytes(words, at, at_ps + fluid.behind_ps, payload)
                     row[BASE_BYTE], row[FIRST_END] = begin + done, item.sequence
-                    lane.packets += done // payload
-                count_packets(fabric.constants, lane, size, -1)
-                lane.spared_ps -= np.int64(item.arrival_ps) - max(at_ps, begin_ps)
-                lane.n_withdrawn -= 1
-                if lane.n_withdrawn == 0:
+                    fluid.packets += done // payload
+                count_packets(fabric.constants, fluid, size, -1)
+                fluid.spared_ps -= np.int64(item.arrival_ps) - max(at_ps, begin_ps)
+                fluid.n_withdrawn -= 1
+                if fluid.n_withdrawn == 0:
                     drop_from_set(nic.withdrawn, 0, nic.queue_pairs.size, pair)
                 if last < 0:
                     link.link_head = following
@@ -195,7 +192,7 @@ def close_at_senders(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden,
             if done > 0:
                 record.acked_byte = row[BASE_BYTE]
             find_sending_message(record, nic.messages)
-            record.next_send_ps, lane.free_ps = horizon_ps, 0
+            record.next_send_ps, fluid.free_ps = horizon_ps, 0
             set_ready(nic.nic_ports, nic.queue_pairs, nic.ready, pair)
             node = fabric.nodes[np.uint64(record.node)]
             if node.n_timer > 0:

@@ -1,0 +1,147 @@
+"""How long messages take that have their ways to themselves: what is learned of those that were simulated.
+
+A message is alone if no other flow's data uses a port of its way as long as it lasts; acknowledgements of others may.
+If its flow has been alone for some round trips before, its control has settled, and how long the message takes is up to
+its way's form (rates and delays in order) and its size. Once two took the same within a part of the tolerance, or the
+nearest two of three within the tolerance, their mean is known: this is Wormhole's memo (section 4) with a single flow
+for a conflict graph. Deviations: the key knows nothing of rates, an episode is a whole message, and it may go on from
+the last one without a break.
+
+Acknowledgements of others do slow data down (`ack_load`), so times are kept as if there were none.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pdes.engine.time_index import NEVER
+from pdes.skipping import history as h
+from pdes.skipping.fluid.ack_load import Slowdown
+from pdes.skipping.fluid.alone_rates import MIN_ROUND_TRIPS
+from pdes.skipping.fluid.make_table import Links
+
+MAX_SIZE_BITS = 44
+MAX_SIZE = (1 << MAX_SIZE_BITS) - 1
+CLOSE = 0.25  # of the tolerance: two times that agree so well suffice
+MOST_SEEN = 3
+
+
+class Ended(NamedTuple):
+    """How flows' last messages ended; int64[n]."""
+
+    end_byte: np.ndarray
+    ended_ps: np.ndarray
+    marked: np.ndarray
+    delivered_ps: np.ndarray
+
+
+class Watched(NamedTuple):
+    """Messages that were alone and are over. Arrays int64[n]."""
+
+    flows: np.ndarray
+    end_byte: np.ndarray
+    size: np.ndarray
+    posted_ps: np.ndarray
+    is_loaded: np.ndarray  # bool[n], whether they met acknowledgements
+
+
+class AloneTime(NamedTuple):
+    """What is known of a message of a flow's form and of this size, now and not before."""
+
+    flow: int
+    size: int
+    delivered_ps: int  # from its posting on
+    ended_ps: int
+
+
+class AloneTimes:
+    """Times that are known; alike on every rank."""
+
+    def __init__(self, links: Links, tolerance: float, rtt_ps: int, slowdown: Slowdown) -> None:
+        self._form, self._tolerance, self._least_ps = links.form, tolerance, MIN_ROUND_TRIPS * rtt_ps
+        self._slowdown = slowdown
+        self._seen: dict[int, list[tuple[int, int]]] = {}  # by form and size, of the last messages
+        self._known: set[int] = set()
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def learn(self, over: Watched, ended: Ended) -> list[AloneTime]:
+        """Note how long messages would have taken without acknowledgements of others; what is known now and was not."""
+        delivered_ps, ended_ps = ended.delivered_ps - over.posted_ps, ended.ended_ps - over.posted_ps
+        is_right = (ended.end_byte == over.end_byte) & (delivered_ps > 0) & (ended_ps > delivered_ps)
+        is_right &= (ended_ps >= self._least_ps) & (over.size <= MAX_SIZE)
+        found = []
+        for i in np.flatnonzero(is_right).tolist():
+            flow, size = int(over.flows[i]), int(over.size[i])
+            key = (int(self._form[flow]) << MAX_SIZE_BITS) + size
+            longer = self._slowdown.times(flow, size, int(ended_ps[i]), bool(over.is_loaded[i]), False)
+            new = int(delivered_ps[i] * longer), int(ended_ps[i] * longer)
+            if key in self._known or not self._slowdown.may_be_alone(flow, size, new[1]):
+                continue
+            seen = self._seen[key] = [*self._seen.get(key, [])[1 - MOST_SEEN :], new]
+            in_order = sorted(seen, key=lambda times: times[1])
+            apart = [(b[1] / a[1] - 1, a, b) for a, b in zip(in_order, in_order[1:], strict=False)]
+            within = self._tolerance if len(seen) == MOST_SEEN else CLOSE * self._tolerance
+            if apart and min(apart)[0] <= within:
+                _, a, b = min(apart)
+                self._known.add(key)
+                found.append(AloneTime(flow, size, (a[0] + b[0]) // 2, (a[1] + b[1]) // 2))
+        return found
+
+
+class Watch:
+    """Messages that are watched from their posting to their end, as long as they are alone; alike on every rank."""
+
+    def __init__(self, n_flow: int, rtt_ps: int) -> None:
+        self._settles_ps = MIN_ROUND_TRIPS * rtt_ps
+        self._message = np.full(n_flow, -1, np.int64)  # that is watched
+        self._is_loaded = np.zeros(n_flow, np.bool_)  # whether it meets acknowledgements
+        self._rows = np.zeros((0, h.N_COLUMN), np.int64)
+        self.alone_since_ps = np.full(n_flow, NEVER, np.int64)  # by all looks since then
+
+    def note_alone(self, now_ps: int, rows: np.ndarray, is_alone: np.ndarray) -> np.ndarray:
+        """bool[n]: messages that nothing has held up since they were posted by flows that had been alone for long."""
+        flows = rows[:, h.FLOW]
+        since_ps = np.where(is_alone, np.minimum(self.alone_since_ps[flows], now_ps), NEVER)
+        self.alone_since_ps[flows] = since_ps
+        is_settled = rows[:, h.POSTED_PS] >= np.where(is_alone, since_ps, 0) + self._settles_ps
+        return is_alone & is_settled & (rows[:, h.IS_CLEAR] != 0)
+
+    def begin(self, rows: np.ndarray, is_loaded: np.ndarray) -> None:
+        """Watch messages, unless they are watched. rows: their flows' samples."""
+        is_new = self._message[rows[:, h.FLOW]] != rows[:, h.ID]
+        flows = rows[is_new, h.FLOW]
+        self._message[flows], self._is_loaded[flows] = rows[is_new, h.ID], is_loaded[is_new]
+        self._rows = np.concatenate([self._rows, rows[is_new, : h.N_COLUMN]])
+
+    def over(self, rows: np.ndarray, is_alone: np.ndarray, is_loaded: np.ndarray, is_skipped: np.ndarray) -> Watched:
+        """Those that are over; those that are alone no more are given up. rows: samples of all active flows, ascending.
+
+        is_skipped: bool[n_flow], frozen flows, which have none.
+        """
+        mine, flows = self._rows, rows[:, h.FLOW]
+        skips = is_skipped[mine[:, h.FLOW]]
+        goes_on, is_good = skips, skips
+        if len(flows):
+            at = np.minimum(np.searchsorted(flows, mine[:, h.FLOW]), len(flows) - 1)
+            goes_on = skips | (flows[at] == mine[:, h.FLOW]) & (rows[at, h.ID] == mine[:, h.ID])
+            is_good = skips | is_alone[at] & (is_loaded[at] == self._is_loaded[mine[:, h.FLOW]])
+        over = mine[~goes_on]
+        self._message[over[:, h.FLOW]] = -1
+        self._rows = mine[goes_on & is_good]  # one that is given up is not watched again
+        return as_watched(over, self._is_loaded[over[:, h.FLOW]])
+
+    def end(self, rows: np.ndarray) -> np.ndarray:
+        """bool[n]: which of these messages are watched, and were not given up; they are watched no more."""
+        watched = set(zip(self._rows[:, h.FLOW].tolist(), self._rows[:, h.ID].tolist(), strict=True))
+        is_mine = np.array([(int(row[h.FLOW]), int(row[h.ID])) in watched for row in rows], np.bool_)
+        self._message[rows[is_mine, h.FLOW]] = -1
+        self._rows = self._rows[self._message[self._rows[:, h.FLOW]] == self._rows[:, h.ID]]
+        return is_mine
+
+
+def as_watched(rows: np.ndarray, is_loaded: np.ndarray) -> Watched:
+    """Messages that were alone, by samples of their flows."""
+    flows, ends, posted_ps = (rows[:, column].copy() for column in (h.FLOW, h.MESSAGE_END, h.POSTED_PS))
+    return Watched(flows, ends, rows[:, h.MESSAGE_END] - rows[:, h.MESSAGE_BEGIN], posted_ps, is_loaded)

@@ -1,0 +1,225 @@
+"""Which flows share ports, and which of them go on evenly: what a look sees of flows that go packet by packet.
+
+Flows that share ports for their data, directly or by others, are a company; one whose ways nobody else's data uses is
+alone, a company of one. Once a company is as it is for some round trips, the pace of each of its flows is measured in
+windows of which each is twice as long as the one before, and asked for how long it may be relied on (`trusted_paces`).
+If that is until the first of the flows has sent all that it has, for all of them, the company goes on so without being
+simulated. This is Wormhole's steady skipping (section 5) under a tolerance, whoever shares ports with the flows'
+acknowledgements. A window that looks flat is not enough: a control that regains its rate by a packet per round trip
+changes by little in any of them, and by half in a long message.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pdes.engine.jit import loop_kernel, step_kernel
+from pdes.engine.time_index import NEVER
+from pdes.skipping import history as h
+from pdes.skipping.fluid.flow_table import FORM_PRIME, NOBODY, Ways
+from pdes.skipping.fluid.trusted_paces import N_COLUMN, N_KEPT, keep_sample, last_window, trusted_ps
+from pdes.skipping.windows import rate_of
+
+SETTLED_ROUND_TRIPS = 8  # that a company has to have been as it is
+FIRST_ROUND_TRIPS = 4  # in the first window: what circulates has come by more than once
+PATIENCE_ROUND_TRIPS = 256  # so long a company is looked at again and again for its paces
+FREE, BLOCKED = -1, -2
+
+
+class Memory(NamedTuple):
+    """What looks remember of flows, int64[n_flow] each, and scratch."""
+
+    company: np.ndarray  # digest of the flows and messages that it shares ports with
+    since_ps: np.ndarray  # and since when these are the same
+    window_ps: np.ndarray  # how long its window is
+    mark_ps: np.ndarray  # when that begins
+    kept: np.ndarray  # int64[n_flow, N_KEPT, N_COLUMN]  samples where windows begin and end, see `history`
+    n_kept: np.ndarray
+    part: np.ndarray  # by row of a look: the first row of its company
+    digest: np.ndarray  # by such a row: of the company's flows and messages
+    count: np.ndarray  # its flows
+    n_blocked: np.ndarray  # of them that share a port with what is frozen, or at flow level
+    n_bad: np.ndarray  # of them that are so, or not under way as they should be
+    n_even: np.ndarray  # of them that go on evenly
+    left_ps: np.ndarray  # until the first of them has sent all, by the windows that end now
+    may_ps: np.ndarray  # float64, by row: for how long its pace may be relied on; below 0: not at all, or none ends now
+    first_row: np.ndarray  # int64[n_port], FREE between looks
+
+
+def make_memory(n_flow: int, n_port: int) -> Memory:
+    """Nothing is known."""
+
+    def flows() -> np.ndarray:
+        return np.zeros(n_flow, np.int64)
+
+    return Memory(
+        flows(), flows(), flows(), flows(), np.zeros((n_flow, N_KEPT, N_COLUMN), np.int64), flows(), flows(),
+        flows(), flows(), flows(), flows(), flows(), flows(), np.zeros(n_flow), np.full(n_port, FREE, np.int64),
+    )  # fmt: skip
+
+
+@step_kernel
+def root_of(part, row):
+    """The first of a set of rows, each of which has another one of it in `part`, itself if it is the first."""
+    while part[row] != row:
+        part[row] = part[part[row]]
+        row = part[row]
+    return row
+
+
+@step_kernel
+def _mark_ports(flows, port_start, port_of, first_row, value):
+    for i in range(flows.size):
+        for at in range(port_start[flows[i]], port_start[flows[i] + 1]):
+            first_row[np.uint64(port_of[at])] = value
+
+
+@step_kernel
+def _digest(flow, message, is_loaded):
+    """A number that hardly any other message has; sums of them are hardly ever equal either."""
+    x = (flow * 1_000_003 + message % FORM_PRIME + is_loaded * 7_919) % FORM_PRIME
+    return x * x % FORM_PRIME + 1
+
+
+@step_kernel
+def _join(rows, is_loaded, port_start, port_of, holder, m: Memory):
+    """Find which rows share ports, and which of them share one with what is frozen or at flow level."""
+    for row in range(rows.shape[0]):
+        m.part[row], m.digest[row], m.count[row], m.n_even[row] = row, 0, 0, 0
+        m.n_blocked[row], m.n_bad[row], m.left_ps[row], m.may_ps[row] = 0, 0, NEVER, -1.0
+    for row in range(rows.shape[0]):
+        flow = rows[row, h.FLOW]
+        for at in range(port_start[flow], port_start[flow + 1]):
+            port = np.uint64(port_of[at])
+            first = m.first_row[port]
+            if first == FREE:
+                m.first_row[port] = row
+            elif first >= 0:
+                one, other = root_of(m.part, first), root_of(m.part, np.int64(row))
+                m.part[max(one, other)] = min(one, other)
+    for row in range(rows.shape[0]):
+        flow, is_blocked = rows[row, h.FLOW], False
+        for at in range(port_start[flow], port_start[flow + 1]):
+            port = np.uint64(port_of[at])
+            is_blocked |= m.first_row[port] == BLOCKED or holder[port] != NOBODY
+        root = root_of(m.part, np.int64(row))
+        is_bad = rows[row, h.IS_WHOLE] == 0 or rows[row, h.HAS_TIMER] != 0
+        m.part[row] = root
+        m.digest[root] += _digest(flow, rows[row, h.ID], np.int64(is_loaded[row]))
+        m.count[root] += 1
+        m.n_blocked[root] += is_blocked
+        m.n_bad[root] += is_blocked or is_bad
+
+
+@step_kernel
+def _carry_on(rows, row, root, m: Memory, now_ps, rtt_ps, tolerance):
+    """Carry on a flow's windows; if one ends now, note for how long its pace may be relied on."""
+    flow = rows[row, h.FLOW]
+    if (
+        m.count[root] == 1 and rows[row, h.DONE] <= rows[row, h.MESSAGE_BEGIN]
+    ):  # what was acknowledged last is of another message
+        m.company[flow] = 0
+        return
+    if m.company[flow] != m.digest[root]:
+        m.company[flow], m.since_ps[flow], m.n_kept[flow] = m.digest[root], now_ps, 0
+        m.window_ps[flow] = FIRST_ROUND_TRIPS * rtt_ps
+    elif now_ps < m.mark_ps[flow] + m.window_ps[flow]:
+        return
+    else:
+        m.window_ps[flow] *= 2
+    m.mark_ps[flow] = now_ps
+    n = m.n_kept[flow] = keep_sample(m.kept[flow], m.n_kept[flow], rows[row])
+    m.may_ps[row] = trusted_ps(m.kept[flow], n, tolerance)
+    if m.may_ps[row] >= 0:
+        left_ps = (rows[row, h.MESSAGE_END] - rows[row, h.DONE]) / rate_of(m.kept[flow], n - 2, n - 1)
+        m.left_ps[root] = min(m.left_ps[root], np.int64(left_ps))
+
+
+@loop_kernel
+def see(rows, is_loaded, frozen, port_start, port_of, holder, m: Memory, times, tolerance):
+    """See which companies there are, and which of them go on evenly (`m`); when the next ones may be known to.
+
+    rows: of active flows. is_loaded: bool[n_row], whether their data meets acknowledgements. frozen: int64[], flows
+    that are. Ports of flow f: port_of[port_start[f]] .. . holder: of each port, NOBODY or who is at flow level. times:
+    (now, base round trip), ps. NEVER: no more company may be known to go on evenly.
+    """
+    now_ps, rtt_ps = times
+    _mark_ports(frozen, port_start, port_of, m.first_row, BLOCKED)
+    _join(rows, is_loaded, port_start, port_of, holder, m)
+    _mark_ports(frozen, port_start, port_of, m.first_row, FREE)
+    _mark_ports(rows[:, h.FLOW], port_start, port_of, m.first_row, FREE)
+    next_ps = NEVER
+    for row in range(rows.shape[0]):
+        flow, root = rows[row, h.FLOW], m.part[row]
+        if m.n_bad[root] > 0:
+            m.company[flow] = 0
+            continue
+        _carry_on(rows, row, root, m, now_ps, rtt_ps, tolerance)
+        if now_ps < m.since_ps[flow] + PATIENCE_ROUND_TRIPS * rtt_ps:
+            next_ps = min(next_ps, m.mark_ps[flow] + m.window_ps[flow])
+    for row in range(rows.shape[0]):
+        flow, root = rows[row, h.FLOW], m.part[row]
+        if m.may_ps[row] >= 0 and now_ps >= m.since_ps[flow] + SETTLED_ROUND_TRIPS * rtt_ps:
+            m.n_even[root] += m.left_ps[root] <= m.may_ps[row]
+    return next_ps
+
+
+class Seen:
+    """What the last look saw; alike on every rank."""
+
+    def __init__(self, ways: Ways, n_port: int, tolerance: float, rtt_ps: int) -> None:
+        self._ways, self._tolerance, self._rtt_ps = ways, tolerance, rtt_ps
+        self._memory = make_memory(len(ways[0]) - 1, n_port)
+        self._n_row = 0
+        self.next_look_ps = NEVER  # when it wants to see how flows get on
+
+    def look(
+        self, now_ps: int, rows: np.ndarray, is_loaded: np.ndarray, frozen: np.ndarray, holder: np.ndarray
+    ) -> None:
+        """See samples of the flows that go packet by packet, ascending; for the rest see `see`."""
+        times = (now_ps, self._rtt_ps)
+        self.next_look_ps = int(see(rows, is_loaded, frozen, *self._ways, holder, self._memory, times, self._tolerance))
+        self._n_row = len(rows)
+
+    def _of_rows(self, counts: np.ndarray) -> np.ndarray:
+        return counts[self._memory.part[: self._n_row]]
+
+    @property
+    def is_alone(self) -> np.ndarray:
+        """bool[n_row]: whose ways nobody else's data uses."""
+        return (self._of_rows(self._memory.count) == 1) & (self._of_rows(self._memory.n_blocked) == 0)
+
+    def _companies(self, is_one: np.ndarray) -> list[np.ndarray]:
+        """int64[] each: rows of every company. is_one: bool[n_row], the same for all of a company."""
+        rows = np.flatnonzero(is_one)
+        if len(rows) == 0:
+            return []
+        part = self._memory.part[rows]
+        order = np.argsort(part, kind="stable")
+        return np.split(rows[order], np.flatnonzero(np.diff(part[order])) + 1)
+
+    def even(self) -> list[np.ndarray]:
+        """Rows of each company that goes on evenly."""
+        n = self._of_rows(self._memory.n_even)
+        return self._companies((n > 0) & (n == self._of_rows(self._memory.count)))
+
+    def whole(self) -> list[np.ndarray]:
+        """Rows of each company of two or more whose flows are all under way as they should be."""
+        return self._companies((self._of_rows(self._memory.count) >= 2) & (self._of_rows(self._memory.n_bad) == 0))
+
+    def pace(self, flow: int) -> tuple[int, int]:
+        """(bytes, ps) of a flow's last window."""
+        return last_window(self._memory.kept, self._memory.n_kept, flow)
+
+    def settled(self, now_ps: int, flows: np.ndarray) -> np.ndarray:
+        """int64[n, 2]: bytes and ps of the last windows of a company's flows, if these end now and it has settled
+        before they began; else none."""
+        m, settled_ps = self._memory, SETTLED_ROUND_TRIPS * self._rtt_ps
+        is_over = (m.mark_ps[flows] == now_ps) & (m.n_kept[flows] > 2)
+        if not (is_over & (now_ps - m.window_ps[flows] // 2 >= m.since_ps[flows] + settled_ps)).all():
+            return np.zeros((0, 2), np.int64)
+        return np.array([self.pace(flow) for flow in flows.tolist()])
+
+    def forget(self, flows: np.ndarray) -> None:
+        """Flows go on in another way: their windows begin anew."""
+        self._memory.company[flows] = 0
