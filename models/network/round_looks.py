@@ -1,7 +1,8 @@
 """Rounds that look without a trip through Python, as long as there is nothing to decide: see `pdes.skipping.assess`.
 
 On several ranks they meet for it (`pdes.engine.gathering`): each brings what its hosts have got done, and whether it
-has something that Python has to see to. If one has, all of them leave the rounds; else all find the same.
+has something that Python has to see to. If one has, all of them leave the rounds; else all find the same. Ticks of flow
+level (`skip.fluid_ticks`) are part of it, unless flows go on packet by packet there.
 """
 
 from typing import NamedTuple
@@ -13,12 +14,15 @@ from models.network.host.interrupts import is_interrupted
 from models.network.managed_rounds import run_managed_rounds
 from models.network.outputs import Outputs
 from models.network.rounds import run_rounds
+from models.network.skip.fluid_ticks import IS_AUDITED, Ticks, tick_in_rounds
+from models.network.skip.freeze import take_in
 from models.network.skip.progress import Samples, offer_sample, take_sample
-from models.network.state.records import N_POSTED, N_UNSEEN, Fabric, Nic
+from models.network.state.records import N_POSTED, N_UNSEEN
 from pdes.engine.jit import inlined, loop_kernel
 from pdes.engine.round import (
     HORIZON,
     IS_INTERRUPTED,
+    LEAST,
     LIMIT,
     MARK_NS,
     NEXT_LOOK,
@@ -41,8 +45,10 @@ from pdes.skipping.assess import NEXT_LOOK_PS, Assessment, assess
     SEEN_POSTED,  # messages that were posted when they saw last
     WAVES_PS,  # when waves want to look, whatever was posted
     FLOW_LEVEL_PS,  # when something happens at flow level, whatever was posted
-) = range(10)
-N_ROUND_LOOK_WORD = 10
+    HELD_PS,  # when something frozen goes on, or a wave's end is due: Python's turn
+) = range(11)
+N_ROUND_LOOK_WORD = 11
+FOR_PYTHON, FOR_TICK, FOR_SAMPLES = 0, 1, 2  # who, or what, a look is for: of all ranks the least counts
 WAVES_COME_FIRST, WAVES_WAIT = (
     1,
     2,
@@ -55,36 +61,47 @@ class RoundLooks(NamedTuple):
     words: np.ndarray  # int64[N_ROUND_LOOK_WORD]
     samples: Samples
     assessment: Assessment
+    ticks: Ticks  # empty where nothing goes at flow level
 
 
 @loop_kernel
-def _is_for_python(loop, fabric: Fabric, g: RoundLooks):
-    """Whether this rank knows, before anything is sampled, that a look has more to see to than samples."""
-    now_ps, words = loop[HORIZON], g.words
-    if loop[IS_INTERRUPTED] or is_interrupted(fabric.counters) or now_ps >= loop[LIMIT]:
-        return True
+def _who_looks(loop, state: NetworkState, ex: ExchangeState, g: RoundLooks):
+    """What this rank knows, before anything is sampled, of what a look has to see to: one of FOR_*."""
+    now_ps, words, counters = loop[HORIZON], g.words, state.fabric.counters
+    if loop[IS_INTERRUPTED] or is_interrupted(counters) or now_ps >= words[HELD_PS]:
+        return FOR_PYTHON
     if now_ps < words[FROM_PS] or now_ps >= words[UNTIL_PS]:
-        return True
-    if fabric.counters[N_UNSEEN] > 0 or now_ps >= words[FLOW_LEVEL_PS]:
-        return True  # that comes first, and may change what is to be judged
+        return FOR_PYTHON
     if words[HAS_WAVES] == WAVES_COME_FIRST and now_ps >= g.assessment.words[NEXT_LOOK_PS]:
-        return True
-    if words[HAS_WAVES] and now_ps >= words[TICK_PS]:
-        return fabric.counters[N_POSTED] != words[SEEN_POSTED] or now_ps >= words[WAVES_PS]
-    return False
+        return FOR_PYTHON
+    is_wave_due = counters[N_POSTED] != words[SEEN_POSTED] or now_ps >= words[WAVES_PS]
+    if words[HAS_WAVES] and now_ps >= words[TICK_PS] and is_wave_due:
+        return FOR_PYTHON
+    if counters[N_UNSEEN] == 0 and now_ps < words[FLOW_LEVEL_PS]:
+        return FOR_SAMPLES
+    is_there = take_in(state.fabric, state.work, ex)  # what the last exchange brought lies where it belongs
+    return FOR_TICK if is_there and not g.ticks.words[IS_AUDITED] else FOR_PYTHON
 
 
 @loop_kernel
-def finds_nothing(loop, fabric: Fabric, nic: Nic, g: RoundLooks):
-    """Look at a round's end; whether there is nothing to decide, so that rounds may go on: the same on every rank.
+def finds_nothing(loop, state: NetworkState, ex: ExchangeState, g: RoundLooks):
+    """Look at a round's end; whether there is nothing for Python, so that rounds may go on: the same on every rank.
 
-    LEAST, if it is known, stays: nothing that is pending has changed.
+    What happens at flow level comes first. LEAST, if it is known, stays where nothing does.
     """
-    now_ps, words = loop[HORIZON], g.words
-    is_for_python, is_due = _is_for_python(loop, fabric, g), now_ps >= g.assessment.words[NEXT_LOOK_PS]
-    least = np.int64(0) if is_for_python else np.int64(1)
-    if offer_sample(fabric, nic, g.samples, is_due and not is_for_python, least) == 0:
+    now_ps, words, fabric, nic = loop[HORIZON], g.words, state.fabric, state.nic
+    is_due, wanted = now_ps >= g.assessment.words[NEXT_LOOK_PS], _who_looks(loop, state, ex, g)
+    wanted = offer_sample(fabric, nic, g.samples, is_due and wanted == FOR_SAMPLES, np.int64(wanted))
+    if wanted == FOR_PYTHON:
         return False
+    if wanted == FOR_TICK:
+        next_ps = tick_in_rounds(fabric, state.buffers, nic, g.samples, g.ticks, now_ps)
+        if next_ps < 0:
+            return False
+        words[FLOW_LEVEL_PS] = next_ps
+        loop[LIMIT], loop[LEAST] = min(words[HELD_PS], max(next_ps, now_ps + 1)), -1
+        if is_due:
+            offer_sample(fabric, nic, g.samples, True, np.int64(0))
     if words[HAS_WAVES] and now_ps >= words[TICK_PS]:
         words[TICK_PS] = now_ps + words[TICK_EVERY_PS]
     if is_due:
@@ -102,7 +119,7 @@ def _rounds_with_looks(loop, ex, state, port_peer_row, outputs, g, run):
     """Rounds, as run(loop, ex, state, port_peer_row, outputs) carries them out, while looks find nothing to decide."""
     while True:
         code = run(loop, ex, state, port_peer_row, outputs)
-        if code != ROUND_LOOK or not finds_nothing(loop, state.fabric, state.nic, g):
+        if code != ROUND_LOOK or not finds_nothing(loop, state, ex, g):
             return code
         if loop[MARK_NS] > loop[RETURN_NS]:
             return ROUND_PAUSE

@@ -34,6 +34,7 @@ class Gathering(NamedTuple):
     clock: np.ndarray  # int64[3]  address of clock_gettime, and its buffer
     words: np.ndarray  # int64[]  `pdes.engine.meeting`'s words and the boxes, of even and odd meetings; or boxes alone
     n_word: np.ndarray  # int64[n_rank]  words that each rank has offered
+    n_taken: np.ndarray  # int64[n_rank]  zeros, scratch
 
 
 def box_words(n_rank: int) -> int:
@@ -54,7 +55,7 @@ def make_gathering(n_rank: int, rank: int, mpi: np.ndarray, shared: np.ndarray |
     if shared is not None:
         facts[[IS_SHARED, SYSCALL, FUTEX, BOX]] = 1, syscall_address(), futex_number(), box_words(n_rank)
     words = np.zeros((n_rank + 1) * SENT_BOX_WORDS if n_rank > 1 else 0, np.int64) if shared is None else shared
-    return Gathering(facts, mpi, np.array([clock_address(), 0, 0], np.int64), words, np.zeros(n_rank, np.int64))
+    return Gathering(facts, mpi, np.array([clock_address(), 0, 0], np.int64), words, *np.zeros((2, n_rank), np.int64))
 
 
 @loop_kernel
@@ -139,6 +140,34 @@ def take(g: Gathering, own, n_own, out):
         if not _is_any_longer(g, begin):
             return
         _give(g, own, n_own, np.int64(0), begin)
+
+
+@loop_kernel
+def take_in_order(g: Gathering, own, n_own, gathered, out):
+    """Copy what was offered, rows that every rank has by ascending first words, into out by these; how many rows.
+
+    own: int64[], the first n_own words of which are rows; out's own words where there is no other rank. gathered:
+    int64[n_offered] at least, scratch of others. out: int64[n, columns]. No two ranks have the same first word. Every
+    rank must, or none.
+    """
+    n_column, n_rank = out.shape[1], g.n_word.size
+    if n_rank == 1:
+        return g.n_word[0] // n_column
+    n_word = n_offered(g)
+    take(g, own, n_own, gathered)
+    for i in range(n_word // n_column):
+        first, of_rank, begin = np.int64(-1), 0, np.int64(0)  # where the least of what is left lies, of all ranks
+        for rank in range(n_rank):
+            at = begin + g.n_taken[rank]
+            begin += g.n_word[rank]
+            if at < begin and (first < 0 or gathered[at] < gathered[first]):
+                first, of_rank = at, rank
+        for k in range(n_column):
+            out[i, k] = gathered[first + k]
+        g.n_taken[of_rank] += n_column
+    for rank in range(n_rank):
+        g.n_taken[rank] = 0
+    return n_word // n_column
 
 
 @loop_kernel

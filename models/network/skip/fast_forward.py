@@ -19,6 +19,7 @@ from models.network.round_looks import (
     FLOW_LEVEL_PS,
     FROM_PS,
     HAS_WAVES,
+    HELD_PS,
     N_ROUND_LOOK_WORD,
     N_ROW,
     SEEN_POSTED,
@@ -32,6 +33,7 @@ from models.network.round_looks import (
 )
 from models.network.skip.credits import Credits
 from models.network.skip.fluid_states import FluidStates
+from models.network.skip.fluid_ticks import no_ticks
 from models.network.skip.freeze import Hidden, count_sent, hide, show
 from models.network.skip.memo_states import Found, Member, MemoStates
 from models.network.skip.progress import ACKED_BYTE, PAIR, make_samples, sample_all
@@ -88,7 +90,7 @@ class FastForward:
         self.frozen = controller.frozen  # what is, now
         self.ways = ports_of_pairs(pairs)
         self.restoration: Restoration | None = None  # None: what is frozen comes back as it was
-        self.limit_ps = NEVER
+        self.limit_ps = self._held_ps = NEVER  # the other one but for flow level
         self._level_ps = 0  # some logical process has run so far; before, nothing is decided
         self.states: MemoStates | None = None  # where the memo is used
         self._watched: list[np.ndarray] = []  # ports that are
@@ -134,7 +136,8 @@ class FastForward:
         count_sent(state.fabric, state.nic, self.hidden, none, none)
         show(state.fabric, state.buffers, state.nic, self.hidden, none, none, 0)
         nic = state.nic._replace(active=state.nic.active.copy())  # which a sample changes
-        sample_all(state.fabric, nic, self._samples._replace(gathering=World().gathering))
+        samples = self._samples._replace(gathering=World().gathering)
+        sample_all(state.fabric, nic, samples)
         compile_gathers()
         compile_partitions()
         self._controller.looks.compile()
@@ -145,7 +148,7 @@ class FastForward:
             self.waves.compile()
             self.wave_states.compile(state)
         if self.fluid is not None:
-            self.fluid.compile(state)
+            self.fluid.compile(state, samples)
         if self.restoration is not None:
             self.restoration.compile(state)
         if self.queues is not None:
@@ -164,13 +167,15 @@ class FastForward:
         is_own = follows_all or is_audited or (self.fluid is not None and self.fluid.fluid.wants_look)
         pause_ps = NEVER if self.routes is None else self.routes.pause_ps
         words[UNTIL_PS] = 0 if is_own else min(other_look_ps, self._stretch_end_ps, pause_ps)
-        words[FROM_PS], words[ASSESSED_PS] = self._level_ps, -1
+        words[FROM_PS], words[HELD_PS], words[ASSESSED_PS] = self._level_ps, self._held_ps, -1
         if self.waves is not None:
             words[HAS_WAVES] = WAVES_WAIT if self.fluid is not None else WAVES_COME_FIRST
             words[WAVES_PS] = self._next_wave_look_ps
         if self.fluid is not None:
             words[FLOW_LEVEL_PS] = self.fluid.next_ps
-        self._looks = self._looks or RoundLooks(words, self._samples, table)
+        if self._looks is None or (self.fluid is not None and self._looks.ticks is not self.fluid.ticks):
+            ticks = no_ticks(self.ways, self.hidden, self._world.gathering) if self.fluid is None else self.fluid.ticks
+            self._looks = RoundLooks(words, self._samples, table, ticks)
         return self._looks
 
     def thaw(self, state: NetworkState, horizon_ps: int) -> bool:
@@ -184,7 +189,7 @@ class FastForward:
         if self.fluid is not None and is_stopped:
             interrupts = self.fluid.close(state, interrupts, horizon_ps) | interrupts
         elif self.fluid is not None and horizon_ps >= self._level_ps:
-            state, interrupts = self.fluid.tick(state, horizon_ps, partial(self._sample, state), self.grow)
+            state, interrupts = self.fluid.tick(state, horizon_ps, self._samples, self.grow)
         disturbed = self.waves.disturbed(interrupts) if self.waves is not None else []
         for replay, at_ps in disturbed:  # its flows go on through ports that others have frozen, too
             interrupts = dict.fromkeys(replay.pairs.tolist(), at_ps) | interrupts
@@ -207,7 +212,7 @@ class FastForward:
             if self.states is not None:
                 self._watch(state)
             ends = (self._controller.first_thaw_ps, self._first_wave_end_ps)
-            self.limit_ps = min(self._level_ps, *ends, *self._later.values())
+            self.limit_ps = self._held_ps = min(self._level_ps, *ends, *self._later.values())
         return is_level
 
     def look(self, state: NetworkState, horizon_ps: int) -> int:
@@ -221,11 +226,10 @@ class FastForward:
             self._decide(state, horizon_ps, is_wave_due)
         if self.states is not None:
             self._watch(state)
-        self.limit_ps = self._controller.first_end_ps
+        self.limit_ps = self._held_ps = min(self._controller.first_end_ps, self._first_wave_end_ps)
         if self.fluid is not None:
-            self.limit_ps = min(self.limit_ps, max(self.fluid.next_ps, horizon_ps + 1))
+            self.limit_ps = min(self._held_ps, max(self.fluid.next_ps, horizon_ps + 1))
         if self.waves is not None:
-            self.limit_ps = min(self.limit_ps, self._first_wave_end_ps)
             self._round_look_words[TICK_PS] = max(self._tick_ps, horizon_ps + 1)
         stretch_end_ps = max(self._stretch_end_ps, horizon_ps + 1)
         return min(self._controller.next_look_ps, self.limit_ps, self._tick_ps, stretch_end_ps)
@@ -237,7 +241,7 @@ class FastForward:
             self.frozen, self.ways, self._looks = self._controller.frozen, ports_of_pairs(routes.pairs), None
             if self.room is not None:
                 self.room.reroute(routes.pairs)
-        self.limit_ps = routes.resumes_ps(now_ps)
+        self.limit_ps = self._held_ps = routes.resumes_ps(now_ps)
         return self.limit_ps == now_ps
 
     def _is_assessed(self, now_ps: int) -> bool:

@@ -102,24 +102,29 @@ def _place(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, row, pair
     refresh(fabric, buffers, nic, hidden, node)
 
 
+@step_kernel
+def place_one(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, row):
+    """Put markers of a message on the links into this rank's hosts. row: of `place_predicted`."""
+    pair = row[PREDICTED_FLOW]
+    record, facts = nic.queue_pairs[np.uint64(pair)], nic.facts[np.uint64(pair)]
+    if hidden.here[np.uint64(facts.node)]:
+        fluid = nic.fluid[np.uint64(pair)]
+        fluid.free_ps = row[PREDICTED_FREE_PS]
+        record.next_send_ps = max(record.next_send_ps, fluid.free_ps + fluid.slack_ps)
+        port = np.int64(record.port)
+        start_ps = next_start(fabric.ports, nic.nic_ports, nic.queue_pairs, nic.ready, port)
+        nic.nic_ports[np.uint64(port)].next_start_ps = start_ps
+        refresh(fabric, buffers, nic, hidden, np.int64(record.node))
+    data, acks = last_row(fabric, np.int64(facts.data_path)), last_row(fabric, np.int64(facts.ack_path))
+    _place(fabric, buffers, nic, hidden, data, pair, 0, row)
+    _place(fabric, buffers, nic, hidden, acks, pair, FLAG_ACK, row)
+
+
 @loop_kernel
 def place_predicted(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, predicted):
     """Put markers of messages under way on the links into this rank's hosts. predicted: see `prediction`."""
     for i in range(predicted.shape[0]):
-        row = predicted[np.uint64(i)]
-        pair = row[PREDICTED_FLOW]
-        record, facts = nic.queue_pairs[np.uint64(pair)], nic.facts[np.uint64(pair)]
-        if hidden.here[np.uint64(facts.node)]:
-            fluid = nic.fluid[np.uint64(pair)]
-            fluid.free_ps = row[PREDICTED_FREE_PS]
-            record.next_send_ps = max(record.next_send_ps, fluid.free_ps + fluid.slack_ps)
-            port = np.int64(record.port)
-            start_ps = next_start(fabric.ports, nic.nic_ports, nic.queue_pairs, nic.ready, port)
-            nic.nic_ports[np.uint64(port)].next_start_ps = start_ps
-            refresh(fabric, buffers, nic, hidden, np.int64(record.node))
-        data, acks = last_row(fabric, np.int64(facts.data_path)), last_row(fabric, np.int64(facts.ack_path))
-        _place(fabric, buffers, nic, hidden, data, pair, 0, row)
-        _place(fabric, buffers, nic, hidden, acks, pair, FLAG_ACK, row)
+        place_one(fabric, buffers, nic, hidden, predicted[np.uint64(i)])
 
 
 @step_kernel

@@ -50,7 +50,7 @@ def _write_post(row, pair, message, has_shadow):
     row[HAS_SHADOW] = has_shadow
 
 
-@loop_kernel
+@step_kernel
 def list_unseen(fabric: Fabric, nic: Nic, out):
     """Write what was posted at flow level since the last tick into out, int64[n, N_POST_COLUMN], by queue pair and end;
     how many. Of what is simulated all the same, its shadows."""
@@ -90,7 +90,7 @@ def drop_shadows(fabric: Fabric, nic: Nic, hidden: Hidden, pairs):
             forget_unseen(fabric, nic, fluid, pair)
 
 
-@loop_kernel
+@step_kernel
 def take_behind(fabric: Fabric, nic: Nic, hidden: Hidden, pairs, out):
     """Count messages as sent that wait behind those at flow level, and write them into out, int64[n, N_POST_COLUMN], by
     queue pair and end; how many. pairs: int64[], whose first messages have just come to flow level."""
@@ -154,12 +154,17 @@ def _move(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, row, pair,
     return item.arrival_ps - was_ps
 
 
-@loop_kernel
-def move_markers(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, said):
-    """Have messages end as it is said; how many markers there are not. said: int64[n, N_SAID_COLUMN]."""
+@step_kernel
+def move_markers(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, said, is_shadow):
+    """Have messages end as it is said; how many markers there are not.
+
+    said: int64[n, N_SAID_COLUMN]. is_shadow: uint8[n_qp], of queue pairs 1: they have none, as they are simulated.
+    """
     n_missing = 0
     for i in range(said.shape[0]):
         row, pair = said[np.uint64(i)], np.int64(said[np.uint64(i), SAID_FLOW])
+        if is_shadow[np.uint64(pair)]:
+            continue
         facts = nic.facts[np.uint64(pair)]
         record, fluid = nic.queue_pairs[np.uint64(pair)], nic.fluid[np.uint64(pair)]
         data, acks = last_row(fabric, np.int64(facts.data_path)), last_row(fabric, np.int64(facts.ack_path))

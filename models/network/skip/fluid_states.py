@@ -15,43 +15,34 @@ from models.network.skip.fluid_ends import (
     place_predicted,
     take_out,
 )
-from models.network.skip.fluid_moves import (
-    N_PROGRESS_COLUMN,
-    drop_shadows,
-    list_unseen,
-    move_markers,
-    note_progress,
-    take_behind,
+from models.network.skip.fluid_moves import N_PROGRESS_COLUMN, drop_shadows, note_progress
+from models.network.skip.fluid_ticks import (
+    IS_AUDITED,
+    LEFT_PS,
+    N_BROKEN,
+    N_MISSING,
+    N_SAID_NOW,
+    N_SAMPLE,
+    N_UNPLACED,
+    begin_tick,
+    end_tick,
+    follow,
+    gather_posts,
+    make_ticks,
+    no_ticks,
+    place_followers,
 )
 from models.network.skip.freeze import Hidden
 from models.network.skip.place_markers import N_SENT_COLUMN, SENT_BYTES, SENT_PACKETS, count_short
-from models.network.state.records import N_FLUID, N_FREE_PACKET, N_FROZEN_PORT, N_UNSEEN
+from models.network.skip.progress import Samples
+from models.network.state.records import N_FLUID, N_FREE_PACKET, N_FROZEN_PORT
 from pdes.engine.exchange import World
 from pdes.skipping import history as h
 from pdes.skipping.fluid.alone_times import Ended
 from pdes.skipping.fluid.audit import SHADOW_FLOW
-from pdes.skipping.fluid.flow_table import (
-    FAR_PS,
-    MOST_MESSAGES,
-    N_POST_COLUMN,
-    N_SAID_COLUMN,
-    POST_END,
-    POST_FLOW,
-    POST_PS,
-    SAID_FLOW,
-)
+from pdes.skipping.fluid.flow_table import POST_PS
 from pdes.skipping.fluid.fluid import Fluid
-from pdes.skipping.prediction import (
-    N_PREDICTED_COLUMN,
-    PREDICTED_BEGIN_PS,
-    PREDICTED_DELIVERED_PS,
-    PREDICTED_END,
-    PREDICTED_ENDED_PS,
-    PREDICTED_FLOW,
-    PREDICTED_FREE_PS,
-    PREDICTED_ID,
-    PREDICTED_SIZE,
-)
+from pdes.skipping.prediction import N_PREDICTED_COLUMN, PREDICTED_END, PREDICTED_ENDED_PS, PREDICTED_FLOW
 
 Grow = Callable[[], NetworkState]
 SPAN_PS = 2**50  # of the straight line that says how far a message is
@@ -68,11 +59,17 @@ class FluidStates:
         self._sends_here, self._receives_here = here[table["node"]], here[table["receiver"]]
         self._twice = np.zeros((fluid.links.n_port, N_SENT_COLUMN), np.int64)  # by ports; of this rank's packets
         self._frozen = np.zeros(len(table), np.int64)  # queue pairs that are
-        self._posts = np.zeros((MOST_MESSAGES * len(table), N_POST_COLUMN), np.int64)
+        self._make_ticks()
         self._note_stretch(state)
 
-    def compile(self, state: NetworkState) -> None:
-        """Compile what happens at looks and ticks, or load it from the cache."""
+    def _make_ticks(self) -> None:
+        fluid, audit = self.fluid, self.fluid.audit
+        arrays = fluid.holder, audit.shadow_end
+        self.ticks = make_ticks(fluid.level.table, fluid.level.tick_ps, arrays, self._hidden, self._world.gathering)
+        self.ticks.words[IS_AUDITED] = audit.is_on
+
+    def compile(self, state: NetworkState, samples: Samples) -> None:
+        """Compile what happens at looks and ticks, or load it from the cache. samples: without other ranks."""
         none, rows = np.zeros(0, np.int64), np.zeros((0, N_CLOSED_COLUMN), np.int64)
         parts = (state.fabric, state.buffers, state.nic, self._hidden)
         self.fluid.compile(self._n_column)
@@ -82,10 +79,13 @@ class FluidStates:
         count_short(state.fabric, state.nic, none, none, np.zeros(len(self._twice), np.int64))
         take_out(*parts, none, none, none, none, none, self._twice)
         place_predicted(*parts, np.zeros((0, N_PREDICTED_COLUMN), np.int64))
-        list_unseen(state.fabric, state.nic, self._posts)
         drop_shadows(state.fabric, state.nic, self._hidden, none)
-        move_markers(*parts, np.zeros((0, N_SAID_COLUMN), np.int64))
-        take_behind(state.fabric, state.nic, self._hidden, none, self._posts)
+        ticks = no_ticks(self.fluid.links.all_ways, self._hidden, World().gathering)
+        gather_posts(state.fabric, state.nic, ticks)
+        begin_tick(*parts[:3], samples, ticks, 0, 0)
+        follow(state.fabric, state.nic, ticks, none)
+        place_followers(*parts[:3], ticks, 0)
+        end_tick(*parts[:3], ticks, 0)
         note_progress(state.fabric, state.nic, self._hidden, np.zeros((0, N_PROGRESS_COLUMN), np.int64))
 
     @property
@@ -149,13 +149,11 @@ class FluidStates:
             state.fabric, state.buffers, state.nic, self._hidden, pairs, ports, base,
             predicted[:, PREDICTED_END].copy(), predicted[:, PREDICTED_ENDED_PS] - now_ps, self._twice,
         )  # fmt: skip
-        return self._place(state, np.concatenate([predicted, self._follow(state, pairs, now_ps)]), grow)
-
-    def _place(self, state: NetworkState, predicted: np.ndarray, grow: Grow) -> NetworkState:
+        follow(state.fabric, state.nic, self.ticks, pairs)
         while state.fabric.counters[N_FREE_PACKET] < 2 * len(predicted):
             state = grow()
         place_predicted(state.fabric, state.buffers, state.nic, self._hidden, predicted)
-        return state
+        return self._place_followers(state, now_ps, grow)
 
     def _ended(self, state: NetworkState, pairs: np.ndarray) -> Ended:
         """How queue pairs' last messages have ended, the same on every rank."""
@@ -166,49 +164,41 @@ class FluidStates:
         ])  # fmt: skip
         return Ended(*self._world.gather_sum(own).T)
 
-    def _of_all(self, posts: np.ndarray) -> np.ndarray:
-        """Posts of all ranks, by queue pair and end."""
-        if self._world.size == 1:
-            return posts.copy()
-        posts = self._world.gather_rows(posts)
-        return posts[np.lexsort((posts[:, POST_END], posts[:, POST_FLOW]))]
-
     def tick(
-        self, state: NetworkState, now_ps: int, sample: Callable[[], np.ndarray], grow: Grow
+        self, state: NetworkState, now_ps: int, samples: Samples, grow: Grow
     ) -> tuple[NetworkState, dict[int, int]]:
-        """See to what was posted and what ends; (the network's state, queue pairs that have to send packets, with their
-        instants).
+        """See to what was posted and what ends, or to what rounds have left of it; (the network's state, queue pairs
+        that have to send packets, with their instants).
 
-        sample: of all active queue pairs, ascending. grow: for more packets.
+        samples: of all active queue pairs. grow: for more packets.
         """
-        fluid, level = self.fluid, self.fluid.level
-        if not level.is_used and not fluid.audit.is_on:
+        fluid, ticks, words = self.fluid, self.ticks, self.ticks.words
+        if not fluid.level.is_used and not fluid.audit.is_on:
             return state, {}
-        n_post = list_unseen(state.fabric, state.nic, self._posts) if state.fabric.counters[N_UNSEEN] > 0 else 0
-        posts = self._of_all(self._posts[:n_post])
-        if len(posts) == 0 and now_ps < min(self.next_ps, self.stretch_end_ps):
-            return state, {}
-        rows = sample()
-        fluid.note_posts(posts)
-        others = rows[~fluid.audit.has_shadow(rows), h.FLOW]
-        is_behind = (level.table.n_message[others] > 0) | np.isin(others, posts[:, POST_FLOW])
-        said, broken = level.tick(now_ps, fluid.holder, posts, others[~is_behind])
-        self._say(state, said)
-        broken = np.concatenate([broken, self._go_through_audit(state, now_ps, rows)])
+        if words[LEFT_PS] != now_ps:
+            n_post = gather_posts(state.fabric, state.nic, ticks)
+            if n_post == 0 and now_ps < min(self.next_ps, self.stretch_end_ps):
+                return state, {}
+            fluid.audit.follow(ticks.posts[:n_post], ticks.posts[:n_post, POST_PS])
+            begin_tick(state.fabric, state.buffers, state.nic, samples, ticks, n_post, now_ps)
+        words[LEFT_PS] = -1
+        assert words[N_MISSING] == 0, f"{words[N_MISSING]} ends of messages at flow level are missing"
+        broken = fluid.level.broken(words[N_BROKEN], now_ps)
+        if fluid.audit.is_on:
+            fluid.note_said(fluid.level.table.said[: words[N_SAID_NOW]].copy())
+            rows = samples.rows[: words[N_SAMPLE]]
+            broken = np.concatenate([broken, self._go_through_audit(state, now_ps, rows)])
         again = self._go_on(state, broken, now_ps, now_ps)
-        behind = others[is_behind]
-        behind = behind[(level.table.n_message[behind] > 0) & (level.table.is_shadow[behind] == 0)]
-        return self._place(state, self._follow(state, behind, now_ps), grow), again
+        if words[N_UNPLACED] == 0:
+            end_tick(state.fabric, state.buffers, state.nic, ticks, now_ps)
+        return self._place_followers(state, now_ps, grow), again
 
-    def _say(self, state: NetworkState, said: np.ndarray) -> None:
-        """Have messages end as it is said."""
-        if len(said) == 0:
-            return
-        has_shadow = self.fluid.level.table.is_shadow[said[:, SAID_FLOW]] != 0
-        self.fluid.note_said(said, has_shadow)
-        said = said[~has_shadow]
-        n_missing = move_markers(state.fabric, state.buffers, state.nic, self._hidden, said)
-        assert n_missing == 0, f"{n_missing} ends of messages at flow level are missing"
+    def _place_followers(self, state: NetworkState, now_ps: int, grow: Grow) -> NetworkState:
+        """Mark the ends of what has followed and has no markers yet."""
+        while state.fabric.counters[N_FREE_PACKET] < 2 * self.ticks.words[N_UNPLACED]:
+            state = grow()
+        place_followers(state.fabric, state.buffers, state.nic, self.ticks, now_ps)
+        return state
 
     def _go_through_audit(self, state: NetworkState, now_ps: int, rows: np.ndarray) -> np.ndarray:
         """Compare messages that are over with their shadows. Where a stretch begins in which others are simulated,
@@ -245,19 +235,6 @@ class FluidStates:
         flows = np.array(sorted(interrupts), np.int64)
         broken = self.fluid.level.interrupt(flows, self.fluid.holder, horizon_ps)
         return self._go_on(state, broken, min(interrupts.values()), horizon_ps)
-
-    def _follow(self, state: NetworkState, pairs: np.ndarray, now_ps: int) -> np.ndarray:
-        """What waits behind messages at flow level goes there, too, up to some messages; predictions of it."""
-        if len(pairs) == 0:
-            return np.zeros((0, N_PREDICTED_COLUMN), np.int64)
-        posts = self._of_all(self._posts[: take_behind(state.fabric, state.nic, self._hidden, pairs, self._posts)])
-        self.fluid.level.follow(posts)
-        self.fluid.counters.posted += len(posts)
-        predicted = np.zeros((len(posts), N_PREDICTED_COLUMN), np.int64)
-        predicted[:, [PREDICTED_FLOW, PREDICTED_ID, PREDICTED_SIZE, PREDICTED_END]] = posts[:, :POST_PS]
-        predicted[:, PREDICTED_BEGIN_PS] = now_ps
-        predicted[:, [PREDICTED_DELIVERED_PS, PREDICTED_ENDED_PS, PREDICTED_FREE_PS]] = now_ps + FAR_PS
-        return predicted
 
     def _go_on(self, state: NetworkState, pairs: np.ndarray, at_ps: int, horizon_ps: int) -> dict[int, int]:
         """Queue pairs go on packet by packet, as of an instant; those with shadows have none any more."""
@@ -330,6 +307,7 @@ class FluidStates:
         """Take over what a checkpoint has: `fluid`, and what this rank's packets count twice."""
         fluid.share(self.fluid)
         self.fluid, self._twice[:] = fluid, twice
+        self._make_ticks()
 
     def twice(self) -> tuple[np.ndarray, int]:
         """Of packets that were taken out of the network: (int64[n_port], bytes that ports have counted; packet-hops of

@@ -11,7 +11,7 @@ from models.network.host.visits import has_sample
 from models.network.link.wire_time import transmission_ps
 from models.network.state.records import IS_NS3, MARKER_COLUMN, Fabric, Nic
 from pdes.engine.bits import drop_from_set, next_in_set
-from pdes.engine.gathering import RANK, Gathering, offer, take
+from pdes.engine.gathering import RANK, Gathering, offer, take_in_order
 from pdes.engine.jit import loop_kernel, step_kernel
 from pdes.engine.time_index import NEVER
 
@@ -46,7 +46,6 @@ class Samples(NamedTuple):
     own: np.ndarray  # int64[n_qp, columns]  this rank's; rows itself if there is no other rank
     own_words: np.ndarray  # int64[n_qp * columns]  the same words
     gathered: np.ndarray  # int64[n_qp * columns]  of all ranks, one behind the other; empty without others
-    place: np.ndarray  # int64[2, n_rank]  scratch: where what is left of each rank's begins, and where it ends
     gathering: Gathering
 
 
@@ -56,7 +55,7 @@ def make_samples(here: np.ndarray, control_word: np.ndarray, n_pair: int, gather
     rows = np.zeros(shape, np.int64)
     own = rows if n_rank == 1 else np.zeros(shape, np.int64)
     gathered = np.zeros(0 if n_rank == 1 else rows.size, np.int64)
-    return Samples(here, control_word, rows, own, own.reshape(-1), gathered, np.zeros((2, n_rank), np.int64), gathering)
+    return Samples(here, control_word, rows, own, own.reshape(-1), gathered, gathering)
 
 
 @step_kernel
@@ -124,27 +123,7 @@ def offer_sample(fabric: Fabric, nic: Nic, s: Samples, is_wanted, least):
 @loop_kernel
 def take_sample(s: Samples):
     """Put what all ranks have sampled into s.rows, by ascending queue pair; how many rows. Every rank must."""
-    g, n_column, place = s.gathering, s.rows.shape[1], s.place
-    n_rank = g.n_word.size
-    if n_rank == 1:
-        return g.n_word[0] // n_column
-    take(g, s.own_words, g.n_word[g.facts[RANK]], s.gathered)
-    at = np.int64(0)
-    for rank in range(n_rank):
-        place[0, rank] = at
-        at += g.n_word[rank]
-        place[1, rank] = at
-    n_row = at // n_column
-    for i in range(n_row):
-        first = np.int64(-1)  # the rank whose next row is of the least queue pair
-        for rank in range(n_rank):
-            is_left = place[0, rank] < place[1, rank]
-            if is_left and (first < 0 or s.gathered[place[0, rank] + PAIR] < s.gathered[place[0, first] + PAIR]):
-                first = rank
-        for k in range(n_column):
-            s.rows[i, k] = s.gathered[place[0, first] + k]
-        place[0, first] += n_column
-    return n_row
+    return take_in_order(s.gathering, s.own_words, s.gathering.n_word[s.gathering.facts[RANK]], s.gathered, s.rows)
 
 
 @loop_kernel

@@ -7,12 +7,14 @@ from pdes.skipping.fluid.alone_rates import alone_rates
 from pdes.skipping.fluid.flow_level import append, give_up, interrupt, join, reload, tick
 from pdes.skipping.fluid.flow_table import (
     EVEN,
+    LAST_PS,
     MOST_KNOWN,
     MOST_SIZES,
     MOST_UNEVEN,
     N_FLOW,
     N_KNOWN,
     N_POST_COLUMN,
+    N_POSTED,
     N_SAID_COLUMN,
     NEXT_PS,
     PAUSE_TICKS,
@@ -43,7 +45,6 @@ class FlowLevel:
         self._is_form = np.zeros(len(self.table.known.n_size), np.bool_)  # whose flows share as it is known
         self.most_bytes = np.zeros(len(self._is_form), np.int64)  # by form: no larger message goes there when posted
         self.has_news = False  # of these
-        self.last_ps = 0  # the last tick
         self.is_used = False  # something is known, or was measured
 
     def compile(self, holder: np.ndarray) -> None:
@@ -68,6 +69,16 @@ class FlowLevel:
     def next_ps(self) -> int:
         """The next tick, whatever is posted."""
         return int(self.table.words[NEXT_PS])
+
+    @property
+    def last_ps(self) -> int:
+        """The last tick."""
+        return int(self.table.words[LAST_PS])
+
+    @property
+    def n_posted(self) -> int:
+        """Messages that were posted here."""
+        return int(self.table.words[N_POSTED])
 
     def knows(self, key: bytes) -> bool:
         """Whether it was told what flows of a set of forms get."""
@@ -151,11 +162,11 @@ class FlowLevel:
         self, now_ps: int, holder: np.ndarray, posts: np.ndarray, others: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """(int64[n, N_SAID_COLUMN]: how messages end, int64[]: flows that go on packet by packet), see `tick`."""
-        self.last_ps = now_ps
         n_said, n_broken = tick(self.table, holder, now_ps, self.tick_ps, posts, others)
-        return self.table.said[:n_said].copy(), self._broken(n_broken, now_ps)
+        return self.table.said[:n_said].copy(), self.broken(n_broken, now_ps)
 
-    def _broken(self, n_broken: int, now_ps: int) -> np.ndarray:
+    def broken(self, n_broken: int, now_ps: int) -> np.ndarray:
+        """int64[n_broken]: flows that go on packet by packet, as the table says; they are left alone for a while."""
         broken = self.table.broken[:n_broken].copy()
         self._not_before_ps[broken] = now_ps + PAUSE_TICKS * self.tick_ps
         return broken
@@ -164,11 +175,11 @@ class FlowLevel:
         """int64[]: flows that go on packet by packet, as these do."""
         if self.n_flow == 0:
             return np.zeros(0, np.int64)
-        return self._broken(interrupt(self.table, holder, flows, now_ps, self.tick_ps), now_ps)
+        return self.broken(interrupt(self.table, holder, flows, now_ps, self.tick_ps), now_ps)
 
     def give_up(self, flows: np.ndarray, holder: np.ndarray, now_ps: int) -> np.ndarray:
         """int64[]: flows that go on packet by packet, of these and who shares ports with them."""
-        return self._broken(give_up(self.table, holder, flows, now_ps, self.tick_ps), now_ps)
+        return self.broken(give_up(self.table, holder, flows, now_ps, self.tick_ps), now_ps)
 
     def follow(self, posts: np.ndarray) -> None:
         """Messages that wait behind those of flows at flow level go there, too."""

@@ -35,8 +35,10 @@ from pdes.skipping.fluid.entering import (
 )
 from pdes.skipping.fluid.flow_table import (
     HAS_SHADOW,
+    LAST_PS,
     N_FLOW,
     N_POST_COLUMN,
+    N_POSTED,
     N_RELOADED,
     N_SAID,
     NEXT_PS,
@@ -229,6 +231,8 @@ def tick(t: Table, holder, now_ps, tick_ps, posts, others):
     holder: int32[n_port], NOBODY or SHARED.
     """
     p, n_broken = t.partitions, 0
+    t.words[LAST_PS] = now_ps
+    t.words[N_POSTED] += posts.shape[0]
     n_touched = _end_said(t, holder, now_ps, 0)
     n_touched = _take_posts(t, holder, posts, n_touched)
     n_label = _list_reloaded(t, _list_labels(t, n_touched), now_ps)
@@ -311,6 +315,7 @@ def give_up(t: Table, holder, flows, now_ps, tick_ps):
 @loop_kernel
 def append(t: Table, posts):
     """Take messages that were posted behind others that are at flow level."""
+    t.words[N_POSTED] += posts.shape[0]
     for i in range(posts.shape[0]):
         flow = posts[i, POST_FLOW]
         for column in range(N_POST_COLUMN):

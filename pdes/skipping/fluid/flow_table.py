@@ -33,7 +33,18 @@ N_POST_COLUMN = 7
 # How a message ends.
 SAID_FLOW, SAID_END, SAID_DELIVERED_PS, SAID_ENDED_PS, SAID_SENT_PS, N_SAID_COLUMN = range(6)
 # Words.
-N_KNOWN, N_SAID, N_FLOW, NEXT_PS, SEED, N_RELOADED, RTT_PS, N_WORD = range(8)
+(
+    N_KNOWN,
+    N_SAID,
+    N_FLOW,
+    NEXT_PS,
+    SEED,
+    N_RELOADED,
+    RTT_PS,
+    LAST_PS,  # the last tick
+    N_POSTED,  # messages that were posted here
+) = range(9)
+N_WORD = 9
 
 
 class Knowledge(NamedTuple):

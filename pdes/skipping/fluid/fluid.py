@@ -107,14 +107,9 @@ class Fluid:
         audit_ps = self.audit.next_tick_ps(self.level.last_ps + self.level.tick_ps)
         return min(self.level.next_ps, audit_ps)
 
-    def note_posts(self, posts: np.ndarray) -> None:
-        """Messages were posted at flow level, or with shadows there. posts: int64[n, N_POST_COLUMN]."""
-        self.counters.posted += len(posts)
-        if self.audit.is_on:
-            self.audit.follow(posts, posts[:, POST_PS])
-
-    def note_said(self, said: np.ndarray, has_shadow: np.ndarray) -> None:
-        """It is known how messages end. said: int64[n, N_SAID_COLUMN]; has_shadow: bool[n]."""
+    def note_said(self, said: np.ndarray) -> None:
+        """It is known how messages end; for the audit. said: int64[n, N_SAID_COLUMN]."""
+        has_shadow = self.level.table.is_shadow[said[:, SAID_FLOW]] != 0
         posted_ps = self.level.table.message[said[:, SAID_FLOW], 0, POST_PS]
         self.audit.stretches.note(int((said[:, SAID_ENDED_PS] - posted_ps).max(initial=0)))
         if has_shadow.any():
@@ -318,4 +313,4 @@ class Fluid:
 
     def facts(self) -> dict[str, Any]:
         """What `result.json` says of it."""
-        return dict(vars(self.counters))
+        return vars(self.counters) | {"posted": self.level.n_posted}

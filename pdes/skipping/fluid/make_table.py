@@ -64,5 +64,6 @@ def make_table(links: Links, tolerance: float, rtt_ps: int, seed: int) -> Table:
         rows(np.uint8), rows(), rows(np.uint8), rows(np.uint8), rows(), make_time_index(n_flow),
         np.full(n_flow, -1, np.int64), rows(),
         np.zeros((2 * n_flow, 2), np.int64), rows(), rows(np.float64), np.zeros(n_form, np.uint8), rows(),
-        np.zeros((n_flow, N_SAID_COLUMN), np.int64), rows(), np.array([0, 0, 0, NEVER, seed, 0, rtt_ps], np.int64),
+        np.zeros((n_flow, N_SAID_COLUMN), np.int64), rows(),
+        np.array([0, 0, 0, NEVER, seed, 0, rtt_ps, 0, 0], np.int64),
     )  # fmt: skip
