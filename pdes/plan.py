@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 
 from models.topology.graph import Topology
-from partition.placement import balance, place
+from partition.placement import balance
 from pdes.scenario import Scenario
 from pdes.scenario.skipping import skipping_facts
 from pdes.simulation.memory import expected_bytes, limit_bytes
@@ -43,12 +43,12 @@ def print_plan(scenario: Scenario) -> None:
     width = max(len(name) for name, _ in facts)
     for name, text in facts:
         console.print(f"{name:<{width}}  {text}", soft_wrap=True)
-    table = Table(title=f"placement: {scenario.config.partition.placement}", title_justify="left", box=None)
+    table = Table(title=f"placement: {scenario.placement}", title_justify="left", box=None)
     for heading in ("ranks", "ranks with work", "heaviest / mean", "packet-hops between ranks", "memory per rank"):
         table.add_column(heading, justify="right")
     load, edges = scenario.lp_load(), scenario.lp_edges()
     for n_rank in (n for n in RANK_COUNTS if n == 1 or n <= scenario.n_lp):
-        rank_of_lp = place(load, edges, n_rank, scenario.config.partition.placement)
+        rank_of_lp = scenario.rank_of_lp(n_rank)
         cut = int(edges[2][rank_of_lp[edges[0]] != rank_of_lp[edges[1]]].sum())
         used = len(np.unique(rank_of_lp))
         heaviest, each = f"{balance(load, rank_of_lp, n_rank):.3f}", format_size(expected_bytes(scenario, n_rank))

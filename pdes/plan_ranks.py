@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from partition.placement import place
 from partition.rebalance import MAX_DRIFT_FRAC
 from partition.round_model import Costs, Prediction, predict, reduction_by_table
 from pdes.plan_options import Asked
@@ -52,8 +51,7 @@ def placements(scenario: Scenario, profiled: Profiled, n_rank: int) -> list[np.n
     A stretch that stands for longer than that has the placement that fits it.
     """
     s, stretches, found = scenario, profiled.run.stretches, []
-    partition, edges = s.config.partition, s.lp_edges()
-    now = place(s.lp_load(), edges, n_rank, partition.placement)
+    partition, now = s.config.partition, s.rank_of_lp(n_rank)
     if not partition.rebalance or not 1 < n_rank < s.n_lp:
         return [now] * len(stretches)
     load = np.zeros(s.n_lp)
@@ -62,7 +60,7 @@ def placements(scenario: Scenario, profiled: Profiled, n_rank: int) -> list[np.n
         by_rank = np.bincount(now, weights=load, minlength=n_rank)
         if by_rank.mean() > partition.rebalance_interval_ps / 1000:
             if by_rank.max() > (1 + MAX_DRIFT_FRAC) * by_rank.mean():
-                now = place(load, edges, n_rank, partition.placement)
+                now = s.rank_of_lp(n_rank, load)
             load[:] = 0
         found.append(now)
     return found

@@ -12,6 +12,7 @@ from models.topology.ns3_time import truncated
 from models.topology.routing import Paths
 from models.workload.plan import WorkloadPlan
 from partition.lps import NO_LOOKAHEAD_PS, NO_TIES, Ties, cut_by_delay, lookahead_ps
+from partition.placement import Method, place
 from partition.threshold import choose_threshold
 from pdes.config import Config
 from pdes.errors import ConfigError
@@ -19,6 +20,7 @@ from pdes.scenario.control import Control, find_control, law_identity
 from pdes.scenario.inputs import build_paths, build_topology, build_workload, delays_from, given_next_hops
 from pdes.scenario.network import network_parameters
 from pdes.scenario.routing import override_paths
+from pdes.scenario.skipping import usable
 from pdes.scenario.windows import find_windows
 from pdes.units import PS_PER_NS, PS_PER_S, format_duration
 
@@ -75,6 +77,18 @@ class Scenario:
         load = np.zeros(self.n_lp, np.int64)
         np.add.at(load, self.lp_of_node[self.topology.port_dst], self.port_hops)
         return load
+
+    def rank_of_lp(self, n_rank: int, load: np.ndarray | None = None) -> np.ndarray:
+        """Placement of the LPs on ranks, int64[n_lp]. load: [n_lp], what each has taken; None: what is expected."""
+        return place(self.lp_load() if load is None else load, self.lp_edges(), n_rank, self.placement)
+
+    @property
+    def placement(self) -> Method:
+        """How LPs are placed, which "auto" leaves to whether anything can be skipped."""
+        chosen = self.config.partition.placement
+        if chosen != "auto":
+            return chosen
+        return "dealt" if usable(self.config, self.parameters)[0] else "metis"
 
     def lp_edges(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(LP, LP, expected messages) of every port that joins two LPs."""

@@ -3,7 +3,7 @@
 import numpy as np
 
 from models.network.model import NetworkModel
-from partition.placement import balance, place
+from partition.placement import balance
 from pdes.engine.exchange import World
 from pdes.engine.round import N_LOOP, NOW, make_loop
 from pdes.engine.time_index import NEVER
@@ -30,7 +30,7 @@ class Run:
         self.restored = {"rounds": 0, "hops": 0, "events": 0}  # what others have simulated before
         s, model = self.scenario, prepared.queue_model
         rank_of_lp: np.ndarray = world.bcast(
-            place(s.lp_load(), s.lp_edges(), world.size, s.config.partition.placement) if world.rank == 0 else None
+            s.rank_of_lp(world.size) if world.rank == 0 else None
         )
         self.balance = balance(s.lp_load(), rank_of_lp, world.size)
         self.rows = Rows(s, world, self.folder.work)

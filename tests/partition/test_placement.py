@@ -54,6 +54,20 @@ def test_metis_cuts_a_grid_near_its_waist_and_round_robin_does_not():
     assert balance(load, metis, 2) <= 1.03
 
 
+@pytest.mark.parametrize("n_rank", [2, 3, 4])
+def test_what_is_dealt_is_alike_on_all_ranks_and_hosts_stay_with_their_switch(n_rank):
+    # 12 hosts on each of 12 leaf switches, 12 spines that join these
+    n = 12
+    host, leaf, spine = np.arange(n * n), n * n + np.arange(n), n * n + n + np.arange(n)
+    ends = np.concatenate([host, np.repeat(leaf, n)]), np.concatenate([leaf[host // n], np.tile(spine, n)])
+    rank = place(np.ones(n * n + 2 * n), (*ends, np.ones(2 * n * n)), n_rank, "dealt")
+    assert (rank[host] == rank[leaf[host // n]]).all()
+    for alike in (host, leaf, spine):
+        assert np.ptp(np.bincount(rank[alike], minlength=n_rank)) == 0
+    half = leaf[: n // 2]  # any run of switches, say those of a stage of a pipeline, is on all of them, too
+    assert set(rank[half].tolist()) == set(range(n_rank))
+
+
 def test_metis_keeps_what_talks_much_together():
     # Four cliques of four, joined by a ring of thin edges.
     edges: list[tuple[int, int, float]] = []

@@ -41,7 +41,7 @@ def test_defaults_are_those_of_the_papers() -> None:
     assert network.law_parameters() == {"dctcp": {}}
     assert (config.simulation.seed, config.simulation.iterations, config.simulation.stop_time_ps) == (1, 1, None)
     assert (config.wormhole.mode, config.output.dir) == ("off", "results")
-    assert (config.partition.delay_threshold_ps, config.partition.placement) == (None, "metis")
+    assert (config.partition.delay_threshold_ps, config.partition.placement) == (None, "auto")
 
 
 def test_quantities_are_ints_in_the_unit_of_their_name() -> None:

@@ -41,7 +41,7 @@ class PartitionConfig(Table):
     """
 
     delay_threshold_ps: AutoDuration = quantity("auto", "delay_threshold")
-    placement: Literal["metis", "block", "round-robin"] = "metis"
+    placement: Literal["auto", "metis", "block", "round-robin", "dealt"] = "auto"
     rebalance: bool = True
     rebalance_interval_ps: PositiveDuration = quantity("2s", "rebalance_interval")
     MEANING: ClassVar[Meaning] = {
@@ -49,7 +49,10 @@ class PartitionConfig(Table):
             "links with less delay are never cut: the nodes that they join are one logical process; auto: "
             "chosen from topology and workload"
         ),
-        "placement": "of logical processes on ranks; never changes a result",
+        "placement": (
+            "of logical processes on ranks; never changes a result. metis cuts few messages; dealt: in turn, hosts with "
+            "their switch, so that every rank has a part of what is simulated. auto: dealt if anything can be skipped"
+        ),
         "rebalance": "logical processes change ranks while the run lasts, where that pays; never changes a result",
         "rebalance_interval_ps": "wall time between looks at how busy ranks are",
     }

@@ -134,7 +134,7 @@ def run_facts(job: Run, totals: dict[str, Any], compile_s: float, ended: Ended) 
     return {
         "ranks": job.world.size,
         "mpi_library": job.world.library(),
-        "placement": job.scenario.config.partition.placement,
+        "placement": job.scenario.placement,
         "rank_of_lp": job.rank_of_lp.tolist(),
         "expected_imbalance": job.balance,
         "rebalance": ended.balance,
