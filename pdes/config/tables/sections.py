@@ -50,8 +50,8 @@ class PartitionConfig(Table):
             "chosen from topology and workload"
         ),
         "placement": (
-            "of logical processes on ranks; never changes a result. metis cuts few messages; dealt: in turn, hosts with "
-            "their switch, so that every rank has a part of what is simulated. auto: dealt if anything can be skipped"
+            "of logical processes on ranks; never changes a result. metis cuts few messages; dealt: in turn, hosts "
+            "with their switch: every rank has a part of what is simulated. auto: dealt if anything can be skipped"
         ),
         "rebalance": "logical processes change ranks while the run lasts, where that pays; never changes a result",
         "rebalance_interval_ps": "wall time between looks at how busy ranks are",

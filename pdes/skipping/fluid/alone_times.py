@@ -111,6 +111,8 @@ class Watch:
     def begin(self, rows: np.ndarray, is_loaded: np.ndarray) -> None:
         """Watch messages, unless they are watched. rows: their flows' samples."""
         is_new = self._message[rows[:, h.FLOW]] != rows[:, h.ID]
+        if not is_new.any():
+            return
         flows = rows[is_new, h.FLOW]
         self._message[flows], self._is_loaded[flows] = rows[is_new, h.ID], is_loaded[is_new]
         self._rows = np.concatenate([self._rows, rows[is_new, : h.N_COLUMN]])
@@ -121,6 +123,8 @@ class Watch:
         is_skipped: bool[n_flow], frozen flows, which have none.
         """
         mine, flows = self._rows, rows[:, h.FLOW]
+        if len(mine) == 0:
+            return as_watched(mine, np.zeros(0, np.bool_))
         skips = is_skipped[mine[:, h.FLOW]]
         goes_on, is_good = skips, skips
         if len(flows):

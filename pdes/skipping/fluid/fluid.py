@@ -130,8 +130,9 @@ class Fluid:
         is_alone = self._seen.is_alone
         over = self._watch.over(rows, is_alone, self._was_loaded, is_frozen != 0)
         self._is_clear = self._watch.note_alone(now_ps, rows, is_alone)
-        begins = self._is_clear & (self._rates_alone(rows, self._was_loaded) == 0)
-        self._watch.begin(rows[begins], self._was_loaded[begins])
+        if self._is_clear.any():
+            begins = self._is_clear & (self._rates_alone(rows, self._was_loaded) == 0)
+            self._watch.begin(rows[begins], self._was_loaded[begins])
         return over
 
     def _rates_alone(self, rows: np.ndarray, is_loaded: np.ndarray) -> np.ndarray:
@@ -196,9 +197,10 @@ class Fluid:
         """
         rows, rates = self._rows, np.zeros((len(self._rows), 2))
         mine = np.flatnonzero(self._seen.is_alone & (rows[:, h.IS_WHOLE] != 0))
-        for k in range(2):
-            rates[mine, k] = self._rates_alone(rows[mine], np.full(len(mine), k == 1))
-        mine = mine[(rates[mine, 0] > 0) & self.level.takes(rows[mine, h.FLOW], now_ps)]
+        if len(mine):
+            for k in range(2):
+                rates[mine, k] = self._rates_alone(rows[mine], np.full(len(mine), k == 1))
+            mine = mine[(rates[mine, 0] > 0) & self.level.takes(rows[mine, h.FLOW], now_ps)]
         row, rate, before = rows[mine], rates[mine], self._last[rows[mine, h.FLOW]]
         self._last[rows[:, h.FLOW]] = rows[:, (h.ID, h.DONE, h.DONE_PS)]
         if len(mine) == 0:

@@ -171,6 +171,8 @@ class Seen:
         self._ways, self._tolerance, self._rtt_ps = ways, tolerance, rtt_ps
         self._memory = make_memory(len(ways[0]) - 1, n_port)
         self._n_row = 0
+        self._n_flow_of = np.zeros(0, np.int64)  # of each row's company
+        self.is_alone = np.zeros(0, np.bool_)  # bool[n_row]: whose ways nobody else's data uses
         self.next_look_ps = NEVER  # when it wants to see how flows get on
 
     def look(
@@ -180,14 +182,11 @@ class Seen:
         times = (now_ps, self._rtt_ps)
         self.next_look_ps = int(see(rows, is_loaded, frozen, *self._ways, holder, self._memory, times, self._tolerance))
         self._n_row = len(rows)
+        self._n_flow_of = self._of_rows(self._memory.count)
+        self.is_alone = (self._n_flow_of == 1) & (self._of_rows(self._memory.n_blocked) == 0)
 
     def _of_rows(self, counts: np.ndarray) -> np.ndarray:
         return counts[self._memory.part[: self._n_row]]
-
-    @property
-    def is_alone(self) -> np.ndarray:
-        """bool[n_row]: whose ways nobody else's data uses."""
-        return (self._of_rows(self._memory.count) == 1) & (self._of_rows(self._memory.n_blocked) == 0)
 
     def _companies(self, is_one: np.ndarray) -> list[np.ndarray]:
         """int64[] each: rows of every company. is_one: bool[n_row], the same for all of a company."""
@@ -201,11 +200,11 @@ class Seen:
     def even(self) -> list[np.ndarray]:
         """Rows of each company that goes on evenly."""
         n = self._of_rows(self._memory.n_even)
-        return self._companies((n > 0) & (n == self._of_rows(self._memory.count)))
+        return self._companies((n > 0) & (n == self._n_flow_of))
 
     def whole(self) -> list[np.ndarray]:
         """Rows of each company of two or more whose flows are all under way as they should be."""
-        return self._companies((self._of_rows(self._memory.count) >= 2) & (self._of_rows(self._memory.n_bad) == 0))
+        return self._companies((self._n_flow_of >= 2) & (self._of_rows(self._memory.n_bad) == 0))
 
     def pace(self, flow: int) -> tuple[int, int]:
         """(bytes, ps) of a flow's last window."""
@@ -215,6 +214,8 @@ class Seen:
         """int64[n, 2]: bytes and ps of the last windows of a company's flows, if these end now and it has settled
         before they began; else none."""
         m, settled_ps = self._memory, SETTLED_ROUND_TRIPS * self._rtt_ps
+        if m.mark_ps[flows[0]] != now_ps:  # as most often
+            return np.zeros((0, 2), np.int64)
         is_over = (m.mark_ps[flows] == now_ps) & (m.n_kept[flows] > 2)
         if not (is_over & (now_ps - m.window_ps[flows] // 2 >= m.since_ps[flows] + settled_ps)).all():
             return np.zeros((0, 2), np.int64)

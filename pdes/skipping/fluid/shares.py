@@ -16,7 +16,7 @@ of FEW_SEEN companies, of which as many met, were off that part of their shares 
 average.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,6 +30,7 @@ MOVES_ROUND_TRIPS = 4  # for so long what a flow got done is told from where it 
 LEAST_FLOWS = 4  # at one port: the end of one gives the others a third more at most
 MORE_FLOWS = 2  # times as many at one port as were measured
 FEW_SEEN = 8  # companies of fewer
+MOST_KEPT = 1024  # companies whose fair shares are kept
 UNEVEN = 5  # times the tolerance: so far flows may be off their shares on average, as single flows of waves are
 
 
@@ -45,6 +46,14 @@ class Known(NamedTuple):
     n_most: int  # flows at one port
     queued_ps: int  # by which round trips were longer than on idle ways
     uneven: Uneven = NOTHING  # where flows share unevenly
+
+
+class Fair(NamedTuple):
+    """What flows would get of the ports that they share if all got their max-min fair shares."""
+
+    rates: np.ndarray  # float64[n], bytes per ps
+    n_most: int  # flows at one port
+    key: bytes  # under which it is known what they get
 
 
 class Rates(NamedTuple):
@@ -80,6 +89,7 @@ class Shares:
         self._known: dict[bytes, Known] = {}
         self._uneven: set[bytes] = set()  # whose windows say that they share unevenly
         self.news: dict[bytes, Known] = {}  # what somebody has still to be told of that
+        self._fair_of: dict[bytes, Fair] = {}  # by flows: looks see the same ones again and again
 
     @property
     def n_known(self) -> int:
@@ -93,12 +103,20 @@ class Shares:
         episode = make_episode(none, none, none, none)
         run_fluid(episode, self._start, self._port_of, self._byte_per_ps, self._scratch, 1.0)
 
-    def _fair(self, flows: np.ndarray) -> tuple[np.ndarray, int]:
-        rate = np.zeros(len(flows))
-        return rate, int(max_min(flows, self._start, self._port_of, self._byte_per_ps, self._scratch, rate))
+    def __getstate__(self) -> dict[str, Any]:
+        """For checkpoints: without what can be found again."""
+        return vars(self) | {"_fair_of": {}}
 
-    def _key(self, flows: np.ndarray, n_most: int) -> bytes:
-        return share_key(np.unique(self._form[flows]), n_most)
+    def _fair(self, flows: np.ndarray) -> Fair:
+        found = self._fair_of.get(name := flows.tobytes())
+        if found is None:
+            rate = np.zeros(len(flows))
+            n_most = int(max_min(flows, self._start, self._port_of, self._byte_per_ps, self._scratch, rate))
+            found = Fair(rate, n_most, share_key(np.unique(self._form[flows]), n_most))
+            if len(self._fair_of) == MOST_KEPT:
+                self._fair_of.clear()
+            self._fair_of[name] = found
+        return found
 
     def learn(self, flows: np.ndarray, paces: np.ndarray, in_flight: np.ndarray) -> None:
         """Compare what flows of a company got with their fair shares.
@@ -106,8 +124,7 @@ class Shares:
         paces: int64[n, 2], bytes and in which time, 0 and 0 if there were none. in_flight: int64[n], bytes that are not
         acknowledged.
         """
-        fair, n_most = self._fair(flows)
-        goes, key = paces[:, 0] > 0, self._key(flows, n_most)
+        (fair, n_most, key), goes = self._fair(flows), paces[:, 0] > 0
         if not goes.any():  # they wait, perhaps for something that is lost
             return
         got = np.divide(paces[:, 0], paces[:, 1], out=np.zeros(len(flows)), where=goes)
@@ -146,8 +163,7 @@ class Shares:
         """
         flows, posted_ps = rows[:, h.FLOW].copy(), rows[:, h.POSTED_PS]
         size = rows[:, h.MESSAGE_END] - rows[:, h.MESSAGE_BEGIN]
-        fair, n_most = self._fair(flows)
-        key = self._key(flows, n_most)
+        _, n_most, key = self._fair(flows)
         known = self._known.get(key)
         is_even = known is not None and known.uneven.n_burst == 0
         if is_even or key not in self._uneven or n_most < LEAST_FLOWS or len(flows) > MOST_FLOWS:
@@ -168,8 +184,7 @@ class Shares:
 
     def rates(self, flows: np.ndarray) -> Rates | None:
         """What flows that share ports get of them; None: it is not known."""
-        fair, n_most = self._fair(flows)
-        key = self._key(flows, n_most)
+        fair, n_most, key = self._fair(flows)
         known = self._known.get(key)
         if known is None or n_most > MORE_FLOWS * known.n_most:
             return None
@@ -177,7 +192,7 @@ class Shares:
 
     def is_news(self, flows: np.ndarray) -> bool:
         """Whether what flows of a company get is not known yet."""
-        return self._key(flows, self._fair(flows)[1]) not in self._known
+        return self._fair(flows).key not in self._known
 
     def go_on(self, flows: np.ndarray, base: np.ndarray, at_ps: int) -> None:
         """Flows go on packet by packet: what had left by at_ps."""

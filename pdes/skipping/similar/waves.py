@@ -128,7 +128,7 @@ class Waves:
             mine = rows[at] if len(rows) else rows[:0]
             is_active = (mine[:, h.FLOW] == wave.of.pairs) if len(rows) else np.zeros(len(at), np.bool_)
             is_same = is_active & (mine[:, h.ID] == wave.of.rows[:, h.ID]) if len(rows) else is_active
-            parts = np.unique(part[at[is_same]]) if len(rows) else np.zeros(0, np.int64)
+            parts = np.flatnonzero(np.bincount(part[at[is_same]])) if len(rows) else np.zeros(0, np.int64)
             is_alone = n_row[parts].sum() == is_same.sum() and not is_frozen[wave.of.pairs].any()
             if not is_alone or (is_active & ~is_same).any():
                 self._break(wave)
