@@ -10,7 +10,7 @@ SCRIPT = """\
 import json, random, sys, time
 import numpy as np
 from pdes.engine.exchange import world
-from pdes.engine.gathering import IS_SHARED, n_offered, offer, take
+from pdes.engine.gathering import IS_SHARED, n_offered, offer, take, take_in_order
 
 N_TURN = 200
 
@@ -45,6 +45,21 @@ for turn in range(N_TURN):
             faults.append(("values", turn))
     if ranks.is_any(ranks.rank == turn % (ranks.size + 1)) != (turn % (ranks.size + 1) < ranks.size):
         faults.append(("any", turn))
+
+def in_order(turn, n_row):
+    # every rank's rows, each first word in one or more rows of one rank; and all of these
+    draw = np.random.default_rng(turn)
+    firsts, owner = np.sort(draw.choice(9 * n_row + 1, n_row, False)), draw.integers(0, ranks.size, n_row)
+    firsts, owner = (np.repeat(column, draw.integers(1, 4, n_row)) for column in (firsts, owner))
+    rows = np.column_stack([firsts, draw.integers(-2**62, 2**62, (len(firsts), 2))])
+    return [rows[owner == rank] for rank in everyone], rows
+
+for turn, n_row in enumerate((0, 1, 2, 7, 300, 9_000, 7)):
+    parts, rows = in_order(turn, n_row)
+    mine, out = parts[ranks.rank].ravel(), np.full((len(rows) + 2, 3), -1)
+    offer(ranks.gathering, mine, len(mine), 0)
+    n_row = take_in_order(ranks.gathering, mine, len(mine), np.zeros(rows.size, np.int64), out)
+    expect("in order", turn, out[:n_row], rows)
 
 large = [np.arange(60_000 * (rank + turn), dtype=np.int64) + rank for rank in everyone for turn in (0, 1)]
 for turn in (0, 1, 0):

@@ -9,6 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import pdes
+from models.network.build.arrays import NetworkState
+from models.network.skip.fluid_states import FluidStates
+from models.network.skip.fluid_ticks import IS_AUDITED
+from models.network.state.records import N_UNSEEN
 from mpi.test_fluid_on_ranks import all_to_all, all_to_alls, at_flow_level, pairs
 from pdes.config import load_config
 
@@ -67,6 +71,30 @@ def test_no_byte_is_lost_and_times_are_right_within_what_shares_are_known_to(
     error = np.abs(took[0] / took[1] - 1)[is_long]
     assert error.mean() < TOLERANCE
     assert abs(finish_ps[is_long].max() / full["flows"]["finish_ps"].to_numpy()[is_long].max() - 1) < TOLERANCE
+
+
+def test_ticks_in_rounds_come_to_what_ticks_in_python_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where some messages are audited all ticks are Python's: told so of none, they have to come to the same."""
+    (tmp_path / "config.toml").write_text(many(tmp_path))
+    ticks, tables, make_ticks, tick = [], [], FluidStates._make_ticks, FluidStates.tick
+
+    def counted(self: FluidStates, state: NetworkState, now_ps: int, *others: Any) -> Any:
+        ticks[-1] += now_ps >= self.next_ps or state.fabric.counters[N_UNSEEN] > 0
+        return tick(self, state, now_ps, *others)
+
+    def in_python(self: FluidStates) -> None:
+        make_ticks(self)
+        self.ticks.words[IS_AUDITED] = 1
+
+    monkeypatch.setattr(FluidStates, "tick", counted)
+    for name in ("rounds", "python"):
+        ticks.append(0)
+        pdes.simulate(load_config(tmp_path / "config.toml", [f'output.dir="{tmp_path / name}"']))
+        tables.append({path.name: path.read_bytes() for path in sorted((tmp_path / name).glob("*.parquet"))})
+        tables[-1]["result.json"] = (tmp_path / name / "result.json").read_bytes()
+        monkeypatch.setattr(FluidStates, "_make_ticks", in_python)
+    assert tables[0] == tables[1] and len(tables[0]) > 3
+    assert ticks[0] < ticks[1] / 4
 
 
 def test_two_that_meet_again_and_again_take_what_they_take_in_full(tmp_path: Path) -> None:

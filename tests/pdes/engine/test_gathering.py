@@ -17,6 +17,7 @@ from pdes.engine.gathering import (
     offer,
     shared_words,
     take,
+    take_in_order,
 )
 from pdes.engine.meeting import BOXES, LINE_WORDS
 
@@ -35,6 +36,13 @@ def test_what_one_rank_offers_is_what_it_takes() -> None:
     take(g, own, 7, out)
     assert out.tolist() == [*own[:7].tolist(), *[-1] * 5]
     assert agree_on_least(g, 5) == 5 and n_offered(g) == 0
+
+
+def test_one_rank_has_its_rows_in_order_where_they_are() -> None:
+    rows = np.arange(12).reshape(4, 3)
+    offer(g := World().gathering, rows.reshape(-1), 9, 0)
+    assert take_in_order(g, rows.reshape(-1), 9, np.zeros(0, np.int64), rows) == 3
+    assert rows.tolist() == np.arange(12).reshape(4, 3).tolist()
 
 
 @pytest.mark.parametrize("n_room", [8, 9, 10])
