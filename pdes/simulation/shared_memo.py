@@ -105,4 +105,4 @@ class SharedMemo:
 def _settings(wormhole: WormholeConfig, fast: FastForward) -> dict[str, Any]:
     """What decides when episodes end."""
     keys = wormhole.model_dump(mode="json", exclude=KEYS_LEFT_OUT)
-    return keys | {"criterion": fast.criterion, "pace": fast.pace}
+    return keys | {"criterion": fast.criterion, "pace": fast.settings}

@@ -319,11 +319,11 @@ class Controller:
             self._settings.packet_bytes,
         )
         left = (replay.left_after(entry) - guard_bytes).reshape(replay.n_member, -1)
-        pace = list(zip(done_ps.tolist(), packets.tolist(), strict=True))
+        measured = list(zip(done_ps.tolist(), packets.tolist(), strict=True))
         parts: dict[int, list[int]] = {}  # members by the periods that they may be skipped
         is_one = bool((left == left[0]).all())
         for i, mine in enumerate(left[:1].tolist() if is_one else left.tolist()):
-            least_ps = min(n * t // (p * packet_bytes) for n, (t, p) in zip(mine, pace, strict=True))
+            least_ps = min(n * t // (p * packet_bytes) for n, (t, p) in zip(mine, measured, strict=True))
             n_period = min(may_n_period, min(least_ps, self._until_ps(now_ps) - now_ps) // period_ps)
             parts.setdefault(n_period if n_period * period_ps >= self._least_ps else 0, []).append(i)
         found: list[tuple[Replay, Freeze | None]] = []
@@ -384,7 +384,7 @@ def _period_ps(
 ) -> tuple[int, bool]:
     """The time in which everything repeats itself, and whether it does so to the ps.
 
-    If all flows send at one and the same pace, it is some packets' time: as many as their controls need for one turn,
+    If all flows send at one and the same rate, it is some packets' time: as many as their controls need for one turn,
     which they take once per round trip (cycle_packets: a multiple of that for each flow, 0: none).
     """
     gap_ps = span_ps // packets

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pdes.engine.jit import loop_kernel, step_kernel
+from pdes.skipping.components import root_of
 from pdes.skipping.in_place_sort import sort_in_place
 
 
@@ -287,15 +288,6 @@ def _unlink_uses(partitions: Partitions, flow, label):
 
 
 @step_kernel
-def _root(parent, seed):
-    """The seed that stands for all whose parts have met this one's."""
-    while parent[seed] != seed:
-        parent[seed] = parent[parent[seed]]
-        seed = parent[seed]
-    return seed
-
-
-@step_kernel
 def _search(partitions: Partitions, n_seed):
     """Grow the parts around all seeds in turn, until all but one are whole; return how many ports and flows that took.
 
@@ -315,7 +307,7 @@ def _search(partitions: Partitions, n_seed):
                 n_met, n_reached = _reach_ports(partitions, flow, n_reached)
                 n_open -= n_met
             slot = partitions.next_use[slot]
-        root = _root(partitions.parent, partitions.seed_of_port[port])
+        root = root_of(partitions.parent, partitions.seed_of_port[port])
         partitions.n_pending[root] -= 1
         if partitions.n_pending[root] == 0:  # a part that has just met another has still that one's ports to search
             partitions.label_of_seed[root] = _take_label(partitions)
@@ -327,7 +319,7 @@ def _search(partitions: Partitions, n_seed):
 def _reach_ports(partitions: Partitions, flow, n_reached):
     """Give a found flow's ports to its part; return how many other parts that meets, and the ports reached so far."""
     n_met = 0
-    root = _root(partitions.parent, partitions.seed_of_flow[flow])
+    root = root_of(partitions.parent, partitions.seed_of_flow[flow])
     for slot in range(partitions.port_start[flow], partitions.port_start[flow + 1]):
         port = partitions.port_of[slot]
         if partitions.seed_of_port[port] < 0:
@@ -336,7 +328,7 @@ def _reach_ports(partitions: Partitions, flow, n_reached):
             n_reached += 1
             partitions.n_pending[root] += 1
             continue
-        other = _root(partitions.parent, partitions.seed_of_port[port])
+        other = root_of(partitions.parent, partitions.seed_of_port[port])
         if other != root:
             partitions.parent[other] = root
             partitions.n_pending[root] += partitions.n_pending[other]
@@ -349,7 +341,7 @@ def _move_found(partitions: Partitions, label, n_reached, n_found):
     """Move the flows of parts with labels of their own into their partitions, and clear what `_search` wrote."""
     for i_found in range(n_found):
         flow = partitions.found[i_found]
-        root = _root(partitions.parent, partitions.seed_of_flow[flow])
+        root = root_of(partitions.parent, partitions.seed_of_flow[flow])
         partitions.seed_of_flow[flow] = -1
         new = np.int64(partitions.label_of_seed[root])
         if new != label:

@@ -369,7 +369,7 @@ class FastForward:
         return self._controller.memo
 
     @property
-    def pace(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, Any]:
         """What decides when it looks, and when an episode ends."""
         return asdict(self._controller.criterion.settings)
 

@@ -16,7 +16,6 @@ from models.network.skip.fluid_ends import (
     take_out,
 )
 from models.network.skip.fluid_moves import (
-    N_PROGRESS_COLUMN,
     drop_shadows,
     list_unseen,
     move_markers,
@@ -24,34 +23,14 @@ from models.network.skip.fluid_moves import (
     take_behind,
 )
 from models.network.skip.freeze import Hidden
-from models.network.skip.place_markers import N_SENT_COLUMN, SENT_BYTES, SENT_PACKETS, count_short
+from models.network.skip.place_markers import N_SENT_COLUMN, SENT_BYTES, SENT_PACKETS, Members, count_short
 from models.network.state.records import N_FLUID, N_FREE_PACKET, N_FROZEN_PORT, N_UNSEEN
 from pdes.engine.exchange import World
 from pdes.skipping import history as h
+from pdes.skipping import prediction as m
 from pdes.skipping.fluid.alone_times import Ended
-from pdes.skipping.fluid.audit import SHADOW_FLOW
-from pdes.skipping.fluid.flow_table import (
-    FAR_PS,
-    MOST_MESSAGES,
-    N_POST_COLUMN,
-    N_SAID_COLUMN,
-    POST_END,
-    POST_FLOW,
-    POST_PS,
-    SAID_FLOW,
-)
+from pdes.skipping.fluid.flow_table import FAR_PS, MOST_MESSAGES
 from pdes.skipping.fluid.fluid import Fluid
-from pdes.skipping.prediction import (
-    N_PREDICTED_COLUMN,
-    PREDICTED_BEGIN_PS,
-    PREDICTED_DELIVERED_PS,
-    PREDICTED_END,
-    PREDICTED_ENDED_PS,
-    PREDICTED_FLOW,
-    PREDICTED_FREE_PS,
-    PREDICTED_ID,
-    PREDICTED_SIZE,
-)
 
 Grow = Callable[[], NetworkState]
 SPAN_PS = 2**50  # of the straight line that says how far a message is
@@ -68,25 +47,26 @@ class FluidStates:
         self._sends_here, self._receives_here = here[table["node"]], here[table["receiver"]]
         self._twice = np.zeros((fluid.links.n_port, N_SENT_COLUMN), np.int64)  # by ports; of this rank's packets
         self._frozen = np.zeros(len(table), np.int64)  # queue pairs that are
-        self._posts = np.zeros((MOST_MESSAGES * len(table), N_POST_COLUMN), np.int64)
+        self._posts = np.zeros((MOST_MESSAGES * len(table), m.N_POSTED), np.int64)
         self._note_stretch(state)
 
     def compile(self, state: NetworkState) -> None:
         """Compile what happens at looks and ticks, or load it from the cache."""
         none, rows = np.zeros(0, np.int64), np.zeros((0, N_CLOSED_COLUMN), np.int64)
+        predicted = np.zeros((0, m.N_COLUMN), np.int64)
         parts = (state.fabric, state.buffers, state.nic, self._hidden)
         self.fluid.compile(self._n_column)
         list_members(state.nic.frozen, len(self._frozen), self._frozen)
         close_at_senders(*parts, none, 0, 0, rows)
         close_at_receivers(*parts, rows)
         count_short(state.fabric, state.nic, none, none, np.zeros(len(self._twice), np.int64))
-        take_out(*parts, none, none, none, none, none, self._twice)
-        place_predicted(*parts, np.zeros((0, N_PREDICTED_COLUMN), np.int64))
+        take_out(*parts, predicted, Members(none, none, none), self._twice)
+        place_predicted(*parts, predicted)
         list_unseen(state.fabric, state.nic, self._posts)
         drop_shadows(state.fabric, state.nic, self._hidden, none)
-        move_markers(*parts, np.zeros((0, N_SAID_COLUMN), np.int64))
+        move_markers(*parts, predicted)
         take_behind(state.fabric, state.nic, self._hidden, none, self._posts)
-        note_progress(state.fabric, state.nic, self._hidden, np.zeros((0, N_PROGRESS_COLUMN), np.int64))
+        note_progress(state.fabric, state.nic, self._hidden, predicted)
 
     @property
     def next_ps(self) -> int:
@@ -114,7 +94,7 @@ class FluidStates:
         predicted = self.fluid.take(now_ps, nic.frozen_port)
         self._write_news(state)
         if len(predicted):
-            state = self._withdraw(state, predicted, rows, now_ps, grow)
+            state = self._withdraw(state, predicted, now_ps, grow)
         return state, self._kept_apart(state, rows, predicted), is_alone
 
     def _write_news(self, state: NetworkState) -> None:
@@ -128,7 +108,7 @@ class FluidStates:
     def _kept_apart(self, state: NetworkState, rows: np.ndarray, predicted: np.ndarray) -> np.ndarray:
         """Samples in which what was taken to flow level is not plain any more, nor what has a shadow there."""
         is_apart = np.zeros(len(rows), np.bool_)
-        is_apart[np.searchsorted(rows[:, h.FLOW], predicted[:, PREDICTED_FLOW])] = True
+        is_apart[np.searchsorted(rows[:, h.FLOW], predicted[:, m.FLOW])] = True
         if self.fluid.audit.is_on:
             is_apart |= self.fluid.audit.has_shadow(rows)
             self._note_shadows(state)
@@ -138,17 +118,12 @@ class FluidStates:
             rows[is_apart, h.IS_PLAIN] = 0
         return rows
 
-    def _withdraw(
-        self, state: NetworkState, predicted: np.ndarray, rows: np.ndarray, now_ps: int, grow: Grow
-    ) -> NetworkState:
+    def _withdraw(self, state: NetworkState, predicted: np.ndarray, now_ps: int, grow: Grow) -> NetworkState:
         """Take what is in flight of messages out of the network, and have them end as `predicted` says."""
-        pairs = predicted[:, PREDICTED_FLOW].copy()
+        pairs = predicted[:, m.FLOW].copy()
         ports = np.unique(self.fluid.all_ports(pairs))
-        base = rows[np.searchsorted(rows[:, h.FLOW], pairs), h.DONE].copy()
-        take_out(
-            state.fabric, state.buffers, state.nic, self._hidden, pairs, ports, base,
-            predicted[:, PREDICTED_END].copy(), predicted[:, PREDICTED_ENDED_PS] - now_ps, self._twice,
-        )  # fmt: skip
+        members = Members(pairs, ports, predicted[:, m.END] - predicted[:, m.SIZE])
+        take_out(state.fabric, state.buffers, state.nic, self._hidden, predicted, members, self._twice)
         return self._place(state, np.concatenate([predicted, self._follow(state, pairs, now_ps)]), grow)
 
     def _place(self, state: NetworkState, predicted: np.ndarray, grow: Grow) -> NetworkState:
@@ -171,7 +146,7 @@ class FluidStates:
         if self._world.size == 1:
             return posts.copy()
         posts = self._world.gather_rows(posts)
-        return posts[np.lexsort((posts[:, POST_END], posts[:, POST_FLOW]))]
+        return posts[np.lexsort((posts[:, m.END], posts[:, m.FLOW]))]
 
     def tick(
         self, state: NetworkState, now_ps: int, sample: Callable[[], np.ndarray], grow: Grow
@@ -191,23 +166,23 @@ class FluidStates:
         rows = sample()
         fluid.note_posts(posts)
         others = rows[~fluid.audit.has_shadow(rows), h.FLOW]
-        is_behind = (level.table.n_message[others] > 0) | np.isin(others, posts[:, POST_FLOW])
-        said, broken = level.tick(now_ps, fluid.holder, posts, others[~is_behind])
-        self._say(state, said)
+        is_behind = (level.table.n_message[others] > 0) | np.isin(others, posts[:, m.FLOW])
+        predicted, broken = level.tick(now_ps, fluid.holder, posts, others[~is_behind])
+        self._have_end(state, predicted)
         broken = np.concatenate([broken, self._go_through_audit(state, now_ps, rows)])
         again = self._go_on(state, broken, now_ps, now_ps)
         behind = others[is_behind]
         behind = behind[(level.table.n_message[behind] > 0) & (level.table.is_shadow[behind] == 0)]
         return self._place(state, self._follow(state, behind, now_ps), grow), again
 
-    def _say(self, state: NetworkState, said: np.ndarray) -> None:
-        """Have messages end as it is said."""
-        if len(said) == 0:
+    def _have_end(self, state: NetworkState, predicted: np.ndarray) -> None:
+        """Have messages end as it is predicted."""
+        if len(predicted) == 0:
             return
-        has_shadow = self.fluid.level.table.is_shadow[said[:, SAID_FLOW]] != 0
-        self.fluid.note_said(said, has_shadow)
-        said = said[~has_shadow]
-        n_missing = move_markers(state.fabric, state.buffers, state.nic, self._hidden, said)
+        has_shadow = self.fluid.level.table.is_shadow[predicted[:, m.FLOW]] != 0
+        self.fluid.note_predicted(predicted, has_shadow)
+        predicted = predicted[~has_shadow]
+        n_missing = move_markers(state.fabric, state.buffers, state.nic, self._hidden, predicted)
         assert n_missing == 0, f"{n_missing} ends of messages at flow level are missing"
 
     def _go_through_audit(self, state: NetworkState, now_ps: int, rows: np.ndarray) -> np.ndarray:
@@ -218,13 +193,13 @@ class FluidStates:
             return np.zeros(0, np.int64)
         over = audit.over(rows)
         if len(over):
-            audit.end(over, *self._ended(state, over[:, SHADOW_FLOW])[:2])
+            audit.end(over, *self._ended(state, over[:, m.FLOW])[:2])
         if now_ps < audit.stretches.end_ps:
             self._note_shadows(state)
             return np.zeros(0, np.int64)
         changes = audit.stretches.go_on(now_ps)
         self._note_stretch(state)
-        followed = np.unique(audit.running[:, SHADOW_FLOW])
+        followed = np.unique(audit.running[:, m.FLOW])
         self._drop_shadows(state, followed[changes[audit.stretches.component[followed]]])
         there = fluid.level.there
         return fluid.level.give_up(there[changes[audit.stretches.component[there]]], fluid.holder, now_ps)
@@ -249,14 +224,13 @@ class FluidStates:
     def _follow(self, state: NetworkState, pairs: np.ndarray, now_ps: int) -> np.ndarray:
         """What waits behind messages at flow level goes there, too, up to some messages; predictions of it."""
         if len(pairs) == 0:
-            return np.zeros((0, N_PREDICTED_COLUMN), np.int64)
+            return np.zeros((0, m.N_COLUMN), np.int64)
         posts = self._of_all(self._posts[: take_behind(state.fabric, state.nic, self._hidden, pairs, self._posts)])
         self.fluid.level.follow(posts)
         self.fluid.counters.posted += len(posts)
-        predicted = np.zeros((len(posts), N_PREDICTED_COLUMN), np.int64)
-        predicted[:, [PREDICTED_FLOW, PREDICTED_ID, PREDICTED_SIZE, PREDICTED_END]] = posts[:, :POST_PS]
-        predicted[:, PREDICTED_BEGIN_PS] = now_ps
-        predicted[:, [PREDICTED_DELIVERED_PS, PREDICTED_ENDED_PS, PREDICTED_FREE_PS]] = now_ps + FAR_PS
+        predicted = m.predictions(posts)
+        predicted[:, m.BEGIN_PS] = now_ps
+        predicted[:, [m.FREE_PS, m.DELIVERED_PS, m.ENDED_PS]] = now_ps + FAR_PS
         return predicted
 
     def _go_on(self, state: NetworkState, pairs: np.ndarray, at_ps: int, horizon_ps: int) -> dict[int, int]:
@@ -267,11 +241,12 @@ class FluidStates:
         has_shadow = table.is_shadow[pairs] != 0
         self._drop_shadows(state, pairs[has_shadow])
         pairs = pairs[~has_shadow]
-        unsaid = pairs[table.is_said[pairs] == 0]
-        end, size, left = self.fluid.level.left(unsaid, at_ps)
+        open_ended = pairs[table.is_predicted[pairs] == 0]
+        _, size, left = self.fluid.level.left(open_ended, at_ps)
         done_ps = (SPAN_PS * (1 - np.maximum(left / size, LEAST_LEFT))).astype(np.int64)
-        begin_ps = at_ps + self.fluid.links.behind_ps[unsaid] - done_ps
-        progress = np.column_stack([unsaid, end, begin_ps, begin_ps + SPAN_PS])
+        begin_ps = at_ps + self.fluid.links.behind_ps[open_ended] - done_ps
+        progress = m.predictions(table.message[open_ended, 0])
+        progress[:, m.BEGIN_PS], progress[:, m.DELIVERED_PS] = begin_ps, begin_ps + SPAN_PS
         note_progress(state.fabric, state.nic, self._hidden, progress)
         rows = self.close_at(state, np.sort(pairs), at_ps, horizon_ps)
         self.fluid.counters.broken += int((rows[:, BASE_BYTE] >= 0).sum())
@@ -307,9 +282,9 @@ class FluidStates:
         """The run is over: compare what has ended since the last tick."""
         over = self.fluid.audit.running
         if len(over):
-            self.fluid.audit.say(self.fluid.level.planned(over[:, SHADOW_FLOW]))
+            self.fluid.audit.predict(self.fluid.level.planned(over[:, m.FLOW]))
             over = self.fluid.audit.running
-            self.fluid.audit.end(over, *self._ended(state, over[:, SHADOW_FLOW])[:2])
+            self.fluid.audit.end(over, *self._ended(state, over[:, m.FLOW])[:2])
         self.fluid.audit.finish()
 
     def totals(self, state: NetworkState) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

@@ -19,12 +19,13 @@ from models.network.switch.routed_ways import RoutedWays
 from models.topology.graph import Topology
 from pdes.engine.exchange import World
 from pdes.skipping.audit import Audit
+from pdes.skipping.components import components_of
 from pdes.skipping.controller import Controller
 from pdes.skipping.criterion import Choice, Network, look_intervals, make_criterion, report, resolve
 from pdes.skipping.fluid.alone_rates import MIN_ROUND_TRIPS
 from pdes.skipping.fluid.audit import FluidAudit
 from pdes.skipping.fluid.fluid import Fluid
-from pdes.skipping.fluid.stretches import Stretches, components_of
+from pdes.skipping.fluid.stretches import Stretches
 from pdes.skipping.replay.memo import Memo
 from pdes.skipping.similar.waves import Waves
 from pdes.units import BITS_PER_BYTE, PS_PER_S

@@ -24,6 +24,7 @@ from models.network.state.records import N_FREE_PACKET, PAYLOAD_BYTES
 from models.topology.graph import Topology
 from pdes.engine.exchange import World
 from pdes.skipping import history as h
+from pdes.skipping import prediction as m
 from pdes.skipping.similar.wave_entries import Past, Wave, WaveReplay
 
 Grow = Callable[[], NetworkState]
@@ -57,7 +58,7 @@ class WaveStates:
         none, flags = np.zeros(0, np.int64), np.zeros(0, np.uint8)
         fabric, buffers, nic, hidden = state.fabric, state.buffers, state.nic, self._hidden
         begin_wave(fabric, buffers, nic, hidden, none, none, none)
-        place_markers(fabric, buffers, nic, hidden, none, none, none, none, none, none)
+        place_markers(fabric, buffers, nic, hidden, np.zeros((0, m.N_COLUMN), np.int64))
         take_markers_back(fabric, hidden, none, none, flags)
         find_messages(nic, none)
         purge(fabric, buffers, hidden, none, none)
@@ -107,10 +108,7 @@ class WaveStates:
             state = grow()
         base = of.rows[:, h.DONE].copy()
         begin_wave(state.fabric, state.buffers, state.nic, self._hidden, pairs, of.held, base)
-        place_markers(
-            state.fabric, state.buffers, state.nic, self._hidden, pairs, of.rows[:, h.MESSAGE_END].copy(),
-            of.rows[:, h.ID].copy(), replay.delivered_ps, replay.ended_ps, replay.entry.marked,
-        )  # fmt: skip
+        place_markers(state.fabric, state.buffers, state.nic, self._hidden, replay.predictions)
         return state
 
     def end(

@@ -25,7 +25,7 @@ from pdes.engine.rng import PURPOSE_AUDIT, uniform_plain
 from pdes.engine.time_index import NEVER
 from pdes.skipping import history as h
 from pdes.skipping.kind_errors import KindErrors
-from pdes.skipping.similar.busy_ports import Scratch, find_components
+from pdes.skipping.similar.busy_ports import Scratch, find_waves
 from pdes.skipping.similar.wave_entries import (
     NO_ENTRIES,
     Candidate,
@@ -107,7 +107,7 @@ class Waves:
         """Compile what finds flows that share ports, or load it from the cache."""
         none = np.zeros(0, np.int64)
         interpolate(0, none, none, none, np.zeros((0, 0), np.int64), none, none.copy())
-        find_components(none, none, self._start, self._port_of, self._ends, self._byte_ps, self._scratch)
+        find_waves(none, none, self._start, self._port_of, self._ends, self._byte_ps, self._scratch)
 
     def look(
         self, now_ps: int, rows: np.ndarray, is_frozen: np.ndarray, alone: np.ndarray | None = None
@@ -119,7 +119,7 @@ class Waves:
         alone: bool[n_row], flows that share no port with others' data; they alone are no wave (`fluid.seen`).
         """
         flows, sizes = rows[:, h.FLOW].copy(), rows[:, h.MESSAGE_END] - rows[:, h.MESSAGE_BEGIN]
-        n = find_components(flows, sizes, self._start, self._port_of, self._ends, self._byte_ps, self._scratch)
+        n = find_waves(flows, sizes, self._start, self._port_of, self._ends, self._byte_ps, self._scratch)
         part = self._scratch.part[: len(rows)]
         is_taken, over, going = np.zeros(n, np.bool_), [], []
         n_row = np.bincount(part, minlength=n)

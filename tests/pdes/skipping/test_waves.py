@@ -15,7 +15,7 @@ import pdes
 from pdes.config import load_config
 from pdes.skipping import history as h
 from pdes.skipping.controller import Controller
-from pdes.skipping.similar.busy_ports import BUSY, Scratch, find_components
+from pdes.skipping.similar.busy_ports import BUSY, Scratch, find_waves
 from pdes.skipping.similar.wave_entries import Candidate, Past, WaveEntry, WaveReplay
 from pdes.skipping.similar.waves import BIT_PS, Waves
 
@@ -53,7 +53,7 @@ def test_flows_that_share_busy_ports_are_together(flow_ports, data):
         np.zeros(n, np.int64),
     )  # fmt: skip
     for _ in range(2):  # nothing is left of a call
-        found = find_components(
+        found = find_waves(
             np.arange(n), np.array(sizes, np.int64), start, port_of, ends, BIT_PS / np.array(rate_bps, float), s
         )
         parts = [np.flatnonzero(s.part[:n] == i).tolist() for i in range(found)]
