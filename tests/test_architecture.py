@@ -48,7 +48,7 @@ MANY_ARGUMENTS = {  # that have still to become bundles
     "pdes/skipping/fluid/ack_load.py:_update": 10,
     "pdes/skipping/fluid/flow_level.py:join": 9,
     "pdes/skipping/fluid/seen.py:see": 9,
-    "pdes/skipping/survey.py:survey": 9,
+    "pdes/skipping/look/survey.py:survey": 9,
 }
 MAX_FILES = 20  # in a folder of the packages, __init__ included
 MANY_FILES: dict[str, int] = {}  # that have still to be split

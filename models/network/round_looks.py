@@ -1,4 +1,4 @@
-"""Rounds that look without a trip through Python, as long as there is nothing to decide: see `pdes.skipping.assess`.
+"""Rounds that look without a trip through Python, while there is nothing to decide: see `pdes.skipping.look.assess`.
 
 On several ranks they meet for it (`pdes.engine.gathering`): each brings what its hosts have got done, and whether it
 has something that Python has to see to. If one has, all of them leave the rounds; else all find the same.
@@ -27,7 +27,7 @@ from pdes.engine.round import (
     ROUND_PAUSE,
 )
 from pdes.engine.round_exchange import ExchangeState
-from pdes.skipping.assess import NEXT_LOOK_PS, Assessment, assess
+from pdes.skipping.look.assess import NEXT_LOOK_PS, Assessment, assess
 
 # What `RoundLooks.words` holds.
 (

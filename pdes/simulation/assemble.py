@@ -27,8 +27,8 @@ from pdes.simulation.observers import make_sampler, watch_deadlocks, watch_itera
 from pdes.simulation.restoration import restoration_of
 from pdes.skipping.audit import Audit
 from pdes.skipping.criterion import Choice
+from pdes.skipping.look.partition_series import PartitionSeries
 from pdes.skipping.papers.queue_model import QueueModel
-from pdes.skipping.partition_series import PartitionSeries
 
 TakeRows = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], None]
 

@@ -11,7 +11,6 @@ from models.network.skip.fast_forward import FastForward
 from models.network.skip.room import Claim, Room
 from models.network.skip.wave_states import WaveStates
 from models.network.state.ways import ports_of_pairs
-from pdes.skipping.similar.waves import Waves
 
 ALIKE = ("_controller", "waves", "series", "_level_ps", "limit_ps", "_later", "_watched")
 DEPTHS = ("_trace", "_seen", "_n_look")
@@ -65,8 +64,8 @@ def load_fast_forward(
     for counts, name in ((fast.skipped.hops_by_cause, "hops"), (fast.skipped.flow_ps_by_cause, "flow_ps")):
         for cause in counts:
             counts[cause] = sum(part[name][cause] for part in parts) if is_first else 0
-    if fast.waves is not None and fast.wave_states is not None:
-        _load_waves(fast.waves, fast.wave_states, alike, parts, is_first)
+    if fast.wave_states is not None:
+        _load_waves(fast.wave_states, alike, parts, is_first)
     if fast.fluid is not None:
         twice = np.sum([part["fluid_twice"] for part in parts], axis=0) if is_first else 0
         fast.fluid.go_on(alike["fluid"], twice)
@@ -84,10 +83,8 @@ def _depths(fast: FastForward) -> LearnedDepths | None:
 
 
 def _load_waves(
-    waves: Waves, states: WaveStates, alike: dict[str, Any], parts: Sequence[dict[str, Any]], is_first: bool
+    states: WaveStates, alike: dict[str, Any], parts: Sequence[dict[str, Any]], is_first: bool
 ) -> None:  # fmt: skip
-    for replay in waves.replayed:  # they have other ids than they had
-        waves._holder[replay.held] = id(replay)
     states._late_bytes[:] = alike["late_bytes"]
     states._twice[:] = np.sum([part["twice"] for part in parts], axis=0) if is_first else 0
 

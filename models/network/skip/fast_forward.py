@@ -49,7 +49,7 @@ from pdes.engine.time_index import NEVER
 from pdes.skipping.audit import Audit
 from pdes.skipping.controller import Controller, Counters, compile_partitions
 from pdes.skipping.frozen import Freeze, each_of, joined
-from pdes.skipping.partition_series import PartitionSeries
+from pdes.skipping.look.partition_series import PartitionSeries
 from pdes.skipping.replay.memo import Entry, Memo, Replay, by_entry, for_each
 from pdes.skipping.similar.wave_entries import WaveReplay
 from pdes.skipping.similar.waves import Waves
@@ -405,7 +405,7 @@ class FastForward:
         times_ps = [now_ps - replay.begin_ps for replay in replays]
         self._credits.note(state, replays[0].cause, [replay.pairs for replay in replays], packets, marked, times_ps)
         self.hidden.advance_sent[ports] = 0  # it is known better
-        over = [part for replay in replays for part in self._controller.steady_after(replay, entry, now_ps)]
+        over = [part for replay in replays for part in self._controller.periodic.steady_after(replay, entry, now_ps)]
         self._show(state, [replay for replay, freeze in over if freeze is None], 0)
         self._controller.replace(replays, over)
         return state

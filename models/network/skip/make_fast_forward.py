@@ -27,7 +27,7 @@ from pdes.skipping.fluid.audit import FluidAudit
 from pdes.skipping.fluid.fluid import Fluid
 from pdes.skipping.fluid.stretches import Stretches
 from pdes.skipping.replay.memo import Memo
-from pdes.skipping.similar.waves import Waves
+from pdes.skipping.similar.waves import WaveLinks, Waves
 from pdes.units import BITS_PER_BYTE, PS_PER_S
 
 if TYPE_CHECKING:
@@ -89,9 +89,10 @@ def make_fast_forward(
         fast.states = MemoStates(topology, parameters, world, fast.hidden, (start, port_of))
         if memo_tolerance > 0:
             seeds = (0.0, 0) if audit is None else (audit.share, audit.seed)
+            wave_links = WaveLinks(start, port_of, topology.port_rate_bps, end_ports(model.state))
             waves = Waves(
-                (start, port_of), topology.port_rate_bps, memo_tolerance, network.base_rtt_ps,
-                known_ps, parameters.payload_bytes, end_ports(model.state), seeds,
+                wave_links, controller.holders, memo_tolerance, network.base_rtt_ps, known_ps,
+                parameters.payload_bytes, seeds,
             )  # fmt: skip
             fast.use_waves(waves, WaveStates(topology, world, fast.hidden, fast.states, model.state))
             if parameters.has_fluid:

@@ -5,7 +5,7 @@ import numpy as np
 from pdes.skipping import prediction as m
 from pdes.skipping.fluid.ack_load import Slowdown
 from pdes.skipping.fluid.alone_rates import alone_rates
-from pdes.skipping.fluid.flow_level import append, give_up, interrupt, join, reload, tick
+from pdes.skipping.fluid.flow_level import Comers, append, give_up, interrupt, join, reload, tick
 from pdes.skipping.fluid.flow_table import (
     EVEN,
     MOST_KNOWN,
@@ -45,7 +45,7 @@ class FlowLevel:
         tick(self.table, holder, 0, 1, posts, none)
         interrupt(self.table, holder, none, 0, 1)
         give_up(self.table, holder, none, 0, 1)
-        join(self.table, holder, posts, np.zeros(0), rates, 0.0, none, 0, 1)
+        join(self.table, holder, Comers(posts, np.zeros(0), rates, none), 0.0, 0, 1)
         append(self.table, posts)
         reload(self.table, none, 0, 1)
         self.rates_alone(none, none, none)
@@ -123,14 +123,11 @@ class FlowLevel:
         """bool[n]: flows that are simulated, and may be taken."""
         return self._not_before_ps[flows] <= now_ps
 
-    def join(
-        self, now_ps: int, holder: np.ndarray, posts: np.ndarray, left: np.ndarray, rates: np.ndarray,
-        queued_ps: np.ndarray, key: bytes | None = None,
-    ) -> None:  # fmt: skip
-        """Take over messages from the packet level. posts: int64[n, N_POSTED]; for the others see `join`. key:
-        under which it is known what they get, None: the rates were measured."""
+    def join(self, now_ps: int, holder: np.ndarray, comers: Comers, key: bytes | None = None) -> None:
+        """Take over messages from the packet level. key: under which it is known what they get, None: the rates were
+        measured."""
         part = 0.0 if key is None else float(self.table.known.part[self._numbers[key]])
-        join(self.table, holder, posts, left, rates, part, queued_ps, now_ps, self.tick_ps)
+        join(self.table, holder, comers, part, now_ps, self.tick_ps)
         self.is_used = True
 
     def note_load(self, now_ps: int, ports: np.ndarray, n_ack: np.ndarray) -> None:

@@ -21,6 +21,8 @@ among them, or when none of these rates is known.
 Flows and ports are numbers here; everything is alike on every rank. Times in ps, rates in bytes per ps.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from pdes.engine.jit import loop_kernel, step_kernel
@@ -46,7 +48,8 @@ from pdes.skipping.fluid.flow_table import (
 from pdes.skipping.fluid.max_min import max_min
 from pdes.skipping.fluid.solve import company_of, meets_acks, solve
 from pdes.skipping.in_place_sort import sort_in_place
-from pdes.skipping.partitions import canonical, leave, leave_all
+from pdes.skipping.leaving import leave, leave_all
+from pdes.skipping.partitions import canonical
 
 
 @step_kernel
@@ -258,13 +261,22 @@ def interrupt(t: Table, holder, flows, now_ps, tick_ps):
     return n_broken
 
 
-@loop_kernel
-def join(t: Table, holder, posts, left, rates, part, queued_ps, now_ps, tick_ps):
-    """Flows that were simulated go on at flow level: with messages (posts) of which so many bytes have not left.
+class Comers(NamedTuple):
+    """Flows that were simulated, and what is known of them. A row for each."""
 
-    left: float64[n]. rates: float64[n, 2], without and with acknowledgements of others on their ways. part: of their
-    fair shares that these are, 0: they were measured, and hold for these flows together alone. queued_ps: int64[n].
+    posts: np.ndarray  # int64[n, N_POSTED], their messages
+    left: np.ndarray  # float64[n], bytes of these that have not left
+    rates: np.ndarray  # float64[n, 2], without and with acknowledgements of others on their ways
+    queued_ps: np.ndarray  # int64[n], that packets wait on their ways
+
+
+@loop_kernel
+def join(t: Table, holder, comers: Comers, part, now_ps, tick_ps):
+    """Flows that were simulated go on at flow level.
+
+    part: of their fair shares that their rates are, 0: these were measured, and hold for these flows together alone.
     """
+    posts, left, rates, queued_ps = comers
     for i in range(posts.shape[0]):
         flow = posts[i, m.FLOW]
         for column in range(m.N_POSTED):

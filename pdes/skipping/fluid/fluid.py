@@ -24,6 +24,7 @@ from pdes.skipping.fluid.ack_load import AckLoads, Slowdown
 from pdes.skipping.fluid.alone_times import AloneTimes, Ended, Watch, Watched, as_watched
 from pdes.skipping.fluid.at_flow_level import FlowLevel
 from pdes.skipping.fluid.audit import FluidAudit
+from pdes.skipping.fluid.flow_level import Comers
 from pdes.skipping.fluid.flow_table import FAR_PS
 from pdes.skipping.fluid.make_table import Links
 from pdes.skipping.fluid.seen import Seen
@@ -292,7 +293,7 @@ class Fluid:
         found[:, [m.FREE_PS, m.DELIVERED_PS, m.ENDED_PS]] = now_ps + FAR_PS
         now_rate = rests.rates[np.arange(n), self.level.meets_acks(flows).astype(np.int64)]
         left = np.maximum(rests.free_ps - now_ps, 0) * now_rate
-        self.level.join(now_ps, self.holder, posts, left, rests.rates, np.full(n, queued_ps), key)
+        self.level.join(now_ps, self.holder, Comers(posts, left, rests.rates, np.full(n, queued_ps)), key)
         self.audit.follow(posts, np.maximum(rows[:, h.DONE_PS], rows[:, h.POSTED_PS]))
         self._seen.forget(flows)
         return found[~has_shadow]

@@ -110,14 +110,14 @@ def _carry_on(rows, row, root, m: Memory, now_ps, rtt_ps, tolerance):
 
 
 @loop_kernel
-def see(rows, is_loaded, frozen, port_start, port_of, holder, m: Memory, times, tolerance):
+def see(rows, is_loaded, frozen, ways, holder, m: Memory, times, tolerance):
     """See which companies there are, and which of them go on evenly (`m`); when the next ones may be known to.
 
     rows: of active flows. is_loaded: bool[n_row], whether their data meets acknowledgements. frozen: int64[], flows
-    that are. Ports of flow f: port_of[port_start[f]] .. . holder: of each port, NOBODY or who is at flow level. times:
+    that are. Ports of flow f: ways[1][ways[0][f]] .. . holder: of each port, NOBODY or who is at flow level. times:
     (now, base round trip), ps. NEVER: no more company may be known to go on evenly.
     """
-    now_ps, rtt_ps = times
+    (port_start, port_of), (now_ps, rtt_ps) = ways, times
     mark_ports(frozen, port_start, port_of, m.first_row, CLOSED)
     _join(rows, is_loaded, port_start, port_of, holder, m)
     mark_ports(frozen, port_start, port_of, m.first_row, FREE)
@@ -152,7 +152,7 @@ class Seen:
     ) -> None:
         """See samples of the flows that go packet by packet, ascending; for the rest see `see`."""
         times = (now_ps, self._rtt_ps)
-        self.next_look_ps = int(see(rows, is_loaded, frozen, *self._ways, holder, self._memory, times, self._tolerance))
+        self.next_look_ps = int(see(rows, is_loaded, frozen, self._ways, holder, self._memory, times, self._tolerance))
         self._n_row = len(rows)
 
     def _of_rows(self, counts: np.ndarray) -> np.ndarray:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pdes.engine.time_index import NEVER
 from pdes.skipping import prediction as m
 from pdes.skipping.fluid.at_flow_level import FlowLevel
+from pdes.skipping.fluid.flow_level import Comers
 from pdes.skipping.fluid.flow_table import (
     MOST_MESSAGES,
     NOBODY,
@@ -271,7 +272,7 @@ def joined(
     posts = np.array(rows, np.int64)
     posts[:, m.WHOLE] = 40_000
     each = np.column_stack([rates, np.array(rates) / 2])
-    level.join(now_ps, driven.holder, posts, np.full(n, 30_000.0), each, np.zeros(n, np.int64), key)
+    level.join(now_ps, driven.holder, Comers(posts, np.full(n, 30_000.0), each, np.zeros(n, np.int64)), key)
     driven.check()
 
 

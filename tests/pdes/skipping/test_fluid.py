@@ -14,6 +14,7 @@ from pdes.skipping import history as h
 from pdes.skipping import prediction as m
 from pdes.skipping.fluid.ack_load import Slowdown
 from pdes.skipping.fluid.audit import FluidAudit
+from pdes.skipping.fluid.flow_level import Comers
 from pdes.skipping.fluid.flow_table import FAR_PS, NOBODY
 from pdes.skipping.fluid.fluid import Fluid
 from pdes.skipping.fluid.make_table import Links
@@ -112,7 +113,7 @@ def test_a_message_that_meets_acknowledgements_takes_longer_by_their_share() -> 
     level = looked.fluid.level
     posts = np.array([post(Message(1, 10_000, 400), 0, 10_000)])
     rates = np.ones((1, 2))
-    level.join(400, looked.fluid.holder, posts, np.array([10_000.0]), rates, np.zeros(1, np.int64))
+    level.join(400, looked.fluid.holder, Comers(posts, np.array([10_000.0]), rates, np.zeros(1, np.int64)))
     assert len(looked.look(500, row(0, 7, 0, 500, 500))) == 1
     assert level.table.sent_ps[0] == 500 + 550
 
