@@ -57,8 +57,9 @@ class SharedMemo:
 
     def _try_entries(self, fast: FastForward) -> None:
         """Have entries tried before they are used."""
-        if self._memo is not None and fast.states is not None:
-            fast.states.trial = EntryTrial(self._memo, fast.states, *self._network, self._tell)
+        if self._memo is not None and fast.replays is not None:
+            states = fast.replays.states
+            states.trial = EntryTrial(self._memo, states, *self._network, self._tell)
 
     def _tell(self, key: bytes, wrong: str) -> None:
         """Say on rank 0 that an entry is not used."""

@@ -8,8 +8,10 @@ from models.network.host.sender import find_sending_message
 from models.network.host.timers import set_timers
 from models.network.host.visits import visit
 from models.network.link.port import put_marker_on_wire
-from models.network.skip.freeze import Hidden, hide, mark_link, refresh, show
-from models.network.skip.place_markers import Members, begin_wave, count_in_flight, purge
+from models.network.skip.suspend.freeze import hide
+from models.network.skip.suspend.hidden import Hidden, mark_link, refresh
+from models.network.skip.suspend.thaw import show
+from models.network.skip.suspend.withdraw import Members, begin_wave, count_in_flight, purge
 from models.network.state.records import (
     FLAG_ACK,
     FLAG_MARKER,

@@ -7,7 +7,7 @@ from models.network.host.fluid import count_packets, forget_unseen, last_row
 from models.network.host.nic import set_ready
 from models.network.host.sender import find_sending_message
 from models.network.link.port import put_marker_on_wire
-from models.network.skip.freeze import Hidden, refresh
+from models.network.skip.suspend.hidden import Hidden, refresh
 from models.network.state.records import (
     FLAG_ACK,
     FLAG_MARKER,

@@ -22,8 +22,8 @@ from models.network.skip.fluid_moves import (
     note_progress,
     take_behind,
 )
-from models.network.skip.freeze import Hidden
-from models.network.skip.place_markers import N_SENT_COLUMN, SENT_BYTES, SENT_PACKETS, Members, count_short
+from models.network.skip.suspend.hidden import Hidden
+from models.network.skip.suspend.withdraw import N_SENT_COLUMN, SENT_BYTES, SENT_PACKETS, Members, count_short
 from models.network.state.records import N_FLUID, N_FREE_PACKET, N_FROZEN_PORT, N_UNSEEN
 from pdes.engine.exchange import World
 from pdes.skipping import history as h

@@ -37,9 +37,9 @@ class Slowdown(NamedTuple):
 def _update(old, new, data_ways, all_ways, is_sending, n_flow, is_changed, changed):
     """Count flows that begin or end to send at the ports of their acknowledgements; how many are written to changed.
 
-    old, new: int64[], flows. data_ways, all_ways: see `AckLoad`. is_sending: uint8[n_flow]. n_flow: int32[n_port], whose
-    acknowledgements cross it. is_changed: uint8[n_port], zeros, left as they were. changed: int32[n_port], ports where
-    none or the first crosses.
+    old, new: int64[], flows. data_ways, all_ways: see `AckLoad`. is_sending: uint8[n_flow]. n_flow: int32[n_port], of
+    flows whose acknowledgements cross it. is_changed: uint8[n_port], zeros, left as they were. changed: int32[n_port],
+    ports where none or the first crosses.
     """
     (data_start, data_port), (all_start, all_port), n_changed = data_ways, all_ways, 0
     for i in range(new.size):

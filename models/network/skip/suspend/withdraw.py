@@ -1,4 +1,4 @@
-"""Where markers come from and go to: a network partition whose messages end without being sent packet by packet."""
+"""Withdrawing packets: they leave the network, and markers on the last links stand for the ends of their messages."""
 
 from typing import NamedTuple
 
@@ -7,7 +7,7 @@ import numpy as np
 from models.network.host.nic import free_packet, take_packet
 from models.network.host.sender import find_sending_message
 from models.network.link.port import insert_in_order
-from models.network.skip.freeze import Hidden, mark_link, refresh
+from models.network.skip.suspend.hidden import Hidden, mark_link, refresh
 from models.network.state.records import FLAG_ACK, FLAG_MARKER, HEADER_BYTES, N_QUEUE, PAYLOAD_BYTES, Fabric, Nic
 from models.network.state.switch_state import Buffers
 from pdes.engine.jit import loop_kernel, step_kernel
@@ -203,7 +203,7 @@ def place_markers(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, pr
 
 @loop_kernel
 def take_markers_back(fabric: Fabric, hidden: Hidden, ports, pairs, is_over):
-    """Free the markers of queue pairs that are not over; what else is on these links goes where `freeze.show` takes it.
+    """Free the markers of queue pairs that are not over; what else is on these links goes where `thaw.show` takes it.
 
     is_over: uint8[n_pair]. pairs: ascending.
     """
