@@ -66,7 +66,7 @@ class FluidAudit:
         """It is known how shadows end."""
         ends = {_message(row): int(row[m.ENDED_PS]) for row in predicted}
         for row in self.running:
-            row[m.ENDED_PS] = ends.get(_message(row), row[m.ENDED_PS])
+            row[m.ENDED_PS] = ends.get(_message(row), int(row[m.ENDED_PS]))
         self._compare()
 
     def over(self, rows: np.ndarray) -> np.ndarray:
