@@ -16,7 +16,7 @@ import numpy as np
 
 from cases import print_last, scenario_of
 from models.network.model import LogicalProcesses, NetworkModel
-from models.network.skip.make_fast_forward import make_fast_forward
+from models.network.skip.make_fast_forward import Wanted, make_fast_forward
 from models.network.state.records import FLOW_COLUMNS, PACKET_HOPS
 from pdes.engine.exchange import World
 from pdes.engine.round import make_loop, run_rounds
@@ -91,11 +91,11 @@ def outcome(case: Case, control: str, wormhole: dict[str, Any]) -> Outcome:
     )
     keys = s.config.wormhole
     if keys.mode != "off":
+        audit = Audit(keys.audit, s.parameters.seed, s.parameters.payload_bytes) if keys.audit else None
+        wanted = Wanted(mode=keys.skips, tolerance=keys.wave_tolerance, audit=audit)
         model.fast_forward = make_fast_forward(
-            s.topology, model, s.parameters, World(), s.path_rtt_ps, s.stop_ps, mode=keys.skips,
-            memo_tolerance=keys.wave_tolerance,
-            audit=Audit(keys.audit, s.parameters.seed, s.parameters.payload_bytes) if keys.audit else None,
-        )  # fmt: skip
+            s.topology, model, s.parameters, World(), s.path_rtt_ps, s.stop_ps, wanted
+        )
     run_rounds(model, make_loop(s.lookahead_ps, next_look_ps=model.first_look_ps()), model.exchange)
     model.flush()
     audit = {}

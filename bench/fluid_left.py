@@ -55,7 +55,7 @@ class Watch:
     def __init__(self, run: Run) -> None:
         fast = run.model.fast_forward
         assert fast is not None and fast.fluid is not None
-        self._n_port, self._packet_bytes = np.diff(fast.ways[0]), fast._controller._settings.packet_bytes
+        self._n_port, self._packet_bytes = np.diff(fast.ways[0]), fast._controller.criterion.settings.packet_bytes
         n_flow = len(self._n_port)
         self._sent = np.zeros(n_flow, np.int64)  # packets, at the last look
         self._reason, self._column = np.zeros(n_flow, np.int64), np.zeros(n_flow, np.int64)

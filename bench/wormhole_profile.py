@@ -23,11 +23,14 @@ from typing import Any
 import models.network.skip.fast_forward as network
 import pdes.engine.round as engine
 import pdes.skipping.controller as wormhole
-import pdes.skipping.looks as looks
+import pdes.skipping.look.looks as looks
+import pdes.skipping.periodic as periodic
 from cases import print_last, spread
 from models.network.model import NetworkModel
 from models.network.skip.credits import Credits
 from models.network.skip.memo_states import MemoStates
+from models.network.skip.replays import Replays
+from models.network.skip.suspend.suspension import Suspension
 from pdes.engine.round import COMPUTE_NS, EXCHANGE_NS, N_ROUND, WAIT_NS
 from pdes.errors import ConfigError
 from pdes.simulation.compile import compile_kernels
@@ -43,12 +46,12 @@ PARTS: dict[str, Sequence[tuple[Any, str]]] = {  # what is timed: functions by t
     CALLS: [(NetworkModel, "run_rounds"), (NetworkModel, "relieve")],
     "looks: calls, arrivals of others": [(engine, "_look"), (NetworkModel, "_take_in")],
     "sampling": [(network, "sample_all")],
-    "partitions": [(looks.Looks, "look"), (wormhole, "canonical"), (wormhole.Controller, "_own_ports")],
+    "partitions": [(looks.Looks, "look"), (periodic, "canonical"), (periodic.Periodic, "_own_ports")],
     "criterion": [],  # of the run's own criterion: see `clocks_of`
     "decisions": [(wormhole.Controller, name) for name in ("decide", "ends", "due")],
     "memo: keys and states": [(MemoStates, name) for name in ("states", "keys", "form", "put")],
-    "memo: episodes": [(network.FastForward, "_replay"), (Memo, "begin"), (wormhole.Controller, "over")],
-    "freeze and thaw": [(network.FastForward, name) for name in ("_freeze", "_thaw", "_show")] + [(Credits, "note")],
+    "memo: episodes": [(Replays, "look"), (Memo, "begin"), (wormhole.Controller, "over")],
+    "freeze and thaw": [(Suspension, name) for name in ("freeze", "thaw", "show")] + [(Credits, "note")],
 }
 CRITERION = ("add", "judge", "thawed", "frozen")
 

@@ -32,8 +32,8 @@ from pdes.simulation.loop import run_to_end
 from pdes.skipping import history as h
 from pdes.skipping.controller import Controller
 from pdes.skipping.frozen import FrozenSet
+from pdes.skipping.look.survey import N_JUDGED
 from pdes.skipping.steady import Steadiness
-from pdes.skipping.survey import N_JUDGED
 from pdes.skipping.windows import N_WINDOW, Limits, Memory, _is_settled, rate_of
 from runs import ROOT, discarded_run
 

@@ -32,29 +32,13 @@ TOP = (
     "pdes.plan_ranks",
 )  # the only ones that know models, partition and results
 MAX_LINES = {"pdes": 350, "partition": 350, "models": 350, "tests": 500, "bench": 500}  # of a file, by top folder
-MANY_LINES = {  # that have still to be split
-    "models/network/skip/fast_forward.py": 500,
-    "models/network/skip/freeze.py": 430,
-    "pdes/skipping/controller.py": 395,
-    "pdes/skipping/partitions.py": 360,
-}
+MANY_LINES: dict[str, int] = {}  # that have still to be split
 MAX_ARGUMENTS = 8  # of a function of the packages, self not counted
-MANY_ARGUMENTS = {  # that have still to become bundles
-    "models/network/skip/fast_forward.py:__init__": 9,
-    "models/network/skip/fluid_ends.py:take_out": 10,
-    "models/network/skip/make_fast_forward.py:make_fast_forward": 10,
-    "models/network/skip/place_markers.py:_place": 11,
-    "models/network/skip/place_markers.py:place_markers": 10,
-    "pdes/skipping/fluid/ack_load.py:_update": 10,
-    "pdes/skipping/fluid/flow_level.py:join": 9,
-    "pdes/skipping/fluid/seen.py:see": 9,
-    "pdes/skipping/survey.py:survey": 9,
-}
+MANY_ARGUMENTS: dict[str, int] = {}  # that have still to become bundles
 MAX_FILES = 20  # in a folder of the packages, __init__ included
 MANY_FILES: dict[str, int] = {}  # that have still to be split
 CIRCLES = (  # files that still import each other
     {f"models.workload.compiler.{name}" for name in ("dual_pipe", "schedule", "zero_bubble")},
-    {"models.network.model", "models.network.restore.restoration", "models.network.skip.fast_forward"},
 )
 UNITS = {"PS_PER_NS", "PS_PER_US", "PS_PER_MS", "PS_PER_S", "NS_PER_S", "BITS_PER_BYTE"}
 VAGUE_NAMES = {"utils.py", "util.py", "common.py", "helpers.py", "misc.py"}

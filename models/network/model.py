@@ -36,10 +36,10 @@ from models.network.rounds import (
     WORDS_PER_PACKET,
     pack,
     run_rounds,
+    take_in,
     unpack_arrivals,
 )
 from models.network.skip.fast_forward import FastForward
-from models.network.skip.freeze import take_in
 from models.network.state.pair_facts import PairFacts, make_pair_facts
 from models.network.state.parameters import NetworkParameters, used_ports
 from models.network.state.records import (

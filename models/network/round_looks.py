@@ -1,4 +1,4 @@
-"""Rounds that look without a trip through Python, as long as there is nothing to decide: see `pdes.skipping.assess`.
+"""Rounds that look without a trip through Python, while there is nothing to decide: see `pdes.skipping.look.assess`.
 
 On several ranks they meet for it (`pdes.engine.gathering`): each brings what its hosts have got done, and whether it
 has something that Python has to see to. If one has, all of them leave the rounds; else all find the same. Ticks of flow
@@ -13,9 +13,8 @@ from models.network.build.arrays import NetworkState
 from models.network.host.interrupts import is_interrupted
 from models.network.managed_rounds import run_managed_rounds
 from models.network.outputs import Outputs
-from models.network.rounds import run_rounds
+from models.network.rounds import run_rounds, take_in
 from models.network.skip.fluid_ticks import IS_AUDITED, Ticks, tick_in_rounds
-from models.network.skip.freeze import take_in
 from models.network.skip.progress import Samples, offer_sample, take_sample
 from models.network.state.records import N_POSTED, N_UNSEEN
 from pdes.engine.jit import inlined, loop_kernel
@@ -31,7 +30,7 @@ from pdes.engine.round import (
     ROUND_PAUSE,
 )
 from pdes.engine.round_exchange import ExchangeState
-from pdes.skipping.assess import NEXT_LOOK_PS, Assessment, assess
+from pdes.skipping.look.assess import NEXT_LOOK_PS, Assessment, assess
 
 # What `RoundLooks.words` holds.
 (

@@ -301,3 +301,9 @@ def _serve_plain(state, switches, begin_ps, horizon_ps):
 def run_rounds(loop, ex: ExchangeState, state: NetworkState, port_peer_row, outputs: Outputs):
     """Rounds of a network of plain switches, see `rounds`."""
     return rounds(loop, ex, state, port_peer_row, outputs, _serve_plain)
+
+
+@loop_kernel
+def take_in(fabric: Fabric, work: Work, ex: ExchangeState):
+    """Put what the last exchange brought on its links; False if the packets' pool is short."""
+    return unpack_arrivals(fabric, work, ex)

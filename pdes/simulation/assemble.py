@@ -11,7 +11,7 @@ import numpy as np
 
 from models.network.model import LogicalProcesses, NetworkModel
 from models.network.skip.fast_forward import FastForward
-from models.network.skip.make_fast_forward import make_fast_forward
+from models.network.skip.make_fast_forward import Wanted, make_fast_forward
 from models.network.streams.iterations import IterationWatch
 from models.network.streams.repeats import RepeatWatch
 from models.network.watch.deadlock import Circle, DeadlockWatch
@@ -27,8 +27,8 @@ from pdes.simulation.observers import make_sampler, watch_deadlocks, watch_itera
 from pdes.simulation.restoration import restoration_of
 from pdes.skipping.audit import Audit
 from pdes.skipping.criterion import Choice
+from pdes.skipping.look.partition_series import PartitionSeries
 from pdes.skipping.papers.queue_model import QueueModel
-from pdes.skipping.partition_series import PartitionSeries
 
 TakeRows = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], None]
 
@@ -139,14 +139,12 @@ def _fast_forward(basis: Basis, model: NetworkModel) -> FastForward | None:
     if wormhole.mode == "off":
         return None
     choice = Choice(wormhole.paper.criterion, **wormhole.paper.criterion_parameters)
-    fast = make_fast_forward(
-        s.topology, model, s.parameters, basis.world, s.path_rtt_ps, s.stop_ps, choice, wormhole.skips,
-        wormhole.wave_tolerance, _audit(s),
-    )  # fmt: skip
+    wanted = Wanted(choice, wormhole.skips, wormhole.wave_tolerance, _audit(s))
+    fast = make_fast_forward(s.topology, model, s.parameters, basis.world, s.path_rtt_ps, s.stop_ps, wanted)
     if fast is not None:
         if s.config.output.partitions:
             fast.series = PartitionSeries()
-        fast.restoration = restoration_of(s, model, basis.world, fast, basis.queue_model)
+        fast.suspension.restoration = restoration_of(s, model, basis.world, fast, basis.queue_model)
     return fast
 
 

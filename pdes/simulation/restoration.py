@@ -2,7 +2,8 @@
 
 from models.network.model import NetworkModel
 from models.network.restore.learned_depths import LearnedDepths
-from models.network.restore.restoration import Restoration, make_restoration, why_no_restoration
+from models.network.restore.make_restoration import make_restoration
+from models.network.restore.restoration import Restoration, why_no_restoration
 from models.network.skip.fast_forward import FastForward
 from models.network.skip.make_fast_forward import why_not
 from pdes.engine.exchange import World

@@ -57,8 +57,9 @@ class SharedMemo:
 
     def _try_entries(self, fast: FastForward) -> None:
         """Have entries tried before they are used."""
-        if self._memo is not None and fast.states is not None:
-            fast.states.trial = EntryTrial(self._memo, fast.states, *self._network, self._tell)
+        if self._memo is not None and fast.replays is not None:
+            states = fast.replays.states
+            states.trial = EntryTrial(self._memo, states, *self._network, self._tell)
 
     def _tell(self, key: bytes, wrong: str) -> None:
         """Say on rank 0 that an entry is not used."""
@@ -105,4 +106,4 @@ class SharedMemo:
 def _settings(wormhole: WormholeConfig, fast: FastForward) -> dict[str, Any]:
     """What decides when episodes end."""
     keys = wormhole.model_dump(mode="json", exclude=KEYS_LEFT_OUT)
-    return keys | {"criterion": fast.criterion, "pace": fast.pace}
+    return keys | {"criterion": fast.criterion, "pace": fast.settings}

@@ -3,7 +3,6 @@
 Knows resources (ports) and activities (flows) by number alone. The model samples, freezes and thaws.
 """
 
-from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -11,20 +10,17 @@ import numpy as np
 
 from pdes.engine.time_index import NEVER
 from pdes.skipping import history as h
-from pdes.skipping.assess import MOST_PARTITIONS, N_LOOK, N_STEADY
 from pdes.skipping.audit import Audit
 from pdes.skipping.criterion import Criterion
 from pdes.skipping.flow_ports import PortsOfGroups, ports_of
 from pdes.skipping.frozen import Freeze, FrozenSet, joined
-from pdes.skipping.looks import Looks
+from pdes.skipping.holders import Holders
+from pdes.skipping.look.assess import MOST_PARTITIONS, N_LOOK, N_STEADY
+from pdes.skipping.look.looks import Looks
+from pdes.skipping.look.survey import IS_FOLLOWED, N_FRESH, ask, thawed
 from pdes.skipping.partitions import canonical, make_partitions
-from pdes.skipping.replay.memo import Entry, Episode, Fresh, Keys, Memo, Replay, for_each
-from pdes.skipping.steady import Verdict
-from pdes.skipping.survey import IS_FOLLOWED, N_FRESH, ask, thawed
-
-MAX_CYCLE_PACKETS = 4096
-AHEAD = 32  # part of a period by which flows may get ahead of their mean rates in it
-MAX_KEPT = 2**14  # sets of flows whose ports are kept
+from pdes.skipping.periodic import Periodic
+from pdes.skipping.replay.memo import Episode, Fresh, Keys, Memo, Replay, for_each
 
 
 @dataclass
@@ -54,16 +50,13 @@ class Controller:
         """
         n_flow = len(port_start) - 1
         self._partitions = make_partitions(port_start, port_of, n_port)
-        self.criterion, self._settings = criterion, criterion.settings
+        self.criterion, self.periodic = criterion, Periodic(self._partitions, criterion, known_ps)
         self._frozen = FrozenSet(n_flow, n_port)
         self.looks = Looks(self._partitions, self._frozen.is_frozen, criterion, look_ps)
         self._survey = self.looks.survey
         self._n_active, self._is_followed, self._has_frozen = 0, False, False
         self.stranded: list[Replay] = []
-        self._members = np.zeros(n_flow, np.int64)
         self._counters = Counters()
-        self._known_ps = known_ps.tolist()
-        self._ports_of: dict[bytes, np.ndarray] = {}  # by flows
         self._ports_of_groups = PortsOfGroups(self._partitions.port_start, self._partitions.port_of, n_port)
         self.memo: Memo | None = None
         self.audit: Audit | None = None
@@ -83,6 +76,11 @@ class Controller:
         for word in (N_LOOK, MOST_PARTITIONS):
             self.looks.words[word] = before.looks.words[word]
         return self
+
+    @property
+    def holders(self) -> Holders:
+        """Who holds ports."""
+        return self._frozen.holders
 
     @property
     def next_look_ps(self) -> int:
@@ -110,7 +108,7 @@ class Controller:
         thaw: dict[int, int] = {}
         for flow, at_ps in sorted(interrupts.items()) if self._is_met(interrupts) else []:
             ports = self._ports(np.array([flow]))
-            for i in sorted(set(self._frozen.of_port[ports].tolist()) - {-1}):
+            for i in self._frozen.of(ports):
                 self._interrupt(i, ports, at_ps, thaw)
             for replay in self._followers_disturbed(ports):
                 thaw[self._frozen.number(replay)] = at_ps
@@ -131,7 +129,7 @@ class Controller:
     def _is_met(self, interrupts: dict[int, int]) -> bool:
         """Whether any of these flows has a port of what is frozen, or might have one of what others wait for."""
         ports = self._ports(np.array(list(interrupts), np.int64))
-        return bool((self._frozen.of_port[ports] >= 0).any()) or (self.memo is not None and bool(self.memo.running))
+        return bool(self._frozen.of(ports)) or (self.memo is not None and bool(self.memo.running))
 
     def _interrupt(self, number: int, ports: np.ndarray, at_ps: int, thaw: dict[int, int]) -> None:
         """Enter those of what is frozen under a number that have one of these ports into what thaws, and when."""
@@ -182,7 +180,7 @@ class Controller:
         steady, (rows, verdict) = self.looks.steady, self.looks.judged
         if self.audit is not None:
             steady = [label for label in steady if label not in self.audit.running]
-        planned = [(label, freeze) for label in steady if (freeze := self._plan(now_ps, label, rows, verdict))]
+        planned = [(label, freeze) for label in steady if (freeze := self.periodic.plan(now_ps, label, rows, verdict))]
         if allows is not None and planned:
             may = allows([freeze for _, freeze in planned], now_ps)
             self._counters.refused += len(may) - sum(may)
@@ -231,7 +229,7 @@ class Controller:
         """Of those that wanted a key, what need not be simulated."""
         assert self.memo is not None and self._fresh is not None
         new = self.memo.begin(self._fresh, keys, now_ps)
-        new = [replay for replay in new if replay.entry is None or replay.end_ps <= self._until_ps(now_ps)]
+        new = [replay for replay in new if replay.entry is None or replay.end_ps <= self.periodic.until_ps(now_ps)]
         self._frozen.hold(new)
         return new
 
@@ -260,7 +258,8 @@ class Controller:
 
     def _check_ps(self, episode: Episode) -> int:
         """When an episode is looked at: before a message can end, and, for its followers, where no skip may pass."""
-        return min(episode.check_ps, self._until_ps(episode.begin_ps)) if episode.followers else episode.check_ps
+        until_ps = self.periodic.until_ps(episode.begin_ps) if episode.followers else NEVER
+        return min(episode.check_ps, until_ps)
 
     def give_up(self, now_ps: int) -> None:
         """Drop episodes that should be looked at now, where nothing can be."""
@@ -301,72 +300,13 @@ class Controller:
         if len(frozen) < len(over):
             self.criterion.thawed(joined([replay.pairs for replay, freeze in over if freeze is None]), 0)
         if frozen:
-            packet_bytes = self._settings.packet_bytes
+            packet_bytes = self.criterion.settings.packet_bytes
             rates = [for_each(f.done_packets * packet_bytes / f.done_ps, f.n_member) for f in frozen]
             self.criterion.frozen(joined([freeze.pairs for freeze in frozen]), joined(rates), frozen[0].begin_ps)
 
     def due(self, now_ps: int) -> list[Replay]:
         """Replays of entries that have come to their ends."""
         return self._frozen.replayed(now_ps)
-
-    def steady_after(self, replay: Replay, entry: Entry, now_ps: int) -> list[tuple[Replay, Freeze | None]]:
-        """How each part of a replay is frozen whose entry ended steady; None: it is not worth it."""
-        if entry.progress is None:
-            return [(replay, None)]
-        period_ps, may_n_period, packets, done_ps, marked = entry.progress
-        guard_bytes, packet_bytes = (
-            self._settings.guard_packets * self._settings.packet_bytes,
-            self._settings.packet_bytes,
-        )
-        left = (replay.left_after(entry) - guard_bytes).reshape(replay.n_member, -1)
-        pace = list(zip(done_ps.tolist(), packets.tolist(), strict=True))
-        parts: dict[int, list[int]] = {}  # members by the periods that they may be skipped
-        is_one = bool((left == left[0]).all())
-        for i, mine in enumerate(left[:1].tolist() if is_one else left.tolist()):
-            least_ps = min(n * t // (p * packet_bytes) for n, (t, p) in zip(mine, pace, strict=True))
-            n_period = min(may_n_period, min(least_ps, self._until_ps(now_ps) - now_ps) // period_ps)
-            parts.setdefault(n_period if n_period * period_ps >= self._least_ps else 0, []).append(i)
-        found: list[tuple[Replay, Freeze | None]] = []
-        for n_period, members in parts.items():
-            part, freeze = replay if len(parts) == 1 else replay.part(np.array(members)), None
-            if n_period > 0:
-                shape = (packets, done_ps, marked, part.n_member)
-                freeze = Freeze(part.pairs, part.ports, now_ps, period_ps, n_period, *shape)
-            found.append((part, freeze))
-        return found
-
-    def _until_ps(self, now_ps: int) -> int:
-        """The next instant that no skip may pass, NEVER if there is none."""
-        i = bisect_right(self._known_ps, now_ps)
-        return self._known_ps[i] if i < len(self._known_ps) else NEVER
-
-    @property
-    def _least_ps(self) -> int:
-        """No skip is shorter."""
-        return self._settings.least_looks * self._settings.look_ps
-
-    def _plan(self, now_ps: int, label: int, rows: np.ndarray, verdict: Verdict) -> Freeze | None:
-        n = canonical(self._partitions, label, self._members)
-        pairs = self._members[:n].copy()
-        at = np.searchsorted(rows[:, h.FLOW], pairs)
-        span_ps, packets = verdict.span_ps[at], verdict.done_bytes[at] // self._settings.packet_bytes
-        cycle_packets = verdict.cycle_bytes[at] // self._settings.packet_bytes
-        period_ps, is_exact = _period_ps(span_ps, packets, verdict.last_ps[at], cycle_packets)
-        ahead_ps = 0 if is_exact else period_ps // AHEAD
-        n_period = min(int(verdict.may_ps[at].min()) - ahead_ps, self._until_ps(now_ps) - now_ps) // period_ps
-        if n_period * period_ps < self._least_ps:
-            return None
-        self.criterion.frozen(pairs, verdict.done_bytes[at] / span_ps, now_ps)
-        return Freeze(pairs, self._own_ports(pairs), now_ps, period_ps, n_period, packets, span_ps, verdict.marked[at])
-
-    def _own_ports(self, flows: np.ndarray) -> np.ndarray:
-        """The ports of flows, ascending: not to be written, as they are kept for the next time."""
-        name = flows.tobytes()
-        if name not in self._ports_of:
-            if len(self._ports_of) >= MAX_KEPT:
-                self._ports_of.clear()
-            self._ports_of[name] = np.unique(self._ports(flows))
-        return self._ports_of[name]
 
     def _ports(self, flows: np.ndarray) -> np.ndarray:
         return ports_of(flows, self._partitions.port_start, self._partitions.port_of)
@@ -377,19 +317,3 @@ def compile_partitions() -> None:
     one = make_partitions(np.array([0, 1], np.int64), np.zeros(1, np.int32), 1)
     canonical(one, 0, np.zeros(1, np.int64))
     PortsOfGroups(one.port_start, one.port_of, 1).of(np.zeros(0, np.int64), np.zeros(1, np.int64))
-
-
-def _period_ps(
-    span_ps: np.ndarray, packets: np.ndarray, last_ps: np.ndarray, cycle_packets: np.ndarray
-) -> tuple[int, bool]:
-    """The time in which everything repeats itself, and whether it does so to the ps.
-
-    If all flows send at one and the same pace, it is some packets' time: as many as their controls need for one turn,
-    which they take once per round trip (cycle_packets: a multiple of that for each flow, 0: none).
-    """
-    gap_ps = span_ps // packets
-    if (gap_ps * packets == span_ps).all() and (gap_ps == gap_ps[0]).all():
-        together = int(np.lcm.reduce(np.maximum(cycle_packets, 1)))
-        if together <= MAX_CYCLE_PACKETS:
-            return together * int(gap_ps[0]), True
-    return int(last_ps[0]), False

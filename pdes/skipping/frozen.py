@@ -7,6 +7,7 @@ from heapq import heappop, heappush
 import numpy as np
 
 from pdes.engine.time_index import NEVER
+from pdes.skipping.holders import Holders
 from pdes.skipping.replay.memo import Replay, for_each, joined, of_members
 
 NO_OVERFLOW = 2**62
@@ -62,10 +63,9 @@ class FrozenSet:
 
     def __init__(self, n_flow: int, n_port: int) -> None:
         self.is_frozen = np.zeros(n_flow, np.bool_)
-        self.of_port = np.full(n_port, -1, np.int64)  # number of what a port is frozen in, -1: it is not
+        self.holders = Holders(n_port)  # whose numbers these are
         self.n_flow = 0  # that are frozen
         self._frozen: dict[int, Freeze | Replay] = {}
-        self._n = 0
         self._freeze_ends: list[tuple[int, int]] = []  # heaps of (planned end, number); some are not frozen any more
         self._replay_ends: list[tuple[int, int]] = []
 
@@ -78,7 +78,11 @@ class FrozenSet:
 
     def at(self, port: int) -> Freeze | Replay | None:
         """What a port is frozen in."""
-        return self._frozen.get(int(self.of_port[port]))
+        return self._frozen.get(self.holders.at(port))
+
+    def of(self, ports: np.ndarray) -> list[int]:
+        """Numbers of what any of these ports are frozen in, ascending."""
+        return [number for number in self.holders.of(ports) if number in self._frozen]
 
     def census(self) -> tuple[int, int]:
         """How many freezes, and how many replays. It visits them all: for who asks for a series."""
@@ -126,18 +130,16 @@ class FrozenSet:
 
     def number(self, freeze: Freeze | Replay) -> int:
         """That of something frozen."""
-        return int(self.of_port[freeze.ports[0]])
+        return self.holders.at(freeze.ports[0])
 
     def hold(self, new: Sequence[Freeze | Replay]) -> None:
         """These are frozen from now on."""
         for freeze in new:
-            assert (self.of_port[freeze.ports] < 0).all(), "a port would be frozen twice"
-            self._frozen[self._n] = freeze
-            self.of_port[freeze.ports] = self._n
+            number = self.holders.hold(freeze.ports)
+            self._frozen[number] = freeze
             if freeze.end_ps < NEVER:
                 heap = self._freeze_ends if isinstance(freeze, Freeze) else self._replay_ends
-                heappush(heap, (freeze.end_ps, self._n))
-            self._n += 1
+                heappush(heap, (freeze.end_ps, number))
             self.n_flow += len(freeze.pairs)
         if new:
             self.is_frozen[joined([freeze.pairs for freeze in new])] = True
@@ -151,7 +153,7 @@ class FrozenSet:
             self.n_flow -= len(freeze.pairs)
         if old:
             self.is_frozen[joined([freeze.pairs for freeze in old])] = False
-            self.of_port[joined([freeze.ports for freeze in old])] = -1
+            self.holders.free(joined([freeze.ports for freeze in old]))
 
 
 def each_of(freeze: Freeze) -> list[Freeze]:

@@ -1,6 +1,6 @@
-"""How far one kind of estimate was off in a run: what was said of some that were drawn, against how they went.
+"""How far one kind of estimate was off in a run: what was predicted of some that were drawn, against how they went.
 
-Times are compared, and rates: bytes that were said to take longer than they did had a lower rate. What was drawn
+Times are compared, and rates: bytes that were predicted to take longer than they did had a lower rate. What was drawn
 together (the flows of a wave, or all in a stretch of time) errs together, so the standard error is of what was drawn
 (`audit`).
 """
@@ -24,7 +24,7 @@ class KindErrors:
         self._unit: list[int] = []  # that was drawn, of each of these
 
     def add(self, expected_ps: np.ndarray, took_ps: np.ndarray, before_ps: np.ndarray, unit: int) -> None:
-        """What was said to take expected_ps took took_ps. int64[n_flow] each, all above 0.
+        """What was predicted to take expected_ps took took_ps. int64[n_flow] each, all above 0.
 
         before_ps: what each message had taken until then, at least 0. unit: number of what was drawn together.
         """

@@ -2,9 +2,8 @@
 
 Li et al., Wormhole (NSDI 2026), Definition 1 and Appendices A and B. Flows and ports are numbers, and which ports a
 flow uses is given: this file knows no network. Two deviations from Algorithm 2, both in what an event costs: an
-entering flow relabels all partitions that it joins but the largest; and when a flow leaves, the search for parts
-starts at all of its ports at once and stops when the parts have met, or all but one are whole, so that the last part,
-mostly the largest, is left as it was.
+entering flow relabels all partitions that it joins but the largest; and when a flow leaves (`leaving`), the search for
+parts stops when the last one, mostly the largest, is left, which stays as it was.
 
 Labels depend on nothing but the order of `enter` and `leave`, so that ranks which make the same calls agree on them.
 """
@@ -18,10 +17,10 @@ from pdes.skipping.in_place_sort import sort_in_place
 
 
 class Partitions(NamedTuple):
-    """Network partitions of the active flows. Written only by `enter` and `leave`.
+    """Network partitions of the active flows. Written only by `enter`, `leave` and `leave_all`.
 
     A slot is a place in `port_of`: one use of a port by a flow. A label is a number below n_flow; it is free while no
-    partition has it. Chains end in -1. The fields from `prev_member` on are private to this file and its check.
+    partition has it. Chains end in -1. The fields from `prev_member` on are of this file, `leaving` and their check.
     """
 
     port_start: np.ndarray  # int64[n_flow + 1]  a flow's slots are port_start[flow] .. port_start[flow + 1] - 1
@@ -106,7 +105,7 @@ def enter(partitions: Partitions, flow):
         return np.int64(-1)
     label = _largest_touched(partitions, flow)
     if label < 0:
-        label = _take_label(partitions)
+        label = take_label(partitions)
     for slot in range(partitions.port_start[flow], partitions.port_start[flow + 1]):
         port = partitions.port_of[slot]
         touched = np.int64(partitions.label_of_port[port])
@@ -114,48 +113,9 @@ def enter(partitions: Partitions, flow):
             _absorb(partitions, label, touched)
         partitions.label_of_port[port] = label
         _put_first(partitions.first_use, partitions.next_use, partitions.prev_use, port, slot)
-    _link_member(partitions, label, flow)
+    link_member(partitions, label, flow)
     partitions.version[label] += 1
     return label
-
-
-@loop_kernel
-def leave(partitions: Partitions, flow):
-    """Make an active flow inactive; return the number of partitions that the others of its partition now form.
-
-    Returns -1, changing nothing, if the flow is inactive; 0 if it was alone. One part keeps the label and the others
-    get free ones; all have new versions. Every part uses a port of the flow, so their labels stand, after the call, in
-    `label_of_port` of the flow's ports. Costs at most the ports of all flows of the partition.
-    """
-    label = np.int64(partitions.label_of_flow[flow])
-    if label < 0:
-        return np.int64(-1)
-    n_before = partitions.n_partition[0]
-    _unlink_member(partitions, label, flow)
-    partitions.label_of_flow[flow] = -1
-    partitions.version[label] += 1
-    n_seed = _unlink_uses(partitions, flow, label)
-    if partitions.n_flow_of[label] == 0:
-        _free_label(partitions, label)
-        return np.int64(0)
-    n_reached, n_found = _search(partitions, n_seed)
-    _move_found(partitions, label, n_reached, n_found)
-    return partitions.n_partition[0] - n_before + 1
-
-
-@loop_kernel
-def leave_all(partitions: Partitions, label):
-    """Make all flows of a partition inactive."""
-    flow = np.int64(partitions.first_member[label])
-    while flow >= 0:
-        following = np.int64(partitions.next_member[flow])
-        partitions.label_of_flow[flow] = -1
-        for slot in range(partitions.port_start[flow], partitions.port_start[flow + 1]):
-            port = partitions.port_of[slot]
-            partitions.label_of_port[port], partitions.first_use[port] = -1, -1
-        flow = following
-    partitions.first_member[label], partitions.n_flow_of[label] = -1, 0
-    _free_label(partitions, label)
 
 
 @loop_kernel
@@ -186,7 +146,7 @@ def _largest_touched(partitions: Partitions, flow):
 
 
 @step_kernel
-def _take_label(partitions: Partitions):
+def take_label(partitions: Partitions):
     """A free label, which is then one of a partition. There is always one: a partition has a flow."""
     n_free = partitions.free_label.size - partitions.n_partition[0]
     label = np.int64(partitions.free_label[n_free - 1])
@@ -196,7 +156,7 @@ def _take_label(partitions: Partitions):
 
 
 @step_kernel
-def _free_label(partitions: Partitions, label):
+def free_label(partitions: Partitions, label):
     """Give a label back whose partition has no flows left."""
     partitions.version[label] += 1
     partitions.n_partition[0] -= 1
@@ -214,29 +174,11 @@ def _put_first(first, following, before, key, row):
 
 
 @step_kernel
-def _take_out(first, following, before, key, row):
-    """Take a row out of the chain first[key]."""
-    if before[row] >= 0:
-        following[before[row]] = following[row]
-    else:
-        first[key] = following[row]
-    if following[row] >= 0:
-        before[following[row]] = before[row]
-
-
-@step_kernel
-def _link_member(partitions: Partitions, label, flow):
+def link_member(partitions: Partitions, label, flow):
     """Put a flow of no partition into one."""
     _put_first(partitions.first_member, partitions.next_member, partitions.prev_member, label, flow)
     partitions.n_flow_of[label] += 1
     partitions.label_of_flow[flow] = label
-
-
-@step_kernel
-def _unlink_member(partitions: Partitions, label, flow):
-    """Take a flow out of its partition, but for its label and its ports."""
-    _take_out(partitions.first_member, partitions.next_member, partitions.prev_member, label, flow)
-    partitions.n_flow_of[label] -= 1
 
 
 @step_kernel
@@ -247,114 +189,19 @@ def _absorb(partitions: Partitions, label, absorbed):
     partitions.first_member[label] = following
     while following >= 0:
         flow = following
-        _label_flow(partitions, label, flow)
+        label_flow(partitions, label, flow)
         following = partitions.next_member[flow]
     partitions.next_member[flow] = head
     partitions.prev_member[head] = flow
     partitions.n_flow_of[label] += partitions.n_flow_of[absorbed]
     partitions.n_flow_of[absorbed] = 0
     partitions.first_member[absorbed] = -1
-    _free_label(partitions, absorbed)
+    free_label(partitions, absorbed)
 
 
 @step_kernel
-def _label_flow(partitions: Partitions, label, flow):
+def label_flow(partitions: Partitions, label, flow):
     """Label an active flow and its ports."""
     partitions.label_of_flow[flow] = label
     for slot in range(partitions.port_start[flow], partitions.port_start[flow + 1]):
         partitions.label_of_port[partitions.port_of[slot]] = label
-
-
-@step_kernel
-def _unlink_uses(partitions: Partitions, flow, label):
-    """End a leaving flow's use of its ports, and make a seed of each that others use; return the number of seeds."""
-    first, end = partitions.port_start[flow], partitions.port_start[flow + 1]
-    for slot in range(first, end):
-        port = partitions.port_of[slot]
-        _take_out(partitions.first_use, partitions.next_use, partitions.prev_use, port, slot)
-    n_seed = 0
-    for slot in range(first, end):
-        port = partitions.port_of[slot]
-        if partitions.first_use[port] < 0:
-            partitions.label_of_port[port] = -1
-        elif partitions.seed_of_port[port] < 0:
-            partitions.seed_of_port[port] = n_seed
-            partitions.reached[n_seed] = port
-            partitions.parent[n_seed], partitions.n_pending[n_seed] = n_seed, 1
-            partitions.label_of_seed[n_seed] = label
-            n_seed += 1
-    return n_seed
-
-
-@step_kernel
-def _root(parent, seed):
-    """The seed that stands for all whose parts have met this one's."""
-    while parent[seed] != seed:
-        parent[seed] = parent[parent[seed]]
-        seed = parent[seed]
-    return seed
-
-
-@step_kernel
-def _search(partitions: Partitions, n_seed):
-    """Grow the parts around all seeds in turn, until all but one are whole; return how many ports and flows that took.
-
-    Parts that meet are one. A part that is whole gets a label of its own, the part that is left keeps the old one.
-    """
-    n_open, i_port, n_reached, n_found = n_seed, 0, n_seed, 0
-    while n_open > 1:
-        port = partitions.reached[i_port]
-        i_port += 1
-        slot = partitions.first_use[port]
-        while slot >= 0 and n_open > 1:
-            flow = partitions.flow_of[slot]
-            if partitions.seed_of_flow[flow] < 0:
-                partitions.seed_of_flow[flow] = partitions.seed_of_port[port]
-                partitions.found[n_found] = flow
-                n_found += 1
-                n_met, n_reached = _reach_ports(partitions, flow, n_reached)
-                n_open -= n_met
-            slot = partitions.next_use[slot]
-        root = _root(partitions.parent, partitions.seed_of_port[port])
-        partitions.n_pending[root] -= 1
-        if partitions.n_pending[root] == 0:  # a part that has just met another has still that one's ports to search
-            partitions.label_of_seed[root] = _take_label(partitions)
-            n_open -= 1
-    return n_reached, n_found
-
-
-@step_kernel
-def _reach_ports(partitions: Partitions, flow, n_reached):
-    """Give a found flow's ports to its part; return how many other parts that meets, and the ports reached so far."""
-    n_met = 0
-    root = _root(partitions.parent, partitions.seed_of_flow[flow])
-    for slot in range(partitions.port_start[flow], partitions.port_start[flow + 1]):
-        port = partitions.port_of[slot]
-        if partitions.seed_of_port[port] < 0:
-            partitions.seed_of_port[port] = root
-            partitions.reached[n_reached] = port
-            n_reached += 1
-            partitions.n_pending[root] += 1
-            continue
-        other = _root(partitions.parent, partitions.seed_of_port[port])
-        if other != root:
-            partitions.parent[other] = root
-            partitions.n_pending[root] += partitions.n_pending[other]
-            n_met += 1
-    return n_met, n_reached
-
-
-@step_kernel
-def _move_found(partitions: Partitions, label, n_reached, n_found):
-    """Move the flows of parts with labels of their own into their partitions, and clear what `_search` wrote."""
-    for i_found in range(n_found):
-        flow = partitions.found[i_found]
-        root = _root(partitions.parent, partitions.seed_of_flow[flow])
-        partitions.seed_of_flow[flow] = -1
-        new = np.int64(partitions.label_of_seed[root])
-        if new != label:
-            _unlink_member(partitions, label, flow)
-            _link_member(partitions, new, flow)
-            _label_flow(partitions, new, flow)
-    for i_reached in range(n_reached):
-        partitions.seed_of_port[partitions.reached[i_reached]] = -1

@@ -73,6 +73,22 @@ def make_memory(n_kept: tuple[int, int], strides: tuple[int, ...], look_ps: np.n
 
 
 @step_kernel
+def keep_sample(kept, n, row):
+    """Keep a sample of a flow behind n others, forgetting the oldest if there is no room; how many there are.
+
+    kept: int64[places, columns], written. row: int64[], as many columns or more, see `history`.
+    """
+    if n == kept.shape[0]:
+        n -= 1
+        for k in range(n):
+            for column in range(kept.shape[1]):
+                kept[k, column] = kept[k + 1, column]
+    for column in range(kept.shape[1]):
+        kept[n, column] = row[column]
+    return n + 1
+
+
+@step_kernel
 def _append(memory: Memory, scale, row, group):
     """Keep a sample of a flow on a scale; it starts anew when its message, or its network partition, changes."""
     flow = row[h.FLOW]
@@ -83,15 +99,8 @@ def _append(memory: Memory, scale, row, group):
     is_same = last[0] == group[0] and last[1] == group[1]
     if count > 0 and (not is_same or kept[count - 1, h.MESSAGE_END] != row[h.MESSAGE_END]):
         count = 0
-    if count == N_KEPT:
-        for k in range(N_KEPT - 1):
-            for column in range(row.size):
-                kept[k, column] = kept[k + 1, column]
-        count -= 1
-    for column in range(row.size):
-        kept[count, column] = row[column]
     last[0], last[1] = group[0], group[1]
-    memory.count[scale, flow] = count + 1
+    memory.count[scale, flow] = keep_sample(kept, count, row)
 
 
 @loop_kernel

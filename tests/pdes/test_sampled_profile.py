@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from models.network.model import LogicalProcesses, NetworkModel
-from models.network.skip.make_fast_forward import make_fast_forward
+from models.network.skip.make_fast_forward import Wanted, make_fast_forward
 from models.network.skip.wake import wake
 from models.network.state.records import N_FROZEN_PORT, PACKET_HOPS
 from models.network.watch.reached import Reached
@@ -70,7 +70,7 @@ def skipped_to(s: Scenario, at_ps: int) -> tuple[NetworkModel, np.ndarray]:
     fast_s = skipping(s)
     model = model_of(fast_s)
     p, rtt_ps = fast_s.parameters, s.path_rtt_ps
-    fast = model.fast_forward = make_fast_forward(s.topology, model, p, World(), rtt_ps, None, None, "full", 0.05)
+    fast = model.fast_forward = make_fast_forward(s.topology, model, p, World(), rtt_ps, None, Wanted(tolerance=0.05))
     assert fast is not None
     loop, look = make_loop(s.lookahead_ps, next_look_ps=model.first_look_ps()), model.look
 

@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from models.network.model import LogicalProcesses, NetworkModel
-from models.network.skip.make_fast_forward import make_fast_forward
+from models.network.skip.make_fast_forward import Wanted, make_fast_forward
 from models.network.state.switch_state import DROP_BUFFER
 from pdes.config import config_from_dict
 from pdes.engine.exchange import World
@@ -90,9 +90,11 @@ def run(
             World(),
             s.path_rtt_ps,
             s.stop_ps,
-            mode=s.config.wormhole.skips,
-            memo_tolerance=s.config.wormhole.wave_tolerance,
-            audit=Audit(share, s.parameters.seed, s.parameters.payload_bytes) if share else None,
+            Wanted(
+                mode=s.config.wormhole.skips,
+                tolerance=s.config.wormhole.wave_tolerance,
+                audit=Audit(share, s.parameters.seed, s.parameters.payload_bytes) if share else None,
+            ),
         )
     if check is not None:
         look = model.look

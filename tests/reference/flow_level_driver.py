@@ -11,17 +11,12 @@ from typing import NamedTuple
 import numpy as np
 
 from pdes.engine.time_index import NEVER
+from pdes.skipping import prediction as m
 from pdes.skipping.fluid.ack_load import Slowdown
 from pdes.skipping.fluid.at_flow_level import FlowLevel
 from pdes.skipping.fluid.flow_table import (
     FAR_PS,
-    N_POST_COLUMN,
     NOBODY,
-    SAID_DELIVERED_PS,
-    SAID_END,
-    SAID_ENDED_PS,
-    SAID_FLOW,
-    SAID_SENT_PS,
     SHARED,
     TICKS_AHEAD,
 )
@@ -89,7 +84,7 @@ class Driven:
 
     def __init__(self, level: FlowLevel, n_port: int = N_PORT) -> None:
         self.level, self.holder = level, np.full(n_port, NOBODY, np.int32)
-        self.said: dict[tuple[int, int], np.ndarray] = {}  # by flow and end
+        self.predicted: dict[tuple[int, int], np.ndarray] = {}  # by flow and end
         self.broken: list[int] = []
         self._bytes_of: dict[int, int] = {}
 
@@ -99,15 +94,15 @@ class Driven:
         for k, message in enumerate(sorted(messages, key=in_order)):
             end = self._bytes_of[message.flow] = self._bytes_of.get(message.flow, 0) + message.size
             rows.append(post(message, k, end))
-        posts = np.array(rows, np.int64).reshape(-1, N_POST_COLUMN)
-        said, broken = self.level.tick(now_ps, self.holder, posts, np.array([*others], np.int64))
-        for row in said.copy():
-            key = int(row[SAID_FLOW]), int(row[SAID_END])
-            assert key not in self.said, "said twice"
-            assert row[SAID_DELIVERED_PS] >= now_ps, "earlier than the tick that says it"
-            assert row[SAID_ENDED_PS] == row[SAID_DELIVERED_PS] + ACK_PS
-            assert row[SAID_SENT_PS] <= now_ps + TICKS_AHEAD * self.level.tick_ps
-            self.said[key] = row
+        posts = np.array(rows, np.int64).reshape(-1, m.N_POSTED)
+        predicted, broken = self.level.tick(now_ps, self.holder, posts, np.array([*others], np.int64))
+        for row in predicted.copy():
+            key = int(row[m.FLOW]), int(row[m.END])
+            assert key not in self.predicted, "predicted twice"
+            assert row[m.DELIVERED_PS] >= now_ps, "earlier than the tick that predicts it"
+            assert row[m.ENDED_PS] == row[m.DELIVERED_PS] + ACK_PS
+            assert row[m.FREE_PS] <= now_ps + TICKS_AHEAD * self.level.tick_ps
+            self.predicted[key] = row
         self.broken += broken.tolist()
         self.check()
         return broken.tolist()
@@ -119,8 +114,8 @@ class Driven:
         assert active.tolist() == np.flatnonzero(t.n_message).tolist() and len(active) == self.level.n_flow
         ports = {int(p) for f in active for p in self.way(int(f))}
         assert self.holder.tolist() == [SHARED if p in ports else NOBODY for p in range(len(self.holder))]
-        unsaid = [int(t.sent_ps[f]) for f in active if not t.is_said[f]]
-        assert t.first_ps[1] == min(unsaid, default=NEVER)
+        unknown = [int(t.sent_ps[f]) for f in active if not t.is_predicted[f]]
+        assert t.first_ps[1] == min(unknown, default=NEVER)
 
     def way(self, flow: int) -> list[int]:
         p = self.level.table.partitions
@@ -142,7 +137,7 @@ class Driven:
 
     def sent_ps(self, flow: int) -> list[int]:
         """When the last bytes of a flow's messages leave, in order."""
-        return [int(row[SAID_SENT_PS]) for (f, _), row in sorted(self.said.items()) if f == flow]
+        return [int(row[m.FREE_PS]) for (f, _), row in sorted(self.predicted.items()) if f == flow]
 
 
 def max_min(

@@ -15,9 +15,10 @@ from models.congestion.law import find_law
 from models.network.build.arrays import has_pfc, is_managed
 from models.network.model import NetworkModel
 from models.network.skip.fast_forward import FastForward
-from models.network.skip.make_fast_forward import make_fast_forward
+from models.network.skip.make_fast_forward import Wanted, make_fast_forward
 from models.network.skip.progress import IS_PLAIN, MESSAGE_END, NEXT_BYTE, PAIR
 from models.network.skip.room import Room
+from models.network.skip.suspend.hidden import ControlWords, make_hidden
 from models.network.state.parameters import NetworkParameters
 from models.network.state.records import SLOT_PS
 from models.network.verify.network import verify_network
@@ -167,11 +168,15 @@ def gamble(seed: int, longest_ps: int) -> Callable[[Double, int, np.ndarray], li
 class Blinking(FastForward):
     """Thaws at once what it freezes."""
 
-    def _freeze(self, state: Any, new: Any) -> None:
-        super()._freeze(state, new)
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._freeze, self.suspension.freeze = self.suspension.freeze, self._blink
+
+    def _blink(self, state: Any, new: Any) -> None:
+        self._freeze(state, new)
         for freeze in new:
             self._controller.frozen.remove(freeze)
-        self._thaw(state, [(freeze, freeze.begin_ps) for freeze in new])
+        self.suspension.thaw(state, [(freeze, freeze.begin_ps) for freeze in new], self.grow)
 
 
 def run_double(
@@ -185,12 +190,11 @@ def run_double(
 
     def prepare(model: NetworkModel) -> None:
         double: Any = Double(case, model, every_ps, choose)
-        model.fast_forward = kind(
-            case.topology, model.pairs, double, World(), here, words, law.hop_count_words,
-            law.float_words + words[1], is_managed(case.parameters),
-        )  # fmt: skip
+        moving = ControlWords(*words, *law.hop_count_words)
+        hidden = make_hidden(case.topology, len(model.pairs.pair_of_row), here, moving, is_managed(case.parameters))
+        model.fast_forward = kind(model.pairs, double, World(), hidden, law.float_words + words[1])
         if case.parameters.buffer is not None:
-            model.fast_forward.room = Room(case.topology, model.pairs, case.parameters, World(), here)
+            model.fast_forward.suspension.room = Room(case.topology, model.pairs, case.parameters, World(), here)
 
     check = _verify(case) if verify else None
     return case.run(threshold_ps, check, prepare=prepare, longest_round_ps=LONGEST_ROUND_PS)
@@ -212,7 +216,7 @@ def run_fast(
         nodes, constants = model.state.fabric.nodes, model.state.fabric.constants
         nodes["safe_ps"] = np.minimum(nodes["safe_ps"], longest_window_ps)
         constants[SLOT_PS] = min(constants[SLOT_PS], longest_window_ps)
-        fast = make_fast_forward(case.topology, model, p, World(), rtt_ps, stop_ps, mode=mode)
+        fast = make_fast_forward(case.topology, model, p, World(), rtt_ps, stop_ps, Wanted(mode=mode))
         assert fast is not None
         model.fast_forward = fast
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from pdes.engine.time_index import NEVER
-from pdes.skipping.survey import MAX_INTERVAL, PATIENCE
+from pdes.skipping.look.survey import MAX_INTERVAL, PATIENCE
 
 
 @dataclass(frozen=True)

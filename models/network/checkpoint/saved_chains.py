@@ -41,7 +41,7 @@ class Chains(NamedTuple):
 def chains_of(
     topology: Topology, state: NetworkState, owners: Owners, hidden_head: np.ndarray | None
 ) -> list[Chains]:  # fmt: skip
-    """All chains of a network. hidden_head: `freeze.Hidden.link_head`, if anything can be frozen."""
+    """All chains of a network. hidden_head: `Hidden.link_head`, if anything can be frozen."""
     ports, table = state.fabric.ports, state.nic.queue_pairs
     has_data = np.where(is_at_managed_switch(topology, state), -1, owners.sends)
     found = [

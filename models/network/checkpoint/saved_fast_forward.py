@@ -11,21 +11,21 @@ from models.network.skip.fast_forward import FastForward
 from models.network.skip.room import Claim, Room
 from models.network.skip.wave_states import WaveStates
 from models.network.state.ways import ports_of_pairs
-from pdes.skipping.similar.waves import Waves
 
-ALIKE = ("_controller", "waves", "series", "_level_ps", "limit_ps", "_later", "_watched")
+ALIKE = ("_controller", "waves", "series", "_level_ps", "limit_ps", "_later")
 DEPTHS = ("_trace", "_seen", "_n_look")
 
 
 def save_alike(fast: FastForward) -> dict[str, Any]:
     """What is the same on every rank, all in one: parts of it refer to each other."""
-    depths = _depths(fast)
+    depths, room = _depths(fast), fast.suspension.room
     return {
         "fast": {name: getattr(fast, name) for name in ALIKE},
+        "watched": None if fast.replays is None else fast.replays.watched,
         "words": fast._round_look_words,
         "advance_sent": fast.hidden.advance_sent,
         "late_bytes": None if fast.wave_states is None else fast.wave_states._late_bytes,
-        "since_ps": None if fast.room is None else fast.room._since_ps,
+        "since_ps": None if room is None else room._since_ps,
         "fluid": None if fast.fluid is None else fast.fluid.fluid,
         "epoch": None if fast.routes is None else fast.routes.epoch,
         "depths": None if depths is None else {name: getattr(depths, name) for name in DEPTHS},
@@ -34,14 +34,14 @@ def save_alike(fast: FastForward) -> dict[str, Any]:
 
 def save_own(fast: FastForward) -> dict[str, Any]:
     """This rank's part."""
-    skipped = fast.skipped
+    skipped, room = fast.skipped, fast.suspension.room
     return {
         "hops": dict(skipped.hops_by_cause),
         "flow_ps": dict(skipped.flow_ps_by_cause),
         "seen_posted": int(fast._round_look_words[SEEN_POSTED]),
         "twice": None if fast.wave_states is None else fast.wave_states._twice,
         "fluid_twice": None if fast.fluid is None else fast.fluid._twice,
-        "held": {} if fast.room is None else {k: (pair, *claim) for k, (claim, pair) in fast.room._held.items()},
+        "held": {} if room is None else {k: (pair, *claim) for k, (claim, pair) in room._held.items()},
     }
 
 
@@ -52,12 +52,14 @@ def load_fast_forward(
     """Go on from what was saved. held: of all ranks. is_first: this rank takes what adds up in parts."""
     for name in ALIKE:
         setattr(fast, name, alike["fast"][name])
-    fast.frozen = fast._controller.frozen
+    fast.frozen, suspension = fast._controller.frozen, fast.suspension
+    if fast.replays is not None:
+        fast.replays.watched = alike["watched"]
     if fast.routes is not None:
         fast.routes.enter(alike["epoch"])
         fast.ways = ports_of_pairs(fast.routes.pairs)
-        if fast.room is not None:
-            fast.room.reroute(fast.routes.pairs)
+        if suspension.room is not None:
+            suspension.room.reroute(fast.routes.pairs)
     fast._looks = None  # it holds what was there before
     fast._round_look_words[:] = alike["words"]
     fast.hidden.advance_sent[:] = alike["advance_sent"]
@@ -65,13 +67,13 @@ def load_fast_forward(
     for counts, name in ((fast.skipped.hops_by_cause, "hops"), (fast.skipped.flow_ps_by_cause, "flow_ps")):
         for cause in counts:
             counts[cause] = sum(part[name][cause] for part in parts) if is_first else 0
-    if fast.waves is not None and fast.wave_states is not None:
-        _load_waves(fast.waves, fast.wave_states, alike, parts, is_first)
+    if fast.wave_states is not None:
+        _load_waves(fast.wave_states, alike, parts, is_first)
     if fast.fluid is not None:
         twice = np.sum([part["fluid_twice"] for part in parts], axis=0) if is_first else 0
         fast.fluid.go_on(alike["fluid"], twice)
-    if fast.room is not None:
-        _load_room(fast.room, alike["since_ps"], held, fast.hidden.here)
+    if suspension.room is not None:
+        _load_room(suspension.room, alike["since_ps"], held, fast.hidden.here)
     depths = _depths(fast)
     if depths is not None:
         for name in DEPTHS:
@@ -79,15 +81,14 @@ def load_fast_forward(
 
 
 def _depths(fast: FastForward) -> LearnedDepths | None:
-    depths = None if fast.restoration is None else fast.restoration.depths
+    restoration = fast.suspension.restoration
+    depths = None if restoration is None else restoration.depths
     return depths if isinstance(depths, LearnedDepths) else None
 
 
 def _load_waves(
-    waves: Waves, states: WaveStates, alike: dict[str, Any], parts: Sequence[dict[str, Any]], is_first: bool
+    states: WaveStates, alike: dict[str, Any], parts: Sequence[dict[str, Any]], is_first: bool
 ) -> None:  # fmt: skip
-    for replay in waves.replayed:  # they have other ids than they had
-        waves._holder[replay.held] = id(replay)
     states._late_bytes[:] = alike["late_bytes"]
     states._twice[:] = np.sum([part["twice"] for part in parts], axis=0) if is_first else 0
 

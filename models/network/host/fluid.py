@@ -81,7 +81,7 @@ def make_marker(fabric: Fabric, pair, bits, end_byte, row, flow_id):
 
 
 class Withdrawn(NamedTuple):
-    """A message that was posted and is not sent packet by packet: what its two markers carry."""
+    """A message that was posted and is not sent packet by packet: what its two markers carry of its prediction."""
 
     flow_id: np.int64
     end_byte: np.int64  # in the queue pair's stream

@@ -1,4 +1,4 @@
-"""Markers: packets that stand for the end of a message that was not sent packet by packet (`place_markers`).
+"""Markers: packets that stand for the end of a message that was not sent packet by packet (`withdraw`).
 
 A data marker comes to the receiver when the message's last packet would have come, an ACK marker to the sender when its
 acknowledgement would. They lie on the last links of the queue pair's ways, in the order of their times, and whatever

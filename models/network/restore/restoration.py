@@ -1,6 +1,6 @@
 """How the queues of a network partition come back when it thaws after a skip (HyGra section V-C, its Table IV).
 
-`snapshot`: as they were, see `freeze`; nothing here is used. The others are there to measure what that is worth:
+`snapshot`: as they were, see `suspend`; nothing here is used. The others are there to measure what that is worth:
 
 - `none`: what was in flight at the freeze is gone, as when a flow level knows of rates alone. Queues and links are
   empty, acknowledgements on their way too. A sender goes on from its first byte that was not acknowledged, at the rate
@@ -15,7 +15,7 @@ skip has got done moves what is left as ever. What spoils that: `why_no_restorat
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -25,16 +25,11 @@ from models.network.skip.memo_states import MemoStates
 from models.network.skip.snapshot import EGRESS_SIDE, LINK, RECEIVER, SENDER
 from models.network.skip.state_words import PACKET_WORDS
 from models.network.state.parameters import SELECTIVE_REPEAT, NetworkParameters
-from models.network.state.records import N_EXTRA, N_QUEUE, TELEMETRY, TELEMETRY_INT
-from models.topology.graph import Topology
+from models.network.state.records import N_EXTRA, N_QUEUE
 from pdes.engine.exchange import World
 from pdes.engine.time_index import NEVER
 from pdes.skipping.frozen import Freeze
 from pdes.skipping.replay.blocks import HEADER_WORDS, blocks
-
-if TYPE_CHECKING:
-    from models.network.model import NetworkModel
-    from models.network.skip.fast_forward import FastForward
 
 NEXT, HIGH, QUEUE, DEADLINE, CHECK = 0, 1, 8, 10, 11  # words of a sender's block
 EXPECTED, N_UNACKED = 0, 2  # of a receiver's
@@ -137,27 +132,3 @@ def _managed(body: np.ndarray, packets: np.ndarray, n_queue: int, n_word: int) -
         out += [np.array([deficit_bytes, len(mine)], np.int64), mine.ravel()]
         at += 2 + int(body[at + 1]) * n_word
     return np.concatenate([*out, body[at:]])
-
-
-def make_restoration(
-    topology: Topology, model: "NetworkModel", parameters: NetworkParameters, world: World, fast: "FastForward",
-    depths: Depths | None,
-) -> Restoration:  # fmt: skip
-    """The part of one rank. depths: None: nothing is put back. See `why_no_restoration` first."""
-    pairs, state = model.pairs, model.state
-    begin = pairs.path_start[0:-1:2][pairs.pair_of_row]
-    end = pairs.path_start[1::2][pairs.pair_of_row] - 1  # before the end mark of the data's way
-    rows = zip(begin.tolist(), end.tolist(), strict=True)
-    is_managed = bool(fast.hidden.is_managed[0])
-    ways = Ways(
-        ports_of=[pairs.path_port[b:e].astype(np.int64) for b, e in rows],
-        is_switch_port=topology.is_switch[topology.port_src] != 0,
-        rate_bps=topology.port_rate_bps,
-        delay_ps=topology.port_delay_ps,
-        payload_bytes=parameters.payload_bytes,
-        wire_bytes=parameters.payload_bytes + parameters.header_bytes,
-        has_telemetry=int(state.fabric.constants[TELEMETRY]) == TELEMETRY_INT,
-        is_managed=is_managed,
-    )
-    states = fast.states or MemoStates(topology, parameters, world, fast.hidden, fast.ways)
-    return Restoration(states, ways, world, fast.hidden.here, is_managed, depths)

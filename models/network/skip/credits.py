@@ -7,10 +7,10 @@ import numpy as np
 
 from models.network.build.arrays import NetworkState
 from models.network.skip.fluid_states import FluidStates
-from models.network.skip.freeze import Hidden, count_sent
-from models.network.skip.place_markers import count_short
 from models.network.skip.skipped import Skipped
-from models.network.skip.wave_states import WaveStates
+from models.network.skip.suspend.freeze import count_sent
+from models.network.skip.suspend.hidden import Hidden
+from models.network.skip.suspend.withdraw import count_short
 from pdes.skipping.frozen import joined
 from pdes.skipping.similar.wave_entries import WaveReplay
 
@@ -44,9 +44,9 @@ class Credits(NamedTuple):
         self.note(state, "wave", [replay.pairs], [packets], [none], [0])
         self._note_time(state, "wave", replay.pairs, replay.spared_ps(at_ps))
 
-    def settle_waves(self, state: NetworkState, waves: WaveStates) -> None:
-        """The run is over: take back what was counted of packets that waves have taken out of the network."""
-        self.skipped.hops_by_cause["wave"] -= waves.settle(state)
+    def take_back(self, cause: str, n_hop: int) -> None:
+        """Packet-hops were counted that packets had made which were taken out of the network."""
+        self.skipped.hops_by_cause[cause] -= n_hop
 
     def settle_fluid(self, state: NetworkState, fluid: FluidStates) -> None:
         """The run is over: count what went at flow level."""
@@ -56,7 +56,7 @@ class Credits(NamedTuple):
             self._note_time(state, "fluid", pairs, spared_ps)
         twice_bytes, twice_hops = fluid.twice()  # also of messages that went on before anything of them was over
         state.fabric.ports["tx_bytes"] -= twice_bytes
-        self.skipped.hops_by_cause["fluid"] -= twice_hops
+        self.take_back("fluid", twice_hops)
 
     def settle_passes(self, state: NetworkState, packets: np.ndarray, short_bytes: np.ndarray) -> None:
         """The run is over: count what passes of loops that were not simulated would have sent.

@@ -8,8 +8,10 @@ from models.network.host.sender import find_sending_message
 from models.network.host.timers import set_timers
 from models.network.host.visits import visit
 from models.network.link.port import put_marker_on_wire
-from models.network.skip.freeze import Hidden, hide, mark_link, refresh, show
-from models.network.skip.place_markers import begin_wave, count_in_flight, purge
+from models.network.skip.suspend.freeze import hide
+from models.network.skip.suspend.hidden import Hidden, mark_link, refresh
+from models.network.skip.suspend.thaw import show
+from models.network.skip.suspend.withdraw import Members, begin_wave, count_in_flight, purge
 from models.network.state.records import (
     FLAG_ACK,
     FLAG_MARKER,
@@ -24,19 +26,10 @@ from models.network.state.records import (
 from models.network.state.switch_state import Buffers
 from pdes.engine.bits import drop_from_set, put_in_set
 from pdes.engine.jit import loop_kernel, step_kernel
-from pdes.skipping.prediction import (
-    PREDICTED_BEGIN_PS,
-    PREDICTED_DELIVERED_PS,
-    PREDICTED_END,
-    PREDICTED_ENDED_PS,
-    PREDICTED_FLOW,
-    PREDICTED_FREE_PS,
-    PREDICTED_ID,
-    PREDICTED_MARKED,
-    PREDICTED_SIZE,
-)
+from pdes.skipping import prediction as m
 
-# What the sender says of a queue pair that goes on packet by packet.
+# What the sender tells the receiver of a queue pair that goes on packet by packet: no prediction, but how far its
+# messages have come.
 (
     CLOSED_PAIR,
     BASE_BYTE,  # its messages go on from there; -1: nothing does
@@ -47,56 +40,56 @@ N_CLOSED_COLUMN = 4
 
 
 @step_kernel
-def _set_withdrawn(fabric: Fabric, nic: Nic, hidden: Hidden, pairs, end_byte, spared_ps):
+def _set_withdrawn(fabric: Fabric, nic: Nic, hidden: Hidden, predicted):
     """Count the rest of queue pairs' messages as sent: nothing of them is in flight, and markers will end them."""
-    for i in range(pairs.size):
-        if hidden.here[np.uint64(nic.facts[np.uint64(pairs[i])].node)] == 0:
+    for i in range(predicted.shape[0]):
+        row = predicted[np.uint64(i)]
+        pair, end_byte = row[m.FLOW], row[m.END]
+        if hidden.here[np.uint64(nic.facts[np.uint64(pair)].node)] == 0:
             continue
-        record, fluid = nic.queue_pairs[np.uint64(pairs[i])], nic.fluid[np.uint64(pairs[i])]
-        size = end_byte[i] - record.next_byte
+        record, fluid = nic.queue_pairs[np.uint64(pair)], nic.fluid[np.uint64(pair)]
+        size = end_byte - record.next_byte
         record.sent_bytes += size
-        record.next_byte = record.high_byte = end_byte[i]
+        record.next_byte = record.high_byte = end_byte
         find_sending_message(record, nic.messages)
-        set_ready(nic.nic_ports, nic.queue_pairs, nic.ready, np.int64(pairs[i]))
+        set_ready(nic.nic_ports, nic.queue_pairs, nic.ready, pair)
         count_packets(fabric.constants, fluid, size, 1)
         fluid.from_byte = record.acked_byte  # nothing else of it is in flight
         fluid.n_withdrawn += 1
-        put_in_set(nic.withdrawn, 0, nic.queue_pairs.size, np.int64(pairs[i]))
-        fluid.spared_ps += spared_ps[i]
+        put_in_set(nic.withdrawn, 0, nic.queue_pairs.size, pair)
+        fluid.spared_ps += row[m.ENDED_PS] - row[m.BEGIN_PS]
 
 
 @loop_kernel
-def take_out(
-    fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, pairs, ports, base_byte, end_byte, spared_ps, sent
-):
+def take_out(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, predicted, members: Members, sent):
     """Take what is in flight of queue pairs' messages out of the network, and count their rests as sent.
 
-    pairs, ports: all ports of their ways, both ascending. base_byte: what is acknowledged. sent: see
-    `count_in_flight`.
+    predicted: int64[n, N_COLUMN], of the queue pairs of members, in their order. sent: see `count_in_flight`.
     """
+    pairs, ports, base_byte = members
     hide(fabric, buffers, nic, hidden, pairs, ports)
     count_in_flight(fabric, buffers, nic, hidden, ports, pairs, sent)
     purge(fabric, buffers, hidden, ports, pairs)
     begin_wave(fabric, buffers, nic, hidden, pairs, ports[:0], base_byte)
-    _set_withdrawn(fabric, nic, hidden, pairs, end_byte, spared_ps)
+    _set_withdrawn(fabric, nic, hidden, predicted)
     show(fabric, buffers, nic, hidden, pairs, ports, 0)
 
 
 @step_kernel
 def _place(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, row, pair, bits, predicted):
-    """Put one marker on the link behind a row of path_port, if it ends here. predicted: a row of `place_predicted`."""
+    """Put one marker on the link behind a row of path_port, if it ends here. predicted: a row."""
     port = np.int64(fabric.path_port[np.uint64(row)])
     node = np.int64(fabric.port_info[np.uint64(port)].receiver)
     if hidden.here[np.uint64(node)] == 0:
         return
-    packet = make_marker(fabric, pair, bits, predicted[PREDICTED_END], row, predicted[PREDICTED_ID])
+    packet = make_marker(fabric, pair, bits, predicted[m.END], row, predicted[m.ID])
     item, words = fabric.packets[np.uint64(packet)], fabric.extra[np.uint64(packet)]
     at = np.uint64(fabric.constants[MARKER_COLUMN])
-    words[at + np.uint64(MARKER_DELIVERED_PS)] = predicted[PREDICTED_DELIVERED_PS]
-    words[at + np.uint64(MARKER_SIZE)] = predicted[PREDICTED_SIZE]
-    words[at + np.uint64(MARKER_BEGIN_PS)] = predicted[PREDICTED_BEGIN_PS]
-    item.size_bytes = min(predicted[PREDICTED_MARKED], 65535)
-    item.arrival_ps = predicted[PREDICTED_ENDED_PS] if bits & FLAG_ACK else predicted[PREDICTED_DELIVERED_PS]
+    words[at + np.uint64(MARKER_DELIVERED_PS)] = predicted[m.DELIVERED_PS]
+    words[at + np.uint64(MARKER_SIZE)] = predicted[m.SIZE]
+    words[at + np.uint64(MARKER_BEGIN_PS)] = predicted[m.BEGIN_PS]
+    item.size_bytes = min(predicted[m.MARKED], 65535)
+    item.arrival_ps = predicted[m.ENDED_PS] if bits & FLAG_ACK else predicted[m.DELIVERED_PS]
     if put_marker_on_wire(fabric.packets, fabric.ports[np.uint64(port)], packet):
         mark_link(fabric, port, True)
     refresh(fabric, buffers, nic, hidden, node)
@@ -105,11 +98,11 @@ def _place(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, row, pair
 @step_kernel
 def place_one(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, row):
     """Put markers of a message on the links into this rank's hosts. row: of `place_predicted`."""
-    pair = row[PREDICTED_FLOW]
+    pair = row[m.FLOW]
     record, facts = nic.queue_pairs[np.uint64(pair)], nic.facts[np.uint64(pair)]
     if hidden.here[np.uint64(facts.node)]:
         fluid = nic.fluid[np.uint64(pair)]
-        fluid.free_ps = row[PREDICTED_FREE_PS]
+        fluid.free_ps = row[m.FREE_PS]
         record.next_send_ps = max(record.next_send_ps, fluid.free_ps + fluid.slack_ps)
         port = np.int64(record.port)
         start_ps = next_start(fabric.ports, nic.nic_ports, nic.queue_pairs, nic.ready, port)
@@ -122,7 +115,7 @@ def place_one(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, row):
 
 @loop_kernel
 def place_predicted(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, predicted):
-    """Put markers of messages under way on the links into this rank's hosts. predicted: see `prediction`."""
+    """Put markers of messages under way on the links into this rank's hosts. predicted: int64[n, N_COLUMN]."""
     for i in range(predicted.shape[0]):
         place_one(fabric, buffers, nic, hidden, predicted[np.uint64(i)])
 

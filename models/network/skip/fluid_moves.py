@@ -1,4 +1,4 @@
-"""Messages at flow level after their posting: seen by ticks, and said to end, or to go on packet by packet; see
+"""Messages at flow level after their posting: seen by ticks, and predicted to end, or to go on packet by packet; see
 `pdes.skipping.fluid.flow_level`."""
 
 import numpy as np
@@ -7,7 +7,7 @@ from models.network.host.fluid import count_packets, forget_unseen, last_row
 from models.network.host.nic import set_ready
 from models.network.host.sender import find_sending_message
 from models.network.link.port import put_marker_on_wire
-from models.network.skip.freeze import Hidden, refresh
+from models.network.skip.suspend.hidden import Hidden, refresh
 from models.network.state.records import (
     FLAG_ACK,
     FLAG_MARKER,
@@ -22,37 +22,20 @@ from models.network.state.switch_state import Buffers
 from pdes.engine.bits import drop_from_set, next_in_set
 from pdes.engine.jit import loop_kernel, step_kernel
 from pdes.engine.time_index import NEVER
-from pdes.skipping.fluid.flow_table import (
-    FAR_PS,
-    HAS_SHADOW,
-    MOST_MESSAGES,
-    POST_END,
-    POST_FLOW,
-    POST_ID,
-    POST_PS,
-    POST_SIZE,
-    POST_WHOLE,
-    SAID_DELIVERED_PS,
-    SAID_END,
-    SAID_ENDED_PS,
-    SAID_FLOW,
-    SAID_SENT_PS,
-)
-
-# What is known of a message that goes on packet by packet.
-PROGRESS_PAIR, PROGRESS_END, PROGRESS_BEGIN_PS, PROGRESS_DELIVERED_PS, N_PROGRESS_COLUMN = range(5)
+from pdes.skipping import prediction as m
+from pdes.skipping.fluid.flow_table import FAR_PS, MOST_MESSAGES
 
 
 @step_kernel
 def _write_post(row, pair, message, has_shadow):
-    row[POST_FLOW], row[POST_ID], row[POST_SIZE] = pair, message.flow_id, message.size_bytes
-    row[POST_END], row[POST_PS], row[POST_WHOLE] = message.end_byte, message.posted_ps, message.size_bytes
-    row[HAS_SHADOW] = has_shadow
+    row[m.FLOW], row[m.ID], row[m.SIZE] = pair, message.flow_id, message.size_bytes
+    row[m.END], row[m.POSTED_PS], row[m.WHOLE] = message.end_byte, message.posted_ps, message.size_bytes
+    row[m.HAS_SHADOW] = has_shadow
 
 
 @step_kernel
 def list_unseen(fabric: Fabric, nic: Nic, out):
-    """Write what was posted at flow level since the last tick into out, int64[n, N_POST_COLUMN], by queue pair and end;
+    """Write what was posted at flow level since the last tick into out, int64[n, N_POSTED], by queue pair and end;
     how many. Of what is simulated all the same, its shadows."""
     n_row, n_pair = 0, nic.queue_pairs.size
     pair = next_in_set(nic.unseen, 0, n_pair, np.int64(0))
@@ -92,7 +75,7 @@ def drop_shadows(fabric: Fabric, nic: Nic, hidden: Hidden, pairs):
 
 @step_kernel
 def take_behind(fabric: Fabric, nic: Nic, hidden: Hidden, pairs, out):
-    """Count messages as sent that wait behind those at flow level, and write them into out, int64[n, N_POST_COLUMN], by
+    """Count messages as sent that wait behind those at flow level, and write them into out, int64[n, N_POSTED], by
     queue pair and end; how many. pairs: int64[], whose first messages have just come to flow level."""
     n_row = 0
     for i in range(pairs.size):
@@ -129,13 +112,13 @@ def _find(fabric: Fabric, row, pair, bits, end_byte):
 
 
 @step_kernel
-def _move(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, row, pair, bits, said):
-    """Have one marker come when it is said to, if it ends here; by how much later than before, NEVER: there is none."""
+def _move(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, row, pair, bits, predicted):
+    """Have a marker come when it is predicted to, if it ends here; by how much later than before, NEVER: none is."""
     port = np.int64(fabric.path_port[np.uint64(row)])
     node = np.int64(fabric.port_info[np.uint64(port)].receiver)
     if hidden.here[np.uint64(node)] == 0:
         return np.int64(0)
-    port, before, marker = _find(fabric, row, pair, bits | FLAG_MARKER, said[SAID_END])
+    port, before, marker = _find(fabric, row, pair, bits | FLAG_MARKER, predicted[m.END])
     if marker < 0:
         return NEVER
     link, item = fabric.ports[np.uint64(port)], fabric.packets[np.uint64(marker)]
@@ -147,22 +130,22 @@ def _move(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, row, pair,
     if item.next < 0:
         link.link_tail = before
     was_ps = np.int64(item.arrival_ps)
-    item.arrival_ps = said[SAID_ENDED_PS] if bits & FLAG_ACK else said[SAID_DELIVERED_PS]
-    words[np.uint64(fabric.constants[MARKER_COLUMN]) + np.uint64(MARKER_DELIVERED_PS)] = said[SAID_DELIVERED_PS]
+    item.arrival_ps = predicted[m.ENDED_PS] if bits & FLAG_ACK else predicted[m.DELIVERED_PS]
+    words[np.uint64(fabric.constants[MARKER_COLUMN]) + np.uint64(MARKER_DELIVERED_PS)] = predicted[m.DELIVERED_PS]
     put_marker_on_wire(fabric.packets, link, marker)
     refresh(fabric, buffers, nic, hidden, node)
     return item.arrival_ps - was_ps
 
 
 @step_kernel
-def move_markers(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, said, is_shadow):
-    """Have messages end as it is said; how many markers there are not.
+def move_markers(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, predicted, is_shadow):
+    """Have messages end as it is predicted; how many markers there are not.
 
-    said: int64[n, N_SAID_COLUMN]. is_shadow: uint8[n_qp], of queue pairs 1: they have none, as they are simulated.
+    predicted: int64[n, N_COLUMN]. is_shadow: uint8[n_qp], of queue pairs 1: they have none, as they are simulated.
     """
     n_missing = 0
-    for i in range(said.shape[0]):
-        row, pair = said[np.uint64(i)], np.int64(said[np.uint64(i), SAID_FLOW])
+    for i in range(predicted.shape[0]):
+        row, pair = predicted[np.uint64(i)], np.int64(predicted[np.uint64(i), m.FLOW])
         if is_shadow[np.uint64(pair)]:
             continue
         facts = nic.facts[np.uint64(pair)]
@@ -174,9 +157,9 @@ def move_markers(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, sai
         if hidden.here[np.uint64(facts.node)] == 0 or later_ps == NEVER:
             continue
         fluid.spared_ps += later_ps
-        if record.next_byte == row[SAID_END]:  # the last one that is posted at flow level
-            fluid.free_ps = row[SAID_SENT_PS]
-            record.next_send_ps = min(np.int64(record.next_send_ps), row[SAID_SENT_PS] + fluid.slack_ps)
+        if record.next_byte == row[m.END]:  # the last one that is posted at flow level
+            fluid.free_ps = row[m.FREE_PS]
+            record.next_send_ps = min(np.int64(record.next_send_ps), row[m.FREE_PS] + fluid.slack_ps)
     return n_missing
 
 
@@ -184,18 +167,18 @@ def move_markers(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, sai
 def note_progress(fabric: Fabric, nic: Nic, hidden: Hidden, progress):
     """Say of messages that go on packet by packet how far they are: as `fluid_ends` reads it, on a straight line.
 
-    progress: int64[n, N_PROGRESS_COLUMN].
+    progress: int64[n, N_COLUMN], predictions of which FLOW, END, BEGIN_PS and DELIVERED_PS count.
     """
     at = np.uint64(fabric.constants[MARKER_COLUMN])
     for i in range(progress.shape[0]):
         row = progress[np.uint64(i)]
-        pair = row[PROGRESS_PAIR]
+        pair = row[m.FLOW]
         facts = nic.facts[np.uint64(pair)]
         if hidden.here[np.uint64(facts.node)] == 0:
             continue
         acks = last_row(fabric, np.int64(facts.ack_path))
-        _, _, marker = _find(fabric, acks, pair, FLAG_MARKER | FLAG_ACK, row[PROGRESS_END])
+        _, _, marker = _find(fabric, acks, pair, FLAG_MARKER | FLAG_ACK, row[m.END])
         if marker >= 0:
             words = fabric.extra[np.uint64(marker)]
-            words[at + np.uint64(MARKER_BEGIN_PS)] = row[PROGRESS_BEGIN_PS]
-            words[at + np.uint64(MARKER_DELIVERED_PS)] = row[PROGRESS_DELIVERED_PS]
+            words[at + np.uint64(MARKER_BEGIN_PS)] = row[m.BEGIN_PS]
+            words[at + np.uint64(MARKER_DELIVERED_PS)] = row[m.DELIVERED_PS]

@@ -15,13 +15,13 @@ from models.network.skip.fluid_ends import (
     place_predicted,
     take_out,
 )
-from models.network.skip.fluid_moves import N_PROGRESS_COLUMN, drop_shadows, note_progress
+from models.network.skip.fluid_moves import drop_shadows, note_progress
 from models.network.skip.fluid_ticks import (
     IS_AUDITED,
     LEFT_PS,
     N_BROKEN,
     N_MISSING,
-    N_SAID_NOW,
+    N_PREDICTED,
     N_SAMPLE,
     N_UNPLACED,
     begin_tick,
@@ -32,17 +32,15 @@ from models.network.skip.fluid_ticks import (
     no_ticks,
     place_followers,
 )
-from models.network.skip.freeze import Hidden
-from models.network.skip.place_markers import N_SENT_COLUMN, SENT_BYTES, SENT_PACKETS, count_short
 from models.network.skip.progress import Samples
+from models.network.skip.suspend.hidden import Hidden
+from models.network.skip.suspend.withdraw import N_SENT_COLUMN, SENT_BYTES, SENT_PACKETS, Members, count_short
 from models.network.state.records import N_FLUID, N_FREE_PACKET, N_FROZEN_PORT
 from pdes.engine.exchange import World
 from pdes.skipping import history as h
+from pdes.skipping import prediction as m
 from pdes.skipping.fluid.alone_times import Ended
-from pdes.skipping.fluid.audit import SHADOW_FLOW
-from pdes.skipping.fluid.flow_table import POST_PS
 from pdes.skipping.fluid.fluid import Fluid
-from pdes.skipping.prediction import N_PREDICTED_COLUMN, PREDICTED_END, PREDICTED_ENDED_PS, PREDICTED_FLOW
 
 Grow = Callable[[], NetworkState]
 SPAN_PS = 2**50  # of the straight line that says how far a message is
@@ -71,14 +69,15 @@ class FluidStates:
     def compile(self, state: NetworkState, samples: Samples) -> None:
         """Compile what happens at looks and ticks, or load it from the cache. samples: without other ranks."""
         none, rows = np.zeros(0, np.int64), np.zeros((0, N_CLOSED_COLUMN), np.int64)
+        predicted = np.zeros((0, m.N_COLUMN), np.int64)
         parts = (state.fabric, state.buffers, state.nic, self._hidden)
         self.fluid.compile(self._n_column)
         list_members(state.nic.frozen, len(self._frozen), self._frozen)
         close_at_senders(*parts, none, 0, 0, rows)
         close_at_receivers(*parts, rows)
         count_short(state.fabric, state.nic, none, none, np.zeros(len(self._twice), np.int64))
-        take_out(*parts, none, none, none, none, none, self._twice)
-        place_predicted(*parts, np.zeros((0, N_PREDICTED_COLUMN), np.int64))
+        take_out(*parts, predicted, Members(none, none, none), self._twice)
+        place_predicted(*parts, predicted)
         drop_shadows(state.fabric, state.nic, self._hidden, none)
         ticks = no_ticks(self.fluid.links.all_ways, self._hidden, World().gathering)
         gather_posts(state.fabric, state.nic, ticks)
@@ -86,7 +85,7 @@ class FluidStates:
         follow(state.fabric, state.nic, ticks, none)
         place_followers(*parts[:3], ticks, 0)
         end_tick(*parts[:3], ticks, 0)
-        note_progress(state.fabric, state.nic, self._hidden, np.zeros((0, N_PROGRESS_COLUMN), np.int64))
+        note_progress(state.fabric, state.nic, self._hidden, predicted)
 
     @property
     def next_ps(self) -> int:
@@ -114,7 +113,7 @@ class FluidStates:
         predicted = self.fluid.take(now_ps, nic.frozen_port)
         self._write_news(state)
         if len(predicted):
-            state = self._withdraw(state, predicted, rows, now_ps, grow)
+            state = self._withdraw(state, predicted, now_ps, grow)
         return state, self._kept_apart(state, rows, predicted), is_alone
 
     def _write_news(self, state: NetworkState) -> None:
@@ -128,7 +127,7 @@ class FluidStates:
     def _kept_apart(self, state: NetworkState, rows: np.ndarray, predicted: np.ndarray) -> np.ndarray:
         """Samples in which what was taken to flow level is not plain any more, nor what has a shadow there."""
         is_apart = np.zeros(len(rows), np.bool_)
-        is_apart[np.searchsorted(rows[:, h.FLOW], predicted[:, PREDICTED_FLOW])] = True
+        is_apart[np.searchsorted(rows[:, h.FLOW], predicted[:, m.FLOW])] = True
         if self.fluid.audit.is_on:
             is_apart |= self.fluid.audit.has_shadow(rows)
             self._note_shadows(state)
@@ -138,17 +137,12 @@ class FluidStates:
             rows[is_apart, h.IS_PLAIN] = 0
         return rows
 
-    def _withdraw(
-        self, state: NetworkState, predicted: np.ndarray, rows: np.ndarray, now_ps: int, grow: Grow
-    ) -> NetworkState:
+    def _withdraw(self, state: NetworkState, predicted: np.ndarray, now_ps: int, grow: Grow) -> NetworkState:
         """Take what is in flight of messages out of the network, and have them end as `predicted` says."""
-        pairs = predicted[:, PREDICTED_FLOW].copy()
+        pairs = predicted[:, m.FLOW].copy()
         ports = np.unique(self.fluid.all_ports(pairs))
-        base = rows[np.searchsorted(rows[:, h.FLOW], pairs), h.DONE].copy()
-        take_out(
-            state.fabric, state.buffers, state.nic, self._hidden, pairs, ports, base,
-            predicted[:, PREDICTED_END].copy(), predicted[:, PREDICTED_ENDED_PS] - now_ps, self._twice,
-        )  # fmt: skip
+        members = Members(pairs, ports, predicted[:, m.END] - predicted[:, m.SIZE])
+        take_out(state.fabric, state.buffers, state.nic, self._hidden, predicted, members, self._twice)
         follow(state.fabric, state.nic, self.ticks, pairs)
         while state.fabric.counters[N_FREE_PACKET] < 2 * len(predicted):
             state = grow()
@@ -179,13 +173,13 @@ class FluidStates:
             n_post = gather_posts(state.fabric, state.nic, ticks)
             if n_post == 0 and now_ps < min(self.next_ps, self.stretch_end_ps):
                 return state, {}
-            fluid.audit.follow(ticks.posts[:n_post], ticks.posts[:n_post, POST_PS])
+            fluid.audit.follow(ticks.posts[:n_post], ticks.posts[:n_post, m.POSTED_PS])
             begin_tick(state.fabric, state.buffers, state.nic, samples, ticks, n_post, now_ps)
         words[LEFT_PS] = -1
         assert words[N_MISSING] == 0, f"{words[N_MISSING]} ends of messages at flow level are missing"
         broken = fluid.level.broken(words[N_BROKEN], now_ps)
         if fluid.audit.is_on:
-            fluid.note_said(fluid.level.table.said[: words[N_SAID_NOW]].copy())
+            fluid.note_predicted(fluid.level.table.predicted[: words[N_PREDICTED]].copy())
             rows = samples.rows[: words[N_SAMPLE]]
             broken = np.concatenate([broken, self._go_through_audit(state, now_ps, rows)])
         again = self._go_on(state, broken, now_ps, now_ps)
@@ -208,13 +202,13 @@ class FluidStates:
             return np.zeros(0, np.int64)
         over = audit.over(rows)
         if len(over):
-            audit.end(over, *self._ended(state, over[:, SHADOW_FLOW])[:2])
+            audit.end(over, *self._ended(state, over[:, m.FLOW])[:2])
         if now_ps < audit.stretches.end_ps:
             self._note_shadows(state)
             return np.zeros(0, np.int64)
         changes = audit.stretches.go_on(now_ps)
         self._note_stretch(state)
-        followed = np.unique(audit.running[:, SHADOW_FLOW])
+        followed = np.unique(audit.running[:, m.FLOW])
         self._drop_shadows(state, followed[changes[audit.stretches.component[followed]]])
         there = fluid.level.there
         return fluid.level.give_up(there[changes[audit.stretches.component[there]]], fluid.holder, now_ps)
@@ -244,11 +238,12 @@ class FluidStates:
         has_shadow = table.is_shadow[pairs] != 0
         self._drop_shadows(state, pairs[has_shadow])
         pairs = pairs[~has_shadow]
-        unsaid = pairs[table.is_said[pairs] == 0]
-        end, size, left = self.fluid.level.left(unsaid, at_ps)
+        open_ended = pairs[table.is_predicted[pairs] == 0]
+        _, size, left = self.fluid.level.left(open_ended, at_ps)
         done_ps = (SPAN_PS * (1 - np.maximum(left / size, LEAST_LEFT))).astype(np.int64)
-        begin_ps = at_ps + self.fluid.links.behind_ps[unsaid] - done_ps
-        progress = np.column_stack([unsaid, end, begin_ps, begin_ps + SPAN_PS])
+        begin_ps = at_ps + self.fluid.links.behind_ps[open_ended] - done_ps
+        progress = m.predictions(table.message[open_ended, 0])
+        progress[:, m.BEGIN_PS], progress[:, m.DELIVERED_PS] = begin_ps, begin_ps + SPAN_PS
         note_progress(state.fabric, state.nic, self._hidden, progress)
         rows = self.close_at(state, np.sort(pairs), at_ps, horizon_ps)
         self.fluid.counters.broken += int((rows[:, BASE_BYTE] >= 0).sum())
@@ -284,9 +279,9 @@ class FluidStates:
         """The run is over: compare what has ended since the last tick."""
         over = self.fluid.audit.running
         if len(over):
-            self.fluid.audit.say(self.fluid.level.planned(over[:, SHADOW_FLOW]))
+            self.fluid.audit.predict(self.fluid.level.planned(over[:, m.FLOW]))
             over = self.fluid.audit.running
-            self.fluid.audit.end(over, *self._ended(state, over[:, SHADOW_FLOW])[:2])
+            self.fluid.audit.end(over, *self._ended(state, over[:, m.FLOW])[:2])
         self.fluid.audit.finish()
 
     def totals(self, state: NetworkState) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

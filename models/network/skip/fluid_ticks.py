@@ -11,36 +11,16 @@ import numpy as np
 
 from models.network.skip.fluid_ends import place_one
 from models.network.skip.fluid_moves import list_unseen, move_markers, take_behind
-from models.network.skip.freeze import Hidden
 from models.network.skip.progress import MESSAGE_END, PAIR, Samples, sample_all
+from models.network.skip.suspend.hidden import Hidden
 from models.network.state.records import N_FREE_PACKET, N_UNSEEN, Fabric, Nic
 from models.network.state.switch_state import Buffers
 from pdes.engine.gathering import RANK, Gathering, offer, take_in_order
 from pdes.engine.jit import loop_kernel, step_kernel
+from pdes.skipping import prediction as m
 from pdes.skipping.fluid.flow_level import append, tick
-from pdes.skipping.fluid.flow_table import (
-    FAR_PS,
-    MOST_MESSAGES,
-    N_POST_COLUMN,
-    NEXT_PS,
-    POST_END,
-    POST_FLOW,
-    POST_ID,
-    POST_SIZE,
-    Table,
-)
+from pdes.skipping.fluid.flow_table import FAR_PS, MOST_MESSAGES, NEXT_PS, Table
 from pdes.skipping.fluid.make_table import Links, make_table
-from pdes.skipping.prediction import (
-    N_PREDICTED_COLUMN,
-    PREDICTED_BEGIN_PS,
-    PREDICTED_DELIVERED_PS,
-    PREDICTED_END,
-    PREDICTED_ENDED_PS,
-    PREDICTED_FLOW,
-    PREDICTED_FREE_PS,
-    PREDICTED_ID,
-    PREDICTED_SIZE,
-)
 
 # What `Ticks.words` holds.
 (
@@ -48,7 +28,7 @@ from pdes.skipping.prediction import (
     IS_AUDITED,  # 1: some messages at flow level are simulated, too, so that ticks are Python's
     LEFT_PS,  # a tick that rounds have begun and left to Python; -1: there is none
     N_BROKEN,  # flows that go on packet by packet, in the table
-    N_SAID_NOW,  # messages whose ends it said, in the table
+    N_PREDICTED,  # messages whose ends it has predicted, in the table
     N_MISSING,  # markers that are not there
     N_BEHIND,  # flows that may have more behind what is at flow level
     N_UNPLACED,  # messages in `posts` that have followed and have no markers yet
@@ -65,7 +45,7 @@ class Ticks(NamedTuple):
     holder: np.ndarray  # int32[n_port], see `flow_level.tick`
     shadow_end: np.ndarray  # int64[n_qp], see `FluidAudit`
     hidden: Hidden
-    posts: np.ndarray  # int64[MOST_MESSAGES * n_qp, N_POST_COLUMN], of all ranks, by queue pair and end
+    posts: np.ndarray  # int64[MOST_MESSAGES * n_qp, m.N_POSTED], of all ranks, by queue pair and end
     own: np.ndarray  # int64[the same], this rank's; posts itself if there is no other rank
     own_words: np.ndarray  # int64[]  the same words
     gathered: np.ndarray  # int64[]  scratch; empty without others
@@ -73,7 +53,7 @@ class Ticks(NamedTuple):
     others: np.ndarray  # int64[n_qp]  queue pairs that are simulated packet by packet
     behind: np.ndarray  # int64[n_qp]  see N_BEHIND
     is_posted: np.ndarray  # uint8[n_qp]  zeros, scratch
-    prediction: np.ndarray  # int64[N_PREDICTED_COLUMN]  scratch
+    prediction: np.ndarray  # int64[m.N_COLUMN]  scratch
 
 
 def make_ticks(
@@ -83,12 +63,12 @@ def make_ticks(
     n_pair, n_rank = len(table.form), len(gathering.n_word)
     words = np.zeros(N_TICK_WORD, np.int64)
     words[[EVERY_PS, LEFT_PS]] = tick_ps, -1
-    posts = np.zeros((MOST_MESSAGES * n_pair, N_POST_COLUMN), np.int64)
+    posts = np.zeros((MOST_MESSAGES * n_pair, m.N_POSTED), np.int64)
     own = posts if n_rank == 1 else np.zeros_like(posts)
     return Ticks(
         words, table, *arrays, hidden, posts, own, own.reshape(-1),
         np.zeros(0 if n_rank == 1 else posts.size, np.int64), gathering,
-        *np.zeros((2, n_pair), np.int64), np.zeros(n_pair, np.uint8), np.zeros(N_PREDICTED_COLUMN, np.int64),
+        *np.zeros((2, n_pair), np.int64), np.zeros(n_pair, np.uint8), np.zeros(m.N_COLUMN, np.int64),
     )  # fmt: skip
 
 
@@ -103,7 +83,7 @@ def no_ticks(ways: tuple[np.ndarray, np.ndarray], hidden: Hidden, gathering: Gat
 @step_kernel
 def _gather(t: Ticks, n_own, least):
     """Put t.own's rows of all ranks into t.posts; (how many there are, the least of what ranks bring)."""
-    least = offer(t.gathering, t.own_words, n_own * N_POST_COLUMN, least)
+    least = offer(t.gathering, t.own_words, n_own * m.N_POSTED, least)
     n_own = t.gathering.n_word[t.gathering.facts[RANK]]
     return take_in_order(t.gathering, t.own_words, n_own, t.gathered, t.posts), least
 
@@ -120,7 +100,7 @@ def begin_tick(fabric: Fabric, buffers: Buffers, nic: Nic, s: Samples, t: Ticks,
     """Tick, up to where flows go on packet by packet: see N_BROKEN. n_post: rows of t.posts. Every rank must."""
     n_row, n_other, n_behind = sample_all(fabric, nic, s), 0, 0
     for i in range(n_post):
-        t.is_posted[np.uint64(t.posts[i, POST_FLOW])] = 1
+        t.is_posted[np.uint64(t.posts[i, m.FLOW])] = 1
     for i in range(n_row):
         pair = s.rows[i, PAIR]
         if t.shadow_end[pair] >= s.rows[i, MESSAGE_END]:
@@ -132,10 +112,10 @@ def begin_tick(fabric: Fabric, buffers: Buffers, nic: Nic, s: Samples, t: Ticks,
             t.others[n_other] = pair
             n_other += 1
     for i in range(n_post):
-        t.is_posted[np.uint64(t.posts[i, POST_FLOW])] = 0
-    n_said, n_broken = tick(t.table, t.holder, now_ps, t.words[EVERY_PS], t.posts[:n_post], t.others[:n_other])
-    n_missing = move_markers(fabric, buffers, nic, t.hidden, t.table.said[:n_said], t.table.is_shadow)
-    t.words[N_BROKEN], t.words[N_SAID_NOW], t.words[N_MISSING] = n_broken, n_said, n_missing
+        t.is_posted[np.uint64(t.posts[i, m.FLOW])] = 0
+    n_predicted, n_broken = tick(t.table, t.holder, now_ps, t.words[EVERY_PS], t.posts[:n_post], t.others[:n_other])
+    n_missing = move_markers(fabric, buffers, nic, t.hidden, t.table.predicted[:n_predicted], t.table.is_shadow)
+    t.words[N_BROKEN], t.words[N_PREDICTED], t.words[N_MISSING] = n_broken, n_predicted, n_missing
     t.words[N_BEHIND], t.words[N_UNPLACED], t.words[N_SAMPLE] = n_behind, 0, n_row
 
 
@@ -155,10 +135,10 @@ def place_followers(fabric: Fabric, buffers: Buffers, nic: Nic, t: Ticks, now_ps
     """Mark the ends of what has followed, which are not known yet."""
     row = t.prediction
     for i in range(t.words[N_UNPLACED]):
-        post = t.posts[i]
-        row[PREDICTED_FLOW], row[PREDICTED_ID], row[PREDICTED_SIZE] = post[POST_FLOW], post[POST_ID], post[POST_SIZE]
-        row[PREDICTED_END], row[PREDICTED_BEGIN_PS] = post[POST_END], now_ps
-        row[PREDICTED_DELIVERED_PS] = row[PREDICTED_ENDED_PS] = row[PREDICTED_FREE_PS] = now_ps + FAR_PS
+        for column in range(m.N_POSTED):
+            row[column] = t.posts[i, column]
+        row[m.BEGIN_PS] = now_ps
+        row[m.FREE_PS] = row[m.DELIVERED_PS] = row[m.ENDED_PS] = now_ps + FAR_PS
         place_one(fabric, buffers, nic, t.hidden, row)
     t.words[N_UNPLACED] = 0
 

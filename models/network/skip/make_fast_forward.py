@@ -1,6 +1,6 @@
 """Making the fast-forwarding of a network: what is needed of it, and why nothing can be skipped, if so."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -10,7 +10,9 @@ from models.network.skip.fast_forward import FastForward
 from models.network.skip.fluid_links import links_of, slack_ps, slowdown_of
 from models.network.skip.fluid_states import FluidStates
 from models.network.skip.memo_states import MemoStates, why_no_memo
+from models.network.skip.replays import Replays
 from models.network.skip.room import Room
+from models.network.skip.suspend.hidden import ControlWords, make_hidden
 from models.network.skip.wave_states import WaveStates, end_ports
 from models.network.state.parameters import ECMP, WEIGHTED_ECMP, NetworkParameters
 from models.network.state.records import MAY_OVERTAKE, SEED
@@ -19,32 +21,43 @@ from models.network.switch.routed_ways import RoutedWays
 from models.topology.graph import Topology
 from pdes.engine.exchange import World
 from pdes.skipping.audit import Audit
+from pdes.skipping.components import components_of
 from pdes.skipping.controller import Controller
 from pdes.skipping.criterion import Choice, Network, look_intervals, make_criterion, report, resolve
 from pdes.skipping.fluid.alone_rates import MIN_ROUND_TRIPS
 from pdes.skipping.fluid.audit import FluidAudit
 from pdes.skipping.fluid.fluid import Fluid
-from pdes.skipping.fluid.stretches import Stretches, components_of
+from pdes.skipping.fluid.stretches import Stretches
 from pdes.skipping.replay.memo import Memo
-from pdes.skipping.similar.waves import Waves
+from pdes.skipping.similar.waves import WaveLinks, Waves
 from pdes.units import BITS_PER_BYTE, PS_PER_S
 
 if TYPE_CHECKING:
     from models.network.model import NetworkModel
 
+
+class Wanted(NamedTuple):
+    """What is to be skipped."""
+
+    choice: Choice | None = None  # what says that flows are steady; None: the default
+    mode: str = "full"  # or "steady" or "memo": one of them alone
+    tolerance: float = 0.0  # of what is an estimate; 0: none is used
+    audit: Audit | None = None  # what some skips are compared by
+
+
+EVERYTHING_EXACT = Wanted()
 BY_FLOW = (ECMP, WEIGHTED_ECMP)  # policies that send all packets of a flow one way, while no link changes
 
 
 def make_fast_forward(
     topology: Topology, model: "NetworkModel", parameters: NetworkParameters, world: World, rtt_ps: np.ndarray,
-    stop_ps: int | None, choice: Choice | None = None, mode: str = "full",
-    memo_tolerance: float = 0.0, audit: Audit | None = None,
+    stop_ps: int | None, wanted: Wanted = EVERYTHING_EXACT,
 ) -> FastForward | None:  # fmt: skip
     """The part of one rank; None where nothing can be skipped, see `why_not`.
 
-    rtt_ps: int64[n_pair], base round trips on the pairs' own ways, plan's order. choice: what says that flows are
-    steady; None: the default. audit: what some skips are compared by.
+    rtt_ps: int64[n_pair], base round trips on the pairs' own ways, plan's order.
     """
+    choice, mode, memo_tolerance, audit = wanted
     words = parameters.law.moving_words
     if words is None or why_not(parameters):
         return None
@@ -76,8 +89,9 @@ def make_fast_forward(
 
     controller = make_controller((start, port_of))
     here = model.rank_of_node == world.rank
-    kept, counts = floats + words[1], parameters.law.hop_count_words
-    fast = FastForward(topology, pairs, controller, world, here, words, counts, kept, is_managed(parameters))
+    moving = ControlWords(*words, *parameters.law.hop_count_words)
+    hidden = make_hidden(topology, len(pairs.pair_of_row), here, moving, is_managed(parameters))
+    fast = FastForward(pairs, controller, world, hidden, floats + words[1])
     fast.criterion = report(choice, network)
     if routes is not None:
         fast.routes = routes
@@ -85,19 +99,21 @@ def make_fast_forward(
     if mode != "steady" and not why_no_memo(parameters, model.state.fabric.constants):
         look_every_ps = controller.criterion.settings.look_ps
         controller.memo = Memo(topology.port_rate_bps[pairs.port], look_every_ps, parameters.payload_bytes)
-        fast.states = MemoStates(topology, parameters, world, fast.hidden, (start, port_of))
+        states = MemoStates(topology, parameters, world, hidden, (start, port_of))
+        fast.replays = Replays(states, fast.suspension)
         if memo_tolerance > 0:
             seeds = (0.0, 0) if audit is None else (audit.share, audit.seed)
+            wave_links = WaveLinks(start, port_of, topology.port_rate_bps, end_ports(model.state))
             waves = Waves(
-                (start, port_of), topology.port_rate_bps, memo_tolerance, network.base_rtt_ps,
-                known_ps, parameters.payload_bytes, end_ports(model.state), seeds,
+                wave_links, controller.holders, memo_tolerance, network.base_rtt_ps, known_ps,
+                parameters.payload_bytes, seeds,
             )  # fmt: skip
-            fast.use_waves(waves, WaveStates(topology, world, fast.hidden, fast.states, model.state))
+            fast.use_waves(waves, WaveStates(topology, world, hidden, states, model.state))
             if parameters.has_fluid:
-                pace = memo_tolerance, network.base_rtt_ps
-                fast.fluid = _make_fluid(topology, model, world, fast, pace, seeds[0], parameters.has_shares)
+                shape = memo_tolerance, network.base_rtt_ps
+                fast.fluid = _make_fluid(topology, model, world, fast, shape, seeds[0], parameters.has_shares)
     if parameters.buffer is not None:
-        fast.room = Room(topology, pairs, parameters, world, here)
+        fast.suspension.room = Room(topology, pairs, parameters, world, here)
     fast.lossy_port = _lossy_ports(topology, parameters)
     if choice.needs_queues:
         fast.queues = PathQueues(n_hop, here[topology.port_src], world)
@@ -105,11 +121,11 @@ def make_fast_forward(
 
 
 def _make_fluid(
-    topology: Topology, model: "NetworkModel", world: World, fast: FastForward, pace: tuple[float, int],
+    topology: Topology, model: "NetworkModel", world: World, fast: FastForward, shape: tuple[float, int],
     audit_share: float, has_shares: bool,
 ) -> FluidStates:  # fmt: skip
-    """pace: the tolerance and the base round-trip time. audit_share: of time in which nothing goes at flow level."""
-    state, (_, rtt_ps) = model.state, pace
+    """shape: the tolerance and the base round-trip time. audit_share: of time in which nothing goes at flow level."""
+    state, (_, rtt_ps) = model.state, shape
     links, fluid = links_of(topology, state, fast.ways), state.nic.fluid
     fluid["behind_ps"] = links.behind_ps
     fluid["least_bytes"] = state.nic.queue_pairs["line_rate_bps"] * (rtt_ps / (BITS_PER_BYTE * PS_PER_S))
@@ -117,7 +133,7 @@ def _make_fluid(
     n_pair, seed = len(links.form), int(state.fabric.constants[SEED])
     component = components_of(fast.ways, topology.n_port) if audit_share > 0 else np.zeros(n_pair, np.int64)
     audit = FluidAudit(n_pair, Stretches(component, audit_share, seed, MIN_ROUND_TRIPS * rtt_ps))
-    made = Fluid(links, state.nic.fluid_port, *pace, slowdown_of(state, links), has_shares, audit)
+    made = Fluid(links, state.nic.fluid_port, *shape, slowdown_of(state, links), has_shares, audit)
     return FluidStates(world, fast.hidden, state, made, fast.n_column)
 
 

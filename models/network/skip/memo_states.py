@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 
 from models.network.build.arrays import NetworkState
-from models.network.skip.freeze import Hidden
 from models.network.skip.snapshot import (
     LINK,
     leave_out_counts,
@@ -18,6 +17,7 @@ from models.network.skip.snapshot import (
     store_ends,
 )
 from models.network.skip.state_words import HOP_COUNT, INSTANT, PACKET_WORDS, PATH, PLACE, RAW, Numbering
+from models.network.skip.suspend.hidden import Hidden
 from models.network.state.parameters import NetworkParameters
 from models.network.state.records import IS_SELECTIVE, N_EXTRA, N_FREE_PACKET, N_QUEUE
 from models.topology.graph import Topology

@@ -10,7 +10,6 @@ Not in it: what only counts (bytes in all, marks), and what other partitions can
 import numpy as np
 
 from models.network.host.nic import free_packet
-from models.network.skip.freeze import Hidden
 from models.network.skip.state_words import (
     PACKET_WORDS,
     SKIPPED_WORDS,
@@ -23,6 +22,7 @@ from models.network.skip.state_words import (
     store_receiver,
     store_sender,
 )
+from models.network.skip.suspend.hidden import Hidden
 from models.network.state.records import (
     FLAG_MARKER,
     N_FREE_PACKET,

@@ -5,9 +5,13 @@ from collections.abc import Callable
 import numpy as np
 
 from models.network.build.arrays import NetworkState
-from models.network.skip.freeze import Hidden, hide, show
+from models.network.skip.credits import Credits
 from models.network.skip.memo_states import MemoStates
-from models.network.skip.place_markers import (
+from models.network.skip.snapshot import empty
+from models.network.skip.suspend.freeze import hide
+from models.network.skip.suspend.hidden import Hidden
+from models.network.skip.suspend.thaw import show
+from models.network.skip.suspend.withdraw import (
     N_SENT_COLUMN,
     SENT_BYTES,
     SENT_PACKETS,
@@ -19,14 +23,16 @@ from models.network.skip.place_markers import (
     purge,
     take_markers_back,
 )
-from models.network.skip.snapshot import empty
 from models.network.state.records import N_FREE_PACKET, PAYLOAD_BYTES
 from models.topology.graph import Topology
 from pdes.engine.exchange import World
 from pdes.skipping import history as h
+from pdes.skipping import prediction as m
 from pdes.skipping.similar.wave_entries import Past, Wave, WaveReplay
+from pdes.skipping.similar.waves import Waves
 
 Grow = Callable[[], NetworkState]
+Learn = Callable[[np.ndarray, np.ndarray], None]
 
 
 def end_ports(state: NetworkState) -> np.ndarray:
@@ -57,7 +63,7 @@ class WaveStates:
         none, flags = np.zeros(0, np.int64), np.zeros(0, np.uint8)
         fabric, buffers, nic, hidden = state.fabric, state.buffers, state.nic, self._hidden
         begin_wave(fabric, buffers, nic, hidden, none, none, none)
-        place_markers(fabric, buffers, nic, hidden, none, none, none, none, none, none)
+        place_markers(fabric, buffers, nic, hidden, np.zeros((0, m.N_COLUMN), np.int64))
         take_markers_back(fabric, hidden, none, none, flags)
         find_messages(nic, none)
         purge(fabric, buffers, hidden, none, none)
@@ -75,7 +81,7 @@ class WaveStates:
         self._late_bytes[:], self._twice[:] = 0, 0
         return n_hop
 
-    def past(self, state: NetworkState, waves: list[Wave], now_ps: int) -> list[Past]:
+    def _past(self, state: NetworkState, waves: list[Wave], now_ps: int) -> list[Past]:
         """How the flows of waves that are over have ended; the same on every rank. End byte -1: the flow has another
         message under way, so its state is none of an end."""
         own = []
@@ -95,7 +101,25 @@ class WaveStates:
         columns = [np.ascontiguousarray(s.T) for s in sums]
         return [Past(s[0], s[3], s[1], s[2], w) for s, w in zip(columns, words, strict=True)]
 
-    def begin(self, state: NetworkState, replay: WaveReplay, grow: Grow) -> NetworkState:
+    def look(
+        self, state: NetworkState, waves: Waves, rows: np.ndarray, now_ps: int, is_alone: np.ndarray | None,
+        learn: Learn | None, grow: Grow,
+    ) -> tuple[NetworkState, np.ndarray]:  # fmt: skip
+        """Note what is over, and freeze what goes as an earlier one did; (state, samples of what does not).
+
+        is_alone: see `Waves.look`. learn: is told of those that are over, samples and when messages came across.
+        """
+        over, found = waves.look(now_ps, rows, state.nic.is_frozen, is_alone)
+        for wave, past in zip(over, self._past(state, over, now_ps), strict=True):
+            if waves.finish(wave, past) and learn is not None:
+                learn(wave.of.rows, past.delivered_ps)
+        forms = [self._states.form(state, (each.pairs, each.ports, each.pairs)) for each in found]
+        new = waves.begin(now_ps, found, forms)
+        for replay in new:
+            state = self._begin(state, replay, grow)
+        return state, rows[state.nic.is_frozen[rows[:, h.FLOW]] == 0] if new else rows
+
+    def _begin(self, state: NetworkState, replay: WaveReplay, grow: Grow) -> NetworkState:
         """Freeze a wave, free its packets, and have its messages end as its entry says; the network's state."""
         pairs, ports, of, others = replay.pairs, replay.ports, replay.of, replay.of.open
         hide(state.fabric, state.buffers, state.nic, self._hidden, pairs, ports)
@@ -107,24 +131,28 @@ class WaveStates:
             state = grow()
         base = of.rows[:, h.DONE].copy()
         begin_wave(state.fabric, state.buffers, state.nic, self._hidden, pairs, of.held, base)
-        place_markers(
-            state.fabric, state.buffers, state.nic, self._hidden, pairs, of.rows[:, h.MESSAGE_END].copy(),
-            of.rows[:, h.ID].copy(), replay.delivered_ps, replay.ended_ps, replay.entry.marked,
-        )  # fmt: skip
+        place_markers(state.fabric, state.buffers, state.nic, self._hidden, replay.predictions)
         return state
 
     def end(
-        self, state: NetworkState, replay: WaveReplay, at_ps: int, horizon_ps: int,
-        credit: Callable[[np.ndarray], None],
-    ) -> None:  # fmt: skip
+        self, state: NetworkState, waves: Waves, disturbed: list[tuple[WaveReplay, int]], horizon_ps: int,
+        credits: Credits,
+    ) -> int:  # fmt: skip
+        """Let waves go on that are over, or that somebody has come to (disturbed, with the instants); when the last
+        marker of these has come: until then nothing is frozen."""
+        for replay, at_ps in [*disturbed, *((r, r.end_ps) for r in waves.due(horizon_ps))]:
+            self._go_on(state, replay, at_ps, horizon_ps, credits)
+        return max((replay.quiet_ps(horizon_ps) for replay, _ in disturbed), default=0)
+
+    def _go_on(self, state: NetworkState, replay: WaveReplay, at_ps: int, horizon_ps: int, credits: Credits) -> None:
         """A wave goes on by itself from at_ps: flows that are not over from what they have got done, with nothing in
-        flight. credit: counts packets of its flows, and in `Hidden.advance_sent` what ports have sent."""
+        flight."""
         fabric, nic, hidden = state.fabric, state.nic, self._hidden
         payload = int(fabric.constants[PAYLOAD_BYTES])
         base, is_over = replay.state_at(at_ps, horizon_ps, payload)
         take_markers_back(fabric, hidden, replay.held, replay.pairs, is_over.astype(np.uint8))
         packets = -((replay.of.rows[:, h.DONE] - base) // payload)
-        credit(packets)
+        credits.note_wave(state, replay, at_ps, packets)
         short = packets * payload - (base - replay.of.rows[:, h.DONE])
         count_short(fabric, nic, replay.pairs, short, self._late_bytes)
         fabric.ports["tx_bytes"][replay.held] += hidden.advance_sent[replay.held]

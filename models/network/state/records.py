@@ -305,7 +305,7 @@ class Nic(NamedTuple):
     unseen: np.ndarray  # int64[]  set of queue pairs with messages there, or shadows, that no tick has seen
     active: np.ndarray  # int64[]  set (bits.py) of queue pairs that a look visits, see `visits`
     frozen: np.ndarray  # int64[]  set of those that are frozen, on any rank
-    is_frozen: np.ndarray  # uint8[n_qp]  the same, 1: its network partition is (models.network.skip.freeze)
+    is_frozen: np.ndarray  # uint8[n_qp]  the same, 1: its network partition is (models.network.skip.suspend.freeze)
     frozen_port: np.ndarray  # uint8[n_port]  1: its network partition is frozen, on any rank; 2: watched
     interrupted: np.ndarray  # int32[n_qp]  queue pairs that have met frozen ports in this round
     interrupt_ps: np.ndarray  # int64[n_qp]  and when first, else NEVER; of senders that are here

@@ -164,8 +164,8 @@ def _verify_progress(entry: Entry, known: Known) -> None:
         return
     for row, (packets, done_ps, marked) in enumerate(zip(*(c.tolist() for c in entry.progress[2:]), strict=True)):
         line_bps = known.before.senders[row][LINE_RATE]
-        is_pace = packets * payload * PS_PER_BYTE_S <= 2 * line_bps * done_ps and 0 <= marked <= packets
-        expect(is_pace, f"flow {row} is to go on with {packets} packets, {marked} of them marked, in {done_ps} ps")
+        is_rate = packets * payload * PS_PER_BYTE_S <= 2 * line_bps * done_ps and 0 <= marked <= packets
+        expect(is_rate, f"flow {row} is to go on with {packets} packets, {marked} of them marked, in {done_ps} ps")
         expect(done_ps <= packets * MAX_STALL * round_ps, f"flow {row} is to go on with {packets} in {done_ps} ps")
 
 

@@ -46,7 +46,7 @@ from pdes.engine.round_exchange import HEADER_WORDS, ExchangeState
 
 
 def verify_network(state: NetworkState, topology: Topology, link_head: np.ndarray | None = None) -> None:
-    """Everything about a run on one rank, at a round's end. link_head: `freeze.Hidden`'s, of what may be frozen."""
+    """Everything about a run on one rank, at a round's end. link_head: `Hidden`'s, of what may be frozen."""
     verify_ranks([state], [], topology, np.zeros(topology.n_node, np.int64), [] if link_head is None else [link_head])
 
 

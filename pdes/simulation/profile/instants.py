@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from models.network.model import LogicalProcesses, NetworkModel
-from models.network.skip.make_fast_forward import make_fast_forward
+from models.network.skip.make_fast_forward import Wanted, make_fast_forward
 from models.network.skip.wake import wake
 from models.network.state.records import PACKET_HOPS
 from models.network.watch.observers import Observer, next_look_ps
@@ -81,10 +81,10 @@ def sample_run(s: Scenario, limit_s: float, say: Callable[[int, int, float, str]
     )
     w = fast.config.wormhole
     choice = Choice(w.paper.criterion, **w.paper.criterion_parameters)
+    wanted = Wanted(choice, w.skips, w.wave_tolerance)
     model.fast_forward = make_fast_forward(
-        fast.topology, model, fast.parameters, World(), fast.path_rtt_ps, fast.stop_ps, choice, w.skips,
-        w.wave_tolerance,
-    )  # fmt: skip
+        fast.topology, model, fast.parameters, World(), fast.path_rtt_ps, fast.stop_ps, wanted
+    )
     if model.fast_forward is None:
         return None
     iterations = watch_iterations(fast, model, World())

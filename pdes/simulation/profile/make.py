@@ -20,7 +20,7 @@ import numpy as np
 
 from models.network.build.arrays import is_managed
 from models.network.model import LogicalProcesses, NetworkModel
-from models.network.skip.make_fast_forward import make_fast_forward
+from models.network.skip.make_fast_forward import Wanted, make_fast_forward
 from models.network.state.records import PACKET_HOPS
 from models.network.watch.observers import Observer
 from partition.round_model import Mixture, Profile
@@ -139,10 +139,8 @@ def _from_the_beginning(
     wormhole = s.config.wormhole
     if wormhole.mode != "off":
         choice = Choice(wormhole.paper.criterion, **wormhole.paper.criterion_parameters)
-        model.fast_forward = make_fast_forward(
-            s.topology, model, s.parameters, world, s.path_rtt_ps, s.stop_ps, choice, wormhole.skips,
-            wormhole.wave_tolerance,
-        )  # fmt: skip
+        wanted = Wanted(choice, wormhole.skips, wormhole.wave_tolerance)
+        model.fast_forward = make_fast_forward(s.topology, model, s.parameters, world, s.path_rtt_ps, s.stop_ps, wanted)
     fast = model.fast_forward
     if s.longest_round_ps:
         model.know_outputs(s.lp_of_node, s.lookahead_ps, s.longest_round_ps)

@@ -34,13 +34,14 @@ class Slowdown(NamedTuple):
 
 
 @loop_kernel
-def _update(old, new, data_start, data_port, all_start, all_port, is_sending, n_flow, is_changed, changed):
+def _update(old, new, data_ways, all_ways, is_sending, n_flow, is_changed, changed):
     """Count flows that begin or end to send at the ports of their acknowledgements; how many are written to changed.
 
-    old, new: int64[], flows. is_sending: uint8[n_flow]. n_flow: int32[n_port], whose acknowledgements cross it.
-    is_changed: uint8[n_port], zeros, left as they were. changed: int32[n_port], ports where none or the first crosses.
+    old, new: int64[], flows. data_ways, all_ways: see `AckLoad`. is_sending: uint8[n_flow]. n_flow: int32[n_port], of
+    flows whose acknowledgements cross it. is_changed: uint8[n_port], zeros, left as they were. changed: int32[n_port],
+    ports where none or the first crosses.
     """
-    n_changed = 0
+    (data_start, data_port), (all_start, all_port), n_changed = data_ways, all_ways, 0
     for i in range(new.size):
         is_sending[np.uint64(new[i])] += 2
     for k in range(2):
@@ -104,7 +105,7 @@ class AckLoad:
         """These flows send now, each named once; int64[], ports that some acknowledgements cross now and none did, or
         the other way round."""
         n = _update(
-            self._flows, flows, *self._data, *self._all, self._is_sending, self.n_flow, self._is_changed, self._changed
+            self._flows, flows, self._data, self._all, self._is_sending, self.n_flow, self._is_changed, self._changed
         )
         self._flows = flows.copy()
         return self._changed[:n].astype(np.int64)

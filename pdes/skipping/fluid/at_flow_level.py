@@ -2,9 +2,10 @@
 
 import numpy as np
 
+from pdes.skipping import prediction as m
 from pdes.skipping.fluid.ack_load import Slowdown
 from pdes.skipping.fluid.alone_rates import alone_rates
-from pdes.skipping.fluid.flow_level import append, give_up, interrupt, join, reload, tick
+from pdes.skipping.fluid.flow_level import Comers, append, give_up, interrupt, join, reload, tick
 from pdes.skipping.fluid.flow_table import (
     EVEN,
     LAST_PS,
@@ -13,18 +14,9 @@ from pdes.skipping.fluid.flow_table import (
     MOST_UNEVEN,
     N_FLOW,
     N_KNOWN,
-    N_POST_COLUMN,
-    N_POSTED,
-    N_SAID_COLUMN,
+    N_MESSAGE,
     NEXT_PS,
     PAUSE_TICKS,
-    POST_END,
-    POST_SIZE,
-    SAID_DELIVERED_PS,
-    SAID_END,
-    SAID_ENDED_PS,
-    SAID_FLOW,
-    SAID_SENT_PS,
 )
 from pdes.skipping.fluid.make_table import Links, make_table
 from pdes.skipping.fluid.shares import Known
@@ -49,12 +41,12 @@ class FlowLevel:
 
     def compile(self, holder: np.ndarray) -> None:
         """Compile what happens at ticks, or load it from the cache."""
-        none, posts, rates = np.zeros(0, np.int64), np.zeros((0, N_POST_COLUMN), np.int64), np.zeros((0, 2))
+        none, posts, rates = np.zeros(0, np.int64), np.zeros((0, m.N_POSTED), np.int64), np.zeros((0, 2))
         digest_of(none, 0)
         tick(self.table, holder, 0, 1, posts, none)
         interrupt(self.table, holder, none, 0, 1)
         give_up(self.table, holder, none, 0, 1)
-        join(self.table, holder, posts, np.zeros(0), rates, 0.0, none, 0, 1)
+        join(self.table, holder, Comers(posts, np.zeros(0), rates, none), 0.0, 0, 1)
         append(self.table, posts)
         reload(self.table, none, 0, 1)
         self.rates_alone(none, none, none)
@@ -78,7 +70,7 @@ class FlowLevel:
     @property
     def n_posted(self) -> int:
         """Messages that were posted here."""
-        return int(self.table.words[N_POSTED])
+        return int(self.table.words[N_MESSAGE])
 
     def knows(self, key: bytes) -> bool:
         """Whether it was told what flows of a set of forms get."""
@@ -142,14 +134,11 @@ class FlowLevel:
         """bool[n]: flows that are simulated, and may be taken."""
         return self._not_before_ps[flows] <= now_ps
 
-    def join(
-        self, now_ps: int, holder: np.ndarray, posts: np.ndarray, left: np.ndarray, rates: np.ndarray,
-        queued_ps: np.ndarray, key: bytes | None = None,
-    ) -> None:  # fmt: skip
-        """Take over messages from the packet level. posts: int64[n, N_POST_COLUMN]; for the others see `join`. key:
-        under which it is known what they get, None: the rates were measured."""
+    def join(self, now_ps: int, holder: np.ndarray, comers: Comers, key: bytes | None = None) -> None:
+        """Take over messages from the packet level. key: under which it is known what they get, None: the rates were
+        measured."""
         part = 0.0 if key is None else float(self.table.known.part[self._numbers[key]])
-        join(self.table, holder, posts, left, rates, part, queued_ps, now_ps, self.tick_ps)
+        join(self.table, holder, comers, part, now_ps, self.tick_ps)
         self.is_used = True
 
     def note_load(self, now_ps: int, ports: np.ndarray, n_ack: np.ndarray) -> None:
@@ -161,9 +150,9 @@ class FlowLevel:
     def tick(
         self, now_ps: int, holder: np.ndarray, posts: np.ndarray, others: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """(int64[n, N_SAID_COLUMN]: how messages end, int64[]: flows that go on packet by packet), see `tick`."""
-        n_said, n_broken = tick(self.table, holder, now_ps, self.tick_ps, posts, others)
-        return self.table.said[:n_said].copy(), self.broken(n_broken, now_ps)
+        """(predictions of how messages end, int64[]: flows that go on packet by packet), see `tick`."""
+        n_predicted, n_broken = tick(self.table, holder, now_ps, self.tick_ps, posts, others)
+        return self.table.predicted[:n_predicted].copy(), self.broken(n_broken, now_ps)
 
     def broken(self, n_broken: int, now_ps: int) -> np.ndarray:
         """int64[n_broken]: flows that go on packet by packet, as the table says; they are left alone for a while."""
@@ -190,18 +179,17 @@ class FlowLevel:
         t, (_, _, left) = self.table, self.left(flows, at_ps)
         later = np.arange(t.message.shape[1]) < t.n_message[flows][:, None]
         later[:, :1] = False
-        return (left + (t.message[flows, :, POST_SIZE] * later).sum(axis=1)) * (t.is_shadow[flows] == 0)
+        return (left + (t.message[flows, :, m.SIZE] * later).sum(axis=1)) * (t.is_shadow[flows] == 0)
 
     def planned(self, flows: np.ndarray) -> np.ndarray:
-        """int64[n, N_SAID_COLUMN]: how flows' first messages end of which nothing was said, if nothing changes."""
+        """Predictions of flows' first messages of which there is none yet, if nothing changes."""
         t = self.table
-        flows = np.unique(flows[(t.n_message[flows] > 0) & (t.is_said[flows] == 0) & (t.rate[flows] > 0)])
-        said = np.zeros((len(flows), N_SAID_COLUMN), np.int64)
-        said[:, SAID_FLOW], said[:, SAID_END] = flows, t.message[flows, 0, POST_END]
-        said[:, SAID_SENT_PS] = t.sent_ps[flows]
-        said[:, SAID_DELIVERED_PS] = t.sent_ps[flows] + t.late_ps[flows, 0] + t.waited_ps[flows]
-        said[:, SAID_ENDED_PS] = said[:, SAID_DELIVERED_PS] + t.late_ps[flows, 1]
-        return said
+        flows = np.unique(flows[(t.n_message[flows] > 0) & (t.is_predicted[flows] == 0) & (t.rate[flows] > 0)])
+        found = m.predictions(t.message[flows, 0])
+        found[:, m.FREE_PS] = t.sent_ps[flows]
+        found[:, m.DELIVERED_PS] = t.sent_ps[flows] + t.late_ps[flows, 0] + t.waited_ps[flows]
+        found[:, m.ENDED_PS] = found[:, m.DELIVERED_PS] + t.late_ps[flows, 1]
+        return found
 
     @property
     def there(self) -> np.ndarray:
@@ -209,9 +197,9 @@ class FlowLevel:
         return np.flatnonzero(self.table.n_message) if self.n_flow else np.zeros(0, np.int64)
 
     def left(self, flows: np.ndarray, at_ps: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(end, size, bytes left at an instant: float64) of flows' first messages of which nothing was said; also of
+        """(end, size, bytes left at an instant: float64) of flows' first messages that are not predicted yet; also of
         those that were broken."""
         t = self.table
         gone = t.rate[flows] * np.maximum(at_ps - t.since_ps[flows], 0)
         first = t.message[flows, 0]
-        return first[:, POST_END], first[:, POST_SIZE], np.maximum(t.left[flows] - gone, 0.0)
+        return first[:, m.END], first[:, m.SIZE], np.maximum(t.left[flows] - gone, 0.0)

@@ -12,29 +12,19 @@ import numpy as np
 
 from pdes.engine.time_index import NEVER
 from pdes.skipping import history as h
-from pdes.skipping.fluid.flow_table import (
-    HAS_SHADOW,
-    POST_END,
-    POST_FLOW,
-    POST_PS,
-    SAID_END,
-    SAID_ENDED_PS,
-    SAID_FLOW,
-)
+from pdes.skipping import prediction as m
 from pdes.skipping.fluid.stretches import NO_STRETCH, Stretches
 from pdes.skipping.kind_errors import KindErrors
 
-# What is known of a message that has a shadow, a row of int64.
-(
-    SHADOW_FLOW,
-    SHADOW_END,  # its last byte's end in the flow's stream
-    SHADOW_POSTED_PS,
-    SHADOW_FROM_PS,  # it had one from then on
-    SHADOW_ENDED_PS,  # when the shadow was acknowledged as a whole, NEVER: not yet
-    TRUE_ENDED_PS,  # and the message, NEVER: not yet
-    SHADOW_UNIT,  # what was drawn together; NO_STRETCH: it is not compared
-) = range(7)
-N_SHADOW_COLUMN = 7
+# What is kept of a message that has a shadow: the shadow's prediction (ENDED_PS: NEVER until it is known), and then
+TRUE_ENDED_PS = m.N_COLUMN  # when the message itself was acknowledged, NEVER: not yet
+UNIT = m.N_COLUMN + 1  # what was drawn together; NO_STRETCH: it is not compared
+N_KEPT_COLUMN = m.N_COLUMN + 2
+
+
+def _message(row: np.ndarray) -> tuple[int, int]:
+    """What a prediction is of."""
+    return int(row[m.FLOW]), int(row[m.END])
 
 
 class FluidAudit:
@@ -42,7 +32,7 @@ class FluidAudit:
 
     def __init__(self, n_flow: int, stretches: Stretches) -> None:
         self.stretches = stretches
-        self.running = np.zeros((0, N_SHADOW_COLUMN), np.int64)
+        self.running = np.zeros((0, N_KEPT_COLUMN), np.int64)
         self.shadow_end = np.zeros(n_flow, np.int64)  # of each flow's last message that has one
         self._errors = KindErrors()
 
@@ -60,25 +50,23 @@ class FluidAudit:
         return self.shadow_end[rows[:, h.FLOW]] >= rows[:, h.MESSAGE_END]
 
     def follow(self, posts: np.ndarray, from_ps: np.ndarray) -> None:
-        """Messages have shadows from some instants on: those of posts (int64[n, N_POST_COLUMN]) that say so."""
-        mine = posts[:, HAS_SHADOW] != 0
+        """Messages have shadows from some instants on: those of posts (int64[n, N_POSTED]) that say so."""
+        mine = posts[:, m.HAS_SHADOW] != 0
         if not mine.any():
             return
         posts, from_ps = posts[mine], from_ps[mine]
-        flows, ends, never = posts[:, POST_FLOW], posts[:, POST_END], np.full(len(posts), NEVER)
-        unit = self.stretches.unit_of(flows, from_ps)
-        new = np.column_stack([flows, ends, posts[:, POST_PS], from_ps, never, never, unit])
+        shadows, flows = m.predictions(posts), posts[:, m.FLOW]
+        shadows[:, m.BEGIN_PS], shadows[:, m.ENDED_PS] = from_ps, NEVER
+        new = np.column_stack([shadows, np.full(len(posts), NEVER), self.stretches.unit_of(flows, from_ps)])
         self.running = np.concatenate([self.running, new])
-        np.maximum.at(self.shadow_end, flows, ends)
+        np.maximum.at(self.shadow_end, flows, posts[:, m.END])
         self._errors.n_audited += len(new)
 
-    def say(self, said: np.ndarray) -> None:
-        """It is known how shadows end. said: int64[n, N_SAID_COLUMN]."""
-        ends = {(int(row[SAID_FLOW]), int(row[SAID_END])): int(row[SAID_ENDED_PS]) for row in said}
+    def predict(self, predicted: np.ndarray) -> None:
+        """It is known how shadows end."""
+        ends = {_message(row): int(row[m.ENDED_PS]) for row in predicted}
         for row in self.running:
-            key = int(row[SHADOW_FLOW]), int(row[SHADOW_END])
-            if key in ends:
-                row[SHADOW_ENDED_PS] = ends[key]
+            row[m.ENDED_PS] = ends.get(_message(row), int(row[m.ENDED_PS]))
         self._compare()
 
     def over(self, rows: np.ndarray) -> np.ndarray:
@@ -87,20 +75,20 @@ class FluidAudit:
         mine = self.running[self.running[:, TRUE_ENDED_PS] == NEVER]
         if len(mine) == 0 or len(rows) == 0:
             return mine
-        at = np.minimum(np.searchsorted(rows[:, h.FLOW], mine[:, SHADOW_FLOW]), len(rows) - 1)
-        is_there = rows[at, h.FLOW] == mine[:, SHADOW_FLOW]
-        return mine[~is_there | (rows[at, h.DONE] >= mine[:, SHADOW_END])]
+        at = np.minimum(np.searchsorted(rows[:, h.FLOW], mine[:, m.FLOW]), len(rows) - 1)
+        is_there = rows[at, h.FLOW] == mine[:, m.FLOW]
+        return mine[~is_there | (rows[at, h.DONE] >= mine[:, m.END])]
 
     def end(self, over: np.ndarray, end_byte: np.ndarray, ended_ps: np.ndarray) -> None:
         """Messages are over. end_byte, ended_ps: int64[n], of the last message of each one's flow that has ended."""
-        ended = {(int(row[SHADOW_FLOW]), int(row[SHADOW_END])): i for i, row in enumerate(over)}
+        ended = {_message(row): i for i, row in enumerate(over)}
         is_void = np.zeros(len(self.running), np.bool_)
         for k, row in enumerate(self.running):
-            i = ended.get((int(row[SHADOW_FLOW]), int(row[SHADOW_END])), -1)
+            i = ended.get(_message(row), -1)
             if i < 0:
                 continue
             row[TRUE_ENDED_PS] = ended_ps[i]
-            is_void[k] = end_byte[i] != row[SHADOW_END]  # another one has ended since
+            is_void[k] = end_byte[i] != row[m.END]  # another one has ended since
         self._void(is_void)
         self._compare()
 
@@ -111,7 +99,7 @@ class FluidAudit:
     def let_go(self, flows: np.ndarray) -> None:
         """Flows' shadows are broken off."""
         self.shadow_end[flows] = 0
-        self._void(np.isin(self.running[:, SHADOW_FLOW], flows))
+        self._void(np.isin(self.running[:, m.FLOW], flows))
 
     def _void(self, is_void: np.ndarray) -> None:
         self._errors.n_void += int(is_void.sum())
@@ -120,16 +108,16 @@ class FluidAudit:
     def _compare(self) -> None:
         """Compare what has ended, both the messages and their shadows."""
         mine = self.running
-        is_over = (mine[:, SHADOW_ENDED_PS] < NEVER) & (mine[:, TRUE_ENDED_PS] < NEVER)
+        is_over = (mine[:, m.ENDED_PS] < NEVER) & (mine[:, TRUE_ENDED_PS] < NEVER)
         for row in mine[is_over]:
-            if row[SHADOW_UNIT] == NO_STRETCH:
+            if row[UNIT] == NO_STRETCH:
                 self._errors.n_void += 1
                 continue
-            from_ps = row[SHADOW_FROM_PS]
-            expected_ps, took_ps = (np.maximum(row[[k]] - from_ps, 1) for k in (SHADOW_ENDED_PS, TRUE_ENDED_PS))
-            before_ps = from_ps - row[[SHADOW_POSTED_PS]]
-            self._errors.add(expected_ps, took_ps, before_ps, int(row[SHADOW_UNIT]))
-        longest_ps = (mine[is_over, TRUE_ENDED_PS] - mine[is_over, SHADOW_POSTED_PS]).max(initial=0)
+            from_ps = row[m.BEGIN_PS]
+            expected_ps, took_ps = (np.maximum(row[[k]] - from_ps, 1) for k in (m.ENDED_PS, TRUE_ENDED_PS))
+            before_ps = from_ps - row[[m.POSTED_PS]]
+            self._errors.add(expected_ps, took_ps, before_ps, int(row[UNIT]))
+        longest_ps = (mine[is_over, TRUE_ENDED_PS] - mine[is_over, m.POSTED_PS]).max(initial=0)
         self.stretches.note(int(longest_ps))
         self.running = mine[~is_over]
 

@@ -4,7 +4,8 @@ import numpy as np
 
 from pdes.engine.jit import step_kernel
 from pdes.engine.time_index import NEVER, set_time
-from pdes.skipping.fluid.flow_table import N_FLOW, N_RELOADED, NOBODY, POST_SIZE, SHARED, Table
+from pdes.skipping import prediction as m
+from pdes.skipping.fluid.flow_table import N_FLOW, N_RELOADED, NOBODY, SHARED, Table
 from pdes.skipping.partitions import enter
 
 
@@ -68,5 +69,5 @@ def forget_labels(t: Table, flow):
 @step_kernel
 def begin_first(t: Table, flow, from_ps):
     """A flow's first message is under way from an instant on."""
-    t.left[flow], t.since_ps[flow], t.rate[flow] = t.message[flow, 0, POST_SIZE], from_ps, 0.0
-    t.sent_ps[flow], t.is_said[flow] = NEVER, 0
+    t.left[flow], t.since_ps[flow], t.rate[flow] = t.message[flow, 0, m.SIZE], from_ps, 0.0
+    t.sent_ps[flow], t.is_predicted[flow] = NEVER, 0

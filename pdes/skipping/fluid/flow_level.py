@@ -12,8 +12,8 @@ What changes at a tick, by messages that begin and end, is solved again there, f
 A message whose flow comes to others waits, once, for what is in their queues; one that begins together with all others
 fills these queues itself.
 
-How a message ends is said as soon as that is before the tick after the next; until then nothing but its rate is known,
-and nothing has to be taken back.
+How a message ends is predicted as soon as that is before the tick after the next; until then nothing but its rate is
+known, and nothing has to be taken back.
 
 It all ends for a set of flows that share ports, and they go on packet by packet, when somebody packet by packet is
 among them, or when none of these rates is known.
@@ -21,10 +21,13 @@ among them, or when none of these rates is known.
 Flows and ports are numbers here; everything is alike on every rank. Times in ps, rates in bytes per ps.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from pdes.engine.jit import loop_kernel, step_kernel
 from pdes.engine.time_index import NEVER, collect_before, set_time
+from pdes.skipping import prediction as m
 from pdes.skipping.fluid.entering import (
     begin_first,
     count_acks,
@@ -34,30 +37,21 @@ from pdes.skipping.fluid.entering import (
     note_reload,
 )
 from pdes.skipping.fluid.flow_table import (
-    HAS_SHADOW,
     LAST_PS,
+    N_DUE,
     N_FLOW,
-    N_POST_COLUMN,
-    N_POSTED,
+    N_MESSAGE,
     N_RELOADED,
-    N_SAID,
     NEXT_PS,
     NOBODY,
-    POST_END,
-    POST_FLOW,
-    POST_PS,
-    SAID_DELIVERED_PS,
-    SAID_END,
-    SAID_ENDED_PS,
-    SAID_FLOW,
-    SAID_SENT_PS,
     TICKS_AHEAD,
     Table,
 )
 from pdes.skipping.fluid.max_min import max_min
 from pdes.skipping.fluid.solve import company_of, meets_acks, solve
 from pdes.skipping.in_place_sort import sort_in_place
-from pdes.skipping.partitions import canonical, leave, leave_all
+from pdes.skipping.leaving import leave, leave_all
+from pdes.skipping.partitions import canonical
 
 
 @step_kernel
@@ -67,12 +61,12 @@ def _touch(t: Table, n_touched, flow, at_ps):
 
 
 @step_kernel
-def _end_said(t: Table, holder, now_ps, n_touched):
+def _end_predicted(t: Table, holder, now_ps, n_touched):
     """Messages whose last bytes have left make room; how many flows were touched."""
     n_left = 0
-    for i in range(t.words[N_SAID]):
+    for i in range(t.words[N_DUE]):
         flow = t.due[i]
-        if t.n_message[flow] == 0 or t.is_said[flow] == 0:
+        if t.n_message[flow] == 0 or t.is_predicted[flow] == 0:
             continue
         sent_ps = t.sent_ps[flow]
         if sent_ps > now_ps:
@@ -83,11 +77,11 @@ def _end_said(t: Table, holder, now_ps, n_touched):
         n = t.n_message[flow] = t.n_message[flow] - 1
         if n > 0:
             for k in range(n):
-                for column in range(N_POST_COLUMN):
+                for column in range(m.N_POSTED):
                     t.message[flow, k, column] = t.message[flow, k + 1, column]
-            begin_first(t, flow, max(sent_ps, t.message[flow, 0, POST_PS]))
+            begin_first(t, flow, max(sent_ps, t.message[flow, 0, m.POSTED_PS]))
             continue
-        t.is_said[flow] = 0
+        t.is_predicted[flow] = 0
         label = np.int64(t.partitions.label_of_flow[flow])
         leave(t.partitions, flow)
         count_acks(t, flow, -1)
@@ -95,7 +89,7 @@ def _end_said(t: Table, holder, now_ps, n_touched):
         hold_ports(t, holder, flow)
         if t.partitions.n_flow_of[label] == 0:
             set_time(t.first_ps, label, NEVER)
-    t.words[N_SAID] = n_left
+    t.words[N_DUE] = n_left
     return n_touched
 
 
@@ -103,18 +97,18 @@ def _end_said(t: Table, holder, now_ps, n_touched):
 def _take_posts(t: Table, holder, posts, n_touched):
     """Messages that were posted at flow level; how many flows were touched."""
     for i in range(posts.shape[0]):
-        flow = posts[i, POST_FLOW]
+        flow = posts[i, m.FLOW]
         n = t.n_message[flow]
-        for column in range(N_POST_COLUMN):
+        for column in range(m.N_POSTED):
             t.message[flow, n, column] = posts[i, column]
         t.n_message[flow] = n + 1
         if n > 0:
             continue
         forget_labels(t, flow)
         enter_table(t, holder, flow)
-        t.part[flow], t.is_shadow[flow] = 0.0, posts[i, HAS_SHADOW]
-        begin_first(t, flow, posts[i, POST_PS])
-        n_touched = _touch(t, n_touched, flow, posts[i, POST_PS])
+        t.part[flow], t.is_shadow[flow] = 0.0, posts[i, m.HAS_SHADOW]
+        begin_first(t, flow, posts[i, m.POSTED_PS])
+        n_touched = _touch(t, n_touched, flow, posts[i, m.POSTED_PS])
     return n_touched
 
 
@@ -136,26 +130,28 @@ def _list_labels(t: Table, n_touched):
 
 
 @step_kernel
-def _say(t: Table, label, now_ps, limit_ps, n_said):
-    """Say how messages of a label end whose last bytes leave before an instant; how many are said now."""
+def _predict(t: Table, label, now_ps, limit_ps, n_predicted):
+    """Predict how messages of a label end whose last bytes leave before an instant; how many rows t.predicted has."""
     flow, first_ps = np.int64(t.partitions.first_member[label]), NEVER
     while flow >= 0:
-        if t.is_said[flow] == 0:
+        if t.is_predicted[flow] == 0:
             sent_ps = t.sent_ps[flow]
             if sent_ps < limit_ps:
                 delivered_ps = max(sent_ps + t.late_ps[flow, 0] + t.waited_ps[flow], now_ps)
-                row = t.said[n_said]
-                row[SAID_FLOW], row[SAID_END], row[SAID_DELIVERED_PS] = flow, t.message[flow, 0, POST_END], delivered_ps
-                row[SAID_ENDED_PS], row[SAID_SENT_PS] = delivered_ps + t.late_ps[flow, 1], sent_ps
-                t.is_said[flow] = 1
-                t.due[t.words[N_SAID]] = flow
-                t.words[N_SAID] += 1
-                n_said += 1
+                row = t.predicted[n_predicted]
+                for column in range(m.N_POSTED):
+                    row[column] = t.message[flow, 0, column]
+                row[m.FREE_PS], row[m.DELIVERED_PS] = sent_ps, delivered_ps
+                row[m.ENDED_PS] = delivered_ps + t.late_ps[flow, 1]
+                t.is_predicted[flow] = 1
+                t.due[t.words[N_DUE]] = flow
+                t.words[N_DUE] += 1
+                n_predicted += 1
             else:
                 first_ps = min(first_ps, sent_ps)
         flow = np.int64(t.partitions.next_member[flow])
     set_time(t.first_ps, label, first_ps)
-    return n_said
+    return n_predicted
 
 
 @step_kernel
@@ -189,9 +185,9 @@ def _break(t: Table, holder, label, n_broken, comer):
 def _note_next(t: Table, now_ps, tick_ps):
     """When the next tick is, of those at multiples of tick_ps."""
     next_ps = t.first_ps[1] - TICKS_AHEAD * tick_ps if t.first_ps[1] < NEVER else NEVER
-    for i in range(t.words[N_SAID]):
+    for i in range(t.words[N_DUE]):
         flow = t.due[i]
-        if t.n_message[flow] > 0 and t.is_said[flow]:
+        if t.n_message[flow] > 0 and t.is_predicted[flow]:
             next_ps = min(next_ps, t.sent_ps[flow])
     t.words[NEXT_PS] = NEVER if next_ps == NEVER else (max(next_ps, now_ps + 1) + tick_ps - 1) // tick_ps * tick_ps
 
@@ -225,15 +221,15 @@ def _list_reloaded(t: Table, n_label, now_ps):
 
 @loop_kernel
 def tick(t: Table, holder, now_ps, tick_ps, posts, others):
-    """Take what was posted, solve anew what has changed, say how messages end; (how many rows of t.said, of t.broken).
+    """Take what was posted, solve anew what has changed, predict what ends; (rows of t.predicted, of t.broken).
 
-    posts: int64[n, N_POST_COLUMN], by flow and end. others: int64[], flows that are simulated packet by packet.
+    posts: int64[n, N_POSTED], by flow and end. others: int64[], flows that are simulated packet by packet.
     holder: int32[n_port], NOBODY or SHARED.
     """
     p, n_broken = t.partitions, 0
     t.words[LAST_PS] = now_ps
-    t.words[N_POSTED] += posts.shape[0]
-    n_touched = _end_said(t, holder, now_ps, 0)
+    t.words[N_MESSAGE] += posts.shape[0]
+    n_touched = _end_predicted(t, holder, now_ps, 0)
     n_touched = _take_posts(t, holder, posts, n_touched)
     n_label = _list_reloaded(t, _list_labels(t, n_touched), now_ps)
     for i in range(others.size):
@@ -248,12 +244,12 @@ def tick(t: Table, holder, now_ps, tick_ps, posts, others):
         t.changed_ps[label] = -1
         if as_of_ps >= 0 and p.n_flow_of[label] > 0 and not solve(t, label, as_of_ps):
             n_broken = _break(t, holder, label, n_broken, NOBODY)
-    limit_ps, n_said = now_ps + TICKS_AHEAD * tick_ps + 1, 0
+    limit_ps, n_predicted = now_ps + TICKS_AHEAD * tick_ps + 1, 0
     n_label = collect_before(t.first_ps, limit_ps, t.labels)
     for i in range(n_label):
-        n_said = _say(t, t.labels[i], now_ps, limit_ps, n_said)
+        n_predicted = _predict(t, t.labels[i], now_ps, limit_ps, n_predicted)
     _note_next(t, now_ps, tick_ps)
-    return n_said, n_broken
+    return n_predicted, n_broken
 
 
 @loop_kernel
@@ -269,26 +265,35 @@ def interrupt(t: Table, holder, flows, now_ps, tick_ps):
     return n_broken
 
 
-@loop_kernel
-def join(t: Table, holder, posts, left, rates, part, queued_ps, now_ps, tick_ps):
-    """Flows that were simulated go on at flow level: with messages (posts) of which so many bytes have not left.
+class Comers(NamedTuple):
+    """Flows that were simulated, and what is known of them. A row for each."""
 
-    left: float64[n]. rates: float64[n, 2], without and with acknowledgements of others on their ways. part: of their
-    fair shares that these are, 0: they were measured, and hold for these flows together alone. queued_ps: int64[n].
+    posts: np.ndarray  # int64[n, N_POSTED], their messages
+    left: np.ndarray  # float64[n], bytes of these that have not left
+    rates: np.ndarray  # float64[n, 2], without and with acknowledgements of others on their ways
+    queued_ps: np.ndarray  # int64[n], that packets wait on their ways
+
+
+@loop_kernel
+def join(t: Table, holder, comers: Comers, part, now_ps, tick_ps):
+    """Flows that were simulated go on at flow level.
+
+    part: of their fair shares that their rates are, 0: these were measured, and hold for these flows together alone.
     """
+    posts, left, rates, queued_ps = comers
     for i in range(posts.shape[0]):
-        flow = posts[i, POST_FLOW]
-        for column in range(N_POST_COLUMN):
+        flow = posts[i, m.FLOW]
+        for column in range(m.N_POSTED):
             t.message[flow, 0, column] = posts[i, column]
         t.n_message[flow] = 1
         forget_labels(t, flow)
         enter_table(t, holder, flow)
         begin_first(t, flow, now_ps)
-        t.is_shadow[flow] = posts[i, HAS_SHADOW]
+        t.is_shadow[flow] = posts[i, m.HAS_SHADOW]
         t.left[flow], t.rate[flow], t.part[flow], t.queued_ps[flow] = left[i], rates[i, 0], part, queued_ps[i]
         t.waited_ps[flow] = queued_ps[i]
     for i in range(posts.shape[0]):
-        flow = posts[i, POST_FLOW]
+        flow = posts[i, m.FLOW]
         if meets_acks(t, flow):
             t.rate[flow] = rates[i, 1]
         t.sent_ps[flow] = now_ps + np.int64(left[i] / t.rate[flow])
@@ -315,9 +320,9 @@ def give_up(t: Table, holder, flows, now_ps, tick_ps):
 @loop_kernel
 def append(t: Table, posts):
     """Take messages that were posted behind others that are at flow level."""
-    t.words[N_POSTED] += posts.shape[0]
+    t.words[N_MESSAGE] += posts.shape[0]
     for i in range(posts.shape[0]):
-        flow = posts[i, POST_FLOW]
-        for column in range(N_POST_COLUMN):
+        flow = posts[i, m.FLOW]
+        for column in range(m.N_POSTED):
             t.message[flow, t.n_message[flow], column] = posts[i, column]
         t.n_message[flow] += 1

@@ -15,34 +15,21 @@ EVEN = -1
 Ways = tuple[np.ndarray, np.ndarray]
 FAR_PS = 2**54  # five hours: so late ends are that are not known yet
 PAUSE_TICKS = 4  # so long a flow that went on packet by packet does so
-TICKS_AHEAD = 2  # so early it is said how messages end
+TICKS_AHEAD = 2  # so early it is predicted how messages end
 NOBODY, SHARED = -1, -2  # who has a port: flows at flow level, or none of them
 FORM_PRIME = 2**31 - 1
 
-# Columns of messages: as they are posted, and kept.
-(
-    POST_FLOW,
-    POST_ID,
-    POST_SIZE,  # bytes that go at flow level
-    POST_END,
-    POST_PS,
-    POST_WHOLE,  # bytes of the message, some of which may have been simulated
-    HAS_SHADOW,  # 1: it is simulated all the same, see `audit`
-) = range(7)
-N_POST_COLUMN = 7
-# How a message ends.
-SAID_FLOW, SAID_END, SAID_DELIVERED_PS, SAID_ENDED_PS, SAID_SENT_PS, N_SAID_COLUMN = range(6)
 # Words.
 (
     N_KNOWN,
-    N_SAID,
+    N_DUE,
     N_FLOW,
     NEXT_PS,
     SEED,
     N_RELOADED,
     RTT_PS,
     LAST_PS,  # the last tick
-    N_POSTED,  # messages that were posted here
+    N_MESSAGE,  # messages that were posted here
 ) = range(9)
 N_WORD = 9
 
@@ -80,7 +67,7 @@ class Table(NamedTuple):
     n_other_ack: np.ndarray  # int32[n_port], the same of flows whose packets are simulated, or frozen
     scratch: Scratch
     n_message: np.ndarray  # int64, at flow level
-    message: np.ndarray  # int64[n_flow, MOST_MESSAGES, N_POST_COLUMN], of which the first one is under way
+    message: np.ndarray  # int64[n_flow, MOST_MESSAGES, N_POSTED], see `prediction`; the first one is under way
     left: np.ndarray  # float64, bytes of that which had not left
     since_ps: np.ndarray  # int64, at this instant
     rate: np.ndarray  # float64, from then on; 0: it has still to be solved
@@ -93,17 +80,17 @@ class Table(NamedTuple):
     n_beside: np.ndarray  # int64, flows that shared ports with it when it went on packet by packet
     is_shadow: np.ndarray  # uint8, 1: its messages are simulated all the same (`audit`)
     sent_ps: np.ndarray  # int64, when the last byte leaves if nothing changes
-    is_said: np.ndarray  # uint8, 1: how the first message ends has been said
+    is_predicted: np.ndarray  # uint8, 1: how the first message ends has been predicted
     is_reloaded: np.ndarray  # uint8 by label, 1: acknowledgements begin or cease to cross its ports
     reloaded_label: np.ndarray  # int64, such labels
-    first_ps: np.ndarray  # tree (`time_index`) by label: the first of these whose end has not been said
+    first_ps: np.ndarray  # tree (`time_index`) by label: the first of these whose end has not been predicted
     changed_ps: np.ndarray  # int64 by label: when something last changed, -1: nothing has. Scratch from here on:
     labels: np.ndarray  # int64
     touched: np.ndarray  # int64[2 n_flow, 2], flows, and when
     members: np.ndarray  # int64
     fair: np.ndarray  # float64
     form_mark: np.ndarray  # uint8[n_form]
-    due: np.ndarray  # int64, flows of which it was said
-    said: np.ndarray  # int64[n_flow, N_SAID_COLUMN]
+    due: np.ndarray  # int64, flows of which it was predicted
+    predicted: np.ndarray  # int64[n_flow, N_COLUMN], see `prediction`
     broken: np.ndarray  # int64, flows that go on packet by packet
     words: np.ndarray  # int64[N_WORD]

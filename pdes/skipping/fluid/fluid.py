@@ -4,7 +4,7 @@ A message is posted at flow level where the rates of flows like its own are know
 simulated are where rates come from, and are taken over as soon as theirs are known:
 
 - messages that are alone, whose times are learned as a whole (`alone_times`);
-- companies of flows that go on evenly, alone or sharing ports, at the paces that were measured (`seen`), until
+- companies of flows that go on evenly, alone or sharing ports, at the rates that were measured (`seen`), until
   something changes among them;
 - flows that share ports, once it is known which part of their fair shares such flows get (`shares`).
 
@@ -18,16 +18,17 @@ import numpy as np
 
 from pdes.engine.time_index import NEVER
 from pdes.skipping import history as h
+from pdes.skipping import prediction as m
 from pdes.skipping.flow_ports import ports_of
 from pdes.skipping.fluid.ack_load import AckLoads, Slowdown
 from pdes.skipping.fluid.alone_times import AloneTimes, Ended, Watch, Watched, as_watched
 from pdes.skipping.fluid.at_flow_level import FlowLevel
 from pdes.skipping.fluid.audit import FluidAudit
-from pdes.skipping.fluid.flow_table import FAR_PS, POST_PS, SAID_ENDED_PS, SAID_FLOW
+from pdes.skipping.fluid.flow_level import Comers
+from pdes.skipping.fluid.flow_table import FAR_PS
 from pdes.skipping.fluid.make_table import Links
 from pdes.skipping.fluid.seen import Seen
 from pdes.skipping.fluid.shares import Shares
-from pdes.skipping.prediction import N_PREDICTED_COLUMN
 
 MIN_LEFT_ROUND_TRIPS = 4  # of a message under way, else the rest of it is simulated
 
@@ -39,7 +40,7 @@ class FluidCounters:
     known: int = 0  # rates: forms and sizes of messages that are alone, and sets of forms of flows that share ports
     posted: int = 0  # messages that went at flow level from their posting on
     joined: int = 0  # messages that were taken over at rates that were known
-    measured: int = 0  # and at paces that were measured
+    measured: int = 0  # and at rates that were measured
     broken: int = 0  # messages that went on packet by packet
 
 
@@ -107,13 +108,12 @@ class Fluid:
         audit_ps = self.audit.next_tick_ps(self.level.last_ps + self.level.tick_ps)
         return min(self.level.next_ps, audit_ps)
 
-    def note_said(self, said: np.ndarray) -> None:
-        """It is known how messages end; for the audit. said: int64[n, N_SAID_COLUMN]."""
-        has_shadow = self.level.table.is_shadow[said[:, SAID_FLOW]] != 0
-        posted_ps = self.level.table.message[said[:, SAID_FLOW], 0, POST_PS]
-        self.audit.stretches.note(int((said[:, SAID_ENDED_PS] - posted_ps).max(initial=0)))
+    def note_predicted(self, predicted: np.ndarray) -> None:
+        """It is known how messages end; for the audit. predicted: int64[n, N_COLUMN]."""
+        has_shadow = self.level.table.is_shadow[predicted[:, m.FLOW]] != 0
+        self.audit.stretches.note(int((predicted[:, m.ENDED_PS] - predicted[:, m.POSTED_PS]).max(initial=0)))
         if has_shadow.any():
-            self.audit.say(said[has_shadow])
+            self.audit.predict(predicted[has_shadow])
 
     def look(self, now_ps: int, rows: np.ndarray, frozen: np.ndarray, is_frozen: np.ndarray) -> Watched:
         """See how flows get on; the messages that are over and were alone, to be learned of (`learn`).
@@ -160,14 +160,14 @@ class Fluid:
             self.shares.learn_episode(rows, delivered_ps)
 
     def take(self, now_ps: int, frozen_port: np.ndarray) -> np.ndarray:
-        """Take over messages under way; int64[n, N_PREDICTED_COLUMN], those that are not simulated any more, by flow.
+        """Take over messages under way; predictions of those that are not simulated any more, by flow.
 
         Their ends are not known yet. frozen_port: uint8[n_port], 1: frozen; who uses such a port is left alone.
         """
         self.wants_look = False
         taken = self._take_alone(now_ps, frozen_port)
         found, is_taken = [taken], np.zeros(len(self._rows), np.bool_)
-        is_taken[np.searchsorted(self._rows[:, h.FLOW], taken[:, 0])] = True
+        is_taken[np.searchsorted(self._rows[:, h.FLOW], taken[:, m.FLOW])] = True
         if self.audit.is_on:
             is_taken |= self.audit.has_shadow(self._rows)
         for company in self._seen.even():
@@ -179,7 +179,7 @@ class Fluid:
                     found.append(self._take_shares(self.shares, now_ps, company, frozen_port))
         self._note_news()
         predicted = np.concatenate(found)
-        return predicted[np.argsort(predicted[:, 0], kind="stable")]
+        return predicted[np.argsort(predicted[:, m.FLOW], kind="stable")]
 
     def _note_news(self) -> None:
         """Let flows go at flow level of which `shares` knows now what they get."""
@@ -193,7 +193,7 @@ class Fluid:
         """Take over messages that are alone and whose rates are known.
 
         One that has just begun takes its time from its posting on. One that is under way goes on at its rate if that is
-        its pace by the last two looks.
+        its rate by the last two looks.
         """
         rows, rates = self._rows, np.zeros((len(self._rows), 2))
         mine = np.flatnonzero(self._seen.is_alone & (rows[:, h.IS_WHOLE] != 0))
@@ -205,7 +205,7 @@ class Fluid:
         self._last[rows[:, h.FLOW]] = rows[:, (h.ID, h.DONE, h.DONE_PS)]
         if len(mine) == 0:
             self._next_look_ps = NEVER
-            return np.zeros((0, N_PREDICTED_COLUMN), np.int64)
+            return np.zeros((0, m.N_COLUMN), np.int64)
         flows, begin, end, done = (row[:, k] for k in (h.FLOW, h.MESSAGE_BEGIN, h.MESSAGE_END, h.DONE))
         one = np.arange(len(mine))
         now_rate = rate[one, self.level.meets_acks(flows.copy()).astype(np.int64)]
@@ -230,16 +230,16 @@ class Fluid:
         return np.add.reduceat(is_frozen, np.cumsum(n_port) - n_port) == 0 if len(flows) else np.zeros(0, np.bool_)
 
     def _take_even(self, now_ps: int, company: np.ndarray, frozen_port: np.ndarray) -> np.ndarray:
-        """Take over a company that goes on evenly, at the paces that were measured."""
+        """Take over a company that goes on evenly, at the rates that were measured."""
         rows = self._rows[company]
         flows, done, end = rows[:, h.FLOW].copy(), rows[:, h.DONE], rows[:, h.MESSAGE_END]
-        paces = np.array([self._seen.pace(flow) for flow in flows.tolist()])
+        windows = np.array([self._seen.last_window(flow) for flow in flows.tolist()])
         if self.shares is not None and len(company) > 1:
-            self.shares.learn(flows, paces, rows[:, h.SENT] - done)
+            self.shares.learn(flows, windows, rows[:, h.SENT] - done)
         late_ps = self.links.behind_ps[flows] + self.links.ack_ps[flows]
-        rates = np.repeat((paces[:, 0] / paces[:, 1])[:, None], 2, axis=1)
+        rates = np.repeat((windows[:, 0] / windows[:, 1])[:, None], 2, axis=1)
         if len(company) == 1:
-            size, span_ps = int(paces[0, 0]), int(paces[0, 1])
+            size, span_ps = int(windows[0, 0]), int(windows[0, 1])
             was_loaded = bool(self._was_loaded[company[0]])
             for k in range(2):
                 rates[0, k] /= self._slowdown.times(int(flows[0]), size, span_ps, was_loaded, k == 1)
@@ -247,7 +247,7 @@ class Fluid:
         free_ps = rows[:, h.DONE_PS] + ((end - done) / now_rate).astype(np.int64) - late_ps
         is_short = free_ps.min() < now_ps + MIN_LEFT_ROUND_TRIPS * self._rtt_ps
         if is_short or not self._are_free(flows, frozen_port).all() or not self.level.takes(flows, now_ps).all():
-            return np.zeros((0, N_PREDICTED_COLUMN), np.int64)
+            return np.zeros((0, m.N_COLUMN), np.int64)
         if len(company) == 1 and self._watch.end(rows)[0]:
             ended_ps = free_ps + late_ps
             delivered_ps = free_ps + self.links.behind_ps[flows]
@@ -258,13 +258,13 @@ class Fluid:
 
     def _take_shares(self, shares: Shares, now_ps: int, company: np.ndarray, frozen_port: np.ndarray) -> np.ndarray:
         """Take over a company of which it is known what its flows get. Learn of one of which it is not."""
-        none, rows = np.zeros((0, N_PREDICTED_COLUMN), np.int64), self._rows[company]
+        none, rows = np.zeros((0, m.N_COLUMN), np.int64), self._rows[company]
         flows = rows[:, h.FLOW].copy()
         given = shares.rates(flows)
         if given is None:
-            paces = self._seen.settled(now_ps, flows) if shares.is_news(flows) else none
-            if len(paces):
-                shares.learn(flows, paces, rows[:, h.SENT] - rows[:, h.DONE])
+            windows = self._seen.settled(now_ps, flows) if shares.is_news(flows) else none
+            if len(windows):
+                shares.learn(flows, windows, rows[:, h.SENT] - rows[:, h.DONE])
             return none
         free_ps = shares.rests(now_ps, rows, given)
         is_free = self._are_free(flows, frozen_port).all() and self.level.takes(flows, now_ps).all()
@@ -278,21 +278,22 @@ class Fluid:
         """Take over messages; those without shadows as predictions, whose ends are not known yet."""
         rows, n = self._rows[rests.at], len(rests.at)
         if n == 0:
-            return np.zeros((0, N_PREDICTED_COLUMN), np.int64)
+            return np.zeros((0, m.N_COLUMN), np.int64)
         flows, done, end = rows[:, h.FLOW].copy(), rows[:, h.DONE], rows[:, h.MESSAGE_END]
         has_shadow = self.audit.stretches.is_drawn(flows)
         late_ps = self.links.behind_ps[flows] + self.links.ack_ps[flows]
         self.audit.stretches.note(int((rests.free_ps + late_ps - rows[:, h.POSTED_PS]).max()))
         whole = end - rows[:, h.MESSAGE_BEGIN]
         posts = np.column_stack([flows, rows[:, h.ID], end - done, end, rows[:, h.POSTED_PS], whole, has_shadow])
+        found = m.predictions(posts)
+        found[:, m.BEGIN_PS], found[:, m.MARKED] = now_ps, rows[:, h.MARKED]
+        found[:, [m.FREE_PS, m.DELIVERED_PS, m.ENDED_PS]] = now_ps + FAR_PS
         now_rate = rests.rates[np.arange(n), self.level.meets_acks(flows).astype(np.int64)]
         left = np.maximum(rests.free_ps - now_ps, 0) * now_rate
-        self.level.join(now_ps, self.holder, posts, left, rests.rates, np.full(n, queued_ps), key)
+        self.level.join(now_ps, self.holder, Comers(posts, left, rests.rates, np.full(n, queued_ps)), key)
         self.audit.follow(posts, np.maximum(rows[:, h.DONE_PS], rows[:, h.POSTED_PS]))
         self._seen.forget(flows)
-        far_ps = np.full(n, now_ps + FAR_PS)
-        columns = (flows, rows[:, h.ID], end - done, end, np.full(n, now_ps), far_ps, far_ps, rows[:, h.MARKED], far_ps)
-        return np.column_stack(columns)[~has_shadow]
+        return found[~has_shadow]
 
     def go_on(self, flows: np.ndarray, base: np.ndarray, at_ps: int) -> None:
         """Flows go on packet by packet: what had left by at_ps."""

@@ -5,14 +5,13 @@ from typing import NamedTuple
 import numpy as np
 
 from pdes.engine.time_index import NEVER, make_time_index
+from pdes.skipping import prediction as m
 from pdes.skipping.fluid.flow_table import (
     EVEN,
     MOST_KNOWN,
     MOST_MESSAGES,
     MOST_SIZES,
     MOST_UNEVEN,
-    N_POST_COLUMN,
-    N_SAID_COLUMN,
     Knowledge,
     Table,
     Ways,
@@ -59,11 +58,11 @@ def make_table(links: Links, tolerance: float, rtt_ps: int, seed: int) -> Table:
         make_partitions(*links.data_ways, n_port), known, links.form.astype(np.int64),
         np.column_stack([links.behind_ps, links.ack_ps]).astype(np.int64), links.byte_per_ps, *links.all_ways,
         np.zeros(n_port, np.int32), np.zeros(n_port, np.int32), make_scratch(n_flow, n_port),
-        rows(), np.zeros((n_flow, MOST_MESSAGES, N_POST_COLUMN), np.int64), rows(np.float64), rows(),
+        rows(), np.zeros((n_flow, MOST_MESSAGES, m.N_POSTED), np.int64), rows(np.float64), rows(),
         rows(np.float64), rows(np.float64), rows() - 1, rows(), rows(), np.zeros((n_flow, 2)), rows(), rows(),
         rows(np.uint8), rows(), rows(np.uint8), rows(np.uint8), rows(), make_time_index(n_flow),
         np.full(n_flow, -1, np.int64), rows(),
         np.zeros((2 * n_flow, 2), np.int64), rows(), rows(np.float64), np.zeros(n_form, np.uint8), rows(),
-        np.zeros((n_flow, N_SAID_COLUMN), np.int64), rows(),
+        np.zeros((n_flow, m.N_COLUMN), np.int64), rows(),
         np.array([0, 0, 0, NEVER, seed, 0, rtt_ps, 0, 0], np.int64),
     )  # fmt: skip

@@ -1,8 +1,8 @@
 """Which flows share ports, and which of them go on evenly: what a look sees of flows that go packet by packet.
 
 Flows that share ports for their data, directly or by others, are a company; one whose ways nobody else's data uses is
-alone, a company of one. Once a company is as it is for some round trips, the pace of each of its flows is measured in
-windows of which each is twice as long as the one before, and asked for how long it may be relied on (`trusted_paces`).
+alone, a company of one. Once a company is as it is for some round trips, the rate of each of its flows is measured in
+windows of which each is twice as long as the one before, and asked for how long it may be relied on (`trusted_rates`).
 If that is until the first of the flows has sent all that it has, for all of them, the company goes on so without being
 simulated. This is Wormhole's steady skipping (section 5) under a tolerance, whoever shares ports with the flows'
 acknowledgements. A window that looks flat is not enough: a control that regains its rate by a packet per round trip
@@ -16,14 +16,14 @@ import numpy as np
 from pdes.engine.jit import loop_kernel, step_kernel
 from pdes.engine.time_index import NEVER
 from pdes.skipping import history as h
+from pdes.skipping.components import CLOSED, FREE, find_components, mark_ports
 from pdes.skipping.fluid.flow_table import FORM_PRIME, NOBODY, Ways
-from pdes.skipping.fluid.trusted_paces import N_COLUMN, N_KEPT, keep_sample, last_window, trusted_ps
-from pdes.skipping.windows import rate_of
+from pdes.skipping.fluid.trusted_rates import N_COLUMN, N_KEPT, last_window, trusted_ps
+from pdes.skipping.windows import keep_sample, rate_of
 
 SETTLED_ROUND_TRIPS = 8  # that a company has to have been as it is
 FIRST_ROUND_TRIPS = 4  # in the first window: what circulates has come by more than once
-PATIENCE_ROUND_TRIPS = 256  # so long a company is looked at again and again for its paces
-FREE, BLOCKED = -1, -2
+PATIENCE_ROUND_TRIPS = 256  # so long a company is looked at again and again for its rates
 
 
 class Memory(NamedTuple):
@@ -42,7 +42,7 @@ class Memory(NamedTuple):
     n_bad: np.ndarray  # of them that are so, or not under way as they should be
     n_even: np.ndarray  # of them that go on evenly
     left_ps: np.ndarray  # until the first of them has sent all, by the windows that end now
-    may_ps: np.ndarray  # float64, by row: for how long its pace may be relied on; below 0: not at all, or none ends now
+    may_ps: np.ndarray  # float64, by row: for how long its rate may be relied on; below 0: not at all, or none ends now
     first_row: np.ndarray  # int64[n_port], FREE between looks
 
 
@@ -59,22 +59,6 @@ def make_memory(n_flow: int, n_port: int) -> Memory:
 
 
 @step_kernel
-def root_of(part, row):
-    """The first of a set of rows, each of which has another one of it in `part`, itself if it is the first."""
-    while part[row] != row:
-        part[row] = part[part[row]]
-        row = part[row]
-    return row
-
-
-@step_kernel
-def _mark_ports(flows, port_start, port_of, first_row, value):
-    for i in range(flows.size):
-        for at in range(port_start[flows[i]], port_start[flows[i] + 1]):
-            first_row[np.uint64(port_of[at])] = value
-
-
-@step_kernel
 def _digest(flow, message, is_loaded):
     """A number that hardly any other message has; sums of them are hardly ever equal either."""
     x = (flow * 1_000_003 + message % FORM_PRIME + is_loaded * 7_919) % FORM_PRIME
@@ -85,26 +69,16 @@ def _digest(flow, message, is_loaded):
 def _join(rows, is_loaded, port_start, port_of, holder, m: Memory):
     """Find which rows share ports, and which of them share one with what is frozen or at flow level."""
     for row in range(rows.shape[0]):
-        m.part[row], m.digest[row], m.count[row], m.n_even[row] = row, 0, 0, 0
+        m.digest[row], m.count[row], m.n_even[row] = 0, 0, 0
         m.n_blocked[row], m.n_bad[row], m.left_ps[row], m.may_ps[row] = 0, 0, NEVER, -1.0
-    for row in range(rows.shape[0]):
-        flow = rows[row, h.FLOW]
-        for at in range(port_start[flow], port_start[flow + 1]):
-            port = np.uint64(port_of[at])
-            first = m.first_row[port]
-            if first == FREE:
-                m.first_row[port] = row
-            elif first >= 0:
-                one, other = root_of(m.part, first), root_of(m.part, np.int64(row))
-                m.part[max(one, other)] = min(one, other)
+    find_components(rows[:, h.FLOW], port_start, port_of, m.first_row, m.part)
     for row in range(rows.shape[0]):
         flow, is_blocked = rows[row, h.FLOW], False
         for at in range(port_start[flow], port_start[flow + 1]):
             port = np.uint64(port_of[at])
-            is_blocked |= m.first_row[port] == BLOCKED or holder[port] != NOBODY
-        root = root_of(m.part, np.int64(row))
+            is_blocked |= m.first_row[port] == CLOSED or holder[port] != NOBODY
+        root = m.part[row]
         is_bad = rows[row, h.IS_WHOLE] == 0 or rows[row, h.HAS_TIMER] != 0
-        m.part[row] = root
         m.digest[root] += _digest(flow, rows[row, h.ID], np.int64(is_loaded[row]))
         m.count[root] += 1
         m.n_blocked[root] += is_blocked
@@ -113,7 +87,7 @@ def _join(rows, is_loaded, port_start, port_of, holder, m: Memory):
 
 @step_kernel
 def _carry_on(rows, row, root, m: Memory, now_ps, rtt_ps, tolerance):
-    """Carry on a flow's windows; if one ends now, note for how long its pace may be relied on."""
+    """Carry on a flow's windows; if one ends now, note for how long its rate may be relied on."""
     flow = rows[row, h.FLOW]
     if (
         m.count[root] == 1 and rows[row, h.DONE] <= rows[row, h.MESSAGE_BEGIN]
@@ -136,18 +110,18 @@ def _carry_on(rows, row, root, m: Memory, now_ps, rtt_ps, tolerance):
 
 
 @loop_kernel
-def see(rows, is_loaded, frozen, port_start, port_of, holder, m: Memory, times, tolerance):
+def see(rows, is_loaded, frozen, ways, holder, m: Memory, times, tolerance):
     """See which companies there are, and which of them go on evenly (`m`); when the next ones may be known to.
 
     rows: of active flows. is_loaded: bool[n_row], whether their data meets acknowledgements. frozen: int64[], flows
-    that are. Ports of flow f: port_of[port_start[f]] .. . holder: of each port, NOBODY or who is at flow level. times:
+    that are. Ports of flow f: ways[1][ways[0][f]] .. . holder: of each port, NOBODY or who is at flow level. times:
     (now, base round trip), ps. NEVER: no more company may be known to go on evenly.
     """
-    now_ps, rtt_ps = times
-    _mark_ports(frozen, port_start, port_of, m.first_row, BLOCKED)
+    (port_start, port_of), (now_ps, rtt_ps) = ways, times
+    mark_ports(frozen, port_start, port_of, m.first_row, CLOSED)
     _join(rows, is_loaded, port_start, port_of, holder, m)
-    _mark_ports(frozen, port_start, port_of, m.first_row, FREE)
-    _mark_ports(rows[:, h.FLOW], port_start, port_of, m.first_row, FREE)
+    mark_ports(frozen, port_start, port_of, m.first_row, FREE)
+    mark_ports(rows[:, h.FLOW], port_start, port_of, m.first_row, FREE)
     next_ps = NEVER
     for row in range(rows.shape[0]):
         flow, root = rows[row, h.FLOW], m.part[row]
@@ -180,7 +154,7 @@ class Seen:
     ) -> None:
         """See samples of the flows that go packet by packet, ascending; for the rest see `see`."""
         times = (now_ps, self._rtt_ps)
-        self.next_look_ps = int(see(rows, is_loaded, frozen, *self._ways, holder, self._memory, times, self._tolerance))
+        self.next_look_ps = int(see(rows, is_loaded, frozen, self._ways, holder, self._memory, times, self._tolerance))
         self._n_row = len(rows)
         self._n_flow_of = self._of_rows(self._memory.count)
         self.is_alone = (self._n_flow_of == 1) & (self._of_rows(self._memory.n_blocked) == 0)
@@ -206,7 +180,7 @@ class Seen:
         """Rows of each company of two or more whose flows are all under way as they should be."""
         return self._companies((self._n_flow_of >= 2) & (self._of_rows(self._memory.n_bad) == 0))
 
-    def pace(self, flow: int) -> tuple[int, int]:
+    def last_window(self, flow: int) -> tuple[int, int]:
         """(bytes, ps) of a flow's last window."""
         return last_window(self._memory.kept, self._memory.n_kept, flow)
 
@@ -219,7 +193,7 @@ class Seen:
         is_over = (m.mark_ps[flows] == now_ps) & (m.n_kept[flows] > 2)
         if not (is_over & (now_ps - m.window_ps[flows] // 2 >= m.since_ps[flows] + settled_ps)).all():
             return np.zeros((0, 2), np.int64)
-        return np.array([self.pace(flow) for flow in flows.tolist()])
+        return np.array([self.last_window(flow) for flow in flows.tolist()])
 
     def forget(self, flows: np.ndarray) -> None:
         """Flows go on in another way: their windows begin anew."""

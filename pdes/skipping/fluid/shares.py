@@ -1,8 +1,8 @@
 """What flows that share ports get of them, once it is known that they share evenly: max-min fair shares.
 
-A company (`seen`) has to be simulated until its paces are known, and again whenever somebody comes to it or leaves. An
+A company (`seen`) has to be simulated until its rates are known, and again whenever somebody comes to it or leaves. An
 all-to-all has dozens of flows that begin and end one after the other, so it would hardly ever be let alone. But what
-its flows come to is no news after a while: their ports are full, and each gets its part. So measured paces of companies
+its flows come to is no news after a while: their ports are full, and each gets its part. So measured rates of companies
 are compared with max-min fair shares of their ports. Where two companies in a row, of flows with ways of the same forms
 (rates and delays in order), have come to the same part of these in the sum, and no flow is far off its share, then
 companies of such flows are taken to get that part of theirs from the beginning on. HyGra's flow level (section IV)
@@ -118,16 +118,16 @@ class Shares:
             self._fair_of[name] = found
         return found
 
-    def learn(self, flows: np.ndarray, paces: np.ndarray, in_flight: np.ndarray) -> None:
+    def learn(self, flows: np.ndarray, windows: np.ndarray, in_flight: np.ndarray) -> None:
         """Compare what flows of a company got with their fair shares.
 
-        paces: int64[n, 2], bytes and in which time, 0 and 0 if there were none. in_flight: int64[n], bytes that are not
-        acknowledged.
+        windows: int64[n, 2], bytes and in which time, 0 and 0 if there were none. in_flight: int64[n], bytes that are
+        not acknowledged.
         """
-        (fair, n_most, key), goes = self._fair(flows), paces[:, 0] > 0
+        (fair, n_most, key), goes = self._fair(flows), windows[:, 0] > 0
         if not goes.any():  # they wait, perhaps for something that is lost
             return
-        got = np.divide(paces[:, 0], paces[:, 1], out=np.zeros(len(flows)), where=goes)
+        got = np.divide(windows[:, 0], windows[:, 1], out=np.zeros(len(flows)), where=goes)
         part = float(got.sum() / fair.sum())
         idle_ps = (self._behind_ps + self._ack_ps)[flows[goes]]
         queued_ps = max(0, int((in_flight[goes] / got[goes] - idle_ps).mean()))

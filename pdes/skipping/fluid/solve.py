@@ -5,8 +5,9 @@ import numpy as np
 from pdes.engine.jit import loop_kernel, step_kernel
 from pdes.engine.rng import PURPOSE_SHARE, uniform
 from pdes.engine.time_index import NEVER, set_time
+from pdes.skipping import prediction as m
 from pdes.skipping.fluid.alone_rates import alone_rate
-from pdes.skipping.fluid.flow_table import EVEN, FORM_PRIME, N_KNOWN, POST_END, POST_PS, POST_WHOLE, SEED, Table
+from pdes.skipping.fluid.flow_table import EVEN, FORM_PRIME, N_KNOWN, SEED, Table
 from pdes.skipping.fluid.max_min import max_min
 from pdes.skipping.fluid.shares import LEAST_FLOWS, MORE_FLOWS
 from pdes.skipping.partitions import canonical
@@ -40,7 +41,7 @@ def company_of(t: Table, members):
     """A number that says which messages are under way together: first messages of flows, int64[]."""
     digest = np.int64(0)
     for i in range(members.size):
-        digest += _digest_of_message(members[i], t.message[members[i], 0, POST_END])
+        digest += _digest_of_message(members[i], t.message[members[i], 0, m.END])
     return digest
 
 
@@ -100,11 +101,11 @@ def _draw_ratio(t: Table, row, flow):
     """
     known, form = t.known, t.form[flow]
     port = np.int64(t.partitions.port_of[t.partitions.port_start[flow]])
-    burst = np.int64(uniform(t.words[SEED], port, PURPOSE_SHARE, t.message[flow, 0, POST_PS]) * known.n_burst[row])
+    burst = np.int64(uniform(t.words[SEED], port, PURPOSE_SHARE, t.message[flow, 0, m.POSTED_PS]) * known.n_burst[row])
     n = known.n_ratio[row, form, burst]
     if n == 0:
         return 1.0
-    i = np.int64(uniform(t.words[SEED], flow, PURPOSE_SHARE, t.message[flow, 0, POST_END]) * n)
+    i = np.int64(uniform(t.words[SEED], flow, PURPOSE_SHARE, t.message[flow, 0, m.END]) * n)
     return known.ratio[row, form, burst, i]
 
 
@@ -117,7 +118,7 @@ def _give_parts(t: Table, k, n):
         flow = t.members[i]
         weight, part = 1.0, t.known.part[k]
         if row != EVEN:
-            weight, end = t.known.weight[row, t.form[flow]], t.message[flow, 0, POST_END]
+            weight, end = t.known.weight[row, t.form[flow]], t.message[flow, 0, m.END]
             part = t.part[flow] if t.drawn_end[flow] == end else part * _draw_ratio(t, row, flow)
             t.drawn_end[flow] = end
         is_new |= weight != t.scratch.weight[flow]
@@ -130,7 +131,7 @@ def _is_tail(t: Table, flow, fair, as_of_ps):
     """Whether what a flow that has come to be alone has left takes no longer than its message has taken until now: so
     long it keeps the part that it had in company."""
     left = t.left[flow] - t.rate[flow] * max(0, as_of_ps - t.since_ps[flow])
-    return t.is_said[flow] != 0 or left <= fair * t.part[flow] * (as_of_ps - t.message[flow, 0, POST_PS])
+    return t.is_predicted[flow] != 0 or left <= fair * t.part[flow] * (as_of_ps - t.message[flow, 0, m.POSTED_PS])
 
 
 @step_kernel
@@ -157,7 +158,7 @@ def solve(t: Table, label, as_of_ps):
         if t.rate[flow] > 0.0:
             waited_ps = max(waited_ps, t.queued_ps[flow])
     if n == 1:
-        alone = alone_rate(t, first, t.message[first, 0, POST_WHOLE], meets_acks(t, first))
+        alone = alone_rate(t, first, t.message[first, 0, m.WHOLE], meets_acks(t, first))
         if not _is_tail(t, first, t.fair[0], as_of_ps):
             least_part = 0.0
     if not is_measured and alone <= 0.0 and not is_known and (n_most >= LEAST_FLOWS or least_part <= 0.0):
@@ -165,7 +166,7 @@ def solve(t: Table, label, as_of_ps):
     first_ps = NEVER
     for i in range(n):
         flow = t.members[i]
-        if t.is_said[flow]:
+        if t.is_predicted[flow]:
             continue
         if t.rate[flow] == 0.0:
             t.waited_ps[flow] = waited_ps

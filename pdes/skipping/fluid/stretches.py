@@ -22,38 +22,10 @@ import numpy as np
 from pdes.engine.jit import loop_kernel
 from pdes.engine.rng import PURPOSE_AUDIT, uniform
 from pdes.engine.time_index import NEVER
-from pdes.skipping.fluid.seen import root_of
 
 FIRST_STREAM = 2  # of PURPOSE_AUDIT, that of stretch 0: `audit` has 0, `waves` 1
 LENGTH = 4  # of a stretch, in times of what takes longest
 NO_STRETCH = -1
-
-
-@loop_kernel
-def _join(start, port_of, first_flow, component):
-    """Write the first flow of each flow's component.
-
-    first_flow: int64[n_port], -1, scratch. component: int64[n_flow], each flow itself.
-    """
-    for flow in range(component.size):
-        for at in range(start[flow], start[flow + 1]):
-            port = np.uint64(port_of[at])
-            if first_flow[port] < 0:
-                first_flow[port] = flow
-            one, other = root_of(component, first_flow[port]), root_of(component, np.int64(flow))
-            component[max(one, other)] = min(one, other)
-    for flow in range(component.size):
-        component[flow] = root_of(component, np.int64(flow))
-
-
-def components_of(ways: tuple[np.ndarray, np.ndarray], n_port: int) -> np.ndarray:
-    """int64[n_flow]: which flows share ports, directly or by others; 0, 1, .. in the order of their first flows.
-
-    ways: ports of flow f are ways[1][ways[0][f] : ways[0][f + 1]].
-    """
-    component = np.arange(len(ways[0]) - 1)
-    _join(*ways, np.full(n_port, -1, np.int64), component)
-    return np.unique(component, return_inverse=True)[1].ravel().astype(np.int64)
 
 
 @loop_kernel

@@ -23,7 +23,7 @@ class HygraCriterion:
     - Rates go on as they were measured, mean over the window. The paper gives capacity left over to flows by max-min
       fairness (equations 2 and 3); here what is skipped is what the congestion control made of it.
     - A skip ends just before the first message's end. No time of queues is added to an end that is extrapolated
-      (equation 8), and packets lie where they lay, see `models.network.skip.freeze`. `restoration = "learned"` has the
+      (equation 8), and packets lie where they lay, see `models.network.skip.suspend`. `restoration = "learned"` has the
       queues that a Transformer predicts (section V-C), see `models.network.restore.restoration` and `queue_model`.
     - The paper does not say how long its window is, nor what happens when a flow comes or goes: samples start anew when
       a flow's message or its network partition changes, and after a skip, and a window must be full. A flow that got

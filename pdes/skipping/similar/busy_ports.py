@@ -5,27 +5,20 @@ from typing import NamedTuple
 import numpy as np
 
 from pdes.engine.jit import loop_kernel, step_kernel
+from pdes.skipping.components import CLOSED, FREE, find_components, mark_ports, number_components
 
 BUSY = 0.8  # of the time that what is on its way takes at another port: then flows do not wait for each other
 
 
 class Scratch(NamedTuple):
-    """What `find_components` needs and leaves as it was. Rows for every port; `part` and `most` for every flow."""
+    """What `find_waves` needs and leaves as it was. Rows for every port; `part` and `most` for every flow."""
 
-    first_row: np.ndarray  # int64, -1
+    first_row: np.ndarray  # int64, FREE
     load_ps: np.ndarray  # float64, 0
     least_ps: np.ndarray  # float64, inf
     is_busy: np.ndarray  # uint8: what the last call has found of the ports of its flows
     most_ps: np.ndarray  # float64
     part: np.ndarray  # int64
-
-
-@step_kernel
-def _root(part, row):
-    while part[row] != row:
-        part[row] = part[part[row]]
-        row = part[row]
-    return row
 
 
 @step_kernel
@@ -51,40 +44,20 @@ def _find_busy(flows, size_bytes, port_start, port_of, byte_ps, s: Scratch):
 
 
 @loop_kernel
-def find_components(flows, size_bytes, port_start, port_of, ends, byte_ps, s: Scratch):
+def find_waves(flows, size_bytes, port_start, port_of, ends, byte_ps, s: Scratch):
     """Write into s.part[row] which flows share busy ports, directly or through others: 0, 1, .. by first row; how many.
 
     Ports at hosts count as busy. flows, size_bytes: int64[n_row]. ends: int64[n_flow, 4], hosts' ports of each flow.
     byte_ps: float64[n_port], time that a byte takes.
     """
     _find_busy(flows, size_bytes, port_start, port_of, byte_ps, s)
-    part = s.part
     for row in range(flows.size):
         for k in range(ends.shape[1]):
             s.is_busy[np.uint64(ends[flows[row], k])] = 1
     for row in range(flows.size):
-        part[row] = row
         for at in range(port_start[flows[row]], port_start[flows[row] + 1]):
             port = np.uint64(port_of[at])
-            if s.is_busy[port] == 0:
-                continue
-            if s.first_row[port] < 0:
-                s.first_row[port] = row
-            else:
-                one, other = _root(part, s.first_row[port]), _root(part, np.int64(row))
-                part[max(one, other)] = min(one, other)
-    n = np.int64(0)
-    for row in range(flows.size):  # roots come before the rest of theirs, and have been numbered when these do
-        for at in range(port_start[flows[row]], port_start[flows[row] + 1]):
-            s.first_row[np.uint64(port_of[at])] = -1
-        if part[row] == row:
-            part[row] = -1 - n
-            n += 1
-        else:
-            root = part[row]
-            while root >= 0 and part[root] >= 0:
-                root = part[root]
-            part[row] = part[root]
-    for row in range(flows.size):
-        part[row] = -1 - part[row]
-    return n
+            s.first_row[port] = FREE if s.is_busy[port] else CLOSED
+    find_components(flows, port_start, port_of, s.first_row, s.part)
+    mark_ports(flows, port_start, port_of, s.first_row, FREE)
+    return number_components(s.part, flows.size)

@@ -8,6 +8,7 @@ import numpy as np
 
 from pdes.engine.jit import loop_kernel
 from pdes.skipping import history as h
+from pdes.skipping import prediction as m
 
 MAX_ENTRIES = 256  # of one key
 
@@ -169,6 +170,17 @@ class WaveReplay:
     def ended_ps(self) -> np.ndarray:
         """When they are acknowledged."""
         return self.of.rows[:, h.POSTED_PS] + (self.entry.ended_ps - self.entry.posted_ps)
+
+    @property
+    def predictions(self) -> np.ndarray:
+        """How its messages end, see `prediction`."""
+        rows, found = self.of.rows, np.zeros((len(self.pairs), m.N_COLUMN), np.int64)
+        found[:, m.FLOW], found[:, m.ID], found[:, m.END] = self.pairs, rows[:, h.ID], rows[:, h.MESSAGE_END]
+        found[:, m.POSTED_PS], found[:, m.WHOLE] = rows[:, h.POSTED_PS], self.of.sizes
+        found[:, m.SIZE], found[:, m.BEGIN_PS] = rows[:, h.MESSAGE_END] - rows[:, h.DONE], self.begin_ps
+        found[:, m.DELIVERED_PS], found[:, m.ENDED_PS] = self.delivered_ps, self.ended_ps
+        found[:, m.MARKED] = self.entry.marked
+        return found
 
     def spared_ps(self, at_ps: int) -> np.ndarray:
         """How long each flow was not simulated, if it ends at_ps."""

@@ -17,15 +17,16 @@ queue pairs: these begin at line rate.
 
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pdes.engine.rng import PURPOSE_AUDIT, uniform_plain
 from pdes.engine.time_index import NEVER
 from pdes.skipping import history as h
+from pdes.skipping.holders import Holders
 from pdes.skipping.kind_errors import KindErrors
-from pdes.skipping.similar.busy_ports import Scratch, find_components
+from pdes.skipping.similar.busy_ports import Scratch, find_waves
 from pdes.skipping.similar.wave_entries import (
     NO_ENTRIES,
     Candidate,
@@ -56,24 +57,30 @@ class WaveCounters:
     audited: int = 0
 
 
+class WaveLinks(NamedTuple):
+    """What waves have to know of the network."""
+
+    start: np.ndarray  # int64[n_flow + 1], the ports of flow f are port_of[start[f] : start[f + 1]]
+    port_of: np.ndarray
+    rate_bps: np.ndarray  # int64[n_port]
+    ends: np.ndarray  # int64[n_flow, 4], the first and the last port of each way and of its acknowledgements'
+
+
 class Waves:
     """Waves that run, waves that are replayed, and what earlier ones came to; alike on every rank."""
 
     def __init__(
-        self, ways: tuple[np.ndarray, np.ndarray], rate_bps: np.ndarray, tolerance: float, rtt_ps: int,
-        known_ps: np.ndarray, packet_bytes: int, ends: np.ndarray, audit: tuple[float, int] = (0.0, 0),
+        self, links: WaveLinks, holders: Holders, tolerance: float, rtt_ps: int, known_ps: np.ndarray,
+        packet_bytes: int, audit: tuple[float, int] = (0.0, 0),
     ) -> None:  # fmt: skip
-        """ways: ports of flow f are ways[1][ways[0][f] : ways[0][f + 1]]. rate_bps: of each port.
-
-        known_ps: instants that no replay may pass. ends: int64[n_flow, 4], the first and the last port of each way.
+        """known_ps: instants that no replay may pass.
 
         audit: which share of what would be replayed is simulated instead, and the seed by which it is drawn.
         """
-        self._start, self._port_of = ways
-        self._ends = ends
+        self._start, self._port_of, rate_bps, self._ends = links
         self._tolerance, self._rtt_ps, self._known_ps = tolerance, rtt_ps, known_ps
         self._packet_bytes, self._audit = packet_bytes, audit
-        n_flow, n_port = len(ways[0]) - 1, len(rate_bps)
+        n_flow, n_port = len(self._start) - 1, len(rate_bps)
         self._byte_ps = BIT_PS / rate_bps
         self._scratch = Scratch(
             np.full(n_port, -1, np.int64), np.zeros(n_port), np.full(n_port, np.inf), np.zeros(n_port, np.uint8),
@@ -81,7 +88,7 @@ class Waves:
         )  # fmt: skip
         self.running: list[Wave] = []
         self.replayed: list[WaveReplay] = []
-        self._holder = np.zeros(len(rate_bps), np.int64)  # id of the replay that holds a port, 0: none
+        self._holders = holders
         self.entries: dict[bytes, Entries] = {}
         self.counters = WaveCounters()
         self.audited = KindErrors()
@@ -107,7 +114,7 @@ class Waves:
         """Compile what finds flows that share ports, or load it from the cache."""
         none = np.zeros(0, np.int64)
         interpolate(0, none, none, none, np.zeros((0, 0), np.int64), none, none.copy())
-        find_components(none, none, self._start, self._port_of, self._ends, self._byte_ps, self._scratch)
+        find_waves(none, none, self._start, self._port_of, self._ends, self._byte_ps, self._scratch)
 
     def look(
         self, now_ps: int, rows: np.ndarray, is_frozen: np.ndarray, alone: np.ndarray | None = None
@@ -119,7 +126,7 @@ class Waves:
         alone: bool[n_row], flows that share no port with others' data; they alone are no wave (`fluid.seen`).
         """
         flows, sizes = rows[:, h.FLOW].copy(), rows[:, h.MESSAGE_END] - rows[:, h.MESSAGE_BEGIN]
-        n = find_components(flows, sizes, self._start, self._port_of, self._ends, self._byte_ps, self._scratch)
+        n = find_waves(flows, sizes, self._start, self._port_of, self._ends, self._byte_ps, self._scratch)
         part = self._scratch.part[: len(rows)]
         is_taken, over, going = np.zeros(n, np.bool_), [], []
         n_row = np.bincount(part, minlength=n)
@@ -191,7 +198,7 @@ class Waves:
             self.audited.n_audited += entry is not None
         self.replayed += new
         for replay in new:
-            self._holder[replay.held] = id(replay)
+            self._holders.hold(replay.held)
         return new
 
     def _is_drawn(self) -> bool:
@@ -249,12 +256,12 @@ class Waves:
         """Replays that somebody has come to, and when first. interrupts: flow -> instant."""
         if not (self.replayed and interrupts):
             return []
-        first: dict[int, int] = {}  # by id of a replay
+        first: dict[int, int] = {}  # by holder
         for flow, at_ps in interrupts.items():
-            holders = self._holder[self._port_of[self._start[flow] : self._start[flow + 1]]]
-            for i in set(holders.tolist()) - {0}:
-                first[i] = min(first.get(i, NEVER), at_ps)
-        found = [(replay, first[id(replay)]) for replay in self.replayed if id(replay) in first]
+            for holder in self._holders.of(self._port_of[self._start[flow] : self._start[flow + 1]]):
+                first[holder] = min(first.get(holder, NEVER), at_ps)
+        holders = [self._holders.at(replay.held[0]) for replay in self.replayed]  # ports at hosts are always held
+        found = [(r, first[holder]) for r, holder in zip(self.replayed, holders, strict=True) if holder in first]
         self._drop([replay for replay, _ in found])
         self.counters.interrupted += len(found)
         return found
@@ -267,7 +274,7 @@ class Waves:
 
     def _drop(self, replays: list[WaveReplay]) -> None:
         for replay in replays:
-            self._holder[replay.held] = 0
+            self._holders.free(replay.held)
         if replays:
             self.replayed = [r for r in self.replayed if all(r is not gone for gone in replays)]
 

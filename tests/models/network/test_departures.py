@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from models.network.host.nic import take_packet
 from models.network.link.port import link_filled, put_marker_on_wire, put_on_wire
 from models.network.model import LogicalProcesses, NetworkModel
-from models.network.rounds import WORDS_PER_PACKET, pack_departures
-from models.network.skip.freeze import take_in
+from models.network.rounds import WORDS_PER_PACKET, pack_departures, take_in
 from models.network.state.records import (
     FLAG_ACK,
     FLAG_LAST,

@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from models.network.skip.fast_forward import FastForward
+from models.network.skip.suspend.suspension import Suspension
 from models.network.state.parameters import LinkChange, TransportParameters
 from models.network.watch.results import port_columns
 from models.topology.graph import Topology
@@ -91,13 +91,13 @@ def test_hpcc_is_off_by_less_than_a_ten_thousandth(topology):
 @pytest.fixture
 def spans(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """(begin, planned end) of everything that is frozen from now on."""
-    found, freeze_it = [], FastForward._freeze
+    found, freeze_it = [], Suspension.freeze
 
     def note(self, state, new) -> None:
         found.extend((freeze.begin_ps, freeze.end_ps) for freeze in new)
         freeze_it(self, state, new)
 
-    monkeypatch.setattr(FastForward, "_freeze", note)
+    monkeypatch.setattr(Suspension, "freeze", note)
     return found
 
 

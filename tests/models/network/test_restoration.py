@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from models.congestion.law import BUILT_IN
 from models.network.build.arrays import NetworkState
-from models.network.restore.restoration import Depths, make_restoration, why_no_restoration
+from models.network.restore.make_restoration import make_restoration
+from models.network.restore.restoration import Depths, Restoration, why_no_restoration
 from models.network.skip.fast_forward import FastForward
 from models.network.state.parameters import (
     SELECTIVE_REPEAT,
@@ -57,16 +58,25 @@ class Restored(FastForward):
     checks: tuple[Check, ...] = ()
     n_thaw = 0
 
-    def _thaw(self, state: NetworkState, ended: Any) -> NetworkState:
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._thaw, self.suspension.thaw = self.suspension.thaw, self._restored
+
+    @property
+    def restoration(self) -> Restoration | None:
+        return self.suspension.restoration
+
+    def _restored(self, state: NetworkState, ended: Any, grow: Any) -> NetworkState:
         double: Any = self._controller
         if self.restoration is None:
             case: NetworkCase = double.case
             depths = self.depths
-            self.restoration = make_restoration(case.topology, double.model, case.parameters, World(), self, depths)
+            made = make_restoration(case.topology, double.model, case.parameters, World(), self, depths)
+            self.suspension.restoration = made
         # The rate by which queues are shared out: `Rest` says packets until its end.
         for freeze, _ in ended:
             freeze.done_packets, freeze.done_ps = freeze.packets, freeze.end_ps - freeze.begin_ps
-        state = super()._thaw(state, ended)
+        state = self._thaw(state, ended, grow)
         self.n_thaw += len(ended)
         for freeze, _ in ended:
             for check in self.checks:

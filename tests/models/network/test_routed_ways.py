@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.network.skip.fast_forward import FastForward
+from models.network.skip.suspend.suspension import Suspension
 from models.network.state.parameters import LinkChange
 from models.network.state.records import PACKET_HOPS
 from models.network.switch.routed_ways import RoutedWays
@@ -48,14 +49,14 @@ def skipped(outcome: Outcome) -> int:
 
 def freezes_ps(model_tables: dict[str, Any]) -> tuple[Outcome, list[int], list[int]]:
     """(a run, when something was frozen, until when at the latest)"""
-    begins, ends, freeze = [], [], FastForward._freeze
+    begins, ends, freeze = [], [], Suspension.freeze
 
-    def note(self: FastForward, state: Any, new: Any) -> None:
+    def note(self: Suspension, state: Any, new: Any) -> None:
         begins.extend(each.begin_ps for each in new)
         ends.extend(each.end_ps for each in new)
         freeze(self, state, new)
 
-    with patch.object(FastForward, "_freeze", note):
+    with patch.object(Suspension, "freeze", note):
         return run(model_tables, ACROSS), begins, ends
 
 

@@ -1,4 +1,4 @@
-"""Claims about flow level: rates are parts of max-min fair shares, what is said of ends, and what breaks."""
+"""Claims about flow level: rates are parts of max-min fair shares, what is predicted of ends, and what breaks."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pdes.engine.time_index import NEVER
+from pdes.skipping import prediction as m
 from pdes.skipping.fluid.at_flow_level import FlowLevel
+from pdes.skipping.fluid.flow_level import Comers
 from pdes.skipping.fluid.flow_table import (
     MOST_MESSAGES,
     NOBODY,
     PAUSE_TICKS,
-    POST_WHOLE,
-    SAID_DELIVERED_PS,
     SHARED,
     TICKS_AHEAD,
 )
@@ -48,7 +48,7 @@ def test_flows_at_one_port_get_equal_parts_of_its_known_part(n: int, part: float
     driven.run([Message(f, 30_000, 123) for f in range(n)])
     sent_ps = 123 + int(30_000 * n / part)
     row = [sent_ps + BEHIND_PS, sent_ps + BEHIND_PS + ACK_PS, sent_ps]
-    assert [driven.said[f, 30_000].tolist() for f in range(n)] == [[f, 30_000, *row] for f in range(n)]
+    assert [driven.predicted[f, 30_000].tolist() for f in range(n)] == [[f, 30_000, *row] for f in range(n)]
     assert driven.broken == [] and (driven.holder == NOBODY).all()
 
 
@@ -58,14 +58,14 @@ def test_who_comes_to_others_waits_for_what_is_in_their_queues() -> None:
     know(level, [0])
     driven = Driven(level)
     driven.run([*(Message(f, 40_000, 0) for f in range(4)), Message(4, 40_000, 50_500)])
-    late_ps = [int(driven.said[f, 40_000][SAID_DELIVERED_PS] - driven.sent_ps(f)[0]) for f in range(5)]
+    late_ps = [int(driven.predicted[f, 40_000][m.DELIVERED_PS] - driven.sent_ps(f)[0]) for f in range(5)]
     assert late_ps == [BEHIND_PS] * 4 + [BEHIND_PS + QUEUED_PS]
     level = level_of([[0]] * 2)
     level.note_alone(0, 40_000, 40_000)
     level.note(share_key(np.array([0]), 2), Known(1.0, 2, QUEUED_PS))
     driven = Driven(level)
     driven.run([Message(0, 40_000, 0), Message(1, 40_000, 10_500)])
-    late_ps = [int(driven.said[f, 40_000][SAID_DELIVERED_PS] - driven.sent_ps(f)[0]) for f in range(2)]
+    late_ps = [int(driven.predicted[f, 40_000][m.DELIVERED_PS] - driven.sent_ps(f)[0]) for f in range(2)]
     assert late_ps == [BEHIND_PS] * 2
 
 
@@ -113,11 +113,11 @@ def test_what_is_over_before_the_tick_that_sees_it_is_delivered_then() -> None:
     know(level, [0])
     driven = Driven(level)
     driven.run([Message(0, 100, 300), *(Message(f, 30_000, 300) for f in (1, 2, 3))])
-    assert driven.said[0, 100].tolist() == [0, 100, TICK_PS, TICK_PS + ACK_PS, 300 + 400]
+    assert driven.predicted[0, 100].tolist() == [0, 100, TICK_PS, TICK_PS + ACK_PS, 300 + 400]
     assert all(driven.sent_ps(f) == [300 + 400 + (30_000 - 100) * 3] for f in (1, 2, 3))
 
 
-def test_who_comes_once_an_end_is_said_does_not_move_that_end() -> None:
+def test_who_comes_once_an_end_is_predicted_does_not_move_that_end() -> None:
     """But for the two ticks before it, all is as a fluid: the end is early by what the comer takes in that time."""
     level = level_of([[0]] * 5)
     know(level, [0])
@@ -160,7 +160,7 @@ def test_messages_of_one_flow_leave_one_after_the_other() -> None:
     driven.run([*own, *(Message(f, 30_000, 0) for f in (1, 2, 3))])
     assert driven.sent_ps(0) == [20_000, 60_000, 120_000]  # a quarter each, without a break
     assert [driven.sent_ps(f) for f in (1, 2, 3)] == [[120_000]] * 3
-    assert [end for f, end in sorted(driven.said) if f == 0] == [5_000, 15_000, 30_000]
+    assert [end for f, end in sorted(driven.predicted) if f == 0] == [5_000, 15_000, 30_000]
 
 
 def test_what_waits_behind_follows() -> None:
@@ -191,7 +191,7 @@ def test_what_is_not_known_breaks_and_nobody_else() -> None:
     assert driven.tick(TICK_PS, [Message(f, 30_000, 0) for f in range(12)]) == [8, 9, 10, 11]
     assert level.n_flow == 8 and driven.holder[2] == NOBODY
     driven.run([])
-    assert sorted(f for f, _ in driven.said) == [*range(8)]
+    assert sorted(f for f, _ in driven.predicted) == [*range(8)]
     know(level, [0, 1])  # that is another set
     driven.tick(10**6, [Message(f, 30_000, 999_500) for f in range(8, 12)])
     assert level.n_flow == 4 and sorted(driven.broken) == [8, 9, 10, 11]
@@ -270,13 +270,13 @@ def joined(
     """30 000 bytes of each of these flows, at so many per ps, are taken over; of 40 000 that the messages have."""
     n, rows = len(flows), [post(Message(flow, 30_000, 0), 0, 50_000) for flow in flows]
     posts = np.array(rows, np.int64)
-    posts[:, POST_WHOLE] = 40_000
+    posts[:, m.WHOLE] = 40_000
     each = np.column_stack([rates, np.array(rates) / 2])
-    level.join(now_ps, driven.holder, posts, np.full(n, 30_000.0), each, np.zeros(n, np.int64), key)
+    level.join(now_ps, driven.holder, Comers(posts, np.full(n, 30_000.0), each, np.zeros(n, np.int64)), key)
     driven.check()
 
 
-def test_who_was_measured_goes_on_at_the_pace_that_it_had() -> None:
+def test_who_was_measured_goes_on_at_the_rate_that_it_had() -> None:
     """One without, one with acknowledgements of others on its way: at another rate, as soon as they are there."""
     level = level_of([[0], [1]])
     driven = Driven(level)
@@ -356,21 +356,21 @@ def test_who_comes_packet_by_packet_breaks_those_whom_he_shares_ports_with_direc
     _, _, left = level.left(np.array(broken), 20 * TICK_PS)
     assert left == pytest.approx([10**6 - 20 * TICK_PS / 4] * 7)
     driven.run([])
-    assert sorted(f for f, _ in driven.said) == [7, 8, 9, 10]
+    assert sorted(f for f, _ in driven.predicted) == [7, 8, 9, 10]
 
 
-def test_who_comes_once_the_end_is_said_finds_the_rest_of_the_messages() -> None:
-    """What was said holds; what waits behind it goes packet by packet, and nothing of it is said."""
+def test_who_comes_once_the_end_is_predicted_finds_the_rest_of_the_messages() -> None:
+    """What was predicted holds; what waits behind it goes packet by packet, and nothing of it is predicted."""
     level = level_of([[0]] * 5)
     know(level, [0])
     driven = Driven(level)
     driven.tick(TICK_PS, [m for f in range(4) for m in (Message(f, 1_000, 0), Message(f, 9_000, 0))])
     driven.tick(3 * TICK_PS)
-    assert all(driven.sent_ps(f) == [4_000] for f in range(4)) and level.table.is_said[:4].all()
+    assert all(driven.sent_ps(f) == [4_000] for f in range(4)) and level.table.is_predicted[:4].all()
     assert level.interrupt(np.array([4]), driven.holder, 3 * TICK_PS + 1).tolist() == [0, 1, 2, 3]
     assert level.next_ps == NEVER and level.n_flow == 0
     driven.check()
-    assert driven.tick(9 * TICK_PS) == [] and len(driven.said) == 4
+    assert driven.tick(9 * TICK_PS) == [] and len(driven.predicted) == 4
 
 
 def test_what_comes_at_known_shares_ends_when_its_rest_has_left() -> None:
@@ -420,14 +420,14 @@ def test_ends_are_those_of_a_fluid_as_ticks_get_short(case: tuple[Ways, list[int
     wanted = fluid(ways, [1 / Fraction(x) for x in byte_ps], Fraction(3, 4), messages)
     for f in range(len(ways)):
         assert driven.sent_ps(f) == pytest.approx([float(at) for at in wanted[f]], rel=0, abs=3 * 2 * len(messages))
-    assert driven.broken == [] and len(driven.said) == len(messages)
+    assert driven.broken == [] and len(driven.predicted) == len(messages)
 
 
 @given(cases(), st.sampled_from([10**5, 10**6]))
 def test_rates_are_fair_at_every_tick_and_add_up_to_what_was_posted(
     case: tuple[Ways, list[int], list[Message]], tick_ps: int
 ) -> None:
-    """Bytes by rate and time, as they stand after ticks, are those of messages; what is said stays as it was."""
+    """Bytes by rate and time, as they stand after ticks, are those of messages; what is predicted stays as it was."""
     ways, byte_ps, messages = case
     level = level_of(ways, byte_ps=byte_ps, tick_ps=tick_ps)
     know(level, [0], 0.75, n_most=len(ways))
@@ -439,12 +439,12 @@ def test_rates_are_fair_at_every_tick_and_add_up_to_what_was_posted(
         active = {f: ways[f] for f in pieces if t.n_message[f]}
         fair = max_min(active, line)
         for f in active:
-            if t.is_said[f] == 0 or unsaid[f] != t.is_said[f]:
+            if t.is_predicted[f] == 0 or unsaid[f] != t.is_predicted[f]:
                 pieces[f][int(t.since_ps[f])] = float(t.rate[f])
-            if t.is_said[f] == 0:
+            if t.is_predicted[f] == 0:
                 assert t.rate[f] == pytest.approx(0.75 * float(fair[f]))
                 assert t.sent_ps[f] > now_ps + TICKS_AHEAD * tick_ps
-            unsaid[f] = int(t.is_said[f])
+            unsaid[f] = int(t.is_predicted[f])
 
     driven.run(messages, every)
     begins = {f: [int(m.posted_ps) for m in messages if m.flow == f] for f in pieces}

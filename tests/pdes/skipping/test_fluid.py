@@ -11,13 +11,14 @@ import pdes
 from pdes.config import load_config
 from pdes.engine.time_index import NEVER
 from pdes.skipping import history as h
+from pdes.skipping import prediction as m
 from pdes.skipping.fluid.ack_load import Slowdown
 from pdes.skipping.fluid.audit import FluidAudit
-from pdes.skipping.fluid.flow_table import FAR_PS, N_POST_COLUMN, NOBODY
+from pdes.skipping.fluid.flow_level import Comers
+from pdes.skipping.fluid.flow_table import FAR_PS, NOBODY
 from pdes.skipping.fluid.fluid import Fluid
 from pdes.skipping.fluid.make_table import Links
 from pdes.skipping.fluid.stretches import Stretches
-from pdes.skipping.prediction import PREDICTED_BEGIN_PS, PREDICTED_END, PREDICTED_ENDED_PS, PREDICTED_SIZE
 from reference.flow_level_driver import Message, post
 
 RTT_PS, TOLERANCE, ACK_SHARE = 10, 0.02, 0.1
@@ -52,7 +53,7 @@ class Looked:
         """Ticks until nothing is at flow level."""
         level = self.fluid.level
         while level.n_flow:
-            level.tick(level.next_ps, self.fluid.holder, np.zeros((0, N_POST_COLUMN), np.int64), NONE)
+            level.tick(level.next_ps, self.fluid.holder, np.zeros((0, m.N_POSTED), np.int64), NONE)
 
 
 def row(flow: int, message: int, posted_ps: int, done: int, done_ps: int) -> list[int]:
@@ -68,7 +69,7 @@ def test_a_message_under_way_goes_on_at_its_rate_or_not_at_all() -> None:
     assert len(looked.look(200, row(0, 7, 0, 150, 200))) == 0  # half as fast
     assert looked.fluid.next_look_ps == 200, "it is looked at again as soon as possible"
     found = looked.look(300, row(0, 7, 0, 250, 300))
-    columns = [PREDICTED_SIZE, PREDICTED_END, PREDICTED_BEGIN_PS, PREDICTED_ENDED_PS]
+    columns = [m.SIZE, m.END, m.BEGIN_PS, m.ENDED_PS]
     assert found[:, columns].tolist() == [[750, 1000, 300, 300 + FAR_PS]]
     assert looked.fluid.level.table.sent_ps[0] == 1050
     assert looked.fluid.level.left_bytes(np.array([0]), 500).tolist() == [550]
@@ -84,7 +85,7 @@ def test_a_message_that_has_just_begun_takes_its_time_from_its_posting_on() -> N
 
 
 @pytest.mark.parametrize("has_company", [False, True])
-def test_the_time_of_a_watched_message_is_learned_when_its_pace_is_known(has_company: bool) -> None:
+def test_the_time_of_a_watched_message_is_learned_when_its_rate_is_known(has_company: bool) -> None:
     """Of the first its control has not settled before, and two have to agree. One that had company while it was under
     way says nothing, though it is alone, and even, in the end."""
     looked = Looked([[0], [0]], ack_ps=6)
@@ -105,14 +106,14 @@ def test_the_time_of_a_watched_message_is_learned_when_its_pace_is_known(has_com
 
 
 def test_a_message_that_meets_acknowledgements_takes_longer_by_their_share() -> None:
-    """Its pace was that of an empty way; then the other flow, whose acknowledgements cross it, goes at flow level."""
+    """Its rate was that of an empty way; then the other flow, whose acknowledgements cross it, goes at flow level."""
     looked = Looked([[0], [1]], [[1], [0]])
     for now_ps in (200, 300):
         looked.look(now_ps, row(0, 7, 0, now_ps, now_ps))
     level = looked.fluid.level
     posts = np.array([post(Message(1, 10_000, 400), 0, 10_000)])
     rates = np.ones((1, 2))
-    level.join(400, looked.fluid.holder, posts, np.array([10_000.0]), rates, np.zeros(1, np.int64))
+    level.join(400, looked.fluid.holder, Comers(posts, np.array([10_000.0]), rates, np.zeros(1, np.int64)))
     assert len(looked.look(500, row(0, 7, 0, 500, 500))) == 1
     assert level.table.sent_ps[0] == 500 + 550
 

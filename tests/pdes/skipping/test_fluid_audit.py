@@ -1,4 +1,4 @@
-"""What is said of messages that have shadows at flow level: made up, where the error is known, and of whole runs."""
+"""What is predicted of messages with shadows at flow level: made up, where the error is known, and of whole runs."""
 
 import math
 from typing import Any
@@ -10,8 +10,8 @@ import pytest
 from models.network.model import NetworkModel
 from pdes.engine.time_index import NEVER
 from pdes.skipping import history as h
-from pdes.skipping.fluid.audit import SHADOW_END, SHADOW_FLOW, SHADOW_UNIT, FluidAudit
-from pdes.skipping.fluid.flow_table import N_SAID_COLUMN, SAID_END, SAID_ENDED_PS, SAID_FLOW
+from pdes.skipping import prediction as m
+from pdes.skipping.fluid.audit import UNIT, FluidAudit
 from pdes.skipping.fluid.stretches import NO_STRETCH, Stretches
 from properties.network_runs import Outcome, run
 from reference.flow_level_driver import Message, post
@@ -27,17 +27,17 @@ def audit_of(*messages: tuple[int, int, int], component: np.ndarray | None = Non
     return audit
 
 
-def say(audit: FluidAudit, ends: dict[tuple[int, int], int]) -> None:
-    said = np.zeros((len(ends), N_SAID_COLUMN), np.int64)
-    for row, ((flow, end), at_ps) in zip(said, ends.items(), strict=True):
-        row[[SAID_FLOW, SAID_END, SAID_ENDED_PS]] = flow, end, at_ps
-    audit.say(said)
+def predict(audit: FluidAudit, ends: dict[tuple[int, int], int]) -> None:
+    predicted = np.zeros((len(ends), m.N_COLUMN), np.int64)
+    for row, ((flow, end), at_ps) in zip(predicted, ends.items(), strict=True):
+        row[[m.FLOW, m.END, m.ENDED_PS]] = flow, end, at_ps
+    audit.predict(predicted)
 
 
 def end(audit: FluidAudit, ended: dict[int, tuple[int, int]]) -> dict[str, Any]:
     """All messages are over. ended: flow -> (last byte of the last message that has ended, when)."""
     over = audit.running
-    last = np.array([ended[flow] for flow in over[:, SHADOW_FLOW].tolist()])
+    last = np.array([ended[flow] for flow in over[:, m.FLOW].tolist()])
     audit.end(over, last[:, 0], last[:, 1])
     assert len(audit.running) == 0 and audit.next_tick_ps(5) == NEVER
     return audit.facts()["fluid"]
@@ -46,7 +46,7 @@ def end(audit: FluidAudit, ended: dict[int, tuple[int, int]]) -> dict[str, Any]:
 def test_a_message_that_ends_when_its_shadow_does_is_off_by_nothing() -> None:
     audit = audit_of((2, 1000, 100))
     assert audit.next_tick_ps(1100) == 1100 and audit.shadow_end.tolist() == [0, 0, 1000, 0, 0, 0, 0, 0]
-    say(audit, {(2, 1000): 1100})
+    predict(audit, {(2, 1000): 1100})
     assert end(audit, {2: (1000, 1100)}) == {
         "audited": 1, "void": 0, "flows": 1, "mean_fct_error": 0.0, "standard_error": None, "p99_fct_error": 0.0,
         "max_fct_error": 0.0, "fct_bias": 0.0, "mean_rate_error": 0.0, "max_rate_error": 0.0,
@@ -56,7 +56,7 @@ def test_a_message_that_ends_when_its_shadow_does_is_off_by_nothing() -> None:
 def test_an_error_is_of_the_whole_completion_time_and_of_the_rate_of_what_was_left() -> None:
     """One was to take 1000 ps and takes 1200; of the other the last 500 of 900 ps were to take 400."""
     audit = audit_of((2, 1000, 100), (3, 1000, 500))
-    say(audit, {(2, 1000): 1100, (3, 1000): 900})
+    predict(audit, {(2, 1000): 1100, (3, 1000): 900})
     facts = end(audit, {2: (1000, 1300), 3: (1000, 1000)})
     assert facts["mean_fct_error"] == pytest.approx((200 / 1200 + 100 / 900) / 2)
     assert facts["fct_bias"] == pytest.approx(-(200 / 1200 + 100 / 900) / 2)
@@ -70,13 +70,13 @@ def test_a_message_may_end_before_its_shadow() -> None:
     audit = audit_of((2, 1000, 100))
     audit.end(audit.running, np.array([1000]), np.array([900]))
     assert len(audit.running) == 1 and len(audit.over(np.zeros((0, h.N_COLUMN), np.int64))) == 0
-    say(audit, {(2, 1000): 1100})
+    predict(audit, {(2, 1000): 1100})
     assert len(audit.running) == 0 and audit.facts()["fluid"]["fct_bias"] == pytest.approx(200 / 800)
 
 
 def test_what_nobody_saw_the_end_of_or_lost_its_shadow_is_void() -> None:
     audit = audit_of((2, 1000, 100), (3, 1000, 100), (4, 1000, 100), (5, 1000, 100))
-    say(audit, {(2, 1000): 1100, (3, 1000): 1100})
+    predict(audit, {(2, 1000): 1100, (3, 1000): 1100})
     audit.let_go(np.array([4]))
     assert audit.shadow_end.tolist() == [0, 0, 1000, 1000, 0, 1000, 0, 0]
     audit.end(audit.running, np.array([500, 1000, 1000]), np.array([1300, 1100, 1100]))
@@ -93,14 +93,14 @@ def sample(flow: int, done: int, end: int = 1000) -> list[int]:
 def test_a_message_is_over_once_all_of_it_is_acknowledged() -> None:
     audit = audit_of((2, 1000, 100), (3, 1000, 100), (4, 1000, 100))
     rows = np.array([sample(2, 999), sample(3, 1000, 2000), sample(5, 0)])
-    assert audit.over(rows)[:, SHADOW_FLOW].tolist() == [3, 4]  # one has none left to sample
+    assert audit.over(rows)[:, m.FLOW].tolist() == [3, 4]  # one has none left to sample
     assert audit.has_shadow(rows).tolist() == [True, False, False]
 
 
 def test_what_was_drawn_together_errs_together() -> None:
     """Four messages, two of each component; those of one are off by the same."""
     audit = audit_of(*((flow, 1000, 100) for flow in range(4)), component=np.arange(8) // 2)
-    say(audit, {(flow, 1000): 1100 for flow in range(4)})
+    predict(audit, {(flow, 1000): 1100 for flow in range(4)})
     facts = end(audit, {0: (1000, 1100), 1: (1000, 1100), 2: (1000, 1350), 3: (1000, 1350)})
     assert facts["mean_fct_error"] == pytest.approx(0.1) and facts["standard_error"] == pytest.approx(0.1)
 
@@ -176,7 +176,7 @@ def test_a_newcomer_on_the_ports_of_what_is_followed_ends_the_comparison() -> No
 
 @pytest.mark.parametrize("newcomer", [False, True])
 def test_companies_are_simulated_and_compared(newcomer: bool) -> None:
-    """Three messages share the link between two leaves; a fourth comes in between, which no pace can know of."""
+    """Three messages share the link between two leaves; a fourth comes in between, which no rate can know of."""
     flows = [(0, 4, 20 * MB, 0, 3), (1, 5, 30 * MB, 0, 3), (2, 6, 25 * MB, 200 * US, 3)]
     flows += [(3, 7, 10 * MB, 2500 * US, 3)] if newcomer else []
     fast, plain = run(tables("hpcc", 1.0), flows), run(tables("hpcc", 0, mode="off"), flows)
@@ -210,8 +210,8 @@ def test_half_of_the_time_says_what_all_of_it_says() -> None:
     end = FluidAudit.end
 
     def noted(self: FluidAudit, over: np.ndarray, end_byte: np.ndarray, ended_ps: np.ndarray) -> None:
-        is_right = (over[:, SHADOW_UNIT] != NO_STRETCH) & (over[:, SHADOW_END] == end_byte)
-        compared.extend(map(tuple, over[is_right][:, (SHADOW_FLOW, SHADOW_END)].tolist()))
+        is_right = (over[:, UNIT] != NO_STRETCH) & (over[:, m.END] == end_byte)
+        compared.extend(map(tuple, over[is_right][:, (m.FLOW, m.END)].tolist()))
         end(self, over, end_byte, ended_ps)
 
     all_of, plain = audited(run(tables("hpcc", 1.0), BOTH_WAYS)), run(tables("hpcc", 0, mode="off"), BOTH_WAYS)

@@ -3,7 +3,7 @@
 import pytest
 
 from pdes.results.tables import COLUMNS as TABLES
-from pdes.skipping.partition_series import COLUMNS, PartitionSeries
+from pdes.skipping.look.partition_series import COLUMNS, PartitionSeries
 
 
 @pytest.mark.parametrize("n_look", [0, 1, 7, 8, 9, 16, 17, 1000])

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pdes.skipping.partitions import Partitions, canonical, enter, leave, make_partitions
+from pdes.skipping.leaving import leave
+from pdes.skipping.partitions import Partitions, canonical, enter, make_partitions
 from pdes.skipping.verify_partitions import verify_partitions
 
 Groups = set[frozenset[int]]

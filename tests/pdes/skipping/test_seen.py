@@ -14,7 +14,7 @@ from pdes.engine.time_index import NEVER
 from pdes.skipping import history as h
 from pdes.skipping.fluid.flow_table import NOBODY, SHARED
 from pdes.skipping.fluid.seen import FIRST_ROUND_TRIPS, FREE, SETTLED_ROUND_TRIPS, Seen
-from pdes.skipping.fluid.trusted_paces import MOST_WINDOWS
+from pdes.skipping.fluid.trusted_rates import MOST_WINDOWS
 from properties.network_runs import Outcome, run
 
 RTT_PS, TOLERANCE, N_PORT = 100, 0.02, 8
@@ -51,7 +51,7 @@ class Ways:
 
 
 def evenly(ways: Ways, flows: list[int], n_window: int, **more: Any) -> list[list[int]]:
-    """What is found when flows have gone on at one pace for so many windows."""
+    """What is found when flows have gone on at one rate for so many windows."""
     found: list[list[int]] = []
     for k in range(n_window + 1):
         now_ps = 1000 + k * WINDOW_PS
@@ -100,7 +100,7 @@ def test_a_company_is_even_when_it_has_settled_and_two_windows_agree() -> None:
 def test_a_change_that_goes_on_to_the_end_of_a_company_is_within_the_tolerance(
     left_ps: int, share: float, is_found: bool, n: int
 ) -> None:
-    """The pace changes from the middle of the first window to that of the second, and on to that of the rest."""
+    """The rate changes from the middle of the first window to that of the second, and on to that of the rest."""
     ways, found, last_ps = Ways([[0], [0]]), [], 10_000 + 3 * WINDOW_PS
     change = share * TOLERANCE * 3 * WINDOW_PS / (left_ps + 2 * WINDOW_PS)
     for k in (0, 1, 3):
@@ -177,7 +177,7 @@ def test_a_rate_that_grows_as_before_is_not_off_by_more_than_the_tolerance(begin
         rows = [row(0, 5, int(done_at(now_ps)), now_ps, end=end, window=window)]
         rows[0][h.SENT] += 5000
         if ways.look(now_ps, rows):
-            size, span_ps = ways.seen.pace(0)
+            size, span_ps = ways.seen.last_window(0)
             rest_ps = (end - done_at(now_ps)) * span_ps / size
             assert abs(rest_ps / max(low - now_ps, 1) - 1) < 1.5 * TOLERANCE or rest_ps < RTT_PS
             return
@@ -215,7 +215,7 @@ def test_what_shares_a_link_is_skipped_and_ends_as_in_the_full_run(newcomer: boo
     fast, plain = shared_link(flows, "auto", check), shared_link(flows, "off")
     assert max(most) >= 3 + newcomer - 1 and most[-1] == 0
     hops = [int(outcome.model.state.fabric.counters[PACKET_HOPS]) for outcome in (fast, plain)]
-    assert hops[0] < hops[1] / (1.4 if newcomer else 2)  # of four less than of three goes on at even paces
+    assert hops[0] < hops[1] / (1.4 if newcomer else 2)  # of four less than of three goes on at even rates
     sent = [outcome.model.state.fabric.ports["tx_bytes"] for outcome in (fast, plain)]
     assert (sent[0] == sent[1]).all()
     took_ps = [outcome.rows[:, 4] - outcome.rows[:, 3] for outcome in (fast, plain)]

@@ -65,8 +65,8 @@ def test_no_port_carries_more_than_it_can_and_each_flow_has_a_full_one(ports: li
 def learn(shares: Shares, got: list[int], in_flight: int = 0) -> None:
     """A group of the first flows got so many bytes in 100 ps."""
     n = len(got)
-    paces = np.array([[each, 100 if each else 0] for each in got])
-    shares.learn(np.arange(n), paces, np.full(n, in_flight))
+    windows = np.array([[each, 100 if each else 0] for each in got])
+    shares.learn(np.arange(n), windows, np.full(n, in_flight))
 
 
 def rates_of(shares: Shares, flows: list[int]) -> list[float] | None:

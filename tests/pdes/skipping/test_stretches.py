@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from pdes.engine.rng import PURPOSE_AUDIT, uniform_plain
 from pdes.engine.time_index import NEVER
-from pdes.skipping.fluid.stretches import FIRST_STREAM, LENGTH, NO_STRETCH, Stretches, components_of
+from pdes.skipping.components import components_of
+from pdes.skipping.fluid.stretches import FIRST_STREAM, LENGTH, NO_STRETCH, Stretches
 
 L = 1000  # ps, what takes longest
 

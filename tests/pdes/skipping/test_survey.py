@@ -12,8 +12,7 @@ from models.network.skip.make_fast_forward import turns_ps
 from models.network.state.parameters import NetworkParameters
 from pdes.skipping import history as h
 from pdes.skipping.criterion import Choice, look_intervals
-from pdes.skipping.partitions import make_partitions
-from pdes.skipping.survey import (
+from pdes.skipping.look.survey import (
     IS_CALM,
     N_FRESH,
     N_JUDGED,
@@ -24,6 +23,7 @@ from pdes.skipping.survey import (
     survey,
     thawed,
 )
+from pdes.skipping.partitions import make_partitions
 from pdes.skipping.verify_partitions import verify_partitions
 from pdes.skipping.windows import add_samples, make_memory
 from reference.survey_twin import Sample, SurveyTwin
@@ -79,7 +79,7 @@ def test_a_look_finds_what_it_should(course, needs: tuple[float, float], judges_
         frozen = {flow for flow, state in states.items() if state == "frozen" and flow in twin.active}
         is_frozen = np.isin(np.arange(len(ways)), list(frozen))
         rows = rows_of(samples)
-        survey(partitions, s, rows, is_frozen, now_ps, *needs, judges_all, look.must_follow)
+        survey(partitions, s, rows, is_frozen, now_ps, needs, judges_all, look.must_follow)
         scaled = {flow: Sample(a.left_ps, a.end * 10**7, a.is_plain) for flow, a in samples.items()}
         expected = twin.look(now_ps, scaled, frozen, needs, judges_all, look.must_follow)
         judged, fresh = s.judged[: s.found[N_JUDGED]], s.fresh[: s.found[N_FRESH]]

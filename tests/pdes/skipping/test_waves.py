@@ -15,9 +15,10 @@ import pdes
 from pdes.config import load_config
 from pdes.skipping import history as h
 from pdes.skipping.controller import Controller
-from pdes.skipping.similar.busy_ports import BUSY, Scratch, find_components
+from pdes.skipping.holders import Holders
+from pdes.skipping.similar.busy_ports import BUSY, Scratch, find_waves
 from pdes.skipping.similar.wave_entries import Candidate, Past, WaveEntry, WaveReplay
-from pdes.skipping.similar.waves import BIT_PS, Waves
+from pdes.skipping.similar.waves import BIT_PS, WaveLinks, Waves
 
 N_PORT = 12
 
@@ -53,7 +54,7 @@ def test_flows_that_share_busy_ports_are_together(flow_ports, data):
         np.zeros(n, np.int64),
     )  # fmt: skip
     for _ in range(2):  # nothing is left of a call
-        found = find_components(
+        found = find_waves(
             np.arange(n), np.array(sizes, np.int64), start, port_of, ends, BIT_PS / np.array(rate_bps, float), s
         )
         parts = [np.flatnonzero(s.part[:n] == i).tolist() for i in range(found)]
@@ -89,6 +90,7 @@ def course(
     wave = Candidate(np.arange(2), np.zeros(1, np.int64), np.zeros(1, np.int64), none, rows)
     new = waves.begin(posted.max() + wait_ps, [wave], [b"form"])
     if new:
+        waves.due(new[0].end_ps)
         return new[0].ended_ps
     ended = posted + took_ps
     waves.finish(waves.running.pop(), Past(rows[:, h.MESSAGE_END], ended - 10, ended, np.zeros(2), none))
@@ -97,8 +99,8 @@ def course(
 
 def waves_of_two(tolerance: float) -> Waves:
     """Of two flows over one port, no round trip of which matters."""
-    ways, none = (np.array([0, 1, 2]), np.zeros(2, np.int32)), np.zeros(0, np.int64)
-    return Waves(ways, np.array([10**11]), tolerance, 1000, none, 1000, np.zeros((2, 4), np.int64))
+    links = WaveLinks(np.array([0, 1, 2]), np.zeros(2, np.int32), np.array([10**11]), np.zeros((2, 4), np.int64))
+    return Waves(links, Holders(1), tolerance, 1000, np.zeros(0, np.int64), 1000)
 
 
 def test_first_messages_of_queue_pairs_are_no_pattern_for_later_ones():

@@ -1,18 +1,29 @@
-"""Where markers come from and go to: a network partition whose messages end without being sent packet by packet."""
+"""Withdrawing packets: they leave the network, and markers on the last links stand for the ends of their messages."""
+
+from typing import NamedTuple
 
 import numpy as np
 
 from models.network.host.nic import free_packet, take_packet
 from models.network.host.sender import find_sending_message
 from models.network.link.port import insert_in_order
-from models.network.skip.freeze import Hidden, mark_link, refresh
+from models.network.skip.suspend.hidden import Hidden, mark_link, refresh
 from models.network.state.records import FLAG_ACK, FLAG_MARKER, HEADER_BYTES, N_QUEUE, PAYLOAD_BYTES, Fabric, Nic
 from models.network.state.switch_state import Buffers
 from pdes.engine.jit import loop_kernel, step_kernel
 from pdes.engine.time_index import NEVER
+from pdes.skipping import prediction as m
 
 SENT_BYTES, SENT_PACKETS = range(2)  # of a port, in what is counted twice
 N_SENT_COLUMN = 2
+
+
+class Members(NamedTuple):
+    """Queue pairs whose packets are withdrawn. Arrays int64."""
+
+    pairs: np.ndarray  # ascending
+    ports: np.ndarray  # of their ways, ascending
+    base_byte: np.ndarray  # what is acknowledged, of each queue pair
 
 
 @loop_kernel
@@ -160,18 +171,17 @@ def _last_port(fabric: Fabric, row):
 
 
 @step_kernel
-def _place(
-    fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, port, pair, bits, end_byte, label, marked, at_ps
-):
-    """Put one marker on a link, if it ends here."""
+def _place(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, port, bits, predicted):
+    """Put one marker of a message on a link, if it ends here. bits: FLAG_ACK, to the sender. predicted: a row."""
     receiver = np.int64(fabric.port_info[np.uint64(port)].receiver)
     if hidden.here[np.uint64(receiver)] == 0:
         return
     packet = take_packet(fabric.packets, fabric.counters)
     item, record = fabric.packets[np.uint64(packet)], fabric.ports[np.uint64(port)]
-    item.queue_pair, item.bits, item.sequence, item.size_bytes = pair, bits, end_byte, marked
-    item.path, item.queue, item.arrival_ps, item.next = 0, 0, at_ps, -1
-    fabric.label[np.uint64(packet)] = label
+    item.queue_pair, item.bits, item.sequence = predicted[m.FLOW], bits | FLAG_MARKER, predicted[m.END]
+    item.size_bytes, item.path, item.queue, item.next = min(predicted[m.MARKED], 65535), 0, 0, -1
+    item.arrival_ps = predicted[m.ENDED_PS] if bits & FLAG_ACK else predicted[m.DELIVERED_PS]
+    fabric.label[np.uint64(packet)] = predicted[m.ID]
     if record.link_head < 0:
         record.link_head = record.link_tail = packet
         mark_link(fabric, port, True)
@@ -181,22 +191,19 @@ def _place(
 
 
 @loop_kernel
-def place_markers(
-    fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, pairs, end_byte, label, delivered_ps, ended_ps, marked
-):
-    """Put the markers of queue pairs' messages on the links into this rank's hosts; all arrays are int64[n_pair]."""
-    for i in range(pairs.size):
-        pair = np.int64(pairs[i])
-        facts = nic.facts[np.uint64(pair)]
+def place_markers(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, predicted):
+    """Put the markers of queue pairs' messages on the links into this rank's hosts. predicted: int64[n, N_COLUMN]."""
+    for i in range(predicted.shape[0]):
+        row = predicted[np.uint64(i)]
+        facts = nic.facts[np.uint64(row[m.FLOW])]
         data, acks = _last_port(fabric, np.int64(facts.data_path)), _last_port(fabric, np.int64(facts.ack_path))
-        bits, end, most = np.int64(FLAG_MARKER), end_byte[i], min(marked[i], 65535)
-        _place(fabric, buffers, nic, hidden, data, pair, bits, end, label[i], most, delivered_ps[i])
-        _place(fabric, buffers, nic, hidden, acks, pair, bits | FLAG_ACK, end, label[i], most, ended_ps[i])
+        _place(fabric, buffers, nic, hidden, data, 0, row)
+        _place(fabric, buffers, nic, hidden, acks, FLAG_ACK, row)
 
 
 @loop_kernel
 def take_markers_back(fabric: Fabric, hidden: Hidden, ports, pairs, is_over):
-    """Free the markers of queue pairs that are not over; what else is on these links goes where `freeze.show` takes it.
+    """Free the markers of queue pairs that are not over; what else is on these links goes where `thaw.show` takes it.
 
     is_over: uint8[n_pair]. pairs: ascending.
     """

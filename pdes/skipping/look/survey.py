@@ -10,7 +10,8 @@ from pdes.engine.jit import loop_kernel, step_kernel
 from pdes.engine.time_index import NEVER
 from pdes.skipping import history as h
 from pdes.skipping.in_place_sort import sort_in_place
-from pdes.skipping.partitions import Partitions, enter, leave
+from pdes.skipping.leaving import leave
+from pdes.skipping.partitions import Partitions, enter
 
 BIT_PS = 8e12  # bits per byte x ps per second
 WITH_SHORT, WITH_SHORTER, NOT_PLAIN, UNASKED, CHANGED, RENEWED = 1, 2, 4, 8, 16, 32  # of a network partition
@@ -139,13 +140,14 @@ def _next_ps(s: Survey, label, now_ps):
 
 
 @loop_kernel
-def survey(partitions: Partitions, s: Survey, rows, is_frozen, now_ps, n_long, n_memo, judges_all, must_follow):
+def survey(partitions: Partitions, s: Survey, rows, is_frozen, now_ps, worth, judges_all, must_follow):
     """Look over a sample. rows: of every active flow that is not frozen, ascending.
 
-    n_long, n_memo: for how many intervals messages must go on to be judged, and for the memo, negative: there is none.
+    worth: for how many intervals messages must go on to be judged, and for the memo, negative: there is none.
     judges_all: flows are judged with those whose messages are short. must_follow: network partitions are brought up to
     date even if all messages are short. Without that nothing is found.
     """
+    n_long, n_memo = worth[0], worth[1]
     found, has_memo = s.found, n_memo >= 0.0
     is_any_long, is_any_kept = False, rows.shape[0] == 0 or must_follow
     for i in range(rows.shape[0]):

@@ -4,13 +4,13 @@ from collections.abc import Collection
 
 import numpy as np
 
-from pdes.skipping import assess as a
 from pdes.skipping import history as h
 from pdes.skipping.criterion import Criterion
+from pdes.skipping.look import assess as a
+from pdes.skipping.look.survey import N_JUDGED, make_survey, steady_labels
 from pdes.skipping.partitions import Partitions
 from pdes.skipping.replay.memo import Episode
 from pdes.skipping.steady import Steadiness, Verdict
-from pdes.skipping.survey import N_JUDGED, make_survey, steady_labels
 
 LEAST_REPLAY = 1  # samples that a message must last for the memo
 

@@ -11,8 +11,7 @@ import numpy as np
 from pdes.engine.jit import loop_kernel, step_kernel
 from pdes.engine.time_index import NEVER
 from pdes.skipping import history as h
-from pdes.skipping.partitions import Partitions
-from pdes.skipping.survey import (
+from pdes.skipping.look.survey import (
     IS_CALM,
     MAX_INTERVAL,
     N_FRESH,
@@ -22,6 +21,7 @@ from pdes.skipping.survey import (
     steady_labels,
     survey,
 )
+from pdes.skipping.partitions import Partitions
 from pdes.skipping.windows import Limits, Memory, add_samples, judge_flows
 
 # What `Assessment.words` holds.
@@ -79,7 +79,7 @@ def choose_next(words, is_calm, soon_ps, now_ps):
 def look_over(words, worth, partitions: Partitions, s: Survey, is_frozen, rows, now_ps, judges_all):
     """Bring network partitions up to date and choose the next look. rows: see `survey`."""
     words[N_LOOK] += 1
-    survey(partitions, s, rows, is_frozen, now_ps, worth[0], worth[1], judges_all, words[MUST_FOLLOW] != 0)
+    survey(partitions, s, rows, is_frozen, now_ps, worth, judges_all, words[MUST_FOLLOW] != 0)
     words[MOST_PARTITIONS] = max(words[MOST_PARTITIONS], partitions.n_partition[0])
     choose_next(words, s.found[IS_CALM] != 0, s.found[SOON_PS], now_ps)
 

@@ -1,4 +1,4 @@
-"""Claims about for how long a pace may be relied on: what two windows must show, and what they cannot."""
+"""Claims about for how long a rate may be relied on: what two windows must show, and what they cannot."""
 
 from typing import Any
 
@@ -7,33 +7,37 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pdes.engine.jit import loop_kernel
 from pdes.skipping import history as h
-from pdes.skipping.fluid.trusted_paces import (
+from pdes.skipping.fluid.trusted_rates import (
     MOST_WINDOWS,
     N_COLUMN,
     N_KEPT,
     N_ROUND_TRIP,
     SWING,
-    judge_paces,
-    keep_samples,
+    trusted_ps,
 )
+from pdes.skipping.windows import keep_sample
 
 WINDOW_PS, RATE, TOLERANCE = 100_000, 50, 0.02  # of the first window; bytes per ps
 
 
+@loop_kernel
+def judge(samples, tolerance, kept):
+    n = np.int64(0)
+    for i in range(samples.shape[0]):
+        n = keep_sample(kept, n, samples[i])
+    return trusted_ps(kept, n, tolerance)
+
+
 def trusted(samples: list[dict[int, int]], tolerance: float = TOLERANCE) -> float:
     """For how long a flow with these samples may be relied on."""
-    kept, n_kept = np.zeros((1, N_KEPT, N_COLUMN), np.int64), np.zeros(1, np.int64)
-    for values in samples:
-        rows = np.array([[values.get(k, 0) for k in range(h.N_COLUMN)]], np.int64)
-        keep_samples(kept, n_kept, rows, np.zeros(1, np.int64))
-    out = np.zeros(1)
-    judge_paces(kept, n_kept, np.zeros(1, np.int64), tolerance, out)
-    return float(out[0])
+    rows = np.array([[values.get(k, 0) for k in range(h.N_COLUMN)] for values in samples], np.int64)
+    return float(judge(rows.reshape(-1, h.N_COLUMN), tolerance, np.zeros((N_KEPT, N_COLUMN), np.int64)))
 
 
 def even(n_window: int, in_flight: int = 1000, **last: Any) -> list[dict[int, int]]:
-    """A flow at one pace, sampled where its windows begin and end. last: of the last sample, beside that."""
+    """A flow at one rate, sampled where its windows begin and end. last: of the last sample, beside that."""
     samples = []
     for k in range(n_window + 1):
         now_ps = 10**7 + (2**k - 1) * WINDOW_PS
@@ -52,7 +56,7 @@ def test_two_windows_are_trusted_for_some_times_the_last_and_three_or_a_settled_
 
 
 @pytest.mark.parametrize("n_window", [2, 3])
-def test_a_queue_that_fills_or_drains_is_no_pace(n_window: int) -> None:
+def test_a_queue_that_fills_or_drains_is_no_rate(n_window: int) -> None:
     """What is in flight changes by a share of what the last window acknowledges, against the tolerance."""
     done = RATE * 2 ** (n_window - 1) * WINDOW_PS
     sent = even(n_window)[-1][h.SENT]
@@ -69,7 +73,7 @@ def test_a_window_shorter_than_the_round_trips_of_now_says_nothing() -> None:
 
 @pytest.mark.parametrize("name, value", [("RATE", 10**11), ("WINDOW", 10**6)])
 @pytest.mark.parametrize("n_window", [2, 3])
-def test_a_control_that_swings_is_not_trusted_however_even_its_pace(name: str, value: int, n_window: int) -> None:
+def test_a_control_that_swings_is_not_trusted_however_even_its_rate(name: str, value: int, n_window: int) -> None:
     assert trusted(even(n_window, **{name: int(value * (1 - 0.9 * SWING))})) > 0
     assert trusted(even(n_window, **{name: int(value * (1 - 1.1 * SWING))})) < 0
 
@@ -93,7 +97,7 @@ def test_a_change_that_goes_on_does_not_put_what_is_trusted_off_by_more_than_the
     if may_ps <= 0 or min(np.diff([values[h.DONE_PS] for values in samples])) <= 0:
         return
     n_last, last_ps = 2 ** (n_window - 1), samples[-1][h.DONE_PS] - samples[-2][h.DONE_PS]
-    begin, n_rest = 2**n_window - 1, may_ps / (last_ps / n_last)  # first windows' bytes at the pace that was seen
+    begin, n_rest = 2**n_window - 1, may_ps / (last_ps / n_last)  # first windows' bytes at the rate that was seen
     end = begin + n_rest
     real_ps = WINDOW_PS * (n_rest + slope / span * (end * end - begin * begin) / 2)
     assert abs(real_ps / may_ps - 1) < TOLERANCE * (1 + 3 * TOLERANCE) + 1e-3

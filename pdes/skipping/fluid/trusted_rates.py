@@ -1,11 +1,11 @@
-"""For how long a pace that was measured in windows, each twice as long as the one before, may be relied on.
+"""For how long a rate that was measured in windows, each twice as long as the one before, may be relied on.
 
 Two windows that agree say little of a control that swings, or of one that is far slower than they are: one of them may
 lie in a flat part, or on the other side of a peak. TIMELY holds its rates for many round trips while a queue fills, and
 then cuts them. So this asks what the criterion for whole network partitions asks (`windows`), under a tolerance:
 
 - the last window covers some round trips as they are now, queueing included;
-- what was sent in it is what was acknowledged: else a queue fills or drains, and the pace changes when that ends;
+- what was sent in it is what was acknowledged: else a queue fills or drains, and the rate changes when that ends;
 - no timer of the control is on: it would act by itself, perhaps far later than windows see;
 - the control's rate and window do not swing: of one that does, only whole cycles say anything, and only the criterion
   for partitions finds these;
@@ -16,7 +16,7 @@ then cuts them. So this asks what the criterion for whole network partitions ask
 
 import numpy as np
 
-from pdes.engine.jit import loop_kernel, step_kernel
+from pdes.engine.jit import step_kernel
 from pdes.skipping import history as h
 from pdes.skipping.windows import FOREVER, SETTLED, covers_round_trips, mismatch_of, rate_of, stays
 
@@ -25,22 +25,6 @@ SWING = 0.1  # of a control's rate or window, relative, from sample to sample; i
 N_KEPT = 4  # samples: three windows
 MOST_WINDOWS = 8  # for so many times the last window two of them suffice
 N_COLUMN = h.HAS_TIMER + 1  # that are kept of a sample, see `history`
-
-
-@step_kernel
-def keep_sample(kept, n, row):
-    """Keep a sample of a flow behind n others, forgetting the oldest if there is no room; how many there are.
-
-    kept: int64[N_KEPT, N_COLUMN], written. row: int64[], see `history`.
-    """
-    if n == N_KEPT:
-        n -= 1
-        for k in range(n):
-            for column in range(N_COLUMN):
-                kept[k, column] = kept[k + 1, column]
-    for column in range(N_COLUMN):
-        kept[n, column] = row[column]
-    return n + 1
 
 
 @step_kernel
@@ -54,7 +38,7 @@ def _goes_on_ps(kept, k, last, tolerance):
 
 @step_kernel
 def trusted_ps(kept, n, tolerance):
-    """For how long the pace of the last window may be relied on, ps from the last sample on; negative: not at all.
+    """For how long the rate of the last window may be relied on, ps from the last sample on; negative: not at all.
 
     kept: int64[N_KEPT, N_COLUMN], the first n of which are samples.
     """
@@ -75,22 +59,6 @@ def trusted_ps(kept, n, tolerance):
     elif last >= 3:
         most_ps = max(most_ps, _goes_on_ps(kept, last - 3, last, tolerance))
     return min(may_ps, most_ps)
-
-
-@loop_kernel
-def keep_samples(kept, n_kept, rows, which):
-    """Keep samples of flows. kept: int64[n_flow, N_KEPT, N_COLUMN], n_kept: int64[n_flow], written. rows: samples;
-    which: int64[], of them."""
-    for i in which:
-        flow = rows[i, h.FLOW]
-        n_kept[flow] = keep_sample(kept[flow], n_kept[flow], rows[i])
-
-
-@loop_kernel
-def judge_paces(kept, n_kept, flows, tolerance, out):
-    """Write into out, float64[n], for how long the paces of flows, int64[n], may be relied on: see `trusted_ps`."""
-    for i in range(flows.size):
-        out[i] = trusted_ps(kept[flows[i]], n_kept[flows[i]], tolerance)
 
 
 def last_window(kept: np.ndarray, n_kept: np.ndarray, flow: int) -> tuple[int, int]:
