@@ -68,7 +68,8 @@ def make_ticks(
     return Ticks(
         words, table, *arrays, hidden, posts, own, own.reshape(-1),
         np.zeros(0 if n_rank == 1 else posts.size, np.int64), gathering,
-        *np.zeros((2, n_pair), np.int64), np.zeros(n_pair, np.uint8), np.zeros(m.N_COLUMN, np.int64),
+        np.zeros(n_pair, np.int64), np.zeros(n_pair, np.int64), np.zeros(n_pair, np.uint8),
+        np.zeros(m.N_COLUMN, np.int64),
     )  # fmt: skip
 
 
