@@ -213,6 +213,7 @@ def test_what_shares_a_link_is_skipped_and_ends_as_in_the_full_run(newcomer: boo
         most.append(fast.fluid.fluid.level.n_flow)
 
     fast, plain = shared_link(flows, "auto", check), shared_link(flows, "off")
+    check(fast.model)
     assert max(most) >= 3 + newcomer - 1 and most[-1] == 0
     hops = [int(outcome.model.state.fabric.counters[PACKET_HOPS]) for outcome in (fast, plain)]
     assert hops[0] < hops[1] / (1.4 if newcomer else 2)  # of four less than of three goes on at even rates
