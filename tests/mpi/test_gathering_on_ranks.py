@@ -50,7 +50,8 @@ def in_order(turn, n_row):
     # every rank's rows, each first word in one or more rows of one rank; and all of these
     draw = np.random.default_rng(turn)
     firsts, owner = np.sort(draw.choice(9 * n_row + 1, n_row, False)), draw.integers(0, ranks.size, n_row)
-    firsts, owner = (np.repeat(column, draw.integers(1, 4, n_row)) for column in (firsts, owner))
+    n_each = draw.integers(1, 4, n_row)
+    firsts, owner = np.repeat(firsts, n_each), np.repeat(owner, n_each)
     rows = np.column_stack([firsts, draw.integers(-2**62, 2**62, (len(firsts), 2))])
     return [rows[owner == rank] for rank in everyone], rows
 
