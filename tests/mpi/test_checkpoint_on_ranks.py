@@ -69,7 +69,7 @@ def test_messages_at_flow_level_go_on_on_other_numbers_of_ranks(
     assert different(tmp_path / "whole", taken) == []
     levels = {path: saved(path, "alike")["fast"]["fluid"].level for path in checkpoints_of(taken)}
     found = [path for path, level in levels.items() if level.n_flow]
-    said = [path for path in found if levels[path].table.is_said[levels[path].table.n_message > 0].any()]
+    said = [path for path in found if levels[path].table.is_predicted[levels[path].table.n_message > 0].any()]
     assert found
     for n_rank, path in rank_counts((1, found[len(found) // 2]), (3, (said or found)[-1])):
         resume(ask, n_rank, path, tmp_path / str(n_rank))
