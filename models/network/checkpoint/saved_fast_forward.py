@@ -12,7 +12,7 @@ from models.network.skip.room import Claim, Room
 from models.network.skip.wave_states import WaveStates
 from models.network.state.ways import ports_of_pairs
 
-ALIKE = ("_controller", "waves", "series", "_level_ps", "limit_ps", "_later")
+ALIKE = ("_controller", "waves", "series", "_level_ps", "limit_ps", "held_ps", "_later")
 DEPTHS = ("_trace", "_seen", "_n_look")
 
 

@@ -71,7 +71,7 @@ class FastForward:
         self.series: PartitionSeries | None = None  # where somebody asks for it
         self.frozen = controller.frozen  # what is, now
         self.ways = ports_of_pairs(pairs)
-        self.limit_ps = self._held_ps = NEVER  # the other one but for flow level
+        self.limit_ps = self.held_ps = NEVER  # the other one but for flow level
         self._level_ps = 0  # some logical process has run so far; before, nothing is decided
         self.replays: Replays | None = None  # where the memo is used
         self.waves: Waves | None = None  # where it has a tolerance
@@ -140,7 +140,7 @@ class FastForward:
         is_own = follows_all or is_audited or (self.fluid is not None and self.fluid.fluid.wants_look)
         pause_ps = NEVER if self.routes is None else self.routes.pause_ps
         words[UNTIL_PS] = 0 if is_own else min(other_look_ps, self._stretch_end_ps, pause_ps)
-        words[FROM_PS], words[HELD_PS], words[ASSESSED_PS] = self._level_ps, self._held_ps, -1
+        words[FROM_PS], words[HELD_PS], words[ASSESSED_PS] = self._level_ps, self.held_ps, -1
         if self.waves is not None:
             words[HAS_WAVES] = WAVES_WAIT if self.fluid is not None else WAVES_COME_FIRST
             words[WAVES_PS] = self._next_wave_look_ps
@@ -185,7 +185,7 @@ class FastForward:
                 self.replays.let_go(state, self._controller, horizon_ps, self.grow)
                 self.replays.watch(state, self._controller, self.waves is not None)
             ends = (self._controller.first_thaw_ps, self._first_wave_end_ps)
-            self.limit_ps = self._held_ps = min(self._level_ps, *ends, *self._later.values())
+            self.limit_ps = self.held_ps = min(self._level_ps, *ends, *self._later.values())
         return is_level
 
     def look(self, state: NetworkState, horizon_ps: int) -> int:
@@ -199,9 +199,9 @@ class FastForward:
             self._decide(state, horizon_ps, is_wave_due)
         if self.replays is not None:
             self.replays.watch(state, self._controller, self.waves is not None)
-        self.limit_ps = self._held_ps = min(self._controller.first_end_ps, self._first_wave_end_ps)
+        self.limit_ps = self.held_ps = min(self._controller.first_end_ps, self._first_wave_end_ps)
         if self.fluid is not None:
-            self.limit_ps = min(self._held_ps, max(self.fluid.next_ps, horizon_ps + 1))
+            self.limit_ps = min(self.held_ps, max(self.fluid.next_ps, horizon_ps + 1))
         if self.waves is not None:
             self._round_look_words[TICK_PS] = max(self._tick_ps, horizon_ps + 1)
         stretch_end_ps = max(self._stretch_end_ps, horizon_ps + 1)
@@ -214,7 +214,7 @@ class FastForward:
             self.frozen, self.ways, self._looks = self._controller.frozen, ports_of_pairs(routes.pairs), None
             if self.suspension.room is not None:
                 self.suspension.room.reroute(routes.pairs)
-        self.limit_ps = self._held_ps = routes.resumes_ps(now_ps)
+        self.limit_ps = self.held_ps = routes.resumes_ps(now_ps)
         return self.limit_ps == now_ps
 
     def _is_assessed(self, now_ps: int) -> bool:

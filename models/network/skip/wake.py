@@ -44,7 +44,7 @@ def _close_fluid(model: NetworkModel, fast: FastForward, now_ps: int) -> None:
     if fast.fluid is None:
         return
     fast.fluid.give_up_all(model.state, now_ps)
-    fast.fluid = None
+    fast.fluid, fast.limit_ps = None, fast.held_ps
 
 
 def _interrupt_all(model: NetworkModel, now_ps: int) -> None:
