@@ -5,6 +5,7 @@ default  all but what is marked `slow`; a fifth of the examples
 all      everything, with all examples, and every run on ranks in processes of its own
 """
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,9 @@ LONG = (
     "pdes/test_skipping_runs.py", "properties/", "reference/", "scripts/", "test_docs.py", "test_examples.py",
     "test_gallery.py", "test_packaging.py", "test_tiers.py",
 )  # fmt: skip
-BESIDE = ("bench", "properties", "reference", "scripts")  # folders that scripts/test gives to the second core
+BESIDE = (  # files and folders that scripts/test gives to the second core
+    "bench", "properties", "reference", "scripts", "test_examples.py", "test_gallery.py", "test_packaging.py",
+)  # fmt: skip
 LEFT_OUT = {"quick": ("slow", "long"), "default": ("slow",), "all": ()}  # marks
 
 # No deadline: a first call may compile a kernel. Derandomised: the same cases on every machine and rank.
@@ -47,6 +50,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile(str(config.getoption("tier")))
+
+
+@pytest.fixture(scope="session")
+def share(pytestconfig: pytest.Config) -> Callable[[int], int]:
+    """share(n): of n cases that a test draws without Hypothesis, as many as the tier has of examples."""
+    n_th = SHARE_OF_EXAMPLES[str(pytestconfig.getoption("tier"))]
+    return lambda n: min(n, max(LEAST_EXAMPLES, n // n_th))
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -74,7 +74,11 @@ def same_bytes(one: Path, other: Path) -> bool:
     return len(names) > 3 and all((one / name).read_bytes() == (other / name).read_bytes() for name in names)
 
 
-@pytest.mark.parametrize(("mode", "law"), [("exact", "hpcc"), ("exact", "dcqcn"), ("auto", "hpcc")])
+SLOW = pytest.mark.slow  # another control, by the same code, than the first
+MODES = [("exact", "hpcc"), pytest.param("exact", "dcqcn", marks=SLOW), ("auto", "hpcc")]
+
+
+@pytest.mark.parametrize(("mode", "law"), MODES)
 def test_looks_that_find_nothing_stay_in_rounds(tmp_path: Path, start: Callable, mode: str, law: str) -> None:
     """What comes to Python is what does on one rank, on every rank alike, and less than if all of them came."""
     config = tmp_path / "config.toml"

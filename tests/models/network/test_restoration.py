@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.congestion.law import BUILT_IN
 from models.network.build.arrays import NetworkState
 from models.network.restore.restoration import Depths, make_restoration, why_no_restoration
 from models.network.skip.fast_forward import FastForward
@@ -24,7 +23,7 @@ from models.network.state.records import HEADER_BYTES, PAYLOAD_BYTES
 from models.topology.leaf_spine import leaf_spine
 from pdes.engine.exchange import World
 from reference.both_ends import both_ends
-from reference.freezing import Rest, controlled, gamble, run_double
+from reference.freezing import MARKED_LAWS, Rest, controlled, gamble, run_double
 from reference.network_case import NetworkCase, Outcome
 
 GBPS, US = 10**9, 10**6
@@ -126,7 +125,7 @@ def assert_all_done(case: NetworkCase, outcome: Outcome) -> None:
     assert outcome.model.fast_forward.n_thaw > 5
 
 
-@pytest.mark.parametrize("law", BUILT_IN)
+@pytest.mark.parametrize("law", MARKED_LAWS)
 def test_without_restoration_nothing_is_in_flight_and_nothing_is_lost(law: str) -> None:
     """Verified after every round: bytes sent = delivered + queued + on wires, of every queue pair (design R8)."""
     case = controlled(law, TOPOLOGY, FLOWS + COMERS)
