@@ -33,8 +33,9 @@ LONG = (
     "pdes/test_skipping_runs.py", "properties/", "reference/", "scripts/", "test_docs.py", "test_examples.py",
     "test_gallery.py", "test_packaging.py", "test_tiers.py",
 )  # fmt: skip
-BESIDE = (  # files and folders that scripts/test gives to the second core
-    "bench", "properties", "reference", "scripts", "test_examples.py", "test_gallery.py", "test_packaging.py",
+BESIDE = (  # what scripts/test gives to the second core: about as much as it leaves to the first
+    "bench/", "models/network/", "properties/", "reference/", "scripts/", "test_examples.py", "test_gallery.py",
+    "test_packaging.py",
 )  # fmt: skip
 LEFT_OUT = {"quick": ("slow", "long"), "default": ("slow",), "all": ()}  # marks
 
@@ -71,7 +72,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.path.parent == HERE / "mpi":
             item.add_marker("ranks")
-        if item.path.is_relative_to(HERE) and item.path.relative_to(HERE).parts[0] in BESIDE:
+        if item.path.is_relative_to(HERE) and item.path.relative_to(HERE).as_posix().startswith(BESIDE):
             item.add_marker("beside")
     for test in {id(test): test for item in items if (test := getattr(item, "obj", None))}.values():
         draw_fewer(test, SHARE_OF_EXAMPLES[tier])
