@@ -1,17 +1,18 @@
 """Settings of the whole suite, and its three tiers: how much of it `--tier` runs, and with how many drawn examples.
 
 quick    neither what is marked `slow` or `long` nor the files that take long; an eighth of the examples
-default  all but what is marked `slow`; a third of the examples
+default  all but what is marked `slow`; a fifth of the examples
 all      everything, with all examples, and every run on ranks in processes of its own
 """
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 HERE = Path(__file__).parent
-SHARE_OF_EXAMPLES = {"quick": 8, "default": 3, "all": 1}  # one of so many
+SHARE_OF_EXAMPLES = {"quick": 8, "default": 5, "all": 1}  # one of so many
 LEAST_EXAMPLES = 5
 KEPT_IN = "_hypothesis_internal_use_settings"  # Hypothesis has no other name for a test's own settings
 # Files, or folders, that take more than some seconds or start processes; the quick tier does not even read them.
@@ -32,7 +33,10 @@ LONG = (
     "pdes/test_skipping_runs.py", "properties/", "reference/", "scripts/", "test_docs.py", "test_examples.py",
     "test_gallery.py", "test_packaging.py", "test_tiers.py",
 )  # fmt: skip
-BESIDE = ("bench", "properties", "reference", "scripts")  # folders that scripts/test gives to the second core
+BESIDE = (  # what scripts/test gives to the second core: about as much as it leaves to the first
+    "bench/", "models/network/", "properties/", "reference/", "scripts/", "test_examples.py", "test_gallery.py",
+    "test_packaging.py",
+)  # fmt: skip
 LEFT_OUT = {"quick": ("slow", "long"), "default": ("slow",), "all": ()}  # marks
 
 # No deadline: a first call may compile a kernel. Derandomised: the same cases on every machine and rank.
@@ -49,6 +53,13 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile(str(config.getoption("tier")))
 
 
+@pytest.fixture(scope="session")
+def share(pytestconfig: pytest.Config) -> Callable[[int], int]:
+    """share(n): of n cases that a test draws without Hypothesis, as many as the tier has of examples."""
+    n_th = SHARE_OF_EXAMPLES[str(pytestconfig.getoption("tier"))]
+    return lambda n: min(n, max(LEAST_EXAMPLES, n // n_th))
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     if config.getoption("tier") == "quick" and collection_path.is_relative_to(HERE):
         name = collection_path.relative_to(HERE).as_posix() + "/" * collection_path.is_dir()
@@ -61,7 +72,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.path.parent == HERE / "mpi":
             item.add_marker("ranks")
-        if item.path.is_relative_to(HERE) and item.path.relative_to(HERE).parts[0] in BESIDE:
+        if item.path.is_relative_to(HERE) and item.path.relative_to(HERE).as_posix().startswith(BESIDE):
             item.add_marker("beside")
     for test in {id(test): test for item in items if (test := getattr(item, "obj", None))}.values():
         draw_fewer(test, SHARE_OF_EXAMPLES[tier])

@@ -3,6 +3,7 @@
 import ast
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,11 @@ def source_files(*folders: str) -> list[Path]:
     return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
 
 
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
 def module_name(path: Path) -> str:
     parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
@@ -69,6 +75,7 @@ def is_below(name: str, *packages: str) -> bool:
     return any(name == package or name.startswith(package + ".") for package in packages)
 
 
+@cache
 def all_imports() -> list[tuple[str, str]]:
     """(module, imported name) for every import of the installed packages."""
     return [
@@ -152,7 +159,7 @@ def test_units_are_defined_once() -> None:
     assigned = [
         f"{module_name(path)}: {target.id}"
         for path in source_files("pdes", "models")
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(tree_of(path))
         for target in (ast.walk(node) if isinstance(node, ast.Assign) else ())
         if isinstance(target, ast.Name) and isinstance(target.ctx, ast.Store) and target.id in UNITS
     ]
@@ -180,7 +187,7 @@ def test_no_function_has_too_many_arguments() -> None:
     many = [
         (f"{path.relative_to(ROOT)}:{node.name}", n_argument(node))
         for path in source_files(*PACKAGES)
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(tree_of(path))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and n_argument(node) > MAX_ARGUMENTS
     ]
     assert [(name, n) for name, n in many if n > MANY_ARGUMENTS.get(name, MAX_ARGUMENTS)] == []
@@ -197,9 +204,5 @@ def test_files_are_named_for_an_idea() -> None:
 
 
 def test_every_module_says_what_it_is() -> None:
-    silent = [
-        path
-        for path in source_files(*PACKAGES)
-        if path.read_text() and not ast.get_docstring(ast.parse(path.read_text()))
-    ]
+    silent = [path for path in source_files(*PACKAGES) if path.read_text() and not ast.get_docstring(tree_of(path))]
     assert [str(path) for path in silent] == []

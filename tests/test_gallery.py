@@ -3,7 +3,7 @@
 import csv
 import importlib.util
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -28,18 +28,26 @@ def load(path: Path) -> ModuleType:
     return module
 
 
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list[dict[str, Any]]]:
-    """Runs a study's quick form; its table."""
-    monkeypatch.syspath_prepend(str(STUDIES))  # as study.py does, but undone
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("studies")
+
+
+@pytest.fixture(scope="module")
+def run(folder: Path) -> Iterator[Callable[[str], list[dict[str, Any]]]]:
+    """Runs a study's quick form, once for all tests; its table."""
+    known: dict[str, list[dict[str, Any]]] = {}
 
     def rows_of(name: str) -> list[dict[str, Any]]:
-        rows = load(STUDIES / name / "study.py").main(["--quick", "--out", str(tmp_path)])
-        with (tmp_path / f"{name}.csv").open() as file:
-            assert list(csv.DictReader(file)) == [{key: str(value) for key, value in row.items()} for row in rows]
-        return rows
+        if name not in known:
+            rows = known[name] = load(STUDIES / name / "study.py").main(["--quick", "--out", str(folder)])
+            with (folder / f"{name}.csv").open() as file:
+                assert list(csv.DictReader(file)) == [{key: str(value) for key, value in row.items()} for row in rows]
+        return known[name]
 
-    return rows_of
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(STUDIES))  # as study.py does, but undone
+        yield rows_of
 
 
 def by(rows: list[dict[str, Any]], *keys: str) -> dict[Any, dict[str, Any]]:
@@ -97,9 +105,9 @@ def test_layouts_that_do_not_fit_are_refused_with_their_need(run: Any) -> None:
     assert recomputed["PP and bubble"] == "0.0%"
 
 
-def test_a_pipeline_takes_all_microbatches_on_its_slowest_stage_and_one_on_the_others(run: Any, tmp_path: Path) -> None:
+def test_a_pipeline_takes_all_microbatches_on_its_slowest_stage_and_one_on_the_others(run: Any, folder: Path) -> None:
     run("layouts")
-    result = pdes.Result(tmp_path / "TP4-PP8-DP2-none")
+    result = pdes.Result(folder / "TP4-PP8-DP2-none")
     spent = result.table("breakdown").to_pylist()
     busy = [[row["compute_ps"] + row["tp_ps"] for row in spent if row["gpu"] // 8 == stage] for stage in range(8)]
     of_stage = [sum(times) / len(times) for times in busy]

@@ -23,7 +23,9 @@ def fabric(folder: Path, more: str) -> Path:
     return config
 
 
-@pytest.mark.parametrize("more", ["", LOSSY], ids=["plain", "lossy"])
+@pytest.mark.parametrize(
+    "more", [pytest.param("", marks=pytest.mark.slow, id="plain"), pytest.param(LOSSY, id="lossy")]
+)
 def test_a_trace_is_the_same_bytes_on_any_number_of_ranks(
     ask: Start, rank_counts: Callable, tmp_path: Path, more: str
 ) -> None:

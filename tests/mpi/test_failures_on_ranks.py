@@ -159,8 +159,8 @@ def test_want_of_memory_is_one_message_without_a_traceback(config: Path, start: 
 
 @pytest.mark.parametrize("n_rank", [1, 2])
 def test_a_full_disk_is_one_message_and_no_result(config: Path, start: Callable, n_rank: int) -> None:
-    """No file may pass 20 kB: what 400 iterations leave does."""
-    status, said = run_short(start, config, n_rank, OF_DISK, "--set", "simulation.iterations=400")
+    """No file may pass 20 kB: what 100 iterations leave does."""
+    status, said = run_short(start, config, n_rank, OF_DISK, "--set", "simulation.iterations=100")
     assert status == 1 and said.count("pdes-sim: error") == 1, said
     assert "File too large" in said and "There is no checkpoint to go on from" in said and "Traceback" not in said
     assert not (config.with_name("out") / "result.json").exists()

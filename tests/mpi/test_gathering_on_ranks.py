@@ -114,10 +114,16 @@ size = "20MB"
 [wormhole]
 mode = "exact"
 """
+SLOW = pytest.mark.slow  # three ranks by memory, and two in either way, are not
+WAYS = [
+    (2, "shared"),
+    (2, "mpi"),
+    (3, "shared"),
+    *(pytest.param(*way, marks=SLOW) for way in ((3, "mpi"), (5, "shared"), (5, "mpi"))),
+]
 
 
-@pytest.mark.parametrize("n_rank", [2, 3, pytest.param(5, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("wait", ["shared", "mpi"])
+@pytest.mark.parametrize(("n_rank", "wait"), WAYS)
 def test_every_rank_gets_what_all_have_in_rank_order(tmp_path: Path, start: Callable, n_rank: int, wait: str) -> None:
     (tmp_path / "gathers.py").write_text(SCRIPT)
     done = start(n_rank, tmp_path / "gathers.py", PDES_WAIT=wait)
@@ -125,16 +131,22 @@ def test_every_rank_gets_what_all_have_in_rank_order(tmp_path: Path, start: Call
     assert json.loads(done.stdout) == [[rank, wait == "shared", []] for rank in range(n_rank)]
 
 
-@pytest.mark.parametrize("wait", ["shared", "mpi"])
+FAILS = ("raise RuntimeError('lost')", 1, "internal error on rank 1 of 2")
+INTERRUPTED = ("signal.raise_signal(signal.SIGINT)", 130, "interrupted")
+SLOW_END = pytest.mark.slow  # either end and either way of waiting are in the other two
+
+
 @pytest.mark.parametrize(
-    ("what", "status", "text"),
+    ("what", "status", "text", "wait"),
     [
-        ("raise RuntimeError('lost')", 1, "internal error on rank 1 of 2"),
-        ("signal.raise_signal(signal.SIGINT)", 130, "interrupted"),
+        (*FAILS, "shared"),
+        (*INTERRUPTED, "mpi"),
+        pytest.param(*FAILS, "mpi", marks=SLOW_END),
+        pytest.param(*INTERRUPTED, "shared", marks=SLOW_END),
     ],
 )
 def test_what_ends_one_rank_ends_those_that_wait_for_it_in_a_gather(
-    tmp_path: Path, start: Callable, wait: str, what: str, status: int, text: str
+    tmp_path: Path, start: Callable, what: str, status: int, text: str, wait: str
 ) -> None:
     """A hang is a timeout."""
     (tmp_path / "config.toml").write_text(CONFIG)

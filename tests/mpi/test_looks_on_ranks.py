@@ -133,7 +133,7 @@ def write_ring(folder: Path, n: int) -> Path:
 
 
 def test_a_deadlock_ends_every_rank_and_keeps_the_results(
-    tmp_path: Path, start: Callable, rank_counts: Callable
+    tmp_path: Path, start: Callable, ask: Callable, rank_counts: Callable
 ) -> None:
     config, sets = write_ring(tmp_path, 4), ("--set", "output.sample_interval=10us")
     texts = []
@@ -155,14 +155,14 @@ def test_a_deadlock_ends_every_rank_and_keeps_the_results(
     assert result["simulated_time_ps"] == deadlock["time_ps"] and result["flows_finished"] == 0
     assert len(result["pfc_storm"]) == 8 and all(s["paused_ps"] > 2.9 * 10**9 for s in result["pfc_storm"])
     assert pq.read_table(tmp_path / "1" / "flows.parquet")["finish_ps"].null_count == 12
-    report = start(1, "-m", "pdes", "report", tmp_path / "1")
+    report = ask(1, "-m", "pdes", "report", tmp_path / "1")
     assert report.returncode == 0 and "Warning: PFC deadlock at " in report.stdout
     assert "Warning: PFC storm: paused for more than half of the time: host0->switch4" in report.stdout
 
 
-def test_a_ring_with_room_ends_well(tmp_path: Path, start: Callable) -> None:
+def test_a_ring_with_room_ends_well(tmp_path: Path, ask: Callable) -> None:
     config = write_ring(tmp_path, 4)
-    done = start(1, "-m", "pdes", config, "--out", tmp_path / "out", "--set", "network.buffer.size=32MB")
+    done = ask(1, "-m", "pdes", config, "--out", tmp_path / "out", "--set", "network.buffer.size=32MB")
     assert done.returncode == 0, done.stderr
     result = json.loads((tmp_path / "out" / "result.json").read_text())
     assert (result["pfc_deadlock"], result["pfc_storm"], result["flows_finished"]) == ([], [], 12)
@@ -173,7 +173,9 @@ NS3 = ("--set", "network.compatibility=ns3-hpcc", "--set", "network.pfc.enabled=
 
 
 @pytest.mark.parametrize("stop", [False, True])
-def test_by_ns_3_s_rules_a_deadlock_is_seen_when_nothing_is_left(stop: bool, tmp_path: Path, start: Callable) -> None:
+def test_by_ns_3_s_rules_a_deadlock_is_seen_when_nothing_is_left(
+    stop: bool, tmp_path: Path, start: Callable, ask: Callable
+) -> None:
     """Nothing is timed there. With a stop time the results are what was asked for; without one the run has failed."""
     config = write_ring(tmp_path, 4)
     text = config.read_text().replace('"none"\nwindow', '"dctcp"\nwindow')
@@ -181,7 +183,7 @@ def test_by_ns_3_s_rules_a_deadlock_is_seen_when_nothing_is_left(stop: bool, tmp
     sets = [*NS3, *(("--set", "simulation.stop_time=9ms") if stop else ())]
     texts = []
     for n_rank in (1, 2):
-        done = start(n_rank, "-m", "pdes", config, "--out", tmp_path / str(n_rank), *sets)
+        done = (ask if stop else start)(n_rank, "-m", "pdes", config, "--out", tmp_path / str(n_rank), *sets)
         assert done.returncode == (0 if stop else 1), done.stderr
         texts.append(done.stderr)
         result = json.loads((tmp_path / str(n_rank) / "result.json").read_text())

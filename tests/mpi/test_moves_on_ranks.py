@@ -41,10 +41,13 @@ CASES: dict[str, Callable[[Path], str]] = {
     "fluid": lambda _: fluid.CONFIG,
     "split": split,
 }
-LONGEST = pytest.param("fluid", marks=pytest.mark.slow)  # "waves" skips, too; flow level is in test_fluid_on_ranks
+# Flow level: test_fluid_on_ranks. LPs of "waves" move with checkpoints and with a memo below.
+LONGEST = ("fluid", "waves")
 
 
-@pytest.fixture(scope="module", params=[LONGEST if name == "fluid" else name for name in CASES])
+@pytest.fixture(
+    scope="module", params=[pytest.param(name, marks=[pytest.mark.slow] * (name in LONGEST)) for name in CASES]
+)
 def alone(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, simulate: Callable) -> Path:
     """A folder with config.toml, and what it gives on one rank, in `whole`."""
     folder = tmp_path_factory.mktemp(request.param)

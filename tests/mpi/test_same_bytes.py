@@ -373,7 +373,7 @@ def test_the_same_run_twice_is_the_same_bytes(case: Case, tmp_path: Path, simula
     assert different(case.alone, tmp_path) == []
 
 
-@pytest.mark.parametrize("n_rank", [1, 2])
+@pytest.mark.parametrize("n_rank", [pytest.param(1, marks=SLOW), 2])
 def test_another_threshold_changes_the_cut_and_no_table(
     case: Case, n_rank: int, tmp_path: Path, simulate: Callable
 ) -> None:

@@ -59,10 +59,16 @@ operation = "all-to-all"
 size = "100kB"
 """
 FILES = ("result.json", "flows.parquet", "ports.parquet", "tasks.parquet")
+SLOW = pytest.mark.slow  # three ranks by memory, and two in either way, are not
+WAYS = [
+    (2, "shared"),
+    (2, "mpi"),
+    (3, "shared"),
+    *(pytest.param(*way, marks=SLOW) for way in ((3, "mpi"), (5, "shared"), (5, "mpi"))),
+]
 
 
-@pytest.mark.parametrize("n_rank", [2, 3, pytest.param(5, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("wait", ["shared", "mpi"])
+@pytest.mark.parametrize(("n_rank", "wait"), WAYS)
 def test_every_neighbour_gets_its_records_and_all_the_least_value(
     tmp_path: Path, start: Callable, n_rank: int, wait: str
 ) -> None:

@@ -152,10 +152,18 @@ def started(tmp_path: Path) -> Iterator[list[subprocess.Popen[str]]]:
         process.communicate()
 
 
+SIGNALS = [(signal.SIGTERM, 75), (signal.SIGINT, 130)]
+# Every two of rank count, instant and signal come together in four of the eight; the others are slow.
+SIGNALLED = [
+    pytest.param(n_rank, wait_s, *SIGNALS[k], marks=[pytest.mark.slow] * (k != (n_rank == 2) ^ (wait_s == 6)))
+    for n_rank in (1, 2)
+    for wait_s in (0, 6)
+    for k in (0, 1)
+]
+
+
 @needs_compiler
-@pytest.mark.parametrize("n_rank", [1, 2])
-@pytest.mark.parametrize("wait_s", [0, 6])
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 75), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(("n_rank", "wait_s", "number", "status"), SIGNALLED)
 def test_a_signal_while_kernels_are_compiled_leaves_nothing_behind(tmp_path, started, n_rank, wait_s, number, status):
     """wait_s: after it is said that kernels are compiled, which is at once; the scenario is built by then or nearly."""
     mpirun = ["mpirun", "-n", str(n_rank)] if n_rank > 1 else []

@@ -95,15 +95,15 @@ def test_the_limit_is_that_of_all_ranks_here(config: Path) -> None:
 
 
 def test_what_ranks_of_a_machine_share_counts_once(config: Path) -> None:
-    scenario = build_scenario(load_config(config, ["topology.k=16", "run.memory_limit=1GB"]))
+    scenario = build_scenario(load_config(config, ["topology.k=8", "run.memory_limit=1GB"]))
     s = scenario
     arrays = (s.topology.port_src, s.topology.port_dst, s.paths.port, s.paths.start, s.plan.pair_src, s.plan.pair_dst)
     shared = shared_bytes(scenario)
     assert sum(a.nbytes for a in arrays) < shared < expected_bytes(scenario, 4) - PROCESS_BYTES
     together = 4 * expected_bytes(scenario, 4) - 3 * shared - PROCESS_BYTES
-    fits = replace(s, config=load_config(config, ["topology.k=16", f"run.memory_limit={together}B"]))
+    fits = replace(s, config=load_config(config, ["topology.k=8", f"run.memory_limit={together}B"]))
     check_memory(fits, 4, 4)
-    short = replace(s, config=load_config(config, ["topology.k=16", f"run.memory_limit={together - 1}B"]))
+    short = replace(s, config=load_config(config, ["topology.k=8", f"run.memory_limit={together - 1}B"]))
     with pytest.raises(ConfigError, match="4 ranks with"):
         check_memory(short, 4, 4)
 

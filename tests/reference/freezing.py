@@ -10,8 +10,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import pytest
 
-from models.congestion.law import find_law
+from models.congestion.law import BUILT_IN, find_law
 from models.network.build.arrays import has_pfc, is_managed
 from models.network.model import NetworkModel
 from models.network.skip.fast_forward import FastForward
@@ -29,6 +30,11 @@ from pdes.engine.time_index import NEVER
 from pdes.skipping.controller import Counters
 from reference.network_case import Flow, NetworkCase, Outcome, make_flow_case
 
+# One of each kind: marks, timers, telemetry, delays. Whole runs of others: tests/pdes/test_skipping_runs.py.
+MARKED_LAWS = [
+    name if name in ("dctcp", "dcqcn", "hpcc", "swift") else pytest.param(name, marks=pytest.mark.slow)
+    for name in BUILT_IN
+]
 LONGEST_ROUND_PS = 2 * 10**6  # so that there are looks even if all nodes are one logical process
 
 

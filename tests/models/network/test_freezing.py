@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from models.congestion.law import BUILT_IN, find_law
+from models.congestion.law import find_law
 from models.network.skip.progress import N_COLUMN, sample_pairs
 from models.network.state.parameters import (
     GO_BACK_N,
@@ -22,7 +22,7 @@ from models.topology.leaf_spine import leaf_spine
 from models.topology.rail_optimised import rail_optimised
 from models.workload.collectives import Collective, plan_collectives
 from reference.both_ends import both_ends
-from reference.freezing import Blinking, blink, gamble, run_double, wait_once
+from reference.freezing import MARKED_LAWS, Blinking, blink, gamble, run_double, wait_once
 from reference.network_case import (
     Flow,
     NetworkCase,
@@ -153,7 +153,7 @@ def test_the_gamble_is_worth_it():
     assert_all_done(case, outcome)
 
 
-@pytest.mark.parametrize("law", BUILT_IN)
+@pytest.mark.parametrize("law", MARKED_LAWS)
 def test_every_control_stands_still_through_pauses_loss_and_resends(law):
     case = squeezed(law, 30, pfc=True, loss=0.01)
     plain = case.run()

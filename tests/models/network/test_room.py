@@ -121,14 +121,18 @@ def drawn_case(seed: int, laws: tuple[str, ...]) -> NetworkCase:
     return buffered(draw.choice(laws), topology, flows, pool_bytes, alpha, draw.random() < 0.7, reserve_bytes, pairs)
 
 
-def test_how_far_nodes_run_ahead_changes_no_decision():
+SEEDS = (0, 1, 11, 20, 24)  # freezes are interrupted, and refused; the tier `all` has all of 25
+
+
+def test_how_far_nodes_run_ahead_changes_no_decision(pytestconfig):
     """What else is on a rank decides that; here it is said. Hosts and switches are one logical process, and are not.
 
     And little is off, under controls whose advance is a measured rate, too.
     """
     n_interrupted = n_refused = 0
     errors: list[float] = []
-    for seed in range(25):
+    seeds = range(25) if pytestconfig.getoption("tier") == "all" else SEEDS
+    for seed in seeds:
         case = drawn_case(seed, ("timely", "swift", "fixed-window", "dcqcn", "dctcp", "hpcc"))
         for threshold_ps in (1, 900_001):
             far, near = (run_fast(case, threshold_ps, longest_window_ps=ps) for ps in (10**12, 100_000))
@@ -137,5 +141,5 @@ def test_how_far_nodes_run_ahead_changes_no_decision():
             errors += [abs(far.flows[i][2] - end) / (end - start) for i, (start, _, end, _) in plain.flows.items()]
             assert vars(near.model.fast_forward.counters) == vars(counters)
             n_interrupted, n_refused = n_interrupted + counters.thaws_interrupted, n_refused + counters.refused
-    assert n_interrupted > 20 and n_refused > 5
+    assert n_interrupted > 0.8 * len(seeds) and n_refused > 0.2 * len(seeds)
     assert np.mean(errors) < 0.01

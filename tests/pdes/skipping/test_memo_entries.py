@@ -21,7 +21,7 @@ from pdes.skipping.replay.memo import Entry
 from pdes.skipping.replay.memo_file import MemoFile, unpack
 
 LIMIT = 2**24
-N_DAMAGE = 12  # of each kind
+N_DAMAGE = 12  # of each kind; the tier `all` has so many
 N_SENDER = 12  # words before the control's
 NEXT_SEND, DEADLINE, CHECK = 2, 10, 11  # instants among them
 SEQUENCE, PATH, SIZE, BITS, QUEUE, WHERE = range(1, 7)  # words of a packet behind its flow's row
@@ -253,10 +253,13 @@ KINDS = [
 
 @pytest.mark.parametrize("damage", KINDS)
 def test_an_entry_that_cannot_be_changes_no_flow(
-    case: Case, damage: Callable[[random.Random, Entry], Entry], capsys: pytest.CaptureFixture[str]
+    case: Case,
+    damage: Callable[[random.Random, Entry], Entry],
+    share: Callable[[int], int],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     n_found = len(case.found())
-    for seed in range(N_DAMAGE):
+    for seed in range(share(N_DAMAGE)):
         rng = random.Random(f"{damage.__name__} {seed}")
         flows, facts, key = case.run_with(lambda entry, rng=rng: damage(rng, entry), seed % n_found)
         said = capsys.readouterr().err
@@ -267,10 +270,10 @@ def test_an_entry_that_cannot_be_changes_no_flow(
             assert f"entry {key.hex()[:16]} is wrong and not used, what it stands for is simulated: " in said
 
 
-def test_whatever_a_word_is_the_run_comes_to_its_end(case: Case) -> None:
+def test_whatever_a_word_is_the_run_comes_to_its_end(case: Case, share: Callable[[int], int]) -> None:
     """What an entry could say just as well may move flows, and no more."""
     n_found, wanted = len(case.found()), pq.read_table(case.folder / "without" / "flows.parquet")
-    for seed in range(60):
+    for seed in range(share(60)):
         rng = random.Random(seed)
 
         def change(entry: Entry, rng: random.Random = rng) -> Entry:
