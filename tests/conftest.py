@@ -34,8 +34,7 @@ LONG = (
     "test_gallery.py", "test_packaging.py", "test_tiers.py",
 )  # fmt: skip
 BESIDE = (  # what scripts/test gives to the second core: about as much as it leaves to the first
-    "bench/", "models/network/", "properties/", "reference/", "scripts/", "test_examples.py", "test_gallery.py",
-    "test_packaging.py",
+    "bench/", "models/network/", "properties/", "reference/", "scripts/", "test_gallery.py",
 )  # fmt: skip
 LEFT_OUT = {"quick": ("slow", "long"), "default": ("slow",), "all": ()}  # marks
 

@@ -142,7 +142,7 @@ def test_a_wave_that_is_replayed_comes_back_with_its_markers(tmp_path: Path) -> 
 def test_messages_at_flow_level_come_back_with_their_markers_and_those_that_are_compared(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text(fluid.AUDITED)
     simulate(tmp_path / "config.toml", tmp_path / "whole")
-    with asked_every(rounds_of(tmp_path / "whole") // 30):
+    with asked_every(rounds_of(tmp_path / "whole") // 15):
         simulate(tmp_path / "config.toml", tmp_path / "taken", *EVERY_ROUND)
     found = [path for path in checkpoints_of(tmp_path / "taken") if saved(path, "rank0")["network"]["n_fluid"][0]]
     predicted = [path for path in found if saved(path, "rank0")["network"]["fluid"]["n_withdrawn"].any()]

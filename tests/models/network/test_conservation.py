@@ -73,7 +73,14 @@ CASES = {
 QUICK = {"incast", "permutation"}
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.long] * (name not in QUICK)) for name in CASES])
+SLOW = {"drops"}  # beside losses, and drawn networks that drop
+
+
+def marks(name: str) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.slow] * (name in SLOW) + [pytest.mark.long] * (name not in QUICK)
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=marks(name)) for name in CASES])
 def test_nothing_is_lost_or_invented_in_any_round(name):
     case = CASES[name]()
     for threshold_ps in case.thresholds_ps()[:-1]:
