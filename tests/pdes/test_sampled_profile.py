@@ -78,7 +78,7 @@ def skipped_to(s: Scenario, at_ps: int) -> tuple[NetworkModel, np.ndarray]:
         next_ps = look(horizon_ps)
         if horizon_ps >= at_ps:
             return END_RUN
-        fast.limit_ps = min(fast.limit_ps, at_ps)
+        fast.hold(at_ps)
         return min(next_ps, at_ps)
 
     model.look = look_until

@@ -71,7 +71,7 @@ class FastForward:
         self.series: PartitionSeries | None = None  # where somebody asks for it
         self.frozen = controller.frozen  # what is, now
         self.ways = ports_of_pairs(pairs)
-        self.limit_ps = self.held_ps = NEVER  # the other one but for flow level
+        self.limit_ps = self.held_ps = NEVER  # no round passes it; and where Python has to look: not at ticks
         self._level_ps = 0  # some logical process has run so far; before, nothing is decided
         self.replays: Replays | None = None  # where the memo is used
         self.waves: Waves | None = None  # where it has a tolerance
@@ -206,6 +206,10 @@ class FastForward:
             self._round_look_words[TICK_PS] = max(self._tick_ps, horizon_ps + 1)
         stretch_end_ps = max(self._stretch_end_ps, horizon_ps + 1)
         return min(self._controller.next_look_ps, self.limit_ps, self._tick_ps, stretch_end_ps)
+
+    def hold(self, at_ps: int) -> None:
+        """No round passes an instant, which is Python's to look at, up to the next look. For who looks around this."""
+        self.limit_ps, self.held_ps = min(self.limit_ps, at_ps), min(self.held_ps, at_ps)
 
     def _follow(self, routes: RoutedWays, now_ps: int) -> bool:
         """Whether something may be decided: not while switches learn of a change; afterwards ways are others."""

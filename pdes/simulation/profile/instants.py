@@ -126,7 +126,7 @@ class _Instants:
                 return END_RUN
             if horizon_ps >= self._due_ps:
                 self._look_at(horizon_ps)
-            fast.limit_ps = min(fast.limit_ps, self._due_ps)
+            fast.hold(self._due_ps)
             return min(next_ps, self._due_ps)
 
         model.look = look_at_instants
