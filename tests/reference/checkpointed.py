@@ -87,7 +87,10 @@ def rounds_of(out: Path) -> int:
 
 def checkpoints_of(out: Path) -> list[Path]:
     """Those in a result folder, the oldest first."""
-    return sorted((out / "checkpoint").glob("checkpoint-*"))
+    try:
+        return sorted((out / "checkpoint").glob("checkpoint-*"))
+    except FileNotFoundError:  # a run that begins has just moved the folder away: there is none
+        return []
 
 
 def saved(checkpoint: Path, name: str) -> Any:
