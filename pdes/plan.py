@@ -96,7 +96,7 @@ def _threshold(scenario: Scenario) -> str:
 
 def _loop_time(scenario: Scenario, hops: int) -> str:
     text = f"{_seconds(hops / RATE_GUESS)} on a core at {format_count(RATE_GUESS)} packet-hops/s"
-    skips = scenario.config.wormhole.mode != "off"
+    skips = scenario.config.wormhole.may_skip
     return f"{text}, packet by packet; less by what fast-forwarding skips" if skips else text
 
 

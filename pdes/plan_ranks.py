@@ -110,7 +110,7 @@ def _what_was_sampled(scenario: Scenario, profiled: Profiled, origin: str) -> li
     sizes = f"{format_count(profiled.hops)} packet-hops simulated"
     if profiled.kind == WHOLE:
         return [f"{begin}the whole run, {format_duration(profiled.simulated_ps)} of simulated time, {sizes}"]
-    skips = scenario.config.wormhole.mode != "off"
+    skips = scenario.config.wormhole.may_skip
     rest = "the rest is taken to be like it" + ("; what will be skipped there is not known" if skips else "")
     if profiled.kind != SAMPLED:
         text = f"{begin}the first {format_duration(profiled.simulated_ps)} of simulated time, {sizes}"

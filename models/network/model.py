@@ -21,6 +21,10 @@ from models.network.build.group_peers import other_ranks, with_peers
 from models.network.build.nic import grow_ranges, make_nic
 from models.network.build.routing import make_routing
 from models.network.build.work import make_rows, make_streams, make_work
+from models.network.flow_mode.flow_rounds import run_flow_rounds
+from models.network.flow_mode.make import make as make_flow_mode
+from models.network.flow_mode.state import FlowMode, grow_posts, grow_waiting, n_post_room
+from models.network.flow_mode.transfers import SHORT_OF_POSTS, SHORT_OF_WAITING
 from models.network.host.congestion import FAULT_LAW_RAISED
 from models.network.host.host import run_hosts
 from models.network.host.selective import FAULT_TOO_MANY_ROWS
@@ -123,6 +127,9 @@ class NetworkModel:
         self.outputs = no_outputs()
         self.observers: list[Observer] = []  # whoever runs the model puts them here before it starts
         self.fast_forward: FastForward | None = None  # and this
+        self.flow: FlowMode | None = None
+        if parameters.flow is not None:
+            self.flow = make_flow_mode(topology, self.state, parameters, here, world.gathering)
         self._run_rounds, self._run_with_looks = run_rounds, run_rounds_with_looks
         if is_managed(parameters):
             self._run_rounds, self._run_with_looks = run_managed_rounds, run_managed_rounds_with_looks
@@ -185,6 +192,8 @@ class NetworkModel:
 
     def run_rounds(self, loop: np.ndarray, ex: ExchangeState) -> int:
         """Compiled rounds, see `models.network.rounds`."""
+        if self.flow is not None:
+            return run_flow_rounds(loop, ex, self.state, self.port_peer_row, self.flow)
         looks = None if self.fast_forward is None else self.fast_forward.round_looks(next_look_ps(self.observers))
         if looks is None:
             return self._run_rounds(loop, ex, self.state, self.port_peer_row, self.outputs)
@@ -231,6 +240,9 @@ class NetworkModel:
         loop, ex = make_loop(1), self.exchange
         is_managed = self._run_rounds is run_managed_rounds
         own = (buffers, routing) if is_managed else ()
+        if self.flow is not None:
+            rounds = (run_flow_rounds, (loop, ex, self.state, self.port_peer_row, self.flow))
+            return [(run_hosts, (fabric, buffers, nic, work, rows, fabric.found[2], 0, 0)), rounds]
         looks = None if self.fast_forward is None else self.fast_forward.round_looks(next_look_ps(self.observers))
         rounds = (loop, ex, self.state, self.port_peer_row, self.outputs)
         return [
@@ -268,6 +280,10 @@ class NetworkModel:
         elif code == SHORT_OF_RANGES:
             nic = grow_ranges(state.nic, state.fabric.counters, 2 * len(state.nic.ranges))
             self.state = state._replace(nic=nic)
+        elif code == SHORT_OF_WAITING and self.flow is not None:
+            self.flow = grow_waiting(self.flow, 2 * len(self.flow.waiting))
+        elif code == SHORT_OF_POSTS and self.flow is not None:
+            self.flow = grow_posts(self.flow, 2 * n_post_room(self.flow))
         elif code == STOPPED_BY_FAULT:
             raise self._fault()
         else:

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from models.network.flow_mode.make import least_latency_ps
 from models.network.state.parameters import NetworkParameters, used_ports
 from models.topology.delays import check_delays
 from models.topology.graph import Topology
@@ -186,7 +187,7 @@ def _output_round_ps(config: Config, plan: WorkloadPlan, parameters: NetworkPara
     if config.output.sample_interval_ps is not None:
         return 0
     may_repeat = p.transport is not None or p.buffer is not None or p.loss_probability is not None
-    is_plain = p.routing is None and not p.link_changes and p.ns3 is None and not p.may_skip
+    is_plain = p.routing is None and not p.link_changes and p.ns3 is None and not p.may_skip and p.flow is None
     return longest_ps if is_plain and not may_repeat and plan.graph is None and plan.n_part == 1 else 0
 
 
@@ -215,6 +216,9 @@ def _build(config: Config) -> Scenario:
     parameters = network_parameters(config, control, topology, plan, windows, fixed)
     port_hops = expected_port_hops(plan, paths, topology.n_port, config.network.payload_bytes)
     cut = _cut(config, topology, plan, port_hops, used_ports(topology, paths.port, parameters))
+    ahead_ps = cut.lookahead_ps
+    if parameters.flow is not None:
+        ahead_ps = min(ahead_ps, least_latency_ps(topology, paths, parameters))
     longest_ps = _longest_round_ps(config, topology, port_hops, cut.short_round_ps)
     return Scenario(
         config=config,
@@ -230,7 +234,7 @@ def _build(config: Config) -> Scenario:
         lp_of_node=cut.lp_of_node,
         threshold_ps=int(cut.threshold_ps),
         threshold_reason=cut.reason,
-        lookahead_ps=min(cut.lookahead_ps, longest_ps),
+        lookahead_ps=min(ahead_ps, longest_ps),
         short_round_ps=min(cut.lookahead_ps, MAX_LOOKAHEAD_PS, max(1, cut.short_round_ps)),
         longest_round_ps=_output_round_ps(config, plan, parameters, longest_ps),
     )

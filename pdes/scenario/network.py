@@ -4,12 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 
+from models.congestion.law import find_law
 from models.network.state.parameters import (
     GO_BACK_N,
     NO_MARKING,
     SELECTIVE_REPEAT,
     WINDOW_FIXED,
     WINDOW_FOLLOWS_RATE,
+    FlowParameters,
     NetworkParameters,
     Ns3Quirks,
     TransportParameters,
@@ -78,9 +80,33 @@ def network_parameters(
 def with_skips(config: Config, parameters: NetworkParameters) -> NetworkParameters:
     """The same network, with as much fast-forwarding as a config asks for."""
     w = config.wormhole
+    if w.mode == "flow":
+        return without_packets(config, parameters)
     has_fluid = "alone" in w.uses and not why_no_fluid(config, parameters)
     has_shares = has_fluid and "shares" in w.uses
-    return replace(parameters, may_skip=w.mode != "off", has_fluid=has_fluid, has_shares=has_shares)
+    return replace(parameters, may_skip=w.may_skip, has_fluid=has_fluid, has_shares=has_shares)
+
+
+def without_packets(config: Config, p: NetworkParameters) -> NetworkParameters:
+    """The same network in flow mode: nothing waits, is marked, dropped or lost. Raises ConfigError for what it has not.
+    """
+    refused = {
+        "[network] compatibility": (p.ns3 is not None, 'is "ns3-hpcc"', "ns-3's packets"),
+        "[network.routing] policy": (p.routing is not None and not p.link_changes, "sends packets of a flow by several "
+                                     "ways", "one way for a flow"),
+        "[[network.link_event]]": (bool(p.link_changes), "is there", "links that stay"),
+        "[output] sample_interval": (config.output.sample_interval_ps is not None, "is there", "no samples"),
+        "[output] rtt_of_flow": (p.rtt_flow >= 0, "is there", "no packets' round-trip times"),
+    }  # fmt: skip
+    for key, (is_there, found, accepted) in refused.items():
+        if is_there:
+            raise ConfigError(key, f'{found}, which [wormhole] mode = "flow" cannot do', f"Accepted there: {accepted}")
+    what = config.wormhole.flow
+    flow = FlowParameters(what.efficiency, what.compensation != "none", what.compensation != "none")
+    return replace(
+        p, flow=flow, law=find_law("none"), law_values={}, buffer=None, transport=None, loss_probability=None,
+        pair_queue=None, n_queue=2, scheduler=0, queue_weight=(), may_skip=False,
+    )  # fmt: skip
 
 
 def why_no_fluid(config: Config, p: NetworkParameters) -> str:

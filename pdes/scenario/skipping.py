@@ -62,6 +62,8 @@ def skipping_facts(config: Config, p: NetworkParameters) -> list[tuple[str, str]
     w = config.wormhole
     if w.mode == "off":
         return [("skipping", 'off: every packet is simulated; [wormhole] mode = "exact" or "auto" takes less')]
+    if w.mode == "flow":
+        return [("skipping", "flow: no packet is simulated; messages get max-min fair rates")]
     names, why = usable(config, p)
     lost = [name for name in w.uses if name not in names]
     if not names:

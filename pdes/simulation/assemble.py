@@ -136,7 +136,7 @@ def assemble(basis: Basis, rank_of_lp: np.ndarray) -> Assembly:
 def _fast_forward(basis: Basis, model: NetworkModel) -> FastForward | None:
     """What skips in a model, if the config asks for it and the network allows it."""
     s, wormhole = basis.scenario, basis.scenario.config.wormhole
-    if wormhole.mode == "off":
+    if not wormhole.may_skip:
         return None
     choice = Choice(wormhole.paper.criterion, **wormhole.paper.criterion_parameters)
     wanted = Wanted(choice, wormhole.skips, wormhole.wave_tolerance, _audit(s))

@@ -55,7 +55,7 @@ def shared_bytes(scenario: Scenario) -> int:
 
 def _own_bytes(scenario: Scenario, n_rank: int, each_bytes: int, shared_bytes: int, skip_bytes: int) -> int:
     """Of a queue pair or stream on one rank, in the mean: what changes of it is in memory on its own rank alone."""
-    skips = skip_bytes if scenario.config.wormhole.mode != "off" else 0
+    skips = skip_bytes if scenario.config.wormhole.may_skip else 0
     own = each_bytes - shared_bytes - skips
     return shared_bytes + skips + int(own * min(1.0, OWN_SHARE / n_rank))
 

@@ -17,7 +17,7 @@ def read_queue_model(scenario: Scenario) -> QueueModel | None:
     """The model that a config names, None if it needs none. ConfigError: partitions cannot be restored so."""
     wormhole, parameters = scenario.config.wormhole, scenario.parameters
     paper = wormhole.paper
-    if wormhole.mode == "off" or paper.restoration == "snapshot" or why_not(parameters):
+    if not wormhole.may_skip or paper.restoration == "snapshot" or why_not(parameters):
         return None
     is_learned = paper.restoration == "learned"
     why = why_no_restoration(parameters, is_learned)

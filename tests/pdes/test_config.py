@@ -84,7 +84,7 @@ def test_all_faults_are_in_one_report_each_with_its_key() -> None:
         'config.toml: [network] ack_class: "data" is not available in this version. Accepted: "own"',
         'config.toml: [network.buffer] siez: unknown key. Did you mean "size"?',
         'config.toml: [workload] kind: found "flow". Accepted: kind = "flows", "poisson", "collectives", "training"',
-        'config.toml: [wormhole] mode: found "fast". Accepted: "off", "exact" or "auto"',
+        'config.toml: [wormhole] mode: found "fast". Accepted: "off", "exact", "auto" or "flow"',
         'config.toml: [partion]: unknown table. Did you mean "partition"?',
     ):
         assert expected in text

@@ -212,6 +212,7 @@ def make_nic(
         ready=np.zeros(n_ready + 1, np.int64),
         out_port=make_nodes(topology, plan, np.zeros(topology.n_node, np.int64))[1],
         messages=np.zeros(0, MESSAGE),
+        posted=np.zeros((0 if parameters.flow else 1, 2), np.int64),
         control=control.words,
         event=control.event,
         law=law,

@@ -13,7 +13,16 @@ from models.network.host.nic import set_ready
 from models.network.host.sender import find_sending_message, finish_message
 from models.network.host.timers import set_timers
 from models.network.host.visits import visit
-from models.network.state.records import FLAG_ACK, MARKER_COLUMN, N_ARRIVAL_ROW, N_FLOW_ROW, Fabric, Nic, Rows
+from models.network.state.records import (
+    FLAG_ACK,
+    IS_FLOW_MODE,
+    MARKER_COLUMN,
+    N_ARRIVAL_ROW,
+    N_FLOW_ROW,
+    Fabric,
+    Nic,
+    Rows,
+)
 from models.network.streams.graph_stream import end_sends, take_message
 from models.workload.program import WAITING_GRAPH, Work
 from pdes.engine.apart import apart
@@ -45,7 +54,8 @@ def receive_marker(fabric: Fabric, nic: Nic, work: Work, rows: Rows, packet, now
             take_message(fabric, nic, work, stream, pair, now_ps)
         return np.int64(-1), np.int64(-1)
     record = nic.queue_pairs[np.uint64(pair)]
-    if fabric.constants[MARKER_COLUMN] >= 0 and nic.fluid[np.uint64(pair)].n_withdrawn > 0:
+    has_fluid = fabric.constants[MARKER_COLUMN] >= 0 and fabric.constants[IS_FLOW_MODE] == 0
+    if has_fluid and nic.fluid[np.uint64(pair)].n_withdrawn > 0:
         fluid = nic.fluid[np.uint64(pair)]
         fluid.n_withdrawn -= 1
         if fluid.n_withdrawn == 0:

@@ -11,11 +11,13 @@ from models.network.host.timers import set_timers
 from models.network.host.visits import visit
 from models.network.state.records import (
     FREE_MESSAGE,
+    IS_FLOW_MODE,
     IS_NS3,
     MARKER_COLUMN,
     N_FREE_MESSAGE,
     N_PART,
     N_POSTED,
+    N_UNSEEN,
     Fabric,
     Nic,
 )
@@ -59,6 +61,13 @@ def post_message(fabric: Fabric, nic: Nic, pair, size_bytes, flow_id, tag, now_p
         record.sending_message = place
         record.message_end = record.posted_end
     port = np.int64(record.port)
+    if fabric.constants[IS_FLOW_MODE]:
+        nic.posted[np.uint64(counters[N_UNSEEN]), 0], nic.posted[np.uint64(counters[N_UNSEEN]), 1] = pair, place
+        counters[N_UNSEEN] += 1
+        record.sent_bytes += size_bytes
+        record.next_byte = record.high_byte = record.posted_end
+        record.sending_message = -1
+        return
     if fabric.constants[MARKER_COLUMN] >= 0:
         fluid = nic.fluid[np.uint64(pair)]
         was_idle |= is_clear and fluid.n_withdrawn > 0  # nobody has counted on its packets

@@ -5,12 +5,11 @@ import numpy as np
 from models.network.build.arrays import NetworkState
 from models.network.link.wire_time import transmission_ps
 from models.network.state.records import ACK_BYTES, ACK_EVERY, HEADER_BYTES, PAYLOAD_BYTES
+from models.network.state.ways import Ways, ack_ways, data_ways
 from models.topology.graph import Topology
 from pdes.skipping.fluid.ack_load import Slowdown
 from pdes.skipping.fluid.make_table import Links
 from pdes.units import BITS_PER_BYTE, PS_PER_S
-
-Ways = tuple[np.ndarray, np.ndarray]
 
 
 def links_of(topology: Topology, state: NetworkState, all_ways: Ways) -> Links:
@@ -36,20 +35,6 @@ def _payload_bits_ps(state: NetworkState) -> float:
     return packet_bytes / int(constants[PAYLOAD_BYTES]) * BITS_PER_BYTE * PS_PER_S
 
 
-def data_ways(state: NetworkState) -> Ways:
-    """(int64[n_qp + 1], int32[]): the ports of each queue pair's way, without those of its acknowledgements."""
-    return _ways(state, "data_path")
-
-
-def _ways(state: NetworkState, name: str) -> tuple[np.ndarray, np.ndarray]:
-    path, first = state.fabric.path_port, state.nic.facts[name].astype(np.int64)
-    closed = np.flatnonzero(path < 0)
-    end = closed[np.searchsorted(closed, first)]
-    start = np.concatenate([[0], np.cumsum(end - first)]).astype(np.int64)
-    rows = np.arange(int(start[-1])) + np.repeat(first - start[:-1], end - first)
-    return start, path[rows].astype(np.int32)
-
-
 def forms_of(topology: Topology, state: NetworkState) -> np.ndarray:
     """int64[n_qp]: equal for queue pairs whose ways, there and back, have the same rates and delays in order."""
     path, table = state.fabric.path_port, state.nic.facts
@@ -72,15 +57,15 @@ def latencies_ps(topology: Topology, state: NetworkState) -> tuple[np.ndarray, n
     the arrival of its acknowledgement."""
     constants, nic_port = state.fabric.constants, state.nic.facts["port"]
     full_bytes, ack_bytes = int(constants[PAYLOAD_BYTES] + constants[HEADER_BYTES]), int(constants[ACK_BYTES])
-    data_ps, wire_ps = _on_way_ps(topology, _ways(state, "data_path"), full_bytes)
-    return data_ps - wire_ps[nic_port], _on_way_ps(topology, _ways(state, "ack_path"), ack_bytes)[0]
+    data_ps, wire_ps = _on_way_ps(topology, data_ways(state), full_bytes)
+    return data_ps - wire_ps[nic_port], _on_way_ps(topology, ack_ways(state), ack_bytes)[0]
 
 
 def slack_ps(topology: Topology, state: NetworkState, behind_ps: np.ndarray) -> np.ndarray:
     """int64[n_qp]: how much later than a full packet's last byte the smallest packet must begin to leave the NIC, so as
     not to arrive sooner. behind_ps: of the full one, from `latencies_ps`."""
     least_bytes = int(state.fabric.constants[HEADER_BYTES]) + 1
-    return np.maximum(behind_ps + 1 - _on_way_ps(topology, _ways(state, "data_path"), least_bytes)[0], 0)
+    return np.maximum(behind_ps + 1 - _on_way_ps(topology, data_ways(state), least_bytes)[0], 0)
 
 
 def _on_way_ps(topology: Topology, ways: tuple[np.ndarray, np.ndarray], size: int) -> tuple[np.ndarray, np.ndarray]:

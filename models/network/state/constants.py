@@ -69,6 +69,10 @@ def make_constants(topology: Topology, pairs, plan: WorkloadPlan, parameters: Ne
         values[state.MARKER_COLUMN] = values[state.N_EXTRA]
         values[state.N_EXTRA] += state.N_MARKER_WORD
         values[state.NEED_PACKETS] += 2 * plan.burst
+    if p.flow is not None:
+        values[state.IS_FLOW_MODE] = 1
+        values[state.MARKER_COLUMN] = values[state.N_EXTRA]
+        values[state.N_EXTRA] += state.N_MARKER_WORD
     if p.buffer is not None:
         values |= {
             state.HAS_BUFFER: 1,

@@ -86,6 +86,15 @@ class RoutingParameters:
 
 
 @dataclass(frozen=True)
+class FlowParameters:
+    """A network without packets. Times of a message besides its bytes and the links' delays: what is modelled."""
+
+    efficiency: float = 1.0  # share of each port's rate that data get, with their headers
+    forwards: bool = True  # one packet is stored and forwarded at all ports but the slowest
+    acknowledges: bool = True  # the acknowledgement goes back
+
+
+@dataclass(frozen=True)
 class NetworkParameters:
     """What the network model takes from the config."""
 
@@ -113,6 +122,7 @@ class NetworkParameters:
     rtt_flow: int = -1  # flow whose packets' round-trip times are kept; -1: none
     may_skip: bool = False  # fast-forwarding is on
     has_fluid: bool = False  # messages may go at flow level, see `models.network.host.fluid`
+    flow: FlowParameters | None = None  # there are no packets, see `models.network.flow_mode`
     has_shares: bool = False  # and at shares that are known, see `pdes.skipping.fluid.shares`
 
 

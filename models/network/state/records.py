@@ -167,7 +167,7 @@ MARKER_DELIVERED_PS, MARKER_SIZE, MARKER_BEGIN_PS, N_MARKER_WORD = range(4)
     N_STOPPED,  # nodes set aside until the round ends
     N_CROWDED,  # switches that stopped because a packet came in which frozen ports have a say, see `room`
     N_FLUID,  # 1: messages may go at flow level
-    N_UNSEEN,  # messages there, or with shadows there, that no tick has seen
+    N_UNSEEN,  # messages there, or with shadows there, that no tick has seen; in flow mode rows of Nic.posted
     MAY_OVERTAKE,  # 1: what is put on a link may arrive before the last one there, as markers are about, or thaws
 ) = range(26)
 N_COUNTER = 26
@@ -216,7 +216,8 @@ N_COUNTER = 26
     TELLS_RTT,  # 1: the congestion control is told round-trip times
     MARKER_COLUMN,  # of Fabric.extra, see MARKER_*; -1: nothing goes at flow level
     N_INT_WORD,  # columns of Fabric.extra that INT has, the first ones; 0: there is no INT
-) = range(42)
+    IS_FLOW_MODE,  # 1: there are no packets, see `models.network.flow_mode`
+) = range(43)
 N_CONSTANT = 48
 TELEMETRY_NONE, TELEMETRY_INT, TELEMETRY_PINT = range(3)
 WINDOW_BY_LAW = 2
@@ -289,6 +290,7 @@ class Nic(NamedTuple):
     ready: np.ndarray  # int64[]  sets (bits.py) of queue pairs with bytes to send and room in their windows
     out_port: np.ndarray  # int32[]  see NODE.first_out
     messages: np.ndarray  # MESSAGE[n_message]
+    posted: np.ndarray  # int64[n_message, 2]  flow mode: queue pairs and places of messages posted in this round
     control: np.ndarray  # int64[n_qp, n_word]  the congestion control's FLOW records as words
     event: np.ndarray  # int64[]  the EVENT record as words: what a handler is told
     law: np.ndarray  # int64[N_LAW]  its handlers, see LAW_*

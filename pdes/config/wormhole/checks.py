@@ -16,15 +16,19 @@ def wormhole_faults(wormhole: Table | None) -> Iterator[Fault]:
     mode = shown(wormhole.mode)
     if "tolerance" in wormhole.model_fields_set and wormhole.mode != "auto":
         yield Fault((*HOME, "tolerance"), f"is there, but mode is {mode}", 'Accepted: with mode = "auto"')
-    if wormhole.mode != "off" and not wormhole.uses:
+    if wormhole.may_skip and not wormhole.uses:
         choice = " and ".join(map(shown, MAY_USE[wormhole.mode]))
         found = f"has none that mode {mode} allows"
         yield Fault((*PAPER, "forecasts"), found, f"Accepted: at least one of {choice}")
-    elif wormhole.memo is not None and wormhole.mode == "off":
+    elif wormhole.memo is not None and not wormhole.may_skip:
         yield Fault((*HOME, "memo"), f"is there, but mode is {mode}", 'Accepted: with mode = "exact" or "auto"')
     elif wormhole.memo is not None and "replay" not in wormhole.uses:
         found = "is there, but forecasts below [wormhole.paper] have no replay"
         yield Fault((*HOME, "memo"), found, 'Accepted: with "replay" in forecasts')
+    if wormhole.audit and wormhole.mode == "flow":
+        yield Fault((*HOME, "audit"), f"is there, but mode is {mode}", 'Accepted: with mode = "exact" or "auto"')
+    if "flow" in wormhole.model_fields_set and wormhole.mode != "flow":
+        yield Fault((*HOME, "flow"), f"is there, but mode is {mode}", 'Accepted: with mode = "flow"')
     yield from _criterion_faults(wormhole.paper)
     yield from _restoration_faults(wormhole.paper)
 

@@ -21,13 +21,14 @@ from pdes.config.tables.fields import (
     Table,
     quantity,
 )
+from pdes.config.wormhole.flow import FlowConfig
 from pdes.units import shown
 
 FORECASTS = ("periodic", "replay", "similar", "alone", "shares")
 """What a skip says of the flows that it stands for: the same again, in whole periods; exactly what the same packet
 state led to before; the mean of the nearest earlier episodes; the time that earlier messages took which had their ways
 to themselves, or the rates at which flows that share ports went on evenly; max-min fair shares of the ports."""
-MAY_USE = {"off": (), "exact": FORECASTS[:2], "auto": FORECASTS}
+MAY_USE = {"off": (), "exact": FORECASTS[:2], "auto": FORECASTS, "flow": ()}
 NEEDS = {"similar": "replay", "alone": "similar", "shares": "alone"}
 CRITERION_KEYS = {  # key -> the criteria that have it
     "theta": ("paper",),
@@ -38,12 +39,6 @@ CRITERION_KEYS = {  # key -> the criteria that have it
     "queue_threshold_bytes": ("hygra",),
     "stable_rounds": ("hygra",),
 }
-
-
-def _known_mode(value: object) -> object:
-    if value == "flow":
-        raise FieldError('found "flow", which is not there yet', 'Accepted: "auto", which skips most, "exact" or "off"')
-    return value
 
 
 def _forecasts(value: object) -> object:
@@ -113,7 +108,8 @@ class WormholeConfig(Table):
     """[wormhole]: fast-forwarding, what need not be simulated because it can be foretold.
 
     mode "exact": what settled goes on in whole periods, and what begins as something did before goes as that did;
-    "auto": also what is expected to be off by no more than the tolerance; "off": nothing. Except with "off", iterations
+    "auto": also what is expected to be off by no more than the tolerance; "off": nothing; "flow": there are no packets,
+    messages get max-min fair shares of the links (`flow`). Except with "off", iterations
     are extrapolated, too, once the last of them, at least iteration_repeats cycles (0: never), say the mean of the
     others to iteration_tolerance (`workload.agreement`). microbatch_repeats: the same of passes through the loop of a
     pipeline's schedule (`workload.repeats`).
@@ -125,7 +121,7 @@ class WormholeConfig(Table):
     memo_limit_bytes: of that file.
     """
 
-    mode: Annotated[Literal["off", "exact", "auto"], BeforeValidator(_known_mode)] = "off"
+    mode: Literal["off", "exact", "auto", "flow"] = "off"
     tolerance: float = Field(default=0.01, gt=0, le=0.5)
     audit: float = Field(default=0.0, ge=0, le=1)
     iteration_repeats: int = Field(default=3, ge=0)
@@ -133,11 +129,12 @@ class WormholeConfig(Table):
     microbatch_repeats: int = Field(default=3, ge=0)
     memo: Annotated[str, Field(min_length=1)] | None = None
     memo_limit_bytes: Size = quantity("256MB", "memo_limit")
+    flow: FlowConfig = FlowConfig()
     paper: PaperConfig = PaperConfig()
     MEANING: ClassVar[Meaning] = {
         "mode": (
-            "fast-forwarding: none (off), what repeats exactly or in whole periods (exact), or also what is expected "
-            "to be off by no more than tolerance (auto)"
+            "fast-forwarding: none (off), what repeats exactly or in whole periods (exact), also what is expected to "
+            "be off by no more than tolerance (auto); or no packets at all, messages at max-min fair rates (flow)"
         ),
         "tolerance": (
             "mode auto: how far apart what is taken for alike may be, and so how far off a forecast may be expected to "
@@ -157,8 +154,14 @@ class WormholeConfig(Table):
         ),
         "memo": "file that the memo is read from and added to, for runs to share; relative to where you run",
         "memo_limit_bytes": "of the memo's file: the oldest entries go",
+        "flow": "mode flow: how long messages take",
         "paper": "for studies: single forecasts, and what the papers of Wormhole and HyGra let one choose",
     }
+
+    @property
+    def may_skip(self) -> bool:
+        """Whether packets are simulated of which some may be skipped."""
+        return self.mode in ("exact", "auto")
 
     @property
     def uses(self) -> tuple[str, ...]:
@@ -184,7 +187,7 @@ class WormholeConfig(Table):
     @property
     def n_pass_repeat(self) -> int:
         """microbatch_repeats as far as the mode allows: 0 if all passes are simulated."""
-        return max(2, self.microbatch_repeats) if self.microbatch_repeats and self.mode != "off" else 0
+        return max(2, self.microbatch_repeats) if self.microbatch_repeats and self.may_skip else 0
 
 
 def used(mode: str, forecasts: Sequence[str] | None) -> tuple[str, ...]:

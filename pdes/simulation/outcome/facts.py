@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from models.network.flow_mode.totals import flow_facts
 from models.network.host.rtt_rows import MAX_RTT_ROWS
 from models.network.skip.make_fast_forward import why_not
 from models.network.skip.skipped import CAUSES
@@ -86,6 +87,9 @@ def _fast_forward_facts(job: Run, totals: dict[str, Any]) -> dict[str, Any]:
     """What was skipped, and how often something was decided."""
     fast, hops, flow_ps = job.model.fast_forward, totals["skipped"], totals["skipped_flow_ps"]
     repeats = job.assembly.repeats
+    if job.model.flow is not None:
+        by_cause = {cause: hops[cause] for cause in CAUSES}
+        return {"skipped_packet_hops": by_cause, "flow_mode": flow_facts(job.model.flow)}
     if fast is None:
         return {"why_not": why_not(job.scenario.parameters)}
     return {

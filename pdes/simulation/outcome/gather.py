@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from models.network.flow_mode.totals import add_to_ports, packet_hops
 from models.network.state.records import EVENTS, LAST_EVENT_PS, N_TIMEOUT, PACKET_HOPS, RTT_COLUMNS
 from models.network.streams.repeats import RepeatWatch
 from models.network.watch.blocked import explain_blocked
@@ -28,6 +29,11 @@ def gather(job: Run) -> dict[str, Any]:
         fast.settle(job.model.state)
         if repeats is not None and repeats.packets is not None and repeats.short_bytes is not None:
             fast.settle_passes(job.model.state, repeats.packets, repeats.short_bytes)
+    skipped = Counter() if fast is None else Counter(fast.skipped.hops_by_cause)
+    skipped_ps = Counter() if fast is None else Counter(fast.skipped.flow_ps_by_cause)
+    if job.model.flow is not None:
+        add_to_ports(job.model.state, job.model.flow)
+        skipped["fluid"], skipped_ps["fluid"] = packet_hops(job.model.state, job.model.flow), job.rows.flow_ps
     last_finish_ps, used_ps = last_use_ps(job)
     own = {
         "hops": int(counters[PACKET_HOPS]),
@@ -38,8 +44,8 @@ def gather(job: Run) -> dict[str, Any]:
         "n_task_done": work.iteration_tasks,
         "ports": port_columns(job.model.state, job.scenario.topology, job.model.rank_of_node, job.world.rank,
                               last_ps),
-        "skipped": Counter() if fast is None else Counter(fast.skipped.hops_by_cause),
-        "skipped_flow_ps": Counter() if fast is None else Counter(fast.skipped.flow_ps_by_cause),
+        "skipped": skipped,
+        "skipped_flow_ps": skipped_ps,
         "flow_ps": job.rows.flow_ps,
         "last_finish_ps": last_finish_ps,
         "last_use_ps": used_ps,

@@ -137,7 +137,7 @@ def _from_the_beginning(
         lambda *_: None,
     )
     wormhole = s.config.wormhole
-    if wormhole.mode != "off":
+    if wormhole.may_skip:
         choice = Choice(wormhole.paper.criterion, **wormhole.paper.criterion_parameters)
         wanted = Wanted(choice, wormhole.skips, wormhole.wave_tolerance)
         model.fast_forward = make_fast_forward(s.topology, model, s.parameters, world, s.path_rtt_ps, s.stop_ps, wanted)

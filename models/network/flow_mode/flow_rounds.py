@@ -1,0 +1,40 @@
+"""Rounds of a network in flow mode: messages begin and end up to the horizon, then hosts run, then ranks hear of what
+these have posted."""
+
+from models.network.build.arrays import NetworkState
+from models.network.flow_mode.state import FlowMode
+from models.network.flow_mode.transfers import carry_on, next_transfer_ps, take_posts
+from models.network.rounds import SHORT_OF_ARRIVING_PACKETS, advance, pack, unpack_arrivals
+from pdes.engine.jit import inlined, loop_kernel
+from pdes.engine.round import HORIZON, ROUND_DONE, close_round, leave_round, open_round
+from pdes.engine.round_exchange import ExchangeState
+
+
+@inlined
+def _serve_nothing(state, switches, begin_ps, horizon_ps):
+    return 0
+
+
+@loop_kernel
+def run_flow_rounds(loop, ex: ExchangeState, state: NetworkState, port_peer_row, flow: FlowMode):
+    """Rounds until the run is over, until it is time to pause, or until something is short."""
+    fabric, nic, work = state.fabric, state.nic, state.work
+    while True:
+        if not unpack_arrivals(fabric, work, ex):
+            return SHORT_OF_ARRIVING_PACKETS
+        if not open_round(loop, ex, min(fabric.node_time[1], next_transfer_ps(flow))):
+            return ROUND_DONE
+        short = carry_on(fabric, nic, flow, loop[HORIZON])
+        if short == 0:
+            short = advance(state, loop[HORIZON], _serve_nothing)
+        if short == 0:
+            short = take_posts(fabric, nic, flow)
+        if short != 0:
+            leave_round(loop, ex)
+            return short
+        least_ps = min(fabric.node_time[1], next_transfer_ps(flow))
+        if ex.n_rank[0] > 1:
+            least_ps = pack(fabric, work, port_peer_row, ex, least_ps)
+        code = close_round(loop, ex, least_ps)
+        if code != 0:
+            return code

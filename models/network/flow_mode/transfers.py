@@ -1,0 +1,214 @@
+"""Messages in flow mode, from their posting to their ends.
+
+A message's first packet needs what the links' delays are and what storing and forwarding it takes; then its way has
+the message. From then on it has a max-min fair rate there (`pdes.skipping.max_min`), until all its bytes on the wire,
+with headers, have come across: then it is delivered, and `ack_ps` later its sender has the acknowledgement. A queue
+pair is a line: a message has its rate no sooner than the one before it is delivered.
+
+So time passes between a posting and any effect elsewhere. Rounds are no longer than the least of it: all that may
+happen up to a round's horizon is known when it begins, and it does not matter where rounds end (design R5).
+"""
+
+import numpy as np
+
+from models.network.flow_mode.state import (
+    DUE_PS,
+    FREE_WAITING,
+    N_DUE,
+    N_FREE_WAITING,
+    N_INSTANT,
+    N_MESSAGE,
+    N_POST_COLUMN,
+    POST_END,
+    POST_ID,
+    POST_PAIR,
+    POST_POSTED_PS,
+    POST_SIZE,
+    FlowMode,
+)
+from models.network.host.fluid import Withdrawn, last_row, send_marker
+from models.network.host.shortages import SHORT_OF_PACKETS
+from models.network.state.records import (
+    FLAG_ACK,
+    HEADER_BYTES,
+    N_FREE_PACKET,
+    N_UNSEEN,
+    PAYLOAD_BYTES,
+    Fabric,
+    Nic,
+)
+from pdes.engine.gathering import n_offered, offer, take
+from pdes.engine.jit import step_kernel
+from pdes.engine.time_index import NEVER, collect_before, set_time
+from pdes.skipping.max_min.ends import drop_end
+from pdes.skipping.max_min.solve import begin_change, go_on, join, leave, solve
+from pdes.skipping.max_min.table import N_END
+
+SHORT_OF_WAITING, SHORT_OF_POSTS = 8, 9
+
+
+@step_kernel
+def next_transfer_ps(flow: FlowMode):
+    """When the next message begins or ends."""
+    if flow.words[N_DUE] > 0:
+        return flow.words[DUE_PS]
+    m = flow.max_min
+    end_ps = m.flows[np.uint64(m.ends[0])].end_ps if m.words[N_END] > 0 else NEVER
+    return min(flow.starts[1], end_ps)
+
+
+@step_kernel
+def _wire_bytes(constants, size_bytes):
+    n_packet = (size_bytes + constants[PAYLOAD_BYTES] - 1) // constants[PAYLOAD_BYTES]
+    return n_packet, size_bytes + n_packet * constants[HEADER_BYTES]
+
+
+@step_kernel
+def _start_ps(constants, transfer):
+    """When a posted message's first packet has come all the way, but for what it takes at the slowest port."""
+    packet_bytes = min(transfer.size_bytes, constants[PAYLOAD_BYTES]) + constants[HEADER_BYTES]
+    return transfer.posted_ps + transfer.delay_ps + np.int64(packet_bytes * transfer.forward_ps)
+
+
+@step_kernel
+def _list_due(flow: FlowMode, now_ps):
+    """Take those off the heap whose messages are delivered now."""
+    m, n = flow.max_min, 0
+    while m.words[N_END] > 0 and m.flows[np.uint64(m.ends[0])].end_ps == now_ps:
+        pair = np.int64(m.ends[0])
+        drop_end(m.flows, m.ends, m.words, pair)
+        flow.due[np.uint64(n)] = pair
+        n += 1
+    flow.words[N_DUE], flow.words[DUE_PS] = n, now_ps
+
+
+@step_kernel
+def _tell(fabric: Fabric, nic: Nic, flow: FlowMode, pair, now_ps):
+    """A queue pair's message is delivered: its hosts hear of it, those that are here."""
+    transfer, facts = flow.transfers[np.uint64(pair)], nic.facts[np.uint64(pair)]
+    message = Withdrawn(
+        transfer.flow_id, transfer.end_byte, transfer.size_bytes, transfer.posted_ps, now_ps
+    )
+    if flow.here[np.uint64(transfer.receiver)]:
+        send_marker(fabric, pair, 0, last_row(fabric, np.int64(facts.data_path)), message, now_ps)
+    if flow.here[np.uint64(transfer.sender)]:
+        row = last_row(fabric, np.int64(facts.ack_path))
+        send_marker(fabric, pair, FLAG_ACK, row, message, now_ps + transfer.ack_ps)
+
+
+@step_kernel
+def _take_next(flow: FlowMode, transfer):
+    """Have a queue pair's next message in the place of the one that is over; whether there is one."""
+    row = np.int64(transfer.first_waiting)
+    if row < 0:
+        transfer.size_bytes = 0
+        return False
+    item = flow.waiting[np.uint64(row)]
+    transfer.size_bytes, transfer.posted_ps = item.size_bytes, item.posted_ps
+    transfer.flow_id, transfer.end_byte = item.flow_id, item.end_byte
+    transfer.first_waiting = item.next
+    item.next = flow.words[FREE_WAITING]
+    flow.words[FREE_WAITING] = row
+    flow.words[N_FREE_WAITING] += 1
+    return True
+
+
+@step_kernel
+def _end(fabric: Fabric, nic: Nic, flow: FlowMode, pair, now_ps):
+    """A message is delivered; the one behind it comes at once if its way has it by now."""
+    transfer = flow.transfers[np.uint64(pair)]
+    n_packet, wire_bytes = _wire_bytes(fabric.constants, transfer.size_bytes)
+    transfer.packets += n_packet
+    transfer.bytes += wire_bytes
+    flow.words[N_MESSAGE] += 1
+    _tell(fabric, nic, flow, pair, now_ps)
+    if _take_next(flow, transfer):
+        start_ps = _start_ps(fabric.constants, transfer)
+        if start_ps <= now_ps:  # no rate changes
+            wire_bytes = _wire_bytes(fabric.constants, transfer.size_bytes)[1]
+            go_on(flow.max_min, pair, wire_bytes, now_ps)
+            return
+        set_time(flow.starts, pair, start_ps)
+    leave(flow.max_min, pair)
+
+
+@step_kernel
+def carry_on(fabric: Fabric, nic: Nic, flow: FlowMode, horizon_ps):
+    """Begin and end messages below horizon_ps; 0, or what ran short (then call again)."""
+    m = flow.max_min
+    while True:
+        now_ps = next_transfer_ps(flow)
+        if now_ps >= horizon_ps:
+            return 0
+        if flow.words[N_DUE] == 0:
+            _list_due(flow, now_ps)
+        if fabric.counters[N_FREE_PACKET] < 2 * flow.words[N_DUE]:
+            return SHORT_OF_PACKETS
+        begin_change(m)
+        for i in range(flow.words[N_DUE]):
+            _end(fabric, nic, flow, np.int64(flow.due[np.uint64(i)]), now_ps)
+        flow.words[N_DUE] = 0
+        if flow.starts[1] == now_ps:
+            n_start = collect_before(flow.starts, now_ps + 1, flow.found)
+            for i in range(n_start):
+                pair = flow.found[np.uint64(i)]
+                set_time(flow.starts, pair, NEVER)
+                size_bytes = flow.transfers[np.uint64(pair)].size_bytes
+                join(m, pair, _wire_bytes(fabric.constants, size_bytes)[1], now_ps)
+        solve(m, now_ps)
+        flow.words[N_INSTANT] += 1
+
+
+@step_kernel
+def _write_post(nic: Nic, pair, place, out, at):
+    """Write what the ranks have to know of a message into out[at:]."""
+    message = nic.messages[np.uint64(place)]
+    out[np.uint64(at + POST_PAIR)], out[np.uint64(at + POST_SIZE)] = pair, message.size_bytes
+    out[np.uint64(at + POST_POSTED_PS)], out[np.uint64(at + POST_ID)] = message.posted_ps, message.flow_id
+    out[np.uint64(at + POST_END)] = message.end_byte
+
+
+@step_kernel
+def _enter(flow: FlowMode, constants, at):
+    """A message was posted, see `_write_post`."""
+    post, words = flow.posts[np.uint64(at) : np.uint64(at + N_POST_COLUMN)], flow.words
+    pair = post[POST_PAIR]
+    transfer = flow.transfers[np.uint64(pair)]
+    if transfer.size_bytes == 0:
+        transfer.size_bytes, transfer.posted_ps = post[POST_SIZE], post[POST_POSTED_PS]
+        transfer.flow_id, transfer.end_byte = post[POST_ID], post[POST_END]
+        set_time(flow.starts, pair, _start_ps(constants, transfer))
+        return
+    row = words[FREE_WAITING]
+    item = flow.waiting[np.uint64(row)]
+    words[FREE_WAITING] = item.next
+    words[N_FREE_WAITING] -= 1
+    item.size_bytes, item.posted_ps = post[POST_SIZE], post[POST_POSTED_PS]
+    item.flow_id, item.end_byte, item.next = post[POST_ID], post[POST_END], -1
+    if transfer.first_waiting < 0:
+        transfer.first_waiting = row
+    else:
+        flow.waiting[np.uint64(transfer.last_waiting)].next = row
+    transfer.last_waiting = row
+
+
+@step_kernel
+def take_posts(fabric: Fabric, nic: Nic, flow: FlowMode):
+    """Hear of what all ranks have posted in this round; 0, or what ran short (then call again). Every rank must."""
+    n_own, n_room = fabric.counters[N_UNSEEN], flow.own.size // N_POST_COLUMN
+    n_post, n_most = n_own, n_own
+    for i in range(min(n_own, n_room)):
+        _write_post(nic, nic.posted[np.uint64(i), 0], nic.posted[np.uint64(i), 1], flow.own, N_POST_COLUMN * i)
+    if flow.gathering.n_word.size > 1:
+        n_most = -offer(flow.gathering, flow.own, min(n_own, n_room) * N_POST_COLUMN, -n_own)
+        n_post = n_offered(flow.gathering) // N_POST_COLUMN
+    if max(n_most, n_post) > n_room:
+        return SHORT_OF_POSTS
+    if n_post > flow.words[N_FREE_WAITING]:
+        return SHORT_OF_WAITING
+    if flow.gathering.n_word.size > 1:
+        take(flow.gathering, flow.own, n_own * N_POST_COLUMN, flow.posts)
+    for i in range(n_post):
+        _enter(flow, fabric.constants, N_POST_COLUMN * i)
+    fabric.counters[N_UNSEEN] = 0
+    return 0

@@ -1,0 +1,59 @@
+"""Members: flows of which rates are solved anew, and their ports."""
+
+import numpy as np
+
+from pdes.engine.jit import step_kernel
+from pdes.skipping.max_min.table import MARK, N_MEMBER, N_PORT, NOTHING, UNKNOWN, MaxMin
+
+
+@step_kernel
+def find(m: MaxMin, port):
+    """Make a port one of members' ports, with no member on it."""
+    record, words = m.ports[np.uint64(port)], m.words
+    if record.mark != words[MARK]:
+        record.mark = words[MARK]
+        record.members_weight, record.n_member, record.others_rate = 0.0, 0, UNKNOWN
+        m.found[np.uint64(words[N_PORT])] = port
+        words[N_PORT] += 1
+
+
+@step_kernel
+def add(m: MaxMin, flow):
+    """Make a flow a member, and its ports members' ports."""
+    record, words = m.flows[np.uint64(flow)], m.words
+    if record.mark == words[MARK]:
+        return
+    record.mark = words[MARK]
+    m.member[np.uint64(words[N_MEMBER])] = flow
+    words[N_MEMBER] += 1
+    for at in range(m.first_place[np.uint64(flow)], m.first_place[np.uint64(flow + 1)]):
+        port = np.int64(m.places[np.uint64(at)].port)
+        find(m, port)
+        of_port = m.ports[np.uint64(port)]
+        of_port.members_weight += record.weight
+        of_port.n_member += 1
+        if of_port.others_rate > 0.0:
+            of_port.others_rate = max(0.0, of_port.others_rate - record.level * record.weight)
+
+
+@step_kernel
+def add_limited(m: MaxMin):
+    """Make members of all that ports limit on which a flow has begun or ended."""
+    for i in range(m.words[N_PORT]):
+        port = np.int64(m.found[np.uint64(i)])
+        at = np.int64(m.ports[np.uint64(port)].first)
+        while at != NOTHING:
+            place = m.places[np.uint64(at)]
+            flow = np.int64(place.flow)
+            if np.int64(m.flows[np.uint64(flow)].limit) == port:
+                add(m, flow)
+            at = np.int64(place.after)
+
+
+@step_kernel
+def add_all(m: MaxMin, port):
+    at = np.int64(m.ports[np.uint64(port)].first)
+    while at != NOTHING:
+        place = m.places[np.uint64(at)]
+        add(m, np.int64(place.flow))
+        at = np.int64(place.after)

@@ -1,0 +1,103 @@
+"""What is kept of flows that share ports max-min fairly, and of the ports. See `solve` for what is done with it."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pdes.engine.jit import aligned_zeros, record
+from pdes.engine.time_index import NEVER
+
+NOTHING = -1
+Ways = tuple[np.ndarray, np.ndarray]
+"""(int64[n_flow + 1], int32[]): the ports of flow f are the second's from the first's f-th to its next."""
+
+FLOW = record(  # one cache line; a flow's level is its rate, in bytes per ps, for a weight of 1
+    [
+        ("level", np.float64),  # 0: it is not under way
+        ("weight", np.float64),  # above 0: it gets so many times what one of weight 1 gets beside it
+        ("new_level", np.float64),  # of a member of what is solved
+        ("left", np.float64),  # bytes that were left
+        ("since_ps", np.int64),  # at this instant
+        ("end_ps", np.int64),  # when nothing is left if no rate changes, NEVER: it is not under way
+        ("mark", np.int64),  # words[MARK] of the last time that it was a member; its negative: its level is found
+        ("limit", np.int32),  # the port that it cannot go faster for
+        ("place", np.int32),  # where it lies in the heap of ends, NOTHING
+    ]
+)
+# A place on a flow's way is a node of its port's doubly linked list of flows, so that nothing is allocated.
+PLACE = record([("flow", np.int32), ("port", np.int32), ("after", np.int32), ("before", np.int32)])
+PORT = record(  # two cache lines
+    [
+        ("byte_per_ps", np.float64),  # what flows can have of it
+        ("first", np.int32),  # the first place of the list of flows under way that use it, NOTHING
+        ("n_flow", np.int32),  # so many they are
+        ("mark", np.int64),  # as of a flow. What follows is known of members' ports alone
+        ("n_member", np.int32),
+        ("n_open", np.int32),  # members that have no level yet
+        ("members_weight", np.float64),
+        ("others_rate", np.float64),  # what those have together that are no members, UNKNOWN: not added up yet
+        ("others_most", np.float64),  # none of them has a higher level
+        ("bound_least", np.float64),  # none of them that this port limits has a lower one; NOBODY: it limits none
+        ("left", np.float64),  # what members have that have no level yet
+        ("weight", np.float64),  # of these
+        ("level", np.float64),  # at which it limits members, UNKNOWN: it limits none
+        ("top", np.float64),  # level of a member on it, at most
+        ("key", np.float64),  # by which it lies in the heap
+        ("back_rate", np.float64),  # what of flows comes back here
+        ("reserved", np.float64),  # what flows cannot have of it for that
+        ("n_back", np.int32),  # flows under way of which something comes back here
+        ("has_moved", np.int32),  # 1: back_rate is far from what is reserved
+    ]
+)
+UNKNOWN, NOBODY = -1.0, np.inf
+
+# Words.
+N_END, MARK, N_MEMBER, N_PORT, N_MOVED, N_SOLVED, N_FILLED, N_FILLING = range(8)
+N_WORD = 8
+
+
+# Facts.
+(BACK_SHARE,) = range(1)  # of a flow's rate, so much comes back
+N_FACT = 1
+
+
+class MaxMin(NamedTuple):
+    """Flows under way, at the rates that are max-min fair."""
+
+    flows: np.ndarray  # FLOW[n_flow]
+    ports: np.ndarray  # PORT[n_port]
+    places: np.ndarray  # PLACE[]  of flow f: first_place[f] .. first_place[f + 1] - 1, none of whose ports is one twice
+    first_place: np.ndarray  # int64[n_flow + 1]
+    ends: np.ndarray  # int32[n_flow]  heap of flows under way, by end_ps and number: the first words[N_END] of it
+    member: np.ndarray  # int32[n_flow]  those of which rates are solved
+    found: np.ndarray  # int32[n_port]  and their ports
+    heap: np.ndarray  # int32[n_port]  scratch
+    first_back: np.ndarray  # int64[n_flow + 1]  ports by which something of a flow comes back, acknowledgements:
+    back_port: np.ndarray  # int32[]  from first_back[f] on
+    moved: np.ndarray  # int32[n_port]  scratch: ports with has_moved
+    facts: np.ndarray  # float64[N_FACT]
+    words: np.ndarray  # int64[N_WORD]
+
+
+def make_max_min(
+    ways: Ways, byte_per_ps: np.ndarray, back_ways: Ways | None = None, back_share: float = 0.0
+) -> MaxMin:  # fmt: skip
+    """Nothing is under way. ways: none has a port twice. byte_per_ps: float64[n_port]. back_ways: of what comes back,
+    back_share of a flow's rate; None: nothing does.
+    """
+    way_start, way_port = ways
+    back_start, back_port = (np.zeros_like(way_start), way_port[:0]) if back_ways is None else back_ways
+    n_flow, n_port = len(way_start) - 1, len(byte_per_ps)
+    flows, ports = aligned_zeros(n_flow, FLOW), aligned_zeros(n_port, PORT)
+    places = aligned_zeros(len(way_port), PLACE)
+    flows["weight"], flows["end_ps"], flows["limit"], flows["place"] = 1.0, NEVER, NOTHING, NOTHING
+    ports["byte_per_ps"], ports["first"] = byte_per_ps, NOTHING
+    places["flow"], places["port"] = np.repeat(np.arange(n_flow), np.diff(way_start)), way_port
+    ends, member = np.zeros(n_flow, np.int32), np.zeros(n_flow, np.int32)
+    found, heap = np.zeros(n_port, np.int32), np.zeros(n_port, np.int32)
+    facts = np.zeros(N_FACT)
+    facts[BACK_SHARE] = back_share
+    return MaxMin(
+        flows, ports, places, way_start, ends, member, found, heap, back_start, back_port, np.zeros_like(found), facts,
+        np.zeros(N_WORD, np.int64),
+    )  # fmt: skip
