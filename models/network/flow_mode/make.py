@@ -49,8 +49,8 @@ def make(
     """Of one rank. here: bool[n_node], its nodes."""
     facts, ways = state.nic.facts, (data_ways(state), ack_ways(state))
     assert p.flow is not None
-    byte_per_ps = p.flow.efficiency * topology.port_rate_bps / (BITS_PER_BYTE * PS_PER_S)
+    byte_per_ps = topology.port_rate_bps / (BITS_PER_BYTE * PS_PER_S)
     back_share = p.ack_bytes / (p.payload_bytes + p.header_bytes)
-    max_min = make_max_min(ways[0], byte_per_ps, ways[1] if p.flow.acknowledges else None, back_share)
+    max_min = make_max_min(ways[0], byte_per_ps, ways[1] if p.flow.acknowledges else None, back_share, p.flow.fracs)
     ends = facts["node"], facts["receiver"]
-    return make_flow_mode(max_min, latencies(topology, *ways, p), ends, here, gathering)
+    return make_flow_mode(max_min, latencies(topology, *ways, p), ends, here, gathering, p.flow.queue_bytes)

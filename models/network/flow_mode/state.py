@@ -24,6 +24,7 @@ TRANSFER = record(
         ("ack_ps", np.int64),  # from a message's delivery to the arrival of its acknowledgement
         ("packets", np.int64),  # of messages that have been delivered
         ("bytes", np.int64),  # on the wire, of data
+        ("delivered_ps", np.int64),  # when its last message was, or is going to be
         ("first_waiting", np.int32),  # messages behind it, in order: rows of `waiting`
         ("last_waiting", np.int32),
         ("receiver", np.int32),  # host
@@ -60,12 +61,13 @@ class FlowMode(NamedTuple):
     posts: np.ndarray  # int64[]  what was posted in a round, of all ranks, N_POST_COLUMN words each
     own: np.ndarray  # int64[the same]  this rank's; posts itself if there is no other rank
     gathering: Gathering
+    queue_bytes: np.ndarray  # float64[1]  that wait at a port which flows share
     words: np.ndarray  # int64[N_TRANSFER_WORD]
 
 
 def make_flow_mode(
     max_min: MaxMin, latencies: tuple[np.ndarray, np.ndarray, np.ndarray], ends: tuple[np.ndarray, np.ndarray],
-    here: np.ndarray, gathering: Gathering,
+    here: np.ndarray, gathering: Gathering, queue_bytes: float,
 ) -> FlowMode:  # fmt: skip
     """Nothing is posted. latencies: [n_qp] each, TRANSFER's delay_ps, forward_ps and ack_ps. ends: hosts of senders and
     receivers. here: bool[n_node]."""
@@ -79,7 +81,7 @@ def make_flow_mode(
     none = np.zeros(0, np.int64)
     made = FlowMode(
         max_min, transfers, np.zeros(0, WAITING), make_time_index(n_pair), np.zeros(n_pair, np.int64),
-        np.zeros(n_pair, np.int32), here.astype(np.uint8), none, none, gathering, words,
+        np.zeros(n_pair, np.int32), here.astype(np.uint8), none, none, gathering, np.array([queue_bytes]), words,
     )  # fmt: skip
     return grow_posts(grow_waiting(made, 1024), 1024)
 

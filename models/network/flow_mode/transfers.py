@@ -71,29 +71,42 @@ def _start_ps(constants, transfer):
 
 
 @step_kernel
+def _waits_ps(flow: FlowMode, transfer, pair):
+    """How long a message's last packet has waited: in the queue of the port that limits it, if others share that
+    (HyGra's transmission time compensation, equations 7 and 8). No more is there than the message itself has brought.
+    """
+    m = flow.max_min
+    port = m.ports[np.uint64(m.flows[np.uint64(pair)].limit)]
+    if port.n_flow < 2:
+        return np.int64(0)
+    return np.int64(min(flow.queue_bytes[0], np.float64(transfer.size_bytes)) / port.byte_per_ps)
+
+
+@step_kernel
 def _list_due(flow: FlowMode, now_ps):
     """Take those off the heap whose messages are delivered now."""
     m, n = flow.max_min, 0
     while m.words[N_END] > 0 and m.flows[np.uint64(m.ends[0])].end_ps == now_ps:
         pair = np.int64(m.ends[0])
         drop_end(m.flows, m.ends, m.words, pair)
+        transfer = flow.transfers[np.uint64(pair)]
+        transfer.delivered_ps = max(transfer.delivered_ps, now_ps + _waits_ps(flow, transfer, pair))
         flow.due[np.uint64(n)] = pair
         n += 1
     flow.words[N_DUE], flow.words[DUE_PS] = n, now_ps
 
 
 @step_kernel
-def _tell(fabric: Fabric, nic: Nic, flow: FlowMode, pair, now_ps):
+def _tell(fabric: Fabric, nic: Nic, flow: FlowMode, pair):
     """A queue pair's message is delivered: its hosts hear of it, those that are here."""
     transfer, facts = flow.transfers[np.uint64(pair)], nic.facts[np.uint64(pair)]
-    message = Withdrawn(
-        transfer.flow_id, transfer.end_byte, transfer.size_bytes, transfer.posted_ps, now_ps
-    )
+    at_ps = transfer.delivered_ps
+    message = Withdrawn(transfer.flow_id, transfer.end_byte, transfer.size_bytes, transfer.posted_ps, at_ps)
     if flow.here[np.uint64(transfer.receiver)]:
-        send_marker(fabric, pair, 0, last_row(fabric, np.int64(facts.data_path)), message, now_ps)
+        send_marker(fabric, pair, 0, last_row(fabric, np.int64(facts.data_path)), message, at_ps)
     if flow.here[np.uint64(transfer.sender)]:
         row = last_row(fabric, np.int64(facts.ack_path))
-        send_marker(fabric, pair, FLAG_ACK, row, message, now_ps + transfer.ack_ps)
+        send_marker(fabric, pair, FLAG_ACK, row, message, at_ps + transfer.ack_ps)
 
 
 @step_kernel
@@ -121,7 +134,7 @@ def _end(fabric: Fabric, nic: Nic, flow: FlowMode, pair, now_ps):
     transfer.packets += n_packet
     transfer.bytes += wire_bytes
     flow.words[N_MESSAGE] += 1
-    _tell(fabric, nic, flow, pair, now_ps)
+    _tell(fabric, nic, flow, pair)
     if _take_next(flow, transfer):
         start_ps = _start_ps(fabric.constants, transfer)
         if start_ps <= now_ps:  # no rate changes

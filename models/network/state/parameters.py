@@ -89,7 +89,8 @@ class RoutingParameters:
 class FlowParameters:
     """A network without packets. Times of a message besides its bytes and the links' delays: what is modelled."""
 
-    efficiency: float = 1.0  # share of each port's rate that data get, with their headers
+    fracs: tuple[float, float] = (1.0, 1.0)  # of a port's rate: what one message has alone, what several have
+    queue_bytes: float = 0.0  # that wait at a port which messages share
     forwards: bool = True  # one packet is stored and forwarded at all ports but the slowest
     acknowledges: bool = True  # the acknowledgement goes back
 

@@ -3,7 +3,13 @@
 import numpy as np
 
 from pdes.engine.jit import step_kernel
-from pdes.skipping.max_min.table import MARK, N_MEMBER, N_PORT, NOTHING, UNKNOWN, MaxMin
+from pdes.skipping.max_min.table import ALONE_FRAC, MARK, N_MEMBER, N_PORT, NOTHING, SHARED_FRAC, UNKNOWN, MaxMin
+
+
+@step_kernel
+def capacity(m: MaxMin, record):
+    """What flows on a port (its record) can have of it together, bytes per ps."""
+    return record.byte_per_ps * m.facts[ALONE_FRAC if record.n_flow < 2 else SHARED_FRAC] - record.reserved
 
 
 @step_kernel

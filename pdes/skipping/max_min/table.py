@@ -28,7 +28,7 @@ FLOW = record(  # one cache line; a flow's level is its rate, in bytes per ps, f
 PLACE = record([("flow", np.int32), ("port", np.int32), ("after", np.int32), ("before", np.int32)])
 PORT = record(  # two cache lines
     [
-        ("byte_per_ps", np.float64),  # what flows can have of it
+        ("byte_per_ps", np.float64),  # its rate
         ("first", np.int32),  # the first place of the list of flows under way that use it, NOTHING
         ("n_flow", np.int32),  # so many they are
         ("mark", np.int64),  # as of a flow. What follows is known of members' ports alone
@@ -57,8 +57,12 @@ N_WORD = 8
 
 
 # Facts.
-(BACK_SHARE,) = range(1)  # of a flow's rate, so much comes back
-N_FACT = 1
+(
+    BACK_SHARE,  # of a flow's rate, so much comes back
+    ALONE_FRAC,  # of a port's rate, so much one flow can have that has it alone,
+    SHARED_FRAC,  # and so much all flows together that share it
+) = range(3)
+N_FACT = 3
 
 
 class MaxMin(NamedTuple):
@@ -80,10 +84,11 @@ class MaxMin(NamedTuple):
 
 
 def make_max_min(
-    ways: Ways, byte_per_ps: np.ndarray, back_ways: Ways | None = None, back_share: float = 0.0
+    ways: Ways, byte_per_ps: np.ndarray, back_ways: Ways | None = None, back_share: float = 0.0,
+    fracs: tuple[float, float] = (1.0, 1.0),
 ) -> MaxMin:  # fmt: skip
     """Nothing is under way. ways: none has a port twice. byte_per_ps: float64[n_port]. back_ways: of what comes back,
-    back_share of a flow's rate; None: nothing does.
+    back_share of a flow's rate; None: nothing does. fracs: ALONE_FRAC, SHARED_FRAC.
     """
     way_start, way_port = ways
     back_start, back_port = (np.zeros_like(way_start), way_port[:0]) if back_ways is None else back_ways
@@ -96,7 +101,7 @@ def make_max_min(
     ends, member = np.zeros(n_flow, np.int32), np.zeros(n_flow, np.int32)
     found, heap = np.zeros(n_port, np.int32), np.zeros(n_port, np.int32)
     facts = np.zeros(N_FACT)
-    facts[BACK_SHARE] = back_share
+    facts[[BACK_SHARE, ALONE_FRAC, SHARED_FRAC]] = back_share, *fracs
     return MaxMin(
         flows, ports, places, way_start, ends, member, found, heap, back_start, back_port, np.zeros_like(found), facts,
         np.zeros(N_WORD, np.int64),
