@@ -102,7 +102,8 @@ def without_packets(config: Config, p: NetworkParameters) -> NetworkParameters:
         if is_there:
             raise ConfigError(key, f'{found}, which [wormhole] mode = "flow" cannot do', f"Accepted there: {accepted}")
     what = config.wormhole.flow
-    flow = FlowParameters((what.efficiency, what.efficiency), 0.0, what.compensation != "none", what.compensation != "none")
+    forwards = what.compensation != "none"
+    flow = FlowParameters((what.efficiency, what.efficiency), 0.0, forwards, forwards)
     return replace(
         p, flow=flow, law=find_law("none"), law_values={}, buffer=None, transport=None, loss_probability=None,
         pair_queue=None, n_queue=2, scheduler=0, queue_weight=(), may_skip=False,
