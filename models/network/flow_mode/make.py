@@ -30,15 +30,17 @@ def _sum(values: np.ndarray, ways: Ways) -> np.ndarray:
     return total[ways[0][1:]] - total[ways[0][:-1]]
 
 
+def ways_of(paths: Paths, i_row: int) -> Ways:
+    """The ways of the plan's queue pairs. i_row: 0: of data, 1: of acknowledgements."""
+    first, length = paths.start[i_row:-1:2], np.diff(paths.start)[i_row::2]
+    start = np.concatenate([[0], np.cumsum(length)]).astype(np.int64)
+    return start, paths.port[np.arange(start[-1]) + np.repeat(first - start[:-1], length)]
+
+
 def least_latency_ps(topology: Topology, paths: Paths, p: NetworkParameters) -> int:
-    """The least time between the posting of a message and anything elsewhere; paths as the plan has them, data and ACKs
-    in turn."""
-    start = paths.start
-    length = np.diff(start)[::2]
-    first = np.concatenate([[0], np.cumsum(length)])
-    rows = np.arange(first[-1]) + np.repeat(start[:-1:2] - first[:-1], length)
-    ways = first.astype(np.int64), paths.port[rows]
-    none = np.zeros(len(length) + 1, np.int64), np.zeros(0, np.int64)
+    """The least time between the posting of a message and anything elsewhere."""
+    ways = ways_of(paths, 0)
+    none = np.zeros(len(ways[0]), np.int64), np.zeros(0, np.int64)
     delay_ps, forward_ps, _ = latencies(topology, ways, none, p)
     return int((delay_ps + ((1 + p.header_bytes) * forward_ps).astype(np.int64)).min(initial=2**62))
 
