@@ -4,6 +4,7 @@ import numpy as np
 
 from models.network.build.arrays import NetworkState
 from models.network.build.routing import make_routing
+from models.network.flow_mode.alone import Alone
 from models.network.state.parameters import NetworkParameters
 from models.network.state.records import SPENT_COLUMNS
 from models.network.state.switch_state import Routing
@@ -56,6 +57,8 @@ class FlowFacts:
         """routing: the tables of the run, if they have been made."""
         self._topology, self._paths, self._plan = topology, paths, plan
         self._sizes = ideal_sizes(topology, parameters)
+        is_bare = parameters.flow is not None and not parameters.flow.acknowledges
+        self._alone = Alone(topology, paths, parameters) if is_bare else None
         self._is_routed = np.zeros(len(plan.pair_src), np.bool_)
         if parameters.routing is not None:
             fixed = parameters.routing.fixed_pair
@@ -89,6 +92,8 @@ class FlowFacts:
 
     def _ideal_ps(self, pair: np.ndarray, size_bytes: np.ndarray, lasts_ps: np.ndarray) -> np.ndarray:
         """The least times that flows can take, int64[n]. lasts_ps: int64[n, 2], their starts and finishes."""
+        if self._alone is not None:
+            return self._alone.least_ps(pair, size_bytes)
         t, path, ideal_ps = self._topology, (self._paths.start, self._paths.port), np.empty(len(pair), np.int64)
         _on_paths(pair, size_bytes, path, (t.port_rate_bps, t.port_delay_ps), self._sizes, ideal_ps)
         if self._is_routed.any():
