@@ -1,4 +1,4 @@
-"""The least time of a message in flow mode without packets' forwarding and acknowledgements: the slowdown's divisor."""
+"""The least time of a message in flow mode, alone on its way: the slowdown's divisor."""
 
 import numpy as np
 
@@ -26,7 +26,14 @@ class Alone:
         wire_ps = (size_bytes + n_packet * self._header_bytes) * self._times["byte_ps"][pair]
         first_bytes = np.minimum(size_bytes, self._payload_bytes) + self._header_bytes
         begin_ps = self._times["delay_ps"][pair] + (first_bytes * self._times["forward_ps"][pair]).astype(np.int64)
-        return begin_ps + wire_ps.astype(np.int64) + self._times["ack_ps"][pair]
+        return begin_ps + wire_ps.astype(np.int64) + self._ack_ps(pair, size_bytes)
+
+    def _ack_ps(self, pair: np.ndarray, size_bytes: np.ndarray) -> np.ndarray:
+        """As `transfers` has it."""
+        last_bytes = (size_bytes - 1) % self._payload_bytes + 1 + self._header_bytes
+        last_ps = (last_bytes * self._times["byte_ps"][pair]).astype(np.int64)
+        waits_ps = np.maximum(self._times["ack_wire_ps"][pair] - last_ps, 0) * (size_bytes > self._payload_bytes)
+        return self._times["ack_ps"][pair] + waits_ps
 
 
 def path_ways(paths: Paths, is_ack: int, has_others: bool) -> Shared:
