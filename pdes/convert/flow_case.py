@@ -15,11 +15,11 @@ from pdes.units import MAX_DIGITS, PS_PER_S, exact_number, shown
 
 COLUMNS, CHOICES = ("start_s", "src", "dst", "bytes"), ("agg", "core")
 ACCEPTED = f"a CSV with a header line and the columns {', '.join(COLUMNS)}, and optionally {' and '.join(CHOICES)}"
-MAX_K = 512
+MAX_K = 160  # a million hosts
 MAX_HOST, MAX_CHOICE = MAX_K**3 // 4 - 1, MAX_K // 2 - 1
 LATEST_PS = MOST_BYTES = 2**61
 HEADER_CHARS = 4096
-_DECIMAL = re.compile(r"([0-9]{1,7})(?:\.([0-9]{0,12}))?")  # what there is nearly always; `exact_number` has the rest
+_DECIMAL = re.compile(r"([0-9]{1,6})(?:\.([0-9]{0,12}))?")  # what there is nearly always; `exact_number` has the rest
 _N_DECIMAL = 12  # of a second: picoseconds
 
 

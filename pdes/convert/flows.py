@@ -25,8 +25,7 @@ class Links(NamedTuple):
 
 
 def convert(source: str | Path, output: str | Path, links: Links | None = None) -> list[str]:
-    """Write `output`, and flows and ways beside it; return warnings for people. ConfigError: file, line, what is wrong.
-    """
+    """Write `output`, and flows and ways beside it; return warnings for people. ConfigError names file and line."""
     case, target, given = read_case(find_case(Path(source))), Path(output), links or Links()
     flow_file, way_file = (target.with_name(f"{target.stem}.{what}") for what in ("flows.csv", "paths.txt"))
     for file in (target, flow_file, way_file):
