@@ -9,14 +9,16 @@ which SimGrid takes some minutes. bench/flow_level.cpp is built for that, if the
 libsimgrid-dev): without them only this program runs. Then 4,000 flows each of several loads and fat-trees show what an
 instant, at which flows begin or end, takes by how many flows are under way; --out keeps a figure of it.
 
-Loop: seconds in the event loop, of SimGrid in `Engine::run`; wall: of the whole process. Errors: of completion times,
-relative to SimGrid's. Every run must have had all flows. --quick: small cases.
+Loop: seconds in the event loop, of SimGrid in `Engine::run`; wall: of the whole process; CPU: of all its ranks, which
+others on the machine do not make longer. Errors: of completion times, relative to SimGrid's. Every run must have had
+all flows. --quick: small cases.
 """
 
 import argparse
 import csv
 import json
 import random
+import resource
 import shutil
 import statistics
 import subprocess
@@ -51,6 +53,7 @@ class Ran(NamedTuple):
 
     loop_s: list[float]
     wall_s: list[float]
+    cpu_s: list[float]
     fct_us: np.ndarray
     facts: dict[str, Any]
 
@@ -61,7 +64,10 @@ class Ran(NamedTuple):
 
     def figures(self) -> dict[str, Any]:
         """For the last line."""
-        return {"loop_s": self.loop_s, "wall_s": self.wall_s, "flows_per_s": self.flows_per_s, **self.facts}
+        return {
+            "loop_s": self.loop_s, "wall_s": self.wall_s, "cpu_s": self.cpu_s, "flows_per_s": self.flows_per_s,
+            **self.facts,
+        }  # fmt: skip
 
 
 def write_case(path: Path, k: int, n_flow: int, load: float, seed: int) -> None:
@@ -85,17 +91,26 @@ def first_flows(case: Path, n_flow: int, folder: Path) -> Path:
     return folder / "case.toml"
 
 
+def cpu_s() -> float:
+    """Of all processes that have been started from here and are over."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def run_ours(config: Path, n_flow: int, n_rank: int, n_turn: int) -> Ran:
     """This program, as a user runs it."""
-    loop_s, wall_s, done = [], [], None
+    loop_s, wall_s, used_s, done = [], [], [cpu_s()], None
     for _ in range(n_turn):
         done = simulate(config, [], config.parent / f"ranks-{n_rank}", n_rank)
         loop_s.append(done.run["loop_seconds"])
         wall_s.append(done.start_to_result_s)
+        used_s.append(cpu_s())
     assert done is not None
     columns, facts = done.columns("flows", ["flow_id", "fct_ps"]), done.result["fast_forward"]["flow_mode"]
     assert facts["messages"] == n_flow == len(columns["fct_ps"]), "faster because wrong"
-    return Ran(loop_s, wall_s, columns["fct_ps"][np.argsort(columns["flow_id"])] / PS_PER_US, facts)
+    return Ran(
+        loop_s, wall_s, np.diff(used_s).tolist(), columns["fct_ps"][np.argsort(columns["flow_id"])] / PS_PER_US, facts
+    )
 
 
 def build_simgrid(folder: Path) -> Path | None:
@@ -132,18 +147,19 @@ def run_simgrid(program: Path, config: Path, n_turn: int) -> Ran:
     topology: Any = load_config(config).topology
     files = config.parent / "simgrid.txt", config.parent / "simgrid-ends.txt"
     start_ps = write_for_simgrid(flows, topology.k, files[0])
-    loop_s, wall_s, facts = [], [], {}
+    loop_s, wall_s, used_s, facts = [], [], [cpu_s()], {}
     for _ in range(n_turn):
         begin_s = time.perf_counter()
         done = subprocess.run([program, *files], capture_output=True, text=True)
         wall_s.append(time.perf_counter() - begin_s)
+        used_s.append(cpu_s())
         if done.returncode != 0:
             raise SystemExit(f"SimGrid: {done.stderr[-2000:]}")
         facts = json.loads(done.stdout)
         loop_s.append(facts.pop("loop_s"))
     fct_us = np.loadtxt(files[1], ndmin=1) * 1e6 - start_ps / PS_PER_US
     assert len(fct_us) == len(flows), "faster because wrong"
-    return Ran(loop_s, wall_s, fct_us, facts)
+    return Ran(loop_s, wall_s, np.diff(used_s).tolist(), fct_us, facts)
 
 
 def errors(ours: np.ndarray, theirs: np.ndarray) -> dict[str, float]:
@@ -165,12 +181,13 @@ def show_errors(what: str, found: dict[str, float]) -> None:
 
 def show(program: str, ran: Ran) -> None:
     """One line of the table."""
-    print(f"  {program:<22} {spread(ran.loop_s):>26} {spread(ran.wall_s):>26} {ran.flows_per_s:>10,.0f}", flush=True)
+    times = f"{spread(ran.loop_s):>26} {spread(ran.wall_s):>24} {spread(ran.cpu_s):>24}"
+    print(f"  {program:<18} {times} {ran.flows_per_s:>9,.0f}", flush=True)
 
 
 def compare(config: Path, program: Path | None, n_flow: int, arguments: argparse.Namespace) -> dict[str, Any]:
     """One case in both programs; program: None: only in ours. What was found, and the completion times of ours."""
-    print(f"{n_flow:,} flows {'':<10} {'loop, s':>26} {'wall, s':>26} {'flows/s':>10}")
+    print(f"{f'{n_flow:,} flows':<20} {'loop, s':>26} {'wall, s':>24} {'CPU, s':>24} {'flows/s':>9}")
     ours = {n: run_ours(config, n_flow, n, arguments.turns) for n in arguments.ranks}
     for n, ran in ours.items():
         show(f"pdes-sim, {n} rank{'s' * (n > 1)}", ran)

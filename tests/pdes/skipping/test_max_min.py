@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pdes.engine.time_index import NEVER
-from pdes.skipping.max_min.solve import begin_change, join, leave, solve
-from pdes.skipping.max_min.table import N_END, MaxMin, make_max_min
+from pdes.skipping.max_min.solve import RESERVE_FRAC, begin_change, join, leave, solve
+from pdes.skipping.max_min.table import N_END, MaxMin, Ways, make_max_min
 from reference.max_min_twin import fair_rates
 
 TOLERANCE = 1e-7
@@ -44,18 +44,20 @@ def changes(draw: st.DrawFn) -> Changes:
     )
 
 
-def table_of(case: Changes) -> MaxMin:
+def table_of(case: Changes, back_ways: Ways | None = None, back_share: float = 0.0) -> MaxMin:
     start = np.cumsum([0, *map(len, case.ways)]).astype(np.int64)
     port = np.array([port for way in case.ways for port in way], np.int32)
-    made = make_max_min((start, port), np.array(case.rates), fracs=case.fracs)
+    made = make_max_min((start, port), np.array(case.rates), back_ways, back_share, case.fracs)
     made.flows["weight"] = case.weights
     return made
 
 
-def exact_rates(case: Changes, active: set[int]) -> dict[int, float]:
-    """What each port gives to one flow or to several is another part of its rate."""
+def exact_rates(case: Changes, active: set[int], reserved: np.ndarray | None = None) -> dict[int, float]:
+    """What each port gives to one flow or to several is another part of its rate, less what is reserved there."""
     n_at = [sum(port in case.ways[flow] for flow in active) for port in range(len(case.rates))]
     rate = {p: Fraction(r) * Fraction(case.fracs[n_at[p] > 1]) for p, r in enumerate(case.rates)}
+    if reserved is not None:
+        rate = {port: whole - Fraction(float(reserved[port])) for port, whole in rate.items()}
     weight = {flow: Fraction(case.weights[flow]) for flow in active}
     found = fair_rates({flow: case.ways[flow] for flow in active}, rate, weight)
     return {flow: float(value) for flow, value in found.items()}
@@ -78,6 +80,31 @@ def test_rates_are_those_of_progressive_filling_after_every_batch(case: Changes)
         for flow, rate in expected.items():
             assert abs(m.flows["level"][flow] * case.weights[flow] - rate) <= TOLERANCE * rate, (i_batch, flow, rate)
         check_table(m, active)
+
+
+@given(changes(), st.data())
+@settings(max_examples=200)
+def test_what_comes_back_is_reserved_and_the_rest_is_shared_fairly(case: Changes, data: st.DataObject) -> None:
+    """Whatever has been reserved, rates are fair beside it; it is near what comes back of these rates."""
+    n_port, share = len(case.rates), data.draw(st.sampled_from([0.02, 0.06]))
+    back = [data.draw(st.lists(st.integers(0, n_port - 1), max_size=3, unique=True)) for _ in case.ways]
+    back_start = np.cumsum([0, *map(len, back)]).astype(np.int64)
+    back_ways = back_start, np.array([port for ports in back for port in ports], np.int32)
+    m, active = table_of(case, back_ways, share), set()
+    for i_batch, batch in enumerate(case.batches):
+        begin_change(m)
+        for flow in sorted(batch & active):
+            leave(m, flow)
+        for flow in sorted(batch - active):
+            join(m, flow, ENDLESS_BYTES, STEP_PS * i_batch)
+        active ^= batch
+        solve(m, STEP_PS * i_batch)
+        rates = exact_rates(case, active, m.ports["reserved"])
+        comes = np.zeros(n_port)
+        for flow, rate in rates.items():
+            assert abs(m.flows["level"][flow] * case.weights[flow] - rate) <= TOLERANCE * rate, (i_batch, flow, rate)
+            comes[back[flow]] += share * rate
+        assert (np.abs(m.ports["reserved"] - comes) <= (RESERVE_FRAC + TOLERANCE) * m.ports["byte_per_ps"]).all()
 
 
 def check_table(m: MaxMin, active: set[int]) -> None:
