@@ -39,10 +39,11 @@ class Alone:
         """
         t = {name: values[pair] for name, values in self._times.items()}
         n_packet = -(-size_bytes // self._payload_bytes)
-        first_bytes, last_bytes = np.minimum(size_bytes, self._payload_bytes), (size_bytes - 1) % self._payload_bytes + 1
-        begin_ps = t["delay_ps"] + ((first_bytes + self._header_bytes) * t["forward_ps"]).astype(np.int64)
+        first_bytes = np.minimum(size_bytes, self._payload_bytes) + self._header_bytes
+        last_bytes = (size_bytes - 1) % self._payload_bytes + 1 + self._header_bytes
+        begin_ps = t["delay_ps"] + (first_bytes * t["forward_ps"]).astype(np.int64)
         wire_ps = (size_bytes + n_packet * self._header_bytes) * t["byte_ps"]
-        last_ps = ((last_bytes + self._header_bytes) * t["byte_ps"]).astype(np.int64)
+        last_ps = (last_bytes * t["byte_ps"]).astype(np.int64)
         waits_ps = np.where(n_packet > 1, np.maximum(t["ack_wire_ps"] - last_ps, 0), 0)
         return begin_ps + wire_ps.astype(np.int64) + t["ack_ps"] + waits_ps
 
