@@ -57,6 +57,8 @@ class FlowFacts:
         """routing: the tables of the run, if they have been made."""
         self._topology, self._paths, self._plan = topology, paths, plan
         self._sizes = ideal_sizes(topology, parameters)
+        is_bare = parameters.flow is not None and not parameters.flow.acknowledges
+        self._alone = Alone(topology, paths, parameters) if is_bare else None
         self._is_routed = np.zeros(len(plan.pair_src), np.bool_)
         if parameters.routing is not None:
             fixed = parameters.routing.fixed_pair
