@@ -1,4 +1,4 @@
-"""Messages in flow mode end alike on any number of ranks: all hear of all of them, and each has hosts of its own."""
+"""Converted lists of flows end alike on any number of ranks: all find all rates, and each has hosts of its own."""
 
 import json
 from collections.abc import Callable

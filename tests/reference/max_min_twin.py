@@ -15,22 +15,23 @@ ROUNDING = 1e-12  # of a port's rate: where numbers are floats, so little is not
 
 
 def fair_rates(
-    ways: Mapping[int, Sequence[int]], rate: Mapping[int, Number], weight: Mapping[int, Number] | None = None
+    ways: Mapping[int, Mapping[int, Number]], rate: Mapping[int, Number], weight: Mapping[int, Number] | None = None
 ) -> dict[int, Number]:
-    """Of each flow. ways: its ports; rate: of each port; weight: by flow, None: all have 1.
+    """Of each flow. ways: its ports, and which part of it goes over each; a flow without any has no rate. rate: of each
+    port. weight: by flow, None: all have 1.
 
-    Berger, Gallager: Data Networks, section 6.5.2. Rates rise as fast as weights say until a port is full; who uses it
-    stays as it is, and the others rise on.
+    Bertsekas, Gallager: Data Networks, section 6.5.2. Rates rise as fast as weights say until a port is full; who uses
+    it stays as it is, and the others rise on.
     """
     w = dict.fromkeys(ways, 1) if weight is None else {flow: weight[flow] for flow in ways}
     rates: dict[int, Number] = dict.fromkeys(ways, Fraction(0))
     left = {port: rate[port] for way in ways.values() for port in way}
-    rising = set(ways)
+    rising = {flow for flow, way in ways.items() if way}
     while rising:
         climb: dict[int, Number] = {}
         for flow in rising:
-            for port in ways[flow]:
-                climb[port] = climb.get(port, 0) + w[flow]
+            for port, part in ways[flow].items():
+                climb[port] = climb.get(port, 0) + w[flow] * part
         step = min(left[port] / speed for port, speed in climb.items())
         for flow in rising:
             rates[flow] += step * w[flow]
@@ -59,7 +60,7 @@ def took_ps(messages: Sequence[Message], rate_bps: Sequence[int], delay_ps: Sequ
     left: dict[int, float] = {}
     took, now_ps = [0.0] * len(messages), 0.0
     while waiting or left:
-        rates = fair_rates({i: messages[i].way for i in left}, byte_per_ps)
+        rates = fair_rates({i: dict.fromkeys(messages[i].way, 1) for i in left}, byte_per_ps)
         ends_ps = {i: now_ps + left[i] / float(rates[i]) for i in left}
         next_ps = min([*ends_ps.values(), *(begin_ps[i] for i in waiting[-1:])])
         for i in [*left]:
