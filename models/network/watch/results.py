@@ -57,7 +57,6 @@ class FlowFacts:
         """routing: the tables of the run, if they have been made."""
         self._topology, self._paths, self._plan = topology, paths, plan
         self._sizes = ideal_sizes(topology, parameters)
-        self._alone = None if parameters.flow is None else Alone(topology, paths, parameters)
         self._is_routed = np.zeros(len(plan.pair_src), np.bool_)
         if parameters.routing is not None:
             fixed = parameters.routing.fixed_pair
