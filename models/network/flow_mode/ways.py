@@ -72,11 +72,13 @@ def _spread(routing: Routing, links, first_port, i_route, epoch, w: Walk):
 
 
 @kernel
-def _ways(routing: Routing, links, path_port, path_start, rows, epoch, w: Walk, start, port, usage):
-    """Write the ways of path rows from start[i] on, and where they end into start[i + 1]; `port` of no size: only that.
+def _ways(routing: Routing, links, paths, rows, epoch, w: Walk, out: Shared):
+    """Write the ways of path rows from out.start[i] on, and where they end into out.start[i + 1]; out.port of no size:
+    only that.
 
-    path_port, path_start: see `QueuePairs`; a row whose second element is below -1 is routed, by route `row`.
+    paths: (path_port, path_start), see `QueuePairs`; a row whose second element is below -1 is routed, by route `row`.
     """
+    (path_port, path_start), (start, port, usage) = paths, out
     for i in range(rows.size):
         row, at = rows[i], start[i]
         place = path_start[row]
@@ -101,9 +103,9 @@ def ways_of(topology: Topology, pairs: QueuePairs, routing: Routing, epoch: int,
     n_pair, n_port, n_node = len(pairs.pair_of_row), topology.n_port, topology.n_node
     walk = Walk(np.zeros(n_node), np.zeros((2, n_node), np.int64), np.zeros(n_port), np.zeros(n_port, np.int64))
     start = np.zeros(n_pair + 1, np.int64)
-    given = routing, (topology.port_dst, topology.is_switch), pairs.path_port, pairs.path_start
+    given = routing, (topology.port_dst, topology.is_switch), (pairs.path_port, pairs.path_start)
     rows = 2 * pairs.pair_of_row + is_ack
-    _ways(*given, rows, epoch, walk, start, np.zeros(0, np.int32), np.zeros(0, np.float32))
-    port, usage = np.zeros(int(start[-1]), np.int32), np.zeros(int(start[-1]), np.float32)
-    _ways(*given, rows, epoch, walk, start, port, usage)
-    return Shared(start, port, usage)
+    _ways(*given, rows, epoch, walk, Shared(start, np.zeros(0, np.int32), np.zeros(0, np.float32)))
+    found = Shared(start, np.zeros(int(start[-1]), np.int32), np.zeros(int(start[-1]), np.float32))
+    _ways(*given, rows, epoch, walk, found)
+    return found

@@ -30,27 +30,27 @@ FLOW = record(  # one cache line; a flow's level is its rate, in bytes per ps, f
 PLACE = record(
     [("flow", np.int32), ("usage", np.float32), ("after", np.int32), ("port", np.int32), ("before", np.int32)]
 )
-PORT = record(  # two cache lines
+PORT = record(  # two cache lines: what water filling comes to again and again is in the first
     [
-        ("byte_per_ps", np.float64),  # its rate
-        ("first", np.int32),  # the first place of the list of flows under way that use it, NOTHING
-        ("n_flow", np.int32),  # so many they are
-        ("mark", np.int64),  # as of a flow. What follows is known of members' ports alone
-        ("n_member", np.int32),
-        ("n_open", np.int32),  # members that have no level yet
-        ("members_weight", np.float64),
-        ("others_rate", np.float64),  # what those have together that are no members, UNKNOWN: not added up yet
-        ("others_most", np.float64),  # none of them has a higher level
-        ("bound_least", np.float64),  # none of them that this port limits has a lower one; NOBODY: it limits none
         ("left", np.float64),  # what members have that have no level yet
         ("weight", np.float64),  # of these
-        ("level", np.float64),  # at which it limits members, UNKNOWN: it limits none
-        ("top", np.float64),  # level of a member on it, at most
         ("key", np.float64),  # by which it lies in the heap
+        ("top", np.float64),  # level of a member on it, at most
+        ("level", np.float64),  # at which it limits members, UNKNOWN: it limits none
+        ("n_open", np.int32),  # members that have no level yet
+        ("n_member", np.int32),
+        ("n_flow", np.int32),  # flows under way that use it
+        ("first", np.int32),  # the first place of their list, NOTHING
+        ("mark", np.int64),  # as of a flow. All but these two, and the next line's rates, is known of members' ports alone
+        ("byte_per_ps", np.float64),  # its rate
         ("back_rate", np.float64),  # what of flows comes back here
         ("reserved", np.float64),  # what flows cannot have of it for that
         ("n_back", np.int32),  # flows under way of which something comes back here
         ("has_moved", np.int32),  # 1: back_rate is far from what is reserved
+        ("members_weight", np.float64),
+        ("others_rate", np.float64),  # what those have together that are no members, UNKNOWN: not added up yet
+        ("others_most", np.float64),  # none of them has a higher level
+        ("bound_least", np.float64),  # none of them that this port limits has a lower one; NOBODY: it limits none
     ]
 )
 UNKNOWN, NOBODY = -1.0, np.inf
