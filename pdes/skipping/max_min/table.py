@@ -41,7 +41,7 @@ PORT = record(  # two cache lines: what water filling comes to again and again i
         ("n_member", np.int32),
         ("n_flow", np.int32),  # flows under way that use it
         ("first", np.int32),  # the first place of their list, NOTHING
-        ("mark", np.int64),  # as of a flow. All but these two, and the next line's rates, is known of members' ports alone
+        ("mark", np.int64),  # as of a flow; left to n_member and the last four are known of members' ports alone
         ("byte_per_ps", np.float64),  # its rate
         ("back_rate", np.float64),  # what of flows comes back here
         ("reserved", np.float64),  # what flows cannot have of it for that
