@@ -24,6 +24,7 @@ from pdes.config.tables.routing import REORDERING
 from pdes.errors import ConfigError
 from pdes.scenario.buffer import buffer_parameters
 from pdes.scenario.control import Control
+from pdes.scenario.flow_numbers import flow_numbers
 from pdes.scenario.queues import Queues, find_queues
 from pdes.scenario.routing import link_changes, routing_parameters
 from pdes.scenario.windows import Windows
@@ -103,7 +104,10 @@ def without_packets(config: Config, p: NetworkParameters) -> NetworkParameters:
             raise ConfigError(key, f'{found}, which [wormhole] mode = "flow" cannot do', f"Accepted there: {accepted}")
     what = config.wormhole.flow
     forwards = what.compensation != "none"
-    flow = FlowParameters((what.efficiency, what.efficiency), 0.0, forwards, forwards)
+    numbers = flow_numbers(config)
+    flow = FlowParameters(
+        (numbers.alone, numbers.shared), numbers.queue_ps, forwards, forwards, facts=numbers.facts()
+    )
     return replace(
         p, flow=flow, law=find_law("none"), law_values={}, buffer=None, transport=None, loss_probability=None,
         pair_queue=None, n_queue=2, scheduler=0, queue_weight=(), may_skip=False,

@@ -53,4 +53,4 @@ def make(
     back_share = p.ack_bytes / (p.payload_bytes + p.header_bytes)
     max_min = make_max_min(ways[0], byte_per_ps, ways[1] if p.flow.acknowledges else None, back_share, p.flow.fracs)
     ends = facts["node"], facts["receiver"]
-    return make_flow_mode(max_min, latencies(topology, *ways, p), ends, here, gathering, p.flow.queue_bytes)
+    return make_flow_mode(max_min, latencies(topology, *ways, p), ends, here, gathering, p.flow.queue_ps)

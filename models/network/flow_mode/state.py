@@ -61,13 +61,13 @@ class FlowMode(NamedTuple):
     posts: np.ndarray  # int64[]  what was posted in a round, of all ranks, N_POST_COLUMN words each
     own: np.ndarray  # int64[the same]  this rank's; posts itself if there is no other rank
     gathering: Gathering
-    queue_bytes: np.ndarray  # float64[1]  that wait at a port which flows share
+    queue_ps: np.ndarray  # float64[1]  how long the last packet waits at a port which flows share
     words: np.ndarray  # int64[N_TRANSFER_WORD]
 
 
 def make_flow_mode(
     max_min: MaxMin, latencies: tuple[np.ndarray, np.ndarray, np.ndarray], ends: tuple[np.ndarray, np.ndarray],
-    here: np.ndarray, gathering: Gathering, queue_bytes: float,
+    here: np.ndarray, gathering: Gathering, queue_ps: float,
 ) -> FlowMode:  # fmt: skip
     """Nothing is posted. latencies: [n_qp] each, TRANSFER's delay_ps, forward_ps and ack_ps. ends: hosts of senders and
     receivers. here: bool[n_node]."""
@@ -81,7 +81,7 @@ def make_flow_mode(
     none = np.zeros(0, np.int64)
     made = FlowMode(
         max_min, transfers, np.zeros(0, WAITING), make_time_index(n_pair), np.zeros(n_pair, np.int64),
-        np.zeros(n_pair, np.int32), here.astype(np.uint8), none, none, gathering, np.array([queue_bytes]), words,
+        np.zeros(n_pair, np.int32), here.astype(np.uint8), none, none, gathering, np.array([queue_ps], float), words,
     )  # fmt: skip
     return grow_posts(grow_waiting(made, 1024), 1024)
 

@@ -79,7 +79,7 @@ def _waits_ps(flow: FlowMode, transfer, pair):
     port = m.ports[np.uint64(m.flows[np.uint64(pair)].limit)]
     if port.n_flow < 2:
         return np.int64(0)
-    return np.int64(min(flow.queue_bytes[0], np.float64(transfer.size_bytes)) / port.byte_per_ps)
+    return np.int64(min(flow.queue_ps[0], transfer.size_bytes / port.byte_per_ps))
 
 
 @step_kernel
