@@ -14,5 +14,6 @@ def calibration_text(numbers: Mapping[str, Any]) -> str:
         return f"{how}, nothing waits, and nobody has measured how far off that is"
     own = f", of other parameters than this run's {control}" if numbers.get("has_other_parameters") else ""
     place = f"where it was calibrated ({format_rate(made['rate_bps'])}, round trip {format_duration(made['rtt_ps'])}"
-    error = f"{100 * numbers['error']:.2g} %"
-    return f"calibrated for {control} to within {error}, mean error of completion times {place}{own})"
+    error, exchange, port = (f"{100 * numbers[f'{name}error']:.2g} %" for name in ("", "exchange_", "port_"))
+    kinds = f"{exchange} in all-to-alls, {port} where messages meet in one port"
+    return f"calibrated for {control} to within {error}, mean error of completion times {place}{own}: {kinds})"

@@ -14,7 +14,7 @@ from pdes.convert.toml_text import toml_text, write_whole
 from pdes.errors import ConfigError
 from pdes.scenario.flow_numbers import parameters_digest
 from pdes.simulation.calibration.bed import Bed, Runs, bed_of, default_bed
-from pdes.simulation.calibration.cases import Case, all_cases, lay_out
+from pdes.simulation.calibration.cases import Case, all_cases, lay_out, weights
 from pdes.simulation.calibration.fit import Fit, fit
 from pdes.simulation.versions import version_of
 from pdes.units import exact_duration, exact_rate, exact_size, format_duration, format_rate
@@ -24,7 +24,8 @@ Flow mode's numbers of congestion controls, measured packet by packet. Made by: 
 # alone, shared: share of a link's rate that one message has alone, and that several have together. queue: how long a
 # message's last packet waits at a link that it shares, at any rate; no longer than the message itself takes there.
 # error, worst: of completion times in the cases that were fitted, absolute and relative, on average and at most;
-# ring_error: on average in a ring that sends both ways, which was not fitted."""
+# They fall into two kinds of the same weight. port_error: on average where messages meet in one port; exchange_error:
+# where everybody sends to everybody. ring_error: in a ring that sends both ways, which was not fitted."""
 
 
 class Calibration(NamedTuple):
@@ -32,6 +33,8 @@ class Calibration(NamedTuple):
 
     bed: Bed
     fit: Fit
+    port_error: float
+    exchange_error: float
     ring_error: float
 
     @property
@@ -54,18 +57,27 @@ def beds(config: Config | None, controls: Sequence[str]) -> list[Bed]:
 
 
 def calibrate(bed: Bed, say: Callable[[str], None], cases: list[Case] | None = None) -> Calibration:
-    """One control. say: told what is being done. cases: in place of all, the last of them not fitted."""
+    """One control. say: told what is being done. cases: in place of all."""
     cases, name = cases or all_cases(bed.rate_bps), bed.control.law.name
     layout = lay_out(cases)
-    lone = np.array([i for i, one in enumerate(cases) if one.is_fitted and one.n_host == 2], np.int64)
-    shares = np.array([i for i, one in enumerate(cases) if one.is_fitted and one.n_host > 2], np.int64)
+    weight, is_lone = weights(cases), np.array([one.n_host == 2 for one in cases])
     with tempfile.TemporaryDirectory(prefix="pdes-calibrate-") as folder:
         runs = Runs(bed, layout, Path(folder))
         say(f"{name}: {len(layout.case)} messages, packet by packet")
         full_ps = runs.as_packets()
         say(f"{name}: fitting flow mode to them")
-        found = fit(full_ps, layout.case, lone, shares, bed.rtt_ps, runs.in_flow_mode)
-    return Calibration(bed, found, float(found.by_case[-1]))
+        found = fit(full_ps, layout.case, weight, is_lone, bed.rtt_ps, runs.in_flow_mode)
+    return Calibration(bed, found, *_by_kind(cases, found))
+
+
+def _by_kind(cases: list[Case], found: Fit) -> list[float]:
+    """Mean errors into one port, in exchanges, in what was not fitted."""
+    kinds = [
+        [i for i, one in enumerate(cases) if one.is_fitted and not one.is_exchange],
+        [i for i, one in enumerate(cases) if one.is_fitted and one.is_exchange],
+        [i for i, one in enumerate(cases) if not one.is_fitted],
+    ]
+    return [float(found.by_case[kind].mean()) if kind else 0.0 for kind in kinds]
 
 
 def table_text(found: Sequence[Calibration], words: Sequence[str]) -> str:
@@ -92,7 +104,8 @@ def summary(one: Calibration) -> str:
     return (
         f"{one.name}: alone {numbers.alone:g}, shared {numbers.shared:g}, queue {format_duration(numbers.queue_ps)}; "
         f"mean error {_percent(one.fit.error)} (whole links, no queues: {_percent(one.fit.before)}), at most "
-        f"{_percent(one.fit.worst)}, in a ring {_percent(one.ring_error)}; at {format_rate(bed.rate_bps)}, round trip "
+        f"{_percent(one.fit.worst)}: {_percent(one.port_error)} into one port, {_percent(one.exchange_error)} in "
+        f"exchanges, {_percent(one.ring_error)} in a ring; at {format_rate(bed.rate_bps)}, round trip "
         f"{format_duration(bed.rtt_ps)}"
     )
 
@@ -105,6 +118,8 @@ def _row(one: Calibration) -> dict[str, Any]:
         "queue": exact_duration(numbers.queue_ps),
         "error": _rounded(one.fit.error),
         "worst": _rounded(one.fit.worst),
+        "port_error": _rounded(one.port_error),
+        "exchange_error": _rounded(one.exchange_error),
         "ring_error": _rounded(one.ring_error),
         "rate": exact_rate(bed.rate_bps),
         "rtt": exact_duration(bed.rtt_ps),

@@ -1,8 +1,10 @@
 """The cases: who sends how much when. Each has hosts of its own at one switch, so they all fit into one run.
 
 They are of general kinds, not taken from any job: messages of one size into one port at once; one after the other, so
-that newcomers meet others under way; short ones that meet a long one; and the same pairs again and again, as in
-collectives, whose controls remember. A ring that sends both ways is for checking: acknowledgements meet data there.
+that newcomers meet others under way; short ones that meet a long one; the same pairs again and again, whose controls
+remember; and exchanges, in which everybody sends to everybody. A port into which much more is sent than it lets through
+makes controls cut rates; in an exchange no port is offered more than it has, and many controls then give all of it. A
+ring that sends both ways is for checking: acknowledgements meet data there.
 """
 
 from typing import NamedTuple
@@ -16,6 +18,7 @@ COUNTS = (1, 2, 4, 8)
 N_AGAIN, IDLE_PS = 4, 20_000_000  # messages of a pair, and the least time without any
 MEETS_BYTES = 8_000_000  # of a long message that are sent when shorter ones join it
 RING_HOSTS, RING_BYTES = 8, 8_000_000
+MOST_EXCHANGED_BYTES = 400_000_000  # in one exchange, for the time that it takes to simulate
 
 
 class Message(NamedTuple):
@@ -33,6 +36,7 @@ class Case(NamedTuple):
     name: str
     messages: tuple[Message, ...]
     is_fitted: bool = True
+    is_exchange: bool = False
 
     @property
     def n_host(self) -> int:
@@ -52,6 +56,8 @@ def all_cases(
             every_ps = 3 * n * alone_ps // 2 + IDLE_PS
             found.append(_into_one(f"again-{n}", size, [(i, k * every_ps) for k in range(N_AGAIN) for i in range(n)]))
             if n > 1:
+                if n * (n - 1) * size <= MOST_EXCHANGED_BYTES:
+                    found.append(_exchange(n, size))
                 found.append(_into_one(f"staggered-{n}", size, [(i, i * alone_ps // 2) for i in range(n)]))
                 if size < max(sizes_bytes):
                     found.append(_joining(n, size, max(sizes_bytes), int(min(MEETS_BYTES, size) * ps_per_byte)))
@@ -65,10 +71,25 @@ def _into_one(name: str, size_bytes: int, starts: list[tuple[int, int]]) -> Case
     return Case(f"{name}-{size_bytes}", tuple(Message(1 + i, 0, size_bytes, start_ps) for i, start_ps in starts))
 
 
+def _exchange(n: int, size_bytes: int) -> Case:
+    """From each of n hosts to each other one, at once."""
+    messages = [Message(i, (i + k) % n, size_bytes, 0) for k in range(1, n) for i in range(n)]
+    return Case(f"exchange-{n}-{size_bytes}", tuple(messages), is_exchange=True)
+
+
 def _joining(n: int, size_bytes: int, long_bytes: int, meets_ps: int) -> Case:
     """One long message, and n - 1 others that begin when it is under way."""
     others = [Message(1 + i, 0, size_bytes, meets_ps) for i in range(1, n)]
     return Case(f"joining-{n}-{size_bytes}", (Message(1, 0, long_bytes, 0), *others))
+
+
+def weights(cases: list[Case]) -> np.ndarray:
+    """Of what is fitted, 1 in all; float64[n_case]. Exchanges have half of it: collectives are made of them."""
+    kinds = np.array([one.is_exchange for one in cases]), np.array([not one.is_exchange for one in cases])
+    is_fitted, weight = np.array([one.is_fitted for one in cases]), np.zeros(len(cases))
+    for kind in kinds:
+        weight += (kind & is_fitted) / max(1, (kind & is_fitted).sum())
+    return weight / weight.sum()
 
 
 class Layout(NamedTuple):

@@ -1,8 +1,8 @@
 """Numbers of flow mode with which completion times come closest to those of packets.
 
-What is made small is the mean absolute relative error: of each case's messages, then of cases. So a case of many
-messages counts no more than one of few, an elephant no more than a mouse; and a control that is unfair, whose messages
-end now sooner and now later than by fair shares, does not pull the numbers to its extremes, as squares would.
+What is made small is the mean absolute relative error: of each case's messages, then of cases by their weights. So a
+case of many messages counts no more than one of few, an elephant no more than a mouse; and a control that is unfair,
+whose messages end now sooner and now later than by fair shares, does not pull numbers to extremes, as squares would.
 """
 
 from collections.abc import Callable
@@ -41,11 +41,12 @@ def errors(full_ps: np.ndarray, flow_ps: np.ndarray, case: np.ndarray) -> np.nda
 
 
 def fit(
-    full_ps: np.ndarray, case: np.ndarray, lone: np.ndarray, shares: np.ndarray, rtt_ps: int,
+    full_ps: np.ndarray, case: np.ndarray, weight: np.ndarray, is_lone: np.ndarray, rtt_ps: int,
     in_flow_mode: Callable[[float, float, int], np.ndarray],
 ) -> Fit:  # fmt: skip
-    """The best numbers. full_ps: int64[n], of packets. case: int64[n]. lone, shares: cases that are fitted, those whose
-    messages meet no others, and those that do. in_flow_mode: completion times with alone, shared, queue_ps."""
+    """The best numbers. full_ps: int64[n], of packets. case: int64[n]. weight: float64[n_case], 1 in all; 0: a case is
+    not fitted. is_lone: bool[n_case], its messages meet no others. in_flow_mode: completion times with alone, shared,
+    queue_ps."""
     known: dict[Numbers, np.ndarray] = {}
 
     def by_case(numbers: Numbers) -> np.ndarray:
@@ -54,15 +55,14 @@ def fit(
         return known[numbers]
 
     best = Numbers(1.0, 1.0, 0)
-    best = _along(best, "alone", lambda n: by_case(n)[lone].mean())
+    lone, shares = weight * is_lone, weight * ~is_lone
+    best = _along(best, "alone", lambda n: float(by_case(n) @ lone))
     grid = [best._replace(shared=s, queue_ps=int(q * rtt_ps)) for q in QUEUES for s in SHARES]
-    best = min(grid, key=lambda n: by_case(n)[shares].mean())
-    best = _downhill(best, rtt_ps, lambda n: by_case(n)[shares].mean())
-    fitted = np.concatenate([lone, shares])
-    flow_ps, found = in_flow_mode(*best), by_case(best)
-    is_fitted = np.isin(case, fitted)
-    worst = float(np.abs(flow_ps / full_ps - 1)[is_fitted].max())
-    return Fit(best, float(found[fitted].mean()), float(by_case(Numbers(1.0, 1.0, 0))[fitted].mean()), worst, found)
+    best = min(grid, key=lambda n: float(by_case(n) @ shares))
+    best = _downhill(best, rtt_ps, lambda n: float(by_case(n) @ shares))
+    found, before = by_case(best), by_case(Numbers(1.0, 1.0, 0))
+    worst = np.abs(in_flow_mode(*best) / full_ps - 1)[weight[case] > 0].max()
+    return Fit(best, float(found @ weight), float(before @ weight), float(worst), found)
 
 
 def _along(start: Numbers, name: str, error: Callable[[Numbers], float]) -> Numbers:
