@@ -10,7 +10,7 @@ from pdes.commands.complaint import complain
 from pdes.errors import SimError, closest
 from pdes.launcher import read_launch
 
-COMMANDS = ("plan", "report", "timeline", "diff", "explain", "convert", "export")
+COMMANDS = ("plan", "report", "timeline", "diff", "explain", "convert", "export", "calibrate")
 BROKEN_PIPE = 141  # what a shell says of a program that SIGPIPE ended
 EPILOG = """\
 commands:
@@ -25,6 +25,7 @@ commands:
   pdes-sim convert ns3 FOLDER -o case.toml        make a config of an ns-3 (HPCC) case, or of
                                                   astra-sim, simai or htsim inputs, or a flow list
   pdes-sim export chakra config.toml -o PREFIX    write a workload as Chakra traces or GOAL; flows as ns-3's fct.txt
+  pdes-sim calibrate --flow config.toml -o FILE   measure a congestion control for [wormhole] mode = "flow"
 
 Exit status: 0 done, 2 bad input, 75 stopped by SIGTERM after a checkpoint or before the first event, 130 by Ctrl-C,
 1 anything else."""

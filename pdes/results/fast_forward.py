@@ -7,6 +7,7 @@ end of the last iteration.
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from pdes.results.flow_mode import calibration_text
 from pdes.units import format_duration
 
 
@@ -114,6 +115,9 @@ AUDITED = {  # forecast -> where "audit" in `result.json` has it, name of its er
 def how_sure_text(result: Mapping[str, Any]) -> str:
     """The line of the summary that says what was foretold, and how far off that is known to be; "" if nothing was."""
     facts = result.get("fast_forward", {})
+    if "flow_mode" in facts:
+        numbers = result.get("config", {}).get("wormhole", {}).get("flow", {}).get("numbers", {})
+        return f"How sure: flow mode, no packet was simulated; {calibration_text(numbers)}"
     skipped, audit = result.get("skipped_packet_hops", 0), facts.get("audit")
     if not skipped and not audit:
         return ""

@@ -67,10 +67,12 @@ class Scenario:
         return truncated(stop_ps / PS_PER_S) * PS_PER_NS - 1
 
     def identity(self) -> dict[str, Any]:
-        """The keys that determine the result, with the threshold and the control's parameters resolved."""
+        """The keys that determine the result: threshold, the control's parameters and flow mode's numbers resolved."""
         keys = self.config.resolved()
         keys["partition"]["delay_threshold_ps"] = self.threshold_ps
         keys["network"] = law_identity(keys["network"], self.control)
+        if self.parameters.flow is not None:
+            keys["wormhole"]["flow"]["numbers"] = self.parameters.flow.facts
         return keys
 
     def lp_load(self) -> np.ndarray:

@@ -27,6 +27,7 @@ from pdes.config.tables.routing import REORDERING
 from pdes.errors import ConfigError
 from pdes.scenario.buffer import buffer_parameters
 from pdes.scenario.control import Control
+from pdes.scenario.flow_numbers import flow_numbers
 from pdes.scenario.queues import Queues, find_queues
 from pdes.scenario.routing import link_changes, routing_parameters
 from pdes.scenario.windows import Windows
@@ -112,7 +113,9 @@ def without_packets(config: Config, p: NetworkParameters) -> NetworkParameters:
     what, is_weighted = config.wormhole.flow, p.scheduler == WEIGHTED and classes > 1
     weight = np.array(p.queue_weight, np.float64)[p.pair_queue] if is_weighted and p.pair_queue is not None else None
     forwards = what.compensation != "none"
-    flow = FlowParameters((what.efficiency, what.efficiency), weight, 0.0, forwards, forwards)
+    numbers = flow_numbers(config)
+    fracs = numbers.alone, numbers.shared
+    flow = FlowParameters(fracs, weight, numbers.queue_ps, forwards, forwards, facts=numbers.facts())
     return replace(
         p, flow=flow, law=find_law("none"), law_values={}, buffer=None, transport=None, pair_queue=None, n_queue=2,
         scheduler=STRICT, queue_weight=(), may_skip=False,

@@ -10,6 +10,7 @@ from models.network.state.parameters import SELECTIVE_REPEAT, NetworkParameters
 from models.network.state.records import IS_SELECTIVE
 from pdes.config import Config
 from pdes.config.wormhole.table import FORECASTS
+from pdes.results.flow_mode import calibration_text
 from pdes.scenario.network import why_no_fluid
 
 WITHOUT_CHAOS = ("dctcp", "dcqcn", "timely")
@@ -63,7 +64,9 @@ def skipping_facts(config: Config, p: NetworkParameters) -> list[tuple[str, str]
     if w.mode == "off":
         return [("skipping", 'off: every packet is simulated; [wormhole] mode = "exact" or "auto" takes less')]
     if w.mode == "flow":
-        return [("skipping", "flow: no packet is simulated; messages get max-min fair rates")]
+        assert p.flow is not None
+        how = ("how far off", calibration_text(p.flow.facts))
+        return [("skipping", "flow: no packet is simulated; messages get max-min fair rates"), how]
     names, why = usable(config, p)
     lost = [name for name in w.uses if name not in names]
     if not names:

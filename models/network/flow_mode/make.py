@@ -93,7 +93,7 @@ def make(
             rows[name] = values[changed]
         moves.append(rows)
     return make_flow_mode(
-        max_min, transfers, _changes(topology, p), np.concatenate(moves), gathering, p.flow.queue_bytes
+        max_min, transfers, _changes(topology, p), np.concatenate(moves), gathering, p.flow.queue_ps
     )
 
 

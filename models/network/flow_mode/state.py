@@ -63,7 +63,7 @@ POST_PAIR, POST_SIZE, POST_POSTED_PS, POST_ID, POST_END, N_POST_COLUMN = range(6
 FREE_WAITING, N_FREE_WAITING, N_DUE, DUE_PS, N_INSTANT, N_MESSAGE, N_CHANGED, N_MOVED_PAIR = range(8)
 N_TRANSFER_WORD = 8
 # Numbers.
-QUEUE_BYTES, MOVED_HOPS = range(2)  # that wait at a port which flows share; packet-hops on ways that are no more
+QUEUE_PS, MOVED_HOPS = range(2)  # how long the last packet waits at a port that flows share; hops on ways of before
 
 
 class FlowMode(NamedTuple):
@@ -87,7 +87,7 @@ class FlowMode(NamedTuple):
 
 def make_flow_mode(
     max_min: MaxMin, transfers: np.ndarray, changes: np.ndarray, moves: np.ndarray, gathering: Gathering,
-    queue_bytes: float,
+    queue_ps: float,
 ) -> FlowMode:  # fmt: skip
     """Nothing is posted. transfers: TRANSFER[n_qp], with what never changes."""
     n_pair, words, none = len(transfers), np.zeros(N_TRANSFER_WORD, np.int64), np.zeros(0, np.int64)
@@ -95,7 +95,7 @@ def make_flow_mode(
     made = FlowMode(
         max_min, transfers, np.zeros(0, WAITING), make_time_index(n_pair), np.zeros(n_pair, np.int64),
         np.zeros(n_pair, np.int32), changes, moves, np.zeros(len(max_min.ports)), none, none, gathering,
-        np.array([queue_bytes, 0.0]), words,
+        np.array([queue_ps, 0.0]), words,
     )  # fmt: skip
     return grow_posts(grow_waiting(made, 1024), 1024)
 

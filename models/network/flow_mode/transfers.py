@@ -27,7 +27,7 @@ from models.network.flow_mode.state import (
     POST_PAIR,
     POST_POSTED_PS,
     POST_SIZE,
-    QUEUE_BYTES,
+    QUEUE_PS,
     FlowMode,
 )
 from models.network.host.fluid import NO_ROW, Withdrawn, put_marker
@@ -89,7 +89,7 @@ def _waits_ps(flow: FlowMode, transfer, pair):
     port = m.ports[np.uint64(m.flows[np.uint64(pair)].limit)]
     if port.n_flow < 2:
         return np.int64(0)
-    return np.int64(min(flow.numbers[QUEUE_BYTES], np.float64(transfer.size_bytes)) / port.byte_per_ps)
+    return np.int64(min(flow.numbers[QUEUE_PS], transfer.size_bytes / port.byte_per_ps))
 
 
 @step_kernel

@@ -91,9 +91,10 @@ class FlowParameters:
 
     fracs: tuple[float, float] = (1.0, 1.0)  # of a port's rate: what one message has alone, what several have
     weight: np.ndarray | None = None  # float64[n_pair], plan's order; None: 1, as many times what others get
-    queue_bytes: float = 0.0  # that wait at a port which messages share
+    queue_ps: float = 0.0  # how long a message's last packet waits at a port which messages share
     forwards: bool = True  # one packet is stored and forwarded at all ports but the slowest
     acknowledges: bool = True  # the acknowledgement goes back
+    facts: dict[str, Any] = field(default_factory=dict)  # where the numbers come from, for people and results
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from pdes.config.tables.fields import Fault, Table
+from pdes.config.wormhole.flow import CALIBRATED, FlowConfig
 from pdes.config.wormhole.table import CRITERION_KEYS, MAY_USE, PaperConfig, WormholeConfig
 from pdes.units import shown
 
@@ -29,8 +30,18 @@ def wormhole_faults(wormhole: Table | None) -> Iterator[Fault]:
         yield Fault((*HOME, "audit"), f"is there, but mode is {mode}", 'Accepted: with mode = "exact" or "auto"')
     if "flow" in wormhole.model_fields_set and wormhole.mode != "flow":
         yield Fault((*HOME, "flow"), f"is there, but mode is {mode}", 'Accepted: with mode = "flow"')
+    yield from _calibration_faults(wormhole.flow)
     yield from _criterion_faults(wormhole.paper)
     yield from _restoration_faults(wormhole.paper)
+
+
+def _calibration_faults(flow: FlowConfig) -> Iterator[Fault]:
+    """A file that nobody would read."""
+    place, accepted = (*HOME, "flow", "calibration"), f"Accepted: with efficiency = {shown(CALIBRATED)}"
+    if flow.calibration is not None and flow.efficiency != CALIBRATED:
+        yield Fault(place, f"is there, but efficiency is {shown(flow.efficiency)}", accepted)
+    elif flow.calibration is not None and flow.compensation == "none":
+        yield Fault(place, 'is there, but compensation is "none"', 'Accepted: with compensation = "forwarding"')
 
 
 def _criterion_faults(paper: PaperConfig) -> Iterator[Fault]:
