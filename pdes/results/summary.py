@@ -198,7 +198,7 @@ def _print_totals(console: "Console", result: Mapping[str, Any], run: Mapping[st
 
 
 def _has_no_packets(result: Mapping[str, Any]) -> bool:
-    return result["config"]["wormhole"]["mode"] == "flow"
+    return result["config"].get("wormhole", {}).get("mode") == "flow"
 
 
 def _seconds(seconds: float) -> str:
