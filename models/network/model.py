@@ -1,6 +1,7 @@
 """The packet network as a model of the engine: one rank's state, its shortages, its rows."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -121,7 +122,8 @@ class NetworkModel:
         nic, self.control = make_nic(topology, self.pairs, facts, plan, parameters, fabric, here)
         streams: np.ndarray = world.once_per_machine(lambda: make_streams(topology, plan))
         work = make_work(streams, self.pairs, facts.slots, plan, fabric, here)
-        buffers = make_buffers(topology, parameters, fabric.ports, fabric.nodes, here)
+        given = parameters if parameters.flow is None else replace(parameters, link_changes=())  # nothing to lose
+        buffers = make_buffers(topology, given, fabric.ports, fabric.nodes, here)
         routing = make_routing(topology, parameters)
         self.state = NetworkState(fabric, buffers, routing, nic, work, make_rows(plan.burst, parameters.rtt_flow))
         self.outputs = no_outputs()
@@ -129,7 +131,7 @@ class NetworkModel:
         self.fast_forward: FastForward | None = None  # and this
         self.flow: FlowMode | None = None
         if parameters.flow is not None:
-            self.flow = make_flow_mode(topology, self.state, parameters, here, world.gathering)
+            self.flow = make_flow_mode(topology, self.pairs, facts.facts, routing, parameters, here, world.gathering)
         self._run_rounds, self._run_with_looks = run_rounds, run_rounds_with_looks
         if is_managed(parameters):
             self._run_rounds, self._run_with_looks = run_managed_rounds, run_managed_rounds_with_looks

@@ -10,6 +10,7 @@ CONVERTED = {
     "astra-sim": "a network file (.yml); --workload, and --system, --communicators",
     "simai": "a topology file; --workload",
     "htsim": "a fat-tree file (.topo); --workload",
+    "flows": "a CSV with start_s,src,dst,bytes[,agg,core], on a fat-tree, or a folder with one",
 }
 USUAL_FORMAT = {"astra-sim": "chakra", "simai": "simai", "htsim": "htsim"}
 EXPORTED = {
@@ -36,6 +37,10 @@ def add_convert(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--compatibility", choices=["ns3-hpcc", "none"], default="ns3-hpcc", help=text)
     text = 'ns3: by our own rules, the same as "--compatibility none"'
     parser.add_argument("--native", action="store_const", dest="compatibility", const="none", help=text)
+    text = "flows: ports of a switch of the fat-tree; default: the least that has room"
+    parser.add_argument("--k", type=int, metavar="N", help=text)
+    parser.add_argument("--rate", default="100Gbps", help="flows: of all links; default: %(default)s")
+    parser.add_argument("--delay", default="1us", help="flows: of each link; default: %(default)s")
 
 
 def run_convert(arguments: argparse.Namespace) -> list[str]:
@@ -45,6 +50,11 @@ def run_convert(arguments: argparse.Namespace) -> list[str]:
         from pdes.convert.ns3 import convert
 
         return convert(arguments.input, output, is_native=arguments.compatibility == "none")
+    if arguments.format == "flows":
+        from pdes.convert.flows import Links
+        from pdes.convert.flows import convert as convert_flows
+
+        return convert_flows(arguments.input, output, Links(arguments.k, arguments.rate, arguments.delay))
     if arguments.workload is None:
         raise ConfigError(f"convert {arguments.format}", "no --workload", "a trace that is to run on the topology")
     form = arguments.workload_format or USUAL_FORMAT[arguments.format]

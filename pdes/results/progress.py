@@ -17,7 +17,7 @@ class Progress:
 
     On a terminal it rewrites one line, elsewhere it adds lines. A stream that fails (a closed pipe) ends the lines, not
     the run. stream: None for no output. end_ps: simulated time at which the run ends, if known; it gives the share of
-    the run that is done when `update` is not told. clock: seconds of wall time, for tests.
+    the run that is done when `update` is not told. clock: seconds of wall time, for tests. unit: of what is counted.
     """
 
     def __init__(
@@ -26,18 +26,20 @@ class Progress:
         n_rank: int,
         end_ps: int | None = None,
         clock: Callable[[], float] = time.monotonic,
+        unit: str = "packet-hops",
     ) -> None:
         self._stream, self._n_rank, self._end_ps, self._clock = stream, n_rank, end_ps, clock
+        self._unit = unit
         self._is_terminal = stream is not None and stream.isatty()
         self._start_s = self._last_s = clock()
-        self._last_packet_hops = self._last_sim_ps = 0
+        self._last_count = self._last_sim_ps = 0
         self._next_s = self._start_s + QUIET_S
         self._has_open_line = False
 
     def update(
-        self, sim_ps: int, packet_hops: int, fraction: float | None = None, more: Callable[[], list[str]] = list
+        self, sim_ps: int, count: int, fraction: float | None = None, more: Callable[[], list[str]] = list
     ) -> None:  # fmt: skip
-        """Say where the run is; cheap, call it every round. packet_hops: all so far. fraction: of the run, 0..1.
+        """Say where the run is; cheap, call it every round. count: of the unit, so far. fraction: of the run, 0..1.
 
         more: what else there is to say, asked for only when it is said.
         """
@@ -47,10 +49,10 @@ class Progress:
         if fraction is None and self._end_ps:
             fraction = sim_ps / self._end_ps
         elapsed_s = max(now_s - self._last_s, 1e-9)
-        rate = (packet_hops - self._last_packet_hops) / elapsed_s
+        rate = (count - self._last_count) / elapsed_s
         speed = (sim_ps - self._last_sim_ps) / PS_PER_S / elapsed_s
         self._write(self._text(sim_ps, (speed, rate), fraction, now_s - self._start_s, more()))
-        self._last_s, self._last_packet_hops, self._last_sim_ps = now_s, packet_hops, sim_ps
+        self._last_s, self._last_count, self._last_sim_ps = now_s, count, sim_ps
         self._next_s = now_s + (TERMINAL_INTERVAL_S if self._is_terminal else FILE_INTERVAL_S)
 
     def close(self) -> None:
@@ -69,7 +71,7 @@ class Progress:
             parts.append(f"{int(100 * done)} %")
         if speed > 0:
             parts.append(speed_text(speed))
-        parts.append(f"{format_count(round(rate))} packet-hops/s")
+        parts.append(f"{format_count(round(rate))} {self._unit}/s")
         parts.append(f"{self._n_rank} rank{'s' if self._n_rank != 1 else ''}")
         parts += more
         if done:

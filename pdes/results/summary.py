@@ -168,12 +168,12 @@ def _port_table(ports: Sequence[Mapping[str, Any]]) -> "Table | None":
 def _print_totals(console: "Console", result: Mapping[str, Any], run: Mapping[str, Any]) -> None:
     skipped, n_done = result.get("skipped_packet_hops", 0), result.get("flows_finished", result["flows"])
     flows = f"{result['flows']:,} flows" if n_done == result["flows"] else f"{n_done:,} of {result['flows']:,} flows"
-    console.print(
-        f"{simulated_text(result)}: {flows}, "
-        f"{format_count(result['packet_hops'])} packet-hops, {format_count(result['events'])} events"
-        + (f", {format_count(skipped)} packet-hops skipped" if skipped else ""),
-        soft_wrap=True,
-    )
+    packets = f"{format_count(result['packet_hops'])} packet-hops"
+    rest = f", {format_count(skipped)} packet-hops skipped" if skipped else ""
+    if _has_no_packets(result):
+        packets, rest = f"no packets (as packets {format_count(skipped)} packet-hops)", ""
+    events = f"{format_count(result['events'])} events"
+    console.print(f"{simulated_text(result)}: {flows}, {packets}, {events}{rest}", soft_wrap=True)
     if "logical_processes" in result:
         threshold = format_duration(result["config"]["partition"]["delay_threshold_ps"])
         how = "given" if run.get("threshold_choice") == "given" else "chosen"
@@ -190,8 +190,15 @@ def _print_totals(console: "Console", result: Mapping[str, Any], run: Mapping[st
     text = f"Run {_seconds(run['wall_seconds'])} on {ranks}, {_seconds(loop_s)} in the event loop"
     if loop_s > 0:
         hops_per_s, events_per_s = round(run["packet_hops_per_second"]), round(result["events"] / loop_s)
-        text += f": {format_count(hops_per_s)} packet-hops/s, {format_count(events_per_s)} events/s"
+        each = f"{format_count(hops_per_s)} packet-hops/s"
+        if _has_no_packets(result):
+            each = f"{format_count(round(n_done / loop_s))} flows/s"
+        text += f": {each}, {format_count(events_per_s)} events/s"
     console.print(text, soft_wrap=True)
+
+
+def _has_no_packets(result: Mapping[str, Any]) -> bool:
+    return result["config"]["wormhole"]["mode"] == "flow"
 
 
 def _seconds(seconds: float) -> str:

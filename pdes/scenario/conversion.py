@@ -22,7 +22,7 @@ def check_inputs(arguments: argparse.Namespace) -> None:
         if all((source / name).is_file() for name in INPUT_FILES):
             _check_ns3(source, arguments.compatibility != "none")
         return
-    if not source.is_file() or arguments.workload is None:
+    if arguments.format == "flows" or not source.is_file() or arguments.workload is None:
         return
     if arguments.format == "simai":
         read_ns3_topology(source)

@@ -6,9 +6,12 @@ import numpy as np
 
 from models.congestion.law import find_law
 from models.network.state.parameters import (
+    FLOWLET,
     GO_BACK_N,
     NO_MARKING,
     SELECTIVE_REPEAT,
+    STRICT,
+    WEIGHTED,
     WINDOW_FIXED,
     WINDOW_FOLLOWS_RATE,
     FlowParameters,
@@ -90,27 +93,32 @@ def with_skips(config: Config, parameters: NetworkParameters) -> NetworkParamete
 
 def without_packets(config: Config, p: NetworkParameters) -> NetworkParameters:
     """The same network in flow mode: nothing waits, is marked, dropped or lost. Raises ConfigError for what it has not.
+
+    A class of a weighted scheduler gives each of its flows its weight.
     """
+    classes = 0 if p.pair_queue is None else len(np.unique(p.pair_queue))
     refused = {
-        "[network] compatibility": (p.ns3 is not None, 'is "ns3-hpcc"', "ns-3's packets"),
-        "[network.routing] policy": (p.routing is not None and not p.link_changes, "sends packets of a flow by several "
-                                     "ways", "one way for a flow"),
-        "[[network.link_event]]": (bool(p.link_changes), "is there", "links that stay"),
+        "[network] compatibility": (p.ns3 is not None, 'is "ns3-hpcc"', '"none"'),
+        "[network.routing] policy": (p.routing is not None and p.routing.policy == FLOWLET, 'is "flowlet"', "others"),
+        "[[network.link_event]] loss": (any(c.loss_probability > 0 for c in p.link_changes), "is there", "no loss"),
+        "[network.loss]": (p.loss_probability is not None, "makes links lose packets", "links that lose none"),
+        "[network.scheduler] kind": (p.scheduler == STRICT and classes > 1, 'is "strict", and several priorities are '
+                                     "sent", '"weighted", by flow, or one priority'),
         "[output] sample_interval": (config.output.sample_interval_ps is not None, "is there", "no samples"),
         "[output] rtt_of_flow": (p.rtt_flow >= 0, "is there", "no packets' round-trip times"),
     }  # fmt: skip
     for key, (is_there, found, accepted) in refused.items():
         if is_there:
             raise ConfigError(key, f'{found}, which [wormhole] mode = "flow" cannot do', f"Accepted there: {accepted}")
-    what = config.wormhole.flow
+    what, is_weighted = config.wormhole.flow, p.scheduler == WEIGHTED and classes > 1
+    weight = np.array(p.queue_weight, np.float64)[p.pair_queue] if is_weighted and p.pair_queue is not None else None
     forwards = what.compensation != "none"
     numbers = flow_numbers(config)
-    flow = FlowParameters(
-        (numbers.alone, numbers.shared), numbers.queue_ps, forwards, forwards, facts=numbers.facts()
-    )
+    fracs = numbers.alone, numbers.shared
+    flow = FlowParameters(fracs, weight, numbers.queue_ps, forwards, forwards, facts=numbers.facts())
     return replace(
-        p, flow=flow, law=find_law("none"), law_values={}, buffer=None, transport=None, loss_probability=None,
-        pair_queue=None, n_queue=2, scheduler=0, queue_weight=(), may_skip=False,
+        p, flow=flow, law=find_law("none"), law_values={}, buffer=None, transport=None, pair_queue=None, n_queue=2,
+        scheduler=STRICT, queue_weight=(), may_skip=False,
     )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from models.network.flow_mode.state import N_MESSAGE
 from models.network.state.records import PACKET_HOPS
 from models.network.watch.results import unfinished_rows
 from pdes.beginning import Beginning
@@ -126,7 +127,8 @@ class _Told:
         s, world = job.scenario, job.world
         self._job, self._stream = job, sys.stderr if world.rank == 0 and not quiet else None
         is_shown = shows_progress or (self._stream is not None and self._stream.isatty())
-        self._progress = Progress(self._stream if is_shown else None, world.size, s.stop_ps)
+        unit = "packet-hops" if job.model.flow is None else "flows"
+        self._progress = Progress(self._stream if is_shown else None, world.size, s.stop_ps, unit=unit)
         mine = job.model.rank_of_node[s.topology.port_src] == world.rank
         self._expected_hops, self._mean_hops = _hops(s.port_hops[mine]), _hops(s.port_hops) // world.size
 
@@ -139,6 +141,10 @@ class _Told:
     def update(self, has_moved: bool) -> None:
         """How far the run is. has_moved: whether LPs have changed ranks."""
         job, model, n_rank = self._job, self._job.model, self._job.world.size
+        if model.flow is not None:
+            n_flow = int(model.flow.words[N_MESSAGE])
+            self._progress.update(job.now_ps, n_flow, n_flow / max(1, job.assembly.n_flow), self._how_it_goes)
+            return
         hops = int(model.state.fabric.counters[PACKET_HOPS]) - job.restored["hops"]
         done = hops + job.restored["hops"] / n_rank
         if model.fast_forward is not None:

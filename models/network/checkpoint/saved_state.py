@@ -14,6 +14,7 @@ from models.network.host.visits import set_of
 from models.network.state.owners import Owners, owned_tables
 from models.network.state.records import (
     EVENTS,
+    IS_FLOW_MODE,
     LAST_EVENT_PS,
     MARKER_COLUMN,
     N_ARRIVAL_ROW,
@@ -93,7 +94,7 @@ def load_network(
     state.nic.frozen_port[:], is_frozen = parts[0]["frozen_port"], parts[0]["is_frozen"]
     state.nic.is_frozen[is_frozen != 0], state.nic.frozen[:] = 1, set_of(is_frozen != 0)
     state.nic.active[:] = set_of(np.ones(len(state.nic.queue_pairs), np.bool_))  # the first look finds out
-    if state.fabric.constants[MARKER_COLUMN] >= 0:
+    if state.fabric.constants[MARKER_COLUMN] >= 0 and not state.fabric.constants[IS_FLOW_MODE]:
         state.nic.withdrawn[:] = set_of(state.nic.fluid["n_withdrawn"] > 0)
         state.nic.unseen[:] = set_of(state.nic.fluid["n_unseen"] > 0)
         state.fabric.counters[N_UNSEEN] = state.nic.fluid["n_unseen"].sum()

@@ -24,7 +24,7 @@ def run_flow_rounds(loop, ex: ExchangeState, state: NetworkState, port_peer_row,
             return SHORT_OF_ARRIVING_PACKETS
         if not open_round(loop, ex, min(fabric.node_time[1], next_transfer_ps(flow))):
             return ROUND_DONE
-        short = carry_on(fabric, nic, flow, loop[HORIZON])
+        short = carry_on(fabric, flow, loop[HORIZON])
         if short == 0:
             short = advance(state, loop[HORIZON], _serve_nothing)
         if short == 0:

@@ -3,32 +3,45 @@
 import numpy as np
 
 from models.network.build.arrays import NetworkState
-from models.network.flow_mode.state import N_INSTANT, N_MESSAGE, FlowMode
+from models.network.flow_mode.state import MOVED_HOPS, N_INSTANT, N_MESSAGE, FlowMode
 from models.network.state.records import ACK_BYTES
-from models.network.state.ways import Ways, ack_ways, data_ways
 from pdes.skipping.max_min.table import N_SOLVED
 from pdes.units import BITS_PER_BYTE, PS_PER_S
 
 
-def _add(out: np.ndarray, ways: Ways, each: np.ndarray) -> None:
-    np.add.at(out, ways[1], np.repeat(each, np.diff(ways[0])))
+def _places(ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(queue pair, place) of all places of int64[n_qp, 2], first and end."""
+    length = ends[:, 1] - ends[:, 0]
+    pair = np.repeat(np.arange(len(length)), length)
+    return pair, np.arange(len(pair)) + np.repeat(ends[:, 0] - (np.cumsum(length) - length), length)
 
 
 def add_to_ports(state: NetworkState, flow: FlowMode) -> None:
     """The run is over: count what ports have sent of messages that were delivered."""
     ports, info = state.fabric.ports, state.fabric.port_info
-    sent_bytes, ack_bytes = np.zeros(len(ports), np.int64), int(state.fabric.constants[ACK_BYTES])
-    _add(sent_bytes, data_ways(state), flow.transfers["bytes"])
-    _add(sent_bytes, ack_ways(state), flow.transfers["packets"] * ack_bytes)
+    sent_bytes, m = flow.sent_bytes.copy(), flow.max_min
+    ack_bytes = int(state.fabric.constants[ACK_BYTES])
+    pair, at = _places(m.place_of[:, :2])
+    np.add.at(sent_bytes, m.places["port"][at], flow.transfers["bytes"][pair] * m.places["usage"][at])
+    pair, at = _places(m.place_of[:, 2:])
+    np.add.at(sent_bytes, m.back_port[at], flow.transfers["packets"][pair] * ack_bytes)
+    sent_bytes = np.rint(sent_bytes).astype(np.int64)
     ports["tx_bytes"] += sent_bytes
     slow = np.flatnonzero((ports["ps_per_byte"] == 0) & (info["rate_bps"] > 0))  # of ports that are kept here
     info["busy_ps"][slow] += (sent_bytes[slow] * (BITS_PER_BYTE * PS_PER_S / info["rate_bps"][slow])).astype(np.int64)
 
 
-def packet_hops(state: NetworkState, flow: FlowMode) -> int:
-    """Of the messages that this rank's hosts have sent."""
-    n_hop = np.diff(data_ways(state)[0]) + np.diff(ack_ways(state)[0])
-    return int((flow.transfers["packets"] * n_hop)[flow.here[flow.transfers["sender"]] != 0].sum())
+def packet_hops(flow: FlowMode) -> int:
+    """That packets of all messages that were delivered would have made."""
+    m = flow.max_min
+    n_hop = _carried(m.place_of[:, :2], m.places["usage"]) + np.diff(m.place_of[:, 2:], axis=1)[:, 0]
+    return int(np.rint(flow.transfers["packets"] @ n_hop + flow.numbers[MOVED_HOPS]))
+
+
+def _carried(ends: np.ndarray, usage: np.ndarray) -> np.ndarray:
+    """float64[n_qp]: ports that a packet of each crosses, in the mean."""
+    total = np.concatenate([[0.0], np.cumsum(usage.astype(np.float64))])
+    return total[ends[:, 1]] - total[ends[:, 0]]
 
 
 def flow_facts(flow: FlowMode) -> dict[str, int]:

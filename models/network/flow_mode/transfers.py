@@ -14,21 +14,26 @@ import numpy as np
 from models.network.flow_mode.state import (
     DUE_PS,
     FREE_WAITING,
+    MOVED_HOPS,
+    N_CHANGED,
     N_DUE,
     N_FREE_WAITING,
     N_INSTANT,
     N_MESSAGE,
+    N_MOVED_PAIR,
     N_POST_COLUMN,
     POST_END,
     POST_ID,
     POST_PAIR,
     POST_POSTED_PS,
     POST_SIZE,
+    QUEUE_PS,
     FlowMode,
 )
-from models.network.host.fluid import Withdrawn, last_row, send_marker
+from models.network.host.fluid import NO_ROW, Withdrawn, put_marker
 from models.network.host.shortages import SHORT_OF_PACKETS
 from models.network.state.records import (
+    ACK_BYTES,
     FLAG_ACK,
     HEADER_BYTES,
     N_FREE_PACKET,
@@ -41,7 +46,7 @@ from pdes.engine.gathering import n_offered, offer, take
 from pdes.engine.jit import step_kernel
 from pdes.engine.time_index import NEVER, collect_before, set_time
 from pdes.skipping.max_min.ends import drop_end
-from pdes.skipping.max_min.solve import begin_change, go_on, join, leave, solve
+from pdes.skipping.max_min.solve import begin_change, go_on, join, leave, left_of, reroute, set_rate, solve
 from pdes.skipping.max_min.table import N_END
 
 SHORT_OF_WAITING, SHORT_OF_POSTS = 8, 9
@@ -54,6 +59,11 @@ def next_transfer_ps(flow: FlowMode):
         return flow.words[DUE_PS]
     m = flow.max_min
     end_ps = m.flows[np.uint64(m.ends[0])].end_ps if m.words[N_END] > 0 else NEVER
+    n_change, n_move = flow.words[N_CHANGED], flow.words[N_MOVED_PAIR]
+    if n_change < flow.changes.size:
+        end_ps = min(end_ps, flow.changes[np.uint64(n_change)].time_ps)
+    if n_move < flow.moves.size:
+        end_ps = min(end_ps, flow.moves[np.uint64(n_move)].time_ps)
     return min(flow.starts[1], end_ps)
 
 
@@ -79,7 +89,7 @@ def _waits_ps(flow: FlowMode, transfer, pair):
     port = m.ports[np.uint64(m.flows[np.uint64(pair)].limit)]
     if port.n_flow < 2:
         return np.int64(0)
-    return np.int64(min(flow.queue_ps[0], transfer.size_bytes / port.byte_per_ps))
+    return np.int64(min(flow.numbers[QUEUE_PS], transfer.size_bytes / port.byte_per_ps))
 
 
 @step_kernel
@@ -97,16 +107,26 @@ def _list_due(flow: FlowMode, now_ps):
 
 
 @step_kernel
-def _tell(fabric: Fabric, nic: Nic, flow: FlowMode, pair):
+def _ack_ps(constants, transfer):
+    """From a message's delivery to the arrival of its acknowledgement, which waits for the one before it where its last
+    packet was shorter than that."""
+    last_bytes = (transfer.size_bytes - 1) % constants[PAYLOAD_BYTES] + 1 + constants[HEADER_BYTES]
+    if transfer.size_bytes <= constants[PAYLOAD_BYTES]:
+        return transfer.ack_ps
+    return transfer.ack_ps + max(0, transfer.ack_wire_ps - np.int64(last_bytes * transfer.byte_ps))
+
+
+@step_kernel
+def _tell(fabric: Fabric, flow: FlowMode, pair):
     """A queue pair's message is delivered: its hosts hear of it, those that are here."""
-    transfer, facts = flow.transfers[np.uint64(pair)], nic.facts[np.uint64(pair)]
+    transfer = flow.transfers[np.uint64(pair)]
     at_ps = transfer.delivered_ps
     message = Withdrawn(transfer.flow_id, transfer.end_byte, transfer.size_bytes, transfer.posted_ps, at_ps)
-    if flow.here[np.uint64(transfer.receiver)]:
-        send_marker(fabric, pair, 0, last_row(fabric, np.int64(facts.data_path)), message, at_ps)
-    if flow.here[np.uint64(transfer.sender)]:
-        row = last_row(fabric, np.int64(facts.ack_path))
-        send_marker(fabric, pair, FLAG_ACK, row, message, at_ps + transfer.ack_ps)
+    if transfer.data_link >= 0:
+        put_marker(fabric, pair, 0, (NO_ROW, np.int64(transfer.data_link)), message, at_ps)
+    if transfer.ack_link >= 0:
+        ack_ps = _ack_ps(fabric.constants, transfer)
+        put_marker(fabric, pair, FLAG_ACK, (NO_ROW, np.int64(transfer.ack_link)), message, at_ps + ack_ps)
 
 
 @step_kernel
@@ -127,14 +147,14 @@ def _take_next(flow: FlowMode, transfer):
 
 
 @step_kernel
-def _end(fabric: Fabric, nic: Nic, flow: FlowMode, pair, now_ps):
+def _end(fabric: Fabric, flow: FlowMode, pair, now_ps):
     """A message is delivered; the one behind it comes at once if its way has it by now."""
     transfer = flow.transfers[np.uint64(pair)]
     n_packet, wire_bytes = _wire_bytes(fabric.constants, transfer.size_bytes)
     transfer.packets += n_packet
     transfer.bytes += wire_bytes
     flow.words[N_MESSAGE] += 1
-    _tell(fabric, nic, flow, pair)
+    _tell(fabric, flow, pair)
     if _take_next(flow, transfer):
         start_ps = _start_ps(fabric.constants, transfer)
         if start_ps <= now_ps:  # no rate changes
@@ -146,7 +166,52 @@ def _end(fabric: Fabric, nic: Nic, flow: FlowMode, pair, now_ps):
 
 
 @step_kernel
-def carry_on(fabric: Fabric, nic: Nic, flow: FlowMode, horizon_ps):
+def _change_links(flow: FlowMode, now_ps):
+    """Ports have other rates from now on."""
+    while flow.words[N_CHANGED] < flow.changes.size:
+        change = flow.changes[np.uint64(flow.words[N_CHANGED])]
+        if change.time_ps > now_ps:
+            break
+        set_rate(flow.max_min, np.int64(change.port), change.byte_per_ps)
+        flow.words[N_CHANGED] += 1
+
+
+@step_kernel
+def _count_sent(flow: FlowMode, pair, packets, data_bytes, ack_bytes):
+    """Count what a queue pair has sent on the way that it has."""
+    m, places, n_hop = flow.max_min, flow.max_min.place_of[np.uint64(pair)], 0.0
+    for at in range(places[0], places[1]):
+        place = m.places[np.uint64(at)]
+        flow.sent_bytes[np.uint64(place.port)] += data_bytes * place.usage
+        n_hop += place.usage
+    for at in range(places[2], places[3]):
+        n_hop += 1.0
+        flow.sent_bytes[np.uint64(m.back_port[np.uint64(at)])] += packets * ack_bytes
+    flow.numbers[MOVED_HOPS] += packets * n_hop
+
+
+@step_kernel
+def _move_pairs(constants, flow: FlowMode, now_ps):
+    """Queue pairs have other ways from now on; what is left of a message goes over these."""
+    while flow.words[N_MOVED_PAIR] < flow.moves.size:
+        move = flow.moves[np.uint64(flow.words[N_MOVED_PAIR])]
+        if move.time_ps > now_ps:
+            break
+        flow.words[N_MOVED_PAIR] += 1
+        pair, transfer = np.int64(move.pair), flow.transfers[np.uint64(move.pair)]
+        is_under_way = transfer.size_bytes > 0 and flow.starts[np.uint64((flow.starts.size >> 1) + pair)] == NEVER
+        begun_bytes = 0.0
+        if is_under_way:
+            begun_bytes = _wire_bytes(constants, transfer.size_bytes)[1] - left_of(flow.max_min, pair, now_ps)
+        _count_sent(flow, pair, transfer.packets, transfer.bytes + begun_bytes, constants[ACK_BYTES])
+        transfer.packets, transfer.bytes = 0, -np.int64(begun_bytes)
+        reroute(flow.max_min, pair, move.places, is_under_way, now_ps)
+        transfer.delay_ps, transfer.forward_ps, transfer.byte_ps = move.delay_ps, move.forward_ps, move.byte_ps
+        transfer.ack_ps, transfer.ack_wire_ps = move.ack_ps, move.ack_wire_ps
+
+
+@step_kernel
+def carry_on(fabric: Fabric, flow: FlowMode, horizon_ps):
     """Begin and end messages below horizon_ps; 0, or what ran short (then call again)."""
     m = flow.max_min
     while True:
@@ -159,8 +224,10 @@ def carry_on(fabric: Fabric, nic: Nic, flow: FlowMode, horizon_ps):
             return SHORT_OF_PACKETS
         begin_change(m)
         for i in range(flow.words[N_DUE]):
-            _end(fabric, nic, flow, np.int64(flow.due[np.uint64(i)]), now_ps)
+            _end(fabric, flow, np.int64(flow.due[np.uint64(i)]), now_ps)
         flow.words[N_DUE] = 0
+        _change_links(flow, now_ps)
+        _move_pairs(fabric.constants, flow, now_ps)
         if flow.starts[1] == now_ps:
             n_start = collect_before(flow.starts, now_ps + 1, flow.found)
             for i in range(n_start):

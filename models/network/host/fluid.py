@@ -36,6 +36,8 @@ from pdes.engine.bits import drop_from_set, put_in_set
 from pdes.engine.jit import step_kernel
 from pdes.skipping.fluid.flow_table import FAR_PS, MOST_MESSAGES, NOBODY, SHARED
 
+NO_ROW = -1  # of path_port: where no way is looked for
+
 
 @step_kernel
 def meets_fluid(fabric: Fabric, nic: Nic, record):
@@ -93,6 +95,13 @@ class Withdrawn(NamedTuple):
 @step_kernel
 def send_marker(fabric: Fabric, pair, bits, row, message: Withdrawn, arrival_ps):
     """Put one marker of a queue pair's message on the link behind a row of path_port. bits: FLAG_ACK, to the sender."""
+    put_marker(fabric, pair, bits, (row, np.int64(fabric.path_port[np.uint64(row)])), message, arrival_ps)
+
+
+@step_kernel
+def put_marker(fabric: Fabric, pair, bits, place, message: Withdrawn, arrival_ps):
+    """The same. place: (the row of path_port, or NO_ROW; the port whose link it is)."""
+    row, port = place
     marker = make_marker(fabric, pair, bits, message.end_byte, row, message.flow_id)
     item, words = fabric.packets[np.uint64(marker)], fabric.extra[np.uint64(marker)]
     at = np.uint64(fabric.constants[MARKER_COLUMN])
@@ -101,7 +110,6 @@ def send_marker(fabric: Fabric, pair, bits, row, message: Withdrawn, arrival_ps)
     words[at + np.uint64(MARKER_BEGIN_PS)] = message.begin_ps
     item.size_bytes = 0  # marked packets: nobody knows
     item.arrival_ps = arrival_ps
-    port = np.int64(fabric.path_port[np.uint64(row)])
     if put_marker_on_wire(fabric.packets, fabric.ports[np.uint64(port)], marker):
         link_filled(
             port, item, fabric.port_info, fabric.nodes, fabric.mask, fabric.node_time, fabric.departed,

@@ -10,7 +10,7 @@ import numpy as np
 
 from models.network.build.arrays import NetworkState
 from models.network.state.pair_records import QUEUE_PAIR, RECEIVER
-from models.network.state.records import MARKER_COLUMN, N_QUEUE
+from models.network.state.records import IS_FLOW_MODE, MARKER_COLUMN, N_QUEUE
 from models.topology.graph import Topology
 from models.workload.trace.graph import COMPUTE, RECEIVE
 from pdes.engine.bits import n_set_word
@@ -123,7 +123,7 @@ def _of_nic(topology: Topology, state: NetworkState, owners: Owners) -> list[Own
         Owned("ended", nic.ended, sends),
         Owned("delivered_ps", nic.delivered_ps, owners.receivers),
     ]
-    if state.fabric.constants[MARKER_COLUMN] >= 0:
+    if state.fabric.constants[MARKER_COLUMN] >= 0 and not state.fabric.constants[IS_FLOW_MODE]:
         found.append(Owned("fluid", nic.fluid, sends))
     if len(nic.ns3_ports) == topology.n_port:
         found += [Owned("ns3_ports", nic.ns3_ports, owners.sends), Owned("ns3_listed", nic.ns3_listed, sends)]

@@ -90,6 +90,7 @@ class FlowParameters:
     """A network without packets. Times of a message besides its bytes and the links' delays: what is modelled."""
 
     fracs: tuple[float, float] = (1.0, 1.0)  # of a port's rate: what one message has alone, what several have
+    weight: np.ndarray | None = None  # float64[n_pair], plan's order; None: 1, as many times what others get
     queue_ps: float = 0.0  # how long a message's last packet waits at a port which messages share
     forwards: bool = True  # one packet is stored and forwarded at all ports but the slowest
     acknowledges: bool = True  # the acknowledgement goes back

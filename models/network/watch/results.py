@@ -4,6 +4,7 @@ import numpy as np
 
 from models.network.build.arrays import NetworkState
 from models.network.build.routing import make_routing
+from models.network.flow_mode.alone import Alone
 from models.network.state.parameters import NetworkParameters
 from models.network.state.records import SPENT_COLUMNS
 from models.network.state.switch_state import Routing
@@ -64,6 +65,7 @@ class FlowFacts:
             self._routing = make_routing(topology, parameters) if routing is None else routing
             self._search = make_search(topology), make_search(topology)
             self._kind_of_node = kinds_of_hosts(topology, self._routing)
+        self._alone = None if parameters.flow is None else Alone(topology, paths, parameters, self._is_routed)
 
     def compile(self) -> None:
         """Compile what `columns` needs, or load it from the cache."""
@@ -89,8 +91,13 @@ class FlowFacts:
 
     def _ideal_ps(self, pair: np.ndarray, size_bytes: np.ndarray, lasts_ps: np.ndarray) -> np.ndarray:
         """The least times that flows can take, int64[n]. lasts_ps: int64[n, 2], their starts and finishes."""
+        if self._alone is not None and not self._alone.are_acknowledged:
+            return self._alone.least_ps(pair, size_bytes)
         t, path, ideal_ps = self._topology, (self._paths.start, self._paths.port), np.empty(len(pair), np.int64)
         _on_paths(pair, size_bytes, path, (t.port_rate_bps, t.port_delay_ps), self._sizes, ideal_ps)
+        if self._alone is not None:
+            alone_ps = self._alone.least_ps(pair, size_bytes)
+            ideal_ps = np.where(self._is_routed[pair], ideal_ps, np.minimum(ideal_ps, alone_ps))
         if self._is_routed.any():
             routed, epoch_ps = np.flatnonzero(self._is_routed[pair]), self._routing.epoch_ps
             until_ps = np.where(lasts_ps < 0, epoch_ps[-1], lasts_ps)[routed]  # an unfinished one may see them all

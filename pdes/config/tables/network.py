@@ -195,7 +195,7 @@ class NetworkConfig(Table):
     compatibility: Literal["none", "ns3-hpcc"] = "none"
     constants: str = Field(default="run.py", min_length=1)
     payload_bytes: Size = quantity("1000B", "payload")
-    header_bytes: Size = quantity("48B", "header")
+    header_bytes: SizeFromZero = quantity("48B", "header")
     ack_bytes: Size = quantity("60B", "ack")
     ack_class: Annotated[str, only("own")] = "own"
     priority: Priority = 3

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from models.network.checkpoint.saved_fast_forward import save_alike
+from models.network.flow_mode.saved import load_flow, save_flow
 from models.network.model import NetworkModel
 from models.network.state.owners import Owners
 from pdes.simulation.assemble import Assembly
@@ -33,6 +34,7 @@ def save_alike_of(assembly: Assembly) -> dict[str, Any]:
         "repeats": None if assembly.repeats is None else assembly.repeats.save(),
         "stall": None if assembly.stall is None else assembly.stall.save(),
         "fast": None if fast is None else save_alike(fast),
+        "flow": None if assembly.model.flow is None else save_flow(assembly.model.flow),
     }
 
 
@@ -58,3 +60,5 @@ def load_observers(
         assembly.repeats.load(alike["repeats"])
     if assembly.stall is not None:
         assembly.stall.load(alike["stall"])
+    if model.flow is not None:
+        model.flow = load_flow(model.flow, alike["flow"])

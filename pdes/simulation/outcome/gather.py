@@ -33,7 +33,8 @@ def gather(job: Run) -> dict[str, Any]:
     skipped_ps = Counter() if fast is None else Counter(fast.skipped.flow_ps_by_cause)
     if job.model.flow is not None:
         add_to_ports(job.model.state, job.model.flow)
-        skipped["fluid"], skipped_ps["fluid"] = packet_hops(job.model.state, job.model.flow), job.rows.flow_ps
+        skipped["fluid"] = packet_hops(job.model.flow) if job.world.rank == 0 else 0
+        skipped_ps["fluid"] = job.rows.flow_ps
     last_finish_ps, used_ps = last_use_ps(job)
     own = {
         "hops": int(counters[PACKET_HOPS]),

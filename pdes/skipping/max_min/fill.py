@@ -36,7 +36,7 @@ def _see_others(m: MaxMin, port):
         place = m.places[np.uint64(at)]
         flow = m.flows[np.uint64(place.flow)]
         if flow.mark != mark:
-            rate += flow.level * flow.weight
+            rate += flow.level * flow.weight * place.usage
             most = max(most, flow.level)
             if np.int64(flow.limit) == port:
                 least = min(least, flow.level)
@@ -71,7 +71,7 @@ def _open_ports(m: MaxMin):
             n_open += 1
     for i in range(m.words[N_MEMBER]):
         flow, alone, least = m.member[np.uint64(i)], np.int64(NOTHING), NOBODY
-        for at in range(m.first_place[np.uint64(flow)], m.first_place[np.uint64(flow + 1)]):
+        for at in range(m.place_of[np.uint64(flow), 0], m.place_of[np.uint64(flow), 1]):
             port = np.int64(m.places[np.uint64(at)].port)
             record = m.ports[np.uint64(port)]
             if record.n_member == 1 and record.key < least:
@@ -98,10 +98,11 @@ def _share_out(m: MaxMin, port, level):
             record.mark = -mark
             n_member += 1
             record.new_level, record.limit = level, port
-            for k in range(m.first_place[np.uint64(flow)], m.first_place[np.uint64(flow + 1)]):
+            for k in range(m.place_of[np.uint64(flow), 0], m.place_of[np.uint64(flow), 1]):
+                taken = record.weight * m.places[np.uint64(k)].usage
                 other = m.ports[np.uint64(m.places[np.uint64(k)].port)]
-                other.left -= level * record.weight
-                other.weight -= record.weight
+                other.left -= level * taken
+                other.weight -= taken
                 other.n_open -= 1
                 other.top = level
     return n_member
@@ -111,7 +112,7 @@ def _share_out(m: MaxMin, port, level):
 def fill(m: MaxMin):
     """Levels of members: the port that has least for each of them comes first."""
     n_open, n_left = _open_ports(m), m.words[N_MEMBER]
-    while n_left > 0:
+    while n_left > 0 and n_open > 0:  # a flow without a way has no port
         port = np.int64(m.heap[0])
         record = m.ports[np.uint64(port)]
         if record.n_open > 0:

@@ -29,17 +29,17 @@ def add(m: MaxMin, flow):
     record, words = m.flows[np.uint64(flow)], m.words
     if record.mark == words[MARK]:
         return
-    record.mark = words[MARK]
+    record.mark, record.new_level = words[MARK], 0.0
     m.member[np.uint64(words[N_MEMBER])] = flow
     words[N_MEMBER] += 1
-    for at in range(m.first_place[np.uint64(flow)], m.first_place[np.uint64(flow + 1)]):
-        port = np.int64(m.places[np.uint64(at)].port)
+    for at in range(m.place_of[np.uint64(flow), 0], m.place_of[np.uint64(flow), 1]):
+        port, usage = np.int64(m.places[np.uint64(at)].port), m.places[np.uint64(at)].usage
         find(m, port)
         of_port = m.ports[np.uint64(port)]
-        of_port.members_weight += record.weight
+        of_port.members_weight += record.weight * usage
         of_port.n_member += 1
         if of_port.others_rate > 0.0:
-            of_port.others_rate = max(0.0, of_port.others_rate - record.level * record.weight)
+            of_port.others_rate = max(0.0, of_port.others_rate - record.level * record.weight * usage)
 
 
 @step_kernel

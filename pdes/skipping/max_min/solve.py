@@ -17,6 +17,7 @@ This is Arcadia's flow rate update (its Algorithm 1), for the flows that a chang
 import numpy as np
 
 from pdes.engine.jit import loop_kernel, step_kernel
+from pdes.engine.time_index import NEVER
 from pdes.skipping.max_min.ends import drop_end, put_end
 from pdes.skipping.max_min.fill import fill
 from pdes.skipping.max_min.members import add, add_all, add_limited, find
@@ -42,7 +43,7 @@ MOST_TURNS = 16  # each takes at most a tenth of what the last one left
 @step_kernel
 def _come_back(m: MaxMin, flow, more, n_more):
     """What comes back of a flow changes with its rate, by `more`. n_more: 1, -1: it begins, ends."""
-    for at in range(m.first_back[np.uint64(flow)], m.first_back[np.uint64(flow + 1)]):
+    for at in range(m.place_of[np.uint64(flow), 2], m.place_of[np.uint64(flow), 3]):
         port = m.back_port[np.uint64(at)]
         record = m.ports[np.uint64(port)]
         record.n_back += n_more
@@ -80,7 +81,7 @@ def join(m: MaxMin, flow, size_bytes, now_ps):
     """A flow begins. After those that leave at this instant."""
     record, places, ports = m.flows[np.uint64(flow)], m.places, m.ports
     record.left, record.since_ps, record.level = size_bytes, now_ps, 0.0
-    for at in range(m.first_place[np.uint64(flow)], m.first_place[np.uint64(flow + 1)]):
+    for at in range(m.place_of[np.uint64(flow), 0], m.place_of[np.uint64(flow), 1]):
         port = ports[np.uint64(places[np.uint64(at)].port)]
         first = np.int64(port.first)
         places[np.uint64(at)].after, places[np.uint64(at)].before = first, NOTHING
@@ -99,7 +100,7 @@ def leave(m: MaxMin, flow):
     record = m.flows[np.uint64(flow)]
     _come_back(m, flow, -record.level * record.weight, -1)
     record.level = 0.0
-    for at in range(m.first_place[np.uint64(flow)], m.first_place[np.uint64(flow + 1)]):
+    for at in range(m.place_of[np.uint64(flow), 0], m.place_of[np.uint64(flow), 1]):
         place = m.places[np.uint64(at)]
         port, after, before = np.int64(place.port), np.int64(place.after), np.int64(place.before)
         if before == NOTHING:
@@ -110,6 +111,32 @@ def leave(m: MaxMin, flow):
             m.places[np.uint64(after)].before = before
         m.ports[np.uint64(port)].n_flow -= 1
         find(m, port)
+
+
+@loop_kernel
+def set_rate(m: MaxMin, port, byte_per_ps):
+    """A port has another rate; at 0 what uses it stands still."""
+    m.ports[np.uint64(port)].byte_per_ps = byte_per_ps
+    find(m, port)
+
+
+@loop_kernel
+def left_of(m: MaxMin, flow, now_ps):
+    """Bytes that are left of a flow under way."""
+    record = m.flows[np.uint64(flow)]
+    return max(0.0, record.left - record.level * record.weight * (now_ps - record.since_ps))
+
+
+@loop_kernel
+def reroute(m: MaxMin, flow, places, is_under_way, now_ps):
+    """A flow has another way. places: int64[4], see MaxMin.place_of."""
+    left = left_of(m, flow, now_ps)
+    if is_under_way:
+        leave(m, flow)
+    for k in range(4):
+        m.place_of[np.uint64(flow), np.uint64(k)] = places[np.uint64(k)]
+    if is_under_way:
+        join(m, flow, left, now_ps)
 
 
 @loop_kernel
@@ -174,10 +201,11 @@ def _take_over(m: MaxMin, now_ps):
         record = m.flows[np.uint64(flow)]
         if record.new_level != record.level:
             rate = record.new_level * record.weight
-            record.left = max(0.0, record.left - record.level * record.weight * (now_ps - record.since_ps))
+            record.left = left_of(m, flow, now_ps)
             _come_back(m, flow, rate - record.level * record.weight, 0)
             record.level, record.since_ps = record.new_level, now_ps
-            put_end(m.flows, m.ends, m.words, flow, now_ps + np.int64(np.ceil(record.left / rate)))
+            end_ps = now_ps + np.int64(np.ceil(record.left / rate)) if rate > 0.0 else NEVER
+            put_end(m.flows, m.ends, m.words, flow, end_ps)
 
 
 @loop_kernel

@@ -1,5 +1,6 @@
 """What is kept of flows that share ports max-min fairly, and of the ports. See `solve` for what is done with it."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -8,8 +9,9 @@ from pdes.engine.jit import aligned_zeros, record
 from pdes.engine.time_index import NEVER
 
 NOTHING = -1
-Ways = tuple[np.ndarray, np.ndarray]
-"""(int64[n_flow + 1], int32[]): the ports of flow f are the second's from the first's f-th to its next."""
+Ways = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""(int64[n_flow + 1], int32[n_place], float32[n_place]): the ports of flow f are the second's from the first's f-th to
+its next, none of them twice; the third says which part of the flow goes over each."""
 
 FLOW = record(  # one cache line; a flow's level is its rate, in bytes per ps, for a weight of 1
     [
@@ -25,28 +27,30 @@ FLOW = record(  # one cache line; a flow's level is its rate, in bytes per ps, f
     ]
 )
 # A place on a flow's way is a node of its port's doubly linked list of flows, so that nothing is allocated.
-PLACE = record([("flow", np.int32), ("port", np.int32), ("after", np.int32), ("before", np.int32)])
-PORT = record(  # two cache lines
+PLACE = record(
+    [("flow", np.int32), ("usage", np.float32), ("after", np.int32), ("port", np.int32), ("before", np.int32)]
+)
+PORT = record(  # two cache lines: what water filling comes to again and again is in the first
     [
-        ("byte_per_ps", np.float64),  # its rate
-        ("first", np.int32),  # the first place of the list of flows under way that use it, NOTHING
-        ("n_flow", np.int32),  # so many they are
-        ("mark", np.int64),  # as of a flow. What follows is known of members' ports alone
-        ("n_member", np.int32),
-        ("n_open", np.int32),  # members that have no level yet
-        ("members_weight", np.float64),
-        ("others_rate", np.float64),  # what those have together that are no members, UNKNOWN: not added up yet
-        ("others_most", np.float64),  # none of them has a higher level
-        ("bound_least", np.float64),  # none of them that this port limits has a lower one; NOBODY: it limits none
         ("left", np.float64),  # what members have that have no level yet
         ("weight", np.float64),  # of these
-        ("level", np.float64),  # at which it limits members, UNKNOWN: it limits none
-        ("top", np.float64),  # level of a member on it, at most
         ("key", np.float64),  # by which it lies in the heap
+        ("top", np.float64),  # level of a member on it, at most
+        ("level", np.float64),  # at which it limits members, UNKNOWN: it limits none
+        ("n_open", np.int32),  # members that have no level yet
+        ("n_member", np.int32),
+        ("n_flow", np.int32),  # flows under way that use it
+        ("first", np.int32),  # the first place of their list, NOTHING
+        ("mark", np.int64),  # as of a flow; left to n_member and the last four are known of members' ports alone
+        ("byte_per_ps", np.float64),  # its rate
         ("back_rate", np.float64),  # what of flows comes back here
         ("reserved", np.float64),  # what flows cannot have of it for that
         ("n_back", np.int32),  # flows under way of which something comes back here
         ("has_moved", np.int32),  # 1: back_rate is far from what is reserved
+        ("members_weight", np.float64),
+        ("others_rate", np.float64),  # what those have together that are no members, UNKNOWN: not added up yet
+        ("others_most", np.float64),  # none of them has a higher level
+        ("bound_least", np.float64),  # none of them that this port limits has a lower one; NOBODY: it limits none
     ]
 )
 UNKNOWN, NOBODY = -1.0, np.inf
@@ -70,39 +74,51 @@ class MaxMin(NamedTuple):
 
     flows: np.ndarray  # FLOW[n_flow]
     ports: np.ndarray  # PORT[n_port]
-    places: np.ndarray  # PLACE[]  of flow f: first_place[f] .. first_place[f + 1] - 1, none of whose ports is one twice
-    first_place: np.ndarray  # int64[n_flow + 1]
+    places: np.ndarray  # PLACE[]
+    place_of: np.ndarray  # int64[n_flow, 4]  of each flow: its places, first and end; those of what comes back
     ends: np.ndarray  # int32[n_flow]  heap of flows under way, by end_ps and number: the first words[N_END] of it
     member: np.ndarray  # int32[n_flow]  those of which rates are solved
     found: np.ndarray  # int32[n_port]  and their ports
     heap: np.ndarray  # int32[n_port]  scratch
-    first_back: np.ndarray  # int64[n_flow + 1]  ports by which something of a flow comes back, acknowledgements:
-    back_port: np.ndarray  # int32[]  from first_back[f] on
+    back_port: np.ndarray  # int32[]  ports by which something comes back, acknowledgements
     moved: np.ndarray  # int32[n_port]  scratch: ports with has_moved
     facts: np.ndarray  # float64[N_FACT]
     words: np.ndarray  # int64[N_WORD]
 
 
 def make_max_min(
-    ways: Ways, byte_per_ps: np.ndarray, back_ways: Ways | None = None, back_share: float = 0.0,
+    ways: Sequence[Ways], byte_per_ps: np.ndarray, back_ways: Sequence[Ways] = (), back_share: float = 0.0,
     fracs: tuple[float, float] = (1.0, 1.0),
 ) -> MaxMin:  # fmt: skip
-    """Nothing is under way. ways: none has a port twice. byte_per_ps: float64[n_port]. back_ways: of what comes back,
-    back_share of a flow's rate; None: nothing does. fracs: ALONE_FRAC, SHARED_FRAC.
+    """Nothing is under way, and flows have the first of their ways.
+
+    ways: all that flows may have, one set after the other. byte_per_ps: float64[n_port]. back_ways: of what comes back,
+    back_share of a flow's rate; (): nothing does. fracs: ALONE_FRAC, SHARED_FRAC.
     """
-    way_start, way_port = ways
-    back_start, back_port = (np.zeros_like(way_start), way_port[:0]) if back_ways is None else back_ways
-    n_flow, n_port = len(way_start) - 1, len(byte_per_ps)
+    n_flow, n_port = len(ways[0][0]) - 1, len(byte_per_ps)
     flows, ports = aligned_zeros(n_flow, FLOW), aligned_zeros(n_port, PORT)
-    places = aligned_zeros(len(way_port), PLACE)
+    places = aligned_zeros(sum(len(port) for _, port, _ in ways), PLACE)
     flows["weight"], flows["end_ps"], flows["limit"], flows["place"] = 1.0, NEVER, NOTHING, NOTHING
     ports["byte_per_ps"], ports["first"] = byte_per_ps, NOTHING
-    places["flow"], places["port"] = np.repeat(np.arange(n_flow), np.diff(way_start)), way_port
+    places["flow"] = np.concatenate([np.repeat(np.arange(n_flow), np.diff(start)) for start, _, _ in ways])
+    places["port"], places["usage"] = (np.concatenate([way[k] for way in ways]) for k in (1, 2))
+    back = [way[1] for way in back_ways]
+    place_of = places_of(ways, back_ways, 0)
     ends, member = np.zeros(n_flow, np.int32), np.zeros(n_flow, np.int32)
     found, heap = np.zeros(n_port, np.int32), np.zeros(n_port, np.int32)
     facts = np.zeros(N_FACT)
     facts[[BACK_SHARE, ALONE_FRAC, SHARED_FRAC]] = back_share, *fracs
     return MaxMin(
-        flows, ports, places, way_start, ends, member, found, heap, back_start, back_port, np.zeros_like(found), facts,
-        np.zeros(N_WORD, np.int64),
+        flows, ports, places, place_of, ends, member, found, heap, np.concatenate([np.zeros(0, np.int32), *back]),
+        np.zeros_like(found), facts, np.zeros(N_WORD, np.int64),
     )  # fmt: skip
+
+
+def places_of(ways: Sequence[Ways], back_ways: Sequence[Ways], which: int) -> np.ndarray:
+    """int64[n_flow, 4]: MaxMin.place_of with the which-th of the ways."""
+    found = np.zeros((len(ways[0][0]) - 1, 4), np.int64)
+    for column, some in ((0, ways), (2, back_ways)):
+        if some:
+            start = some[which][0] + sum(len(port) for _, port, _ in some[:which])
+            found[:, column], found[:, column + 1] = start[:-1], start[1:]
+    return found
