@@ -44,8 +44,7 @@ class Bed(NamedTuple):
 
 
 def default_bed(control: str) -> Bed:
-    """With everything in [network] as it is by default but the control. Raises ConfigError: there is no such control.
-    """
+    """With everything in [network] as it is by default but the control. ConfigError: there is no such control."""
     return _bed(make_config(_star(2, DEFAULT_RATE, DEFAULT_DELAY), network={"congestion_control": control}))
 
 

@@ -23,9 +23,9 @@ HEAD = """\
 Flow mode's numbers of congestion controls, measured packet by packet. Made by: {command}
 # alone, shared: share of a link's rate that one message has alone, and that several have together. queue: how long a
 # message's last packet waits at a link that it shares, at any rate; no longer than the message itself takes there.
-# error, worst: of completion times in the cases that were fitted, absolute and relative, on average and at most;
-# They fall into two kinds of the same weight. port_error: on average where messages meet in one port; exchange_error:
-# where everybody sends to everybody. ring_error: in a ring that sends both ways, which was not fitted."""
+# error, worst: of completion times in the cases that were fitted, absolute and relative, on average and at most. Cases
+# are of two kinds of the same weight: port_error is the mean where messages meet in one port, exchange_error that where
+# everybody sends to everybody. ring_error: in a ring that sends both ways, which was not fitted."""
 
 
 class Calibration(NamedTuple):
