@@ -6,6 +6,7 @@ import numpy as np
 
 from models.topology.graph import Topology
 from partition.placement import balance
+from pdes.plan_modes import EVENT_RATE, HOP_RATE, mode_facts
 from pdes.scenario import Scenario
 from pdes.scenario.skipping import skipping_facts
 from pdes.simulation.memory import expected_bytes, limit_bytes
@@ -13,7 +14,6 @@ from pdes.units import format_count, format_duration, format_rate, format_size
 
 RANK_COUNTS = (1, 2, 4, 8, 16, 32)
 MOST_LINKS = 5  # kinds of them
-RATE_GUESS = 30e6  # packet-hops per second and core, see bench/packet_hops.py
 
 
 def print_plan(scenario: Scenario) -> None:
@@ -38,6 +38,7 @@ def print_plan(scenario: Scenario) -> None:
         *_repeats(scenario),
         ("expected packet-hops", format_count(hops)),
         ("expected loop time", _loop_time(scenario, hops)),
+        *mode_facts(scenario),
         ("memory", _memory(scenario)),
     ]
     width = max(len(name) for name, _ in facts)
@@ -95,7 +96,10 @@ def _threshold(scenario: Scenario) -> str:
 
 
 def _loop_time(scenario: Scenario, hops: int) -> str:
-    text = f"{_seconds(hops / RATE_GUESS)} on a core at {format_count(RATE_GUESS)} packet-hops/s"
+    if scenario.parameters.flow is not None:
+        n_event = 2 * scenario.plan.n_flow + scenario.plan.n_task
+        return f"{_seconds(n_event / EVENT_RATE)} on a core at {format_count(EVENT_RATE)} events/s"
+    text = f"{_seconds(hops / HOP_RATE)} on a core at {format_count(HOP_RATE)} packet-hops/s"
     skips = scenario.config.wormhole.may_skip
     return f"{text}, packet by packet; less by what fast-forwarding skips" if skips else text
 

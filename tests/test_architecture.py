@@ -31,6 +31,7 @@ TOP = (
     "pdes.result",
     "pdes.explain",
     "pdes.plan_ranks",
+    "pdes.plan_modes",
 )  # the only ones that know models, partition and results
 MAX_LINES = {"pdes": 350, "partition": 350, "models": 350, "tests": 500, "bench": 500}  # of a file, by top folder
 MANY_LINES: dict[str, int] = {}  # that have still to be split

@@ -62,7 +62,7 @@ def skipping_facts(config: Config, p: NetworkParameters) -> list[tuple[str, str]
     """Two facts of a plan: what is skipped, and how far off that is, as far as anybody knows."""
     w = config.wormhole
     if w.mode == "off":
-        return [("skipping", 'off: every packet is simulated; [wormhole] mode = "exact" or "auto" takes less')]
+        return [("skipping", 'off: every packet is simulated; [wormhole] mode = "exact", "auto" or "flow" takes less')]
     if w.mode == "flow":
         assert p.flow is not None
         how = ("how far off", calibration_text(p.flow.facts))

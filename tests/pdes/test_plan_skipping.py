@@ -33,7 +33,7 @@ def facts(*sets: str, config: Path = QUICKSTART) -> list[str]:
 
 
 def test_without_fast_forwarding_one_line_says_what_there_would_be() -> None:
-    assert facts() == ['off: every packet is simulated; [wormhole] mode = "exact" or "auto" takes less']
+    assert facts() == ['off: every packet is simulated; [wormhole] mode = "exact", "auto" or "flow" takes less']
 
 
 def test_exact_has_what_was_measured_with_the_control() -> None:
