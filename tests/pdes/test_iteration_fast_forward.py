@@ -211,7 +211,7 @@ def test_the_keys_have_defaults_and_are_off_with_the_mode(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("keys", "expected"),
     [
-        ('mode = "on"', r'\[wormhole\] mode: found "on". Accepted: "off", "exact" or "auto"'),
+        ('mode = "on"', r'\[wormhole\] mode: found "on". Accepted: "off", "exact", "auto" or "flow"'),
         ("iteration_repeats = -1", r"\[wormhole\] iteration_repeats: found -1. Accepted: at least 0"),
         ("iteration_repeats = 2.5", r"\[wormhole\] iteration_repeats: found 2.5. Accepted: a whole number"),
         ("iteration_tolerance = -0.1", r"\[wormhole\] iteration_tolerance: found -0.1. Accepted: at least 0"),
