@@ -6,7 +6,7 @@ import numpy as np
 
 from models.topology.graph import Topology
 from partition.placement import balance
-from pdes.plan_modes import EVENT_RATE, HOP_RATE, mode_facts
+from pdes.plan_modes import EVENT_RATE, HOP_RATE, flow_mode_time, mode_facts, seconds_text
 from pdes.scenario import Scenario
 from pdes.scenario.skipping import skipping_facts
 from pdes.simulation.memory import expected_bytes, limit_bytes
@@ -97,15 +97,10 @@ def _threshold(scenario: Scenario) -> str:
 
 def _loop_time(scenario: Scenario, hops: int) -> str:
     if scenario.parameters.flow is not None:
-        n_event = 2 * scenario.plan.n_flow + scenario.plan.n_task
-        return f"{_seconds(n_event / EVENT_RATE)} on a core at {format_count(EVENT_RATE)} events/s"
-    text = f"{_seconds(hops / HOP_RATE)} on a core at {format_count(HOP_RATE)} packet-hops/s"
+        return f"{flow_mode_time(scenario)} on a core at {format_count(EVENT_RATE)} events/s"
+    text = f"{seconds_text(hops / HOP_RATE)} on a core at {format_count(HOP_RATE)} packet-hops/s"
     skips = scenario.config.wormhole.may_skip
     return f"{text}, packet by packet; less by what fast-forwarding skips" if skips else text
-
-
-def _seconds(seconds: float) -> str:
-    return format_duration(round(seconds * 1e12))
 
 
 def _flops(count: float) -> str:

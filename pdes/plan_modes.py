@@ -10,14 +10,14 @@ from pdes.scenario.skipping import ALL, EXACT, MEASURED
 from pdes.units import format_duration
 
 HOP_RATE = 30e6  # packet-hops per second and core, see bench/packet_hops.py
-EVENT_RATE = 1e6  # events of hosts per second and core in flow mode, see bench/flow_mode.py
+EVENT_RATE = 1e6  # events per second and core in flow mode, a guess: the summary of a run says its own
 
 
 def mode_facts(scenario: Scenario) -> list[tuple[str, str]]:
     """A line for each mode. Seconds are of one core, guesses to compare."""
     hops, mode = int(scenario.port_hops.sum()), scenario.config.wormhole.mode
     lines = {
-        "off": f"{_seconds(hops / HOP_RATE)}; every packet",
+        "off": f"{seconds_text(hops / HOP_RATE)}; every packet",
         "exact": _skipping(scenario, EXACT, hops),
         "auto": _skipping(scenario, ALL, hops),
         "flow": _flow(scenario),
@@ -29,14 +29,14 @@ def _skipping(scenario: Scenario, forecasts: tuple[str, ...], hops: int) -> str:
     """By what was measured of jobs with such a control."""
     p, config = scenario.parameters, scenario.config
     if p.flow is None and (why := why_not(p)):
-        return f"{_seconds(hops / HOP_RATE)}, as nothing can be skipped: {why}"
+        return f"{seconds_text(hops / HOP_RATE)}, as nothing can be skipped: {why}"
     if config.workload.kind != "training":
-        return f"at most {_seconds(hops / HOP_RATE)}; not measured with {config.workload.kind}"
+        return f"at most {seconds_text(hops / HOP_RATE)}; not measured with {config.workload.kind}"
     kind = "mixtures of experts" if any("expert" in name for name in scenario.plan.facts) else "dense jobs"
     rows = MEASURED[forecasts, config.network.congestion_control == "hpcc"]
     row = next((row for row in rows if row.job == kind), rows[-1])
     fewest = float(row.fewer.split(" to ")[0].replace(",", ""))
-    least = _seconds(hops / HOP_RATE / fewest)
+    least = seconds_text(hops / HOP_RATE / fewest)
     return f"{least} besides what deciding takes, off by {row.off}, as measured in {row.job} ({row.fewer} times fewer)"
 
 
@@ -46,8 +46,12 @@ def _flow(scenario: Scenario) -> str:
         without_packets(config, scenario.parameters)
     except ConfigError as error:
         return f"not here: {error.where} {error.found.split(', which')[0]}"
-    n_event = 2 * scenario.plan.n_flow + scenario.plan.n_task
-    return f"{_seconds(n_event / EVENT_RATE)}, {_error(config, scenario)}"
+    return f"{flow_mode_time(scenario)}, {_error(config, scenario)}"
+
+
+def flow_mode_time(scenario: Scenario) -> str:
+    """Of the loop: a message is two events, a task one."""
+    return seconds_text((2 * scenario.plan.n_flow + scenario.plan.n_task) / EVENT_RATE)
 
 
 def _error(config: Config, scenario: Scenario) -> str:
@@ -59,5 +63,6 @@ def _error(config: Config, scenario: Scenario) -> str:
     return "how far off is not known: pdes-sim calibrate --flow measures it"
 
 
-def _seconds(seconds: float) -> str:
+def seconds_text(seconds: float) -> str:
+    """How long, in words."""
     return format_duration(round(seconds * 1e12))

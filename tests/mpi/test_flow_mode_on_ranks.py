@@ -52,7 +52,29 @@ def job(folder: Path) -> str:
     return experts(folder) + '[wormhole]\nmode = "flow"\n'
 
 
-@pytest.mark.parametrize("make", [links_that_change, job])
+def many_at_once(folder: Path) -> str:
+    """Both hosts post more messages at once than there is room for at first, on a queue pair each."""
+    rows = ["num_ranks 2"]
+    for rank in (0, 1):
+        ends = [f"s{i}: send 1000b to {1 - rank} tag 5\nr{i}: recv 1000b from {1 - rank} tag 5" for i in range(1500)]
+        rows += [f"rank {rank} {{", *ends, "}"]
+    (folder / "line.goal").write_text("\n".join([*rows, ""]))
+    return """
+        [topology]
+        kind = "leaf-spine"
+        leaves = 2
+        spines = 1
+        hosts_per_leaf = 1
+        [workload]
+        kind = "trace"
+        format = "goal"
+        file = "line.goal"
+        [wormhole]
+        mode = "flow"
+    """
+
+
+@pytest.mark.parametrize("make", [links_that_change, job, many_at_once])
 @pytest.mark.parametrize("n_rank", [2, pytest.param(3, marks=SLOW)])
 def test_ranks_change_no_byte(make: Callable[[Path], str], n_rank: int, tmp_path: Path, simulate: Callable) -> None:
     config = tmp_path / "config.toml"
@@ -62,4 +84,5 @@ def test_ranks_change_no_byte(make: Callable[[Path], str], n_rank: int, tmp_path
     assert different(tmp_path / "alone", tmp_path / "ranks") == []
     result = json.loads((tmp_path / "alone" / "result.json").read_text())
     assert result["packet_hops"] == 0 and result["flows_finished"] == result["flows"] > 100
-    assert result["fast_forward"]["flow_mode"]["rates_solved"] > result["flows"]
+    if make is not many_at_once:  # whose rates hardly change
+        assert result["fast_forward"]["flow_mode"]["rates_solved"] > result["flows"]

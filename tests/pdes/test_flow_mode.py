@@ -110,8 +110,8 @@ def test_bytes_that_share_ports_are_the_packets_bytes(tmp_path: Path) -> None:
     assert (flow.flows["fct_ps"] >= flow.flows["ideal_fct_ps"]).all()
 
 
-def test_a_queue_pair_is_a_line(tmp_path: Path) -> None:
-    """A ring's steps over 1 MB chunks: as packets, as all its messages are alone on their ways."""
+def test_steps_of_a_ring_take_what_they_take_as_packets(tmp_path: Path) -> None:
+    """Of 1 MB chunks, all of which have their ways but for acknowledgements to themselves."""
     ring = {"name": "ring", "operation": "all-gather", "size": "4MB", "gpus": [0, 1, 2, 3]}
     workload = {"kind": "collectives", "collective": [ring]}
     topology = {"kind": "leaf-spine", "leaves": 1, "spines": 1, "hosts_per_leaf": 4}
@@ -121,6 +121,35 @@ def test_a_queue_pair_is_a_line(tmp_path: Path) -> None:
         pdes.simulate(made)
         ends[mode] = Ran(tmp_path / mode).flows["delivered_ps"]
     assert np.abs(ends["flow"] / ends["off"] - 1).max() < 0.002
+
+
+def lined_up(folder: Path, n: int, size: int, mode: str = "flow") -> dict[str, Any]:
+    """A config whose host 0 posts n messages to host 1 at once, all on one queue pair."""
+    made = config(folder, [], {"kind": "leaf-spine", "leaves": 1, "spines": 1, "hosts_per_leaf": 2}, mode)
+    rows = (
+        ["num_ranks 2"]
+        + ["rank 0 {", *(f"l{i}: send {size}b to 1 tag 5" for i in range(n)), "}"]
+        + ["rank 1 {", *(f"l{i}: recv {size}b from 0 tag 5" for i in range(n)), "}"]
+    )
+    (folder / "line.goal").write_text("\n".join([*rows, ""]))
+    return made | {"workload": {"kind": "trace", "format": "goal", "file": str(folder / "line.goal")}}
+
+
+def test_messages_of_a_queue_pair_that_are_posted_at_once_come_one_after_the_other(tmp_path: Path) -> None:
+    ends = {}
+    for mode in ("flow", "off"):
+        pdes.simulate(lined_up(tmp_path, 3, 123_456, mode))
+        ends[mode] = np.sort(Ran(tmp_path / mode).flows["delivered_ps"])
+    assert np.array_equal(ends["flow"], ends["off"])
+    assert np.diff(ends["flow"]).tolist() == [wire_ps(123_456)] * 2
+
+
+def test_more_messages_than_there_is_room_for_at_first_are_all_delivered(tmp_path: Path) -> None:
+    """Posted in one round, and all but one of them waiting: both kinds of room grow (1,024 at first)."""
+    n = 2500
+    pdes.simulate(lined_up(tmp_path, n, 1000))
+    ends = np.sort(Ran(tmp_path / "flow").flows["delivered_ps"])
+    assert len(ends) == n and np.diff(ends).tolist() == [wire_ps(1000)] * (n - 1)
 
 
 EVENT = {"time": "300us"}

@@ -17,8 +17,7 @@ from pdes.units import BITS_PER_BYTE, PS_PER_S
 
 
 def latencies(topology: Topology, ways: Shared, ack_ways: Shared, p: NetworkParameters) -> dict[str, np.ndarray]:
-    """Times of each queue pair as `state.TRANSFER` has them. Of ways that part the mean, as the
-    parts of a message have it."""
+    """Times of each queue pair as `state.TRANSFER` has them; of ways that part the mean, as parts of a message have."""
     assert p.flow is not None
     byte_ps = BITS_PER_BYTE * PS_PER_S / topology.port_rate_bps
     delay_ps, each_ps, slowest_ps = _sum(topology.port_delay_ps, ways), _sum(byte_ps, ways), _most(byte_ps, ways)

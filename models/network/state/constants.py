@@ -65,14 +65,11 @@ def make_constants(topology: Topology, pairs, plan: WorkloadPlan, parameters: Ne
         }
         values[state.N_EXTRA] += 2 * values[state.IS_SELECTIVE]
     values[state.MARKER_COLUMN] = -1
-    if p.has_fluid:
+    if p.has_fluid or p.flow is not None:
+        values[state.IS_FLOW_MODE] = int(p.flow is not None)
         values[state.MARKER_COLUMN] = values[state.N_EXTRA]
         values[state.N_EXTRA] += state.N_MARKER_WORD
-        values[state.NEED_PACKETS] += 2 * plan.burst
-    if p.flow is not None:
-        values[state.IS_FLOW_MODE] = 1
-        values[state.MARKER_COLUMN] = values[state.N_EXTRA]
-        values[state.N_EXTRA] += state.N_MARKER_WORD
+        values[state.NEED_PACKETS] += 2 * plan.burst * p.has_fluid
     if p.buffer is not None:
         values |= {
             state.HAS_BUFFER: 1,

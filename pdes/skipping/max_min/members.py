@@ -58,6 +58,7 @@ def add_limited(m: MaxMin):
 
 @step_kernel
 def add_all(m: MaxMin, port):
+    """Make members of all flows on a port."""
     at = np.int64(m.ports[np.uint64(port)].first)
     while at != NOTHING:
         place = m.places[np.uint64(at)]

@@ -11,7 +11,9 @@ Acknowledgements come back before all data of their ports: what a flow's rate ma
 that changes moves what is reserved elsewhere, by a few hundredths, so rates are solved again, until what would be
 reserved is within RESERVE_FRAC of the port's rate of what is.
 
-This is Arcadia's flow rate update (its Algorithm 1), for the flows that a change reaches instead of all.
+This is Arcadia's flow rate update (its Algorithm 1), for the flows that a change reaches instead of all. Rates, and
+what is left of a flow, are real numbers: a deviation from R1, which has whole bytes. They come of the same steps on every
+rank. Instants are whole ps, and a flow's end is rounded up.
 """
 
 import numpy as np
@@ -24,8 +26,6 @@ from pdes.skipping.max_min.members import add, add_all, add_limited, find
 from pdes.skipping.max_min.table import (
     BACK_SHARE,
     MARK,
-    N_FILLED,
-    N_FILLING,
     N_MEMBER,
     N_MOVED,
     N_PORT,
@@ -37,7 +37,8 @@ from pdes.skipping.max_min.table import (
 
 TIE = 1e-9  # what differs by less is the same
 RESERVE_FRAC, MOST_RESERVED = 1 / 1024, 0.75
-MOST_TURNS = 16  # each takes at most a tenth of what the last one left
+MOST_TURNS = 16  # each leaves about as much of what the last one left as acknowledgements are of packets
+LONGEST_PS = 2.0**61  # that a flow can take at its rate
 
 
 @step_kernel
@@ -139,12 +140,18 @@ def reroute(m: MaxMin, flow, places, is_under_way, now_ps):
         join(m, flow, left, now_ps)
 
 
+@step_kernel
+def _end_ps(left, rate, now_ps):
+    """When so many bytes are gone at a rate, bytes per ps; NEVER at none."""
+    return now_ps + np.int64(min(np.ceil(left / rate), LONGEST_PS)) if rate > 0.0 else NEVER
+
+
 @loop_kernel
 def go_on(m: MaxMin, flow, size_bytes, now_ps):
     """A flow that was taken off the heap begins anew as it ends, at its rate."""
     record = m.flows[np.uint64(flow)]
     record.left, record.since_ps = size_bytes, now_ps
-    put_end(m.flows, m.ends, m.words, flow, now_ps + np.int64(np.ceil(size_bytes / (record.level * record.weight))))
+    put_end(m.flows, m.ends, m.words, flow, _end_ps(size_bytes, record.level * record.weight, now_ps))
 
 
 @step_kernel
@@ -186,8 +193,6 @@ def _settle(m: MaxMin):
     while words[N_MEMBER] > n_before:
         n_before, n_port = words[N_MEMBER], words[N_PORT]
         fill(m)
-        words[N_FILLED] += n_before
-        words[N_FILLING] += 1
         for i in range(n_port):
             _look_at(m, np.int64(m.found[np.uint64(i)]))
     words[N_SOLVED] += n_before
@@ -204,8 +209,7 @@ def _take_over(m: MaxMin, now_ps):
             record.left = left_of(m, flow, now_ps)
             _come_back(m, flow, rate - record.level * record.weight, 0)
             record.level, record.since_ps = record.new_level, now_ps
-            end_ps = now_ps + np.int64(np.ceil(record.left / rate)) if rate > 0.0 else NEVER
-            put_end(m.flows, m.ends, m.words, flow, end_ps)
+            put_end(m.flows, m.ends, m.words, flow, _end_ps(record.left, rate, now_ps))
 
 
 @loop_kernel

@@ -56,10 +56,8 @@ PORT = record(  # two cache lines: what water filling comes to again and again i
 UNKNOWN, NOBODY = -1.0, np.inf
 
 # Words.
-N_END, MARK, N_MEMBER, N_PORT, N_MOVED, N_SOLVED, N_FILLED, N_FILLING = range(8)
+N_END, MARK, N_MEMBER, N_PORT, N_MOVED, N_SOLVED = range(6)
 N_WORD = 8
-
-
 # Facts.
 (
     BACK_SHARE,  # of a flow's rate, so much comes back
