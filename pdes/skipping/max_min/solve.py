@@ -12,8 +12,8 @@ that changes moves what is reserved elsewhere, by a few hundredths, so rates are
 reserved is within RESERVE_FRAC of the port's rate of what is.
 
 This is Arcadia's flow rate update (its Algorithm 1), for the flows that a change reaches instead of all. Rates, and
-what is left of a flow, are real numbers: a deviation from R1, which has whole bytes. They come of the same steps on every
-rank. Instants are whole ps, and a flow's end is rounded up.
+what is left of a flow, are real numbers: a deviation from R1, which has whole bytes. They come of the same steps on
+every rank. Instants are whole ps, and a flow's end is rounded up.
 """
 
 import numpy as np
