@@ -23,6 +23,7 @@ from models.network.build.nic import grow_ranges, make_nic
 from models.network.build.routing import make_routing
 from models.network.build.work import make_rows, make_streams, make_work
 from models.network.flow_mode.flow_rounds import run_flow_rounds
+from models.network.flow_mode.hybrid import run_hybrid_rounds
 from models.network.flow_mode.make import make as make_flow_mode
 from models.network.flow_mode.state import FlowMode, grow_posts, grow_waiting, n_post_room
 from models.network.flow_mode.transfers import SHORT_OF_POSTS, SHORT_OF_WAITING
@@ -54,6 +55,7 @@ from models.network.state.records import (
     LAW_ON_CNP,
     LAW_ON_TIMEOUT,
     LAW_ON_TIMER,
+    MAY_OVERTAKE,
     N_ARRIVAL_ROW,
     N_EXTRA,
     N_FLOW_ROW,
@@ -122,7 +124,7 @@ class NetworkModel:
         nic, self.control = make_nic(topology, self.pairs, facts, plan, parameters, fabric, here)
         streams: np.ndarray = world.once_per_machine(lambda: make_streams(topology, plan))
         work = make_work(streams, self.pairs, facts.slots, plan, fabric, here)
-        given = parameters if parameters.flow is None else replace(parameters, link_changes=())  # nothing to lose
+        given = parameters if parameters.has_packets else replace(parameters, link_changes=())  # nothing to lose
         buffers = make_buffers(topology, given, fabric.ports, fabric.nodes, here)
         routing = make_routing(topology, parameters)
         self.state = NetworkState(fabric, buffers, routing, nic, work, make_rows(plan.burst, parameters.rtt_flow))
@@ -131,8 +133,10 @@ class NetworkModel:
         self.fast_forward: FastForward | None = None  # and this
         self.flow: FlowMode | None = None
         if parameters.flow is not None:
-            self.flow = make_flow_mode(topology, self.pairs, facts.facts, routing, parameters, here, world.gathering)
+            fabric.counters[MAY_OVERTAKE] = parameters.is_hybrid  # markers lie among packets
+            self.flow = make_flow_mode(topology, self.pairs, nic, routing, parameters, here, world.gathering)
         self._run_rounds, self._run_with_looks = run_rounds, run_rounds_with_looks
+        self._run_flow = run_hybrid_rounds if parameters.is_hybrid else run_flow_rounds
         if is_managed(parameters):
             self._run_rounds, self._run_with_looks = run_managed_rounds, run_managed_rounds_with_looks
         group, group_rank = other_ranks(work, self.rank_of_node, world.rank)
@@ -195,7 +199,7 @@ class NetworkModel:
     def run_rounds(self, loop: np.ndarray, ex: ExchangeState) -> int:
         """Compiled rounds, see `models.network.rounds`."""
         if self.flow is not None:
-            return run_flow_rounds(loop, ex, self.state, self.port_peer_row, self.flow)
+            return self._run_flow(loop, ex, self.state, self.port_peer_row, self.flow)
         looks = None if self.fast_forward is None else self.fast_forward.round_looks(next_look_ps(self.observers))
         if looks is None:
             return self._run_rounds(loop, ex, self.state, self.port_peer_row, self.outputs)
@@ -243,7 +247,7 @@ class NetworkModel:
         is_managed = self._run_rounds is run_managed_rounds
         own = (buffers, routing) if is_managed else ()
         if self.flow is not None:
-            rounds = (run_flow_rounds, (loop, ex, self.state, self.port_peer_row, self.flow))
+            rounds = (self._run_flow, (loop, ex, self.state, self.port_peer_row, self.flow))
             return [(run_hosts, (fabric, buffers, nic, work, rows, fabric.found[2], 0, 0)), rounds]
         looks = None if self.fast_forward is None else self.fast_forward.round_looks(next_look_ps(self.observers))
         rounds = (loop, ex, self.state, self.port_peer_row, self.outputs)

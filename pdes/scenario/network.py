@@ -86,6 +86,8 @@ def with_skips(config: Config, parameters: NetworkParameters) -> NetworkParamete
     w = config.wormhole
     if w.mode == "flow":
         return without_packets(config, parameters)
+    if "fair" in w.uses and (flow := hybrid_parameters(config, parameters)):
+        return replace(parameters, flow=flow)
     has_fluid = "alone" in w.uses and not why_no_fluid(config, parameters)
     has_shares = has_fluid and "shares" in w.uses
     return replace(parameters, may_skip=w.may_skip, has_fluid=has_fluid, has_shares=has_shares)
@@ -120,6 +122,32 @@ def without_packets(config: Config, p: NetworkParameters) -> NetworkParameters:
         p, flow=flow, law=find_law("none"), law_values={}, buffer=None, transport=None, pair_queue=None, n_queue=2,
         scheduler=STRICT, queue_weight=(), may_skip=False,
     )  # fmt: skip
+
+
+def hybrid_parameters(config: Config, p: NetworkParameters) -> FlowParameters | None:
+    """Of a network in which messages go at max-min fair rates where these are known well enough; None: nowhere."""
+    numbers = flow_numbers(config)
+    if why_no_rates(config, p) or not numbers.row or numbers.has_other_parameters:
+        return None
+    errors = [numbers.row[f"{name}_error"] for name in ("ring", "exchange", "port")]
+    trusts = tuple(error <= config.wormhole.tolerance for error in errors)
+    fracs = numbers.alone, numbers.shared
+    return FlowParameters(fracs, None, numbers.queue_ps, facts=numbers.facts(), trusts=trusts) if any(trusts) else None
+
+
+def why_no_rates(config: Config, p: NetworkParameters) -> str:
+    """Why no message goes at a max-min fair rate beside others that are packets, "" if some can."""
+    classes = 0 if p.pair_queue is None else len(np.unique(p.pair_queue))
+    whys = {
+        "ns-3's transport": p.ns3 is not None,
+        "packets may be lost, or wait for others' buffers": p.transport is not None or p.buffer is not None,
+        "switches choose the ways of flows, or ways change": p.routing is not None or bool(p.link_changes),
+        "switches draw what they tell of ports": "pint" in p.law.needs,
+        "messages have several priorities": classes > 1 or p.n_queue > 2,
+        "packets are sampled": config.output.sample_interval_ps is not None or p.rtt_flow >= 0,
+        "what is skipped is audited": config.wormhole.audit > 0,
+    }
+    return next((why for why, is_so in whys.items() if is_so), "")
 
 
 def why_no_fluid(config: Config, p: NetworkParameters) -> str:

@@ -42,7 +42,8 @@ class Run:
             self.memo = SharedMemo(prepared.memo, s, self.model, world)
         stop_ps = NEVER - 1 if s.stop_ps is None else s.stop_ps
         words = None if witness is None else witness.words[:N_LOOP]
-        may_run_on = self.model.fast_forward is None  # whose interrupts everyone has to hear of at once
+        # Interrupts everyone has to hear of at once; and in a hybrid something is decided at rounds' ends.
+        may_run_on = self.model.fast_forward is None and not s.parameters.is_hybrid
         self.loop = make_loop(self._basis.lookahead_ps, stop_ps, self.model.first_look_ps(), words, may_run_on)
 
     def assemble(self, rank_of_lp: np.ndarray) -> None:

@@ -26,14 +26,14 @@ def make_sampler(s: Scenario, model: NetworkModel, world: World) -> Sampler | No
 def watch_deadlocks(s: Scenario, model: NetworkModel, world: World) -> DeadlockWatch | None:
     """With PFC, every [network.pfc] deadlock_check."""
     network = s.config.network
-    if not network.has_pfc or model.flow is not None:
+    if not network.has_pfc or not s.parameters.has_packets:
         return None
     return DeadlockWatch(s.topology, s.parameters, model.rank_of_node, world, network.deadlock_check_ps)
 
 
 def watch_stalls(s: Scenario, model: NetworkModel, world: World) -> StallWatch | None:
     """Where a run could go on for ever: one with a stop time ends in any case."""
-    if s.stop_ps is not None or model.flow is not None:  # whatever stands still in flow mode has no event
+    if s.stop_ps is not None or not s.parameters.has_packets:  # whatever stands still in flow mode has no event
         return None
     return make_stall_watch(s.topology, s.parameters, model.rank_of_node, world)
 

@@ -1,52 +1,18 @@
 """Claims about runs in flow mode: times are those of closed forms and of packets, no byte is lost, ways are obeyed."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 
 import pdes
 from pdes.config.values import make_config
 from pdes.errors import ConfigError
+from reference.flow_runs import LEAF_SPINE, MS, Ran, config, run
 
 PS_PER_BYTE = 80  # at 100 Gbps
-MS = 10**9
 FAT_TREE = {"kind": "fat-tree", "k": 4}
-LEAF_SPINE = {"kind": "leaf-spine", "leaves": 2, "spines": 2, "hosts_per_leaf": 4}
-Flow = tuple[int, int, int, int]  # src, dst, bytes, ps
-
-
-class Ran:
-    """What a run has left."""
-
-    def __init__(self, folder: Path) -> None:
-        self.result = json.loads((folder / "result.json").read_text())
-        self.flows, self.ports = (
-            {name: np.array(column) for name, column in pq.read_table(folder / f"{table}.parquet").to_pydict().items()}
-            for table in ("flows", "ports")
-        )
-
-
-def config(folder: Path, flows: list[Flow], topology: dict, mode: str = "flow", **more: Any) -> dict[str, Any]:
-    folder.mkdir(exist_ok=True)
-    rows = [f"{src},{dst},{size},{start}" for src, dst, size, start in flows]
-    (folder / "flows.csv").write_text("\n".join(["src,dst,size_bytes,start_ps", *rows, ""]))
-    network = {"congestion_control": "none"} | more.pop("network", {})
-    wormhole = {"mode": mode} | ({"flow": {"efficiency": 1.0} | more.pop("flow", {})} if mode == "flow" else {})
-    workload = {"kind": "flows", "file": str(folder / "flows.csv")}
-    return {
-        "topology": topology, "network": network, "workload": workload, "wormhole": wormhole,
-        "output": {"dir": str(folder / mode)}, **more,
-    }  # fmt: skip
-
-
-def run(folder: Path, flows: list[Flow], topology: dict, mode: str = "flow", **more: Any) -> Ran:
-    made = config(folder, flows, topology, mode, **more)
-    pdes.simulate(made)
-    return Ran(Path(made["output"]["dir"]))
 
 
 def up_bytes(ran: Ran, spine: int) -> int:

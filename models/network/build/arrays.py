@@ -222,7 +222,7 @@ def make_fabric(
     """Ports, routes and pools of one rank. here: bool[n_node], the nodes of this rank."""
     degree = np.diff(topology.in_start)
     used = used_ports(topology, pairs.path_port[pairs.path_port >= 0], parameters)
-    used &= parameters.flow is None  # nothing crosses links but ends of messages, which rounds know beforehand
+    used &= parameters.has_packets  # else nothing crosses links but ends of messages, which rounds know beforehand
     safe_ps = safe_times(topology, lp_of_node, used, parameters)
     if len(plan.group_time_ps):
         members = topology.host[plan.streams["gpu"][plan.group_stream]]
@@ -290,6 +290,6 @@ def grow_messages(nic: Nic, counters: np.ndarray, n_message: int) -> Nic:
     messages["next"][n_message - 1] = counters[FREE_MESSAGE]
     counters[FREE_MESSAGE] = n_old
     counters[N_FREE_MESSAGE] += n_message - n_old
-    posted = nic.posted if len(nic.posted) == 1 else np.zeros((n_message, 2), np.int64)
-    posted[: min(n_old, len(posted))] = nic.posted[: min(n_old, len(posted))]
+    posted = nic.posted if len(nic.posted) == 1 else np.zeros((2 * n_message, 3), np.int64)
+    posted[: min(len(nic.posted), len(posted))] = nic.posted
     return nic._replace(messages=messages, posted=posted)

@@ -3,10 +3,11 @@
 import numpy as np
 
 from models.network.build.arrays import QueuePairs
-from models.network.flow_mode.state import CHANGE, MOVE, TRANSFER, FlowMode, make_flow_mode
+from models.network.flow_mode.state import CHANGE, MOVE, TRANSFER, FlowMode, make_flow_mode, make_hybrid
 from models.network.flow_mode.ways import Shared, ways_of
 from models.network.link.wire_time import transmission_ps
 from models.network.state.parameters import NetworkParameters
+from models.network.state.records import Nic
 from models.network.state.switch_state import Routing
 from models.topology.graph import Topology
 from models.topology.routing import Paths
@@ -62,11 +63,12 @@ def least_latency_ps(topology: Topology, paths: Paths, p: NetworkParameters) -> 
 
 
 def make(
-    topology: Topology, pairs: QueuePairs, facts: np.ndarray, routing: Routing, p: NetworkParameters, here: np.ndarray,
+    topology: Topology, pairs: QueuePairs, nic: Nic, routing: Routing, p: NetworkParameters, here: np.ndarray,
     gathering: Gathering,
 ) -> FlowMode:  # fmt: skip
-    """Of one rank. facts: PAIR_FACTS[n_qp]. here: bool[n_node], its nodes."""
+    """Of one rank. here: bool[n_node], its nodes."""
     assert p.flow is not None
+    facts, goes = nic.facts, nic.goes
     byte_per_ps = topology.port_rate_bps / (BITS_PER_BYTE * PS_PER_S)
     epochs_ps = [0] if p.routing is None else routing.epoch_ps.tolist()
     ways, acks = (
@@ -74,7 +76,7 @@ def make(
     )
     back_share = p.ack_bytes / (p.payload_bytes + p.header_bytes)
     back = acks if p.flow.acknowledges else []
-    max_min = make_max_min(ways, byte_per_ps, back, back_share, p.flow.fracs)
+    max_min = make_max_min(ways, byte_per_ps, back, back_share, p.flow.fracs, p.is_hybrid)
     if p.flow.weight is not None:
         max_min.flows["weight"] = p.flow.weight[pairs.pair_of_row]
     transfers = aligned_zeros(len(facts), TRANSFER)
@@ -92,7 +94,8 @@ def make(
             rows[name] = values[changed]
         moves.append(rows)
     return make_flow_mode(
-        max_min, transfers, _changes(topology, p), np.concatenate(moves), gathering, p.flow.queue_ps
+        max_min, transfers, _changes(topology, p), np.concatenate(moves), gathering, p.flow.queue_ps,
+        make_hybrid(p.flow.trusts, goes, topology),
     )
 
 

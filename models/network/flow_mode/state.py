@@ -7,10 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from models.topology.graph import Topology
 from pdes.engine.gathering import Gathering
 from pdes.engine.jit import record
 from pdes.engine.time_index import make_time_index
 from pdes.skipping.max_min.table import MaxMin
+from pdes.units import BITS_PER_BYTE, PS_PER_S
 
 # The message of a queue pair that is under way or comes next. One at a time: a queue pair is a line.
 TRANSFER = record(
@@ -57,13 +59,41 @@ MOVE = record(
     ]
 )
 # What a rank tells the others of a message that was posted.
-POST_PAIR, POST_SIZE, POST_POSTED_PS, POST_ID, POST_END, N_POST_COLUMN = range(6)
+POST_PAIR, POST_SIZE, POST_POSTED_PS, POST_ID, POST_END, POST_KIND, N_POST_COLUMN = range(7)
 
 # Words.
-FREE_WAITING, N_FREE_WAITING, N_DUE, DUE_PS, N_INSTANT, N_MESSAGE, N_CHANGED, N_MOVED_PAIR = range(8)
-N_TRANSFER_WORD = 8
+(
+    FREE_WAITING, N_FREE_WAITING, N_DUE, DUE_PS, N_INSTANT, N_MESSAGE, N_CHANGED, N_MOVED_PAIR,
+    N_SHARED,
+    SHARED_AT,  # max_min.words[N_SOLVED] when ports were shared last
+    N_AS_PACKETS,  # messages that went as packets
+) = range(11)  # fmt: skip
+N_TRANSFER_WORD = 11
 # Numbers.
 QUEUE_PS, MOVED_HOPS = range(2)  # how long the last packet waits at a port that flows share; hops on ways of before
+
+
+# How sure it is what a message gets, Hybrid.trusts: it has the port that limits it alone; that is its own NIC, which it
+# shares; it is another, which it shares.
+ALONE, AT_SOURCE, IN_NETWORK = range(3)
+
+
+class Hybrid(NamedTuple):
+    """What is kept where some messages go as packets, see `hybrid`; of no rows where there are none."""
+
+    trusts: np.ndarray  # uint8[3]  ALONE .. IN_NETWORK, 1: such a message needs no packets
+    n_packet: np.ndarray  # int32[n_qp]  messages under way as packets
+    is_shadow: np.ndarray  # uint8[n_qp]  1: for these the queue pair has its share among `max_min.flows`
+    is_counted: np.ndarray  # uint8[n_qp]  1: it has a message
+    n_pair: np.ndarray  # int32[n_port]  such queue pairs that use the port
+    n_shadow: np.ndarray  # int32[n_port]  of these, with packets
+    shared: np.ndarray  # int32[n_port]  ports with n_shadow, words[N_SHARED] of them, in no order
+    is_shared: np.ndarray  # uint8[n_port]  1: it is among these
+    ps_per_byte: np.ndarray  # int32[n_port]  of the port if packets have it alone, and
+    rate_bps: np.ndarray  # int64[n_port]
+    goes: np.ndarray  # uint8[n_qp]  Nic.goes
+    touched: np.ndarray  # int32[n_qp]  scratch: queue pairs of which something was heard in a round
+    is_touched: np.ndarray  # uint8[n_qp]  1, or see `hybrid`
 
 
 class FlowMode(NamedTuple):
@@ -80,24 +110,43 @@ class FlowMode(NamedTuple):
     sent_bytes: np.ndarray  # float64[n_port]  by messages on ways that they have no more
     posts: np.ndarray  # int64[]  what was posted in a round, of all ranks, N_POST_COLUMN words each
     own: np.ndarray  # int64[the same]  this rank's; posts itself if there is no other rank
+    order: np.ndarray  # int64[a post each]  hybrid, scratch: by queue pair, see `hybrid`
     gathering: Gathering
+    hybrid: Hybrid
     numbers: np.ndarray  # float64[N_NUMBER]
     words: np.ndarray  # int64[N_TRANSFER_WORD]
 
 
 def make_flow_mode(
     max_min: MaxMin, transfers: np.ndarray, changes: np.ndarray, moves: np.ndarray, gathering: Gathering,
-    queue_ps: float,
+    queue_ps: float, hybrid: Hybrid,
 ) -> FlowMode:  # fmt: skip
     """Nothing is posted. transfers: TRANSFER[n_qp], with what never changes."""
     n_pair, words, none = len(transfers), np.zeros(N_TRANSFER_WORD, np.int64), np.zeros(0, np.int64)
     transfers["first_waiting"] = transfers["last_waiting"] = words[FREE_WAITING] = -1
     made = FlowMode(
         max_min, transfers, np.zeros(0, WAITING), make_time_index(n_pair), np.zeros(n_pair, np.int64),
-        np.zeros(n_pair, np.int32), changes, moves, np.zeros(len(max_min.ports)), none, none, gathering,
-        np.array([queue_ps, 0.0]), words,
+        np.zeros(n_pair, np.int32), changes, moves, np.zeros(len(max_min.ports)), none, none, none, gathering,
+        hybrid, np.array([queue_ps, 0.0]), words,
     )  # fmt: skip
     return grow_posts(grow_waiting(made, 1024), 1024)
+
+
+def make_hybrid(trusts: tuple[bool, ...] | None, goes: np.ndarray, topology: Topology) -> Hybrid:
+    """No message is under way. trusts: see Hybrid.trusts; None: there are no packets. goes: Nic.goes."""
+    n_pair, n_port = (0, 0) if trusts is None else (len(goes), topology.n_port)
+    rate_bps = topology.port_rate_bps[:n_port].astype(np.int64)
+    bit_s = BITS_PER_BYTE * PS_PER_S
+    whole = (bit_s % rate_bps == 0) & (bit_s // rate_bps < 2**31)
+
+    def rows(n: int, kind: type = np.int32) -> np.ndarray:
+        return np.zeros(n, kind)
+
+    return Hybrid(
+        np.array(trusts or (True,) * 3, np.uint8), rows(n_pair), rows(n_pair, np.uint8), rows(n_pair, np.uint8),
+        rows(n_port), rows(n_port), rows(n_port), rows(n_port, np.uint8),
+        np.where(whole, bit_s // rate_bps, 0).astype(np.int32), rate_bps, goes, rows(n_pair), rows(n_pair, np.uint8),
+    )  # fmt: skip
 
 
 def grow_waiting(flow: FlowMode, n_waiting: int) -> FlowMode:
@@ -120,4 +169,6 @@ def n_post_room(flow: FlowMode) -> int:
 def grow_posts(flow: FlowMode, n_post: int) -> FlowMode:
     """The same with room for n_post messages posted in one round."""
     posts = np.zeros(n_post * N_POST_COLUMN, np.int64)
-    return flow._replace(posts=posts, own=posts if len(flow.gathering.n_word) == 1 else np.zeros_like(posts))
+    order = np.zeros(n_post if len(flow.hybrid.n_pair) else 0, np.int64)
+    own = posts if len(flow.gathering.n_word) == 1 else np.zeros_like(posts)
+    return flow._replace(posts=posts, own=own, order=order)

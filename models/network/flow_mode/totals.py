@@ -3,7 +3,7 @@
 import numpy as np
 
 from models.network.build.arrays import NetworkState
-from models.network.flow_mode.state import MOVED_HOPS, N_INSTANT, N_MESSAGE, FlowMode
+from models.network.flow_mode.state import MOVED_HOPS, N_AS_PACKETS, N_INSTANT, N_MESSAGE, FlowMode
 from models.network.state.records import ACK_BYTES
 from pdes.skipping.max_min.table import N_SOLVED
 from pdes.units import BITS_PER_BYTE, PS_PER_S
@@ -27,8 +27,11 @@ def add_to_ports(state: NetworkState, flow: FlowMode) -> None:
     np.add.at(sent_bytes, m.back_port[at], flow.transfers["packets"][pair] * ack_bytes)
     sent_bytes = np.rint(sent_bytes).astype(np.int64)
     ports["tx_bytes"] += sent_bytes
-    slow = np.flatnonzero((ports["ps_per_byte"] == 0) & (info["rate_bps"] > 0))  # of ports that are kept here
-    info["busy_ps"][slow] += (sent_bytes[slow] * (BITS_PER_BYTE * PS_PER_S / info["rate_bps"][slow])).astype(np.int64)
+    kept, hybrid = info["rate_bps"] > 0, flow.hybrid  # of ports: here
+    if len(hybrid.rate_bps):  # without what messages at rates took of them
+        ports["ps_per_byte"][kept], info["rate_bps"][kept] = hybrid.ps_per_byte[kept], hybrid.rate_bps[kept]
+    slow = np.flatnonzero((ports["ps_per_byte"] == 0) & kept)
+    info["busy_ps"][slow] = ports["tx_bytes"][slow] * (BITS_PER_BYTE * PS_PER_S / info["rate_bps"][slow])
 
 
 def packet_hops(flow: FlowMode) -> int:
@@ -51,4 +54,5 @@ def flow_facts(flow: FlowMode) -> dict[str, int]:
         "messages": int(flow.words[N_MESSAGE]),
         "instants": int(flow.words[N_INSTANT]),
         "rates_solved": int(solver[N_SOLVED]),
+        "as_packets": int(flow.words[N_AS_PACKETS]),
     }

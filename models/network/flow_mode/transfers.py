@@ -24,6 +24,7 @@ from models.network.flow_mode.state import (
     N_POST_COLUMN,
     POST_END,
     POST_ID,
+    POST_KIND,
     POST_PAIR,
     POST_POSTED_PS,
     POST_SIZE,
@@ -38,6 +39,7 @@ from models.network.state.records import (
     HEADER_BYTES,
     N_FREE_PACKET,
     N_UNSEEN,
+    OVER,
     PAYLOAD_BYTES,
     Fabric,
     Nic,
@@ -130,7 +132,7 @@ def _tell(fabric: Fabric, flow: FlowMode, pair):
 
 
 @step_kernel
-def _take_next(flow: FlowMode, transfer):
+def take_next(flow: FlowMode, transfer):
     """Have a queue pair's next message in the place of the one that is over; whether there is one."""
     row = np.int64(transfer.first_waiting)
     if row < 0:
@@ -147,6 +149,15 @@ def _take_next(flow: FlowMode, transfer):
 
 
 @step_kernel
+def count_pair(flow: FlowMode, pair, more):
+    """A queue pair has a message now (more: 1), or has none any more (-1): count it at its ports."""
+    m = flow.max_min
+    flow.hybrid.is_counted[np.uint64(pair)] = more > 0
+    for at in range(m.place_of[np.uint64(pair), 0], m.place_of[np.uint64(pair), 1]):
+        flow.hybrid.n_pair[np.uint64(m.places[np.uint64(at)].port)] += more
+
+
+@step_kernel
 def _end(fabric: Fabric, flow: FlowMode, pair, now_ps):
     """A message is delivered; the one behind it comes at once if its way has it by now."""
     transfer = flow.transfers[np.uint64(pair)]
@@ -155,13 +166,15 @@ def _end(fabric: Fabric, flow: FlowMode, pair, now_ps):
     transfer.bytes += wire_bytes
     flow.words[N_MESSAGE] += 1
     _tell(fabric, flow, pair)
-    if _take_next(flow, transfer):
+    if take_next(flow, transfer):
         start_ps = _start_ps(fabric.constants, transfer)
         if start_ps <= now_ps:  # no rate changes
             wire_bytes = _wire_bytes(fabric.constants, transfer.size_bytes)[1]
             go_on(flow.max_min, pair, wire_bytes, now_ps)
             return
         set_time(flow.starts, pair, start_ps)
+    elif flow.hybrid.n_pair.size > 0 and flow.hybrid.n_packet[np.uint64(pair)] == 0:
+        count_pair(flow, pair, -1)
     leave(flow.max_min, pair)
 
 
@@ -240,19 +253,21 @@ def carry_on(fabric: Fabric, flow: FlowMode, horizon_ps):
 
 
 @step_kernel
-def _write_post(nic: Nic, pair, place, out, at):
-    """Write what the ranks have to know of a message into out[at:]."""
+def _write_post(nic: Nic, row, out):
+    """Write into out what the ranks have to know of what is in a row of Nic.posted."""
+    pair, place, kind = nic.posted[np.uint64(row), 0], nic.posted[np.uint64(row), 1], nic.posted[np.uint64(row), 2]
+    out[POST_PAIR], out[POST_KIND] = pair, kind
+    if kind == OVER:
+        return
     message = nic.messages[np.uint64(place)]
-    out[np.uint64(at + POST_PAIR)], out[np.uint64(at + POST_SIZE)] = pair, message.size_bytes
-    out[np.uint64(at + POST_POSTED_PS)], out[np.uint64(at + POST_ID)] = message.posted_ps, message.flow_id
-    out[np.uint64(at + POST_END)] = message.end_byte
+    out[POST_SIZE], out[POST_POSTED_PS] = message.size_bytes, message.posted_ps
+    out[POST_ID], out[POST_END] = message.flow_id, message.end_byte
 
 
 @step_kernel
-def _enter(flow: FlowMode, constants, at):
-    """A message was posted, see `_write_post`."""
-    post, words = flow.posts[np.uint64(at) : np.uint64(at + N_POST_COLUMN)], flow.words
-    pair = post[POST_PAIR]
+def enter(flow: FlowMode, constants, post):
+    """A message was posted, see `_write_post`; it goes at its rate."""
+    pair, words = post[POST_PAIR], flow.words
     transfer = flow.transfers[np.uint64(pair)]
     if transfer.size_bytes == 0:
         transfer.size_bytes, transfer.posted_ps = post[POST_SIZE], post[POST_POSTED_PS]
@@ -273,22 +288,30 @@ def _enter(flow: FlowMode, constants, at):
 
 
 @step_kernel
-def take_posts(fabric: Fabric, nic: Nic, flow: FlowMode):
-    """Hear of what all ranks have posted in this round; 0, or what ran short (then call again). Every rank must."""
+def gather_posts(fabric: Fabric, nic: Nic, flow: FlowMode):
+    """Hear of what all ranks have posted in this round: (how much, see `_write_post`; 0, or what ran short: then call
+    again). Every rank must."""
     n_own, n_room = fabric.counters[N_UNSEEN], flow.own.size // N_POST_COLUMN
     n_post, n_most = n_own, n_own
     for i in range(min(n_own, n_room)):
-        _write_post(nic, nic.posted[np.uint64(i), 0], nic.posted[np.uint64(i), 1], flow.own, N_POST_COLUMN * i)
+        _write_post(nic, i, flow.own[np.uint64(N_POST_COLUMN * i) : np.uint64(N_POST_COLUMN * (i + 1))])
     if flow.gathering.n_word.size > 1:
         n_most = -offer(flow.gathering, flow.own, min(n_own, n_room) * N_POST_COLUMN, -n_own)
         n_post = n_offered(flow.gathering) // N_POST_COLUMN
     if max(n_most, n_post) > n_room:
-        return SHORT_OF_POSTS
+        return np.int64(0), SHORT_OF_POSTS
     if n_post > flow.words[N_FREE_WAITING]:
-        return SHORT_OF_WAITING
+        return np.int64(0), SHORT_OF_WAITING
     if flow.gathering.n_word.size > 1:
         take(flow.gathering, flow.own, n_own * N_POST_COLUMN, flow.posts)
-    for i in range(n_post):
-        _enter(flow, fabric.constants, N_POST_COLUMN * i)
     fabric.counters[N_UNSEEN] = 0
-    return 0
+    return n_post, 0
+
+
+@step_kernel
+def take_posts(fabric: Fabric, nic: Nic, flow: FlowMode):
+    """See to what all ranks have posted in this round; 0, or what ran short (then call again). Every rank must."""
+    n_post, short = gather_posts(fabric, nic, flow)
+    for i in range(n_post):
+        enter(flow, fabric.constants, flow.posts[np.uint64(N_POST_COLUMN * i) : np.uint64(N_POST_COLUMN * (i + 1))])
+    return short

@@ -8,7 +8,7 @@ import numpy as np
 
 from models.network.host.interrupts import stop_of
 from models.network.host.markers import receive_marker
-from models.network.host.messages import first_part_of
+from models.network.host.messages import first_part_of, list_over
 from models.network.host.nic import (
     choose_pair,
     free_packet,
@@ -37,6 +37,7 @@ from models.network.state.records import (
     FLAG_ACK,
     FLAG_FRAME,
     FLAG_MARKER,
+    IS_FLOW_MODE,
     IS_NS3,
     LAST_EVENT_PS,
     N_ARRIVAL_ROW,
@@ -159,6 +160,8 @@ def _receive(fabric, nic, work, rows, node, packet, now_ps):
                 trace_ack(counters, queue_pairs[np.uint64(pair)], pair, now_ps)
         if counters[N_FLOW_ROW] > n_row and work.graph.sent.shape[0] > 0:
             end_sends(fabric, work, pair, counters[N_FLOW_ROW] - n_row, now_ps)
+        if counters[N_FLOW_ROW] > n_row and constants[IS_FLOW_MODE]:
+            list_over(nic, counters, pair, counters[N_FLOW_ROW] - n_row)
         free_packet(packets, counters, packet)
     else:
         pair = np.int64(item.queue_pair)

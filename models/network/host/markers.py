@@ -80,6 +80,6 @@ def receive_marker(fabric: Fabric, nic: Nic, work: Work, rows: Rows, packet, now
             interrupt(fabric, nic, record, pair, 1, now_ps)
         return np.int64(-1), np.int64(-1)
     node = fabric.nodes[np.uint64(record.node)]
-    if node.n_timer > 0 and nic.is_frozen[np.uint64(pair)] == 0:
+    if node.n_timer > 0 and nic.is_frozen[np.uint64(pair)] == 0 and fabric.constants[IS_FLOW_MODE] == 0:
         set_timers(nic.timers, node, nic.control, record, pair)
     return port, np.int64(-1)

@@ -10,19 +10,66 @@ from models.network.host.sender import catch_up_timers
 from models.network.host.timers import set_timers
 from models.network.host.visits import visit
 from models.network.state.records import (
+    AS_PACKETS,
+    AS_RATE,
+    CALM_1024,
     FREE_MESSAGE,
+    GOES_AS_PACKETS,
     IS_FLOW_MODE,
+    IS_HYBRID,
     IS_NS3,
     MARKER_COLUMN,
     N_FREE_MESSAGE,
     N_PART,
     N_POSTED,
     N_UNSEEN,
+    OVER,
+    WANTS_PACKETS,
     Fabric,
     Nic,
 )
 from models.network.watch.tracing import IS_TRACED, trace_posted
 from pdes.engine.jit import step_kernel
+
+
+@step_kernel
+def _list(nic: Nic, counters, pair, place, kind):
+    """Have all ranks hear of something of a queue pair's at the round's end. kind: AS_*, OVER."""
+    row = nic.posted[np.uint64(counters[N_UNSEEN])]
+    row[0], row[1], row[2] = pair, place, kind
+    counters[N_UNSEEN] += 1
+
+
+@step_kernel
+def _is_calm(constants, record):
+    """Whether a queue pair's control lets it send about as fast as if it had met nobody lately."""
+    part = constants[CALM_1024] / 1024
+    is_fast = np.float64(record.rate_bps) >= part * np.float64(record.line_rate_bps)
+    return is_fast and np.float64(record.window_bytes) >= part * np.float64(record.max_window_bytes)
+
+
+@step_kernel
+def _list_posted(nic: Nic, counters, constants, pair, place, is_idle, is_clear):
+    """The same of a message that is posted; how it goes, AS_*. is_idle: nothing of the queue pair is under way;
+    is_clear: nothing waits."""
+    kind = np.int64(AS_RATE)
+    if constants[IS_FLOW_MODE] == IS_HYBRID:
+        goes = np.int64(nic.goes[np.uint64(pair)])
+        if goes == WANTS_PACKETS and is_idle:
+            goes |= GOES_AS_PACKETS
+        elif goes == GOES_AS_PACKETS and is_clear and _is_calm(constants, nic.queue_pairs[np.uint64(pair)]):
+            goes = 0
+        nic.goes[np.uint64(pair)] = goes
+        kind = np.int64(AS_PACKETS if goes & GOES_AS_PACKETS else AS_RATE)
+    _list(nic, counters, pair, place, kind)
+    return kind
+
+
+@step_kernel
+def list_over(nic: Nic, counters, pair, n):
+    """Have all ranks hear that so many messages of a queue pair's are over, which went as packets."""
+    for _ in range(n):
+        _list(nic, counters, pair, np.int64(-1), OVER)
 
 
 @step_kernel
@@ -46,7 +93,10 @@ def post_message(fabric: Fabric, nic: Nic, pair, size_bytes, flow_id, tag, now_p
         is_fluid, has_shadow = False, nic.fluid[np.uint64(pair)].n_withdrawn == 0
     if not is_fluid:
         counters[N_POSTED] += 1
-    if node.n_timer > 0 and nic.is_frozen[np.uint64(pair)] == 0:
+    mode, kind = fabric.constants[IS_FLOW_MODE], np.int64(AS_PACKETS)
+    if mode:
+        kind = _list_posted(nic, counters, fabric.constants, pair, place, was_idle, is_clear)
+    if node.n_timer > 0 and nic.is_frozen[np.uint64(pair)] == 0 and kind == AS_PACKETS:
         set_timers(nic.timers, node, nic.control, record, pair)
     message.end_byte, message.size_bytes, message.flow_id = record.posted_end, size_bytes, flow_id
     message.posted_ps, message.tag, message.next = now_ps, tag, -1
@@ -61,14 +111,12 @@ def post_message(fabric: Fabric, nic: Nic, pair, size_bytes, flow_id, tag, now_p
         record.sending_message = place
         record.message_end = record.posted_end
     port = np.int64(record.port)
-    if fabric.constants[IS_FLOW_MODE]:
-        nic.posted[np.uint64(counters[N_UNSEEN]), 0], nic.posted[np.uint64(counters[N_UNSEEN]), 1] = pair, place
-        counters[N_UNSEEN] += 1
+    if kind != AS_PACKETS:
         record.sent_bytes += size_bytes
         record.next_byte = record.high_byte = record.posted_end
         record.sending_message = -1
         return
-    if fabric.constants[MARKER_COLUMN] >= 0:
+    if fabric.constants[MARKER_COLUMN] >= 0 and mode == 0:
         fluid = nic.fluid[np.uint64(pair)]
         was_idle |= is_clear and fluid.n_withdrawn > 0  # nobody has counted on its packets
         if is_clear and now_ps >= fluid.free_ps:

@@ -59,7 +59,7 @@ def make_fast_forward(
     """
     choice, mode, memo_tolerance, audit = wanted
     words = parameters.law.moving_words
-    if words is None or why_not(parameters):
+    if words is None or why_not(parameters) or parameters.flow is not None:
         return None
     assert parameters.may_skip or world.size == 1, "ports of other ranks have no records"
     model.state.fabric.counters[MAY_OVERTAKE] = 1

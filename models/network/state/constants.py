@@ -8,6 +8,7 @@ from models.network.state.parameters import SELECTIVE_REPEAT, WINDOW_FIXED, WIND
 from models.topology.graph import Topology
 from models.workload.plan import WorkloadPlan
 
+NEARLY = 0.98
 ROWS_AT_ONCE = 4096  # messages that one acknowledgement may finish after losses
 NS3_NACK_INTERVAL_PS = 500 * 10**6  # NACK_Generation_Interval, MODEL.md section 5
 
@@ -66,10 +67,13 @@ def make_constants(topology: Topology, pairs, plan: WorkloadPlan, parameters: Ne
         values[state.N_EXTRA] += 2 * values[state.IS_SELECTIVE]
     values[state.MARKER_COLUMN] = -1
     if p.has_fluid or p.flow is not None:
-        values[state.IS_FLOW_MODE] = int(p.flow is not None)
+        values[state.IS_FLOW_MODE] = (state.IS_HYBRID if p.is_hybrid else 1) if p.flow is not None else 0
         values[state.MARKER_COLUMN] = values[state.N_EXTRA]
         values[state.N_EXTRA] += state.N_MARKER_WORD
         values[state.NEED_PACKETS] += 2 * plan.burst * p.has_fluid
+    if p.is_hybrid and p.flow is not None:
+        ack_share = p.ack_bytes / (p.payload_bytes + p.header_bytes)
+        values[state.CALM_1024] = int(1024 * NEARLY * p.flow.fracs[0] * (1 - ack_share))
     if p.buffer is not None:
         values |= {
             state.HAS_BUFFER: 1,

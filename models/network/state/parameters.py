@@ -95,6 +95,7 @@ class FlowParameters:
     forwards: bool = True  # one packet is stored and forwarded at all ports but the slowest
     acknowledges: bool = True  # the acknowledgement goes back
     facts: dict[str, Any] = field(default_factory=dict)  # where the numbers come from, for people and results
+    trusts: tuple[bool, bool, bool] | None = None  # hybrid: see `hybrid`; None: there are no packets at all
 
 
 @dataclass(frozen=True)
@@ -125,8 +126,18 @@ class NetworkParameters:
     rtt_flow: int = -1  # flow whose packets' round-trip times are kept; -1: none
     may_skip: bool = False  # fast-forwarding is on
     has_fluid: bool = False  # messages may go at flow level, see `models.network.host.fluid`
-    flow: FlowParameters | None = None  # there are no packets, see `models.network.flow_mode`
     has_shares: bool = False  # and at shares that are known, see `pdes.skipping.fluid.shares`
+    flow: FlowParameters | None = None  # messages go at max-min fair rates, see `models.network.flow_mode`
+
+    @property
+    def is_hybrid(self) -> bool:
+        """Whether some messages go at max-min fair rates, others as packets."""
+        return self.flow is not None and self.flow.trusts is not None
+
+    @property
+    def has_packets(self) -> bool:
+        """Whether messages may go as packets."""
+        return self.flow is None or self.is_hybrid
 
 
 def used_ports(topology: Topology, path_port: np.ndarray, parameters: NetworkParameters) -> np.ndarray:

@@ -141,6 +141,12 @@ FLUID = record(
 MARKER_DELIVERED_PS, MARKER_SIZE, MARKER_BEGIN_PS, N_MARKER_WORD = range(4)
 
 
+# How a message that is posted goes in flow mode, column 2 of Nic.posted; and that one is over that went as packets.
+AS_RATE, AS_PACKETS, OVER = range(3)
+# Bits of Nic.goes: a queue pair's messages go as packets; and the next one is to, once none is under way.
+GOES_AS_PACKETS, WANTS_PACKETS = 1, 2
+
+
 # Scalars that change, in `counters` (int64[N_COUNTER]).
 (
     PACKET_HOPS,
@@ -216,10 +222,12 @@ N_COUNTER = 26
     TELLS_RTT,  # 1: the congestion control is told round-trip times
     MARKER_COLUMN,  # of Fabric.extra, see MARKER_*; -1: nothing goes at flow level
     N_INT_WORD,  # columns of Fabric.extra that INT has, the first ones; 0: there is no INT
-    IS_FLOW_MODE,  # 1: there are no packets, see `models.network.flow_mode`
-) = range(43)
+    IS_FLOW_MODE,  # 1: there are no packets, see `models.network.flow_mode`; IS_HYBRID: some messages go as packets
+    CALM_1024,  # hybrid: 1024ths of its line rate and largest window that a control has which has met nobody lately
+) = range(44)
 N_CONSTANT = 48
 TELEMETRY_NONE, TELEMETRY_INT, TELEMETRY_PINT = range(3)
+IS_HYBRID = 2
 WINDOW_BY_LAW = 2
 
 # What `law`, int64[N_LAW], holds: addresses, valid in this process only, and sizes.
@@ -290,7 +298,8 @@ class Nic(NamedTuple):
     ready: np.ndarray  # int64[]  sets (bits.py) of queue pairs with bytes to send and room in their windows
     out_port: np.ndarray  # int32[]  see NODE.first_out
     messages: np.ndarray  # MESSAGE[n_message]
-    posted: np.ndarray  # int64[n_message, 2]  flow mode: queue pairs and places of messages posted in this round
+    posted: np.ndarray  # int64[2 * n_message, 3]  flow mode: queue pair, place, AS_*: what was posted in this round
+    goes: np.ndarray  # uint8[n_qp]  hybrid: GOES_*, WANTS_*
     control: np.ndarray  # int64[n_qp, n_word]  the congestion control's FLOW records as words
     event: np.ndarray  # int64[]  the EVENT record as words: what a handler is told
     law: np.ndarray  # int64[N_LAW]  its handlers, see LAW_*

@@ -24,11 +24,12 @@ from pdes.config.tables.fields import (
 from pdes.config.wormhole.flow import FlowConfig
 from pdes.units import shown
 
-FORECASTS = ("periodic", "replay", "similar", "alone", "shares")
+FORECASTS = ("periodic", "replay", "similar", "alone", "shares", "fair")
 """What a skip says of the flows that it stands for: the same again, in whole periods; exactly what the same packet
 state led to before; the mean of the nearest earlier episodes; the time that earlier messages took which had their ways
 to themselves, or the rates at which flows that share ports went on evenly; max-min fair shares of the ports."""
 MAY_USE = {"off": (), "exact": FORECASTS[:2], "auto": FORECASTS, "flow": ()}
+BY_NAME = ("fair",)  # of these: only where a config names them
 NEEDS = {"similar": "replay", "alone": "similar", "shares": "alone"}
 CRITERION_KEYS = {  # key -> the criteria that have it
     "theta": ("paper",),
@@ -192,4 +193,4 @@ class WormholeConfig(Table):
 
 def used(mode: str, forecasts: Sequence[str] | None) -> tuple[str, ...]:
     """Of the forecasts that a config names, None if it names none, those that its mode allows."""
-    return tuple(name for name in MAY_USE[mode] if forecasts is None or name in forecasts)
+    return tuple(name for name in MAY_USE[mode] if (name not in BY_NAME if forecasts is None else name in forecasts))

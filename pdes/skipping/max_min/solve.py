@@ -25,6 +25,7 @@ from pdes.skipping.max_min.fill import fill
 from pdes.skipping.max_min.members import add, add_all, add_limited, find
 from pdes.skipping.max_min.table import (
     BACK_SHARE,
+    ENDLESS,
     MARK,
     N_MEMBER,
     N_MOVED,
@@ -44,10 +45,13 @@ LONGEST_PS = 2.0**61  # that a flow can take at its rate
 @step_kernel
 def _come_back(m: MaxMin, flow, more, n_more):
     """What comes back of a flow changes with its rate, by `more`. n_more: 1, -1: it begins, ends."""
+    is_told = m.ended_back.size > 0 and m.flows[np.uint64(flow)].left < ENDLESS / 2
     for at in range(m.place_of[np.uint64(flow), 2], m.place_of[np.uint64(flow), 3]):
         port = m.back_port[np.uint64(at)]
         record = m.ports[np.uint64(port)]
         record.n_back += n_more
+        if is_told:
+            m.ended_back[np.uint64(port)] += more * m.facts[BACK_SHARE]
         record.back_rate = record.back_rate + more * m.facts[BACK_SHARE] if record.n_back > 0 else 0.0
         is_far = abs(record.back_rate - record.reserved) > RESERVE_FRAC * record.byte_per_ps
         if record.has_moved == 0 and (is_far or record.n_back == 0):

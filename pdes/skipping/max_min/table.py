@@ -9,6 +9,7 @@ from pdes.engine.jit import aligned_zeros, record
 from pdes.engine.time_index import NEVER
 
 NOTHING = -1
+ENDLESS = 1e18  # bytes of a flow that does not end by itself
 Ways = tuple[np.ndarray, np.ndarray, np.ndarray]
 """(int64[n_flow + 1], int32[n_place], float32[n_place]): the ports of flow f are the second's from the first's f-th to
 its next, none of them twice; the third says which part of the flow goes over each."""
@@ -80,18 +81,20 @@ class MaxMin(NamedTuple):
     heap: np.ndarray  # int32[n_port]  scratch
     back_port: np.ndarray  # int32[]  ports by which something comes back, acknowledgements
     moved: np.ndarray  # int32[n_port]  scratch: ports with has_moved
+    ended_back: np.ndarray  # float64[n_port], or none  back_rate of flows that have an end, if somebody asks for it
     facts: np.ndarray  # float64[N_FACT]
     words: np.ndarray  # int64[N_WORD]
 
 
 def make_max_min(
     ways: Sequence[Ways], byte_per_ps: np.ndarray, back_ways: Sequence[Ways] = (), back_share: float = 0.0,
-    fracs: tuple[float, float] = (1.0, 1.0),
+    fracs: tuple[float, float] = (1.0, 1.0), has_endless: bool = False,
 ) -> MaxMin:  # fmt: skip
     """Nothing is under way, and flows have the first of their ways.
 
     ways: all that flows may have, one set after the other. byte_per_ps: float64[n_port]. back_ways: of what comes back,
     back_share of a flow's rate; (): nothing does. fracs: ALONE_FRAC, SHARED_FRAC.
+    has_endless: there may be ENDLESS flows, and MaxMin.ended_back is kept.
     """
     n_flow, n_port = len(ways[0][0]) - 1, len(byte_per_ps)
     flows, ports = aligned_zeros(n_flow, FLOW), aligned_zeros(n_port, PORT)
@@ -108,7 +111,7 @@ def make_max_min(
     facts[[BACK_SHARE, ALONE_FRAC, SHARED_FRAC]] = back_share, *fracs
     return MaxMin(
         flows, ports, places, place_of, ends, member, found, heap, np.concatenate([np.zeros(0, np.int32), *back]),
-        np.zeros_like(found), facts, np.zeros(N_WORD, np.int64),
+        np.zeros_like(found), np.zeros(n_port if has_endless else 0), facts, np.zeros(N_WORD, np.int64),
     )  # fmt: skip
 
 
