@@ -13,7 +13,7 @@ from pdes.scenario import training_job
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 SMALL = ("allreduce", "fat-tree-flows", "incast", "nccl", "quickstart")
 LARGE = ("hpcc-fabric", "llama3-70b-64")  # up to half a minute: planned here, and run by hand or in bench/
-HUGE = ("deepseek-v3-2048", "llama3-405b-16384")  # up to hours: bench/large_jobs.py runs them
+HUGE = ("deepseek-v3-2048", "llama3-405b-16384", "llama3-405b-65536")  # up to hours: bench/large_jobs.py, flow_scale.py
 WORMHOLE_TABLE_1 = [  # layers, hidden size, experts, GPUs, (TP, EP, DP, PP)
     ("gpt-7b-64", 32, 4096, 1, 64, (8, 1, 4, 2)),
     ("gpt-13b-128", 40, 5120, 1, 128, (8, 1, 4, 4)),

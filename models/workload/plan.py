@@ -193,19 +193,18 @@ class PlanBuilder:
         rank_of[order] = np.arange(len(order))
         rank_of[-1] = -1
         streams = np.zeros(len(order), STREAM)
-        flow = task = n_main = 0
-        main = self._names(MAIN)
-        for row, i in enumerate(order):
-            gpu, name, stored, first_slot = self._streams[i]
-            record = streams[row]
-            record["gpu"], record["name"], record["first_slot"] = gpu, name, first_slot
-            record["operation"] = record["first_operation"] = stored.first
-            record["end_operation"], record["n_iteration"] = stored.end, self.n_iteration
-            is_main = name == main
-            record["spent_row"] = n_main if is_main else -1
-            n_main += is_main
-            record["waiting_for"], record["first_flow"], record["first_task"] = WAITING_TIME, flow, task
-            flow, task = flow + stored.use.n_flow, task + stored.use.n_task
+        given = [self._streams[i] for i in order]
+        streams["gpu"], streams["name"] = [s[0] for s in given], [s[1] for s in given]
+        streams["first_slot"] = [s[3] for s in given]
+        streams["operation"] = streams["first_operation"] = [s[2].first for s in given]
+        streams["end_operation"], streams["n_iteration"] = [s[2].end for s in given], self.n_iteration
+        is_main = streams["name"] == self._names(MAIN)
+        n_main = int(is_main.sum())
+        streams["spent_row"] = np.where(is_main, np.cumsum(is_main) - 1, -1)
+        streams["waiting_for"] = WAITING_TIME
+        n_flow, n_task = (np.array([getattr(s[2].use, name) for s in given], np.int64) for name in ("n_flow", "n_task"))
+        streams["first_flow"], streams["first_task"] = np.cumsum(n_flow) - n_flow, np.cumsum(n_task) - n_task
+        flow, task = int(n_flow.sum()), int(n_task.sum())
         pairs = np.array(self._pairs, np.int64).reshape(-1, 3)
         slots = np.array(self._slots, np.int64).reshape(-1, 2)
         lengths = np.cumsum([0] + [len(g) for g in self._groups])

@@ -18,7 +18,12 @@ from typing import Any
 
 import numba
 import numpy as np
+from llvmlite.binding import Linkage
 from numba import njit
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler_machinery import AnalysisPass, register_pass
+from numba.core.typed_passes import AnnotateTypes
 
 from pdes.engine.private_folder import CACHE_NAME, OTHERS_ANY, OTHERS_WRITE, cache_base, make_private
 from pdes.engine.turns import Turns
@@ -148,3 +153,45 @@ step_kernel: Decorator = _njit(
 
 fast_step: Decorator = _njit(cache=True, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True)
 """A step that every packet takes, put into its callers whatever its size: a call hands over seven words per array."""
+
+
+class _Program(JITCodeLibrary):
+    """A kernel with all that it calls, which nobody else does.
+
+    Numba compiles functions to be called from anywhere, so a call hands over all words of all arrays, needed or not:
+    650 for what a stream does, half the time of flow mode's loop. Of a program's own functions LLVM drops what is not
+    needed. Should Numba ever name its method otherwise, programs are as slow as other kernels.
+    """
+
+    def _optimize_final_module(self) -> None:
+        for function in self._final_module.functions:
+            if not function.is_declaration and function.linkage == Linkage.linkonce_odr:
+                function.linkage = "private"  # without a symbol, which LLVM would take for another kernel's function
+        super()._optimize_final_module()
+
+
+@register_pass(mutates_CFG=False, analysis_only=True)
+class _IntoProgram(AnalysisPass):
+    """Compile into a `_Program`; Numba's own next pass takes the library that is there."""
+
+    _name = "pdes_into_program"
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def run_pass(self, state: Any) -> bool:
+        state.library = _Program(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library.enable_object_caching()
+        return False
+
+
+class _ProgramCompiler(CompilerBase):
+    def define_pipelines(self) -> list[Any]:
+        passes: Any = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        passes.add_pass_after(_IntoProgram, AnnotateTypes)
+        passes.finalize()
+        return [passes]
+
+
+program_kernel: Decorator = _njit(cache=True, _nrt=False, forceinline=False, pipeline_class=_ProgramCompiler)
+"""A loop kernel that Python calls, the whole loop: calls inside of it hand over only what is needed."""

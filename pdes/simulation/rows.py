@@ -59,15 +59,18 @@ class Rows:
             self.spent.scatter(spent[:, 0], {name: spent[:, 1 + i] for i, name in enumerate(SPENT_SPOOL_COLUMNS)})
 
     def _take_flows(self, source: Assembly, flow: np.ndarray) -> None:
-        ids, columns = source.facts.columns(flow, source.model.pairs.pair_of_row)
-        if source.parts is not None:
-            ids, columns = source.parts.flows(ids, columns)
-        if self.flows.n_row:
-            self.flows.scatter(ids, columns)
-        is_done = columns["finish_ps"] >= 0
+        start_ps, finish_ps = flow[:, 3], flow[:, 4]
+        if self.flows.n_row or source.parts is not None:
+            ids, columns = source.facts.columns(flow, source.model.pairs.pair_of_row)
+            if source.parts is not None:
+                ids, columns = source.parts.flows(ids, columns)
+            if self.flows.n_row:
+                self.flows.scatter(ids, columns)
+            start_ps, finish_ps = columns["start_ps"], columns["finish_ps"]
+        is_done = finish_ps >= 0
         self.n_flow_done += int(is_done.sum())
-        self.flow_ps += int((columns["finish_ps"] - columns["start_ps"])[is_done].sum())
-        self.last_finish_ps = max(self.last_finish_ps, int(columns["finish_ps"].max(initial=-1)))
+        self.flow_ps += int((finish_ps - start_ps)[is_done].sum())
+        self.last_finish_ps = max(self.last_finish_ps, int(finish_ps.max(initial=-1)))
 
     def truncate(self, source: Assembly) -> None:
         """Keep the rows of iterations that were simulated."""

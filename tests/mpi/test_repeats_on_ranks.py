@@ -33,7 +33,14 @@ mode = "exact"
 """
 
 
-@pytest.mark.parametrize("sets", [(), ("network.congestion_control=dcqcn", "wormhole.iteration_tolerance=0.01")])
+@pytest.mark.parametrize(
+    "sets",
+    [
+        (),
+        ("network.congestion_control=dcqcn", "wormhole.iteration_tolerance=0.01"),
+        ("wormhole.mode=flow",),
+    ],
+)
 def test_every_rank_leaves_out_the_same_passes(
     sets: tuple[str, ...], tmp_path: Path, simulate: Callable, rank_counts: Callable
 ) -> None:

@@ -13,6 +13,7 @@ from pdes.config import load_config
 
 TABLES = ("flows.parquet", "tasks.parquet", "breakdown.parquet")
 OFF, ALL = "wormhole.mode=off", "wormhole.microbatch_repeats=0"
+FLOW_RUNS = ("full", (ALL,)), ("fast", ())
 MANY = "workload.microbatches=40"
 H100 = ("workload.compute.gpu=h100", "workload.model.heads=4")
 
@@ -51,6 +52,19 @@ def test_tables_are_those_of_a_run_that_simulates_every_packet(tmp_path: Path, s
     assert (ports[0]["tx_bytes"] == ports[1]["tx_bytes"]).all() and ports[0]["tx_bytes"].sum() > 0
     assert fast["packet_hops"] < full["packet_hops"] / 2
     assert fast["packet_hops"] + fast["skipped_packet_hops"] == pytest.approx(full["packet_hops"], rel=1e-3)
+
+
+@pytest.mark.parametrize("sets", [(), (*H100, "network.congestion_control=dctcp", "workload.model.hidden=1024")])
+def test_flow_mode_leaves_out_passes_too(tmp_path: Path, simulate, sets: tuple[str, ...]) -> None:
+    full, fast = (simulate(name, "wormhole.mode=flow", MANY, *sets, *more) for name, more in FLOW_RUNS)
+    assert min(jump["passes"] for jump in fast["fast_forward"]["passes"]["jumps"]) > 20
+    for table in (*TABLES, "ports.parquet"):
+        one, other = rows(tmp_path / "full", table), rows(tmp_path / "fast", table)
+        assert [name for name in one if (one[name] != other[name]).any()] == [], table
+    for name in ("iteration_time_ps", "simulated_time_ps", "flows", "flows_finished", "tasks", "skipped_packet_hops"):
+        assert full[name] == fast[name]
+    assert fast["events"] < full["events"] / 2
+    assert fast["fast_forward"]["flow_mode"]["messages"] < full["fast_forward"]["flow_mode"]["messages"] / 2
 
 
 def test_no_instant_of_a_row_is_missing(tmp_path: Path, simulate) -> None:

@@ -5,7 +5,7 @@ from models.network.build.arrays import NetworkState
 from models.network.flow_mode.state import FlowMode
 from models.network.flow_mode.transfers import carry_on, next_transfer_ps, take_posts
 from models.network.rounds import SHORT_OF_ARRIVING_PACKETS, advance, pack, unpack_arrivals
-from pdes.engine.jit import inlined, loop_kernel
+from pdes.engine.jit import inlined, program_kernel
 from pdes.engine.round import HORIZON, ROUND_DONE, close_round, leave_round, open_round
 from pdes.engine.round_exchange import ExchangeState
 
@@ -15,7 +15,7 @@ def _serve_nothing(state, switches, begin_ps, horizon_ps):
     return 0
 
 
-@loop_kernel
+@program_kernel
 def run_flow_rounds(loop, ex: ExchangeState, state: NetworkState, port_peer_row, flow: FlowMode):
     """Rounds until the run is over, until it is time to pause, or until something is short."""
     fabric, nic, work = state.fabric, state.nic, state.work

@@ -4,7 +4,7 @@ import numpy as np
 
 from models.network.build.arrays import NetworkState
 from models.network.flow_mode.state import MOVED_HOPS, N_AS_PACKETS, N_INSTANT, N_MESSAGE, FlowMode
-from models.network.state.records import ACK_BYTES
+from models.network.state.records import ACK_BYTES, HEADER_BYTES, PAYLOAD_BYTES
 from pdes.skipping.max_min.table import N_SOLVED
 from pdes.units import BITS_PER_BYTE, PS_PER_S
 
@@ -14,6 +14,16 @@ def _places(ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     length = ends[:, 1] - ends[:, 0]
     pair = np.repeat(np.arange(len(length)), length)
     return pair, np.arange(len(pair)) + np.repeat(ends[:, 0] - (np.cumsum(length) - length), length)
+
+
+def settle_passes(state: NetworkState, flow: FlowMode, packets: np.ndarray, short_bytes: np.ndarray) -> None:
+    """The run is over: count what passes of loops that were left out would have sent, before `add_to_ports`.
+
+    packets, short_bytes: int64[n_qp], of each queue pair, and what they lack to be full ones.
+    """
+    constants = state.fabric.constants
+    flow.transfers["packets"] += packets
+    flow.transfers["bytes"] += packets * int(constants[PAYLOAD_BYTES] + constants[HEADER_BYTES]) - short_bytes
 
 
 def add_to_ports(state: NetworkState, flow: FlowMode) -> None:

@@ -72,6 +72,8 @@ def receive_marker(fabric: Fabric, nic: Nic, work: Work, rows: Rows, packet, now
         finish_message(record, nic.messages, nic.ended, rows.flow, counters, pair, now_ps)
     if counters[N_FLOW_ROW] > n_row and work.graph.sent.shape[0] > 0:
         end_sends(fabric, work, pair, counters[N_FLOW_ROW] - n_row, now_ps)
+    if fabric.constants[IS_FLOW_MODE]:
+        return np.int64(-1), np.int64(-1)
     find_sending_message(record, nic.messages)
     set_ready(nic.nic_ports, nic.queue_pairs, nic.ready, pair)
     port = np.int64(record.port)

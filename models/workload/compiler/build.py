@@ -23,6 +23,7 @@ from models.workload.slots import SlotNames
 from pdes.errors import ConfigError
 
 Table = dict[int, dict[str, list[Slot]]]
+Programs = list[tuple[str, StoredProgram, SlotNames]]
 
 
 def plan_job(
@@ -50,6 +51,13 @@ def check_job(job: Job, n_gpu: int) -> None:
     if job.routing_skew and layout.ep == 1:
         raise ConfigError("[workload] routing_skew", f"{job.routing_skew} with ep {layout.ep}", "0, or ep of 2 or more")
     check_layout(job.shape, layout)
+
+
+def _gates_of(programs: Programs) -> list[tuple[str, str]]:
+    """Gates of a GPU with these programs, in order, each with the stream that passes it."""
+    used = {key for _, _, names in programs for key in names.keys()}
+    gates = [*(gate for gate in GATES if gate in used), *sorted(key for key in used - set(GATES) if passer_of(key))]
+    return [(gate, passer_of(gate)) for gate in gates]
 
 
 class _JobBuilder:
@@ -108,8 +116,11 @@ class _JobBuilder:
             self._connect_stages()
         if self.job.routing_skew and self.job.layout.ep > 1:
             self._connect_experts()
+        gates: dict[int, list[tuple[str, str]]] = {}  # by program: thousands of GPUs have the same
         for gpu, stored in program_of_gpu.items():
-            self._add_streams(gpu, stored)
+            if id(stored) not in gates:
+                gates[id(stored)] = _gates_of(stored)
+            self._add_streams(gpu, stored, gates[id(stored)])
         return self.builder.finish(self._facts())
 
     def _kind(self, stage: int, i: int, gpu: int) -> tuple[int, Device, float, int]:
@@ -125,7 +136,7 @@ class _JobBuilder:
                     n_peer = len(group) - 1
                     self.table[gpu] |= {SKEWED_TO: slots[:n_peer], SKEWED_FROM: slots[n_peer:]}
 
-    def _store(self, writer: StageWriter) -> list[tuple[str, StoredProgram, SlotNames]]:
+    def _store(self, writer: StageWriter) -> Programs:
         operations = writer.write().ops
         return [
             (stream, self.builder.store(operations[stream]), writer.names[stream])
@@ -155,13 +166,12 @@ class _JobBuilder:
                     self.table[up] |= {f"to-next-{chunks[0]}": forth, f"from-next-{chunks[0]}": back}
                     self.table[down] |= {f"from-previous-{chunks[1]}": forth, f"to-previous-{chunks[1]}": back}
 
-    def _add_streams(self, gpu: int, programs: list[tuple[str, StoredProgram, SlotNames]]) -> None:
+    def _add_streams(self, gpu: int, programs: Programs, gates: list[tuple[str, str]]) -> None:
+        """gates: see `_gates_of`."""
         table = self.table[gpu]
-        used = {key for _, _, names in programs for key in names.keys()}
-        gates = [*(gate for gate in GATES if gate in used), *sorted(key for key in used - set(GATES) if passer_of(key))]
-        table |= {gate: [(SLOT_GATE, self.builder.gate())] for gate in gates}
+        table |= {gate: [(SLOT_GATE, self.builder.gate())] for gate, _ in gates}
         for stream, stored, names in programs:
-            passes = tuple(table[gate][0][1] for gate in gates if passer_of(gate) == stream)
+            passes = tuple(table[gate][0][1] for gate, passer in gates if passer == stream)
             self.builder.stream(gpu, stream, stored, names.resolve(table), passes)
 
     def _facts(self) -> dict[str, object]:

@@ -188,7 +188,7 @@ class WormholeConfig(Table):
     @property
     def n_pass_repeat(self) -> int:
         """microbatch_repeats as far as the mode allows: 0 if all passes are simulated."""
-        return max(2, self.microbatch_repeats) if self.microbatch_repeats and self.may_skip else 0
+        return max(2, self.microbatch_repeats) if self.microbatch_repeats and self.mode != "off" else 0
 
 
 def used(mode: str, forecasts: Sequence[str] | None) -> tuple[str, ...]:

@@ -87,9 +87,10 @@ def _fast_forward_facts(job: Run, totals: dict[str, Any]) -> dict[str, Any]:
     """What was skipped, and how often something was decided."""
     fast, hops, flow_ps = job.model.fast_forward, totals["skipped"], totals["skipped_flow_ps"]
     repeats = job.assembly.repeats
+    passes = {} if repeats is None else {"passes": repeats.facts()}
     if job.model.flow is not None:
         by_cause = {cause: hops[cause] for cause in CAUSES}
-        return {"skipped_packet_hops": by_cause, "flow_mode": flow_facts(job.model.flow)}
+        return {"skipped_packet_hops": by_cause, "flow_mode": flow_facts(job.model.flow), **passes}
     if fast is None:
         return {"why_not": why_not(job.scenario.parameters)}
     return {
@@ -103,7 +104,7 @@ def _fast_forward_facts(job: Run, totals: dict[str, Any]) -> dict[str, Any]:
         **({} if fast.waves is None else {"waves": fast.waves.facts()}),
         **({} if fast.fluid is None else {"fluid": fast.fluid.fluid.facts()}),
         **fast.audit_facts(),
-        **({} if repeats is None else {"passes": repeats.facts()}),
+        **passes,
     }
 
 

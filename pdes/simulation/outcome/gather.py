@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from models.network.flow_mode.totals import add_to_ports, packet_hops
+from models.network.flow_mode.totals import add_to_ports, packet_hops, settle_passes
 from models.network.state.records import EVENTS, LAST_EVENT_PS, N_TIMEOUT, PACKET_HOPS, RTT_COLUMNS
 from models.network.streams.repeats import RepeatWatch
 from models.network.watch.blocked import explain_blocked
@@ -32,8 +32,12 @@ def gather(job: Run) -> dict[str, Any]:
     skipped = Counter() if fast is None else Counter(fast.skipped.hops_by_cause)
     skipped_ps = Counter() if fast is None else Counter(fast.skipped.flow_ps_by_cause)
     if job.model.flow is not None:
+        hops = packet_hops(job.model.flow)
+        if repeats is not None and repeats.packets is not None and repeats.short_bytes is not None:
+            settle_passes(job.model.state, job.model.flow, repeats.packets, repeats.short_bytes)
         add_to_ports(job.model.state, job.model.flow)
-        skipped["fluid"] = packet_hops(job.model.flow) if job.world.rank == 0 else 0
+        if job.world.rank == 0:
+            skipped["fluid"], skipped["pass"] = hops, packet_hops(job.model.flow) - hops
         skipped_ps["fluid"] = job.rows.flow_ps
     last_finish_ps, used_ps = last_use_ps(job)
     own = {
