@@ -125,6 +125,25 @@ def test_pxn_keeps_off_the_spines_on_rails_alone(run: Any) -> None:
     assert float(rows["rails", "pxn"]["ms"]) == min(float(row["ms"]) for row in rows.values())
 
 
+def test_a_faster_network_shortens_iterations_by_no_more_than_its_rate_and_by_what_was_exposed(run: Any) -> None:
+    rows = by(run("bandwidth"), "Gbps")
+    for job in ("DLRM", "DLRM, 4 x batch", "LLaMA 7B", "LLaMA 70B"):
+        slow, fast, fastest = (float(rows[rate][f"{job}, ms"]) for rate in (100, 1000, 4000))
+        assert fastest < fast < slow < 10 * fast
+        assert rows[100][f"{job}, exposed"] == f"{1 - fastest / slow:.0%}"
+    assert rows[100]["a job 56 % faster, exposed"] == "40%"  # c + n is 1.56 (c + n / 10)
+
+
+def test_an_all_to_all_and_what_is_not_hidden_of_sums_bound_a_recommendation_model(run: Any) -> None:
+    """From below: computing, and twice 15/16 of 128 MiB through a NIC."""
+    rows = by(run("bandwidth"), "Gbps")
+    computing_ms = 2.29 + 4.58 + 3 * (3 * 0.011 + 8 * 0.172) - 0.011  # the first dense layer needs no input gradient
+    for rate in (100, 1000, 4000):
+        exchanges_ms = 2 * 15 / 16 * 134217728 * 4144 / 4096 * 8 / (rate * 1e9) * 1e3
+        nvlink_ms = 2 * 7 / 8 * 134217728 * 4144 / 4096 * 8 / 3.6e12 * 1e3
+        assert float(rows[rate]["DLRM, ms"]) > 0.99 * (computing_ms + exchanges_ms + nvlink_ms)
+
+
 def test_every_study_is_tested_and_has_a_page() -> None:
     tested = re.findall(r'run\("([\w-]+)"\)', Path(__file__).read_text())
     assert sorted(set(tested)) == NAMES == sorted(path.stem for path in PAGES.glob("*.md") if path.stem != "index")
