@@ -1,13 +1,16 @@
 """Flow mode against SimGrid: the same flows on the same ways of a fat-tree, at max-min fair rates in both.
 
-    python bench/flow_level.py [--quick] [--case FOLDER] [--flows 2000] [--all] [--ranks 1,2] [--turns 3] [--out FOLDER]
+    python bench/flow_level.py [--quick] [--case FOLDER] [--flows 2000] [--all] [--ranks 1,2] [--turns 3]
+        [--only-sweep] [--out FOLDER]
 
 FOLDER has a CSV as `pdes-sim convert flows` takes it; without --case one is made: 20,000 flows at 60 % load of a k = 16
 fat-tree, of 4 MB in the mean. If it has a file *result*.csv, too, with the columns flow and fct_us, completion times of
 all flows are compared with that as well. The first --flows flows run in both programs, and with --all all of them, for
 which SimGrid takes some minutes. bench/flow_level.cpp is built for that, if there are g++ and libsimgrid (Debian:
-libsimgrid-dev): without them only this program runs. Then 4,000 flows each of several loads and fat-trees show what an
-instant, at which flows begin or end, takes by how many flows are under way; --out keeps a figure of it.
+libsimgrid-dev): without them only this program runs. Then 4,000 flows each of several loads and fat-trees, and 20,000,
+which SimGrid is not given, show what an instant, at which flows begin or end, takes by how many flows are connected:
+the component of a flow is all flows that one comes to over links that flows share, here the mean over flows and over
+times, in CPU time. --out keeps a figure of it, for which --only-sweep does without the rest.
 
 Loop: seconds in the event loop, of SimGrid in `Engine::run`; wall: of the whole process; CPU: of all its ranks, which
 others on the machine do not make longer. Errors: of completion times, relative to SimGrid's. Every run must have had
@@ -25,6 +28,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -42,9 +46,14 @@ from runs import compile_ahead, simulate
 SOURCE = Path(__file__).with_suffix(".cpp")
 BYTES_PER_S, LINK_DELAY_PS = 12.5e9, PS_PER_US  # of converted cases
 K, N_FLOW, LOAD, MEAN_BYTES = 16, 20_000, 0.6, 4_000_000
-SWEEP = ((8, 0.3), (8, 0.6), (16, 0.05), (16, 0.2), (16, 0.4), (16, 0.6), (16, 0.8), (24, 0.6))  # k, load
-N_SWEPT = 4000
-QUICK_K, QUICK_N, QUICK_FIRST, QUICK_SWEEP, QUICK_SWEPT = 4, 400, 200, ((4, 0.3), (4, 0.6)), 300
+FEW, MANY = 4000, 20_000  # flows
+SWEEP = (
+    *((8, 0.1, FEW), (8, 0.3, FEW), (8, 0.6, FEW), (8, 0.8, FEW)),
+    *((16, 0.05, FEW), (16, 0.1, FEW), (16, 0.2, FEW), (16, 0.3, MANY), (16, 0.6, MANY), (16, 0.8, MANY)),
+    *((24, 0.1, FEW), (24, 0.3, MANY), (24, 0.6, MANY)),
+)  # k, load, flows
+N_TIME = 20  # at which components are looked at
+QUICK_K, QUICK_N, QUICK_FIRST, QUICK_SWEEP = 4, 400, 200, ((4, 0.3, 300), (4, 0.6, 300))
 NO_SIMGRID = f"no SimGrid: {SOURCE.name} cannot be built (needs g++ and libsimgrid; Debian: libsimgrid-dev)"
 
 
@@ -61,6 +70,12 @@ class Ran(NamedTuple):
     def flows_per_s(self) -> float:
         """In the loop, in the median."""
         return len(self.fct_us) / statistics.median(self.loop_s)
+
+    @property
+    def loop_cpu_s(self) -> float:
+        """In the loop, without the time that others on the machine had, in the median. Of a run on one rank."""
+        shares = [min(1.0, cpu / wall) for cpu, wall in zip(self.cpu_s, self.wall_s, strict=True)]
+        return statistics.median(loop * share for loop, share in zip(self.loop_s, shares, strict=True))
 
     def figures(self) -> dict[str, Any]:
         """For the last line."""
@@ -216,27 +231,31 @@ def kept_answer(folder: Path | None, n_flow: int) -> np.ndarray | None:
     return None
 
 
-def sweep(folder: Path, program: Path | None, is_quick: bool) -> list[dict[str, Any]]:
-    """What an instant takes, by how many flows are under way."""
-    head = f"{'fat-tree':<10} {'load':>5} {'under way':>10} {'solved':>8} {'us/instant':>11} {'flows/s':>9}"
-    print(f"{head} {'SimGrid us':>11} {'flows/s':>9} {'most off':>9}")
+def sweep(folder: Path, program: Path | None, is_quick: bool, n_turn: int) -> list[dict[str, Any]]:
+    """What an instant takes, by how many flows are under way, and how many of them are connected."""
+    head = f"{'fat-tree':<10} {'load':>5} {'under way':>10} {'component':>10} {'solved':>8} {'us/instant':>11}"
+    print(f"{head} {'flows/s':>9} {'SimGrid us':>11} {'flows/s':>9} {'most off':>9}")
     rows = []
-    for k, load in QUICK_SWEEP if is_quick else SWEEP:
-        n_flow, place = QUICK_SWEPT if is_quick else N_SWEPT, folder / f"k{k}-{load}"
+    write_case(folder / "few.csv", QUICK_K, 10, LOAD, 1)
+    compile_ahead(first_flows(folder / "few.csv", 10, folder / "few-swept"), [], folder)
+    for k, load, n_flow in QUICK_SWEEP if is_quick else SWEEP:
+        place = folder / f"k{k}-{load}"
         place.mkdir()
         write_case(place / "all.csv", k, n_flow, load, 1)
         config = first_flows(place / "all.csv", n_flow, place / "first")
-        ours = run_ours(config, n_flow, 1, 1)
-        start_us = np.array([flow.start_ps for flow in read_case(place / "all.csv").flows]) / PS_PER_US
+        ours = run_ours(config, n_flow, 1, n_turn if n_flow <= FEW else 1)
+        flows = read_case(place / "all.csv").flows
+        start_us = np.array([flow.start_ps for flow in flows]) / PS_PER_US
         instants, end_us = ours.facts["instants"], float((start_us + ours.fct_us).max())
         row: dict[str, Any] = {
             "k": k, "load": load, "under_way": float(ours.fct_us.sum() / end_us), "instants": instants,
-            "solved": ours.facts["rates_solved"] / instants, "us": ours.loop_s[0] / instants * 1e6,
-            "flows_per_s": ours.flows_per_s,
+            "solved": ours.facts["rates_solved"] / instants, "us": ours.loop_cpu_s / instants * 1e6,
+            "flows_per_s": ours.flows_per_s, "component": component(flows, k, start_us, start_us + ours.fct_us),
         }  # fmt: skip
-        text = f"k = {k:<6} {load:>5.0%} {row['under_way']:>10.0f} {row['solved']:>8.1f} {row['us']:>11.1f}"
+        text = f"k = {k:<6} {load:>5.0%} {row['under_way']:>10.0f} {row['component']:>10.0f} {row['solved']:>8.1f}"
+        text += f" {row['us']:>11.1f}"
         text += f" {row['flows_per_s']:>9,.0f}"
-        if program is not None:
+        if program is not None and n_flow <= FEW:
             theirs = run_simgrid(program, config, 1)
             row["simgrid_us"], row["simgrid_flows_per_s"] = theirs.loop_s[0] / instants * 1e6, theirs.flows_per_s
             row["errors"] = errors(ours.fct_us, theirs.fct_us)
@@ -246,15 +265,46 @@ def sweep(folder: Path, program: Path | None, is_quick: bool) -> list[dict[str, 
     return rows
 
 
+def component_sizes(ways: Sequence[Sequence[int]]) -> list[int]:
+    """How many ways each one is connected with, itself among them: by links that ways share. ways: their links."""
+    above = list(range(len(ways)))
+
+    def root(i: int) -> int:
+        while above[i] != i:
+            above[i] = i = above[above[i]]
+        return i
+
+    first: dict[int, int] = {}
+    for i, links in enumerate(ways):
+        for link in links:
+            above[root(i)] = root(first.setdefault(link, i))
+    roots = [root(i) for i in range(len(ways))]
+    n = Counter(roots)
+    return [n[i] for i in roots]
+
+
+def component(flows: Sequence[Flow], k: int, start_us: np.ndarray, end_us: np.ndarray) -> float:
+    """The component of a flow, mean over flows under way and over times that lie evenly between first and last end."""
+    nodes = [nodes_of(flow, k) for flow in flows]
+    links = [[a * 10**6 + b for a, b in zip(way, way[1:], strict=False)] for way in nodes]
+    times = np.linspace(start_us.min(), end_us.max(), N_TIME + 2)[1:-1]
+    sizes = []
+    for now_us in times:
+        sizes += component_sizes([links[i] for i in np.flatnonzero((start_us <= now_us) & (now_us < end_us))])
+    return float(np.mean(sizes)) if sizes else 0.0
+
+
 def draw_sweep(rows: list[dict[str, Any]], path: Path) -> None:
-    """Time of an instant by the number of flows under way."""
-    at = sorted(rows, key=lambda row: row["under_way"])
-    x = [row["under_way"] for row in at]
+    """Time of an instant by the flows that are connected with it."""
+    at = sorted(rows, key=lambda row: row["component"])
+    x = [row["component"] for row in at]
     curves: dict[str, Any] = {"pdes-sim": (x, [row["us"] for row in at])}
-    if all("simgrid_us" in row for row in at):
-        curves["SimGrid"] = x, [row["simgrid_us"] for row in at]
+    theirs = [(row["component"], row["simgrid_us"]) for row in at if "simgrid_us" in row]
+    if theirs:
+        curves["SimGrid"] = tuple(zip(*theirs, strict=True))
     title = "An instant at which flows begin or end"
-    draw(path, title, {"one rank": curves}, "flows under way, mean", "us", log_y=True, points=list(curves))
+    label = "flows in a flow's connected component, mean"
+    draw(path, title, {"one rank": curves}, label, "us", log_y=True, points=list(curves), log_x=True)
 
 
 def machine() -> str:
@@ -262,6 +312,25 @@ def machine() -> str:
     lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
     models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return f"{len(models)} x {models[0]}" if models else "unknown"
+
+
+def compare_case(folder: Path, program: Path | None, arguments: argparse.Namespace) -> dict[str, Any]:
+    """The first flows of the case that was asked for, or of one that is made, and all of them."""
+    case = find_case(arguments.case) if arguments.case else folder / "made.csv"
+    if arguments.case is None:
+        write_case(case, QUICK_K if arguments.quick else K, QUICK_N if arguments.quick else N_FLOW, LOAD, 1)
+    n_all = len(read_case(case).flows)
+    compile_ahead(first_flows(case, min(10, n_all), folder / "few"), [], folder)
+    n_first = min(arguments.flows, n_all)
+    found = {"first": compare(first_flows(case, n_first, folder / "first"), program, n_first, arguments)}
+    if n_first < n_all:
+        config = first_flows(case, n_all, folder / "all")
+        found["all"] = compare(config, program if arguments.all else None, n_all, arguments)
+        answer = kept_answer(arguments.case, n_all)
+        if answer is not None:
+            found["all"]["kept_answer_errors"] = errors(found["all"]["fct_us"], answer)
+            show_errors("the folder's answer", found["all"]["kept_answer_errors"])
+    return found
 
 
 def main() -> int:
@@ -274,30 +343,20 @@ def main() -> int:
     parser.add_argument("--ranks", default="1,2", type=lambda text: [*map(int, text.split(","))], help="default 1,2")
     parser.add_argument("--turns", type=int, default=3, help="runs of each, the median counts (default 3)")
     parser.add_argument("--no-sweep", action="store_true", help="no cases of several loads")
-    parser.add_argument("--out", type=Path, help="folder for flow-level.png (default: no figure)")
+    parser.add_argument("--only-sweep", action="store_true", help="no case but these")
+    parser.add_argument("--out", type=Path, help="folder for flow-level.svg (default: no figure)")
     arguments = parser.parse_args()
+    if arguments.only_sweep and (arguments.no_sweep or arguments.case):
+        parser.error("--only-sweep is without --case and --no-sweep")
     arguments.flows = arguments.flows or (QUICK_FIRST if arguments.quick else 2000)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         program = build_simgrid(folder)
         print(f"{machine()}; {'SimGrid is there' if program else NO_SIMGRID}")
-        case = find_case(arguments.case) if arguments.case else folder / "made.csv"
-        if arguments.case is None:
-            write_case(case, QUICK_K if arguments.quick else K, QUICK_N if arguments.quick else N_FLOW, LOAD, 1)
-        n_all = len(read_case(case).flows)
-        compile_ahead(first_flows(case, min(10, n_all), folder / "few"), [], folder)
-        n_first = min(arguments.flows, n_all)
-        found = {"first": compare(first_flows(case, n_first, folder / "first"), program, n_first, arguments)}
-        if n_first < n_all:
-            config = first_flows(case, n_all, folder / "all")
-            found["all"] = compare(config, program if arguments.all else None, n_all, arguments)
-            answer = kept_answer(arguments.case, n_all)
-            if answer is not None:
-                found["all"]["kept_answer_errors"] = errors(found["all"]["fct_us"], answer)
-                show_errors("the folder's answer", found["all"]["kept_answer_errors"])
-        rows = [] if arguments.no_sweep else sweep(folder, program, arguments.quick)
+        found = {} if arguments.only_sweep else compare_case(folder, program, arguments)
+        rows = [] if arguments.no_sweep else sweep(folder, program, arguments.quick, arguments.turns)
         if rows and arguments.out is not None:
-            draw_sweep(rows, arguments.out / "flow-level.png")
+            draw_sweep(rows, arguments.out / "flow-level.svg")
     for figures in found.values():
         del figures["fct_us"]
     is_same = all(figures["same_on_ranks"] for figures in found.values())

@@ -32,8 +32,9 @@ def draw(
     x_ticks: Sequence[str] | None = None,
     log_y: bool = False,
     points: Sequence[str] = (),
+    log_x: bool = False,
 ) -> bool:
-    """Draw a row of panels (title -> label -> curve) into a PNG; False: matplotlib is missing.
+    """Draw a row of panels (title -> label -> curve) into a PNG or SVG, as `path` ends; False: matplotlib is missing.
 
     x_ticks: names of x = 0, 1, 2, ...; curves are then drawn with a mark at each. points: labels without a line.
     """
@@ -42,6 +43,7 @@ def draw(
         print(f"no {path.name}: matplotlib is missing (pip install pdes-sim[plots])")
         return False
     path.parent.mkdir(parents=True, exist_ok=True)
+    pyplot.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "pdes-sim"})  # the same bytes every time
     figure, axes = pyplot.subplots(
         1, len(panels), figsize=(1 + 4.2 * len(panels), 3.6), sharey=True, squeeze=False, layout="constrained"
     )
@@ -57,10 +59,12 @@ def draw(
             axis.set_xticks(range(len(x_ticks)), x_ticks, rotation=45, fontsize=8)
         if log_y:
             axis.set_yscale("log")
+        if log_x:
+            axis.set_xscale("log")
     axes[0][0].set_ylabel(y_label)
     axes[0][0].legend(fontsize=8)
     figure.suptitle(title, fontsize=11)
-    figure.savefig(path, dpi=130)
+    figure.savefig(path, dpi=130, metadata={"Date": None} if path.suffix == ".svg" else None)
     pyplot.close(figure)
     print(f"drawn: {path}")
     return True

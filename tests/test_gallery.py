@@ -125,6 +125,42 @@ def test_pxn_keeps_off_the_spines_on_rails_alone(run: Any) -> None:
     assert float(rows["rails", "pxn"]["ms"]) == min(float(row["ms"]) for row in rows.values())
 
 
+def test_a_faster_network_shortens_iterations_by_no_more_than_its_rate_and_by_what_was_exposed(run: Any) -> None:
+    rows = by(run("bandwidth"), "Gbps")
+    for job in ("DLRM", "DLRM, 4 x batch", "LLaMA 7B", "LLaMA 70B"):
+        slow, fast, fastest = (float(rows[rate][f"{job}, ms"]) for rate in (100, 1000, 4000))
+        assert fastest < fast < slow < 10 * fast
+        assert rows[100][f"{job}, exposed"] == f"{1 - fastest / slow:.0%}"
+    assert rows[100]["a job 56 % faster, exposed"] == "40%"  # c + n is 1.56 (c + n / 10)
+
+
+def test_an_all_to_all_and_what_is_not_hidden_of_sums_bound_a_recommendation_model(run: Any) -> None:
+    """From below: computing, and twice 15/16 of 128 MiB through a NIC."""
+    rows = by(run("bandwidth"), "Gbps")
+    computing_ms = 2.29 + 4.58 + 3 * (3 * 0.011 + 8 * 0.172) - 0.011  # the first dense layer needs no input gradient
+    for rate in (100, 1000, 4000):
+        exchanges_ms = 2 * 15 / 16 * 134217728 * 4144 / 4096 * 8 / (rate * 1e9) * 1e3
+        nvlink_ms = 2 * 7 / 8 * 134217728 * 4144 / 4096 * 8 / 3.6e12 * 1e3
+        assert float(rows[rate]["DLRM, ms"]) > 0.99 * (computing_ms + exchanges_ms + nvlink_ms)
+
+
+def test_a_ring_from_pod_to_pod_is_slowed_by_the_streams_that_share_its_busiest_link(run: Any) -> None:
+    rows = by(run("congestion"), "remedy")
+    shares = {remedy: float(row["dense, alone"].rstrip("%")) / 100 for remedy, row in rows.items()}
+    assert shares["as found"] < 1 / 2 < shares["sprayed"] < shares["ranks by pod"] < 1
+    assert len({row["pod"] for row in rows.values()}) == 1, "nothing crosses the pod that is one job's"
+    assert float(rows["as found"]["dense done, ms"]) > 2 * float(rows["ranks by pod"]["dense done, ms"])
+    assert float(rows["sprayed"]["busiest / mean link"]) < 1.02
+
+
+def test_packets_wait_before_the_links_on_which_ways_meet_in_flow_mode(run: Any, folder: Path) -> None:
+    run("congestion")
+    head, _, figures = (folder / "congestion-packets.md").read_text().splitlines()
+    row = dict(zip(*([cell.strip() for cell in line.strip("|").split("|")] for line in (head, figures)), strict=True))
+    assert int(row["links where ways meet"]) == int(row["with packets waiting"]) == int(row["both"]) > 0
+    assert float(row["off, ms"]) == pytest.approx(float(row["flow, ms"]), rel=0.02)
+
+
 def test_every_study_is_tested_and_has_a_page() -> None:
     tested = re.findall(r'run\("([\w-]+)"\)', Path(__file__).read_text())
     assert sorted(set(tested)) == NAMES == sorted(path.stem for path in PAGES.glob("*.md") if path.stem != "index")

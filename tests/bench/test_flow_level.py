@@ -4,7 +4,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from flow_level import errors, first_flows, kept_answer, write_case, write_for_simgrid
+from flow_level import (
+    Ran,
+    component,
+    component_sizes,
+    draw_sweep,
+    errors,
+    first_flows,
+    kept_answer,
+    write_case,
+    write_for_simgrid,
+)
 
 from pdes.convert.flow_case import Flow, read_case
 
@@ -37,3 +47,30 @@ def test_an_answer_counts_if_it_has_all_flows(tmp_path: Path) -> None:
 def test_errors_are_relative_to_the_other_s_times() -> None:
     found = errors(np.array([1.0, 2.0, 3.03]), np.array([1.0, 2.0, 3.0]))
     assert (found["median"], found["most"], found["apart_ns"]) == (0, pytest.approx(0.01), pytest.approx(30))
+
+
+def test_ways_are_connected_over_links_that_they_share() -> None:
+    assert component_sizes([[1, 2], [2, 3], [4], [3, 5], [6, 7], [7]]) == [3, 3, 1, 3, 2, 2]
+    assert component_sizes([]) == []
+
+
+def test_a_component_is_the_mean_over_flows_and_times() -> None:
+    """Two flows from host 0, one elsewhere, all the time: components of 2, 2 and 1; then none of the two."""
+    flows = [Flow(2, 0, 0, 15, 1, 1, 1), Flow(3, 0, 0, 14, 1, 0, 0), Flow(4, 0, 4, 5, 1, 0, 0)]
+    start_us = np.zeros(3)
+    assert component(flows, 4, start_us, np.full(3, 10.0)) == pytest.approx(5 / 3)
+    assert component(flows, 4, start_us, np.array([10.0, 1e-9, 10.0])) == 1
+
+
+def test_the_sweep_is_drawn_the_same_every_time(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    rows = [{"component": 3.0, "us": 2.0}, {"component": 400.0, "us": 60.0}]
+    for name in ("a.svg", "b.svg"):
+        draw_sweep(rows, tmp_path / name)
+    text = (tmp_path / "a.svg").read_text()
+    assert "connected component" in text and text == (tmp_path / "b.svg").read_text()
+
+
+def test_cpu_time_in_the_loop_leaves_out_what_others_had() -> None:
+    ran = Ran(loop_s=[4.0, 3.0, 8.0], wall_s=[8.0, 5.0, 20.0], cpu_s=[4.0, 5.2, 6.0], fct_us=np.ones(1), facts={})
+    assert ran.loop_cpu_s == pytest.approx(2.4)
