@@ -228,7 +228,7 @@ def make_fabric(
         members = topology.host[plan.streams["gpu"][plan.group_stream]]
         np.minimum.at(safe_ps, members, np.repeat(plan.group_time_ps, np.diff(plan.group_start)))
     nodes, _, n_mask = make_nodes(topology, plan, safe_ps)
-    if parameters.flow is not None:
+    if not parameters.has_packets:
         nodes["end_out"] = nodes["first_out"]  # no NIC starts a packet, so that nobody has to look whether one does
     if parameters.loss_probability is not None:
         nodes["is_lossy"][topology.port_dst[parameters.loss_probability > 0]] = 1

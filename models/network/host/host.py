@@ -238,7 +238,7 @@ def run_hosts(fabric: Fabric, buffers: Buffers, nic: Nic, work: Work, rows: Rows
     n_row = rows.flow.shape[0]
     n_hop, n_event, short, last_ps, n_safe = 0, 0, 0, counters[LAST_EVENT_PS], 0
     for i_node in range(todo.size):
-        if constants[IS_FLOW_MODE]:
+        if constants[IS_FLOW_MODE] == 1:  # without packets
             ask_ahead(fabric, nic, work, todo, i_node)
         node_id, n_before = todo[np.uint64(i_node)], n_hop + n_event
         node = fabric.nodes[np.uint64(node_id)]
