@@ -96,7 +96,7 @@ def _threshold(scenario: Scenario) -> str:
 
 
 def _loop_time(scenario: Scenario, hops: int) -> str:
-    if scenario.parameters.flow is not None:
+    if not scenario.parameters.has_packets:
         return f"{flow_mode_time(scenario)} on a core at {format_count(EVENT_RATE)} events/s"
     text = f"{seconds_text(hops / HOP_RATE)} on a core at {format_count(HOP_RATE)} packet-hops/s"
     skips = scenario.config.wormhole.may_skip

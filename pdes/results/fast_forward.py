@@ -117,7 +117,9 @@ def how_sure_text(result: Mapping[str, Any]) -> str:
     facts = result.get("fast_forward", {})
     if "flow_mode" in facts:
         numbers = result.get("config", {}).get("wormhole", {}).get("flow", {}).get("numbers", {})
-        return f"How sure: flow mode, no packet was simulated; {calibration_text(numbers)}"
+        n_packet, n_rate = (facts["flow_mode"].get(name, 0) for name in ("as_packets", "messages"))
+        what = f"{n_packet:,} messages as packets, {n_rate:,} at rates" if n_packet else "no packet was simulated"
+        return f"How sure: flow mode, {what}; {calibration_text(numbers)}"
     skipped, audit = result.get("skipped_packet_hops", 0), facts.get("audit")
     if not skipped and not audit:
         return ""

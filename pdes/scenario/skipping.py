@@ -11,10 +11,12 @@ from models.network.state.records import IS_SELECTIVE
 from pdes.config import Config
 from pdes.config.wormhole.table import FORECASTS
 from pdes.results.flow_mode import calibration_text
-from pdes.scenario.network import why_no_fluid
+from pdes.scenario.network import why_no_fluid, why_no_rates
 
 WITHOUT_CHAOS = ("dctcp", "dcqcn", "timely")
-EXACT, WAVES, LONE, ALL = FORECASTS[:2], FORECASTS[:3], FORECASTS[:4], FORECASTS
+EXACT, WAVES, LONE, ALL = FORECASTS[:2], FORECASTS[:3], FORECASTS[:4], FORECASTS[:5]
+CASES = ("that have their ways alone", "that share their NIC", "that share another port")  # flow_mode.state: ALONE ..
+UNSURE = "the tolerance is below all errors of the control's calibration, or it has none"
 
 
 class Measured(NamedTuple):
@@ -46,6 +48,8 @@ MEASURED = {  # (forecasts, whether the control is HPCC) -> docs/accuracy.md, be
 def usable(config: Config, p: NetworkParameters) -> tuple[tuple[str, ...], str]:
     """(forecasts of those that the config allows that the network lets be used, why not the others, "" if all)."""
     uses = config.wormhole.uses
+    if p.is_hybrid:
+        return ("fair",), "beside messages at rates nothing else is skipped"
     if why := why_not(p):
         return (), why
     is_selective = p.transport is not None and p.transport.recovery == SELECTIVE_REPEAT
@@ -53,9 +57,9 @@ def usable(config: Config, p: NetworkParameters) -> tuple[tuple[str, ...], str]:
     constants[IS_SELECTIVE] = is_selective
     if why := why_no_memo(p, constants):
         return tuple(name for name in uses if name == "periodic"), why
-    why = why_no_fluid(config, p)
-    found = tuple(name for name in uses if not why or name not in ("alone", "shares"))
-    return found, why if found != uses else ""
+    why, why_not_fair = why_no_fluid(config, p), why_no_rates(config, p) or UNSURE
+    found = tuple(name for name in uses if name != "fair" and (not why or name not in ("alone", "shares")))
+    return found, (why_not_fair if "fair" in uses else why) if found != uses else ""
 
 
 def skipping_facts(config: Config, p: NetworkParameters) -> list[tuple[str, str]]:
@@ -69,6 +73,11 @@ def skipping_facts(config: Config, p: NetworkParameters) -> list[tuple[str, str]
         return [("skipping", "flow: no packet is simulated; messages get max-min fair rates"), how]
     names, why = usable(config, p)
     lost = [name for name in w.uses if name not in names]
+    if names == ("fair",):
+        assert p.flow is not None and p.flow.trusts is not None
+        cases = [case for case, is_sure in zip(CASES, p.flow.trusts, strict=True) if is_sure]
+        what = f"{w.mode}: messages {' or '.join(cases)} go at max-min fair rates, all others as packets"
+        return [("skipping", what), ("how far off", calibration_text(p.flow.facts))]
     if not names:
         return [("skipping", f"{w.mode}, but nothing can be skipped: {why}")]
     within = f", expected within {100 * w.tolerance:g} %" if "similar" in names else ""

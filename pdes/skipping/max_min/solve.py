@@ -146,8 +146,8 @@ def reroute(m: MaxMin, flow, places, is_under_way, now_ps):
 
 @step_kernel
 def _end_ps(left, rate, now_ps):
-    """When so many bytes are gone at a rate, bytes per ps; NEVER at none."""
-    return now_ps + np.int64(min(np.ceil(left / rate), LONGEST_PS)) if rate > 0.0 else NEVER
+    """When so many bytes are gone at a rate, bytes per ps; NEVER at none, and of an endless flow."""
+    return now_ps + np.int64(min(np.ceil(left / rate), LONGEST_PS)) if rate > 0.0 and left < ENDLESS / 2 else NEVER
 
 
 @loop_kernel
