@@ -1,12 +1,13 @@
 """Flow mode beside packets: how far off completion and iteration times are, and how much sooner they are there.
 
-    python bench/flow_mode.py [--case NAME,..] [--control NAME,..] [--quick] [--out FOLDER]
+    python bench/flow_mode.py [--case NAME,..] [--control NAME,..] [--hybrid] [--quick] [--out FOLDER]
 
 Every case runs with packets, and in flow mode with the numbers of its congestion control, one after the other on one
 rank. Dense training jobs run with packets in mode "exact", whose completion times are 0.015 % off at most
 (docs/accuracy.md); all others in mode "off". Runs with packets are kept in the folder for the next time. Errors are
 flow mode's, of means over all messages; "each" is the mean over messages of their own relative errors, which chaos
-alone makes a few per cent for HPCC. --quick: three small cases with DCTCP.
+alone makes a few per cent for HPCC. --hybrid: with messages as packets where rates are not sure enough (mode "auto"
+with the forecast "fair"), in place of flow mode, and how many went so. --quick: three small cases with DCTCP.
 """
 
 import argparse
@@ -26,6 +27,7 @@ SMALL = ("quickstart", "allreduce", "nccl", "incast", "fat-tree-flows")
 DENSE = ("gpt-7b-64", "gpt-13b-128", "gpt-22b-256", "gpt-175b-1024")
 EXPERTS = ("moe-8x7b-64", "moe-8x13b-128")
 CASES = (*SMALL, *DENSE, *EXPERTS)
+HOW = {"flow": ["wormhole.mode=flow"], "hybrid": ["wormhole.mode=auto", 'wormhole.paper.forecasts=["fair"]']}
 QUICK = ("quickstart", "allreduce", "fat-tree-flows")
 
 
@@ -44,18 +46,19 @@ def compared(packets: Finished, flow: Finished) -> dict[str, Any]:
         "each_fct_error": float(np.abs(fast / full - 1).mean()),
         "packets_loop_s": loop_s[0],
         "flow_loop_s": loop_s[1],
+        "as_packets": flow.result["fast_forward"].get("flow_mode", {}).get("as_packets", 0) / max(1, len(full)),
     }
 
 
-def rows(cases: list[str], controls: list[str], out: Path) -> Iterator[dict[str, Any]]:
-    """Each case with each control that it is run with."""
+def rows(cases: list[str], controls: list[str], out: Path, how: str) -> Iterator[dict[str, Any]]:
+    """Each case with each control that it is run with. how: "flow" or "hybrid"."""
     for case in cases:
         config = ROOT / "examples" / f"{case}.toml"
         for control in ["hpcc"] if case in DENSE else controls:
             sets = [f"network.congestion_control={control}"]
             mode = "exact" if case in DENSE else "off"
             packets = simulate_once(config, [*sets, f"wormhole.mode={mode}"], out)
-            flow = simulate(config, [*sets, "wormhole.mode=flow"], out / f"{case}-{control}-flow")
+            flow = simulate(config, [*sets, *HOW[how]], out / f"{case}-{control}-{how}")
             yield {"case": case, "control": control} | compared(packets, flow)
 
 
@@ -69,6 +72,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--case", default=",".join(CASES), help="of the examples, without .toml")
     parser.add_argument("--control", default=",".join(CONTROLS), help="for cases that are not dense training jobs")
+    parser.add_argument("--hybrid", action="store_true", help="packets where rates are not sure enough")
     parser.add_argument("--quick", action="store_true", help="three small cases with DCTCP")
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "bench-flow-mode")
     asked = parser.parse_args()
@@ -76,15 +80,15 @@ def main() -> int:
     if asked.quick:
         cases, controls = list(QUICK), ["dctcp"]
     asked.out.mkdir(parents=True, exist_ok=True)
-    head = ("case", "control", "iteration", "mean FCT", "p99 FCT", "each", "times faster")
-    print("{:16} {:8} {:>10} {:>10} {:>10} {:>8} {:>13}".format(*head))
+    head = ("case", "control", "iteration", "mean FCT", "p99 FCT", "each", "times faster", "as packets")
+    print("{:16} {:8} {:>10} {:>10} {:>10} {:>8} {:>13} {:>10}".format(*head))
     found = []
     try:
-        for row in rows(cases, controls, asked.out):
+        for row in rows(cases, controls, asked.out, "hybrid" if asked.hybrid else "flow"):
             errors = [percent(row[f"{name}_error"]) for name in ("iteration", "mean_fct", "p99_fct", "each_fct")]
             faster = row["packets_loop_s"] / max(row["flow_loop_s"], 1e-9)
             print(f"{row['case']:16} {row['control']:8} {errors[0]:>10} {errors[1]:>10} {errors[2]:>10} {errors[3]:>8} "
-                  f"{faster:13,.0f}", flush=True)  # fmt: skip
+                  f"{faster:13,.1f} {percent(row['as_packets']):>10}", flush=True)  # fmt: skip
             found.append(row)
     except ConfigError as error:
         print(f"error: {error}", file=sys.stderr)

@@ -8,7 +8,8 @@ A row of a table of calibrations has
     error, worst    of completion times where it was measured: mean of the absolute relative error, and the largest
     port_error      the same mean where messages meet in one port,
     exchange_error  where everybody sends to everybody (these two kinds make up the error),
-    ring_error      and in a ring that sends both ways, which was not fitted
+    ring_error      in a ring that sends both ways, and
+    far_error       in exchanges among hosts at different distances, neither of which was fitted
     parameters      digest of the control's parameters, and of its file
     version, rate, rtt, payload   what it was measured with
 """
@@ -28,7 +29,7 @@ from pdes.units import QuantityError, parse_duration_ps, parse_rate_bps, parse_s
 
 PACKAGE, SHIPPED = "models.network.flow_mode", "calibrated.toml"
 _KEY = "[wormhole.flow] calibration"
-_SHARES, _ERRORS = ("alone", "shared"), ("error", "worst", "port_error", "exchange_error", "ring_error")
+_SHARES, _ERRORS = ("alone", "shared"), ("error", "worst", "port_error", "exchange_error", "ring_error", "far_error")
 _QUANTITIES = {
     "queue": parse_duration_ps, "rate": parse_rate_bps, "rtt": parse_duration_ps, "payload": parse_size_bytes,
 }  # fmt: skip

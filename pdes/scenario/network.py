@@ -129,8 +129,8 @@ def hybrid_parameters(config: Config, p: NetworkParameters) -> FlowParameters | 
     numbers = flow_numbers(config)
     if why_no_rates(config, p) or not numbers.row or numbers.has_other_parameters:
         return None
-    errors = [numbers.row[f"{name}_error"] for name in ("ring", "exchange", "port")]
-    trusts = tuple(error <= config.wormhole.tolerance for error in errors)
+    alone, exchange, far, port = (numbers.row[f"{name}_error"] for name in ("ring", "exchange", "far", "port"))
+    trusts = tuple(error <= config.wormhole.tolerance for error in (alone, max(exchange, far), port))
     fracs = numbers.alone, numbers.shared
     return FlowParameters(fracs, None, numbers.queue_ps, facts=numbers.facts(), trusts=trusts) if any(trusts) else None
 

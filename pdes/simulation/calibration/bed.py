@@ -23,7 +23,7 @@ from pdes.results.folder import ResultFolder
 from pdes.scenario import Scenario, build_scenario
 from pdes.scenario.control import Control, find_control
 from pdes.scenario.inputs import build_topology
-from pdes.simulation.calibration.cases import Layout
+from pdes.simulation.calibration.cases import FAR_HOSTS, Layout
 from pdes.simulation.compile import compile_kernels
 from pdes.simulation.job import Run
 from pdes.simulation.loop import run_to_end
@@ -46,6 +46,16 @@ class Bed(NamedTuple):
 def default_bed(control: str) -> Bed:
     """With everything in [network] as it is by default but the control. ConfigError: there is no such control."""
     return _bed(make_config(_star(2, DEFAULT_RATE, DEFAULT_DELAY), network={"congestion_control": control}))
+
+
+def far_bed(bed: Bed) -> Bed:
+    """The same with two switches, and a third between them that is never full: some hosts are further off."""
+    t = bed.config.topology
+    assert isinstance(t, LeafSpineConfig)
+    spine = {"leaves": 2, "spine_rate_bps": 2 * FAR_HOSTS * t.spine_rate_bps}
+    return bed._replace(config=_with_network(
+        bed.config.model_copy(update={"topology": t.model_copy(update=spine)}), bed.config.network, bed.config.source
+    ))  # fmt: skip
 
 
 def bed_of(config: Config, control: str | None) -> Bed:
@@ -106,6 +116,7 @@ class Runs:
     def __init__(self, bed: Bed, layout: Layout, folder: Path) -> None:
         self._bed, self._layout, self._folder = bed, layout, folder
         rows = ["src,dst,size_bytes,start_ps", *(",".join(map(str, row)) for row in layout.messages.tolist())]
+        folder.mkdir(exist_ok=True)
         self._file = folder / "messages.csv"
         self._file.write_text("\n".join(rows) + "\n", encoding="utf-8")
         self._flow: Scenario | None = None
@@ -125,12 +136,13 @@ class Runs:
         return self._run(replace(self._flow, parameters=replace(p, flow=flow)))
 
     def _config(self, mode: str) -> Config:
-        config = self._bed.config
+        config, t = self._bed.config, self._bed.config.topology
+        assert isinstance(t, LeafSpineConfig)
         keys = {"mode": mode, "flow": config.wormhole.flow.model_copy(update={"efficiency": 1.0})}
         flows = {"kind": "flows", "file": str(self._file.absolute()), "format": "csv", "queue_pairs": "per-pair"}
         made = config.model_copy(
             update={
-                "topology": config.topology.model_copy(update={"hosts_per_leaf": self._layout.n_host}),
+                "topology": t.model_copy(update={"hosts_per_leaf": self._layout.n_host // t.leaves}),
                 "workload": FlowsConfig.model_validate(flows),
                 "wormhole": config.wormhole.model_copy(update=keys),
             }

@@ -13,9 +13,9 @@ from pdes.config import Config
 from pdes.convert.toml_text import toml_text, write_whole
 from pdes.errors import ConfigError
 from pdes.scenario.flow_numbers import parameters_digest
-from pdes.simulation.calibration.bed import Bed, Runs, bed_of, default_bed
-from pdes.simulation.calibration.cases import Case, all_cases, lay_out, weights
-from pdes.simulation.calibration.fit import Fit, fit
+from pdes.simulation.calibration.bed import Bed, Runs, bed_of, default_bed, far_bed
+from pdes.simulation.calibration.cases import Case, all_cases, far_layout, lay_out, weights
+from pdes.simulation.calibration.fit import Fit, Numbers, fit
 from pdes.simulation.versions import version_of
 from pdes.units import exact_duration, exact_rate, exact_size, format_duration, format_rate
 
@@ -25,7 +25,8 @@ Flow mode's numbers of congestion controls, measured packet by packet. Made by: 
 # message's last packet waits at a link that it shares, at any rate; no longer than the message itself takes there.
 # error, worst: of completion times in the cases that were fitted, absolute and relative, on average and at most. Cases
 # are of two kinds of the same weight: port_error is the mean where messages meet in one port, exchange_error that where
-# everybody sends to everybody. ring_error: in a ring that sends both ways, which was not fitted."""
+# everybody sends to everybody. Not fitted: ring_error, in a ring that sends both ways; far_error, in exchanges among
+# hosts of which some are further off than others."""
 
 
 class Calibration(NamedTuple):
@@ -36,6 +37,7 @@ class Calibration(NamedTuple):
     port_error: float
     exchange_error: float
     ring_error: float
+    far_error: float
 
     @property
     def name(self) -> str:
@@ -67,17 +69,26 @@ def calibrate(bed: Bed, say: Callable[[str], None], cases: list[Case] | None = N
         full_ps = runs.as_packets()
         say(f"{name}: fitting flow mode to them")
         found = fit(full_ps, layout.case, weight, is_lone, bed.rtt_ps, runs.in_flow_mode)
-    return Calibration(bed, found, *_by_kind(cases, found))
+        say(f"{name}: exchanges among hosts at different distances")
+        far = far_error(bed, found.numbers, Path(folder) / "far")
+    port, exchange, ring = _by_kind(cases, found)
+    return Calibration(bed, found, port, exchange, ring, far)
 
 
-def _by_kind(cases: list[Case], found: Fit) -> list[float]:
+def far_error(bed: Bed, numbers: Numbers, folder: Path) -> float:
+    """Mean absolute relative error of completion times in `far_layout`. folder: is made."""
+    runs = Runs(far_bed(bed), far_layout(bed.rate_bps), folder)
+    return float(np.abs(runs.in_flow_mode(*numbers) / runs.as_packets() - 1).mean())
+
+
+def _by_kind(cases: list[Case], found: Fit) -> tuple[float, ...]:
     """Mean errors into one port, in exchanges, in what was not fitted."""
     kinds = [
         [i for i, one in enumerate(cases) if one.is_fitted and not one.is_exchange],
         [i for i, one in enumerate(cases) if one.is_fitted and one.is_exchange],
         [i for i, one in enumerate(cases) if not one.is_fitted],
     ]
-    return [float(found.by_case[kind].mean()) if kind else 0.0 for kind in kinds]
+    return tuple(float(found.by_case[kind].mean()) if kind else 0.0 for kind in kinds)
 
 
 def table_text(found: Sequence[Calibration], words: Sequence[str]) -> str:
@@ -105,8 +116,8 @@ def summary(one: Calibration) -> str:
         f"{one.name}: alone {numbers.alone:g}, shared {numbers.shared:g}, queue {format_duration(numbers.queue_ps)}; "
         f"mean error {_percent(one.fit.error)} (whole links, no queues: {_percent(one.fit.before)}), at most "
         f"{_percent(one.fit.worst)}: {_percent(one.port_error)} into one port, {_percent(one.exchange_error)} in "
-        f"exchanges, {_percent(one.ring_error)} in a ring; at {format_rate(bed.rate_bps)}, round trip "
-        f"{format_duration(bed.rtt_ps)}"
+        f"exchanges, {_percent(one.far_error)} in some at different distances, {_percent(one.ring_error)} in a ring; "
+        f"at {format_rate(bed.rate_bps)}, round trip {format_duration(bed.rtt_ps)}"
     )
 
 
@@ -121,6 +132,7 @@ def _row(one: Calibration) -> dict[str, Any]:
         "port_error": _rounded(one.port_error),
         "exchange_error": _rounded(one.exchange_error),
         "ring_error": _rounded(one.ring_error),
+        "far_error": _rounded(one.far_error),
         "rate": exact_rate(bed.rate_bps),
         "rtt": exact_duration(bed.rtt_ps),
         "payload": exact_size(bed.config.network.payload_bytes),

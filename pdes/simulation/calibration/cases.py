@@ -3,8 +3,9 @@
 They are of general kinds, not taken from any job: messages of one size into one port at once; one after the other, so
 that newcomers meet others under way; short ones that meet a long one; the same pairs again and again, whose controls
 remember; and exchanges, in which everybody sends to everybody. A port into which much more is sent than it lets through
-makes controls cut rates; in an exchange no port is offered more than it has, and many controls then give all of it. A
-ring that sends both ways is for checking: acknowledgements meet data there.
+makes controls cut rates; in an exchange no port is offered more than it has, and many controls then give all of it. For
+checking: a ring that sends both ways, where acknowledgements meet data; and exchanges among hosts that are at different
+distances, which some controls treat unevenly.
 """
 
 from typing import NamedTuple
@@ -18,6 +19,7 @@ COUNTS = (1, 2, 4, 8)
 N_AGAIN, IDLE_PS = 4, 20_000_000  # messages of a pair, and the least time without any
 MEETS_BYTES = 8_000_000  # of a long message that are sent when shorter ones join it
 RING_HOSTS, RING_BYTES = 8, 8_000_000
+FAR_HOSTS, FAR_SIZES_BYTES = 8, (256_000, 1_000_000, 4_000_000)
 MOST_EXCHANGED_BYTES = 400_000_000  # in one exchange, for the time that it takes to simulate
 
 
@@ -109,3 +111,13 @@ def lay_out(cases: list[Case]) -> Layout:
     table = np.array(rows, np.int64)
     table = table[np.argsort(table[:, 3], kind="stable")]
     return Layout(first, table[:, :4], table[:, 4])
+
+
+def far_layout(rate_bps: int) -> Layout:
+    """Exchanges among hosts half of which are at another switch, one after the other. For `bed.far_bed`."""
+    rows, start_ps = [], 0
+    for case, size in enumerate(FAR_SIZES_BYTES):
+        rows += [(*message[:3], start_ps, case) for message in _exchange(FAR_HOSTS, size).messages]
+        start_ps += 2 * FAR_HOSTS * int(size * BITS_PER_BYTE * PS_PER_S / rate_bps) + IDLE_PS
+    table = np.array(rows, np.int64)
+    return Layout(FAR_HOSTS, table[:, :4], table[:, 4])
