@@ -31,6 +31,7 @@ from models.network.flow_mode.state import (
     POST_PAIR,
     FlowMode,
 )
+from models.network.flow_mode.traced_rates import trace_rates
 from models.network.flow_mode.transfers import (
     carry_on,
     count_pair,
@@ -54,6 +55,7 @@ from models.network.state.records import (
     Nic,
 )
 from models.network.switch.switch import run_switches
+from models.network.watch.tracing import IS_TRACED
 from pdes.engine.jit import inlined, loop_kernel, step_kernel
 from pdes.engine.round import HORIZON, ROUND_DONE, close_round, leave_round, open_round
 from pdes.engine.round_exchange import ExchangeState
@@ -229,6 +231,8 @@ def take_all_posts(fabric: Fabric, nic: Nic, flow: FlowMode, now_ps):
         begin_change(flow.max_min)
         n_touched = _enter_posts(fabric, nic, flow, n_post, n_touched, now_ps)
         move_shadows(flow, n_touched, now_ps)
+        if IS_TRACED:
+            trace_rates(fabric.counters, flow, now_ps)
         share_ports(fabric, flow)
     return short
 

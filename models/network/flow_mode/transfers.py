@@ -31,6 +31,7 @@ from models.network.flow_mode.state import (
     QUEUE_PS,
     FlowMode,
 )
+from models.network.flow_mode.traced_rates import trace_rates
 from models.network.host.fluid import NO_ROW, Withdrawn, put_marker
 from models.network.host.shortages import SHORT_OF_PACKETS
 from models.network.state.records import (
@@ -44,6 +45,7 @@ from models.network.state.records import (
     Fabric,
     Nic,
 )
+from models.network.watch.tracing import IS_TRACED
 from pdes.engine.gathering import n_offered, offer, take
 from pdes.engine.jit import step_kernel
 from pdes.engine.time_index import NEVER, collect_before, set_time
@@ -249,6 +251,8 @@ def carry_on(fabric: Fabric, flow: FlowMode, horizon_ps):
                 size_bytes = flow.transfers[np.uint64(pair)].size_bytes
                 join(m, pair, _wire_bytes(fabric.constants, size_bytes)[1], now_ps)
         solve(m, now_ps)
+        if IS_TRACED:
+            trace_rates(fabric.counters, flow, now_ps)
         flow.words[N_INSTANT] += 1
 
 

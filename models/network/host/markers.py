@@ -24,6 +24,7 @@ from models.network.state.records import (
     Rows,
 )
 from models.network.streams.graph_stream import end_sends, take_message
+from models.network.watch.tracing import IS_TRACED, trace_delivered
 from models.workload.program import WAITING_GRAPH, Work
 from pdes.engine.apart import apart
 from pdes.engine.bits import drop_from_set
@@ -47,6 +48,8 @@ def receive_marker(fabric: Fabric, nic: Nic, work: Work, rows: Rows, packet, now
         rows.arrival[np.uint64(row), 1] = now_ps
         receiver.n_arrived += 1
         nic.delivered_ps[at] = now_ps
+        if IS_TRACED:
+            trace_delivered(counters, rows.arrival, row, row + 1, pair, receiver.expected_byte, now_ps)
         stream, first = np.int64(receiver.waiting_stream), first_part_of(nic, fabric.constants, pair)
         if stream >= 0 and work.streams[np.uint64(stream)].waiting_for == first:
             return np.int64(-1), stream

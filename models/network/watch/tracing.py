@@ -50,10 +50,12 @@ RANGE_WORDS = 4
     POSTED,  # a message is there to be sent
     QUEUED,  # a packet waits at a port
     STARTED,  # a packet starts at once
-) = range(14)
+    RATED,  # a message in flow mode has another rate from now on
+) = range(15)
 KINDS = (
     "dequeue", "arrive", "drop: no room", "drop: random loss", "drop: link down", "pause", "resume", "delivered", "ack",
     "finished", "timeout", "posted", "queue", "start",
+    "rate",
 )  # fmt: skip
 COLUMNS = (
     "time_ps", "kind", "port", "queue_pair", "flow_id", "sequence", "size_bytes", "flags", "queue_bytes", "rate_bps",

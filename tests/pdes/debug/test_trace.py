@@ -108,3 +108,28 @@ def test_drops_and_pauses_are_events(tmp_path: Path) -> None:
     sender, bottleneck = ports["host1", "leaf0"], ports["leaf0", "host0"]
     assert found["pause", sender["port_id"]] == sender["pause_frames"] > 0
     assert found["drop: no room", bottleneck["port_id"]] == bottleneck["drops_buffer"] > 0
+
+
+def test_rates_in_flow_mode_are_the_shares_of_each_time(tmp_path: Path) -> None:
+    """Two messages into one host, a third one later; each has as much as the others until it has come across."""
+    flows = [(1, 0, 1_000_000, 0), (2, 0, 2_000_000, 0), (3, 0, 3_000_000, 50_000_000)]
+    case = write_case(tmp_path, flows, '[wormhole]\nmode = "flow"\n[wormhole.flow]\nefficiency = 1.0\n')
+    done = run(case, tmp_path / "out", "--trace", "flow=0,flow=1,flow=2")
+    assert done.returncode == 0, done.stderr
+    rows = table(tmp_path / "out", "trace")
+    begin_ps, wire_ps = 2 * DELAY_PS + WIRE_PS, 80 * 1048 * 1000  # of 1 MB at 100 Gbps
+    third_ps = 50_000_000 + begin_ps
+    first_ends_ps = third_ps + 3 * (wire_ps - 50_000_000 // 2)
+    second_left_ps = 2 * wire_ps - 50_000_000 // 2 - (first_ends_ps - third_ps) // 3
+    second_ends_ps = first_ends_ps + 2 * second_left_ps
+    half, third, whole = 50 * 10**9, 100 * 10**9 // 3, 100 * 10**9
+    expected = [
+        (begin_ps, 0, half), (begin_ps, 1, half), (third_ps, 0, third), (third_ps, 1, third), (third_ps, 2, third),
+        (first_ends_ps, 1, half), (first_ends_ps, 2, half), (second_ends_ps, 2, whole),
+    ]  # fmt: skip
+    found = [(row["time_ps"], row["flow_id"], row["rate_bps"]) for row in rows if row["event"] == "rate"]
+    assert [row[1] for row in found] == [row[1] for row in expected]
+    assert all(abs(a[0] - b[0]) <= 2 and abs(a[2] - b[2]) <= 1 for a, b in zip(found, expected, strict=True))
+    ends = [[row["time_ps"] for row in rows if row["event"] == event] for event in ("delivered", "finished")]
+    of_flows = table(tmp_path / "out", "flows")
+    assert ends == [[flow[f"{name}_ps"] for flow in of_flows] for name in ("delivered", "finish")]
