@@ -1,6 +1,7 @@
 """Claims about runs in which some messages go as packets and others at rates: each goes as it should, no byte is lost,
 and both take capacity from each other."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pdes
+from models.network import flow_mode
+from pdes.config.values import make_config
+from pdes.errors import ConfigError
 from reference.flow_runs import LEAF_SPINE, MS, Flow, Ran, config
 
 STAR = {"kind": "leaf-spine", "leaves": 1, "spines": 1, "hosts_per_leaf": 8}
@@ -119,3 +123,26 @@ def test_where_rates_cannot_be_beside_packets_all_goes_as_packets(tmp_path: Path
     spray = {"routing": {"policy": "spray"}, "transport": {"recovery": "selective-repeat"}}
     result = run(tmp_path, [(0, 1, MB, 0)], LEAF_SPINE, "hybrid", network=spray).result
     assert "flow_mode" not in result["fast_forward"] and result["skipped_packet_hops"] == 0
+
+
+def test_a_calibration_of_ones_own_decides_what_goes_as_packets(tmp_path: Path) -> None:
+    """In an incast whose errors are said to be small nothing does."""
+    shipped = Path(flow_mode.__file__).with_name("calibrated.toml").read_text()
+    (tmp_path / "own.toml").write_text(re.sub(r"port_error = \S+", "port_error = 0.001", shipped))
+    flows = [(src, 0, 200_000, 0) for src in range(1, 8)]
+    n_packet = {}
+    for flow in ({}, {"calibration": str(tmp_path / "own.toml")}):
+        made = config(tmp_path, flows, STAR, "hybrid", network={"congestion_control": "dctcp"})
+        made["wormhole"] = {"mode": "auto", "paper": {"forecasts": ["fair"]}} | ({"flow": flow} if flow else {})
+        pdes.simulate(made)
+        result = Ran(Path(made["output"]["dir"])).result
+        n_packet[bool(flow)] = result["fast_forward"]["flow_mode"]["as_packets"]
+    assert n_packet == {False: 7, True: 0}
+
+
+@pytest.mark.parametrize(("forecasts", "key"), [(["fair"], "efficiency"), (["periodic"], "flow")])
+def test_keys_that_nobody_would_read_are_refused(forecasts: list[str], key: str, tmp_path: Path) -> None:
+    made = config(tmp_path, [(0, 1, MB, 0)], STAR, "hybrid")
+    made["wormhole"] = {"mode": "auto", "paper": {"forecasts": forecasts}, "flow": {"efficiency": 0.9}}
+    with pytest.raises(ConfigError, match=rf"{key}: is there, but"):
+        make_config(made)

@@ -28,11 +28,22 @@ def wormhole_faults(wormhole: Table | None) -> Iterator[Fault]:
         yield Fault((*HOME, "memo"), found, 'Accepted: with "replay" in forecasts')
     if wormhole.audit and wormhole.mode == "flow":
         yield Fault((*HOME, "audit"), f"is there, but mode is {mode}", 'Accepted: with mode = "exact" or "auto"')
-    if "flow" in wormhole.model_fields_set and wormhole.mode != "flow":
-        yield Fault((*HOME, "flow"), f"is there, but mode is {mode}", 'Accepted: with mode = "flow"')
+    yield from _flow_faults(wormhole)
     yield from _calibration_faults(wormhole.flow)
     yield from _criterion_faults(wormhole.paper)
     yield from _restoration_faults(wormhole.paper)
+
+
+def _flow_faults(wormhole: WormholeConfig) -> Iterator[Fault]:
+    """[wormhole.flow] in another mode: where messages go at rates beside packets, the calibration is its."""
+    if "flow" not in wormhole.model_fields_set or wormhole.mode == "flow":
+        return
+    accepted = 'Accepted: with mode = "flow"'
+    if "fair" not in wormhole.uses:
+        yield Fault((*HOME, "flow"), f"is there, but mode is {shown(wormhole.mode)}", accepted)
+        return
+    for key in sorted(wormhole.flow.model_fields_set - {"calibration"}):
+        yield Fault((*HOME, "flow", key), 'is there, but the forecast is "fair"', accepted)
 
 
 def _calibration_faults(flow: FlowConfig) -> Iterator[Fault]:

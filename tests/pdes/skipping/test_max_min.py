@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from pdes.engine.time_index import NEVER
 from pdes.skipping.max_min.solve import MOST_RESERVED, RESERVE_FRAC, begin_change, join, leave, reroute, set_rate, solve
-from pdes.skipping.max_min.table import N_END, Ways, make_max_min, places_of
+from pdes.skipping.max_min.table import ENDLESS, N_END, Ways, make_max_min, places_of
 from reference.max_min_twin import fair_rates
 
 TOLERANCE = 1e-7
-ENDLESS_BYTES = 10**9
+LONG_BYTES = 10**9
 STEP_PS = 1000
 N_SET = 2  # ways that each flow may have
 Way = dict[int, float]  # port -> part of the flow
@@ -100,7 +100,7 @@ class Driven:
             places = places_of(self._sets, self._back, self._set_of[flow])[flow]
             reroute(self.m, flow, places, flow in self.active, self.now_ps)
         for flow in sorted(begun):
-            join(self.m, flow, ENDLESS_BYTES, self.now_ps)
+            join(self.m, flow, LONG_BYTES, self.now_ps)
         self.active |= begun
         solve(self.m, self.now_ps)
 
@@ -195,5 +195,25 @@ def test_bytes_that_are_left_are_those_that_have_not_gone(case: Case) -> None:
         for flow in driven.active:
             rate = driven.rate_of(flow)
             if rate > 0:
-                end_ps = driven.now_ps + (ENDLESS_BYTES - gone[flow]) / rate
+                end_ps = driven.now_ps + (LONG_BYTES - gone[flow]) / rate
                 assert abs(driven.m.flows["end_ps"][flow] - end_ps) <= 1 + TOLERANCE * end_ps
+
+
+def test_an_endless_flow_has_its_share_and_no_end_and_is_told_apart_in_what_comes_back() -> None:
+    """Two flows over one port, one of them endless; what comes back of them goes over another."""
+    ways = (np.array([0, 1, 2]), np.array([0, 0], np.int32), np.ones(2, np.float32))
+    back = (np.array([0, 1, 2]), np.array([1, 1], np.int32), np.ones(2, np.float32))
+    m = make_max_min([ways], np.array([8.0, 8.0]), [back], 0.05, has_endless=True)
+    begin_change(m)
+    join(m, 0, ENDLESS, 0)
+    join(m, 1, 1000.0, 0)
+    solve(m, 0)
+    assert m.flows["level"].tolist() == [4.0, 4.0]
+    assert m.flows["end_ps"].tolist() == [NEVER, 250]
+    assert m.ended_back.tolist() == [0.0, 0.05 * 4]
+    assert m.ports["back_rate"][1] == 2 * 0.05 * 4
+    begin_change(m)
+    leave(m, 1)
+    solve(m, 250)
+    assert m.flows["level"].tolist() == [8.0, 0.0] and m.flows["end_ps"][0] == NEVER
+    assert abs(m.ended_back[1]) < 1e-15
