@@ -12,7 +12,7 @@ from typing import Any
 
 from pdes.config.places import Path as KeyPath
 from pdes.config.tables.fields import Fault
-from pdes.config.wormhole.table import FORECASTS, MAY_USE, PaperConfig, WormholeConfig
+from pdes.config.wormhole.table import FORECASTS, PaperConfig, WormholeConfig, used
 from pdes.units import shown
 
 OLD_MODES = {"steady": ("periodic",), "memo": ("replay",), "full": ("periodic", "replay")}
@@ -152,7 +152,7 @@ def _write(table: Keys, keys: Keys, meant: _Meant, found: Renewed) -> None:
         lines.append(_line("tolerance", meant.tolerance))
         if "memo_tolerance" in keys:
             found.moved["wormhole", "tolerance"] = ("wormhole", "memo_tolerance")
-    if is_on and tuple(uses) != MAY_USE[table["mode"]]:
+    if is_on and tuple(uses) != used(table["mode"], None):
         table["paper"] = table.get("paper", {}) | {"forecasts": uses}
         lines.append(f"[wormhole.paper] {_line('forecasts', uses)}")
     new = f"write {', '.join(lines)}" if is_on else "leave it out, as the mode is off"
