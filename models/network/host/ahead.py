@@ -9,6 +9,7 @@ import numpy as np
 
 from models.network.state.records import FLAG_ACK, Fabric, Nic
 from models.workload.program import Work
+from pdes.engine.apart import apart
 from pdes.engine.jit import step_kernel
 from pdes.engine.prefetch import prefetch
 
@@ -18,6 +19,7 @@ NODE_AHEAD, LINKS_AHEAD, MARKER_AHEAD, PAIR_AHEAD = 8, 6, 4, 2  # hosts
 @step_kernel
 def ask_ahead(fabric: Fabric, nic: Nic, work: Work, todo, i_node):
     """Have in the cache soon what the hosts behind todo[i_node] begin with."""
+    apart()
     nodes, ports, packets, n = fabric.nodes, fabric.ports, fabric.packets, todo.size
     if i_node + NODE_AHEAD < n:
         prefetch(nodes, todo[np.uint64(i_node + NODE_AHEAD)])

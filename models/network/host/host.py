@@ -140,6 +140,16 @@ def _take_frame(packets, buffers: Buffers, nic: Nic, counters, constants, packet
     return port
 
 
+@step_kernel
+def _tell_over(fabric: Fabric, nic: Nic, work: Work, pair, n, now_ps):
+    """So many messages of a queue pair's are acknowledged: whoever has to know hears of it."""
+    apart()
+    if work.graph.sent.shape[0] > 0:
+        end_sends(fabric, work, pair, n, now_ps)
+    if fabric.constants[IS_FLOW_MODE]:
+        list_over(nic, fabric.counters, pair, n)
+
+
 @inlined
 def _receive(fabric, nic, work, rows, node, packet, now_ps):
     """Take a packet at its destination; (port that may start a packet now or -1, stream that goes on or -1)."""
@@ -159,10 +169,8 @@ def _receive(fabric, nic, work, rows, node, packet, now_ps):
             set_ready(nic.nic_ports, queue_pairs, nic.ready, pair)
             if IS_TRACED:
                 trace_ack(counters, queue_pairs[np.uint64(pair)], pair, now_ps)
-        if counters[N_FLOW_ROW] > n_row and work.graph.sent.shape[0] > 0:
-            end_sends(fabric, work, pair, counters[N_FLOW_ROW] - n_row, now_ps)
-        if counters[N_FLOW_ROW] > n_row and constants[IS_FLOW_MODE]:
-            list_over(nic, counters, pair, counters[N_FLOW_ROW] - n_row)
+        if counters[N_FLOW_ROW] > n_row:
+            _tell_over(fabric, nic, work, pair, counters[N_FLOW_ROW] - n_row, now_ps)
         free_packet(packets, counters, packet)
     else:
         pair = np.int64(item.queue_pair)
