@@ -82,10 +82,17 @@ def next_event_ps(fabric: Fabric, loop):
 
 
 @inlined
-def advance(state, horizon_ps, serve):
+def run_all_hosts(state, hosts, begin_ps, horizon_ps):
+    """See `advance`."""
+    return run_hosts(state.fabric, state.buffers, state.nic, state.work, state.rows, hosts, begin_ps, horizon_ps)
+
+
+@inlined
+def advance(state, horizon_ps, serve, run):
     """Run this rank's events below horizon_ps; 0, or what ran short (then call again with the same horizon).
 
-    serve(state, switches, begin_ps, horizon_ps) runs switches; 0, or what ran short.
+    serve(state, switches, begin_ps, horizon_ps) runs switches, run(state, hosts, begin_ps, horizon_ps) hosts; 0, or
+    what ran short.
     """
     fabric, short = state.fabric, 0
     while fabric.node_time[1] < horizon_ps and short == 0:
@@ -93,7 +100,7 @@ def advance(state, horizon_ps, serve):
         n_switch, n_host = collect_nodes(fabric, begin_ps, horizon_ps)
         if n_host > 0:
             hosts = fabric.found[2][:n_host]
-            short = run_hosts(fabric, state.buffers, state.nic, state.work, state.rows, hosts, begin_ps, horizon_ps)
+            short = run(state, hosts, begin_ps, horizon_ps)
         if n_switch > 0 and short == 0:
             short = serve(state, fabric.found[1][:n_switch], begin_ps, horizon_ps)
         if fabric.counters[FAULT]:
@@ -278,7 +285,7 @@ def rounds(loop, ex, state, port_peer_row, outputs, serve):
             return SHORT_OF_ARRIVING_PACKETS
         if not open_round(loop, ex, _reduced_ps(loop, state, outputs)):
             return ROUND_LOOK if loop[IS_INTERRUPTED] else ROUND_DONE
-        short = advance(state, loop[HORIZON], serve)
+        short = advance(state, loop[HORIZON], serve, run_all_hosts)
         if short:
             leave_round(loop, ex)
             return short

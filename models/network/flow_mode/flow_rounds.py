@@ -4,6 +4,8 @@ these have posted."""
 from models.network.build.arrays import NetworkState
 from models.network.flow_mode.state import FlowMode
 from models.network.flow_mode.transfers import carry_on, next_transfer_ps, take_posts
+from models.network.host.ahead import AT_ONCE, ask_ahead
+from models.network.host.host import run_hosts
 from models.network.rounds import SHORT_OF_ARRIVING_PACKETS, advance, pack, unpack_arrivals
 from pdes.engine.jit import inlined, program_kernel
 from pdes.engine.round import HORIZON, ROUND_DONE, close_round, leave_round, open_round
@@ -13,6 +15,19 @@ from pdes.engine.round_exchange import ExchangeState
 @inlined
 def _serve_nothing(state, switches, begin_ps, horizon_ps):
     return 0
+
+
+@inlined
+def _run_a_few(state, hosts, begin_ps, horizon_ps):
+    """Run hosts, and ask for what the next ones begin with meanwhile."""
+    fabric, nic, work, first, short = state.fabric, state.nic, state.work, 0, 0
+    while first < hosts.size and short == 0:
+        few = hosts[first : first + AT_ONCE]
+        for i in range(first, first + few.size):
+            ask_ahead(fabric, nic, work, hosts, i)
+        short = run_hosts(fabric, state.buffers, nic, work, state.rows, few, begin_ps, horizon_ps)
+        first += AT_ONCE
+    return short
 
 
 @program_kernel
@@ -26,7 +41,7 @@ def run_flow_rounds(loop, ex: ExchangeState, state: NetworkState, port_peer_row,
             return ROUND_DONE
         short = carry_on(fabric, flow, loop[HORIZON])
         if short == 0:
-            short = advance(state, loop[HORIZON], _serve_nothing)
+            short = advance(state, loop[HORIZON], _serve_nothing, _run_a_few)
         if short == 0:
             short = take_posts(fabric, nic, flow)
         if short != 0:

@@ -43,7 +43,7 @@ from models.network.flow_mode.transfers import (
 from models.network.host.nic import next_start, set_ready
 from models.network.host.sender import find_sending_message
 from models.network.host.timers import set_timers
-from models.network.rounds import SHORT_OF_ARRIVING_PACKETS, advance, pack, unpack_arrivals
+from models.network.rounds import SHORT_OF_ARRIVING_PACKETS, advance, pack, run_all_hosts, unpack_arrivals
 from models.network.state.records import (
     AS_PACKETS,
     GOES_AS_PACKETS,
@@ -249,7 +249,7 @@ def _rounds(loop, ex, state, port_peer_row, flow, serve):
         short = carry_on(fabric, flow, loop[HORIZON])
         if short == 0:
             share_ports(fabric, flow)
-            short = advance(state, loop[HORIZON], serve)
+            short = advance(state, loop[HORIZON], serve, run_all_hosts)
         if short == 0:
             short = take_all_posts(fabric, nic, flow, loop[HORIZON])
         if short != 0:

@@ -2,24 +2,24 @@
 
 In flow mode a host does little at a time: the end of a message, then a stream's next step. What it needs for that is a
 chain (node, link, marker, queue pair's record), each part known when the one before it is there; with tens of thousands
-of hosts none of it is in the cache. So every host asks for one part of each of the hosts behind it.
+of hosts none of it is in the cache. So hosts are run a few at a time, and each time one part is asked for of those
+behind, another of those further behind.
 """
 
 import numpy as np
 
 from models.network.state.records import FLAG_ACK, Fabric, Nic
 from models.workload.program import Work
-from pdes.engine.apart import apart
 from pdes.engine.jit import step_kernel
 from pdes.engine.prefetch import prefetch
 
-NODE_AHEAD, LINKS_AHEAD, MARKER_AHEAD, PAIR_AHEAD = 8, 6, 4, 2  # hosts
+AT_ONCE = 8  # hosts
+NODE_AHEAD, LINKS_AHEAD, MARKER_AHEAD, PAIR_AHEAD = 4 * AT_ONCE, 3 * AT_ONCE, 2 * AT_ONCE, AT_ONCE
 
 
 @step_kernel
 def ask_ahead(fabric: Fabric, nic: Nic, work: Work, todo, i_node):
     """Have in the cache soon what the hosts behind todo[i_node] begin with."""
-    apart()
     nodes, ports, packets, n = fabric.nodes, fabric.ports, fabric.packets, todo.size
     if i_node + NODE_AHEAD < n:
         prefetch(nodes, todo[np.uint64(i_node + NODE_AHEAD)])

@@ -6,7 +6,6 @@ One call runs a list of hosts, each up to its own bound. A host's next event is 
 
 import numpy as np
 
-from models.network.host.ahead import ask_ahead
 from models.network.host.interrupts import stop_of
 from models.network.host.markers import receive_marker
 from models.network.host.messages import first_part_of, list_over
@@ -246,8 +245,6 @@ def run_hosts(fabric: Fabric, buffers: Buffers, nic: Nic, work: Work, rows: Rows
     n_row = rows.flow.shape[0]
     n_hop, n_event, short, last_ps, n_safe = 0, 0, 0, counters[LAST_EVENT_PS], 0
     for i_node in range(todo.size):
-        if constants[IS_FLOW_MODE] == 1:  # without packets
-            ask_ahead(fabric, nic, work, todo, i_node)
         node_id, n_before = todo[np.uint64(i_node)], n_hop + n_event
         node = fabric.nodes[np.uint64(node_id)]
         bound_ps = min(horizon_ps, begin_ps + node.safe_ps, stop_of(fabric, node_id))
