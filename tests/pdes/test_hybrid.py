@@ -22,18 +22,23 @@ MB = 10**6
 
 
 def run(folder: Path, flows: list[Flow], topology: dict, mode: str, control: str = "dctcp", **more: Any) -> Ran:
-    """mode: "off", or "hybrid" with all else that "auto" would use left out."""
-    network = {"congestion_control": control} | more.pop("network", {})
+    """mode: "off", or "hybrid" with all else that "auto" would use left out. more: queue_pairs, of the workload."""
+    network, pairs = {"congestion_control": control} | more.pop("network", {}), more.pop("queue_pairs", "per-flow")
     made = config(folder, flows, topology, mode, network=network, **more)
+    made["workload"]["queue_pairs"] = pairs
     if mode == "hybrid":
         made["wormhole"] = {"mode": "auto", "paper": {"forecasts": ["fair"]}}
     pdes.simulate(made)
     return Ran(Path(made["output"]["dir"]))
 
 
-def both(folder: Path, flows: list[Flow], topology: dict, control: str = "dctcp") -> tuple[Ran, Ran, int]:
+def both(
+    folder: Path, flows: list[Flow], topology: dict, control: str = "dctcp", queue_pairs: str = "per-flow"
+) -> tuple[Ran, Ran, int]:
     """(the hybrid, all packets, messages that went as packets in the hybrid); no byte differs."""
-    hybrid, packets = (run(folder, flows, topology, mode, control) for mode in ("hybrid", "off"))
+    hybrid, packets = (
+        run(folder, flows, topology, mode, control, queue_pairs=queue_pairs) for mode in ("hybrid", "off")
+    )
     assert np.array_equal(hybrid.ports["tx_bytes"], packets.ports["tx_bytes"])
     hops = hybrid.result["packet_hops"] + hybrid.result["skipped_packet_hops"]
     assert hops == packets.result["packet_hops"]
@@ -85,22 +90,12 @@ def test_packets_and_rates_take_capacity_from_each_other(tmp_path: Path) -> None
 def test_a_queue_pair_goes_at_rates_again_when_nobody_is_in_its_way(tmp_path: Path) -> None:
     """One message of it meets another's, those behind it do not."""
     flows = [(1, 0, 400_000, 0), (2, 0, 400_000, 0), *((1, 0, 400_000, k * MS) for k in (1, 2, 3))]
-    pairs = {"kind": "flows", "queue_pairs": "per-pair"}
-    found = {}
-    for mode in ("hybrid", "off"):
-        made = config(tmp_path, flows, STAR, mode, network={"congestion_control": "dctcp"})
-        made["workload"] |= pairs
-        if mode == "hybrid":
-            made["wormhole"] = {"mode": "auto", "paper": {"forecasts": ["fair"]}}
-        pdes.simulate(made)
-        found[mode] = Ran(Path(made["output"]["dir"]))
-    hybrid, packets = found["hybrid"], found["off"]
-    n_packet = hybrid.result["fast_forward"]["flow_mode"]["as_packets"]
+    hybrid, packets, n_packet = both(tmp_path, flows, STAR, queue_pairs="per-pair")
     assert 2 <= n_packet < 5
-    assert np.array_equal(hybrid.ports["tx_bytes"], packets.ports["tx_bytes"])
     assert np.array_equal(hybrid.flows["fct_ps"][-1:], packets.flows["fct_ps"][-1:])
 
 
+PAIRS = st.sampled_from(["per-flow", "per-pair"])
 MESSAGES = st.lists(
     st.tuples(st.integers(0, 7), st.integers(0, 7), st.integers(1, 300_000), st.integers(0, 10**8))
     .filter(lambda flow: flow[0] != flow[1]),
@@ -109,12 +104,13 @@ MESSAGES = st.lists(
 
 
 @settings(max_examples=20)
-@given(flows=MESSAGES, control=st.sampled_from(["dctcp", "dcqcn", "hpcc", "swift"]))
+@given(flows=MESSAGES, control=st.sampled_from(["dctcp", "dcqcn", "hpcc", "swift"]), queue_pairs=PAIRS)
 def test_every_message_ends_and_no_byte_is_lost(
-    flows: list[Flow], control: str, tmp_path_factory: pytest.TempPathFactory
+    flows: list[Flow], control: str, queue_pairs: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
+    """Also of messages that wait for others of their queue pairs, which go as packets and at rates in turn."""
     folder = tmp_path_factory.mktemp("hybrid")
-    hybrid, packets, _ = both(folder, flows, LEAF_SPINE, control)
+    hybrid, _, _ = both(folder, flows, LEAF_SPINE, control, queue_pairs)
     assert hybrid.result["flows_finished"] == len(flows)
     assert (hybrid.flows["fct_ps"] >= hybrid.flows["ideal_fct_ps"]).all()
 
