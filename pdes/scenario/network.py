@@ -126,7 +126,7 @@ def without_packets(config: Config, p: NetworkParameters) -> NetworkParameters:
 
 def hybrid_parameters(config: Config, p: NetworkParameters) -> FlowParameters | None:
     """Of a network in which messages go at max-min fair rates where these are known well enough; None: nowhere."""
-    numbers = flow_numbers(config)
+    numbers = flow_numbers(config, is_quiet=True)
     if why_no_rates(config, p) or not numbers.row or numbers.has_other_parameters:
         return None
     alone, exchange, far, port = (numbers.row[f"{name}_error"] for name in ("ring", "exchange", "far", "port"))
