@@ -134,7 +134,7 @@ CONSTANT = {  # arrays that follow from the scenario, are scratch, of no result'
                "counters", "constants"},
     "nic": {"receiver_row", "facts", "sends", "receives", "out_port", "messages", "posted", "event", "law", "ranges",
             "parts", "timer_pair", "frozen_port", "interrupted", "interrupt_ps", "active", "withdrawn", "unseen",
-            "frozen", "is_frozen", "ns3_ports", "ns3_listed", "fluid", "fluid_port"},
+            "frozen", "is_frozen", "ns3_ports", "ns3_listed", "fluid", "fluid_port", "goes"},
     "buffers": {"drops", "weight_bytes", "changes"},
     "routing": {"routes", "epoch_ps", "component", "local", "attach_start", "attach_group", "group_component",
                 "group_first", "way_start", "way_port", "is_up", "port_src", "in_start", "settings", "flowlets"},
