@@ -299,7 +299,8 @@ def rounds(loop, ex, state, port_peer_row, outputs, serve):
 
 
 @inlined
-def _serve_plain(state, switches, begin_ps, horizon_ps):
+def serve_plain(state, switches, begin_ps, horizon_ps):
+    """See `advance`."""
     run_switches(state.fabric, switches, begin_ps, horizon_ps)
     return 0
 
@@ -307,7 +308,7 @@ def _serve_plain(state, switches, begin_ps, horizon_ps):
 @loop_kernel
 def run_rounds(loop, ex: ExchangeState, state: NetworkState, port_peer_row, outputs: Outputs):
     """Rounds of a network of plain switches, see `rounds`."""
-    return rounds(loop, ex, state, port_peer_row, outputs, _serve_plain)
+    return rounds(loop, ex, state, port_peer_row, outputs, serve_plain)
 
 
 @loop_kernel

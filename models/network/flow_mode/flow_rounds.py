@@ -30,20 +30,24 @@ def _run_a_few(state, hosts, begin_ps, horizon_ps):
     return short
 
 
-@program_kernel
-def run_flow_rounds(loop, ex: ExchangeState, state: NetworkState, port_peer_row, flow: FlowMode):
-    """Rounds until the run is over, until it is time to pause, or until something is short."""
-    fabric, nic, work = state.fabric, state.nic, state.work
+@inlined
+def flow_rounds(loop, ex, state, port_peer_row, flow, begin, run, hear):
+    """Rounds until the run is over, until it is time to pause, or until something is short.
+
+    begin(state, flow, horizon_ps) carries messages on, run(state, horizon_ps) the nodes, hear(state, flow, horizon_ps)
+    sees to what was posted; each 0, or what ran short.
+    """
+    fabric, work = state.fabric, state.work
     while True:
         if not unpack_arrivals(fabric, work, ex):
             return SHORT_OF_ARRIVING_PACKETS
         if not open_round(loop, ex, min(fabric.node_time[1], next_transfer_ps(flow))):
             return ROUND_DONE
-        short = carry_on(fabric, flow, loop[HORIZON])
+        short = begin(state, flow, loop[HORIZON])
         if short == 0:
-            short = advance(state, loop[HORIZON], _serve_nothing, _run_a_few)
+            short = run(state, loop[HORIZON])
         if short == 0:
-            short = take_posts(fabric, nic, flow)
+            short = hear(state, flow, loop[HORIZON])
         if short != 0:
             leave_round(loop, ex)
             return short
@@ -53,3 +57,24 @@ def run_flow_rounds(loop, ex: ExchangeState, state: NetworkState, port_peer_row,
         code = close_round(loop, ex, least_ps)
         if code != 0:
             return code
+
+
+@inlined
+def _begin(state, flow, horizon_ps):
+    return carry_on(state.fabric, flow, horizon_ps)
+
+
+@inlined
+def _run(state, horizon_ps):
+    return advance(state, horizon_ps, _serve_nothing, _run_a_few)
+
+
+@inlined
+def _hear(state, flow, horizon_ps):
+    return take_posts(state.fabric, state.nic, flow)
+
+
+@program_kernel
+def run_flow_rounds(loop, ex: ExchangeState, state: NetworkState, port_peer_row, flow: FlowMode):
+    """Rounds of a network without packets."""
+    return flow_rounds(loop, ex, state, port_peer_row, flow, _begin, _run, _hear)

@@ -20,6 +20,7 @@ the beginning of a round, up to a lookahead too early.
 import numpy as np
 
 from models.network.build.arrays import NetworkState
+from models.network.flow_mode.flow_rounds import flow_rounds
 from models.network.flow_mode.shared_ports import move_shadows, share_ports
 from models.network.flow_mode.state import (
     ALONE,
@@ -37,13 +38,12 @@ from models.network.flow_mode.transfers import (
     count_pair,
     enter,
     gather_posts,
-    next_transfer_ps,
     take_next,
 )
 from models.network.host.nic import next_start, set_ready
 from models.network.host.sender import find_sending_message
 from models.network.host.timers import set_timers
-from models.network.rounds import SHORT_OF_ARRIVING_PACKETS, advance, pack, run_all_hosts, unpack_arrivals
+from models.network.rounds import advance, run_all_hosts, serve_plain
 from models.network.state.records import (
     AS_PACKETS,
     GOES_AS_PACKETS,
@@ -54,10 +54,8 @@ from models.network.state.records import (
     Fabric,
     Nic,
 )
-from models.network.switch.switch import run_switches
 from models.network.watch.tracing import IS_TRACED
 from pdes.engine.jit import inlined, loop_kernel, step_kernel
-from pdes.engine.round import HORIZON, ROUND_DONE, close_round, leave_round, open_round
 from pdes.engine.round_exchange import ExchangeState
 from pdes.engine.time_index import NEVER, set_time
 from pdes.skipping.in_place_sort import sort_in_place
@@ -238,38 +236,24 @@ def take_all_posts(fabric: Fabric, nic: Nic, flow: FlowMode, now_ps):
 
 
 @inlined
-def _rounds(loop, ex, state, port_peer_row, flow, serve):
-    """Rounds until the run is over, until it is time to pause, or until something is short. serve: see `advance`."""
-    fabric, nic, work = state.fabric, state.nic, state.work
-    while True:
-        if not unpack_arrivals(fabric, work, ex):
-            return SHORT_OF_ARRIVING_PACKETS
-        if not open_round(loop, ex, min(fabric.node_time[1], next_transfer_ps(flow))):
-            return ROUND_DONE
-        short = carry_on(fabric, flow, loop[HORIZON])
-        if short == 0:
-            share_ports(fabric, flow)
-            short = advance(state, loop[HORIZON], serve, run_all_hosts)
-        if short == 0:
-            short = take_all_posts(fabric, nic, flow, loop[HORIZON])
-        if short != 0:
-            leave_round(loop, ex)
-            return short
-        least_ps = min(fabric.node_time[1], next_transfer_ps(flow))
-        if ex.n_rank[0] > 1:
-            least_ps = pack(fabric, work, port_peer_row, ex, least_ps)
-        code = close_round(loop, ex, least_ps)
-        if code != 0:
-            return code
+def _begin(state, flow, horizon_ps):
+    short = carry_on(state.fabric, flow, horizon_ps)
+    if short == 0:
+        share_ports(state.fabric, flow)
+    return short
 
 
 @inlined
-def _serve_plain(state, switches, begin_ps, horizon_ps):
-    run_switches(state.fabric, switches, begin_ps, horizon_ps)
-    return 0
+def _run(state, horizon_ps):
+    return advance(state, horizon_ps, serve_plain, run_all_hosts)
+
+
+@inlined
+def _hear(state, flow, horizon_ps):
+    return take_all_posts(state.fabric, state.nic, flow, horizon_ps)
 
 
 @loop_kernel
 def run_hybrid_rounds(loop, ex: ExchangeState, state: NetworkState, port_peer_row, flow: FlowMode):
     """Rounds of a network of plain switches."""
-    return _rounds(loop, ex, state, port_peer_row, flow, _serve_plain)
+    return flow_rounds(loop, ex, state, port_peer_row, flow, _begin, _run, _hear)

@@ -11,7 +11,7 @@ from models.network.flow_mode.state import N_SHARED, SHARED_AT, FlowMode
 from models.network.state.records import Fabric
 from pdes.engine.jit import step_kernel
 from pdes.skipping.max_min.solve import join, leave, solve
-from pdes.skipping.max_min.table import ENDLESS, N_SOLVED, NOTHING
+from pdes.skipping.max_min.table import ENDLESS, MARK, NOTHING
 from pdes.units import BITS_PER_BYTE, PS_PER_S
 
 LEAST_PART = 1 / 64  # of a port's rate that packets have there at least
@@ -77,9 +77,9 @@ def _taken(flow: FlowMode, port):
 def share_ports(fabric: Fabric, flow: FlowMode):
     """Give packets what messages that go at rates leave them of the ports that they use."""
     m, hybrid, words = flow.max_min, flow.hybrid, flow.words
-    if words[N_SHARED] == 0 or words[SHARED_AT] == m.words[N_SOLVED]:
+    if words[N_SHARED] == 0 or words[SHARED_AT] == m.words[MARK]:
         return
-    words[SHARED_AT], i = m.words[N_SOLVED], 0
+    words[SHARED_AT], i = m.words[MARK], 0
     while i < words[N_SHARED]:
         port = np.uint64(hybrid.shared[np.uint64(i)])
         info, rate_bps = fabric.port_info[port], hybrid.rate_bps[port]

@@ -65,7 +65,7 @@ POST_PAIR, POST_SIZE, POST_POSTED_PS, POST_ID, POST_END, POST_KIND, N_POST_COLUM
 (
     FREE_WAITING, N_FREE_WAITING, N_DUE, DUE_PS, N_INSTANT, N_MESSAGE, N_CHANGED, N_MOVED_PAIR,
     N_SHARED,
-    SHARED_AT,  # max_min.words[N_SOLVED] when ports were shared last
+    SHARED_AT,  # max_min.words[MARK] when ports were shared last: each change of flows has another
     N_AS_PACKETS,  # messages that went as packets
 ) = range(11)  # fmt: skip
 N_TRANSFER_WORD = 11
