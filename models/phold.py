@@ -15,14 +15,14 @@ import numpy as np
 from pdes.engine.event_queue import FREE, EventQueue, make_event_queue, peek_time, pop_event, push_event
 from pdes.engine.exchange import World
 from pdes.engine.jit import loop_kernel
-from pdes.engine.rng import (
+from pdes.engine.random_plain import (
     PURPOSE_PHOLD_DELAY,
     PURPOSE_PHOLD_REMOTE,
     PURPOSE_PHOLD_START,
     PURPOSE_PHOLD_TARGET,
     mix64_plain,
-    uniform,
 )
+from pdes.engine.rng import uniform
 from pdes.engine.round import HORIZON, ROUND_DONE, close_round, make_loop, open_round, run_rounds
 from pdes.engine.round_exchange import HEADER_WORDS, ExchangeState, make_exchange
 from pdes.engine.time_index import NEVER

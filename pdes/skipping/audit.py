@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from pdes.engine.rng import PURPOSE_AUDIT, uniform_plain
+from pdes.engine.random_plain import PURPOSE_AUDIT, uniform_plain
 from pdes.engine.time_index import NEVER
 from pdes.skipping import history as h
 

@@ -9,7 +9,7 @@ import pytest
 
 from models.phold import DIGEST, N_EVENT, Phold, PholdConfig, run_phold
 from pdes.engine.exchange import World
-from pdes.engine.rng import (
+from pdes.engine.random_plain import (
     PURPOSE_PHOLD_DELAY,
     PURPOSE_PHOLD_REMOTE,
     PURPOSE_PHOLD_START,

@@ -13,7 +13,8 @@ from pdes.engine.apart import apart
 from pdes.engine.bits import BIT_MASK, WORD_SHIFT
 from pdes.engine.jit import fast_step, step_kernel
 from pdes.engine.prefetch import prefetch
-from pdes.engine.rng import PURPOSE_ECN, uniform
+from pdes.engine.random_plain import PURPOSE_ECN
+from pdes.engine.rng import uniform
 from pdes.engine.time_index import set_time
 
 

@@ -3,7 +3,8 @@
 import numpy as np
 
 from pdes.engine.jit import loop_kernel, step_kernel
-from pdes.engine.rng import PURPOSE_SHARE, uniform
+from pdes.engine.random_plain import PURPOSE_SHARE
+from pdes.engine.rng import uniform
 from pdes.engine.time_index import NEVER, set_time
 from pdes.skipping import prediction as m
 from pdes.skipping.fluid.alone_rates import alone_rate

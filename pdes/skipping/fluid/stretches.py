@@ -20,7 +20,8 @@ were compared, long ones would be too seldom. What takes longer than anything be
 import numpy as np
 
 from pdes.engine.jit import loop_kernel
-from pdes.engine.rng import PURPOSE_AUDIT, uniform
+from pdes.engine.random_plain import PURPOSE_AUDIT
+from pdes.engine.rng import uniform
 from pdes.engine.time_index import NEVER
 
 FIRST_STREAM = 2  # of PURPOSE_AUDIT, that of stretch 0: `audit` has 0, `waves` 1

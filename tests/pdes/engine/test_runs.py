@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pdes.engine.jit import loop_kernel
-from pdes.engine.rng import mix64_plain
+from pdes.engine.random_plain import mix64_plain
 from pdes.engine.round import (
     HORIZON,
     IN_ROUND,

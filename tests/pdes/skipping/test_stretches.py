@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pdes.engine.rng import PURPOSE_AUDIT, uniform_plain
+from pdes.engine.random_plain import PURPOSE_AUDIT, uniform_plain
 from pdes.engine.time_index import NEVER
 from pdes.skipping.components import components_of
 from pdes.skipping.fluid.stretches import FIRST_STREAM, LENGTH, NO_STRETCH, Stretches

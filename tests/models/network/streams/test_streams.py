@@ -21,7 +21,7 @@ from models.workload.program import (
     OP_SEND,
     PARTS,
 )
-from pdes.engine.rng import PURPOSE_COMPUTE, random_bits_plain
+from pdes.engine.random_plain import PURPOSE_COMPUTE, random_bits_plain
 from pdes.errors import SimError
 from reference.network_case import Outcome, make_plan_case
 
