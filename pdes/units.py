@@ -11,6 +11,7 @@ from pdes.errors import SimError
 
 PS_PER_NS, PS_PER_US, PS_PER_MS, PS_PER_S = 10**3, 10**6, 10**9, 10**12
 NS_PER_S = 10**9
+US_PER_S = 10**6
 BITS_PER_BYTE = 8
 MAX_INT64 = 2**63 - 1
 MAX_WIRE_BYTES = 2**16 - 1  # of a simulated packet with its header: 16 bits, as IP's total length
@@ -27,6 +28,16 @@ DURATION_UNITS = {
     "min": 60 * PS_PER_S,
     "h": 3600 * PS_PER_S,
 }
+LONG_DURATION_UNITS = {
+    "us": 1,
+    "ms": 10**3,
+    "s": US_PER_S,
+    "min": 60 * US_PER_S,
+    "h": 3600 * US_PER_S,
+    "d": 86400 * US_PER_S,
+    "w": 7 * 86400 * US_PER_S,
+    "y": 365 * 86400 * US_PER_S,
+}
 SIZE_UNITS = {
     "B": 1,
     "kB": 10**3,
@@ -39,6 +50,7 @@ SIZE_UNITS = {
     "GiB": 2**30,
     "TiB": 2**40,
 }
+_LONG = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
 _PREFIXES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 RATE_UNITS = {f"{prefix}{bits}": factor for bits in ("bps", "b/s") for prefix, factor in _PREFIXES.items()} | {
     f"{prefix}{octets}": factor * BITS_PER_BYTE for octets in ("Bps", "B/s") for prefix, factor in _PREFIXES.items()
@@ -67,6 +79,12 @@ class QuantityError(SimError, ValueError):
 def parse_duration_ps(text: object) -> int:
     """Picoseconds of a text like "1.5us". Raises QuantityError; range 0 .. 2**63-1 ps (106 days)."""
     return _parse(text, DURATION_UNITS, "a duration", "ps, ns, us, ms, s, min or h", "1.5us", "picoseconds")
+
+
+def parse_long_duration_us(text: object) -> int:
+    """Microseconds of a text like "36h", for months of a cluster. Raises QuantityError; range 0 .. 2**63-1 us."""
+    names = "us, ms, s, min, h, d, w or y (365 days)"
+    return _parse(text, LONG_DURATION_UNITS, "a duration", names, "36h", "microseconds")
 
 
 def parse_size_bytes(text: object) -> int:
@@ -203,6 +221,13 @@ def format_duration(duration_ps: int, digits: int = 3) -> str:
         minutes = seconds // 60
         return f"{minutes // 60} h {minutes % 60:02d} min" if minutes >= 60 else f"{minutes} min"
     return _scaled(duration_ps, {"ps": 1, "ns": PS_PER_NS, "us": PS_PER_US, "ms": PS_PER_MS, "s": PS_PER_S}, digits)
+
+
+def format_long_duration(duration_us: float, digits: int = 3) -> str:
+    """For people: "2.5 h", "31 d"; seconds of less than two minutes."""
+    seconds = duration_us / US_PER_S
+    unit, length = next((pair for pair in _LONG if abs(seconds) >= 2 * pair[1]), _LONG[-1])
+    return f"{seconds / length:.{digits}g} {unit}"
 
 
 def format_size(size_bytes: int, digits: int = 3) -> str:

@@ -24,6 +24,7 @@ ONLY_IMPORTS = {  # what modules below the key may import of ours, besides each 
 TOP = (
     "pdes.cli",
     "pdes.commands",
+    "pdes.cluster",
     "pdes.debug",
     "pdes.simulation",
     "pdes.scenario",

@@ -149,6 +149,13 @@ class _Version(argparse.Action):
 def run(arguments: argparse.Namespace) -> int:
     """Simulate on all ranks. No exception leaves: each ends every rank."""
     arguments.quiet |= arguments.json
+    if arguments.config is not None:
+        from pdes.config.cluster.load import is_cluster_config
+
+        if is_cluster_config(arguments.config):
+            from pdes.commands.cluster import run_cluster_config
+
+            return run_cluster_config(arguments)
     _choose_kernels(arguments)
     stream = None if arguments.quiet else sys.stderr
     rank, says_start = read_launch().rank, is_first_run()

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from pdes.config.byte_rates import byte_rate_warnings
 from pdes.config.checks.together import cross_faults
 from pdes.config.faults import faults_of, nearest, place_of, report
+from pdes.config.overrides import override
 from pdes.config.places import Path as KeyPath
 from pdes.config.places import lines_of
 from pdes.config.root import Config
@@ -22,12 +23,12 @@ from pdes.config.tables.sections import (
 )
 from pdes.config.tables.topology import TOPOLOGY_KINDS
 from pdes.config.tables.workload import WORKLOAD_KINDS
-from pdes.config.toml_file import read_toml, read_value
+from pdes.config.toml_file import read_toml
 from pdes.config.wormhole.old_keys import renew
 from pdes.config.wormhole.table import WormholeConfig
-from pdes.errors import ConfigError, suggestion
+from pdes.errors import suggestion
 from pdes.files import excesses
-from pdes.units import is_count, shown
+from pdes.units import shown
 
 WITHIN = "Accepted: whole numbers of 64 bits, and tables as deep as the keys of a config"
 Lines = dict[KeyPath, int]
@@ -51,7 +52,7 @@ def load_config(path: str | Path, overrides: list[str] | None = None) -> Config:
     """
     source = Path(path)
     data, text = read_toml(source)
-    overridden = {_override(data, text) for text in overrides or []}
+    overridden = {override(data, text) for text in overrides or []}
     return config_from_dict(data, source, overridden, lines_of(text))
 
 
@@ -84,34 +85,6 @@ def config_from_dict(
     for path, text in renewed.warnings:
         config._warnings.append(f"{place_of(source, path, overridden or set(), lines or {})}: {text}")
     return config
-
-
-def _override(data: dict[str, Any], text: str) -> tuple[str, ...]:
-    """Put one "table.key=value" into `data`; return its keys. A value that is not TOML is taken as a string."""
-    name, equals, value = text.partition("=")
-    keys = tuple(key.strip() for key in name.split("."))
-    if not equals or len(keys) < 2 or not all(keys):
-        found = "names no table" if equals and len(keys) == 1 else "is not an assignment"
-        raise ConfigError(f"--set {text}", found, "Accepted: table.key=value, such as simulation.seed=7")
-    place: Any = data
-    for key in keys[:-1]:
-        place = _step(place, key, text)
-    if isinstance(place, list):
-        raise ConfigError(f"--set {text}", "replaces a whole element of a list", "Accepted: table.key=value")
-    place[keys[-1]] = read_value(value.strip(), f"--set {name.strip()}")
-    return keys
-
-
-def _step(place: Any, key: str, text: str) -> Any:
-    """The table or list under `key`, made when missing; list positions count from 0."""
-    if isinstance(place, list):
-        if is_count(key) and int(key) < len(place):
-            return place[int(key)]
-        raise ConfigError(f"--set {text}", f"{shown(key)} is no position", f"Accepted: 0 to {len(place) - 1}")
-    inner = place.setdefault(key, {})
-    if not isinstance(inner, dict | list):
-        raise ConfigError(f"--set {text}", f"{shown(key)} is a value, not a table", "Accepted: table.key=value")
-    return inner
 
 
 def _check_table(name: str, data: dict[str, Any], tables: dict[str, Table]) -> list[Fault]:

@@ -32,6 +32,9 @@ RESULT_FILES = (
     "partitions.parquet",
     "trace.parquet",
     "trace.txt",
+    "jobs.parquet",
+    "events.parquet",
+    "usage.parquet",
     "run.json",
     "result.json",
 )

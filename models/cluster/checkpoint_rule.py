@@ -1,0 +1,59 @@
+"""How often a job writes a checkpoint: as configured, or by a rule from how often it is interrupted.
+
+Young (1974): sqrt(2 w M) of computing between two, for checkpoints of w and interruptions every M. Daly (2006,
+equation 37) has further terms, which matter where w is not small beside M.
+"""
+
+import math
+
+from models.cluster.failures import JOB, RACK, SERVER, Failures
+from models.cluster.job import Request
+from models.cluster.progress import Checkpoints
+
+
+class CheckpointRule:
+    """interval: microseconds, "off", "young" or "daly". failures: of which a rule takes the mean rates."""
+
+    def __init__(
+        self, interval: str | int, write_us: int, restart_us: int, begin_us: int, failures: Failures
+    ) -> None:
+        self.interval = interval
+        self._plain = Checkpoints(0 if isinstance(interval, str) else interval, write_us, restart_us, begin_us)
+        self._failures = failures
+        self._known: dict[tuple[int, int], Checkpoints] = {}
+
+    def __call__(self, request: Request, n_server: int) -> Checkpoints:
+        """Of a job on so many servers."""
+        if not isinstance(self.interval, str) or self.interval == "off":
+            return self._plain
+        key = request.n_gpu, n_server
+        if key not in self._known:
+            between_us = mean_us_between(self._failures, *key)
+            rule = young_us if self.interval == "young" else daly_us
+            self._known[key] = self._plain._replace(interval_us=rule(self._plain.write_us, between_us))
+        return self._known[key]
+
+
+def young_us(write_us: float, between_us: float) -> int:
+    """The interval, at least a microsecond."""
+    return max(int(math.sqrt(2 * write_us * between_us)), 1)
+
+
+def daly_us(write_us: float, between_us: float) -> int:
+    """The same with Daly's higher orders; never above the time between interruptions."""
+    if write_us >= 2 * between_us:
+        return max(int(between_us), 1)
+    ratio = math.sqrt(write_us / (2 * between_us))
+    return max(int(math.sqrt(2 * write_us * between_us) * (1 + ratio / 3 + ratio * ratio / 9) - write_us), 1)
+
+
+def mean_us_between(failures: Failures, n_gpu: int, n_server: int) -> float:
+    """Mean time between interruptions of a job, were all processes memoryless."""
+    per_us = 0.0
+    for process in failures.processes:
+        n = {"gpu": n_gpu, SERVER: n_server}.get(process.per, 1)
+        if process.takes in (SERVER, JOB) or process.per == RACK:
+            per_us += n / process.gap.mean_us
+        else:  # one server's failure takes its rack with it
+            per_us += n * failures.machine.pools[0].servers_per_rack / process.gap.mean_us
+    return 1 / per_us

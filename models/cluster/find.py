@@ -1,0 +1,51 @@
+"""Schedulers by name, and a user's own out of a Python file."""
+
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+
+from models.cluster.schedulers.backfill import Backfill
+from models.cluster.schedulers.fcfs import Fcfs
+from models.cluster.schedulers.gang import Gang
+from models.cluster.schedulers.las import Las
+from models.cluster.schedulers.priority import Priority
+from models.cluster.schedulers.quota import Quota
+from models.cluster.schedulers.scheduler import Scheduler
+from models.cluster.schedulers.shortest import Sjf, Srtf
+from pdes.errors import ConfigError, suggestion
+from pdes.units import shown
+
+SCHEDULERS: dict[str, type[Scheduler]] = {
+    "fcfs": Fcfs,
+    "backfill": Backfill,
+    "sjf": Sjf,
+    "srtf": Srtf,
+    "priority": Priority,
+    "quota": Quota,
+    "las": Las,
+    "gang": Gang,
+}
+ACCEPTED = f"{', '.join(SCHEDULERS)}, or file.py:Class with a subclass of models.cluster.schedulers.scheduler.Scheduler"
+
+
+def find_scheduler(name: str, folder: Path, fault: Callable[[str, str], ConfigError]) -> type[Scheduler]:
+    """folder: relative files are relative to it. fault: makes the error of what was found and what is accepted."""
+    if name in SCHEDULERS:
+        return SCHEDULERS[name]
+    file, colon, symbol = name.rpartition(":")
+    if not colon or not file.endswith(".py"):
+        raise fault(f"found {shown(name)}", f"Accepted: {ACCEPTED}{suggestion(name, SCHEDULERS)}")
+    path = folder / file
+    if not path.is_file():
+        raise fault(f"found {shown(name)}, and there is no file {path}", f"Accepted: {ACCEPTED}")
+    spec = importlib.util.spec_from_file_location(f"users_scheduler_{path.stem}", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise fault(f"{path} cannot be read: {type(error).__name__}: {error}", "a Python file") from error
+    found = getattr(module, symbol, None)
+    if not (isinstance(found, type) and issubclass(found, Scheduler)):
+        raise fault(f"{path} has no scheduler {shown(symbol)}", f"Accepted: {ACCEPTED}")
+    return found

@@ -1,0 +1,52 @@
+"""How full the cluster is over time: integrals over intervals of one length."""
+
+from array import array
+from typing import NamedTuple
+
+COLUMNS = ("waiting_jobs", "waiting_gpus", "running_jobs", "held_gpus", "up_gpus")
+
+
+class Level(NamedTuple):
+    """What there is now, in the order of COLUMNS."""
+
+    waiting_jobs: int
+    waiting_gpus: int
+    running_jobs: int
+    held_gpus: int
+    up_gpus: int
+
+
+class Usage:
+    """Integrals of a level over time: in all, and by interval. interval_us: 0 for no intervals."""
+
+    def __init__(self, interval_us: int) -> None:
+        self.interval_us = interval_us
+        self.at_us = self._begin_us = 0
+        self.totals = [0] * len(COLUMNS)
+        self._before = [0] * len(COLUMNS)
+        self.intervals: list[array] = [array("q") for _ in COLUMNS]
+        self.begins_us = array("q")
+
+    def advance(self, now_us: int, level: Level) -> None:
+        """The level has been the same since the last call, until now."""
+        while self.interval_us and now_us >= self._begin_us + self.interval_us:
+            self._add(self._begin_us + self.interval_us, level)
+            self._close()
+        self._add(now_us, level)
+
+    def finish(self) -> None:
+        """Close the interval that has begun."""
+        if self.interval_us and self.at_us > self._begin_us:
+            self._close()
+
+    def _add(self, now_us: int, level: Level) -> None:
+        span_us = now_us - self.at_us
+        if span_us:
+            self.totals = [total + value * span_us for total, value in zip(self.totals, level, strict=True)]
+            self.at_us = now_us
+
+    def _close(self) -> None:
+        for values, total, before in zip(self.intervals, self.totals, self._before, strict=True):
+            values.append(total - before)
+        self.begins_us.append(self._begin_us)
+        self._before, self._begin_us = list(self.totals), self.at_us

@@ -1,0 +1,1 @@
+"""A run at the cluster level: from its config to its tables."""

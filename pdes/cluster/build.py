@@ -1,0 +1,158 @@
+"""From a config of the cluster level to what its event loop takes."""
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any, NamedTuple
+
+from models.cluster.arrivals import Arrivals, requests
+from models.cluster.checkpoint_rule import CheckpointRule
+from models.cluster.distribution import NEVER, Distribution, table_of
+from models.cluster.failures import Failures, Process
+from models.cluster.find import find_scheduler
+from models.cluster.job import Request
+from models.cluster.loop import NEVER_US, Rules
+from models.cluster.machine import Machine, Pool
+from models.cluster.placement import POLICIES
+from models.cluster.schedulers.scheduler import Scheduler
+from models.cluster.spares import Spares
+from pdes.cluster.jobs_file import read_jobs
+from pdes.cluster.speeds import Speeds, read_speeds
+from pdes.config.cluster.load import Loaded
+from pdes.config.cluster.values import Duration
+from pdes.errors import closest
+from pdes.files import read_text, require_file
+from pdes.units import US_PER_S, shown
+
+
+class Built(NamedTuple):
+    """requests: checked as they come. options: of the scheduler."""
+
+    machine: Machine
+    requests: Iterator[Request]
+    failures: Failures
+    rules: Rules
+    spares: Spares
+    scheduler: type[Scheduler]
+    options: dict[str, Any]
+
+
+def build(loaded: Loaded) -> Built:
+    """Everything but the loop itself. Raises ConfigError."""
+    config = loaded.run.cluster
+    pools = [Pool(p.gpu, p.servers, p.gpus_per_server, p.servers_per_rack, p.speed) for p in config.pool]
+    machine = Machine(pools)
+    failures = Failures(_processes(loaded, pools), machine, config.seed)
+    speeds = read_speeds(None if config.speeds is None else loaded.input_path(config.speeds), pools)
+    found = find_scheduler(
+        config.scheduler,
+        loaded.source.parent,
+        lambda found, accepted: loaded.fault("[cluster] scheduler", found, accepted),
+    )
+    stop_us = NEVER_US if config.stop_us is None else config.stop_us
+    rules = Rules(POLICIES[config.placement], speeds, CheckpointRule(*_checkpoint(loaded), failures), stop_us)
+    spares = Spares(
+        [p.hot_spares for p in config.pool], [p.cold_spares for p in config.pool], config.cold_start_us
+    )
+    jobs = islice(_checked(loaded, _requests(loaded, speeds), pools), config.first)
+    return Built(machine, jobs, failures, rules, spares, found, _options(loaded, found))
+
+
+def _requests(loaded: Loaded, speeds: Speeds) -> Iterator[Request]:
+    config = loaded.run.cluster
+    if config.jobs is not None:
+        return read_jobs(loaded.input_path(config.jobs), speeds.step)
+    drawn = config.arrivals
+    assert drawn is not None
+    sizes = {_whole(loaded, "gpus", key, 1): weight for key, weight in drawn.gpus.items()}
+    priorities = {_whole(loaded, "priorities", key, -(10**6)): w for key, w in (drawn.priorities or {"0": 1.0}).items()}
+    tenants = drawn.tenants or {"": 1.0}
+    arrivals = Arrivals(
+        drawn.jobs, drawn.per_hour, drawn.day_swing, table_of(sizes),
+        _distribution(loaded, drawn.duration, "[cluster.arrivals] duration"), tuple(tenants),
+        table_of(dict(enumerate(tenants.values()))), table_of(priorities),
+    )  # fmt: skip
+    return requests(arrivals, config.seed)
+
+
+def _whole(loaded: Loaded, table: str, key: str, least: int) -> int:
+    try:
+        value = int(key) if len(key) < 9 else least - 1
+    except ValueError:
+        value = least - 1
+    if value < least:
+        raise loaded.fault(f"[cluster.arrivals.{table}] {key}", "is no number of them", f"whole numbers from {least}")
+    return value
+
+
+def _checked(loaded: Loaded, jobs: Iterator[Request], pools: list[Pool]) -> Iterator[Request]:
+    """Jobs that the cluster has room for. ConfigError: one will never run."""
+    for job in jobs:
+        fitting = [pool for pool in pools if not job.gpu_type or pool.gpu == job.gpu_type]
+        most = max((pool.n_server * pool.n_gpu for pool in fitting), default=0)
+        if job.n_gpu > most:
+            what = f"of {shown(job.gpu_type)} " if job.gpu_type else ""
+            found = f"job {shown(job.name)} needs {job.n_gpu:,} GPUs {what}and no pool has more than {most:,}"
+            raise loaded.fault("[cluster] pool", found, "Accepted: pools that each job fits into one of")
+        yield job
+
+
+def _options(loaded: Loaded, scheduler: type[Scheduler]) -> dict[str, Any]:
+    """What is given, of the type of its default."""
+    given, known = loaded.run.cluster.options, scheduler.options
+    for name, value in given.items():
+        key = f"[cluster.options] {name}"
+        if name not in known:
+            near = closest(name, list(known))
+            accepted = f'Did you mean "{near}"?' if near else f"Known: {', '.join(known) or 'none'}"
+            raise loaded.fault(key, f"is no option of {shown(loaded.run.cluster.scheduler)}", accepted)
+        kinds = (int, float) if type(known[name]) is float else (type(known[name]),)
+        if type(value) not in kinds:
+            raise loaded.fault(key, f"found {shown(value)}", f"Accepted: as the default, {shown(known[name])}")
+    return dict(given)
+
+
+def _processes(loaded: Loaded, pools: list[Pool]) -> list[Process]:
+    found = []
+    for i, failure in enumerate(loaded.run.cluster.failure):
+        key = f"[[cluster.failure]] {i + 1}"
+        names = [pool.gpu for pool in pools]
+        if failure.gpu is not None and failure.gpu not in names:
+            raise loaded.fault(f"{key}: gpu", f"found {shown(failure.gpu)}", f"Accepted: {', '.join(map(shown, names))}")
+        detection, repair = (
+            NEVER if drawn is None else _distribution(loaded, drawn, f"{key}: {name}")
+            for name, drawn in (("detection", failure.detection), ("repair", failure.repair))
+        )
+        gap = _distribution(loaded, failure.gap, f"{key}: gap")
+        found.append(Process(failure.component, failure.per, gap, failure.takes, detection, repair, failure.gpu or ""))
+    return found
+
+
+def _distribution(loaded: Loaded, drawn: Duration, key: str) -> Distribution:
+    kind = drawn.distribution
+    if kind == "empirical":
+        assert drawn.file is not None
+        path = require_file(loaded.input_path(drawn.file))
+        try:
+            values = sorted(int(float(line) * US_PER_S + 0.5) for line in read_text(path).split())
+        except (ValueError, OverflowError) as error:
+            raise loaded.fault(key, f"{path}: {error}", "a text file with one duration in seconds a line") from error
+        if not values or values[0] < 0:
+            raise loaded.fault(key, f"{path} has no durations, or one below 0", "durations in seconds, one a line")
+        return Distribution(kind, values_us=tuple(values))
+    if kind == "lognormal":
+        assert drawn.median_us is not None and drawn.sigma is not None
+        return Distribution(kind, float(drawn.median_us), drawn.sigma)
+    assert drawn.mean_us is not None
+    of_mean = Distribution(kind, float(drawn.mean_us), drawn.shape or 1.0)
+    return of_mean._replace(scale_us=drawn.mean_us * drawn.mean_us / of_mean.mean_us) if kind == "weibull" else of_mean
+
+
+def _checkpoint(loaded: Loaded) -> tuple[str | int, int, int, int]:
+    config = loaded.run.cluster.checkpoint
+    if isinstance(config.interval, str) and config.interval != "off":
+        if not loaded.run.cluster.failure or not config.write_us:
+            found = f"found {shown(config.interval)}, without " + ("write" if not config.write_us else "failures")
+            raise loaded.fault(
+                "[cluster.checkpoint] interval", found, "Accepted: a rule where checkpoints take time and something fails"
+            )
+    return config.interval, config.write_us, config.restart_us, config.begin_us

@@ -1,0 +1,101 @@
+"""Tables of a run at the cluster level: jobs, events, usage. They are in memory until the run ends, 8 bytes a value."""
+
+from array import array
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from models.cluster.job import Job
+from models.cluster.usage import COLUMNS, Usage
+
+JOB_COLUMNS = (
+    "job_id", "submit_us", "start_us", "end_us", "waited_us", "gpus", "work_us", "done_us", "gpu_us", "lost_gpu_us",
+    "overhead_gpu_us", "starts", "preemptions", "failures", "priority", "tenant", "kind", "job",
+)  # fmt: skip
+EVENT_COLUMNS = ("time_us", "event", "job_id", "server", "gpus", "component")
+NAMED = ("tenant", "kind", "job", "event", "component")
+NONE = -(2**63)  # null
+
+
+class Names:
+    """Texts by number, in the order in which they came; "" is the first."""
+
+    def __init__(self) -> None:
+        self.numbers = {"": 0}
+
+    def number(self, text: str) -> int:
+        """Of a text, new or not."""
+        return self.numbers.setdefault(text, len(self.numbers))
+
+
+class Recorder:
+    """Hears of everything that happens (`loop.Watch`). has_events: whether there is to be a table of events."""
+
+    def __init__(self, has_events: bool) -> None:
+        self.jobs = [array("q") for _ in JOB_COLUMNS]
+        self.events = [array("q") for _ in EVENT_COLUMNS]
+        self.names = {name: Names() for name in NAMED}
+        self.has_events = has_events
+
+    def happened(self, now_us: int, what: str, job: Job | None, server: int, why: str) -> None:
+        """A row of the events."""
+        if self.has_events:
+            row = (
+                now_us, self.names["event"].number(what), NONE if job is None else job.number,
+                NONE if server < 0 else server, NONE if job is None else job.n_held or job.n_gpu,
+                self.names["component"].number(why),
+            )  # fmt: skip
+            for column, value in zip(self.events, row, strict=True):
+                column.append(value)
+
+    def left(self, job: Job) -> None:
+        """A row of the jobs: of one that is done."""
+        self.add(job, job.end_us)
+
+    def add(self, job: Job, end_us: int) -> None:
+        """A row of the jobs. end_us: NONE of one that is not done."""
+        request, number = job.request, self.names
+        row = (
+            job.number, request.submit_us, NONE if job.first_start_us < 0 else job.first_start_us, end_us,
+            job.waited_us, job.n_gpu, request.work_us, job.saved_us, job.gpu_us, job.lost_gpu_us, job.overhead_gpu_us,
+            job.n_start, job.n_preemption, job.n_failure, job.priority, number["tenant"].number(job.tenant),
+            number["kind"].number(request.kind), number["job"].number(request.name),
+        )  # fmt: skip
+        for column, value in zip(self.jobs, row, strict=True):
+            column.append(value)
+
+    def job_arrays(self) -> dict[str, np.ndarray]:
+        """Columns of the jobs, by job_id."""
+        order = np.argsort(np.frombuffer(self.jobs[0], np.int64)) if self.jobs[0] else np.empty(0, np.int64)
+        return {name: np.array(column, np.int64)[order] for name, column in zip(JOB_COLUMNS, self.jobs, strict=True)}
+
+    def event_arrays(self) -> dict[str, np.ndarray]:
+        """Columns of the events, as they happened."""
+        return {name: np.array(column, np.int64) for name, column in zip(EVENT_COLUMNS, self.events, strict=True)}
+
+
+def usage_arrays(usage: Usage) -> dict[str, np.ndarray]:
+    """A row for each interval: when it begins, and integrals over it, in jobs or GPUs times microseconds."""
+    columns = {f"{name}_us": np.array(values, np.int64) for name, values in zip(COLUMNS, usage.intervals, strict=True)}
+    return {"begin_us": np.array(usage.begins_us, np.int64)} | columns
+
+
+def write(path: Path, arrays: Mapping[str, np.ndarray], names: Mapping[str, Names]) -> None:
+    """A table as Parquet; its bytes depend on what is in it alone."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    columns: dict[str, Any] = {}
+    for name, values in arrays.items():
+        if name in names:
+            texts: Sequence[str] = list(names[name].numbers)
+            columns[name] = pa.array(texts, pa.string()).take(pa.array(values, pa.int64()))
+        else:
+            columns[name] = pa.array(values, pa.int64(), mask=values == NONE)
+    table = pa.table(columns)
+    pq.write_table(
+        table, path, row_group_size=1 << 16, compression="zstd", compression_level=3, version="2.6",
+        use_dictionary=[name for name in arrays if name in names], store_schema=False,
+    )  # fmt: skip

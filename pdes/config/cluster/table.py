@@ -1,0 +1,160 @@
+"""[cluster]: servers, jobs or their generator, who runs when and where, what fails."""
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from pdes.config.cluster.values import CheckpointInterval, Drawn, DrawnFromZero, Long, OptionalLong, PositiveLong
+from pdes.config.tables.fields import Count, FieldError, Meaning, Table, quantity
+
+Placement = Literal["packed", "whole", "rack", "spread"]
+Weight = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, lt=1)]
+Servers = Annotated[int, Field(ge=1, le=1_000_000)]
+Gpus = Annotated[int, Field(ge=1, le=1024)]
+
+
+class PoolConfig(Table):
+    """[[cluster.pool]]: servers that are alike."""
+
+    gpu: str = Field(default="GPU", min_length=1)
+    servers: Servers
+    gpus_per_server: Gpus = 8
+    servers_per_rack: Annotated[int, Field(ge=1, le=1_000_000)] = 16
+    speed: Annotated[float, Field(gt=0, le=1e6)] = 1.0
+    hot_spares: Annotated[int, Field(ge=0, le=1_000_000)] = 0
+    cold_spares: Annotated[int, Field(ge=0, le=1_000_000)] = 0
+    MEANING: ClassVar[Meaning] = {
+        "gpu": "their GPUs' type, for jobs that ask for one",
+        "servers": "how many, without spares",
+        "gpus_per_server": "in each",
+        "servers_per_rack": "behind one leaf switch: for placement, and for failures that take a rack",
+        "speed": "work of a job per time here, beside 1, unless `speeds` has the job's kind",
+        "hot_spares": "servers beside these that run, and stand in for one that fails as soon as that is noticed",
+        "cold_spares": "servers beside these that have to be switched on first",
+    }
+
+
+class ArrivalsConfig(Table):
+    """[cluster.arrivals]: jobs that are drawn."""
+
+    jobs: Annotated[int, Field(ge=1, le=100_000_000)]
+    per_hour: Annotated[float, Field(gt=0, le=1e9)]
+    day_swing: Share = 0.0
+    gpus: dict[str, Weight] = {"1": 1.0}
+    duration: Drawn
+    tenants: dict[str, Weight] = {}
+    priorities: dict[str, Weight] = {}
+    MEANING: ClassVar[Meaning] = {
+        "jobs": "how many",
+        "per_hour": "how often one is submitted, on average: a Poisson process",
+        "day_swing": "how far the rate goes up and down within a day, as a share of it",
+        "gpus": "how likely each number of GPUs is, in any scale",
+        "duration": "of a job on its GPUs at speed 1, alone, without failures",
+        "tenants": "how likely each tenant is",
+        "priorities": "how likely each priority is; the larger one goes first",
+    }
+
+
+class CheckpointsConfig(Table):
+    """[cluster.checkpoint]: what a failure does not take."""
+
+    interval: CheckpointInterval = "off"
+    write_us: Long = quantity("0s", "write")
+    restart_us: Long = quantity("0s", "restart")
+    begin_us: Long = quantity("0s", "begin")
+    MEANING: ClassVar[Meaning] = {
+        "interval": "of computing between two checkpoints; young, daly: by those rules, from the job's failures",
+        "write_us": "a job stands still so long for a checkpoint, and pays it when it is stopped",
+        "restart_us": "before a job computes again that has run before",
+        "begin_us": "before a job computes, at every start",
+    }
+
+
+class FailureConfig(Table):
+    """[[cluster.failure]]: one kind of failure."""
+
+    component: str = Field(min_length=1)
+    per: Literal["gpu", "server", "rack"] = "server"
+    gap: Drawn
+    takes: Literal["server", "rack", "job"] = "server"
+    detection: DrawnFromZero = None
+    repair: DrawnFromZero = None
+    gpu: str | None = None
+    MEANING: ClassVar[Meaning] = {
+        "component": "its name in results",
+        "per": "what fails so often: each GPU, each server or each rack",
+        "gap": "between two failures of one of them",
+        "takes": "what is down until it is repaired: the server or the whole rack; job: nothing, it only stops the job",
+        "detection": "how long nobody notices, while the job's GPUs stand still",
+        "repair": "from then on",
+        "gpu": "only of servers with this GPU",
+    }
+
+    @model_validator(mode="after")
+    def _check(self) -> "FailureConfig":
+        if self.per == "rack" and self.takes == "server":
+            raise FieldError('per = "rack" and takes = "server"', 'Accepted of a rack: takes = "rack", or "job"')
+        if self.takes == "job" and self.repair is not None:
+            raise FieldError('takes = "job", and a repair', "Accepted: no repair, as nothing is down")
+        return self
+
+
+class ClusterConfig(Table):
+    """[cluster]."""
+
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
+    jobs: Annotated[str, Field(min_length=1)] | None = None
+    arrivals: ArrivalsConfig | None = None
+    pool: Annotated[list[PoolConfig], Field(min_length=1, max_length=256)]
+    scheduler: str = Field(default="fcfs", min_length=1)
+    options: dict[str, Any] = {}
+    placement: Placement = "packed"
+    speeds: Annotated[str, Field(min_length=1)] | None = None
+    stop_us: OptionalLong = quantity(None, "stop")
+    first: Count | None = None
+    checkpoint: CheckpointsConfig = CheckpointsConfig()
+    failure: Annotated[list[FailureConfig], Field(max_length=64)] = []
+    cold_start_us: PositiveLong = quantity("10min", "cold_start")
+    MEANING: ClassVar[Meaning] = {
+        "seed": "of all that is drawn; the same jobs and failures whatever the scheduler",
+        "jobs": "a CSV of jobs, as `pdes-sim convert cluster` writes it",
+        "arrivals": "jobs that are drawn, instead",
+        "pool": "servers that are alike, one table for each type of GPU",
+        "scheduler": "who runs when: a name, or file.py:Class of yours",
+        "options": "the scheduler's own",
+        "placement": "where a job's GPUs are",
+        "speeds": "a CSV with kind,gpus,gpu,speed: how fast a kind of job is on a type of GPU, beside 1",
+        "stop_us": "no job is submitted and nothing happens after it; without it, until all jobs are done",
+        "first": "only so many of the jobs, the first ones",
+        "checkpoint": "what a failure does not take",
+        "failure": "what fails, how often, and what that takes",
+        "cold_start_us": "until a cold spare stands in for a server",
+    }
+
+    @model_validator(mode="after")
+    def _check(self) -> "ClusterConfig":
+        if (self.jobs is None) == (self.arrivals is None):
+            found = "neither jobs nor arrivals" if self.jobs is None else "both jobs and arrivals"
+            raise FieldError(found, "Accepted: one of them, a file of jobs or a table of how they are drawn")
+        return self
+
+
+class ClusterOutput(Table):
+    """[output] of such a run."""
+
+    dir: str = Field(default="results", min_length=1)
+    interval_us: PositiveLong = quantity("1h", "interval")
+    events: bool = True
+    MEANING: ClassVar[Meaning] = {
+        "dir": "result folder, relative to where you run; --out overrides it",
+        "interval_us": "of the rows of usage.parquet",
+        "events": "write events.parquet, a row for everything that happens",
+    }
+
+
+class ClusterRun(Table):
+    """The whole config."""
+
+    cluster: ClusterConfig
+    output: ClusterOutput = ClusterOutput()
