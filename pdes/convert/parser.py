@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from pdes.convert.cluster_formats import CLUSTER_FORMATS
+from pdes.convert.cluster.names import CLUSTER_FORMATS
 from pdes.errors import ConfigError
 
 CONVERTED = {

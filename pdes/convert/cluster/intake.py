@@ -10,8 +10,8 @@ from pdes.convert.cluster.jobs import NONE, Job, JobTable
 NO_SUBMIT, BAD_SUBMIT = "no submit time", "submit time that is none"
 NO_DURATION, BAD_DURATION = "no duration", "duration that is none"
 NEGATIVE_DURATION, ZERO_DURATION = "duration below zero", "duration of zero"
-NO_GPUS, BAD_GPUS, ZERO_GPUS, NEGATIVE_GPUS = "no number of GPUs", "GPU count that is none", "zero GPUs", "GPUs below zero"
-FRACTION, MANY_GPUS = "fraction of a GPU", "more than a million GPUs"
+NO_GPUS, BAD_GPUS, ZERO_GPUS = "no number of GPUs", "GPU count that is none", "zero GPUs"
+NEGATIVE_GPUS, FRACTION, MANY_GPUS = "GPUs below zero", "fraction of a GPU", "more than a million GPUs"
 END_BEFORE_START, EARLY_START, OTHER_DURATION = "end before start", "start before submission", "not end - start"
 NO_ID, DUPLICATE, DISORDER, CPU_ONLY = "no id", "duplicate id", "before the job of the line before", "no GPU"
 BAD_MACHINE = "machine without a number of GPUs"
@@ -88,7 +88,9 @@ class Intake:
             return None
         return end - start
 
-    def gpus(self, column: str, word: str, per_gpu: int = PER_UNIT, n: int = 1, may_be_none: bool = False) -> int | None:
+    def gpus(
+        self, column: str, word: str, per_gpu: int = PER_UNIT, n: int = 1, may_be_none: bool = False
+    ) -> int | None:
         """Whole GPUs of `n` times a number; None: the job is left out. per_gpu: millionths of the number to one GPU.
 
         may_be_none: the trace has jobs without GPUs, which are only counted.

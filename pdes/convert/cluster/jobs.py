@@ -8,7 +8,7 @@ NONE = -1  # a duration or number of steps that the trace does not say
 
 
 class Job(NamedTuple):
-    """One job. submit_us on the trace's own clock; duration_us, steps: or NONE. is_on_one: one server has to hold it."""
+    """One job. submit_us: on the trace's own clock; duration_us, steps: or NONE. is_on_one: on one server only."""
 
     line: int
     job: str

@@ -1,6 +1,6 @@
 """The servers that a trace's jobs run on: as given, as the trace names them, or as many as make a usual load.
 
-Load is what jobs ask, GPUs times duration, by what there is: all GPUs over the time from the first submission to the last.
+Load is what jobs ask, GPUs times duration, by what there is: all GPUs, from the first submission to the last.
 """
 
 from collections.abc import Iterable, Iterator
@@ -63,7 +63,7 @@ class Load(NamedTuple):
 
 
 def pools_of(intake: Intake, given: Given) -> list[Pool]:
-    """The pools, and a finding where something was assumed. Pools of one type stand together, the largest servers first."""
+    """The pools, and a finding where something was assumed. Those of one type stand together, large servers first."""
     if given.servers is None and intake.machines:
         return _named(intake.machines, given)
     per_server = given.gpus_per_server or USUAL_PER_SERVER
@@ -162,7 +162,7 @@ def place(intake: Intake, pools: list[Pool], file: str) -> bytearray:
 
 
 def load_of(intake: Intake, order: Iterable[int]) -> Load:
-    """Of the jobs that stay. Days are the calendar's where submit times are dates, else they count from the first job."""
+    """Of the jobs that stay. Days are the calendar's where submit times are dates, else they count from the first."""
     table = intake.table
     days: dict[int, int] = {}
     first = last = None

@@ -4,22 +4,22 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from pdes.convert.cluster import (
+from pdes.convert.cluster import jobs_csv
+from pdes.convert.cluster.companions import files_of
+from pdes.convert.cluster.intake import Intake
+from pdes.convert.cluster.lines import Head, read_head
+from pdes.convert.cluster.names import CLUSTER_FORMATS
+from pdes.convert.cluster.readers import (
     acme,
     alibaba_2020,
     alibaba_2023,
     gavel,
     helios,
-    jobs_csv,
     pai_tables,
     philly_csv,
     philly_log,
     sia,
 )
-from pdes.convert.cluster.companions import files_of
-from pdes.convert.cluster.intake import Intake
-from pdes.convert.cluster.lines import Head, read_head
-from pdes.convert.cluster_formats import CLUSTER_FORMATS
 from pdes.errors import ConfigError
 from pdes.files import missing
 
@@ -49,7 +49,10 @@ COMPANIONS = (  # what is no trace of jobs, but belongs to one
     (pai_tables.is_jobs, "a table of jobs without their GPUs", "pai_task_table in the same folder"),
     (helios.is_numbers, "a table of GPUs by day", "cluster_log.csv in the same folder"),
 )
-PACKED = ((b"\x1f\x8b", "gzip"), (b"PK\x03\x04", "zip"), (b"BZh", "bzip2"), (b"\xfd7zXZ", "xz"), (b"\x28\xb5\x2f\xfd", "zstd"))
+PACKED = (
+    (b"\x1f\x8b", "gzip"), (b"PK\x03\x04", "zip"), (b"BZh", "bzip2"), (b"\xfd7zXZ", "xz"),
+    (b"\x28\xb5\x2f\xfd", "zstd"),
+)  # fmt: skip
 ACCEPTED = "; ".join(f"{name}: {what}" for name, what in CLUSTER_FORMATS.items())
 
 

@@ -1,4 +1,4 @@
-"""`pdes-sim convert cluster FOLDER_OR_FILE -o config.toml`: a config of a trace of jobs, jobs.csv and audit.csv beside it."""
+"""`pdes-sim convert cluster FOLDER_OR_FILE -o config.toml`: a config of a trace, jobs.csv and audit.csv beside it."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ MOST_POOLS = 4  # that the summary names
 
 
 def convert(source: str | Path, output: str | Path, form: str | None = None, given: Given | None = None) -> list[str]:
-    """Write `output`, jobs.csv and audit.csv; return the summary, a line each. ConfigError: there is nothing to convert.
+    """Write `output`, jobs.csv and audit.csv; return the summary, line by line. ConfigError: nothing can be converted.
 
     form: the name of the format, if the file is not to say it. given: the machines.
     """

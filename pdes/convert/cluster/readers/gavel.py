@@ -1,9 +1,9 @@
 """Gavel's traces: fields between tabs, no header; what a job has to do in steps, not in seconds.
 
-The number of fields tells the order. Ten: job type, command, working directory, name of the option for steps, whether it
-needs data, steps, scale factor (GPUs), weight of its priority, SLO, arrival (s). Seven, as in msr_*: type, command, option,
-needs data, steps, arrival, scale factor; six: without "needs data". Eleven, as Shockwave has it: a mode behind the scale
-factor. Jobs have no id: they get the number of their line, from 0, as Gavel numbers them.
+The number of fields tells the order. Ten: job type, command, working directory, name of the option for steps, whether
+it needs data, steps, scale factor (GPUs), weight of its priority, SLO, arrival (s). Seven, as in msr_*: type, command,
+option, needs data, steps, arrival, scale factor; six: without "needs data". Eleven, as Shockwave has it: a mode behind
+the scale factor. Jobs have no id: they get the number of their line, from 0, as Gavel numbers them.
 """
 
 from pathlib import Path

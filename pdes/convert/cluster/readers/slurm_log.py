@@ -1,7 +1,7 @@
 """What the logs of Acme and Helios have in common: a line per job of Slurm, with dates and seconds.
 
-job_id,user,gpu_num,node_num,state,submit_time,start_time,end_time,duration,... A job runs from its start to its end; the
-duration that is written is that time in some logs (Helios, Seren), and the time since submission in another (Kalos).
+job_id,user,gpu_num,node_num,state,submit_time,start_time,end_time,duration,.. A job runs from its start to its end; the
+duration that is written is that time in some logs (Helios, Seren), the time since submission in another (Kalos).
 """
 
 from pathlib import Path

@@ -1,7 +1,7 @@
 """Acme's traces (Seren, Kalos): a Slurm log with the type of a job, and users in the place of virtual clusters."""
 
-from pdes.convert.cluster import slurm_log
 from pdes.convert.cluster.lines import Head
+from pdes.convert.cluster.readers import slurm_log
 
 read = slurm_log.read
 

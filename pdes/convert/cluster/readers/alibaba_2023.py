@@ -1,8 +1,8 @@
 """Alibaba's GPU cluster of 2023: a list of pods (openb_pod_list_*.csv), and beside it one of nodes.
 
-Pods: name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time; they
-run from scheduled_time to deletion_time. Nodes: sn,cpu_milli,memory_mib,gpu,model. A pod that may run on several types
-("V100M16|V100M32") gets the one of which there are most GPUs.
+Pods: name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time;
+they run from scheduled_time to deletion_time. Nodes: sn,cpu_milli,memory_mib,gpu,model. A pod that may run on several
+types ("V100M16|V100M32") gets the one of which there are most GPUs.
 """
 
 from pathlib import Path

@@ -1,21 +1,24 @@
 """Alibaba's PAI tables of 2020: jobs, tasks and tags in files of their own, with or without header lines.
 
-pai_task_table says GPUs (plan_gpu hundredths for each of inst_num instances), type of GPU, start and end; a job is all its
-tasks that have GPUs, from their first start to their last end. pai_job_table, if it is beside it, says who submitted it and
+pai_task_table says GPUs (plan_gpu hundredths for each of inst_num instances), type of GPU, start and end; a job is all
+its tasks that have GPUs, from their first start to their last end. Beside it, pai_job_table says who submitted it and
 when (its start_time), pai_group_tag_table what it computes, pai_machine_spec the machines.
 """
 
 from pathlib import Path
 
-from pdes.convert.cluster.alibaba_2020 import BAD_INSTANCES, HUNDRED, MOST_INSTANCES, type_of
+from pdes.convert.cluster.audit import quoted
 from pdes.convert.cluster.companions import beside
 from pdes.convert.cluster.fields import is_nothing, millionths, status_of
 from pdes.convert.cluster.intake import BAD_GPUS, NO_DURATION, Intake
 from pdes.convert.cluster.jobs import Job
 from pdes.convert.cluster.lines import Head, bare_records
-from pdes.convert.cluster.audit import quoted
+from pdes.convert.cluster.readers.alibaba_2020 import BAD_INSTANCES, HUNDRED, MOST_INSTANCES, type_of
 
-TASKS = ("job_name", "task_name", "inst_num", "status", "start_time", "end_time", "plan_cpu", "plan_mem", "plan_gpu", "gpu_type")  # fmt: skip # noqa: E501
+TASKS = (
+    "job_name", "task_name", "inst_num", "status", "start_time", "end_time", "plan_cpu", "plan_mem", "plan_gpu",
+    "gpu_type",
+)  # fmt: skip
 JOBS = ("job_name", "inst_id", "user", "status", "start_time", "end_time")
 TAGS = ("inst_id", "user", "gpu_type_spec", "group", "workload")
 SPECS = ("machine", "gpu_type", "cap_cpu", "cap_mem", "cap_gpu")
@@ -23,7 +26,7 @@ STATES = ("Terminated", "Failed", "Running", "Waiting", "Interrupted")
 
 
 class Task:
-    """What a job's tasks with GPUs come to. gpu: millionths of hundredths of a GPU; times: None if no task says them."""
+    """What a job's tasks with GPUs come to. gpu: millionths of hundredths of a GPU; times: None if no task says."""
 
     __slots__ = ("end_us", "gpu", "gpu_type", "line", "n_instance", "start_us", "status")
 
@@ -58,9 +61,10 @@ def is_tags(head: Head) -> bool:
 
 def is_specs(head: Head) -> bool:
     """Whether it is the table of machines."""
-    words = head.columns
-    is_bare = len(words) == len(SPECS) and not words[0].isdigit() and all(millionths(word) is not None for word in words[2:])
-    return words == SPECS or is_bare
+    if head.columns == SPECS:
+        return True
+    machine, *rest = head.columns or ("",)
+    return len(rest) == len(SPECS) - 1 and not machine.isdigit() and None not in map(millionths, rest[1:])
 
 
 def read(path: Path, intake: Intake) -> None:

@@ -1,7 +1,7 @@
 """Workloads of Pollux and Sia: name,time,application,num_replicas,batch_size; seconds, and a GPU per replica.
 
-As they are published they do not say how long a job runs: their simulators have tables of each application's speed. Only a
-file with a column `duration` can be read.
+As they are published they do not say how long a job runs: their simulators have tables of each application's speed.
+Only a file with a column `duration` can be read.
 """
 
 from pathlib import Path
@@ -26,8 +26,9 @@ def read(path: Path, intake: Intake) -> None:
     columns = read_head(path).columns
     name = next((name for name in DURATIONS if name in columns), None)
     if name is None:
-        found = "no column duration: how long a job runs follows from a table of its application's speeds, not from here"
-        raise ConfigError(f"{path}, line 1", found, "a column duration, the seconds that a job runs on its num_replicas GPUs")
+        found = "no column duration: how long a job runs follows from a table of its application's speeds"
+        accepted = "a column duration, the seconds that a job runs on its num_replicas GPUs"
+        raise ConfigError(f"{path}, line 1", found, accepted)
     lines = records(path, intake.audit, (*COLUMNS, name), ("name",))
     for n_before, (line, (time, application, gpus, duration, job)) in enumerate(lines):
         intake.begin(line, job if "name" in columns else str(n_before))

@@ -1,7 +1,7 @@
 """Microsoft's Philly jobs as one CSV, as the artifacts of Sia, Pollux and Saturn carry it.
 
-timestamp,duration,num_gpus,gpu_time,cluster: submission as a date, seconds, GPUs, GPU-seconds, virtual cluster. Jobs have
-no id: they get the number of their row, from 0.
+timestamp,duration,num_gpus,gpu_time,cluster: submission as a date, seconds, GPUs, GPU-seconds, virtual cluster. Jobs
+have no id: they get the number of their row, from 0.
 """
 
 from pathlib import Path

@@ -1,16 +1,17 @@
-"""Helios' traces: a Slurm log with virtual clusters; beside it, cluster_gpu_number.csv says how many GPUs there were by day.
+"""Helios' traces: a Slurm log with virtual clusters, and beside it cluster_gpu_number.csv.
 
-date,<virtual clusters>,total. The number changes over the months: the largest is taken, on servers of eight.
+That says how many GPUs there were, by day: date,<virtual clusters>,total. The number changes over the months: the
+largest is taken, on servers of eight.
 """
 
 from pathlib import Path
 
-from pdes.convert.cluster import slurm_log
 from pdes.convert.cluster.audit import Finding
 from pdes.convert.cluster.companions import beside
 from pdes.convert.cluster.fields import PER_UNIT, millionths
 from pdes.convert.cluster.intake import Intake
 from pdes.convert.cluster.lines import Head, records
+from pdes.convert.cluster.readers import slurm_log
 
 PER_SERVER = 8  # of all its clusters, as the paper says
 CHANGES = "GPUs change from day to day"

@@ -1,8 +1,8 @@
 """Microsoft's Philly traces as published: cluster_job_log, a list of jobs in JSON, and beside it cluster_machine_list.
 
-A job has status, vc, jobid, user, submitted_time, and attempts: each with start_time, end_time and, by machine, the GPUs it
-had (detail). It runs as long as its attempts together. A time may be missing, null or "None". Machines: machineId, number of
-GPUs, single GPU mem.
+A job has status, vc, jobid, user, submitted_time and attempts: each with start_time, end_time and, by machine, the GPUs
+it had (detail). It runs as long as its attempts together. A time may be missing, null or "None". Machines: machineId,
+number of GPUs, single GPU mem.
 """
 
 import json
