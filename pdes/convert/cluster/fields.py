@@ -34,6 +34,8 @@ def millionths(word: str) -> int | None:
         if match[3]:
             value += (int(match[3].ljust(7, "0")[:7]) + 5) // 10
         value = -value if match[1] else value
+    elif "_" in word:  # which Python's numbers may have
+        return None
     else:
         try:
             value = round(exact_number(word) * PER_UNIT)
