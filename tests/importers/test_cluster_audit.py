@@ -87,7 +87,11 @@ def test_ids_that_are_missing_or_there_twice(tmp_path: Path) -> None:
     [
         ("00:10:00,00:20:00,00:19:00,60", ("end_time", "end before start: 60 s before start_time", "left out"), None),
         ("00:10:00,00:09:00,00:20:00,660", ("start_time", "start before submission: 60 s before it", "kept"), "660"),
-        ("00:10:00,00:20:00,00:21:00,9", ("duration", "not end - start: 9 s, not 60 s", "taken as end - start"), "60"),
+        (
+            "00:10:00,00:20:00,00:21:00,9",
+            ("duration", "duration that is not end - start: 9 s, not 60 s", "taken as end - start"),
+            "60",
+        ),
         ("00:10:00,00:20:00,00:21:00,", ("duration", "no duration", "taken as end - start"), "60"),
         ("00:10:00,00:20:00,late,60", ("end_time", 'time that is none: "2023-03-01 late"', "taken as missing"), "60"),
         ("00:10:00,00:20:00,00:20:00,0", ("end_time", "duration of zero: 0 s", "taken as 1 s"), "1"),

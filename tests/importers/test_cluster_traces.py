@@ -1,6 +1,7 @@
 """Each public format of cluster jobs comes out in one form: the same jobs, in the order of submission."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -207,7 +208,12 @@ def test_a_duration_that_counts_the_queue_is_not_taken(tmp_path: Path) -> None:
     times = "2023-05-17 11:00:58+00:00,2023-05-17 11:01:08+00:00,2023-05-17 11:01:16+00:00"
     result = converted(tmp_path, f"{ACME_HEADER}x,u,8,64,9,Other,FAILED,{times},18,10.0\n")
     assert values(result, "duration_s") == [("8",)]
-    assert result.found(2)[0] == ("2", "duration", "not end - start: 18 s, not 8 s", "taken as end - start")
+    assert result.found(2)[0] == (
+        "2",
+        "duration",
+        "duration that is not end - start: 18 s, not 8 s",
+        "taken as end - start",
+    )
 
 
 def test_zones_of_dates_count(tmp_path: Path) -> None:
@@ -347,3 +353,18 @@ def test_a_table_of_jobs_is_small() -> None:
     columns = (table.submit_us, table.duration_us, table.gpus, table.priority, table.steps)
     words = (table.tenant, table.kind, table.gpu_type, table.status)
     assert sum(one.itemsize for one in columns) + sum(one.column.itemsize for one in words) <= 64
+
+
+def test_the_example_of_the_documentation_says_and_writes_what_it_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "cluster-traces.md").read_text()
+    example = page.partition("## An example")[2]
+    log, said, jobs = re.findall(r"^```\w+\n(.*?)^```", example, re.DOTALL | re.MULTILINE)
+    command = re.findall(r"^`pdes-sim (.*?)`", example, re.MULTILINE)[0].split()
+    put(tmp_path, {"cluster_log.csv": log})
+    monkeypatch.chdir(tmp_path)
+    assert main(command) == 0
+    assert capsys.readouterr().err == said and Path("jobs.csv").read_text() == jobs
+    assert set(re.findall(r"^\| `([\w-]+)` \|", page.partition("## jobs.csv")[0], re.MULTILINE)) == set(FORMATS)
+    assert tuple(re.findall(r"^\| `(\w+)` \|", page.partition("## jobs.csv")[2], re.MULTILINE)) == jobs_csv.COLUMNS
