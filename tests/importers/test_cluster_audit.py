@@ -192,6 +192,42 @@ def test_a_damaged_job_of_philly_takes_no_other_with_it(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+@settings(max_examples=60)
+@given(row=st.integers(0, 4), n_char=st.integers(1, 400))
+def test_a_job_of_philly_that_is_cut_off_is_named(
+    row: int, n_char: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    times = "2017-10-07 02:00:10", "2017-10-07 02:01:10"
+    lines = [json.dumps(philly_job(f"j{k}", "2017-10-07 01:11:39", attempt(*times, 8))) for k in range(5)]
+    lines[row] = lines[row][: min(n_char, len(lines[row]) - 1)]
+    text = "[" + ",\n".join(lines) + "]"
+    result = converted(tmp_path_factory.mktemp("cut"), text, ROOM, form="philly")
+    assert [job["job"] for job in result.jobs] == [f"j{k}" for k in range(5) if k != row]
+    assert [one[0] for one in result.found()] == [str(row + 1)]
+
+
+def test_what_is_wrong_with_the_tables_of_pai(tmp_path: Path) -> None:
+    files = dict(SAMPLES["alibaba-2020-tables"])
+    bad = "j4,worker,one,Terminated,soon,190.0,1,1,half,T4\nj5,worker,one,Terminated,soon,190.0,1,1,50.0,T4\n"
+    files["task.csv"] += bad + "j6,worker,1.0,Terminated,150.0,140.0,1,1,50.0,T4\nj7,w,1.0,Failed,1,2,1,1,100,T4\n"
+    files["job.csv"] += "j5,i5,u1,Terminated,100,1\nj6,i6,u1,Terminated,,1\nj6,i6,u1,Terminated,100,1\n"
+    result = converted(tmp_path, files, ROOM)
+    assert [job["job"] for job in result.jobs] == ["j1", "j2"]
+    found = [tuple(row.values()) for row in result.audit if row["line"] and row["column"] != "gpu_type"]
+    assert [(*row[:3], *row[4:]) for row in found] == [
+        ("task.csv", "5", "j4", 'GPU count that is none: "half"', "left out"),
+        ("task.csv", "6", "j5", 'instances that are none: "one"', "taken as 1"),
+        ("task.csv", "6", "j5", 'time that is none: "soon"', "taken as missing"),
+        ("job.csv", "4", "j5", "fraction of a GPU: 50", "rounded up to whole GPUs"),
+        ("job.csv", "4", "j5", "no duration", "left out"),
+        ("job.csv", "5", "j6", "no submit time", "left out"),
+        ("job.csv", "6", "j6", "fraction of a GPU: 50", "rounded up to whole GPUs"),
+        ("job.csv", "6", "j6", "end before start: 10 s before start_time", "left out"),
+        ("task.csv", "8", "j7", "job that the table of jobs lacks", "left out"),
+        ("job.csv", "3", "", "no GPU: 1 from line 3 on", "left out"),
+    ]
+
+
 def test_what_is_wrong_with_jobs_of_gavel(tmp_path: Path) -> None:
     good = GAVEL.splitlines()[0]
     steps = [good.replace("\t5000\t", f"\t{word}\t") for word in ("", "-5", "many", "1.5")]

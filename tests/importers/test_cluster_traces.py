@@ -327,7 +327,7 @@ def test_the_command_prints_the_audit(tmp_path: Path, capsys: pytest.CaptureFixt
     assert main(["convert", "cluster", str(path), "-o", str(tmp_path / "case.toml"), *options]) == 0
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "pdes-sim: a.csv, philly-csv: 3 rows, 3 jobs on 9 x 4 V100"
-    assert lines[1].startswith("pdes-sim: asked: 7 of 1 GPU-hours in 0.0 days")
+    assert lines[1].startswith("pdes-sim: asked: 6.58 of 0.6 GPU-hours in 0.00069 days, 1,097 %")
     assert (tmp_path / "case.toml").read_text() == (
         "# Made by `pdes-sim convert cluster` of a.csv, as philly-csv.\n\n[cluster]\njobs = \"jobs.csv\"\n"
         'scheduler = "fcfs"\n\n[[cluster.pool]]\ngpu = "V100"\nservers = 9\ngpus_per_server = 4\n'

@@ -13,6 +13,7 @@ NEGATIVE_DURATION, ZERO_DURATION = "duration below zero", "duration of zero"
 NO_GPUS, BAD_GPUS, ZERO_GPUS = "no number of GPUs", "GPU count that is none", "zero GPUs"
 NEGATIVE_GPUS, FRACTION, MANY_GPUS = "GPUs below zero", "fraction of a GPU", "more than a million GPUs"
 END_BEFORE_START, EARLY_START = "end before start", "start before submission"
+BAD_TIME, AS_MISSING = "time that is none", "taken as missing"
 OTHER_DURATION = "duration that is not end - start"
 NO_ID, DUPLICATE, DISORDER, CPU_ONLY = "no id", "duplicate id", "before the job of the line before", "no GPU"
 BAD_MACHINE = "machine without a number of GPUs"
@@ -57,6 +58,15 @@ class Intake:
         time = parse(word)
         if time is None:
             self.wrong(BAD_SUBMIT, column, quoted(word))
+        return time
+
+    def time(self, column: str, word: str, parse: Callable[[str], int | None]) -> int | None:
+        """A time that may be missing: something else may say the same."""
+        if is_nothing(word):
+            return None
+        time = parse(word)
+        if time is None:
+            self.wrong(BAD_TIME, column, quoted(word), AS_MISSING)
         return time
 
     def duration(self, column: str, word: str) -> int | None:

@@ -189,11 +189,21 @@ def load_lines(intake: Intake, load: Load, pools: list[Pool], file: str) -> list
         day = datetime.fromtimestamp(load.day * DAY_US // PER_UNIT, UTC).strftime("%Y-%m-%d")
     texts = []
     for kind, asked, there, when in (
-        (OVERLOAD, load.asked, n_gpu * load.span_us, f"in {load.span_us / DAY_US:,.1f} days"),
+        (OVERLOAD, load.asked, n_gpu * load.span_us, f"in {_days(load.span_us)} days"),
         (BUSY_DAY, load.worst, n_gpu * DAY_US, f"by the jobs of {day}"),
     ):
-        text = f"{asked / HOUR_US:,.0f} of {there / HOUR_US:,.0f} GPU-hours {when}, {100 * asked / there:,.0f} %"
+        text = f"{_hours(asked)} of {_hours(there)} GPU-hours {when}, {100 * asked / there:,.0f} %"
         texts.append(text)
         if asked > there:
             intake.audit.add(Finding(kind, file, 0, "", "duration", text, "kept"))
     return [f"asked: {texts[0]}; at most {texts[1]}"]
+
+
+def _hours(value: int) -> str:
+    hours = value / HOUR_US
+    return f"{hours:,.0f}" if hours >= 100 else f"{hours:.3g}"
+
+
+def _days(value_us: int) -> str:
+    days = value_us / DAY_US
+    return f"{days:,.1f}" if days >= 1 else f"{days:.2g}"

@@ -7,7 +7,7 @@ when (its start_time), pai_group_tag_table what it computes, pai_machine_spec th
 
 from pathlib import Path
 
-from pdes.convert.cluster.audit import quoted
+from pdes.convert.cluster.audit import LEFT_OUT, Finding, quoted
 from pdes.convert.cluster.companions import beside
 from pdes.convert.cluster.fields import is_nothing, millionths, status_of
 from pdes.convert.cluster.intake import BAD_GPUS, NO_DURATION, Intake
@@ -22,6 +22,7 @@ TASKS = (
 JOBS = ("job_name", "inst_id", "user", "status", "start_time", "end_time")
 TAGS = ("inst_id", "user", "gpu_type_spec", "group", "workload")
 SPECS = ("machine", "gpu_type", "cap_cpu", "cap_mem", "cap_gpu")
+NO_JOB = "job that the table of jobs lacks"
 STATES = ("Terminated", "Failed", "Running", "Waiting", "Interrupted")
 
 
@@ -83,9 +84,11 @@ def read(path: Path, intake: Intake) -> None:
                 intake.wrong(NO_DURATION, "start_time")
         return
     intake.begin_file(jobs)
+    unnamed = dict(tasks)
     for line, (name, instance, user, status, submitted, _) in bare_records(jobs, intake.audit, JOBS):
         intake.begin(line, name)
         task = tasks.get(name)
+        unnamed.pop(name, None)
         if task is None:
             intake.whole_gpus("plan_gpu", 0, may_be_none=True)
             continue
@@ -93,6 +96,8 @@ def read(path: Path, intake: Intake) -> None:
         if submit_us is not None:
             task.status = status_of(status)
             _take(task, submit_us, line, user, workloads.get(instance, ""), intake)
+    for name, task in unnamed.items():
+        intake.audit.add(Finding(NO_JOB, path.name, task.line, name, "job_name", "", LEFT_OUT))
 
 
 def _tasks(path: Path, intake: Intake) -> dict[str, Task]:
@@ -113,7 +118,8 @@ def _tasks(path: Path, intake: Intake) -> dict[str, Task]:
             task = tasks[job] = Task(line, type_of(gpu_type), status_of(status))
         task.gpu += value * n_instance
         task.n_instance += n_instance
-        start_us, end_us = (None if is_nothing(word) else millionths(word) for word in (start, end))
+        start_us = intake.time("start_time", start, millionths)
+        end_us = intake.time("end_time", end, millionths)
         if start_us is not None:
             task.start_us = start_us if task.start_us is None else min(task.start_us, start_us)
         if end_us is not None:

@@ -20,7 +20,6 @@ from pdes.convert.cluster.lines import records
 
 COLUMNS = ("job_id", "user", "gpu_num", "state", "submit_time", "start_time", "end_time", "duration")
 OPTIONAL = ("node_num", "vc", "type")
-NO_TIME = "time that is none"
 KEPT = "kept"
 
 
@@ -34,23 +33,13 @@ def read(path: Path, intake: Intake) -> None:
         if n_gpu is None:
             continue
         submit_us = intake.submit("submit_time", submitted, date_us)
-        start_us, end_us = (_time(*one, intake) for one in (("start_time", started), ("end_time", ended)))
+        start_us, end_us = (intake.time(*one, date_us) for one in (("start_time", started), ("end_time", ended)))
         if submit_us is not None and start_us is not None and start_us < submit_us:
             intake.wrong(EARLY_START, "start_time", f"{decimal(submit_us - start_us)} s before it", KEPT)
         duration_us = _duration_us(duration, start_us, end_us, intake)
         if submit_us is not None and duration_us is not None:
             row = Job(line, "", submit_us, duration_us, n_gpu, vc or user, kind=kind, status=status_of(state))
             intake.take(row._replace(is_on_one=nodes in ("1", "1.0")), "submit_time")
-
-
-def _time(column: str, word: str, intake: Intake) -> int | None:
-    """A time that may be missing: the duration may say the same."""
-    if is_nothing(word):
-        return None
-    time = date_us(word)
-    if time is None:
-        intake.wrong(NO_TIME, column, f'"{word[:60]}"', "taken as missing")
-    return time
 
 
 def _duration_us(word: str, start_us: int | None, end_us: int | None, intake: Intake) -> int | None:
