@@ -16,11 +16,12 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def convert(arguments: argparse.Namespace) -> int:
-    """Write it, and print warnings. Raises SimError."""
+    """Write it, and print warnings, or the audit of a cluster's trace. Raises SimError."""
     from pdes.convert.parser import run_convert
     from pdes.scenario.conversion import check_inputs
 
     check_inputs(arguments)
-    for warning in run_convert(arguments):
-        print(f"pdes-sim: warning: {warning}", file=sys.stderr)
+    head = "pdes-sim: " if arguments.format == "cluster" else "pdes-sim: warning: "
+    for line in run_convert(arguments):
+        print(f"{head}{line}", file=sys.stderr)
     return 0

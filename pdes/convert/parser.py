@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from pdes.convert.cluster.names import CLUSTER_FORMATS
 from pdes.errors import ConfigError
 
 CONVERTED = {
@@ -11,6 +12,7 @@ CONVERTED = {
     "simai": "a topology file; --workload",
     "htsim": "a fat-tree file (.topo); --workload",
     "flows": "a CSV with start_s,src,dst,bytes[,agg,core], on a fat-tree, or a folder with one",
+    "cluster": "a public trace of jobs on a cluster, or a folder with one",
 }
 USUAL_FORMAT = {"astra-sim": "chakra", "simai": "simai", "htsim": "htsim"}
 EXPORTED = {
@@ -41,10 +43,18 @@ def add_convert(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--k", type=int, metavar="N", help=text)
     parser.add_argument("--rate", default="100Gbps", help="flows: of all links; default: %(default)s")
     parser.add_argument("--delay", default="1us", help="flows: of each link; default: %(default)s")
+    text = "; ".join(f"{name}: {what}" for name, what in CLUSTER_FORMATS.items())
+    text = f"cluster: which trace it is, if its columns are not to say it: {text}"
+    parser.add_argument("--format", dest="trace_format", choices=list(CLUSTER_FORMATS), metavar="NAME", help=text)
+    text = "cluster: how many servers there are, in the place of what the trace says; default: a load of 80 %%"
+    parser.add_argument("--servers", type=int, metavar="N", help=text)
+    text = "cluster: GPUs of a server; default, where the trace names no machines: 8"
+    parser.add_argument("--gpus-per-server", type=int, metavar="N", help=text)
+    parser.add_argument("--gpu", metavar="TYPE", help='cluster: the type of all GPUs, such as "V100"')
 
 
 def run_convert(arguments: argparse.Namespace) -> list[str]:
-    """Convert; warnings. Raises ConfigError."""
+    """Convert; warnings, and of a cluster's trace what the audit says. Raises ConfigError."""
     output = Path(arguments.output)
     if arguments.format == "ns3":
         from pdes.convert.ns3 import convert
@@ -55,6 +65,12 @@ def run_convert(arguments: argparse.Namespace) -> list[str]:
         from pdes.convert.flows import convert as convert_flows
 
         return convert_flows(arguments.input, output, Links(arguments.k, arguments.rate, arguments.delay))
+    if arguments.format == "cluster":
+        from pdes.convert.cluster.machines import Given
+        from pdes.convert.cluster.trace import convert as convert_cluster
+
+        given = Given(arguments.servers, arguments.gpus_per_server, arguments.gpu)
+        return convert_cluster(arguments.input, output, arguments.trace_format, given)
     if arguments.workload is None:
         raise ConfigError(f"convert {arguments.format}", "no --workload", "a trace that is to run on the topology")
     form = arguments.workload_format or USUAL_FORMAT[arguments.format]

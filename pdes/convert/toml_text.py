@@ -2,7 +2,10 @@
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TextIO
 
 from pdes.errors import ConfigError
 
@@ -27,11 +30,21 @@ def _value(value: object) -> str:
 
 def write_whole(target: Path, text: str) -> None:
     """Write the whole file or nothing. ConfigError: it cannot be written."""
+    with whole_file(target) as file:
+        file.write(text)
+
+
+@contextmanager
+def whole_file(target: Path) -> Iterator[TextIO]:
+    """A file to write to, line ends as they are: it takes its name when all is written. ConfigError: it cannot be."""
     unfinished = target.with_name(f".{target.name}.{os.getpid()}")
     try:
-        unfinished.write_text(text, encoding="utf-8")
+        with unfinished.open("w", encoding="utf-8", newline="") as file:
+            yield file
         unfinished.replace(target)
     except OSError as error:
-        unfinished.unlink(missing_ok=True)
         accepted = "Accepted: a file name in a folder that can be written"
         raise ConfigError(str(target), f"cannot be written: {error.strerror}", accepted) from error
+    finally:
+        with suppress(OSError):
+            unfinished.unlink(missing_ok=True)
