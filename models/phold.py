@@ -15,17 +15,17 @@ import numpy as np
 from pdes.engine.event_queue import FREE, EventQueue, make_event_queue, peek_time, pop_event, push_event
 from pdes.engine.exchange import World
 from pdes.engine.jit import loop_kernel
-from pdes.engine.random_plain import (
+from pdes.engine.rng import uniform
+from pdes.engine.round import HORIZON, ROUND_DONE, close_round, make_loop, open_round, run_rounds
+from pdes.engine.round_exchange import HEADER_WORDS, ExchangeState, make_exchange
+from pdes.engine.time_index import NEVER
+from pdes.random_plain import (
     PURPOSE_PHOLD_DELAY,
     PURPOSE_PHOLD_REMOTE,
     PURPOSE_PHOLD_START,
     PURPOSE_PHOLD_TARGET,
     mix64_plain,
 )
-from pdes.engine.rng import uniform
-from pdes.engine.round import HORIZON, ROUND_DONE, close_round, make_loop, open_round, run_rounds
-from pdes.engine.round_exchange import HEADER_WORDS, ExchangeState, make_exchange
-from pdes.engine.time_index import NEVER
 
 # What `counters` holds: events run, a digest of (LP, time) of all of them that does not depend on their order.
 N_EVENT, DIGEST = 0, 1

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from models.cluster.distribution import Distribution, Table
 from models.cluster.job import Request
-from pdes.engine.random_plain import (
+from pdes.random_plain import (
     PURPOSE_JOB_DURATION,
     PURPOSE_JOB_GAP,
     PURPOSE_JOB_PRIORITY,
@@ -19,7 +19,7 @@ DAY_US, HOUR_US = 86400e6, 3600e6
 
 
 class Arrivals(NamedTuple):
-    """day_swing: how far the rate goes up and down within a day, as a share of it. tenants: names of `tenant`'s values."""
+    """day_swing: how far the rate goes up and down within a day, as a share of it. tenants: what `tenant` numbers."""
 
     n_job: int
     per_hour: float

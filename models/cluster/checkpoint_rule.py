@@ -14,9 +14,7 @@ from models.cluster.progress import Checkpoints
 class CheckpointRule:
     """interval: microseconds, "off", "young" or "daly". failures: of which a rule takes the mean rates."""
 
-    def __init__(
-        self, interval: str | int, write_us: int, restart_us: int, begin_us: int, failures: Failures
-    ) -> None:
+    def __init__(self, interval: str | int, write_us: int, restart_us: int, begin_us: int, failures: Failures) -> None:
         self.interval = interval
         self._plain = Checkpoints(0 if isinstance(interval, str) else interval, write_us, restart_us, begin_us)
         self._failures = failures

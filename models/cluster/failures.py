@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from models.cluster.distribution import Distribution
 from models.cluster.machine import Machine
-from pdes.engine.random_plain import PURPOSE_DETECTION, PURPOSE_FAILURE, PURPOSE_REPAIR, PURPOSE_VICTIM, uniform_plain
+from pdes.random_plain import PURPOSE_DETECTION, PURPOSE_FAILURE, PURPOSE_REPAIR, PURPOSE_VICTIM, uniform_plain
 
 SERVER, RACK, JOB = "server", "rack", "job"
 
@@ -17,8 +17,8 @@ class Process(NamedTuple):
     """One kind of failure.
 
     per: "gpu", "server" or "rack": what has such a process each. gap: between its failures. takes: "server" or "rack",
-    which are down for detection and repair; "job": it only interrupts the job that it hits. gpu: only where these are, "" for
-    everywhere.
+    which are down for detection and repair; "job": it only interrupts the job that it hits. gpu: only where
+    these are, "" for everywhere.
     """
 
     component: str

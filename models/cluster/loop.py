@@ -12,7 +12,6 @@ from models.cluster.job import DONE, RUNNING, WAITING, Job, Place, Request
 from models.cluster.machine import Machine
 from models.cluster.placement import Policy
 from models.cluster.progress import Checkpoints, done_in, time_us
-from models.cluster.schedulers.scheduler import Scheduler
 from models.cluster.spares import Spares
 from models.cluster.usage import Level, Usage
 
@@ -38,6 +37,26 @@ class Watch(Protocol):
 
     def left(self, job: Job) -> None:
         """A job is done."""
+        ...
+
+
+class Decides(Protocol):
+    """A scheduler, as the loop knows it; `schedulers.scheduler` says what it may do."""
+
+    def submitted(self, job: Job) -> None:
+        """It waits."""
+        ...
+
+    def started(self, job: Job) -> None:
+        """It runs."""
+        ...
+
+    def ended(self, job: Job) -> None:
+        """It runs no more."""
+        ...
+
+    def decide(self) -> None:
+        """All else of an instant has happened."""
         ...
 
 
@@ -74,7 +93,7 @@ class Cluster:
         self._next: Request | None = None
         self._wakes: set[int] = set()
         self._n_out = 0  # servers that are to come back
-        self._scheduler: Scheduler
+        self._scheduler: Decides
 
     # For schedulers
 
@@ -137,7 +156,7 @@ class Cluster:
 
     # The loop
 
-    def run(self, scheduler: Scheduler) -> None:
+    def run(self, scheduler: Decides) -> None:
         """Until all jobs are done, or until the rules' stop. StuckError: jobs wait that nothing will start."""
         self._scheduler, stop_us = scheduler, self.rules.stop_us
         for component in range(len(self.failures.components)):

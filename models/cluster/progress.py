@@ -16,7 +16,7 @@ class Checkpoints(NamedTuple):
 
 
 class Done(NamedTuple):
-    """work_us: done since the start. saved_us: of it, what the last checkpoint has. writing_us: stood still for them."""
+    """work_us: done since the start. saved_us: of it, what a checkpoint has. writing_us: stood still for these."""
 
     work_us: int
     saved_us: int

@@ -50,9 +50,7 @@ def build(loaded: Loaded) -> Built:
     )
     stop_us = NEVER_US if config.stop_us is None else config.stop_us
     rules = Rules(POLICIES[config.placement], speeds, CheckpointRule(*_checkpoint(loaded), failures), stop_us)
-    spares = Spares(
-        [p.hot_spares for p in config.pool], [p.cold_spares for p in config.pool], config.cold_start_us
-    )
+    spares = Spares([p.hot_spares for p in config.pool], [p.cold_spares for p in config.pool], config.cold_start_us)
     jobs = islice(_checked(loaded, _requests(loaded, speeds), pools), config.first)
     return Built(machine, jobs, failures, rules, spares, found, _options(loaded, found))
 
@@ -117,7 +115,8 @@ def _processes(loaded: Loaded, pools: list[Pool]) -> list[Process]:
         key = f"[[cluster.failure]] {i + 1}"
         names = [pool.gpu for pool in pools]
         if failure.gpu is not None and failure.gpu not in names:
-            raise loaded.fault(f"{key}: gpu", f"found {shown(failure.gpu)}", f"Accepted: {', '.join(map(shown, names))}")
+            accepted = f"Accepted: {', '.join(map(shown, names))}"
+            raise loaded.fault(f"{key}: gpu", f"found {shown(failure.gpu)}", accepted)
         detection, repair = (
             NEVER if drawn is None else _distribution(loaded, drawn, f"{key}: {name}")
             for name, drawn in (("detection", failure.detection), ("repair", failure.repair))
@@ -152,7 +151,6 @@ def _checkpoint(loaded: Loaded) -> tuple[str | int, int, int, int]:
     if isinstance(config.interval, str) and config.interval != "off":
         if not loaded.run.cluster.failure or not config.write_us:
             found = f"found {shown(config.interval)}, without " + ("write" if not config.write_us else "failures")
-            raise loaded.fault(
-                "[cluster.checkpoint] interval", found, "Accepted: a rule where checkpoints take time and something fails"
-            )
+            accepted = "Accepted: a rule where checkpoints take time and something fails"
+            raise loaded.fault("[cluster.checkpoint] interval", found, accepted)
     return config.interval, config.write_us, config.restart_us, config.begin_us

@@ -56,8 +56,9 @@ def _request(row: list[str], at: dict[str, int], number: int, where: str, step_s
     else:
         step = step_s(kind, n_gpu)
         if step is None or not text("steps"):
-            what = f"no speed of kind {shown(kind)} on {n_gpu} GPUs" if text("steps") else "neither duration_s nor steps"
-            raise ConfigError(where, what, "a duration, or steps and a table of speeds that has the kind, [cluster] speeds")
+            unknown = f"no speed of kind {shown(kind)} on {n_gpu} GPUs"
+            what = unknown if text("steps") else "neither duration_s nor steps"
+            raise ConfigError(where, what, "a duration, or steps and a kind that the table of [cluster] speeds has")
         work_us = max(int(_number(text("steps"), f"{where}, steps") * step * US_PER_S + 0.5), 1)
     return Request(
         number, text("job") or str(number), submit_us, n_gpu, work_us, text("tenant"),

@@ -58,8 +58,8 @@ def run_cluster(loaded: Loaded, is_quiet: bool) -> dict[str, Any]:
             cluster.run(built.scheduler(cluster, built.options))
         except StuckError as error:
             waiting = next(iter(cluster.waiting.values()))
-            text = f"{len(cluster.waiting):,} jobs wait that the scheduler never starts, job {waiting.request.name} first"
-            raise SimError(f"{text}. Does a quota or an option of the scheduler forbid it?") from error
+            text = f"{len(cluster.waiting):,} jobs wait that the scheduler never starts, {waiting.request.name} first. "
+            raise SimError(f"{text}Does a quota or an option of the scheduler forbid it?") from error
         finally:
             watch.clear()
         wall_s = time.perf_counter() - began_s

@@ -1,7 +1,7 @@
 """Tables of a run at the cluster level: jobs, events, usage. They are in memory until the run ends, 8 bytes a value."""
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -90,12 +90,10 @@ def write(path: Path, arrays: Mapping[str, np.ndarray], names: Mapping[str, Name
     columns: dict[str, Any] = {}
     for name, values in arrays.items():
         if name in names:
-            texts: Sequence[str] = list(names[name].numbers)
-            columns[name] = pa.array(texts, pa.string()).take(pa.array(values, pa.int64()))
+            known = list(names[name].numbers)
+            columns[name] = pa.array(known, pa.string()).take(pa.array(values, pa.int64()))
         else:
             columns[name] = pa.array(values, pa.int64(), mask=values == NONE)
-    table = pa.table(columns)
-    pq.write_table(
-        table, path, row_group_size=1 << 16, compression="zstd", compression_level=3, version="2.6",
-        use_dictionary=[name for name in arrays if name in names], store_schema=False,
-    )  # fmt: skip
+    settings: dict[str, Any] = {"compression": "zstd", "compression_level": 3, "version": "2.6", "store_schema": False}
+    settings["use_dictionary"] = [name for name in arrays if name in names]
+    pq.write_table(pa.table(columns), path, row_group_size=1 << 16, **settings)

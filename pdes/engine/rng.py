@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pdes.engine.jit import JIT_DISABLED, loop_kernel
-from pdes.engine.random_plain import (
+from pdes.random_plain import (
     GOLDEN,
     MUL1,
     MUL2,

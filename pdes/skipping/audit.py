@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from pdes.engine.random_plain import PURPOSE_AUDIT, uniform_plain
 from pdes.engine.time_index import NEVER
+from pdes.random_plain import PURPOSE_AUDIT, uniform_plain
 from pdes.skipping import history as h
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ import pytest
 
 from models.phold import DIGEST, N_EVENT, Phold, PholdConfig, run_phold
 from pdes.engine.exchange import World
-from pdes.engine.random_plain import (
+from pdes.engine.round import ASKS, N_ROUND, run_rounds
+from pdes.random_plain import (
     PURPOSE_PHOLD_DELAY,
     PURPOSE_PHOLD_REMOTE,
     PURPOSE_PHOLD_START,
@@ -17,7 +18,6 @@ from pdes.engine.random_plain import (
     mix64_plain,
     uniform_plain,
 )
-from pdes.engine.round import ASKS, N_ROUND, run_rounds
 
 SMALL = PholdConfig(n_lp=32, end_ps=40_000_000)
 

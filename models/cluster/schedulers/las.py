@@ -66,5 +66,5 @@ class Las(Scheduler):
 
     def _lower(self, job: Job) -> Iterator[Job]:
         """Those in lower levels, the lowest first, and of one level those submitted last."""
-        for level in self.levels[:job.level:-1]:
+        for level in self.levels[: job.level : -1]:
             yield from sorted(level.values(), key=lambda other: -other.number)

@@ -8,8 +8,8 @@ from models.network.state.switch_state import DROP_LINK, DROP_LOSS
 from models.network.watch.tracing import DROPPED, IS_TRACED, NOTHING, trace_packet
 from pdes.engine.apart import apart
 from pdes.engine.jit import step_kernel
-from pdes.engine.random_plain import PURPOSE_LOSS
 from pdes.engine.rng import uniform
+from pdes.random_plain import PURPOSE_LOSS
 
 NOT_LOST = -1
 

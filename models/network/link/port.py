@@ -13,9 +13,9 @@ from pdes.engine.apart import apart
 from pdes.engine.bits import BIT_MASK, WORD_SHIFT
 from pdes.engine.jit import fast_step, step_kernel
 from pdes.engine.prefetch import prefetch
-from pdes.engine.random_plain import PURPOSE_ECN
 from pdes.engine.rng import uniform
 from pdes.engine.time_index import set_time
+from pdes.random_plain import PURPOSE_ECN
 
 
 @step_kernel

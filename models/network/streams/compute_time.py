@@ -17,8 +17,8 @@ from models.workload.program import (
     Work,
 )
 from pdes.engine.jit import inlined, step_kernel
-from pdes.engine.random_plain import PURPOSE_COMPUTE
 from pdes.engine.rng import random_bits
+from pdes.random_plain import PURPOSE_COMPUTE
 
 
 @inlined

@@ -20,8 +20,8 @@ from models.network.state.records import FLAG_ACK, SEED
 from models.network.state.switch_state import ECMP_SEED, FIRST_ROUTE, FLOWLET_GAP_PS
 from models.topology.ecmp import murmur3_32
 from pdes.engine.jit import inlined, step_kernel
-from pdes.engine.random_plain import PURPOSE_ROUTE
 from pdes.engine.rng import uniform
+from pdes.random_plain import PURPOSE_ROUTE
 
 NO_WAY, ADAPTIVE_WAY = -1, -2
 

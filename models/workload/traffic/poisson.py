@@ -13,14 +13,14 @@ import numpy as np
 from models.workload.traffic.flows import MAX_START_PS, NO_PRIORITY, FlowList
 from models.workload.traffic.size_distribution import SizeDistribution
 from pdes.engine.jit import kernel
-from pdes.engine.random_plain import (
+from pdes.engine.rng import uniform
+from pdes.errors import ConfigError
+from pdes.random_plain import (
     PURPOSE_ARRIVAL_GAP,
     PURPOSE_FLOW_DESTINATION,
     PURPOSE_FLOW_SIZE,
     PURPOSE_FLOW_SOURCE,
 )
-from pdes.engine.rng import uniform
-from pdes.errors import ConfigError
 from pdes.units import BITS_PER_BYTE, PS_PER_S
 
 MAX_FLOWS = 20_000_000  # a guard against a slip in the duration that would fill the memory

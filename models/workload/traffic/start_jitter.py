@@ -11,7 +11,7 @@ import numpy as np
 from models.workload.plan import WorkloadPlan
 from models.workload.program import OP_WAIT
 from models.workload.traffic.flows import FlowList
-from pdes.engine.random_plain import PURPOSE_START_JITTER, random_bits_plain
+from pdes.random_plain import PURPOSE_START_JITTER, random_bits_plain
 
 
 def late_ps(seed: int, entities: Iterable[int], jitter_ps: int) -> np.ndarray:

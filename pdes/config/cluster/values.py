@@ -70,7 +70,7 @@ class Duration(Table):
         for name in ("mean_us", "median_us", "shape", "sigma", "file"):
             key, is_given = KEYS.get(name, name), getattr(self, name) is not None
             if is_given != (name in needs):
-                wanted = ", ".join(KEYS.get(need, need) for need in needs)
+                wanted = ", ".join(KEYS.get(need) or need for need in needs)
                 found = f"{key} is given" if is_given else f"{key} is missing"
                 raise FieldError(found, f'Accepted with distribution = "{self.distribution}": {wanted}')
         return self

@@ -3,9 +3,9 @@
 import numpy as np
 
 from pdes.engine.jit import loop_kernel, step_kernel
-from pdes.engine.random_plain import PURPOSE_SHARE
 from pdes.engine.rng import uniform
 from pdes.engine.time_index import NEVER, set_time
+from pdes.random_plain import PURPOSE_SHARE
 from pdes.skipping import prediction as m
 from pdes.skipping.fluid.alone_rates import alone_rate
 from pdes.skipping.fluid.flow_table import EVEN, FORM_PRIME, N_KNOWN, SEED, Table

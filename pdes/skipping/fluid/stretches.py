@@ -20,9 +20,9 @@ were compared, long ones would be too seldom. What takes longer than anything be
 import numpy as np
 
 from pdes.engine.jit import loop_kernel
-from pdes.engine.random_plain import PURPOSE_AUDIT
 from pdes.engine.rng import uniform
 from pdes.engine.time_index import NEVER
+from pdes.random_plain import PURPOSE_AUDIT
 
 FIRST_STREAM = 2  # of PURPOSE_AUDIT, that of stretch 0: `audit` has 0, `waves` 1
 LENGTH = 4  # of a stretch, in times of what takes longest

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pdes.engine.random_plain import PURPOSE_AUDIT, uniform_plain
 from pdes.engine.time_index import NEVER
+from pdes.random_plain import PURPOSE_AUDIT, uniform_plain
 from pdes.skipping import history as h
 from pdes.skipping.holders import Holders
 from pdes.skipping.kind_errors import KindErrors

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pdes.engine.random_plain import mix64_plain, random_bits_plain, uniform_plain
 from pdes.engine.rng import random_bits, uniform
+from pdes.random_plain import mix64_plain, random_bits_plain, uniform_plain
 
 KEY = st.integers(-(2**63), 2**63 - 1)
 SMALL_KEY = st.integers(0, 2**31)

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pdes.engine.jit import loop_kernel
-from pdes.engine.random_plain import mix64_plain
 from pdes.engine.round import (
     HORIZON,
     IN_ROUND,
@@ -34,6 +33,7 @@ from pdes.engine.round import (
     runs_on,
 )
 from pdes.engine.time_index import NEVER
+from pdes.random_plain import mix64_plain
 
 N_LP = 6  # in a line: from three ranks on not all are neighbours
 AHEAD_PS = 100

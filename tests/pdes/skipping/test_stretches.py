@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pdes.engine.random_plain import PURPOSE_AUDIT, uniform_plain
 from pdes.engine.time_index import NEVER
+from pdes.random_plain import PURPOSE_AUDIT, uniform_plain
 from pdes.skipping.components import components_of
 from pdes.skipping.fluid.stretches import FIRST_STREAM, LENGTH, NO_STRETCH, Stretches
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from models.congestion.hpcc_pint import encode_utilisation, next_utilisation
 from models.network.state.parameters import NO_MARKING, ROUND_ROBIN, STRICT, LinkChange, NetworkParameters
-from pdes.engine.random_plain import PURPOSE_ECN, PURPOSE_LOSS, uniform_plain
+from pdes.random_plain import PURPOSE_ECN, PURPOSE_LOSS, uniform_plain
 from reference.network_twin.events import ARRIVAL, START
 from reference.network_twin.packet import ACK, DATA, FRAME, Packet, wire_ps
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from models.network.state.parameters import ADAPTIVE, ECMP, FLOWLET, SPRAY, WEIGHTED_ECMP, NetworkParameters
 from models.topology.graph import Topology
-from pdes.engine.random_plain import PURPOSE_ROUTE, uniform_plain
+from pdes.random_plain import PURPOSE_ROUTE, uniform_plain
 from reference.network_twin.packet import DATA, Packet
 
 MOST_PLACES = 64  # of one port, in weighted ECMP

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Protocol
 
-from pdes.engine.random_plain import PURPOSE_ECN, PURPOSE_LOSS, uniform_plain
+from pdes.random_plain import PURPOSE_ECN, PURPOSE_LOSS, uniform_plain
 from reference.ns3_twin.case import Ns3Case
 from reference.ns3_twin.random_stream import LOG2_STREAM, State, jump, step, stream_state
 

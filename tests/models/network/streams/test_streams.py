@@ -21,8 +21,8 @@ from models.workload.program import (
     OP_SEND,
     PARTS,
 )
-from pdes.engine.random_plain import PURPOSE_COMPUTE, random_bits_plain
 from pdes.errors import SimError
+from pdes.random_plain import PURPOSE_COMPUTE, random_bits_plain
 from reference.network_case import Outcome, make_plan_case
 
 GBPS, NS, US = 10**9, 10**3, 10**6

@@ -12,8 +12,8 @@ import pytest
 from models.workload.traffic.flows import NO_PRIORITY
 from models.workload.traffic.poisson import Incast, Traffic, draw, poisson_flows
 from models.workload.traffic.size_distribution import BUILT_IN, FOLDER, read_sizes
-from pdes.engine.random_plain import PURPOSE_FLOW_SIZE, uniform_plain
 from pdes.errors import ConfigError
+from pdes.random_plain import PURPOSE_FLOW_SIZE, uniform_plain
 
 GBPS, MS = 10**9, 10**9
 WEB, HADOOP = (read_sizes(FOLDER / f"{name}.txt") for name in BUILT_IN)

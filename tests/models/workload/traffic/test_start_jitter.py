@@ -10,7 +10,7 @@ from models.workload.plan import WorkloadPlan
 from models.workload.traffic.flows import FlowList
 from models.workload.traffic.start_jitter import delay_flows, delay_streams, late_ps
 from pdes.config import config_from_dict
-from pdes.engine.random_plain import PURPOSE_START_JITTER, uniform_plain
+from pdes.random_plain import PURPOSE_START_JITTER, uniform_plain
 from pdes.scenario import build_scenario
 from reference.network_case import Outcome, make_plan_case
 
