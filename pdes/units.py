@@ -199,6 +199,11 @@ def exact_duration(duration_ps: int) -> str:
     return _exact_text(duration_ps, {unit: DURATION_UNITS[unit] for unit in ("ps", "ns", "us", "ms", "s")})
 
 
+def exact_long_duration(duration_us: int) -> str:
+    """Text that `parse_long_duration_us` reads back as the same."""
+    return _exact_text(duration_us, LONG_DURATION_UNITS)
+
+
 def exact_size(size_bytes: int) -> str:
     """Text that parse_size_bytes turns back into exactly this many bytes."""
     return _exact_text(size_bytes, {unit: SIZE_UNITS[unit] for unit in ("B", "kB", "MB", "GB")})

@@ -17,7 +17,8 @@ from models.cluster.usage import Level, Usage
 
 END, FAIL, BACK, UP, ARRIVE, WAKE = range(6)
 NEVER_US = 2**62
-STARTED, STOPPED, ENDED, INTERRUPTED, FAILED, REPAIRED = "start", "stop", "end", "interrupt", "fail", "repair"
+STARTED, STOPPED, ENDED, INTERRUPTED, BACK_AGAIN = "start", "stop", "end", "interrupt", "requeue"
+FAILED, REPAIRED = "fail", "repair"
 
 
 class Speeds(Protocol):
@@ -201,6 +202,7 @@ class Cluster:
         elif kind == BACK:
             job = self.running.get(number)
             if job is not None and job.version == version:
+                self._happened(BACK_AGAIN, job)
                 self._release(job)
                 self._wait(job)
         elif kind == UP:

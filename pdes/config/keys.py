@@ -11,15 +11,16 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from pdes.config.cluster.table import ClusterConfig, ClusterRun
 from pdes.config.faults import faults_of
 from pdes.config.root import Config
 from pdes.config.tables.fields import Table
 from pdes.config.tables.topology import TOPOLOGY_KINDS
 from pdes.config.tables.workload import WORKLOAD_KINDS
-from pdes.units import exact_duration, exact_rate, exact_size, shown
+from pdes.units import exact_duration, exact_long_duration, exact_rate, exact_size, shown
 
-UNITS = {"_ps": "a duration", "_bytes": "a size", "_bps": "a rate"}
-_EXACT = {"_ps": exact_duration, "_bytes": exact_size, "_bps": exact_rate}
+UNITS = {"_ps": "a duration", "_us": "a duration", "_bytes": "a size", "_bps": "a rate"}
+_EXACT = {"_ps": exact_duration, "_us": exact_long_duration, "_bytes": exact_size, "_bps": exact_rate}
 _BOUNDS = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
 NAME = "NAME"  # stands for one that the user chooses
 
@@ -66,6 +67,10 @@ def all_keys() -> list[Key]:
                 same = (key.path, key.meaning, key.unit, key.default, key.accepted, key.source)
                 before = found.get(same)
                 found[same] = key if before is None else _with_kinds(before, key.kinds)
+    meaning = ClusterRun.MEANING["cluster"]
+    found["cluster",] = Key(("cluster",), (), meaning, "", "", "a table", _source(ClusterRun), True)
+    for key in _keys_of(ClusterConfig, ("cluster",), ""):
+        found[key.path] = key
     return list(found.values())
 
 

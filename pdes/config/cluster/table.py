@@ -118,7 +118,7 @@ class ClusterConfig(Table):
     cold_start_us: PositiveLong = quantity("10min", "cold_start")
     MEANING: ClassVar[Meaning] = {
         "seed": "of all that is drawn; the same jobs and failures whatever the scheduler",
-        "jobs": "a CSV of jobs, as `pdes-sim convert cluster` writes it",
+        "jobs": "a CSV of jobs, as the conversion of a trace writes it",
         "arrivals": "jobs that are drawn, instead",
         "pool": "servers that are alike, one table for each type of GPU",
         "scheduler": "who runs when: a name, or file.py:Class of yours",
@@ -158,3 +158,7 @@ class ClusterRun(Table):
 
     cluster: ClusterConfig
     output: ClusterOutput = ClusterOutput()
+    MEANING: ClassVar[Meaning] = {
+        "cluster": "jobs that come and go, instead of a workload: who runs when and where, what fails",
+        "output": "where results go, and which there are",
+    }
