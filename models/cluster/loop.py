@@ -13,7 +13,7 @@ from models.cluster.machine import Machine
 from models.cluster.placement import Policy
 from models.cluster.progress import Checkpoints, done_in, time_us
 from models.cluster.spares import Spares
-from models.cluster.usage import Level, Usage
+from models.cluster.usage import Usage
 
 END, FAIL, BACK, UP, ARRIVE, WAKE = range(6)
 NEVER_US = 2**62
@@ -182,7 +182,7 @@ class Cluster:
         return bool(self.running or self._next is not None or self._n_out or self._wakes)
 
     def _advance(self, now_us: int) -> None:
-        level = Level(len(self.waiting), self.waiting_gpus, len(self.running), self.held_gpus, sum(self.machine.n_up))
+        level = len(self.waiting), self.waiting_gpus, len(self.running), self.held_gpus, sum(self.machine.n_up)
         self.usage.advance(now_us, level)
         self.now_us = now_us
 

@@ -8,6 +8,7 @@ import pytest
 
 from pdes.cli import main
 
+ROOT = Path(__file__).resolve().parents[2]
 CONFIG = """
 [cluster]
 scheduler = "backfill"
@@ -194,3 +195,9 @@ def test_a_converted_trace_runs(tmp_path: Path) -> None:
     assert main(["convert", "cluster", str(tmp_path / "trace.csv"), "-o", str(tmp_path / "config.toml")]) == 0
     result = run(tmp_path / "config.toml", tmp_path / "out")
     assert result["jobs_done"] == 2
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples" / "cluster").glob("*.toml")), ids=lambda path: path.stem)
+def test_an_example_runs(path: Path, tmp_path: Path) -> None:
+    result = run(path, tmp_path / "out", "--set", "cluster.stop=1d", "--set", "cluster.first=300")
+    assert result["gpu_hours"]["held"] > 0

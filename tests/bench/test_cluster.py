@@ -1,0 +1,14 @@
+"""The bench of the cluster level prints what it measures."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_a_quick_run_prints_every_case() -> None:
+    command = [sys.executable, str(ROOT / "bench" / "cluster.py"), "--quick", "--case", "speed,jobs,daly,meta,llama"]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    for text in ("backfill", "us a job", "Daly", "131,072 GPUs", "Llama 3, 54 days, 2 seeds"):
+        assert text in said
