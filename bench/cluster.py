@@ -73,7 +73,7 @@ def example(name: str, *overrides: str) -> tuple[dict, float]:
 
 def speed(n_job: int) -> None:
     """By scheduler."""
-    print(f"{n_job:,} jobs on 4,096 servers x 8 GPUs, 51 days at load 0.7; and at twice the load")
+    print(f"{n_job:,} jobs on 4,096 servers x 8 GPUs, 35 days at load 0.9; and at twice the load")
     print(f"{'scheduler':10} {'s':>7} {'wait, h':>8} {'stopped':>9}   {'s':>7} {'wait, h':>8} {'stopped':>9}")
     for name in SCHEDULERS:
         cells = []

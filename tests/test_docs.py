@@ -16,6 +16,7 @@ import pytest
 import site_pages
 from pdes.cli import COMMANDS, _parse, main
 from pdes.config import LAW_TABLES, load_config
+from pdes.config.cluster.load import load_cluster
 from pdes.config.keys import NAME
 from pdes.explain import all_keys, control_keys, find
 from pdes.results.iteration import TASK_KINDS
@@ -161,7 +162,8 @@ def unknown(value: Any, path: tuple[str, ...]) -> list[str]:
         return [name for one in value for name in unknown(one, path)]
     if not isinstance(value, dict):
         return []
-    free = ("network.parameters", "network.scheduler.weights")
+    of_jobs = [f"cluster.{name}" for name in ("options", "arrivals.gpus", "arrivals.tenants", "arrivals.priorities")]
+    free = ("network.parameters", "network.scheduler.weights", *of_jobs)
     has_name = any(key.path == (*path, NAME) or key.path[: len(path) + 1] == (*path, NAME) for key in KEYS)
     found = []
     for key, inner in value.items():
@@ -202,6 +204,12 @@ WHOLE = [
 def test_a_config_that_is_whole_loads(page: str, text: str, tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text(text)
     assert load_config(tmp_path / "config.toml").topology.n_host > 0, page
+
+
+def test_a_config_of_jobs_that_is_shown_loads(tmp_path: Path) -> None:
+    (text,) = (text for name, text in CONFIGS if name == "cluster-level.md" and "[[cluster.pool]]" in text)
+    (tmp_path / "config.toml").write_text(text)
+    assert load_cluster(tmp_path / "config.toml", []).run.cluster.pool[0].servers == 4096
 
 
 # Commands that are shown

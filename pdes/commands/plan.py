@@ -18,6 +18,13 @@ def make_parser() -> argparse.ArgumentParser:
 
 def plan(arguments: argparse.Namespace) -> int:
     """Print it. Raises SimError."""
+    from pdes.config.cluster.load import is_cluster_config, load_cluster
+
+    if is_cluster_config(arguments.config):
+        from pdes.cluster.plan import plan_cluster
+
+        print(plan_cluster(load_cluster(arguments.config, arguments.overrides)))
+        return 0
     from pdes.plan_options import asked
 
     wanted, config = asked(arguments), load(arguments)

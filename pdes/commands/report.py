@@ -17,7 +17,17 @@ def make_parser() -> argparse.ArgumentParser:
 
 def report(arguments: argparse.Namespace) -> int:
     """Write it, and print. Raises SimError."""
+    from pdes.cluster.report import is_cluster_folder
     from pdes.results.report import print_and_write
 
+    if any(map(is_cluster_folder, arguments.directories)):
+        from pdes.cluster import report
+        from pdes.errors import ConfigError
+
+        if len(arguments.directories) > 1:
+            found = "several folders, and one is of a run with [cluster]"
+            raise ConfigError("report", found, "Accepted: one at a time; `pdes-sim diff A B` compares two")
+        report.print_and_write(arguments.directories[0], arguments.out)
+        return 0
     print_and_write(arguments.directories, arguments.out)
     return 0

@@ -31,6 +31,7 @@ from pdes.files import excesses
 from pdes.units import shown
 
 WITHIN = "Accepted: whole numbers of 64 bits, and tables as deep as the keys of a config"
+ONLY_JOBS = "Accepted: a config without [cluster]; `pdes-sim config.toml` and `plan` take one with it"
 Lines = dict[KeyPath, int]
 
 _PLAIN_TABLES: dict[str, type[Table]] = {
@@ -69,6 +70,9 @@ def config_from_dict(
     extreme = [Fault(place if overridden else place[:4], f"is {found}", WITHIN) for place, found in excesses(data)]
     if extreme:
         raise report(source, extreme, overridden or set(), lines or {})
+    if "cluster" in data:
+        found = "jobs on a cluster have no packets, which this needs"
+        raise report(source, [Fault(("cluster",), found, ONLY_JOBS)], overridden or set(), lines or {})
     names = [*_KIND_TABLES, *_PLAIN_TABLES]
     faults = [Fault((name,), "unknown table", _advice(name, names)) for name in data if name not in names]
     tables: dict[str, Table] = {}

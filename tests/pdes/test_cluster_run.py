@@ -201,3 +201,41 @@ def test_a_converted_trace_runs(tmp_path: Path) -> None:
 def test_an_example_runs(path: Path, tmp_path: Path) -> None:
     result = run(path, tmp_path / "out", "--set", "cluster.stop=1d", "--set", "cluster.first=300")
     assert result["gpu_hours"]["held"] > 0
+
+
+def test_a_plan_says_what_is_asked_for(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", str(config)]) == 0
+    said = capsys.readouterr().out
+    assert "8 servers x 8 H100" in said and "300 jobs in" in said and "load" in said
+    # 64 GPUs, each failing every 20 days; a job of 24 of them
+    assert "failures   3.2 a day; a job of 24 GPUs is interrupted every 20 h" in said
+    assert "checkpoint every" in said
+
+
+def test_a_report_has_what_the_summary_says(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    result = run(config, tmp_path / "out")
+    capsys.readouterr()
+    assert main(["report", str(tmp_path / "out")]) == 0
+    said, page = capsys.readouterr().out, (tmp_path / "out" / "report.html").read_text()
+    assert "300 of 300 jobs done" in said
+    for text in ("How full it was", "Who waited", "Where GPU time went", f"{result['gpu_hours']['lost']:,.0f}"):
+        assert text in page
+    assert main(["report", str(tmp_path / "out"), str(tmp_path / "out")]) == 2
+    assert "one at a time" in capsys.readouterr().err
+
+
+def test_who_needs_packets_says_so(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["timeline", str(config.parent)]) == 2
+    assert main(["export", "goal", str(config), "-o", str(config.parent / "x")]) == 2
+    assert "jobs on a cluster have no packets" in capsys.readouterr().err
+
+
+def test_the_other_ranks_have_nothing_to_do(
+    config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Under a launcher the first rank runs; a fault is said once."""
+    monkeypatch.setenv("PMI_SIZE", "2")
+    monkeypatch.setenv("PMI_RANK", "1")
+    assert main([str(config), "--out", str(tmp_path / "out")]) == 0
+    assert main([str(config), "--set", "cluster.scheduler=x"]) == 0
+    assert capsys.readouterr() == ("", "") and not (tmp_path / "out").exists()

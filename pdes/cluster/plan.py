@@ -1,0 +1,53 @@
+"""`pdes-sim plan` of a config of the cluster level: what there is, what is asked of it, how often it fails."""
+
+from models.cluster.checkpoint_rule import CheckpointRule, mean_us_between
+from models.cluster.job import Request
+from models.cluster.loop import NEVER_US
+from pdes.cluster.build import Built, build
+from pdes.config.cluster.load import Loaded
+from pdes.units import format_long_duration
+
+US_PER_JOB = 100  # of wall time, by bench/cluster.py
+MANY = 10  # jobs, from which on a load says something
+
+
+def plan_cluster(loaded: Loaded) -> str:
+    """The lines. Reads or draws all jobs; raises ConfigError as a run does."""
+    built = build(loaded)
+    jobs = list(built.requests)
+    n_gpu = sum(pool.n_server * pool.n_gpu for pool in built.machine.pools)
+    lines = [
+        f"{pool.n_server:,} servers x {pool.n_gpu} {pool.gpu}, {pool.servers_per_rack} in a rack"
+        for pool in built.machine.pools
+    ]
+    span_us = jobs[-1].submit_us - jobs[0].submit_us
+    asked = sum(job.work_us * job.n_gpu for job in jobs)
+    largest = max(job.n_gpu for job in jobs)
+    between = f" in {format_long_duration(span_us)}" if span_us else ""
+    lines.append(f"{len(jobs):,} jobs{between}, up to {largest:,} GPUs each; {asked / 3.6e9:,.0f} GPU-hours of work")
+    if len(jobs) >= MANY and span_us:
+        share = f"{100 * asked / span_us / n_gpu:.3g} % of {n_gpu:,} GPUs"
+        lines.append(f"load       {share}, over the time of submission")
+    lines += _failure_lines(built, jobs, largest)
+    if built.rules.stop_us >= NEVER_US and len(jobs) >= MANY and asked > span_us * n_gpu:
+        lines.append("More is asked than there is: the waiting line grows as long as jobs come")
+    lines.append(f"A run takes about {format_long_duration(US_PER_JOB * len(jobs), 2)} on one core")
+    return "\n".join(lines)
+
+
+def _failure_lines(built: Built, jobs: list[Request], largest: int) -> list[str]:
+    failures, machine = built.failures, built.machine
+    if not failures.processes:
+        return ["failures   none"]
+    per_day = sum(
+        (part.n_gpu or 1) / failures.processes[part.process].gap.mean_us * 86400e6 for part in failures.components
+    )
+    n_server = -(-largest // max(pool.n_gpu for pool in machine.pools))
+    between_us = mean_us_between(failures, largest, n_server)
+    often = format_long_duration(between_us)
+    found = [f"failures   {per_day:.3g} a day; a job of {largest:,} GPUs is interrupted every {often}"]
+    assert isinstance(built.rules.checkpoints, CheckpointRule)
+    rule = built.rules.checkpoints(next(job for job in jobs if job.n_gpu == largest), n_server)
+    if rule.interval_us:
+        found.append(f"           and writes a checkpoint every {format_long_duration(rule.interval_us)}")
+    return found
