@@ -8,6 +8,7 @@ from models.cluster.schedulers.backfill import Backfill
 from models.cluster.schedulers.fcfs import Fcfs
 from models.cluster.schedulers.gang import Gang
 from models.cluster.schedulers.las import Las
+from models.cluster.schedulers.mast import Mast
 from models.cluster.schedulers.priority import Priority
 from models.cluster.schedulers.quota import Quota
 from models.cluster.schedulers.scheduler import Scheduler
@@ -22,6 +23,7 @@ SCHEDULERS: dict[str, type[Scheduler]] = {
     "srtf": Srtf,
     "priority": Priority,
     "quota": Quota,
+    "mast": Mast,
     "las": Las,
     "gang": Gang,
 }

@@ -17,6 +17,7 @@ from reference.cluster_runs import HOUR, S, Setting, simulate
 
 OPTIONS: dict[str, list[dict[str, Any]]] = {
     "quota": [{"quotas": {"a": 6, "b": 16}}],
+    "mast": [{"quotas": {"a": 6, "b": 8}}, {"quotas": {"a": 16}}],
     "las": [{"gpu_hours": [0.5, 2.0]}, {}],
     "gang": [{"slice_minutes": 20.0}],
     "priority": [{}, {"strict": False}, {"preempt": False}],
