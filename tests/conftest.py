@@ -33,9 +33,6 @@ LONG = (
     "pdes/test_skipping_runs.py", "properties/", "reference/", "scripts/", "test_docs.py", "test_examples.py",
     "test_gallery.py", "test_packaging.py", "test_tiers.py",
 )  # fmt: skip
-BESIDE = (  # what scripts/test gives to the second core: about as much as it leaves to the first
-    "bench/", "models/network/", "properties/", "reference/", "scripts/", "test_gallery.py",
-)  # fmt: skip
 LEFT_OUT = {"quick": ("slow", "long"), "default": ("slow",), "all": ()}  # marks
 
 # No deadline: a first call may compile a kernel. Derandomised: the same cases on every machine and rank.
@@ -46,10 +43,15 @@ for name, share in SHARE_OF_EXAMPLES.items():
 def pytest_addoption(parser: pytest.Parser) -> None:
     text = "how much is run (default: %(default)s), see tests/conftest.py"
     parser.addoption("--tier", choices=list(LEFT_OUT), default="default", help=text)
+    # Said as --share=FOLDER: pytest takes an existing folder that stands alone for one with tests.
+    text = "with other processes that are given the same empty folder: each file is run by the first that comes to it"
+    parser.addoption("--share", type=Path, metavar="FOLDER", help=text)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile(str(config.getoption("tier")))
+    if (folder := config.getoption("share")) is not None:
+        config.pluginmanager.register(Shared(folder), "shared")
 
 
 @pytest.fixture(scope="session")
@@ -71,8 +73,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.path.parent == HERE / "mpi":
             item.add_marker("ranks")
-        if item.path.is_relative_to(HERE) and item.path.relative_to(HERE).as_posix().startswith(BESIDE):
-            item.add_marker("beside")
     for test in {id(test): test for item in items if (test := getattr(item, "obj", None))}.values():
         draw_fewer(test, SHARE_OF_EXAMPLES[tier])
     kept, left_out = [], []
@@ -81,6 +81,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = kept
+
+
+class Shared:
+    """Leaves out the files that another process has taken."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._is_mine: dict[Path, bool] = {}
+
+    def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
+        """True: nothing is left to do for this test."""
+        if item.path not in self._is_mine:
+            name = item.path.relative_to(HERE).as_posix().replace("/", "+")
+            try:
+                (self._folder / name).touch(exist_ok=False)
+                self._is_mine[item.path] = True
+            except FileExistsError:
+                self._is_mine[item.path] = False
+        return None if self._is_mine[item.path] else True
 
 
 def draw_fewer(test: object, share: int) -> None:

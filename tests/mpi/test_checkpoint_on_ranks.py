@@ -25,7 +25,7 @@ def crowded(folder: Path) -> str:
     return room.CONFIG.format(host_delay="800ns")
 
 
-# How often checkpoints are taken, of wall time: some ten to a hundred in a run; one after every round takes half a minute
+# Checkpoints are taken every so often, of wall time: some ten to a hundred in a run; 600 of them take half a minute.
 CASES: dict[str, tuple[Callable[[Path], str], str]] = {
     "incast": (lambda folder: incast(folder) + SAMPLES, "1ms"),
     "training": (gpt, "1ms"),
