@@ -1,7 +1,7 @@
 """Settings of the whole suite, and its three tiers: how much of it `--tier` runs, and with how many drawn examples.
 
 quick    neither what is marked `slow` or `long` nor the files that take long; an eighth of the examples
-default  all but what is marked `slow`; a fifth of the examples
+default  all but what is marked `slow`; an eighth of the examples
 all      everything, with all examples, and every run on ranks in processes of its own
 """
 
@@ -12,7 +12,7 @@ import pytest
 from hypothesis import settings
 
 HERE = Path(__file__).parent
-SHARE_OF_EXAMPLES = {"quick": 8, "default": 5, "all": 1}  # one of so many
+SHARE_OF_EXAMPLES = {"quick": 8, "default": 8, "all": 1}  # one of so many
 LEAST_EXAMPLES = 5
 KEPT_IN = "_hypothesis_internal_use_settings"  # Hypothesis has no other name for a test's own settings
 # Files, or folders, that take more than some seconds or start processes; the quick tier does not even read them.

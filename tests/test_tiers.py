@@ -10,8 +10,8 @@ pytest_plugins = ["pytester"]
 
 CONFTEST = Path(__file__).with_name("conftest.py")
 MARKS = "[pytest]\nmarkers =\n    slow\n    long\n    ranks\n"
-DRAWN = {"quick": 12, "default": 19, "all": 96}  # of 96
-BY_THE_PROFILE = {"quick": 12, "default": 20, "all": 100}
+DRAWN = {"quick": 12, "default": 12, "all": 96}  # of 96
+BY_THE_PROFILE = {"quick": 12, "default": 12, "all": 100}
 FEW = {"quick": 5, "default": 5, "all": 6}  # of 6
 SUITE = """
 import pytest
