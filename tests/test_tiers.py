@@ -49,6 +49,12 @@ def test_what_is_left_out_of_the_quick_tier_exists(name: str) -> None:
     assert list(HERE.glob(f"{name}*"))
 
 
+@pytest.mark.parametrize("mark", ["mpi", "ranks"])
+def test_what_needs_ranks_is_where_scripts_test_looks_for_it(mark: str) -> None:
+    marked = {path.parent.name for path in HERE.rglob("test_*.py") if f"mark.{mark}" in path.read_text()}
+    assert marked <= {"mpi"}
+
+
 @pytest.mark.parametrize("tier", DRAWN)
 def test_a_tier_leaves_out_what_its_marks_say_and_draws_its_share(tier: str, pytester: pytest.Pytester) -> None:
     pytester.makeconftest(CONFTEST.read_text())
