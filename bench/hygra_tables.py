@@ -1,7 +1,7 @@
 """HyGra's tables with this engine: errors and throughput by parallel strategy, mixed jobs, restoration, and two ranks.
 
     python bench/hygra_tables.py [--only I,II,III,IV,V] [--scales 64,256,1024] [--mixed 128,512] [--control NAME]
-                                 [--quick] [--out FOLDER] [--fresh]
+                                 [--set key=value ...] [--quick] [--out FOLDER] [--fresh]
 
 I: errors of completion times, largest and mean over messages, and of the job's, with pipeline, tensor or data
 parallelism alone. II: throughput of the links between servers. III: time and errors of jobs with several of them, a
@@ -61,7 +61,11 @@ class Jobs:
     def __init__(self, arguments: argparse.Namespace) -> None:
         self._out: Path = arguments.out
         self._is_fresh: bool = arguments.fresh
-        self._sets = ["simulation.iterations=1", f"network.congestion_control={arguments.control}"]
+        self._sets = [
+            "simulation.iterations=1",
+            f"network.congestion_control={arguments.control}",
+            *arguments.overrides,
+        ]
         if arguments.quick:
             self._sets.append("workload.model.sequence=64")
 
@@ -181,6 +185,8 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--scales", help="GPUs of jobs with one strategy, powers of two (default 64,256,1024)")
     parser.add_argument("--mixed", help="GPUs of jobs with several, powers of two (default 128,512)")
     parser.add_argument("--control", default="hpcc", help="congestion control (default hpcc)")
+    parser.add_argument("--set", dest="overrides", action="append", default=[], metavar="TABLE.KEY=VALUE",
+                        help="override a key, in all runs; may be repeated")  # fmt: skip
     parser.add_argument("--quick", action="store_true", help="16 GPUs and sequences of 64 tokens only")
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "bench-hygra-tables", help="folder for runs")
     parser.add_argument("--fresh", action="store_true", help="run with packets even if such a run is kept")
