@@ -90,16 +90,31 @@ class Shared:
         self._folder = folder
         self._is_mine: dict[Path, bool] = {}
 
-    def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
-        """True: nothing is left to do for this test."""
-        if item.path not in self._is_mine:
-            name = item.path.relative_to(HERE).as_posix().replace("/", "+")
+    def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
+        """pytest's own loop but for what is left out; each test's fixtures are kept for the next that does run."""
+        if session.testsfailed or session.config.option.collectonly:
+            return None
+        mine = (item for item in session.items if self._takes(item.path))
+        item = next(mine, None)
+        while item is not None:
+            following = next(mine, None)
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            if session.shouldfail:
+                raise session.Failed(session.shouldfail)
+            if session.shouldstop:
+                raise session.Interrupted(session.shouldstop)
+            item = following
+        return True
+
+    def _takes(self, path: Path) -> bool:
+        if path not in self._is_mine:
+            name = path.relative_to(HERE).as_posix().replace("/", "+")
             try:
                 (self._folder / name).touch(exist_ok=False)
-                self._is_mine[item.path] = True
+                self._is_mine[path] = True
             except FileExistsError:
-                self._is_mine[item.path] = False
-        return None if self._is_mine[item.path] else True
+                self._is_mine[path] = False
+        return self._is_mine[path]
 
 
 def draw_fewer(test: object, share: int) -> None:

@@ -74,15 +74,17 @@ def test_a_tier_leaves_out_what_its_marks_say_and_draws_its_share(tier: str, pyt
 def test_processes_that_share_run_every_file_once(pytester: pytest.Pytester, tmp_path: Path) -> None:
     pytester.makeconftest(CONFTEST.read_text())
     pytester.makeini(MARKS)
-    for name in ("a", "b", "c"):
-        pytester.makepyfile(**{f"test_{name}": "def test_one(): pass\n\ndef test_other(): pass\n"})
+    for name in ("one/test_a.py", "one/test_b.py", "two/test_c.py"):
+        path = pytester.path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("def test_one(): pass\n\ndef test_other(): pass\n")
     taken = tmp_path / "taken"
     taken.mkdir()
-    (taken / "test_b.py").touch()  # by another process
+    (taken / "one+test_b.py").touch()  # by another process
     arguments = (f"--share={taken}", "-p", "no:cacheprovider", "-p", "no:mpi")
     first = pytester.runpytest_subprocess(*arguments, "-v")
     first.assert_outcomes(passed=4)
     assert "test_b.py::test_one" not in first.stdout.str()
     last = pytester.runpytest_subprocess(*arguments)
     assert last.ret == 0 and "no tests ran" in last.stdout.str()
-    assert sorted(path.name for path in taken.iterdir()) == ["test_a.py", "test_b.py", "test_c.py"]
+    assert {path.name for path in taken.iterdir()} == {"one+test_a.py", "one+test_b.py", "two+test_c.py"}
