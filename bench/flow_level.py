@@ -28,7 +28,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,6 +35,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cases import print_last, spread
+from flow_components import component
 from pdes.config import load_config
 from pdes.convert.flow_case import Flow, find_case, read_case
 from pdes.convert.flows import convert, nodes_of
@@ -52,7 +52,6 @@ SWEEP = (
     *((16, 0.05, FEW), (16, 0.1, FEW), (16, 0.2, FEW), (16, 0.3, MANY), (16, 0.6, MANY), (16, 0.8, MANY)),
     *((24, 0.1, FEW), (24, 0.3, MANY), (24, 0.6, MANY)),
 )  # k, load, flows
-N_TIME = 20  # at which components are looked at
 QUICK_K, QUICK_N, QUICK_FIRST, QUICK_SWEEP = 4, 400, 200, ((4, 0.3, 300), (4, 0.6, 300))
 NO_SIMGRID = f"no SimGrid: {SOURCE.name} cannot be built (needs g++ and libsimgrid; Debian: libsimgrid-dev)"
 
@@ -263,35 +262,6 @@ def sweep(folder: Path, program: Path | None, is_quick: bool, n_turn: int) -> li
         print(text, flush=True)
         rows.append(row)
     return rows
-
-
-def component_sizes(ways: Sequence[Sequence[int]]) -> list[int]:
-    """How many ways each one is connected with, itself among them: by links that ways share. ways: their links."""
-    above = list(range(len(ways)))
-
-    def root(i: int) -> int:
-        while above[i] != i:
-            above[i] = i = above[above[i]]
-        return i
-
-    first: dict[int, int] = {}
-    for i, links in enumerate(ways):
-        for link in links:
-            above[root(i)] = root(first.setdefault(link, i))
-    roots = [root(i) for i in range(len(ways))]
-    n = Counter(roots)
-    return [n[i] for i in roots]
-
-
-def component(flows: Sequence[Flow], k: int, start_us: np.ndarray, end_us: np.ndarray) -> float:
-    """The component of a flow, mean over flows under way and over times that lie evenly between first and last end."""
-    nodes = [nodes_of(flow, k) for flow in flows]
-    links = [[a * 10**6 + b for a, b in zip(way, way[1:], strict=False)] for way in nodes]
-    times = np.linspace(start_us.min(), end_us.max(), N_TIME + 2)[1:-1]
-    sizes = []
-    for now_us in times:
-        sizes += component_sizes([links[i] for i in np.flatnonzero((start_us <= now_us) & (now_us < end_us))])
-    return float(np.mean(sizes)) if sizes else 0.0
 
 
 def draw_sweep(rows: list[dict[str, Any]], path: Path) -> None:

@@ -1,7 +1,7 @@
 """Settings of the whole suite, and its three tiers: how much of it `--tier` runs, and with how many drawn examples.
 
 quick    neither what is marked `slow` or `long` nor the files that take long; an eighth of the examples
-default  all but what is marked `slow`; a fifth of the examples
+default  all but what is marked `slow`; an eighth of the examples
 all      everything, with all examples, and every run on ranks in processes of its own
 """
 
@@ -12,7 +12,7 @@ import pytest
 from hypothesis import settings
 
 HERE = Path(__file__).parent
-SHARE_OF_EXAMPLES = {"quick": 8, "default": 5, "all": 1}  # one of so many
+SHARE_OF_EXAMPLES = {"quick": 8, "default": 8, "all": 1}  # one of so many
 LEAST_EXAMPLES = 5
 KEPT_IN = "_hypothesis_internal_use_settings"  # Hypothesis has no other name for a test's own settings
 # Files, or folders, that take more than some seconds or start processes; the quick tier does not even read them.
@@ -33,9 +33,6 @@ LONG = (
     "pdes/test_skipping_runs.py", "properties/", "reference/", "scripts/", "test_docs.py", "test_examples.py",
     "test_gallery.py", "test_packaging.py", "test_tiers.py",
 )  # fmt: skip
-BESIDE = (  # what scripts/test gives to the second core: about as much as it leaves to the first
-    "bench/", "models/network/", "properties/", "reference/", "scripts/", "test_gallery.py",
-)  # fmt: skip
 LEFT_OUT = {"quick": ("slow", "long"), "default": ("slow",), "all": ()}  # marks
 
 # No deadline: a first call may compile a kernel. Derandomised: the same cases on every machine and rank.
@@ -46,10 +43,15 @@ for name, share in SHARE_OF_EXAMPLES.items():
 def pytest_addoption(parser: pytest.Parser) -> None:
     text = "how much is run (default: %(default)s), see tests/conftest.py"
     parser.addoption("--tier", choices=list(LEFT_OUT), default="default", help=text)
+    # Said as --share=FOLDER: pytest takes an existing folder that stands alone for one with tests.
+    text = "with other processes that are given the same empty folder: each file is run by the first that comes to it"
+    parser.addoption("--share", type=Path, metavar="FOLDER", help=text)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile(str(config.getoption("tier")))
+    if (folder := config.getoption("share")) is not None:
+        config.pluginmanager.register(Shared(folder), "shared")
 
 
 @pytest.fixture(scope="session")
@@ -71,8 +73,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.path.parent == HERE / "mpi":
             item.add_marker("ranks")
-        if item.path.is_relative_to(HERE) and item.path.relative_to(HERE).as_posix().startswith(BESIDE):
-            item.add_marker("beside")
     for test in {id(test): test for item in items if (test := getattr(item, "obj", None))}.values():
         draw_fewer(test, SHARE_OF_EXAMPLES[tier])
     kept, left_out = [], []
@@ -81,6 +81,40 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = kept
+
+
+class Shared:
+    """Leaves out the files that another process has taken."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._is_mine: dict[Path, bool] = {}
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
+        """pytest's own loop but for what is left out; each test's fixtures are kept for the next that does run."""
+        if session.testsfailed or session.config.option.collectonly:
+            return None
+        mine = (item for item in session.items if self._takes(item.path))
+        item = next(mine, None)
+        while item is not None:
+            following = next(mine, None)
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            if session.shouldfail:
+                raise session.Failed(session.shouldfail)
+            if session.shouldstop:
+                raise session.Interrupted(session.shouldstop)
+            item = following
+        return True
+
+    def _takes(self, path: Path) -> bool:
+        if path not in self._is_mine:
+            name = path.relative_to(HERE).as_posix().replace("/", "+")
+            try:
+                (self._folder / name).touch(exist_ok=False)
+                self._is_mine[path] = True
+            except FileExistsError:
+                self._is_mine[path] = False
+        return self._is_mine[path]
 
 
 def draw_fewer(test: object, share: int) -> None:

@@ -9,9 +9,9 @@ from conftest import HERE, LONG
 pytest_plugins = ["pytester"]
 
 CONFTEST = Path(__file__).with_name("conftest.py")
-MARKS = "[pytest]\nmarkers =\n    slow\n    long\n    ranks\n    beside\n"
-DRAWN = {"quick": 12, "default": 19, "all": 96}  # of 96
-BY_THE_PROFILE = {"quick": 12, "default": 20, "all": 100}
+MARKS = "[pytest]\nmarkers =\n    slow\n    long\n    ranks\n"
+DRAWN = {"quick": 12, "default": 12, "all": 96}  # of 96
+BY_THE_PROFILE = {"quick": 12, "default": 12, "all": 100}
 FEW = {"quick": 5, "default": 5, "all": 6}  # of 6
 SUITE = """
 import pytest
@@ -49,6 +49,12 @@ def test_what_is_left_out_of_the_quick_tier_exists(name: str) -> None:
     assert list(HERE.glob(f"{name}*"))
 
 
+@pytest.mark.parametrize("mark", ["mpi", "ranks"])
+def test_what_needs_ranks_is_where_scripts_test_looks_for_it(mark: str) -> None:
+    marked = {path.parent.name for path in HERE.rglob("test_*.py") if f"mark.{mark}" in path.read_text()}
+    assert marked <= {"mpi"}
+
+
 @pytest.mark.parametrize("tier", DRAWN)
 def test_a_tier_leaves_out_what_its_marks_say_and_draws_its_share(tier: str, pytester: pytest.Pytester) -> None:
     pytester.makeconftest(CONFTEST.read_text())
@@ -63,3 +69,22 @@ def test_a_tier_leaves_out_what_its_marks_say_and_draws_its_share(tier: str, pyt
     assert ("test_long" in ran, "test_slow" in ran) == (tier != "quick", tier == "all")
     assert ("test_on_ranks" in ran) == (tier != "quick")
     assert f"drawn {2 * DRAWN[tier]} {BY_THE_PROFILE[tier]} {FEW[tier]}" in text
+
+
+def test_processes_that_share_run_every_file_once(pytester: pytest.Pytester, tmp_path: Path) -> None:
+    pytester.makeconftest(CONFTEST.read_text())
+    pytester.makeini(MARKS)
+    for name in ("one/test_a.py", "one/test_b.py", "two/test_c.py"):
+        path = pytester.path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("def test_one(): pass\n\ndef test_other(): pass\n")
+    taken = tmp_path / "taken"
+    taken.mkdir()
+    (taken / "one+test_b.py").touch()  # by another process
+    arguments = (f"--share={taken}", "-p", "no:cacheprovider", "-p", "no:mpi")
+    first = pytester.runpytest_subprocess(*arguments, "-v")
+    first.assert_outcomes(passed=4)
+    assert "test_b.py::test_one" not in first.stdout.str()
+    last = pytester.runpytest_subprocess(*arguments)
+    assert last.ret == 0 and "no tests ran" in last.stdout.str()
+    assert {path.name for path in taken.iterdir()} == {"one+test_a.py", "one+test_b.py", "two+test_c.py"}

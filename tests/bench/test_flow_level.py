@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 from flow_level import (
     Ran,
-    component,
-    component_sizes,
     draw_sweep,
     errors,
     first_flows,
@@ -16,6 +14,7 @@ from flow_level import (
     write_for_simgrid,
 )
 
+from flow_components import component, component_sizes
 from pdes.convert.flow_case import Flow, read_case
 
 

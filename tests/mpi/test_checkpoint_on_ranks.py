@@ -25,13 +25,14 @@ def crowded(folder: Path) -> str:
     return room.CONFIG.format(host_delay="800ns")
 
 
+# Checkpoints are taken every so often, of wall time: some ten to a hundred in a run; 600 of them take half a minute.
 CASES: dict[str, tuple[Callable[[Path], str], str]] = {
     "incast": (lambda folder: incast(folder) + SAMPLES, "1ms"),
     "training": (gpt, "1ms"),
     "room": (crowded, "3ms"),
     "waves": (lambda _: waves.CONFIG, "50ms"),
-    "flow mode": (links_that_change, "10us"),
-    "hybrid": (random_messages, "10us"),
+    "flow mode": (links_that_change, "1ms"),
+    "hybrid": (random_messages, "1ms"),
 }
 
 

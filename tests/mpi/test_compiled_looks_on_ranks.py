@@ -16,7 +16,7 @@ from pdes import cli
 from pdes.simulation import loop
 
 if __name__ == "__main__":
-    counted, look, run_rounds = {{"came": 0}}, NetworkModel.look, loop.run_rounds
+    counted, look, run_rounds, round_looks = {{"came": 0}}, NetworkModel.look, loop.run_rounds, FastForward.round_looks
     def count(self, horizon_ps):
         counted["came"] += 1
         return look(self, horizon_ps)
@@ -28,8 +28,11 @@ if __name__ == "__main__":
         if world.rank == 0:
             print(json.dumps(found), flush=True)
     NetworkModel.look, loop.run_rounds = count, run
-    {more}
-    sys.exit(cli.main(sys.argv[1:]))
+    try:
+        {more}
+        sys.exit(cli.main(sys.argv[1:]))
+    finally:  # the process does other runs, too
+        NetworkModel.look, loop.run_rounds, FastForward.round_looks = look, run_rounds, round_looks
 """
 ALL_IN_PYTHON = "FastForward.round_looks = lambda self, other_look_ps: None"
 RINGS = """\
@@ -56,11 +59,11 @@ mode = "{mode}"
 """
 
 
-def counts(start: Callable, n_rank: int, config: Path, out: Path, more: str, **environment: str) -> list[dict]:
+def counts(ask: Callable, n_rank: int, config: Path, out: Path, more: str, **environment: str) -> list[dict]:
     """What each rank has counted in a run, by rank."""
     script = config.with_name("counting.py")
     script.write_text(SCRIPT.format(more=more))
-    done = start(
+    done = ask(
         n_rank, script, config, "--out", out, "--quiet", "--set", "partition.placement=round-robin", **environment
     )
     assert done.returncode == 0, done.stderr
@@ -80,16 +83,16 @@ MODES = [("exact", "hpcc"), pytest.param("exact", "dcqcn", marks=SLOW), ("auto",
 
 @pytest.mark.parametrize(("mode", "law"), MODES)
 def test_looks_that_find_nothing_stay_in_rounds(
-    tmp_path: Path, start: Callable, mode: str, law: str, pytestconfig: pytest.Config
+    tmp_path: Path, ask: Callable, mode: str, law: str, pytestconfig: pytest.Config
 ) -> None:
     """What comes to Python is what does on one rank, on every rank alike, and less than if all of them came. Ranks that
     wait by MPI, in the other mode, are left to the tier `all`."""
     config = tmp_path / "config.toml"
     config.write_text(RINGS.format(mode=mode, law=law))
-    alone = counts(start, 1, config, tmp_path / "alone", "")[0]
+    alone = counts(ask, 1, config, tmp_path / "alone", "")[0]
     ways = [("in", "", "shared"), ("out", ALL_IN_PYTHON, "shared"), ("in-mpi", "", "mpi")]
     for name, more, wait in ways[: 3 if mode == "exact" or pytestconfig.getoption("tier") == "all" else 2]:
-        found = counts(start, 2, config, tmp_path / name, more, PDES_WAIT=wait)
+        found = counts(ask, 2, config, tmp_path / name, more, PDES_WAIT=wait)
         assert same_bytes(tmp_path / "alone", tmp_path / name)
         assert [each["looks"] for each in found] == [alone["looks"]] * 2
         assert found[0]["came"] == found[1]["came"]
