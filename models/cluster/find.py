@@ -10,6 +10,7 @@ from models.cluster.schedulers.gang import Gang
 from models.cluster.schedulers.las import Las
 from models.cluster.schedulers.priority import Priority
 from models.cluster.schedulers.quota import Quota
+from models.cluster.schedulers.rounds.fifo import FifoPerf, FifoRounds
 from models.cluster.schedulers.scheduler import Scheduler
 from models.cluster.schedulers.shortest import Sjf, Srtf
 from pdes.errors import ConfigError, suggestion
@@ -24,6 +25,8 @@ SCHEDULERS: dict[str, type[Scheduler]] = {
     "quota": Quota,
     "las": Las,
     "gang": Gang,
+    "fifo-rounds": FifoRounds,
+    "fifo-perf": FifoPerf,
 }
 ACCEPTED = f"{', '.join(SCHEDULERS)}, or file.py:Class with a subclass of models.cluster.schedulers.scheduler.Scheduler"
 
