@@ -10,7 +10,9 @@ from models.cluster.schedulers.gang import Gang
 from models.cluster.schedulers.las import Las
 from models.cluster.schedulers.priority import Priority
 from models.cluster.schedulers.quota import Quota
+from models.cluster.schedulers.rounds.allox import Allox
 from models.cluster.schedulers.rounds.fifo import FifoPerf, FifoRounds
+from models.cluster.schedulers.rounds.max_min import MaxMin, MaxMinPerf
 from models.cluster.schedulers.scheduler import Scheduler
 from models.cluster.schedulers.shortest import Sjf, Srtf
 from pdes.errors import ConfigError, suggestion
@@ -27,6 +29,9 @@ SCHEDULERS: dict[str, type[Scheduler]] = {
     "gang": Gang,
     "fifo-rounds": FifoRounds,
     "fifo-perf": FifoPerf,
+    "max-min": MaxMin,
+    "max-min-perf": MaxMinPerf,
+    "allox": Allox,
 }
 ACCEPTED = f"{', '.join(SCHEDULERS)}, or file.py:Class with a subclass of models.cluster.schedulers.scheduler.Scheduler"
 
