@@ -99,7 +99,7 @@ class Rounds(Scheduler):
         self.allocated = self.shares()
 
     def _chosen(self) -> dict[int, int]:
-        """The pool of each job that runs in the round."""
+        """The pool of each job that runs in the round. Jobs without shares yet keep a GPU free, as in Gavel."""
         pools, nothing = list(range(self.n_pool)), [0.0] * self.n_pool
         if self.shuffles:
             self.shuffler.shuffle(pools)
@@ -118,7 +118,7 @@ class Rounds(Scheduler):
                 if job.number not in chosen and job.n_gpu <= n_left and self.cluster.may_use(job, pool):
                     chosen[job.number] = pool
                     n_left -= job.n_gpu
-        return chosen
+        return {number: pool for number, pool in chosen.items() if number in self.allocated}
 
     def _run(self, chosen: dict[int, int]) -> None:
         """Whoever stays where it is goes on; others stop before new ones start."""
