@@ -11,6 +11,9 @@ from models.cluster.schedulers.las import Las
 from models.cluster.schedulers.mast import Mast
 from models.cluster.schedulers.priority import Priority
 from models.cluster.schedulers.quota import Quota
+from models.cluster.schedulers.rounds.allox import Allox
+from models.cluster.schedulers.rounds.fifo import FifoPerf, FifoRounds
+from models.cluster.schedulers.rounds.max_min import MaxMin, MaxMinPerf
 from models.cluster.schedulers.scheduler import Scheduler
 from models.cluster.schedulers.shortest import Sjf, Srtf
 from pdes.errors import ConfigError, suggestion
@@ -26,6 +29,11 @@ SCHEDULERS: dict[str, type[Scheduler]] = {
     "mast": Mast,
     "las": Las,
     "gang": Gang,
+    "fifo-rounds": FifoRounds,
+    "fifo-perf": FifoPerf,
+    "max-min": MaxMin,
+    "max-min-perf": MaxMinPerf,
+    "allox": Allox,
 }
 ACCEPTED = f"{', '.join(SCHEDULERS)}, or file.py:Class with a subclass of models.cluster.schedulers.scheduler.Scheduler"
 

@@ -1,0 +1,51 @@
+"""AlloX (Le et al., EuroSys '20) in rounds: jobs to GPUs so that the mean completion time is least, by a matching.
+
+A job in the k-th place from the end of a GPU's line adds k times its own run time there to the sum of all.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from models.cluster.schedulers.rounds.rounds import Rounds, Shares
+from models.cluster.schedulers.rounds.solver import optimize
+
+
+class Allox(Rounds):
+    """Jobs of one GPU. Who has a GPU keeps it until it is done. alpha: the share of those waiting that is looked at."""
+
+    options = {**Rounds.options, "alpha": 1.0}
+    alpha: float
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.optimize = optimize()
+        self.pool_of: dict[int, int] = {}
+
+    def shares(self) -> Shares:
+        """All of one GPU's time to each job that is first in its line."""
+        self.pool_of = {number: pool for number, pool in self.pool_of.items() if number in self.active}
+        free = list(self.cluster.machine.n_up)
+        for pool in self.pool_of.values():
+            free[pool] -= 1
+        slots = [pool for pool in range(self.n_pool) for _ in range(free[pool])]
+        waiting = sorted(number for number in self.active if number not in self.pool_of)
+        n_job = min(max(len(slots), int(self.alpha * len(waiting))), len(waiting))
+        if slots and n_job:
+            self._match(waiting[:n_job], slots)
+        return {
+            number: [float(pool == self.pool_of.get(number, -1)) for pool in range(self.n_pool)]
+            for number in self.active
+        }
+
+    def _match(self, numbers: list[int], slots: list[int]) -> None:
+        jobs = [self.active[number] for number in numbers]
+        took = np.array([[self.left_us(job) / self.speed(job, pool) for pool in slots] for job in jobs]) / 1e6
+        cost = np.concatenate([took * place for place in range(1, len(jobs) + 1)], axis=1)
+        rows, columns = self.optimize.linear_sum_assignment(cost)
+        first: dict[int, tuple[int, int]] = {}  # the one in the place furthest from the end of its line begins
+        for row, column in zip(rows, columns, strict=True):
+            place, slot = divmod(int(column), len(slots))
+            first[slot] = max(first.get(slot, (-1, -1)), (place, int(row)))
+        for slot, (_, row) in first.items():
+            self.pool_of[numbers[row]] = slots[slot]

@@ -1,0 +1,100 @@
+"""Rounds as in Gavel: known answers on tiny clusters, and what holds for every policy."""
+
+from itertools import pairwise
+
+import pytest
+
+from models.cluster.failures import Failures
+from models.cluster.find import SCHEDULERS
+from models.cluster.job import Job, Request
+from models.cluster.loop import Cluster, Rules
+from models.cluster.machine import Machine, Pool
+from models.cluster.placement import POLICIES
+from models.cluster.progress import Checkpoints
+
+MINUTE_US = 60 * 10**6
+SOLVED = ("max-min-perf", "allox")
+ALL = ("fifo-rounds", "fifo-perf", "max-min", *SOLVED)
+
+
+class Watch:
+    """Who ran where, and when jobs were done."""
+
+    def __init__(self):
+        self.runs, self.done_us, self.began = [], {}, {}
+
+    def happened(self, now_us, what, job, server, why):
+        if what == "start":
+            self.began[job.number] = (now_us, job.place[0][0], job.speed)
+        elif what in ("stop", "end"):
+            self.runs.append((job.number, now_us, *self.began[job.number]))
+
+    def left(self, job):
+        self.done_us[job.number] = self.cluster.now_us
+
+
+def run(name, jobs, servers=(1, 1), speeds=None, **options):
+    """jobs: (submitted, work) in minutes. speeds: of each job on each pool."""
+    if name in SOLVED:
+        pytest.importorskip("scipy")
+    machine = Machine([Pool(f"g{i}", n, 1, 16, 1.0) for i, n in enumerate(servers)])
+    watch = Watch()
+    requests = [Request(i, str(i), at * MINUTE_US, 1, work * MINUTE_US) for i, (at, work) in enumerate(jobs)]
+
+    def speed(request, pool, place):
+        return speeds[request.number][pool] if speeds else 1.0
+
+    rules = Rules(POLICIES["packed"], speed, lambda request, n: Checkpoints())
+    watch.cluster = cluster = Cluster(machine, rules, requests, Failures([], machine, 0), watch)
+    scheduler = SCHEDULERS[name](cluster, options)
+    for request in requests:
+        if not request.submit_us:
+            scheduler.submitted(Job(request))
+    at_once = scheduler.shares()
+    cluster.run(SCHEDULERS[name](cluster, options))
+    return watch, scheduler, at_once
+
+
+def test_a_new_job_waits_for_the_next_round_and_for_new_shares():
+    watch, *_ = run("fifo-perf", [(0, 60), (1, 10)], reset_minutes=6.0)
+    assert watch.done_us == {0: 60 * MINUTE_US, 1: 16 * MINUTE_US}
+
+
+def test_fifo_perf_takes_the_fastest_free_pool_and_moves_there_once_it_is_free():
+    """The second does 6 minutes of work by the round that starts at 12, and its other 4 at full speed."""
+    watch, *_ = run("fifo-perf", [(0, 10), (0, 10)], speeds=[(0.5, 1.0), (0.5, 1.0)])
+    assert watch.done_us == {0: 10 * MINUTE_US, 1: 16 * MINUTE_US}
+
+
+def test_max_min_gives_turns_on_one_gpu():
+    watch, *_ = run("max-min", [(0, 12), (0, 12)], servers=(1,))
+    assert watch.done_us == {0: 18 * MINUTE_US, 1: 24 * MINUTE_US}
+
+
+def test_max_min_perf_sends_each_job_where_it_gains_most():
+    watch, *_ = run("max-min-perf", [(0, 60), (0, 60)], speeds=[(0.5, 1.0), (1.0, 0.5)])
+    assert watch.done_us == {0: 60 * MINUTE_US, 1: 60 * MINUTE_US}
+
+
+def test_max_min_perf_shares_out_equally_where_no_trade_helps_both():
+    """Speeds (1, 0.1) and (1, 0.9): (0.1 + 0.9 x) / 0.55 = (1 - 0.1 x) / 0.95 has x = 1/2, where both are 1."""
+    shares = run("max-min-perf", [(0, 60), (0, 60)], speeds=[(1.0, 0.1), (1.0, 0.9)])[2]
+    assert [x for row in shares.values() for x in row] == pytest.approx([0.5] * 4)
+
+
+def test_allox_puts_the_short_job_first():
+    watch, *_ = run("allox", [(0, 100), (0, 10)], servers=(1,), reset_minutes=6.0)
+    assert watch.done_us == {0: 110 * MINUTE_US, 1: 10 * MINUTE_US}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_no_gpu_runs_two_jobs_every_job_ends_and_work_is_kept(name):
+    jobs = [(3 * i, 20 + 7 * (i * 5 % 9)) for i in range(20)]
+    watch, *_ = run(name, jobs, servers=(2, 2), speeds=[(1.0, (1 + i % 4) / 4) for i in range(20)])
+    assert len(watch.done_us) == len(jobs)
+    for server in range(4):
+        mine = sorted((began, ended) for _, ended, began, where, _ in watch.runs if where == server)
+        assert all(before[1] <= after[0] for before, after in pairwise(mine))
+    for number, (_, work) in enumerate(jobs):
+        done = sum((ended - began) * speed for i, ended, began, _, speed in watch.runs if i == number)
+        assert done == pytest.approx(work * MINUTE_US, rel=1e-6)
