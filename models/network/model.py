@@ -22,6 +22,8 @@ from models.network.build.group_peers import other_ranks, with_peers
 from models.network.build.nic import grow_ranges, make_nic
 from models.network.build.routing import make_routing
 from models.network.build.work import make_rows, make_streams, make_work
+from models.network.flow_mode.audit import finish_predicted, run_audited_rounds
+from models.network.flow_mode.audit_state import SHORT_OF_FOLLOWED, Audit, grow_followed, make_audit, network_of
 from models.network.flow_mode.flow_rounds import run_flow_rounds
 from models.network.flow_mode.hybrid import run_hybrid_rounds
 from models.network.flow_mode.make import make as make_flow_mode
@@ -132,11 +134,15 @@ class NetworkModel:
         self.observers: list[Observer] = []  # whoever runs the model puts them here before it starts
         self.fast_forward: FastForward | None = None  # and this
         self.flow: FlowMode | None = None
+        self.audit: Audit | None = None
         if parameters.flow is not None:
             fabric.counters[MAY_OVERTAKE] = parameters.is_hybrid  # markers lie among packets
             self.flow = make_flow_mode(topology, self.pairs, nic, routing, parameters, here, world.gathering)
+            if parameters.flow.audited:
+                self.audit = make_audit(self.flow, parameters.flow.audited, parameters.seed)
         self._run_rounds, self._run_with_looks = run_rounds, run_rounds_with_looks
         self._run_flow = run_hybrid_rounds if parameters.is_hybrid else run_flow_rounds
+        self._run_flow = self._run_flow if self.audit is None else run_audited_rounds
         if is_managed(parameters):
             self._run_rounds, self._run_with_looks = run_managed_rounds, run_managed_rounds_with_looks
         group, group_rank = other_ranks(work, self.rank_of_node, world.rank)
@@ -199,11 +205,20 @@ class NetworkModel:
     def run_rounds(self, loop: np.ndarray, ex: ExchangeState) -> int:
         """Compiled rounds, see `models.network.rounds`."""
         if self.flow is not None:
-            return self._run_flow(loop, ex, self.state, self.port_peer_row, self.flow)
+            return self._run_flow(loop, ex, self._flow_network(), self.port_peer_row, self.flow)
         looks = None if self.fast_forward is None else self.fast_forward.round_looks(next_look_ps(self.observers))
         if looks is None:
             return self._run_rounds(loop, ex, self.state, self.port_peer_row, self.outputs)
         return self._run_with_looks(loop, ex, self.state, self.port_peer_row, self.outputs, looks)
+
+    def _flow_network(self) -> Any:
+        """What rounds in flow mode are about."""
+        return self.state if self.audit is None else network_of(self.state, self.audit)
+
+    def finish_audit(self) -> None:
+        """The run is over: in flow mode, see to it that all ends that would have."""
+        while self.audit is not None and (code := finish_predicted(self.state.fabric, self.audit)) != 0:
+            self.relieve(code)
 
     def look(self, horizon_ps: int) -> int:
         """Let the observers look, see `models.network.watch.observers`, and fast-forwarding decide."""
@@ -247,7 +262,7 @@ class NetworkModel:
         is_managed = self._run_rounds is run_managed_rounds
         own = (buffers, routing) if is_managed else ()
         if self.flow is not None:
-            rounds = (self._run_flow, (loop, ex, self.state, self.port_peer_row, self.flow))
+            rounds = (self._run_flow, (loop, ex, self._flow_network(), self.port_peer_row, self.flow))
             return [(run_hosts, (fabric, buffers, nic, work, rows, fabric.found[2], 0, 0)), rounds]
         looks = None if self.fast_forward is None else self.fast_forward.round_looks(next_look_ps(self.observers))
         rounds = (loop, ex, self.state, self.port_peer_row, self.outputs)
@@ -288,6 +303,11 @@ class NetworkModel:
             self.state = state._replace(nic=nic)
         elif code == SHORT_OF_WAITING and self.flow is not None:
             self.flow = grow_waiting(self.flow, 2 * len(self.flow.waiting))
+            if self.audit is not None:
+                predicted = grow_waiting(self.audit.predicted, len(self.flow.waiting))
+                self.audit = self.audit._replace(predicted=predicted)
+        elif code == SHORT_OF_FOLLOWED and self.audit is not None:
+            self.audit = grow_followed(self.audit, 2 * len(self.audit.followed))
         elif code == SHORT_OF_POSTS and self.flow is not None:
             self.flow = grow_posts(self.flow, 2 * n_post_room(self.flow))
         elif code == STOPPED_BY_FAULT:

@@ -109,6 +109,7 @@ AUDITED = {  # forecast -> where "audit" in `result.json` has it, name of its er
     "periodic": ("", "rate_error", "of rates"),
     "similar": ("waves", "fct_error", "of completion times"),
     "flow level": ("fluid", "fct_error", "of completion times"),
+    "flow mode": ("flow_mode", "fct_error", "of completion times"),
 }
 
 
@@ -119,7 +120,8 @@ def how_sure_text(result: Mapping[str, Any]) -> str:
         numbers = result.get("config", {}).get("wormhole", {}).get("flow", {}).get("numbers", {})
         n_packet, n_rate = (facts["flow_mode"].get(name, 0) for name in ("as_packets", "messages"))
         what = f"{n_packet:,} messages as packets, {n_rate:,} at rates" if n_packet else "no packet was simulated"
-        return f"How sure: flow mode, {what}; {calibration_text(numbers)}"
+        audit = f"; {_audit(facts['audit'])}" if "audit" in facts else ""
+        return f"How sure: flow mode, {what}{audit}; {calibration_text(numbers)}"
     skipped, audit = result.get("skipped_packet_hops", 0), facts.get("audit")
     if not skipped and not audit:
         return ""

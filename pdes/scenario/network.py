@@ -118,6 +118,11 @@ def without_packets(config: Config, p: NetworkParameters) -> NetworkParameters:
     numbers = flow_numbers(config)
     fracs = numbers.alone, numbers.shared
     flow = FlowParameters(fracs, weight, numbers.queue_ps, forwards, forwards, facts=numbers.facts())
+    if config.wormhole.audit > 0:
+        if why := why_not_beside(config, p):
+            found = f"is there, and no packets can be simulated beside flow mode: {why}"
+            raise ConfigError("[wormhole] audit", found, "Accepted: 0, which measures nothing")
+        return replace(p, flow=replace(flow, trusts=(True, True, True), audited=config.wormhole.audit), may_skip=False)
     return replace(
         p, flow=flow, law=find_law("none"), law_values={}, buffer=None, transport=None, pair_queue=None, n_queue=2,
         scheduler=STRICT, queue_weight=(), may_skip=False,
@@ -136,7 +141,12 @@ def hybrid_parameters(config: Config, p: NetworkParameters) -> FlowParameters | 
 
 
 def why_no_rates(config: Config, p: NetworkParameters) -> str:
-    """Why no message goes at a max-min fair rate beside others that are packets, "" if some can."""
+    """Why no message goes at a max-min fair rate beside others that are packets in mode "auto", "" if some can."""
+    return why_not_beside(config, p) or ("what is skipped is audited" if config.wormhole.audit > 0 else "")
+
+
+def why_not_beside(config: Config, p: NetworkParameters) -> str:
+    """Why there can be no packets and rates in one network, "" if there can."""
     classes = 0 if p.pair_queue is None else len(np.unique(p.pair_queue))
     whys = {
         "ns-3's transport": p.ns3 is not None,
@@ -145,7 +155,6 @@ def why_no_rates(config: Config, p: NetworkParameters) -> str:
         "switches draw what they tell of ports": "pint" in p.law.needs,
         "messages have several priorities": classes > 1 or p.n_queue > 2,
         "packets are sampled": config.output.sample_interval_ps is not None or p.rtt_flow >= 0,
-        "what is skipped is audited": config.wormhole.audit > 0,
     }
     return next((why for why, is_so in whys.items() if is_so), "")
 

@@ -70,7 +70,10 @@ def skipping_facts(config: Config, p: NetworkParameters) -> list[tuple[str, str]
     if w.mode == "flow":
         assert p.flow is not None
         how = ("how far off", calibration_text(p.flow.facts))
-        return [("skipping", "flow: no packet is simulated; messages get max-min fair rates"), how]
+        rest, share = "no packet is simulated", config.wormhole.audit
+        if share:
+            rest = f"packets in about {100 * share:g} % of the time, to measure the error"
+        return [("skipping", f"flow: {rest}; messages get max-min fair rates"), how]
     names, why = usable(config, p)
     lost = [name for name in w.uses if name not in names]
     if names == ("fair",):

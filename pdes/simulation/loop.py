@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from models.network.flow_mode.state import N_MESSAGE
+from models.network.flow_mode.state import N_AS_PACKETS, N_MESSAGE
 from models.network.state.records import PACKET_HOPS
 from models.network.watch.results import unfinished_rows
 from pdes.beginning import Beginning
@@ -142,7 +142,7 @@ class _Told:
         """How far the run is. has_moved: whether LPs have changed ranks."""
         job, model, n_rank = self._job, self._job.model, self._job.world.size
         if model.flow is not None:
-            n_flow = int(model.flow.words[N_MESSAGE])
+            n_flow = int(model.flow.words[N_MESSAGE] + model.flow.words[N_AS_PACKETS])
             self._progress.update(job.now_ps, n_flow, n_flow / max(1, job.assembly.n_flow), self._how_it_goes)
             return
         hops = int(model.state.fabric.counters[PACKET_HOPS]) - job.restored["hops"]

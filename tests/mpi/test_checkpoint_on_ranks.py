@@ -9,6 +9,7 @@ import pytest
 from mpi import test_fluid_on_ranks as fluid
 from mpi import test_room_on_ranks as room
 from mpi import test_waves_on_ranks as waves
+from mpi.test_flow_audit_on_ranks import short_messages
 from mpi.test_flow_mode_on_ranks import links_that_change
 from mpi.test_hybrid_on_ranks import random_messages
 from mpi.test_looks_on_ranks import write_ring
@@ -33,6 +34,7 @@ CASES: dict[str, tuple[Callable[[Path], str], str]] = {
     "waves": (lambda _: waves.CONFIG, "50ms"),
     "flow mode": (links_that_change, "1ms"),
     "hybrid": (random_messages, "1ms"),
+    "audited flow mode": (short_messages, "1ms"),
 }
 
 

@@ -65,7 +65,6 @@ def test_a_mode_from_the_command_line_leaves_the_tolerance_of_the_files_mode(loa
     [
         ('flow.efficiency = 0.9', 'flow: is there, but mode is "off". Accepted: with mode = "flow"'),
         ('mode = "flow"\nflow.efficiency = 0', 'efficiency: found 0. Accepted: "calibrated", or a number above 0'),
-        ('mode = "flow"\naudit = 0.1', 'audit: is there, but mode is "flow". Accepted: with mode = "exact"'),
         ('mode = "fast"', 'mode: found "fast". Accepted: "off", "exact", "auto" or "flow"'),
         ('mode = "exact"\ntolerance = 0.02', 'tolerance: is there, but mode is "exact". Accepted: with mode = "auto"'),
         ("tolerance = 0.02", 'tolerance: is there, but mode is "off". Accepted: with mode = "auto"'),

@@ -23,6 +23,7 @@ from models.network.state.records import (
     N_EXTRA,
     N_FREE_MESSAGE,
     N_FREE_PACKET,
+    N_POSTED_COLUMN,
     NODE,
     NOT_CHAINED,
     PACKET,
@@ -292,6 +293,6 @@ def grow_messages(nic: Nic, counters: np.ndarray, n_message: int) -> Nic:
     messages["next"][n_message - 1] = counters[FREE_MESSAGE]
     counters[FREE_MESSAGE] = n_old
     counters[N_FREE_MESSAGE] += n_message - n_old
-    posted = nic.posted if len(nic.posted) == 1 else np.zeros((2 * n_message, 3), np.int64)
+    posted = nic.posted if len(nic.posted) == 1 else np.zeros((2 * n_message, N_POSTED_COLUMN), np.int64)
     posted[: min(len(nic.posted), len(posted))] = nic.posted
     return nic._replace(messages=messages, posted=posted)

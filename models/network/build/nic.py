@@ -12,7 +12,7 @@ from models.network.state import records as state
 from models.network.state.pair_facts import PairFacts
 from models.network.state.pair_records import MESSAGE, NO_WINDOW, QUEUE_PAIR, RANGE, RECEIVER
 from models.network.state.parameters import NetworkParameters
-from models.network.state.records import NIC_PORT, NS3_PORT, Nic
+from models.network.state.records import N_POSTED_COLUMN, NIC_PORT, NS3_PORT, Nic
 from models.topology.graph import Topology
 from models.workload.plan import WorkloadPlan
 from pdes.engine.bits import n_set_word
@@ -212,7 +212,7 @@ def make_nic(
         ready=np.zeros(n_ready + 1, np.int64),
         out_port=make_nodes(topology, plan, np.zeros(topology.n_node, np.int64))[1],
         messages=np.zeros(0, MESSAGE),
-        posted=np.zeros((0 if parameters.flow else 1, 3), np.int64),
+        posted=np.zeros((0 if parameters.flow else 1, N_POSTED_COLUMN), np.int64),
         goes=np.zeros(n_pair if parameters.is_hybrid else 1, np.uint8),
         control=control.words,
         event=control.event,

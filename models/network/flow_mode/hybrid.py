@@ -87,7 +87,7 @@ def _unsure_at(flow: FlowMode, pair):
 
 
 @step_kernel
-def _touch(flow: FlowMode, n_touched, pair):
+def touch(flow: FlowMode, n_touched, pair):
     hybrid = flow.hybrid
     if hybrid.is_touched[np.uint64(pair)] == 0:
         hybrid.is_touched[np.uint64(pair)] = 1
@@ -97,7 +97,7 @@ def _touch(flow: FlowMode, n_touched, pair):
 
 
 @step_kernel
-def _order_posts(flow: FlowMode, n_post):
+def order_posts(flow: FlowMode, n_post):
     """Find the order of posts in which ranks do not matter: by queue pair, and as each has posted them."""
     for i in range(n_post):
         flow.order[np.uint64(i)] = (flow.posts[np.uint64(N_POST_COLUMN * i + POST_PAIR)] << ORDER_BITS) + i
@@ -105,13 +105,13 @@ def _order_posts(flow: FlowMode, n_post):
 
 
 @step_kernel
-def _count_posts(flow: FlowMode, n_post):
+def count_posts(flow: FlowMode, n_post):
     """Count messages that were posted or are over at the ports of their ways; queue pairs that were touched."""
     hybrid, n_touched = flow.hybrid, np.int64(0)
     for k in range(n_post):
         at = N_POST_COLUMN * (flow.order[np.uint64(k)] & ORDER_MASK)
         pair, kind = flow.posts[np.uint64(at + POST_PAIR)], flow.posts[np.uint64(at + POST_KIND)]
-        n_touched = _touch(flow, n_touched, pair)
+        n_touched = touch(flow, n_touched, pair)
         if kind == OVER:
             hybrid.n_packet[np.uint64(pair)] -= 1
         elif kind == AS_PACKETS:
@@ -148,7 +148,7 @@ def _send_packets(fabric: Fabric, nic: Nic, pair, from_byte, at_ps):
 
 
 @step_kernel
-def _turn_into_packets(fabric: Fabric, nic: Nic, flow: FlowMode, pair, now_ps):
+def turn_into_packets(fabric: Fabric, nic: Nic, flow: FlowMode, pair, now_ps):
     """What is left of a message that goes at a rate goes as packets, with what waits behind it."""
     transfer, n_message = flow.transfers[np.uint64(pair)], np.int64(1)
     payload, header = fabric.constants[PAYLOAD_BYTES], fabric.constants[HEADER_BYTES]
@@ -186,8 +186,8 @@ def _meet(fabric: Fabric, nic: Nic, flow: FlowMode, port, n_touched, now_ps):
         at, pair = np.int64(place.after), np.int64(place.flow)
         may_turn = flow.hybrid.is_shadow[np.uint64(pair)] == 0 and flow.hybrid.n_packet[np.uint64(pair)] == 0
         if may_turn and _unsure_at(flow, pair) == np.int64(port):
-            n_touched = _touch(flow, n_touched, pair)
-            _turn_into_packets(fabric, nic, flow, pair, now_ps)
+            n_touched = touch(flow, n_touched, pair)
+            turn_into_packets(fabric, nic, flow, pair, now_ps)
     return n_touched
 
 
@@ -214,7 +214,7 @@ def _enter_posts(fabric: Fabric, nic: Nic, flow: FlowMode, n_post, n_touched, no
         nic.goes[np.uint64(pair)] = goes if unsure_at == NOTHING else goes | WANTS_PACKETS
         if unsure_at != NOTHING:
             if is_rate and hybrid.n_packet[np.uint64(pair)] == 0:
-                _turn_into_packets(fabric, nic, flow, pair, now_ps)
+                turn_into_packets(fabric, nic, flow, pair, now_ps)
             n_touched = _meet(fabric, nic, flow, unsure_at, n_touched, now_ps)
     return n_touched
 
@@ -224,8 +224,8 @@ def take_all_posts(fabric: Fabric, nic: Nic, flow: FlowMode, now_ps):
     """`take_posts`, at the end of a round, where messages may go as packets."""
     n_post, short = gather_posts(fabric, nic, flow)
     if n_post > 0:
-        _order_posts(flow, n_post)
-        n_touched = _count_posts(flow, n_post)
+        order_posts(flow, n_post)
+        n_touched = count_posts(flow, n_post)
         begin_change(flow.max_min)
         n_touched = _enter_posts(fabric, nic, flow, n_post, n_touched, now_ps)
         move_shadows(flow, n_touched, now_ps)

@@ -93,10 +93,11 @@ def make(
         for name, values in times[epoch].items():
             rows[name] = values[changed]
         moves.append(rows)
-    return make_flow_mode(
+    made = make_flow_mode(
         max_min, transfers, _changes(topology, p), np.concatenate(moves), gathering, p.flow.queue_ps,
         make_hybrid(p.flow.trusts, goes, topology),
-    )
+    )  # fmt: skip
+    return made._replace(ended=np.zeros((len(transfers), 4), np.int64)) if p.flow.audited else made
 
 
 def _differ(two: list[Shared]) -> np.ndarray:

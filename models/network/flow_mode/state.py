@@ -67,8 +67,9 @@ POST_PAIR, POST_SIZE, POST_POSTED_PS, POST_ID, POST_END, POST_KIND, N_POST_COLUM
     N_SHARED,
     SHARED_AT,  # max_min.words[MARK] when ports were shared last: each change of flows has another
     N_AS_PACKETS,  # messages that went as packets
-) = range(11)  # fmt: skip
-N_TRANSFER_WORD = 11
+    N_ENDED,  # rows of FlowMode.ended
+) = range(12)  # fmt: skip
+N_TRANSFER_WORD = 12
 # Numbers.
 QUEUE_PS, MOVED_HOPS = range(2)  # how long the last packet waits at a port that flows share; hops on ways of before
 
@@ -111,6 +112,9 @@ class FlowMode(NamedTuple):
     posts: np.ndarray  # int64[]  what was posted in a round, of all ranks, N_POST_COLUMN words each
     own: np.ndarray  # int64[the same]  this rank's; posts itself if there is no other rank
     order: np.ndarray  # int64[a post each]  hybrid, scratch: by queue pair, see `hybrid`
+    # int64[n_qp, 4]  audit: of messages that ended, queue pair, end in its stream, when it was posted, is acknowledged;
+    # of no rows if there is no audit, which takes them after each instant
+    ended: np.ndarray
     gathering: Gathering
     hybrid: Hybrid
     numbers: np.ndarray  # float64[N_NUMBER]
@@ -126,7 +130,8 @@ def make_flow_mode(
     transfers["first_waiting"] = transfers["last_waiting"] = words[FREE_WAITING] = -1
     made = FlowMode(
         max_min, transfers, np.zeros(0, WAITING), make_time_index(n_pair), np.zeros(n_pair, np.int64),
-        np.zeros(n_pair, np.int32), changes, moves, np.zeros(len(max_min.ports)), none, none, none, gathering,
+        np.zeros(n_pair, np.int32), changes, moves, np.zeros(len(max_min.ports)), none, none, none,
+        np.zeros((0, 4), np.int64), gathering,
         hybrid, np.array([queue_ps, 0.0]), words,
     )  # fmt: skip
     return grow_posts(grow_waiting(made, 1024), 1024)

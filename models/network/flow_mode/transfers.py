@@ -17,6 +17,7 @@ from models.network.flow_mode.state import (
     MOVED_HOPS,
     N_CHANGED,
     N_DUE,
+    N_ENDED,
     N_FREE_WAITING,
     N_INSTANT,
     N_MESSAGE,
@@ -168,6 +169,11 @@ def _end(fabric: Fabric, flow: FlowMode, pair, now_ps):
     transfer.bytes += wire_bytes
     flow.words[N_MESSAGE] += 1
     _tell(fabric, flow, pair)
+    if flow.ended.shape[0] > 0:
+        row = np.uint64(flow.words[N_ENDED])
+        flow.ended[row, 0], flow.ended[row, 1], flow.ended[row, 2] = pair, transfer.end_byte, transfer.posted_ps
+        flow.ended[row, 3] = transfer.delivered_ps + _ack_ps(fabric.constants, transfer)
+        flow.words[N_ENDED] += 1
     if take_next(flow, transfer):
         start_ps = _start_ps(fabric.constants, transfer)
         if start_ps <= now_ps:  # no rate changes
@@ -262,6 +268,7 @@ def _write_post(nic: Nic, row, out):
     pair, place, kind = nic.posted[np.uint64(row), 0], nic.posted[np.uint64(row), 1], nic.posted[np.uint64(row), 2]
     out[POST_PAIR], out[POST_KIND] = pair, kind
     if kind == OVER:
+        out[POST_END], out[POST_POSTED_PS] = place, nic.posted[np.uint64(row), 3]
         return
     message = nic.messages[np.uint64(place)]
     out[POST_SIZE], out[POST_POSTED_PS] = message.size_bytes, message.posted_ps

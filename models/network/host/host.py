@@ -146,7 +146,7 @@ def _tell_over(fabric: Fabric, nic: Nic, work: Work, pair, n, now_ps):
     if work.graph.sent.shape[0] > 0:
         end_sends(fabric, work, pair, n, now_ps)
     if fabric.constants[IS_FLOW_MODE]:
-        list_over(nic, fabric.counters, pair, n)
+        list_over(nic, fabric.counters, pair, n, now_ps)
 
 
 @inlined

@@ -34,7 +34,7 @@ from pdes.engine.jit import step_kernel
 
 @step_kernel
 def _list(nic: Nic, counters, pair, place, kind):
-    """Have all ranks hear of something of a queue pair's at the round's end. kind: AS_*, OVER."""
+    """Have all ranks hear of a message that a queue pair has posted at the round's end. kind: AS_*."""
     row = nic.posted[np.uint64(counters[N_UNSEEN])]
     row[0], row[1], row[2] = pair, place, kind
     counters[N_UNSEEN] += 1
@@ -66,10 +66,12 @@ def _list_posted(nic: Nic, counters, constants, pair, place, is_idle, is_clear):
 
 
 @step_kernel
-def list_over(nic: Nic, counters, pair, n):
+def list_over(nic: Nic, counters, pair, n, now_ps):
     """Have all ranks hear that so many messages of a queue pair's are over, which went as packets."""
     for _ in range(n):
-        _list(nic, counters, pair, np.int64(-1), OVER)
+        row = nic.posted[np.uint64(counters[N_UNSEEN])]
+        row[0], row[1], row[2], row[3] = pair, nic.queue_pairs[np.uint64(pair)].acked_byte, OVER, now_ps
+        counters[N_UNSEEN] += 1
 
 
 @step_kernel

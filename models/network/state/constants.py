@@ -73,7 +73,8 @@ def make_constants(topology: Topology, pairs, plan: WorkloadPlan, parameters: Ne
         values[state.NEED_PACKETS] += 2 * plan.burst * p.has_fluid
     if p.is_hybrid and p.flow is not None:
         ack_share = p.ack_bytes / (p.payload_bytes + p.header_bytes)
-        values[state.CALM_1024] = int(1024 * NEARLY * p.flow.fracs[0] * (1 - ack_share))
+        calm = 0 if p.flow.audited else NEARLY  # in flow mode a control is as fast as it may be at once
+        values[state.CALM_1024] = int(1024 * calm * p.flow.fracs[0] * (1 - ack_share))
     if p.buffer is not None:
         values |= {
             state.HAS_BUFFER: 1,

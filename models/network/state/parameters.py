@@ -96,6 +96,7 @@ class FlowParameters:
     acknowledges: bool = True  # the acknowledgement goes back
     facts: dict[str, Any] = field(default_factory=dict)  # where the numbers come from, for people and results
     trusts: tuple[bool, bool, bool] | None = None  # hybrid: see `hybrid`; None: there are no packets at all
+    audited: float = 0.0  # share of the time in which messages go as packets, to compare; above 0: in a hybrid
 
 
 @dataclass(frozen=True)

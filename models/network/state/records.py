@@ -143,6 +143,7 @@ MARKER_DELIVERED_PS, MARKER_SIZE, MARKER_BEGIN_PS, N_MARKER_WORD = range(4)
 
 # How a message that is posted goes in flow mode, column 2 of Nic.posted; and that one is over that went as packets.
 AS_RATE, AS_PACKETS, OVER = range(3)
+N_POSTED_COLUMN = 4
 # Bits of Nic.goes: a queue pair's messages go as packets; and the next one is to, once none is under way.
 GOES_AS_PACKETS, WANTS_PACKETS = 1, 2
 
@@ -298,7 +299,9 @@ class Nic(NamedTuple):
     ready: np.ndarray  # int64[]  sets (bits.py) of queue pairs with bytes to send and room in their windows
     out_port: np.ndarray  # int32[]  see NODE.first_out
     messages: np.ndarray  # MESSAGE[n_message]
-    posted: np.ndarray  # int64[2 * n_message, 3]  flow mode: queue pair, place, AS_*: what was posted in this round
+    # int64[2 * n_message, N_POSTED_COLUMN]  flow mode, in this round. What was posted: queue pair, place, AS_*; what is
+    # over: queue pair, byte of its stream up to which all is acknowledged, OVER, when
+    posted: np.ndarray
     goes: np.ndarray  # uint8[n_qp]  hybrid: GOES_*, WANTS_*
     control: np.ndarray  # int64[n_qp, n_word]  the congestion control's FLOW records as words
     event: np.ndarray  # int64[]  the EVENT record as words: what a handler is told

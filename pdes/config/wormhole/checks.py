@@ -26,8 +26,6 @@ def wormhole_faults(wormhole: Table | None) -> Iterator[Fault]:
     elif wormhole.memo is not None and "replay" not in wormhole.uses:
         found = "is there, but forecasts below [wormhole.paper] have no replay"
         yield Fault((*HOME, "memo"), found, 'Accepted: with "replay" in forecasts')
-    if wormhole.audit and wormhole.mode == "flow":
-        yield Fault((*HOME, "audit"), f"is there, but mode is {mode}", 'Accepted: with mode = "exact" or "auto"')
     yield from _flow_faults(wormhole)
     yield from _calibration_faults(wormhole.flow)
     yield from _criterion_faults(wormhole.paper)

@@ -116,7 +116,7 @@ class WormholeConfig(Table):
     pipeline's schedule (`workload.repeats`).
 
     audit: share of the skips of what has settled and of waves that are simulated instead, and of the time in which
-    messages at flow level are, and compared with what would be said of them.
+    messages at flow level, or in flow mode, are, and compared with what would be said of them.
 
     memo: file that the memo is read from and added to, None: none; relative to the folder in which the program runs.
     memo_limit_bytes: of that file.

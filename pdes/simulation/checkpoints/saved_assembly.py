@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from models.network.checkpoint.saved_fast_forward import save_alike
+from models.network.flow_mode.audit_state import load_audit, save_audit
 from models.network.flow_mode.saved import load_flow, save_flow
 from models.network.model import NetworkModel
 from models.network.state.owners import Owners
@@ -35,6 +36,7 @@ def save_alike_of(assembly: Assembly) -> dict[str, Any]:
         "stall": None if assembly.stall is None else assembly.stall.save(),
         "fast": None if fast is None else save_alike(fast),
         "flow": None if assembly.model.flow is None else save_flow(assembly.model.flow),
+        "audit": None if assembly.model.audit is None else save_audit(assembly.model.audit),
     }
 
 
@@ -62,3 +64,5 @@ def load_observers(
         assembly.stall.load(alike["stall"])
     if model.flow is not None:
         model.flow = load_flow(model.flow, alike["flow"])
+    if model.audit is not None:
+        model.audit = load_audit(model.audit, alike["audit"])

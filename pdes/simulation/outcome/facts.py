@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from models.network.flow_mode.audit_state import audit_facts
 from models.network.flow_mode.totals import flow_facts
 from models.network.host.rtt_rows import MAX_RTT_ROWS
 from models.network.skip.make_fast_forward import why_not
@@ -90,7 +91,8 @@ def _fast_forward_facts(job: Run, totals: dict[str, Any]) -> dict[str, Any]:
     passes = {} if repeats is None else {"passes": repeats.facts()}
     if job.model.flow is not None:
         by_cause = {cause: hops[cause] for cause in CAUSES}
-        return {"skipped_packet_hops": by_cause, "flow_mode": flow_facts(job.model.flow), **passes}
+        found = {"skipped_packet_hops": by_cause, "flow_mode": flow_facts(job.model.flow), **passes}
+        return found if job.model.audit is None else found | {"audit": audit_facts(job.model.audit, job.model.flow)}
     if fast is None:
         return {"why_not": why_not(job.scenario.parameters)}
     return {

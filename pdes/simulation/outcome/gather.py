@@ -31,6 +31,7 @@ def gather(job: Run) -> dict[str, Any]:
             fast.settle_passes(job.model.state, repeats.packets, repeats.short_bytes)
     skipped = Counter() if fast is None else Counter(fast.skipped.hops_by_cause)
     skipped_ps = Counter() if fast is None else Counter(fast.skipped.flow_ps_by_cause)
+    job.model.finish_audit()
     if job.model.flow is not None:
         hops = packet_hops(job.model.flow)
         if repeats is not None and repeats.packets is not None and repeats.short_bytes is not None:
