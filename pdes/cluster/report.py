@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from pdes.cluster.figures import summary
+from pdes.errors import ConfigError
 from pdes.files import read_json
-from pdes.results.folder import DERIVED_FILES
+from pdes.results.folder import DERIVED_FILES, ResultFolder, is_complete
 from pdes.results.opened import readable
 from pdes.results.report.figures import Plot, distributions_plot, lines_plot
 from pdes.results.report.page import page_html, write_page
@@ -23,8 +24,10 @@ CLASSES = ((1, 1), (2, 8), (9, 64), (65, 512), (513, 2**62))  # of jobs, by GPUs
 def is_cluster_folder(folder: str | Path) -> bool:
     """Whether a run of the cluster level has left its results there."""
     try:
+        if Path(folder).is_dir() and not is_complete(Path(folder)):
+            ResultFolder(folder).finish_interrupted_commit()
         found = read_json(Path(folder) / "result.json")
-    except (OSError, ValueError):
+    except ConfigError:  # said elsewhere
         return False
     return isinstance(found, dict) and found.get("level") == "cluster"
 

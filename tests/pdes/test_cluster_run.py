@@ -239,3 +239,15 @@ def test_the_other_ranks_have_nothing_to_do(
     assert main([str(config), "--out", str(tmp_path / "out")]) == 0
     assert main([str(config), "--set", "cluster.scheduler=x"]) == 0
     assert capsys.readouterr() == ("", "") and not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(("name", "text"), [("run.json", "{}"), ("jobs.parquet", "no table"), ("usage.parquet", "")])
+def test_a_damaged_folder_gets_one_message(
+    name: str, text: str, config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(config, tmp_path / "out")
+    (tmp_path / "out" / name).write_text(text)
+    capsys.readouterr()
+    assert main(["report", str(tmp_path / "out")]) == 2
+    said = capsys.readouterr().err
+    assert "the results cannot be read" in said and len(said.splitlines()) == 1
