@@ -33,7 +33,7 @@ class Arrivals(NamedTuple):
 
 def requests(arrivals: Arrivals, seed: int) -> Iterator[Request]:
     """All jobs, in the order of submission."""
-    expected, gpu_type = 0.0, ""
+    expected = 0.0
     for i in range(arrivals.n_job):
         expected += -math.log1p(-uniform_plain(seed, i, PURPOSE_JOB_GAP, 0))
         submit_us = _when_us(expected * HOUR_US / arrivals.per_hour, arrivals.day_swing)
@@ -41,7 +41,7 @@ def requests(arrivals: Arrivals, seed: int) -> Iterator[Request]:
         work_us = max(arrivals.duration.quantile_us(uniform_plain(seed, i, PURPOSE_JOB_DURATION, 0)), 1)
         tenant = arrivals.tenants[arrivals.tenant.value(uniform_plain(seed, i, PURPOSE_JOB_TENANT, 0))]
         priority = arrivals.priority.value(uniform_plain(seed, i, PURPOSE_JOB_PRIORITY, 0))
-        yield Request(i, str(i), submit_us, n_gpu, work_us, tenant, priority, "", gpu_type)
+        yield Request(i, str(i), submit_us, n_gpu, work_us, tenant, priority)
 
 
 def _when_us(mean_us: float, swing: float) -> int:

@@ -6,7 +6,7 @@ equation 37) has further terms, which matter where w is not small beside M.
 
 import math
 
-from models.cluster.failures import JOB, RACK, SERVER, Failures
+from models.cluster.failures import RACK, SERVER, Failures
 from models.cluster.job import Request
 from models.cluster.progress import Checkpoints
 
@@ -46,12 +46,15 @@ def daly_us(write_us: float, between_us: float) -> int:
 
 
 def mean_us_between(failures: Failures, n_gpu: int, n_server: int) -> float:
-    """Mean time between interruptions of a job, were all processes memoryless."""
-    per_us = 0.0
+    """Mean time between interruptions of a job in as few racks as hold it, were all processes memoryless.
+
+    Racks and servers are taken to be those of the first pool, and all processes to be at work there.
+    """
+    pool, per_us = failures.machine.pools[0], 0.0
+    n_rack = -(-n_server // pool.servers_per_rack)
     for process in failures.processes:
-        n = {"gpu": n_gpu, SERVER: n_server}.get(process.per, 1)
-        if process.takes in (SERVER, JOB) or process.per == RACK:
-            per_us += n / process.gap.mean_us
-        else:  # one server's failure takes its rack with it
-            per_us += n * failures.machine.pools[0].servers_per_rack / process.gap.mean_us
+        n = {"gpu": n_gpu, SERVER: n_server, RACK: n_rack}[process.per]
+        if process.takes == RACK and process.per != RACK:  # whatever fails in its racks
+            n = min(n_rack * pool.servers_per_rack, pool.n_server) * (pool.n_gpu if process.per == "gpu" else 1)
+        per_us += n / process.gap.mean_us
     return 1 / per_us

@@ -14,8 +14,8 @@ class Request(NamedTuple):
     """A job as it is submitted.
 
     number: 0, 1, .. in the order of submission. work_us: its run time on n_gpu GPUs at speed 1, without failures and
-    checkpoints. gpu_type: of the pools that it may run in, "" for any. most_gpu: up to how many an elastic scheduler
-    may give it. estimate_us: what its user says that it takes, for backfilling.
+    checkpoints. gpu_type: of the pools that it may run in, "" for any. estimate_us: what its user says that it takes,
+    for schedulers that go by that; 0: as long as it does.
     """
 
     number: int
@@ -27,7 +27,6 @@ class Request(NamedTuple):
     priority: int = 0
     kind: str = ""
     gpu_type: str = ""
-    most_gpu: int = 0
     estimate_us: int = 0
 
 
@@ -36,15 +35,15 @@ class Job:
 
     saved_us: of its work, what a failure does not take. begin_us: since when it computes, behind start-up. speed: work
     per time. version: of the end that is expected. owes_us: what its next start takes longer, as it was stopped.
-    is_hung: a failure has ended it, which nobody has noticed until back_us. rules: its checkpoints, in this run of it.
-    key, level: the scheduler's own.
+    is_hung: a failure of cause has ended it, which nobody has noticed until back_us. rules: its checkpoints, since its
+    start. key, level: the scheduler's own.
     """
 
     __slots__ = (
         "request", "number", "n_gpu", "gpu_type", "priority", "tenant", "state", "place", "pool", "n_held", "speed",
         "saved_us", "start_us", "begin_us", "end_us", "version", "ready_us", "first_start_us", "waited_us", "gpu_us",
         "lost_gpu_us", "overhead_gpu_us", "n_start", "n_preemption", "n_failure", "owes_us", "key", "level",
-        "estimated_end_us", "is_hung", "back_us", "rules",
+        "estimated_end_us", "is_hung", "back_us", "cause", "rules",
     )  # fmt: skip
 
     def __init__(self, request: Request) -> None:
@@ -61,7 +60,7 @@ class Job:
         self.n_start = self.n_preemption = self.n_failure = 0
         self.key: tuple = ()
         self.level = self.back_us = 0
-        self.estimated_end_us, self.is_hung = -1, False
+        self.estimated_end_us, self.is_hung, self.cause = -1, False, ""
         self.rules = NO_CHECKPOINTS
 
     @property

@@ -82,7 +82,7 @@ class Cluster:
     ) -> None:
         self.machine, self.rules, self.failures, self.watch = machine, rules, failures, watch
         self.requests: Iterator[Request] = iter(requests)
-        self.now_us, self.n_event, self.n_waiting, self.waiting_gpus, self.held_gpus = 0, 0, 0, 0, 0
+        self.now_us, self.n_event, self.waiting_gpus, self.held_gpus = 0, 0, 0, 0
         self.running: dict[int, Job] = {}
         self.waiting: dict[int, Job] = {}
         self.jobs_on: dict[int, list[Job]] = {}
@@ -115,15 +115,11 @@ class Cluster:
         """Whether enough GPUs are free; where they lie may still hold it up."""
         return self.n_free_for(job) >= job.n_gpu
 
-    def start(self, job: Job, n_gpu: int = 0, pool: int = -1) -> bool:
-        """Start a job that waits, on n_gpu GPUs (0: as many as it asks for); False: there is no place for it.
-
-        pool: -1 for the first one that has a place.
-        """
-        n = n_gpu or job.n_gpu
+    def start(self, job: Job, pool: int = -1) -> bool:
+        """Start a job that waits; False: there is no place for it. pool: -1 for the first one that has a place."""
         for i in range(len(self.machine.pools)) if pool < 0 else (pool,):
-            if self.may_use(job, i) and (place := self.rules.place(self.machine, i, n)) is not None:
-                self._start(job, i, place, n)
+            if self.may_use(job, i) and (place := self.rules.place(self.machine, i, job.n_gpu)) is not None:
+                self._start(job, i, place)
                 return True
         return False
 
@@ -149,7 +145,9 @@ class Cluster:
         """Count what a running job has had, as the run stops here: what is under way counts as work."""
         job.gpu_us += (self.now_us - job.start_us) * job.n_held
         if job.is_hung:
-            job.lost_gpu_us -= (job.back_us - self.now_us) * job.n_held
+            not_yet_us = (job.back_us - self.now_us) * job.n_held
+            job.lost_gpu_us -= not_yet_us
+            self.lost_gpu_us[job.cause] -= not_yet_us
             return
         done = done_in(self.now_us - job.begin_us, job.left_us, job.speed, job.rules)
         job.saved_us += done.work_us
@@ -222,11 +220,11 @@ class Cluster:
         self.waiting_gpus += job.n_gpu
         self._scheduler.submitted(job)
 
-    def _start(self, job: Job, pool: int, place: Place, n_gpu: int) -> None:
+    def _start(self, job: Job, pool: int, place: Place) -> None:
         del self.waiting[job.number]
         self.waiting_gpus -= job.n_gpu
         now_us, rules = self.now_us, self.rules.checkpoints(job.request, len(place))
-        job.state, job.place, job.pool, job.n_held, job.rules = RUNNING, place, pool, n_gpu, rules
+        job.state, job.place, job.pool, job.n_held, job.rules = RUNNING, place, pool, job.n_gpu, rules
         job.speed = self.rules.speed(job.request, pool, place)
         job.waited_us += now_us - job.ready_us
         if job.first_start_us < 0:
@@ -236,7 +234,7 @@ class Cluster:
         job.begin_us = now_us + rules.begin_us + job.owes_us + (rules.restart_us if job.n_start > 1 else 0)
         job.owes_us = 0
         job.version += 1
-        self.held_gpus += n_gpu
+        self.held_gpus += job.n_held
         end_us = job.begin_us + time_us(job.left_us, job.speed, rules)
         job.end_us = end_us
         is_exact = not job.request.estimate_us
@@ -330,7 +328,7 @@ class Cluster:
         job.saved_us += done.saved_us
         job.n_failure += 1
         job.version += 1
-        job.is_hung, job.back_us = True, noticed_us
+        job.is_hung, job.back_us, job.cause = True, noticed_us, why
         heapq.heappush(self._events, (noticed_us, BACK, job.number, job.version))
         self._happened(INTERRUPTED, job, -1, why)
 

@@ -9,7 +9,10 @@ from pdes.errors import ConfigError
 from pdes.files import missing, require_file
 from pdes.units import US_PER_S, shown
 
-NEEDED, OPTIONAL = ("submit_s", "gpus"), ("job", "duration_s", "tenant", "priority", "kind", "gpu_type", "steps")
+NEEDED, OPTIONAL = (
+    ("submit_s", "gpus"),
+    ("job", "duration_s", "tenant", "priority", "kind", "gpu_type", "steps", "estimate_s"),
+)
 ACCEPTED = f"a CSV with a header line and the columns {', '.join(NEEDED)}, duration_s or steps, and more if there are"
 MOST_US, MOST_GPUS = 2**60, 10**7
 StepTime = Callable[[str, int], float | None]
@@ -63,6 +66,7 @@ def _request(row: list[str], at: dict[str, int], number: int, where: str, step_s
     return Request(
         number, text("job") or str(number), submit_us, n_gpu, work_us, text("tenant"),
         _whole(priority, f"{where}, priority", -MOST_GPUS, MOST_GPUS) if priority else 0, kind, text("gpu_type"),
+        _us(text("estimate_s"), f"{where}, estimate_s", 1) if text("estimate_s") else 0,
     )  # fmt: skip
 
 

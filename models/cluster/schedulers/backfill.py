@@ -4,33 +4,17 @@ The first job that does not fit gets a reservation: the instant by which enough 
 what they are estimated to take. Others start that end before it, or need only GPUs that it will leave free.
 """
 
-from typing import Any
-
 from models.cluster.job import Job
-from models.cluster.schedulers.scheduler import Scheduler
-from models.cluster.waiting import Sorted
+from models.cluster.schedulers.by_end import ByEnd
 
 NEVER_US = 2**62  # only a repair can help the first job
 
 
-class Backfill(Scheduler):
+class Backfill(ByEnd):
     """depth: how many of the jobs of one size are looked at for one that is short enough."""
 
     options = {"depth": 100}
     depth: int
-
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self.by_end = Sorted()
-
-    def started(self, job: Job) -> None:
-        """It is expected to run until its estimated end."""
-        super().started(job)
-        self.by_end.add(job, job.estimated_end_us)
-
-    def ended(self, job: Job) -> None:
-        """It runs no more."""
-        self.by_end.remove(job)
 
     def decide(self) -> None:
         """One reservation at a time."""

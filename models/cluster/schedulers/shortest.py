@@ -1,11 +1,10 @@
 """Shortest job first, and shortest remaining time first, which stops whoever has longer to go."""
 
 from collections.abc import Iterator
-from typing import Any
 
 from models.cluster.job import Job
+from models.cluster.schedulers.by_end import ByEnd
 from models.cluster.schedulers.scheduler import Scheduler
-from models.cluster.waiting import Sorted
 
 
 class Sjf(Scheduler):
@@ -27,28 +26,11 @@ class Sjf(Scheduler):
             self.start_what_fits()
 
 
-class Srtf(Scheduler):
+class Srtf(ByEnd):
     """Shortest remaining time first: a job that waits takes the GPUs of those that have longer to go.
 
     Whoever is stopped goes on later from where it was, and pays for a checkpoint and a restart.
     """
-
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self.by_end = Sorted()
-
-    def key(self, job: Job) -> tuple:
-        """What is left of it."""
-        return (job.estimate_us,)
-
-    def started(self, job: Job) -> None:
-        """It runs until its estimated end."""
-        super().started(job)
-        self.by_end.add(job, job.estimated_end_us)
-
-    def ended(self, job: Job) -> None:
-        """It runs no more."""
-        self.by_end.remove(job)
 
     def decide(self) -> None:
         """The shortest of all takes from those with longer to go, as long as that is enough for it; others may fit."""

@@ -44,7 +44,6 @@ def convert(source: str | Path, output: str | Path, form: str | None = None, giv
         load = load_lines(intake, load_of(intake, order), pools, path.name)
         with whole_file(jobs_file) as jobs:
             jobs_csv.write(jobs, intake.table.jobs(order), first_us)
-    # Here a check of the written config by the loader belongs, once it knows [cluster].
     write_whole(target, toml_text(f"Made by `pdes-sim convert cluster` of {path.name}, as {name}.", _tables(pools)))
     head = f"{path.name}, {name}: {intake.n_row:,} rows, {len(order):,} jobs on {_machines(pools, intake, given)}"
     found = f"{audit.n_finding:,} findings in {audit_file}"

@@ -40,12 +40,13 @@ def cases(draw: st.DrawFn) -> tuple[list[Request], Setting]:
         estimate = draw(st.sampled_from([0, 0, HOUR]))
         jobs.append(
             Request(i, str(i), at_us, n_gpu, work_us, draw(st.sampled_from("ab")), draw(st.integers(0, 2)), "",
-                    draw(st.sampled_from(types)), 0, estimate)
+                    draw(st.sampled_from(types)), estimate)
         )  # fmt: skip
     checkpoints = draw(
         st.sampled_from([Checkpoints(), Checkpoints(600 * S, 7 * S, 60 * S, 3 * S), Checkpoints(HOUR, 0, 0, 0)])
     )
-    gap = Distribution(draw(st.sampled_from(["exponential", "weibull"])), 20.0 * HOUR, 1.0)
+    # 100 h: a job without checkpoints must have a chance to end.
+    gap = Distribution(draw(st.sampled_from(["exponential", "weibull"])), 100.0 * HOUR, 1.0)
     kinds = [("gpu", "job"), ("gpu", "server"), ("server", "rack"), ("rack", "rack"), ("rack", "job")]
     processes = [
         Process(f"{per}-{takes}", per, gap, takes, Distribution("fixed", 300.0 * S), NEVER if takes == "job" else gap)
@@ -76,6 +77,13 @@ def test_nothing_is_lost_or_made(case: tuple[list[Request], Setting]) -> None:
         assert cluster.usage.totals[0] == sum(job.waited_us for job in watch.done)
         assert cluster.usage.totals[3] == sum(job.gpu_us for job in watch.done)
         assert cluster.usage.totals[2] == sum(_running_us(watch.events, job.number) for job in watch.done)
+    unfinished = [*cluster.running.values(), *cluster.waiting.values()]
+    for job in cluster.running.values():
+        cluster.settle(job)
+    everybody = [*watch.done, *unfinished]
+    assert sum(cluster.lost_gpu_us.values()) == sum(job.lost_gpu_us for job in everybody)
+    assert cluster.usage.totals[3] == sum(job.gpu_us for job in everybody)
+    assert all(job.gpu_us >= job.lost_gpu_us + job.overhead_gpu_us for job in everybody)
     for job in watch.done:
         assert job.saved_us == job.request.work_us
         assert job.end_us - job.request.submit_us >= job.request.work_us

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from models.cluster.checkpoint_rule import daly_us, young_us
+from models.cluster.checkpoint_rule import daly_us, mean_us_between, young_us
 from models.cluster.distribution import NEVER, Distribution
 from models.cluster.failures import Process
 from models.cluster.job import Request
@@ -117,3 +117,18 @@ def test_progress_goes_back_and_forth() -> None:
                 assert all(done.work_us <= work_us and done.saved_us <= done.work_us for done in before)
                 assert [done.work_us for done in before] == sorted(done.work_us for done in before)
                 assert speed != 1.0 or before[-1].work_us < work_us
+
+
+@pytest.mark.parametrize(
+    ("per", "takes"),
+    [("gpu", "server"), ("server", "server"), ("server", "rack"), ("gpu", "rack"), ("rack", "rack"), ("rack", "job")],
+)
+def test_a_job_is_interrupted_as_often_as_the_rules_of_checkpoints_expect(per: str, takes: str) -> None:
+    """A job of five servers of four GPUs, in three racks of two."""
+    pools = [Pool("G", 6, 4, 2, 1.0)]
+    process, job = failing(per, takes, 1000.0 * HOUR), Request(0, "0", 0, 20, 10**9 * HOUR)
+    span_us = 200_000 * HOUR
+    cluster, watch = simulate([job], Setting(pools, processes=[process], stop_us=span_us, placement="rack"), Plain)
+    n = cluster.running[0].n_failure
+    assert n > 400
+    assert span_us / n == pytest.approx(mean_us_between(cluster.failures, 20, 5), rel=0.1)
