@@ -17,6 +17,7 @@ from models.cluster.usage import Usage
 
 END, FAIL, BACK, UP, ARRIVE, WAKE = range(6)
 NEVER_US = 2**62
+MOST_IDLE = 1000
 STARTED, STOPPED, ENDED, INTERRUPTED, BACK_AGAIN = "start", "stop", "end", "interrupt", "requeue"
 FAILED, REPAIRED = "fail", "repair"
 
@@ -94,6 +95,7 @@ class Cluster:
         self._next: Request | None = None
         self._wakes: set[int] = set()
         self._n_out = 0  # servers that are to come back
+        self._n_idle = 0  # instants in a row at which nothing ran or was to come but the scheduler's own wakes
         self._scheduler: Decides
 
     # For schedulers
@@ -177,7 +179,11 @@ class Cluster:
 
     def _can_go_on(self) -> bool:
         """Whether anything is to come that lets a job start or end: failures alone do not."""
-        return bool(self.running or self._next is not None or self._n_out or self._wakes)
+        if self.running or self._next is not None or self._n_out:
+            self._n_idle = 0
+            return True
+        self._n_idle += 1
+        return bool(self._wakes) and self._n_idle < MOST_IDLE
 
     def _advance(self, now_us: int) -> None:
         level = len(self.waiting), self.waiting_gpus, len(self.running), self.held_gpus, sum(self.machine.n_up)

@@ -10,9 +10,11 @@ from models.cluster.distribution import NEVER, Distribution
 from models.cluster.failures import Process
 from models.cluster.find import SCHEDULERS
 from models.cluster.job import Request
+from models.cluster.loop import StuckError
 from models.cluster.machine import Pool
 from models.cluster.placement import POLICIES
 from models.cluster.progress import Checkpoints, time_us
+from models.cluster.schedulers.scheduler import Scheduler
 from reference.cluster_runs import HOUR, S, Setting, simulate
 
 OPTIONS: dict[str, list[dict[str, Any]]] = {
@@ -145,7 +147,14 @@ def test_placements_take_what_they_say(seed: int, name: str, n: int) -> None:
 
 
 def test_a_scheduler_that_starts_nothing_is_found_out() -> None:
-    from models.cluster.loop import StuckError
-
     with pytest.raises(StuckError):
         simulate([Request(0, "0", 0, 1, HOUR, "a")], Setting(scheduler="quota", options={"borrow": False}))
+
+
+def test_a_scheduler_that_wakes_for_ever_is_found_out() -> None:
+    class Sleeper(Scheduler):
+        def decide(self) -> None:
+            self.cluster.wake(self.cluster.now_us + HOUR)
+
+    with pytest.raises(StuckError):
+        simulate([Request(0, "0", 0, 1, HOUR)], Setting(scheduler=Sleeper))

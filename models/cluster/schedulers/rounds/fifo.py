@@ -31,11 +31,11 @@ class FifoRounds(Rounds):
         for number, pool in sorted(self.pool_of.items()):
             if number not in self.active:
                 del self.pool_of[number]
-                if line and self.active[line[0]].n_gpu <= free[pool]:
+                if line and self._fits(self.active[line[0]], pool, free):
                     self._give(line.pop(0), pool, free)
         for number in line:
             job = self.active[number]
-            fitting = [p for p in self.sorted_pools if free[p] >= job.n_gpu and self.cluster.may_use(job, p)]
+            fitting = [p for p in self.sorted_pools if self._fits(job, p, free)]
             if not fitting:
                 break
             self._give(number, self.choose(job, fitting), free)
@@ -48,6 +48,9 @@ class FifoRounds(Rounds):
     def choose(self, job: Job, pools: list[int]) -> int:
         """One of the pools with room."""
         return pools[-1] if self.pick == "last" else pools[self.draws.randrange(len(pools))]
+
+    def _fits(self, job: Job, pool: int, free: list[int]) -> bool:
+        return free[pool] >= job.n_gpu and self.cluster.may_use(job, pool)
 
     def _give(self, number: int, pool: int, free: list[int]) -> None:
         self.pool_of[number] = pool
