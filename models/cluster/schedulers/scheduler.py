@@ -58,18 +58,18 @@ class Scheduler:
     def start_instead(self, job: Job, others: Iterable[Job]) -> bool:
         """Start it where others run, as few of these as it takes in their order; whether it was started.
 
-        Nobody is stopped if all of them were not enough. Jobs that hang after a failure cannot be stopped.
+        Its GPUs are all of one pool: the first in which enough are free, with those of others. Nobody is stopped if
+        there is none. Jobs that hang after a failure cannot be stopped.
         """
         cluster = self.cluster
-        n_free, victims = cluster.n_free_for(job), []
+        n_free, victims = list(cluster.machine.n_free), [[] for _ in cluster.machine.pools]
         for other in others:
-            if n_free >= job.n_gpu:
-                break
-            if cluster.may_use(job, other.pool) and not other.is_hung:
-                victims.append(other)
-                n_free += other.n_held
-        if n_free < job.n_gpu:
-            return False
-        for other in victims:
-            cluster.stop(other)
-        return cluster.start(job)
+            pool = other.pool
+            if not other.is_hung and cluster.may_use(job, pool):
+                victims[pool].append(other)
+                n_free[pool] += other.n_held
+                if n_free[pool] >= job.n_gpu:
+                    for victim in victims[pool]:
+                        cluster.stop(victim)
+                    return cluster.start(job, pool)
+        return False

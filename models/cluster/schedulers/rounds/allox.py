@@ -7,8 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from models.cluster.job import Job
 from models.cluster.schedulers.rounds.rounds import Rounds, Shares
 from models.cluster.schedulers.rounds.solver import optimize
+
+FORBIDDEN_S = 1e12
 
 
 class Allox(Rounds):
@@ -40,7 +43,7 @@ class Allox(Rounds):
 
     def _match(self, numbers: list[int], slots: list[int]) -> None:
         jobs = [self.active[number] for number in numbers]
-        took = np.array([[self.left_us(job) / self.speed(job, pool) for pool in slots] for job in jobs]) / 1e6
+        took = np.array([[self._took_s(job, pool) for pool in slots] for job in jobs])
         cost = np.concatenate([took * place for place in range(1, len(jobs) + 1)], axis=1)
         rows, columns = self.optimize.linear_sum_assignment(cost)
         first: dict[int, tuple[int, int]] = {}  # the one in the place furthest from the end of its line begins
@@ -48,4 +51,9 @@ class Allox(Rounds):
             place, slot = divmod(int(column), len(slots))
             first[slot] = max(first.get(slot, (-1, -1)), (place, int(row)))
         for slot, (_, row) in first.items():
-            self.pool_of[numbers[row]] = slots[slot]
+            if self.cluster.may_use(jobs[row], slots[slot]):
+                self.pool_of[numbers[row]] = slots[slot]
+
+    def _took_s(self, job: Job, pool: int) -> float:
+        speed = self.speed(job, pool)
+        return self.left_us(job) / speed / 1e6 if speed else FORBIDDEN_S

@@ -41,10 +41,14 @@ class MaxMinPerf(MaxMin):
         for i, number in enumerate(numbers):
             speeds = np.array([self.speed(self.active[number], pool) for pool in range(n_pool)])
             own = slice(i * n_pool, (i + 1) * n_pool)
-            limits[i, own], limits[i, -1] = -speeds / (speeds @ np.array(equal[number])), 1.0
+            progress = speeds @ np.array(equal[number])
+            if progress > 0:  # else all that it may use is down
+                limits[i, own], limits[i, -1] = -speeds / progress, 1.0
             limits[n_job + i, own], most[n_job + i] = 1.0, 1.0
         for pool in range(n_pool):
             limits[2 * n_job + pool, pool:-1:n_pool], most[2 * n_job + pool] = 1.0, n_up[pool]
+        if not limits[:n_job, -1].any():
+            return equal
         target = np.zeros(width)
         target[-1] = -1.0
         found = self.optimize.linprog(target, A_ub=limits, b_ub=most, method="highs").x[:-1].reshape(n_job, n_pool)

@@ -2,7 +2,7 @@
 
 In a round whoever has had least of its share runs first: the priority is share over time received. A round ends after
 its time, or as soon as nothing runs; jobs that are new wait for it. Shares are computed anew at the start of a round,
-if jobs have come or gone since, and not before `reset_minutes` have passed.
+if jobs or servers have come or gone since, and not before `reset_minutes` have passed.
 """
 
 import random
@@ -36,6 +36,7 @@ class Rounds(Scheduler):
         self.allocated: Shares = {}
         self.n_pool = len(self.cluster.machine.pools)
         self.round_start_us, self.round_end_us, self.reset_us, self.is_stale = 0, 0, 0, False
+        self.n_up: list[int] = []  # GPUs by pool when shares were computed
         self.shuffler = random.Random(self.seed + 5)
 
     def shares(self) -> Shares:
@@ -66,6 +67,7 @@ class Rounds(Scheduler):
             return
         for job in cluster.running.values():
             self._count(job)
+        self.is_stale |= self.n_up != cluster.machine.n_up
         if self.is_stale and (not self.reset_us or cluster.now_us - self.reset_us >= self.reset_minutes * 60e6):
             self._reset()
         self.round_start_us = cluster.now_us
@@ -74,7 +76,9 @@ class Rounds(Scheduler):
         cluster.wake(self.round_end_us)
 
     def speed(self, job: Job, pool: int) -> float:
-        """Of a job there."""
+        """Of a job there, 0 if it may not be there."""
+        if not self.cluster.may_use(job, pool):
+            return 0.0
         return self.cluster.rules.speed(job.request, pool, [(self.cluster.machine.first[pool], job.n_gpu)])
 
     def left_us(self, job: Job) -> float:
@@ -95,7 +99,7 @@ class Rounds(Scheduler):
             for pool in range(self.n_pool):
                 deficit[pool] += share[pool] * elapsed_us - received[pool]
                 received[pool] = 0
-        self.reset_us, self.is_stale = self.cluster.now_us, False
+        self.reset_us, self.is_stale, self.n_up = self.cluster.now_us, False, list(self.cluster.machine.n_up)
         self.allocated = self.shares()
 
     def _chosen(self) -> dict[int, int]:
