@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.cluster.distribution import NEVER, Distribution
@@ -65,6 +65,7 @@ def cases(draw: st.DrawFn) -> tuple[list[Request], Setting]:
     )
 
 
+@settings(max_examples=1000)  # 14 schedulers, 4 placements, 2 clusters
 @given(cases())
 def test_nothing_is_lost_or_made(case: tuple[list[Request], Setting]) -> None:
     jobs, setting = case

@@ -36,6 +36,7 @@ class Rounds(Scheduler):
         self.allocated: Shares = {}
         self.n_pool = len(self.cluster.machine.pools)
         self.round_start_us, self.round_end_us, self.reset_us, self.is_stale = 0, 0, 0, False
+        self.wake_us = 0
         self.n_up: list[int] = []  # GPUs by pool when shares were computed
         self.shuffler = random.Random(self.seed + 5)
 
@@ -63,7 +64,10 @@ class Rounds(Scheduler):
     def decide(self) -> None:
         """Nothing within a round."""
         cluster = self.cluster
-        if not self.active or (cluster.now_us < self.round_end_us and cluster.running):
+        if not self.active:
+            return
+        if cluster.now_us < self.round_end_us and cluster.running:
+            self._stay_awake()
             return
         for job in cluster.running.values():
             self._count(job)
@@ -73,7 +77,13 @@ class Rounds(Scheduler):
         self.round_start_us = cluster.now_us
         self.round_end_us = cluster.now_us + int(self.round_minutes * 60e6)
         self._run(self._chosen())
-        cluster.wake(self.round_end_us)
+        self._stay_awake()
+
+    def _stay_awake(self) -> None:
+        """One wake is to come, never more: rounds that begin early would leave theirs behind."""
+        if self.wake_us <= self.cluster.now_us:
+            self.wake_us = self.round_end_us
+            self.cluster.wake(self.wake_us)
 
     def speed(self, job: Job, pool: int) -> float:
         """Of a job there, 0 if it may not be there."""
