@@ -18,7 +18,7 @@ from models.network.build.arrays import QueuePairs
 from models.network.state.records import PAYLOAD_BYTES, Fabric, Nic
 from models.topology.graph import Topology
 from models.workload.plan import WorkloadPlan
-from models.workload.program import OP_COMPUTE, SLOWED_1024, WAITING_DONE, WAITING_GATE, WAITING_GROUP, Work
+from models.workload.program import OP_COMPUTE, WAITING_DONE, WAITING_GATE, WAITING_GROUP, Work
 from pdes.engine.jit import step_kernel
 from pdes.engine.round import LOOKAHEAD, STOP, free_until_ps
 from pdes.engine.time_index import NEVER
@@ -101,9 +101,12 @@ def _goes_on_ps(fabric: Fabric, nic: Nic, work: Work, i_stream, next_ps):
     operation = work.operations[np.uint64(stream.operation)]
     if stream.wake_ps < NEVER:
         rest_ps = max(0, stream.wake_ps - next_ps)
-        if operation.kind == OP_COMPUTE and work.totals[SLOWED_1024] > 1024:  # it may get its own time back
-            rest_ps = rest_ps * 1024 // work.totals[SLOWED_1024]
+        slowed_1024 = work.jobs[np.uint64(stream.job)].slowed_1024
+        if operation.kind == OP_COMPUTE and slowed_1024 > 1024:  # it may get its own time back
+            rest_ps = rest_ps * 1024 // slowed_1024
         return next_ps + rest_ps, np.int64(-1)
+    if waiting_for == WAITING_GROUP and stream.job_begin_ps < 0:
+        return next_ps, np.int64(-1)
     if waiting_for == WAITING_GROUP:
         return max(next_ps, stream.begun_ps + operation.time_ps), np.int64(-1)
     if waiting_for < 0:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from models.workload.graph import GraphPlan
+from models.workload.jobs.part import JobPart
 from models.workload.operations import Operation, Program, Repeat, Use, burst_of, use_of
 from models.workload.program import MAX_DEPTH, OP_REPEAT, OPERATION, PART_OF_TASK, PARTS, STREAM, WAITING_TIME
 from pdes.errors import ConfigError, SimError
@@ -61,6 +62,21 @@ class WorkloadPlan:
     n_part: int = 1  # queue pairs that share each message: pairs i * n_part .. i * n_part + n_part - 1
     graph: GraphPlan | None = None  # of a trace
     pair_priority: np.ndarray | None = None  # int64[n_pair]  0..7, 7 the highest; -1, or None for all: the config's
+    jobs: tuple[JobPart, ...] = ()  # if there are several: then all of it counts as one iteration
+    pair_job: np.ndarray | None = None  # int64[n_pair]  job of each queue pair; None: there is one
+
+    @property
+    def parts(self) -> tuple[JobPart, ...]:
+        """The jobs, or all of it as the only one."""
+        if self.jobs:
+            return self.jobs
+        counts = (self.n_iteration, self.flows_per_iteration, self.tasks_per_iteration, self.n_main)
+        return (JobPart(self.name, *counts, len(self.streams), self.slowed_1024, self.jitter_ppm),)
+
+    @property
+    def n_spent(self) -> int:
+        """Rows of the breakdown of main streams in the whole run."""
+        return sum(part.n_main * part.n_iteration for part in self.parts)
 
     @property
     def n_flow(self) -> int:

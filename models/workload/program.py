@@ -63,6 +63,9 @@ STREAM = record(
         ("name", np.int32),
         ("first_slot", np.int32),  # its part of `slots`
         ("phase", np.int32),  # 0: the operation has not begun
+        ("job", np.int32),  # row of `jobs`
+        ("spare", np.int32),
+        ("job_begin_ps", np.int64),  # instants of its operations are from here on
         ("wake_ps", np.int64),
         ("begun_ps", np.int64),
         ("first_flow", np.int64),
@@ -93,18 +96,27 @@ MEMBER = record(  # what a stream knows of a group that it is a member of
 
 GATE = record([("n_open", np.int32), ("stream", np.int32)])  # stream: the one behind it
 
+JOB = record(  # what all streams of a job have in common; never changes
+    [
+        ("flows_per_iteration", np.int64),
+        ("tasks_per_iteration", np.int64),
+        ("n_main", np.int64),  # streams whose time is accounted for
+        ("first_spent", np.int64),  # row of the breakdown of iteration 0, of the stream whose spent_row were 0
+        ("first_iteration", np.int64),  # row of iteration 0 in `iteration_end_ps`
+        ("slowed_1024", np.int64),  # computing takes so many 1024ths of its time while another stream communicates
+        ("jitter_ppm", np.int64),  # the time of a computation is up to this much longer or shorter
+        ("first_end", np.int64),  # rows of `ends`: groups of jobs that begin after it
+        ("end_end", np.int64),
+    ]
+)
+
 # What `totals` (int64[N_TOTAL]) holds.
 (
-    FLOWS_PER_ITERATION,
-    TASKS_PER_ITERATION,
     N_STREAM_DONE,
-    N_MAIN,  # streams whose time is accounted for
     KEEPS_TASKS,  # task rows are written
-    SLOWED_1024,  # computing takes this many 1024ths of its time while another stream of the GPU communicates
-    JITTER_PPM,  # the time of a computation is up to this much longer or shorter
     N_JOINED,
     N_TOTAL,
-) = range(9)
+) = range(4)
 
 PARTS = ("compute", "optimizer", "tp", "cp", "ep", "dp", "pp")
 """What the time of a GPU's main stream is spent on, see PART_OF_TASK; the rest of an iteration is idle."""
@@ -126,6 +138,8 @@ class Work(NamedTuple):
     """Streams and their programs. Slots hold global ids of queue pairs, groups or gates."""
 
     operations: np.ndarray  # OPERATION[n_operation]
+    jobs: np.ndarray  # JOB[n_job]
+    ends: np.ndarray  # int64[n, 2]  (group, delay_ps) that streams join when they have ended
     streams: np.ndarray  # STREAM[n_stream], sorted by node: see NODE.first_stream
     loops: np.ndarray  # int32[n_stream, MAX_DEPTH]  how often the operations of a loop have run
     passes: np.ndarray  # int64[n_stream, N_PASS_COLUMN]
@@ -137,7 +151,7 @@ class Work(NamedTuple):
     group_peer: np.ndarray  # int32[]  rows of ExchangeState.peer
     joined: np.ndarray  # int64[n, 2]  totals[N_JOINED] arrivals that other ranks do not know of: group, end_ps
     gates: np.ndarray  # GATE[n_gate]
-    iteration_end_ps: np.ndarray  # int64[n_iteration]  last task end so far, -1 if none
+    iteration_end_ps: np.ndarray  # int64[n_iteration]  last task end so far, -1 if none; of all jobs, one by one
     iteration_tasks: np.ndarray  # int64[n_iteration]  tasks that have ended
     spent: np.ndarray  # int64[n_main, N_PARTS]  time of main streams in their iteration so far
     totals: np.ndarray  # int64[N_TOTAL]

@@ -15,6 +15,7 @@ from pdes.config.cluster.table import ClusterConfig, ClusterRun
 from pdes.config.faults import faults_of
 from pdes.config.root import Config
 from pdes.config.tables.fields import Table
+from pdes.config.tables.jobs import JobConfig, JobsConfig
 from pdes.config.tables.topology import TOPOLOGY_KINDS
 from pdes.config.tables.workload import WORKLOAD_KINDS
 from pdes.units import exact_duration, exact_long_duration, exact_rate, exact_size, shown
@@ -67,6 +68,8 @@ def all_keys() -> list[Key]:
                 same = (key.path, key.meaning, key.unit, key.default, key.accepted, key.source)
                 before = found.get(same)
                 found[same] = key if before is None else _with_kinds(before, key.kinds)
+    found["job",] = Key(("job",), (), JobsConfig.MEANING["job"], "", "", "a list of tables", _source(JobsConfig), True)
+    found |= {key.path: key for key in _keys_of(JobConfig, ("job",), "") if key.path[2:] == ()}  # of [workload]: there
     meaning = ClusterRun.MEANING["cluster"]
     found["cluster",] = Key(("cluster",), (), meaning, "", "", "a table", _source(ClusterRun), True)
     for key in _keys_of(ClusterConfig, ("cluster",), ""):

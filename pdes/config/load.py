@@ -13,6 +13,7 @@ from pdes.config.places import Path as KeyPath
 from pdes.config.places import lines_of
 from pdes.config.root import Config
 from pdes.config.tables.fields import Fault, Table
+from pdes.config.tables.jobs import JOB_KINDS, JobConfig, JobsConfig
 from pdes.config.tables.network import NetworkConfig
 from pdes.config.tables.sections import (
     CheckpointConfig,
@@ -73,12 +74,15 @@ def config_from_dict(
     if "cluster" in data:
         found = "jobs on a cluster have no packets, which this needs"
         raise report(source, [Fault(("cluster",), found, ONLY_JOBS)], overridden or set(), lines or {})
-    names = [*_KIND_TABLES, *_PLAIN_TABLES]
-    faults = [Fault((name,), "unknown table", _advice(name, names)) for name in data if name not in names]
+    has_jobs = "job" in data
+    names = [name for name in (*_KIND_TABLES, *_PLAIN_TABLES) if not (has_jobs and name == "workload")]
+    faults = [Fault((name,), "unknown table", _advice(name, names)) for name in data if name not in (*names, "job")]
     tables: dict[str, Table] = {}
     renewed = renew(data, overridden or set())
     for name in names:
         faults += _check_table(name, renewed.data, tables)
+    if has_jobs:
+        faults += _check_jobs(data, tables)
     faults += [*renewed.faults, *cross_faults(tables, source.parent)]
     faults = [_at_home(fault._replace(path=renewed.moved.get(fault.path, fault.path))) for fault in faults]
     if faults:
@@ -91,18 +95,45 @@ def config_from_dict(
     return config
 
 
+def _check_jobs(data: dict[str, Any], tables: dict[str, Table]) -> list[Fault]:
+    """Validate [[job]], each with its workload by kind, and put them into `tables` as the workload."""
+    if "workload" in data:
+        return [Fault(("workload",), "is there, and so is [[job]]", "Accepted: one of the two")]
+    rows, faults, jobs = data["job"], [], []
+    if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
+        return [Fault(("job",), f"found {shown(rows)}", "Accepted: tables, each under [[job]], with two brackets")]
+    for i, row in enumerate(rows):
+        own: dict[str, Table] = {}
+        found = _check_kind("workload", row.get("workload"), own, JOB_KINDS)
+        faults += [fault._replace(path=("job", i, *fault.path)) for fault in found]
+        try:
+            rest = {key: value for key, value in row.items() if key != "workload"}
+            jobs.append(JobConfig.model_validate(rest | ({"workload": own["workload"]} if own else {})))
+        except ValidationError as error:
+            wrong = [fault._replace(path=("job", i, *fault.path[1:])) for fault in faults_of(error, JobConfig, "job")]
+            faults += [fault for fault in wrong if fault.path != ("job", i, "workload")]
+    if not faults:
+        tables["workload"] = JobsConfig(job=jobs)
+    return faults
+
+
 def _check_table(name: str, data: dict[str, Any], tables: dict[str, Table]) -> list[Fault]:
     """Validate one table; put it into `tables` if it is right, else return its faults."""
     content = data.get(name, {} if name in _PLAIN_TABLES else None)
+    return _check_kind(name, content, tables, _KIND_TABLES.get(name, {}))
+
+
+def _check_kind(name: str, content: Any, tables: dict[str, Table], kinds: dict[str, type[Table]]) -> list[Fault]:
+    """Validate what may be a table, by its kind if it is of a name that has some."""
     if content is None:
-        return [Fault((name,), "this table is missing", _kind_choice(name))]
+        return [Fault((name,), "this table is missing", _kind_choice(kinds))]
     if not isinstance(content, dict):
         return [Fault((name,), f"found {shown(content)}", f"Accepted: a table, [{name}]")]
-    table = _PLAIN_TABLES.get(name) or _KIND_TABLES[name].get(str(content.get("kind")))
+    table = _PLAIN_TABLES.get(name) or kinds.get(str(content.get("kind")))
     if table is None:
         found = f"found {shown(content['kind'])}" if "kind" in content else "missing, and it has no default"
-        meant = suggestion(content.get("kind"), _KIND_TABLES[name])
-        return [Fault((name, "kind"), found, _kind_choice(name) + meant)]
+        meant = suggestion(content.get("kind"), kinds)
+        return [Fault((name, "kind"), found, _kind_choice(kinds) + meant)]
     try:
         tables[name] = table.model_validate(content)
     except ValidationError as error:
@@ -139,5 +170,5 @@ def _homes(name: str) -> dict[str, list[str]]:
     return places if len(places) <= 2 else {}
 
 
-def _kind_choice(name: str) -> str:
-    return "Accepted: kind = " + ", ".join(shown(kind) for kind in _KIND_TABLES[name])
+def _kind_choice(kinds: dict[str, type[Table]]) -> str:
+    return "Accepted: kind = " + ", ".join(map(shown, kinds))

@@ -7,6 +7,7 @@ from pydantic import PrivateAttr
 
 from pdes.config.places import line_of, path_of
 from pdes.config.tables.fields import Meaning, Table
+from pdes.config.tables.jobs import JobsConfig
 from pdes.config.tables.network import NetworkConfig
 from pdes.config.tables.sections import (
     CheckpointConfig,
@@ -26,7 +27,7 @@ class Config(Table):
     simulation: SimulationConfig = SimulationConfig()
     topology: TopologyConfig
     network: NetworkConfig = NetworkConfig()
-    workload: WorkloadConfig
+    workload: WorkloadConfig | JobsConfig
     partition: PartitionConfig = PartitionConfig()
     wormhole: WormholeConfig = WormholeConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
@@ -36,7 +37,7 @@ class Config(Table):
         "simulation": "what is drawn, how often, and when to stop",
         "topology": "the nodes and links of the cluster, by kind",
         "network": "packets, congestion control, marking, buffers, pauses, routing, loss",
-        "workload": "what is sent, by kind",
+        "workload": "what is sent, by kind; or [[job]], several of them",
         "partition": "how the cluster is cut into logical processes, and placed on ranks",
         "wormhole": "fast-forwarding: what need not be simulated",
         "checkpoint": "when to save the state of a run; never changes a result",
@@ -60,6 +61,13 @@ class Config(Table):
     def written_to(self, directory: str | Path) -> Self:
         """The same config with another result folder."""
         config = self.model_copy(update={"output": self.output.model_copy(update={"dir": str(directory)})})
+        config._source, config._lines, config._warnings = self._source, self._lines, self._warnings
+        return config
+
+    def of_job(self, workload: WorkloadConfig, iterations: int, seed: int) -> Self:
+        """The same with one job's workload as the only one."""
+        simulation = self.simulation.model_copy(update={"iterations": iterations, "seed": seed})
+        config = self.model_copy(update={"workload": workload, "simulation": simulation})
         config._source, config._lines, config._warnings = self._source, self._lines, self._warnings
         return config
 

@@ -42,8 +42,10 @@ COLUMNS: dict[str, tuple[str, ...]] = {
 }
 """Columns of each table, in order; the first is the row's id, of samples (time, id), of "rtt" (id, sequence)."""
 
-_KNOWN = frozenset(column for columns in COLUMNS.values() for column in columns)
-STRING_COLUMNS = frozenset({"tag", "node", "peer", "kind", "stream", "event", "packet"})
+JOB = "job"
+"""Last column of flows, tasks and breakdown where the config has several jobs."""
+_KNOWN = frozenset(column for columns in COLUMNS.values() for column in columns) | {JOB}
+STRING_COLUMNS = frozenset({"tag", "node", "peer", "kind", "stream", "event", "packet", JOB})
 
 Columns = Mapping[str, np.ndarray]
 
@@ -55,13 +57,14 @@ def write_table(
 
     schema_name: a key of COLUMNS. groups: any split of the rows, in id order, each {column:
     int64[n]}; the id column may be left out (then it counts from 0), and so may fct_ps (finish_ps - start_ps).
-    names: for each string column the list that its int64 column indexes. UNWRITTEN becomes null, in every column.
+    names: for each string column the list that its int64 column indexes; with JOB in it, the table has that column.
+    UNWRITTEN becomes null, in every column.
     SimError: a value below UNWRITTEN, which only an overflow can make, or an index beyond its list.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    columns = COLUMNS[schema_name]
+    columns = (*COLUMNS[schema_name], *([JOB] if JOB in (names or {}) else []))
     strings = [column for column in columns if column in STRING_COLUMNS]
     schema = pa.schema([_field(pa, column, column != columns[0]) for column in columns])
     lists = {column: pa.array((names or {}).get(column, ()), pa.string()) for column in strings}
@@ -88,6 +91,19 @@ def read_table(path: Path, columns: Sequence[str]) -> Iterator[dict[str, np.ndar
         for i_group in range(file.num_row_groups):
             table = file.read_row_group(i_group, columns=list(columns))
             yield {column: _numpy_column(table.column(column), column) for column in columns}
+
+
+def with_jobs(groups: Iterable[Columns], first: Sequence[int]) -> Iterable[Columns]:
+    """Rows in the order of their ids with the number of their job. first: of each job's rows; []: as they are."""
+    n_done, starts = 0, np.array(first, np.int64)
+    for group in groups:
+        if not len(starts):
+            yield group
+            continue
+        n = len(next(iter(group.values())))
+        job = np.searchsorted(starts, np.arange(n_done, n_done + n), side="right") - 1
+        yield {**group, JOB: job}
+        n_done += n
 
 
 def open_table(path: Path, columns: Sequence[str] = (), **settings: Any) -> Any:

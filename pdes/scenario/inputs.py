@@ -26,7 +26,9 @@ from models.workload.traffic.poisson import Incast, Traffic, poisson_flows
 from models.workload.traffic.size_distribution import BUILT_IN, FOLDER, read_sizes
 from models.workload.traffic.start_jitter import delay_flows, delay_streams
 from pdes.config import Config
+from pdes.config.tables.jobs import JobsConfig
 from pdes.scenario.devices import own_devices
+from pdes.scenario.jobs import build_jobs
 from pdes.scenario.traces import trace_plan
 from pdes.scenario.training import build_training
 from pdes.units import MAX_INT64, PS_PER_NS
@@ -91,7 +93,8 @@ def build_workload(config: Config, topology: Topology) -> WorkloadPlan:
 
     By ns-3's rules all times are whole ns.
     """
-    plan = _workload(config, topology)
+    has_jobs = isinstance(config.workload, JobsConfig)
+    plan = build_jobs(config, topology, _workload) if has_jobs else _workload(config, topology, topology.host)
     priority = np.full(len(plan.pair_src), NO_PRIORITY) if plan.pair_priority is None else plan.pair_priority
     plan = replace(plan, pair_priority=np.where(priority == NO_PRIORITY, config.network.priority, priority))
     plan = scale_queue_pairs(plan, config.network.routing.queue_pairs_per_flow)
@@ -107,14 +110,15 @@ def build_workload(config: Config, topology: Topology) -> WorkloadPlan:
     return replace(plan, operations=operations, streams=streams, group_time_ps=group_time_ps, graph=graph)
 
 
-def _workload(config: Config, topology: Topology) -> WorkloadPlan:
+def _workload(config: Config, topology: Topology, numbers: np.ndarray) -> WorkloadPlan:
+    """numbers: what lists of flows call the hosts, int64[n_host]."""
     w: Any = config.workload
     n_host = topology.n_host
     if w.kind == "flows":
         path = config.input_path(w.file)
         is_csv = w.format == "csv" or (w.format == "auto" and path.suffix == ".csv")
         flows = read_csv_flows(path) if is_csv else read_ns3_flows(path, config.network.is_ns3)
-        return _plan_flows(config, to_hosts(flows, topology.host, str(path)), n_host, path.name)
+        return _plan_flows(config, to_hosts(flows, numbers, str(path)), n_host, path.name)
     if w.kind == "poisson":
         return _poisson(config, w, topology)
     if w.kind == "trace":

@@ -56,8 +56,10 @@ def _placement(config: Config, job: Job, server_of_gpu: np.ndarray) -> list[int]
     if chosen == "in-order":
         return None
     if chosen == "optimised":
-        first = np.searchsorted(server_of_gpu, server_of_gpu)
-        return place_ranks(job, server_of_gpu, np.arange(len(server_of_gpu)) - first, config.simulation.seed)
+        order = np.argsort(server_of_gpu, kind="stable")
+        rail, servers = np.empty(len(order), np.int64), server_of_gpu[order]
+        rail[order] = np.arange(len(order)) - np.searchsorted(servers, servers)
+        return place_ranks(job, server_of_gpu, rail, config.simulation.seed)
     check_placement(chosen, len(server_of_gpu))
     return list(chosen)
 

@@ -10,6 +10,7 @@ from pdes.engine.exchange import World
 from pdes.results.spool import RowSpool
 from pdes.scenario import Scenario
 from pdes.simulation.assemble import Assembly
+from pdes.simulation.jobs import JobCounts
 
 INSTANTS = ("start_ps", "delivered_ps", "finish_ps", "end_ps")  # columns of flows and tasks
 
@@ -23,7 +24,8 @@ class Rows:
         self._scenario, self._world, self._folder = scenario, world, folder
         self.flows = self._spool("flows", s.plan.flows_per_iteration if output.flows else 0, FLOW_SPOOL_COLUMNS)
         self.tasks = self._spool("tasks", s.plan.tasks_per_iteration if output.tasks else 0, TASK_SPOOL_COLUMNS)
-        self.spent = self._spool("breakdown", s.plan.n_main, SPENT_SPOOL_COLUMNS)
+        self.spent = self._spool("breakdown", s.plan.n_spent // s.plan.n_iteration, SPENT_SPOOL_COLUMNS)
+        self.jobs = JobCounts(s.plan)
         self.n_flow_done, self.flow_ps, self.last_finish_ps = 0, 0, -1
         self.source: Assembly | None = None
         """Whose rows come, once it is there."""
@@ -59,7 +61,7 @@ class Rows:
             self.spent.scatter(spent[:, 0], {name: spent[:, 1 + i] for i, name in enumerate(SPENT_SPOOL_COLUMNS)})
 
     def _take_flows(self, source: Assembly, flow: np.ndarray) -> None:
-        start_ps, finish_ps = flow[:, 3], flow[:, 4]
+        ids, start_ps, finish_ps = flow[:, 0], flow[:, 3], flow[:, 4]
         if self.flows.n_row or source.parts is not None:
             ids, columns = source.facts.columns(flow, source.model.pairs.pair_of_row)
             if source.parts is not None:
@@ -70,13 +72,15 @@ class Rows:
         is_done = finish_ps >= 0
         self.n_flow_done += int(is_done.sum())
         self.flow_ps += int((finish_ps - start_ps)[is_done].sum())
+        self.jobs.take(ids, finish_ps)
         self.last_finish_ps = max(self.last_finish_ps, int(finish_ps.max(initial=-1)))
 
     def truncate(self, source: Assembly) -> None:
         """Keep the rows of iterations that were simulated."""
         for spool, n_row in ((self.flows, source.n_flow), (self.tasks, source.n_task)):
             spool.truncate(min(n_row, spool.n_row))
-        self.spent.truncate(self._scenario.plan.n_main * source.n_iteration)
+        plan = self._scenario.plan
+        self.spent.truncate(plan.n_spent // plan.n_iteration * source.n_iteration)
 
     def fill(self, source: Assembly) -> None:
         """Write the rows of passes that were left out. On rank 0, when all ranks' rows are there."""

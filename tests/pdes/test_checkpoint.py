@@ -11,6 +11,7 @@ from mpi import test_same_bytes as same
 from mpi.test_flow_audit_on_ranks import short_messages
 from mpi.test_flow_mode_on_ranks import links_that_change
 from mpi.test_hybrid_on_ranks import random_messages
+from mpi.test_jobs_on_ranks import several_jobs
 from mpi.test_looks_on_ranks import write_ring
 from pdes.errors import SimError
 from reference import made_traces as made
@@ -105,7 +106,7 @@ def goal(folder: Path) -> str:
 
 MAKERS: dict[str, Callable[[Path], str]] = {name: make for name, (make, _) in same.MAKERS.items()}
 MAKERS |= {"traffic": traffic, "losses": losses, "trace": trace, "goal": goal, "flow mode": links_that_change}
-MAKERS |= {"hybrid": random_messages, "audited flow mode": short_messages}
+MAKERS |= {"hybrid": random_messages, "audited flow mode": short_messages, "jobs": several_jobs}
 
 
 def write(folder: Path, make: Callable[[Path], str]) -> Path:

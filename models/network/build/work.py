@@ -9,21 +9,18 @@ from models.topology.graph import Topology
 from models.workload.graph import make_graph
 from models.workload.plan import WorkloadPlan
 from models.workload.program import (
-    FLOWS_PER_ITERATION,
     GATE,
     GROUP,
-    JITTER_PPM,
+    JOB,
     KEEPS_TASKS,
     MAX_DEPTH,
     MEMBER,
-    N_MAIN,
     N_PARTS,
     N_PASS_COLUMN,
     N_PASS_SPENT,
     N_TOTAL,
-    SLOWED_1024,
-    TASKS_PER_ITERATION,
     WAITING_GRAPH,
+    WAITING_GROUP,
     Work,
 )
 from pdes.engine.jit import zeros_for
@@ -36,6 +33,8 @@ def make_streams(topology: Topology, plan: WorkloadPlan) -> np.ndarray:
     streams["node"] = topology.host[streams["gpu"]]
     streams["phase"] = 0
     streams["waiting_for"] = -1
+    begins_later = streams["job_begin_ps"] < 0
+    streams["waiting_for"][begins_later] = WAITING_GROUP
     if plan.graph is not None:
         runs = plan.graph.agenda_stream
         streams["waiting_for"][runs], streams["step"][runs] = WAITING_GRAPH, np.arange(len(runs))
@@ -55,18 +54,23 @@ def make_work(
     passes = zeros_for(len(own) * N_PASS_COLUMN, len(streams) * N_PASS_COLUMN, np.int64).reshape(-1, N_PASS_COLUMN)
     passes[own] = -1
     totals = np.zeros(N_TOTAL, np.int64)
-    totals[FLOWS_PER_ITERATION], totals[TASKS_PER_ITERATION] = plan.flows_per_iteration, plan.tasks_per_iteration
-    totals[N_MAIN], totals[KEEPS_TASKS] = plan.n_main, plan.keeps_tasks
-    totals[SLOWED_1024], totals[JITTER_PPM] = plan.slowed_1024, plan.jitter_ppm
-    n_iteration = max(1, plan.n_iteration)
+    totals[KEEPS_TASKS] = plan.keeps_tasks
+    jobs, ends = _make_jobs(plan)
+    n_iteration = max(1, sum(job.n_iteration for job in plan.parts))
     groups = np.zeros(len(plan.group_start) - 1, GROUP)
     groups["first_member"], groups["end_member"] = plan.group_start[:-1], plan.group_start[1:]
     members = np.zeros(len(plan.group_stream), MEMBER)
     members["is_here"] = here[streams["node"][plan.group_stream]]
+    for job in plan.parts:
+        if job.group >= 0:  # its streams wait there for those of others, and count as arrived
+            rows = slice(*plan.group_start[job.group : job.group + 2])
+            members["n_arrived"][rows], members["end_ps"][rows] = job.n_stream, job.start_ps
     gates = np.zeros(len(plan.gate_stream), GATE)
     gates["stream"] = plan.gate_stream
     return Work(
         operations=plan.operations,
+        jobs=jobs,
+        ends=ends,
         streams=streams,
         loops=zeros_for(len(own) * MAX_DEPTH, len(streams) * MAX_DEPTH, np.int32).reshape(-1, MAX_DEPTH),
         passes=passes,
@@ -84,6 +88,19 @@ def make_work(
         totals=totals,
         graph=make_graph(plan.graph, pairs.row_of_pair),
     )
+
+
+def _make_jobs(plan: WorkloadPlan) -> tuple[np.ndarray, np.ndarray]:
+    """`Work.jobs` and `Work.ends`."""
+    jobs, parts = np.zeros(len(plan.parts), JOB), plan.parts
+    same = ("flows_per_iteration", "tasks_per_iteration", "n_main", "first_iteration", "slowed_1024", "jitter_ppm")
+    for name in same:
+        jobs[name] = [getattr(part, name) for part in parts]
+    jobs["first_spent"] = [part.first_spent - part.first_main for part in parts]
+    ends = [(group, plan.group_time_ps[group]) for part in parts for group in part.ends]
+    jobs["end_end"] = np.cumsum([len(part.ends) for part in parts])
+    jobs["first_end"] = jobs["end_end"] - [len(part.ends) for part in parts]
+    return jobs, np.array(ends, np.int64).reshape(-1, 2)
 
 
 def make_rows(burst: int, rtt_flow: int = -1) -> Rows:

@@ -5,13 +5,10 @@ import numpy as np
 from models.network.state.records import SEED, Fabric
 from models.network.streams.wake import set_wake
 from models.workload.program import (
-    JITTER_PPM,
     OP_COMPUTE,
     OP_EXCHANGE,
     OP_GROUP,
     OP_RING,
-    SLOWED_1024,
-    TASKS_PER_ITERATION,
     WAITING_DONE,
     WAITING_TIME,
     Work,
@@ -50,7 +47,7 @@ def slow_computing(fabric: Fabric, work: Work, stream, i_stream, begins, now_ps)
     """A stream begins or ends to communicate: what the GPU computes meanwhile takes longer, or again its own time."""
     if _others_communicate(fabric, work, stream, i_stream):
         return
-    factor = work.totals[SLOWED_1024]
+    factor = work.jobs[np.uint64(stream.job)].slowed_1024
     node = fabric.nodes[np.uint64(stream.node)]
     for k in range(node.first_stream, node.end_stream):
         other = work.streams[np.uint64(k)]
@@ -66,13 +63,13 @@ def slow_computing(fabric: Fabric, work: Work, stream, i_stream, begins, now_ps)
 @step_kernel
 def compute_ps(fabric: Fabric, work: Work, stream, i_stream, time_ps):
     """How long a computation takes that begins now: its time, its random part, and longer beside a collective."""
-    totals = work.totals
-    jitter_ppm = totals[JITTER_PPM]
+    job = work.jobs[np.uint64(stream.job)]
+    jitter_ppm = job.jitter_ppm
     if jitter_ppm > 0 and time_ps > 0:
-        task_id = stream.first_task + stream.iteration * totals[TASKS_PER_ITERATION] + stream.n_task
+        task_id = stream.first_task + stream.iteration * job.tasks_per_iteration + stream.n_task
         bits = random_bits(fabric.constants[SEED], task_id, PURPOSE_COMPUTE, 0)
         part_ppm = np.int64(bits % np.uint64(2 * jitter_ppm + 1)) - jitter_ppm
         time_ps += time_ps * part_ppm // 1_000_000
-    if totals[SLOWED_1024] > 1024 and _others_communicate(fabric, work, stream, i_stream):
-        time_ps = -(-time_ps * totals[SLOWED_1024] // 1024)
+    if job.slowed_1024 > 1024 and _others_communicate(fabric, work, stream, i_stream):
+        time_ps = -(-time_ps * job.slowed_1024 // 1024)
     return time_ps

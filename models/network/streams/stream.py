@@ -17,10 +17,8 @@ from models.network.streams.compute_time import (
 from models.network.streams.graph_stream import begins_node, end_collective, run_graph
 from models.network.streams.wake import set_wake
 from models.workload.program import (
-    FLOWS_PER_ITERATION,
     KEEPS_TASKS,
     N_JOINED,
-    N_MAIN,
     N_PARTS,
     N_PASS,
     N_PASS_SPENT,
@@ -42,8 +40,6 @@ from models.workload.program import (
     PASS_ITERATION,
     PASS_OPERATION,
     PASS_TIMES,
-    SLOWED_1024,
-    TASKS_PER_ITERATION,
     WAITING_DONE,
     WAITING_GATE,
     WAITING_GRAPH,
@@ -61,7 +57,8 @@ from pdes.engine.time_index import NEVER
 def _send(fabric, nic, work, stream, operation, slot, step, now_ps):
     """Post one message of an operation: on a slot's queue pair, as its step-th flow."""
     pair = np.int64(work.slots[np.uint64(stream.first_slot + slot)])
-    first = stream.first_flow + stream.iteration * work.totals[FLOWS_PER_ITERATION] + stream.n_flow
+    job = work.jobs[np.uint64(stream.job)]
+    first = stream.first_flow + stream.iteration * job.flows_per_iteration + stream.n_flow
     flow_id = first + operation.flow + step
     if fabric.constants[N_PART] == 1:
         post_message(fabric, nic, pair, operation.size_bytes, flow_id, np.int64(operation.tag), now_ps)
@@ -87,6 +84,17 @@ def _consume(nic: Nic, constants, slots, stream, slot):
 
 
 @step_kernel
+def _leave_group(work: Work, nodes, node_time, i_stream, end_ps):
+    """A member knows of all arrivals. One that has ended let another job begin; that job's streams begin then."""
+    stream = work.streams[np.uint64(i_stream)]
+    if stream.waiting_for != WAITING_GROUP:
+        return
+    if stream.job_begin_ps < 0:
+        stream.job_begin_ps = end_ps
+    set_wake(work.streams, nodes, node_time, i_stream, end_ps)
+
+
+@step_kernel
 def hear_of_arrival(work: Work, nodes, node_time, group_id, end_ps):
     """Tell this rank's members that one arrived, whose own duration is over at end_ps; who knows of all goes on."""
     group = work.groups[group_id]
@@ -98,7 +106,7 @@ def hear_of_arrival(work: Work, nodes, node_time, group_id, end_ps):
         member.n_arrived += 1
         member.end_ps = max(member.end_ps, end_ps)
         if member.n_arrived == n_member:
-            set_wake(work.streams, nodes, node_time, np.int64(work.group_stream[np.uint64(k)]), member.end_ps)
+            _leave_group(work, nodes, node_time, np.int64(work.group_stream[np.uint64(k)]), member.end_ps)
             member.n_arrived = 0
             member.end_ps = 0
 
@@ -138,7 +146,7 @@ def _advance_operation(fabric, nic, work, rows, stream, i_stream, operation, now
     stream.phase = 1
     done = False
     if kind == OP_COMPUTE or kind == OP_WAIT or kind == OP_SEND or kind == OP_START or kind == OP_END_NODE:
-        end_ps = max(now_ps, operation.time_ps)
+        end_ps = max(now_ps, operation.time_ps + stream.job_begin_ps)
         if kind == OP_COMPUTE:
             end_ps = now_ps + (compute_ps(fabric, work, stream, i_stream, operation.time_ps) if begins else 0)
         done = not (begins and (end_ps > now_ps or kind == OP_START or kind == OP_END_NODE))
@@ -186,7 +194,8 @@ def _sends_now(stream, operation, begins, done):
 @inlined
 def _end_task(work, task_rows, counters, stream, operation, now_ps):
     """Count a task that ends, and write its row."""
-    iteration = np.uint64(stream.iteration)
+    job = work.jobs[np.uint64(stream.job)]
+    iteration = np.uint64(job.first_iteration + stream.iteration)
     work.iteration_tasks[iteration] += 1
     if now_ps > work.iteration_end_ps[iteration]:
         work.iteration_end_ps[iteration] = now_ps
@@ -199,7 +208,7 @@ def _end_task(work, task_rows, counters, stream, operation, now_ps):
     row = counters[N_TASK_ROW]
     counters[N_TASK_ROW] = row + 1
     out = task_rows[np.uint64(row)]
-    out[0] = stream.first_task + stream.iteration * work.totals[TASKS_PER_ITERATION] + n_task
+    out[0] = stream.first_task + stream.iteration * job.tasks_per_iteration + n_task
     out[1], out[2], out[3], out[4] = stream.gpu, stream.iteration, operation.task_kind, stream.name
     out[5], out[6], out[7] = stream.begun_ps, now_ps, operation.task_bytes
 
@@ -218,8 +227,8 @@ def _write_spent(work, spent_rows, counters, stream, now_ps):
     row = counters[N_SPENT_ROW]
     counters[N_SPENT_ROW] = row + 1
     out, spent = spent_rows[np.uint64(row)], work.spent[np.uint64(stream.spent_row)]
-    iteration = stream.iteration - 1
-    out[0] = iteration * work.totals[N_MAIN] + stream.spent_row
+    iteration, job = stream.iteration - 1, work.jobs[np.uint64(stream.job)]
+    out[0] = job.first_spent + iteration * job.n_main + stream.spent_row
     out[1], out[2], out[3] = stream.gpu, iteration, now_ps
     for i in range(N_PARTS):
         out[4 + i] = spent[i]
@@ -272,10 +281,11 @@ def run_stream(fabric: Fabric, nic: Nic, work: Work, rows: Rows, i_stream, now_p
     stream.waiting_for = WAITING_NOT
     if stream.wake_ps < NEVER:
         set_wake(work.streams, fabric.nodes, fabric.node_time, i_stream, NEVER)
+    job = work.jobs[np.uint64(stream.job)]
     while stream.iteration < stream.n_iteration:
         operation = work.operations[np.uint64(stream.operation)]
         begins = stream.phase == 0
-        slows = work.totals[SLOWED_1024] > 1024 and may_slow(operation.kind)
+        slows = job.slowed_1024 > 1024 and may_slow(operation.kind)
         if begins:
             stream.begun_ps = now_ps
             stream.step = 0
@@ -314,3 +324,6 @@ def run_stream(fabric: Fabric, nic: Nic, work: Work, rows: Rows, i_stream, now_p
             _write_spent(work, rows.spent, fabric.counters, stream, now_ps)
     stream.waiting_for = WAITING_DONE
     work.totals[N_STREAM_DONE] += 1
+    for k in range(job.first_end, job.end_end):
+        row = work.ends[np.uint64(k)]
+        _join_group(work, fabric.nodes, fabric.node_time, row[0], row[1], now_ps)

@@ -3,10 +3,12 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from pdes.config.checks.jobs import jobs_faults
 from pdes.config.checks.network import network_faults
 from pdes.config.checks.training import training_faults
 from pdes.config.tables.devices import device_faults
 from pdes.config.tables.fields import Fault, Table
+from pdes.config.tables.jobs import JobsConfig
 from pdes.config.tables.network import NetworkConfig
 from pdes.config.tables.sections import OutputConfig
 from pdes.config.tables.topology import (
@@ -40,14 +42,25 @@ def cross_faults(tables: Mapping[str, Table], folder: Path) -> list[Fault]:
     topology, network, workload = (tables.get(name) for name in ("topology", "network", "workload"))
     faults = [*_topology_faults(topology), *network_faults(network)]
     n_host = None if faults or topology is None else getattr(topology, "n_host", None)
-    if isinstance(workload, CollectivesConfig):
-        faults += _collectives_faults(workload, n_host)
-    if isinstance(workload, PoissonConfig):
-        faults += _poisson_faults(workload, n_host)
-    if isinstance(workload, TrainingConfig):
-        faults += training_faults(workload, n_host)
+    if isinstance(workload, JobsConfig):
+        faults += jobs_faults(workload, n_host)
+        for i, job in enumerate(workload.job):
+            own = [*_workload_faults(job.workload, job.n_gpu or n_host)]
+            own += _file_faults({"workload": job.workload}, folder)
+            faults += [fault._replace(path=("job", i, *fault.path)) for fault in own]
+    faults += _workload_faults(workload, n_host)
     faults += wormhole_faults(tables.get("wormhole"))
     return faults + list(_file_faults(tables, folder)) + list(_output_faults(tables.get("output")))
+
+
+def _workload_faults(workload: Table | None, n_host: int | None) -> Iterator[Fault]:
+    """Of one workload on so many GPUs."""
+    if isinstance(workload, CollectivesConfig):
+        yield from _collectives_faults(workload, n_host)
+    if isinstance(workload, PoissonConfig):
+        yield from _poisson_faults(workload, n_host)
+    if isinstance(workload, TrainingConfig):
+        yield from training_faults(workload, n_host)
 
 
 def _topology_faults(topology: Table | None) -> Iterator[Fault]:

@@ -32,6 +32,7 @@ def save_own(job: Run) -> dict[str, Any]:
         "n_flow_done": rows.n_flow_done,
         "flow_ps": rows.flow_ps,
         "last_finish_ps": rows.last_finish_ps,
+        "jobs": rows.jobs.save(),
         **save_observers(job.assembly),
         "fast": None if model.fast_forward is None else saved_fast_forward.save_own(model.fast_forward),
     }
@@ -89,6 +90,7 @@ def _load_rows(job: Run, path: Path, owns: list[dict[str, Any]]) -> None:
     rows = job.rows
     rows.n_flow_done, rows.flow_ps = (sum(own[name] for own in owns) for name in ("n_flow_done", "flow_ps"))
     rows.last_finish_ps = max(own["last_finish_ps"] for own in owns)
+    rows.jobs.load([own["jobs"] for own in owns])
     for name, spool in rows.spools.items():
         for i in range(len(owns)):
             with open_file(path, f"{name}{i}") as stream:

@@ -20,6 +20,7 @@ from pdes.results.pauses import find_storms
 from pdes.results.trouble import count_trouble
 from pdes.scenario.queues import find_queues
 from pdes.simulation.job import Run
+from pdes.simulation.jobs import job_facts
 from pdes.simulation.loop import Ended
 from pdes.simulation.outcome.active import active_ps
 from pdes.simulation.versions import version_of
@@ -28,6 +29,8 @@ from pdes.simulation.versions import version_of
 def _find_iterations(job: Run, totals: dict[str, Any]) -> Iterations:
     """The whole iterations. A stop time or a deadlock can leave the last ones unfinished: they have no time."""
     plan, n_repeat = job.scenario.plan, job.scenario.config.wormhole.n_repeat
+    if plan.jobs:
+        return extrapolate([], (), 0, totals["last_ps"], None, None, None)
     n_whole = int((np.cumprod(totals["n_task_done"] == plan.tasks_per_iteration)).sum())
     times_ps = np.diff(totals["iteration_end_ps"][:n_whole], prepend=0).tolist()
     is_complete = n_whole == job.assembly.n_iteration and not job.assembly.circles
@@ -63,6 +66,8 @@ def result_facts(job: Run, totals: dict[str, Any]) -> dict[str, Any]:
         "tasks": job.assembly.n_task,
         "network": count_trouble(totals["ports"], totals["timeouts"]),
     }
+    if s.plan.jobs:
+        found["jobs"] = job_facts(s.plan, s.topology, s.paths, totals)
     if s.config.wormhole.mode != "off":
         found["fast_forward"] = iterations.facts() | _fast_forward_facts(job, totals)
     if job.memo is not None:  # what was read has a share in what was simulated

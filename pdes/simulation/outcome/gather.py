@@ -12,6 +12,7 @@ from models.network.watch.blocked import explain_blocked
 from models.network.watch.results import port_columns
 from pdes.engine.round import COMPUTE_NS, EXCHANGE_NS, WAIT_NS
 from pdes.simulation.job import Run
+from pdes.simulation.jobs import begins_ps
 from pdes.simulation.outcome.active import last_use_ps
 from pdes.units import NS_PER_S
 
@@ -54,6 +55,7 @@ def gather(job: Run) -> dict[str, Any]:
         "skipped_flow_ps": skipped_ps,
         "flow_ps": job.rows.flow_ps,
         "last_finish_ps": last_finish_ps,
+        "jobs": _of_jobs(job),
         "last_use_ps": used_ps,
         "seconds": [float(job.loop[i]) / NS_PER_S for i in (COMPUTE_NS, WAIT_NS, EXCHANGE_NS)],
         "stalled": _stalled(job),
@@ -72,6 +74,10 @@ def gather(job: Run) -> dict[str, Any]:
         **{name: max(p[name] for p in parts) for name in ("last_finish_ps", "last_use_ps")},
         "iteration_end_ps": np.max([p["iteration_end_ps"] for p in parts], axis=0),
         "n_flow_done": sum(p["n_flow_done"] for p in parts),
+        "jobs": {
+            "n_flow_done": np.sum([p["jobs"]["n_flow_done"] for p in parts], axis=0),
+            **{name: np.max([p["jobs"][name] for p in parts], axis=0) for name in ("last_finish_ps", "begin_ps")},
+        },
         "n_task_done": np.sum([p["n_task_done"] for p in parts], axis=0),
         "ports": {name: np.sum([p["ports"][name] for p in parts], axis=0) for name in parts[0]["ports"]},
         "seconds": [p["seconds"] for p in parts],
@@ -84,6 +90,17 @@ def gather(job: Run) -> dict[str, Any]:
     if repeats is not None:
         _count_repeats(repeats, totals)
     return totals
+
+
+def _of_jobs(job: Run) -> dict[str, np.ndarray]:
+    """What this rank knows of each job."""
+    work, topology, counts = job.model.state.work, job.scenario.topology, job.rows.jobs
+    mine = job.model.rank_of_node[topology.host[work.streams["gpu"]]] == job.world.rank
+    return {
+        "n_flow_done": counts.n_flow_done,
+        "last_finish_ps": counts.last_finish_ps,
+        "begin_ps": begins_ps(job.scenario.plan, work, mine),
+    }
 
 
 def _stalled(job: Run) -> list[Any]:

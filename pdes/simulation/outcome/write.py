@@ -7,7 +7,7 @@ import numpy as np
 
 from pdes.results import slow_flows
 from pdes.results.active import active_time_ps
-from pdes.results.breakdown import breakdown_groups
+from pdes.results.breakdown import Share, breakdown_groups
 from pdes.results.iteration import read_breakdown
 from pdes.results.spool import RowSpool
 from pdes.results.summary import (
@@ -17,7 +17,7 @@ from pdes.results.summary import (
     terminal_summary,
     write_json,
 )
-from pdes.results.tables import read_table, write_table
+from pdes.results.tables import read_table, with_jobs, write_table
 from pdes.simulation.job import Run
 from pdes.simulation.loop import Ended
 from pdes.simulation.outcome.facts import result_facts, run_facts
@@ -53,17 +53,26 @@ def write_results(
     s, folder = job.scenario, job.folder
     job.rows.fill(job.assembly)
     written = ["ports"]
+    jobs = {"job": [part.name for part in s.plan.jobs]} if s.plan.jobs else {}
     if s.config.output.flows:
         rows, names = job.rows.flows.read_groups(), {"tag": list(s.plan.tags) or [""]}
-        write_table(folder.work_path("flows.parquet"), "flows", rows, names)
+        rows = with_jobs(rows, [part.first_flow for part in s.plan.jobs])
+        write_table(folder.work_path("flows.parquet"), "flows", rows, names | jobs)
         written.append("flows")
     if s.config.output.tasks:
         task_names = {"kind": list(s.plan.kinds), "stream": list(s.plan.stream_names)}
-        write_table(folder.work_path("tasks.parquet"), "tasks", job.rows.tasks.read_groups(), task_names)
+        rows = with_jobs(job.rows.tasks.read_groups(), [part.first_task for part in s.plan.jobs])
+        write_table(folder.work_path("tasks.parquet"), "tasks", rows, task_names | jobs)
         written.append("tasks")
     if s.plan.n_main:
-        rows = breakdown_groups(job.rows.spent.read_groups(), s.plan.n_main)
-        write_table(folder.work_path("breakdown.parquet"), "breakdown", rows)
+        begins_ps = np.maximum(totals["jobs"]["begin_ps"], 0).tolist() if s.plan.jobs else [0]
+        shares = [
+            Share(part.n_main * part.n_iteration, part.n_main, begin_ps)
+            for part, begin_ps in zip(s.plan.parts, begins_ps, strict=True)
+        ]
+        rows = breakdown_groups(job.rows.spent.read_groups(), shares)
+        rows = with_jobs(rows, [part.first_spent for part in s.plan.jobs])
+        write_table(folder.work_path("breakdown.parquet"), "breakdown", rows, jobs)
         written.append("breakdown")
     node_names = {"node": list(s.topology.node_name), "peer": list(s.topology.node_name)}
     write_table(folder.work_path("ports.parquet"), "ports", [totals["ports"]], node_names)

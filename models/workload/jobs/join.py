@@ -1,0 +1,212 @@
+"""Plans of jobs as one plan for the whole cluster.
+
+Each job has been planned as if its GPUs were all there are. Here they get their numbers on the cluster, and what a job
+has of everything comes behind what the jobs before it have: queue pairs, operations, slots, groups, gates, messages,
+tasks, iterations. A job that begins after others is a group of streams: its own wait in it, those of the others join
+it when they have ended, and `delay_ps` later all its streams begin (`streams.stream`).
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from models.workload.jobs.part import JobPart
+from models.workload.plan import SLOT_GATE, SLOT_GROUP, SLOT_PAIR, WorkloadPlan
+from models.workload.program import OP_REPEAT
+from models.workload.traffic.flows import NO_PRIORITY
+
+NEVER = 2**62
+
+
+class PlacedJob(NamedTuple):
+    """One job: its plan over its own GPUs, host numbers of these, and when it begins.
+
+    after: numbers of jobs that have to end first, all before it in the list; delay_ps later it begins, and not before
+    start_ps. priority: of what has none of its own, -1: the network's.
+    """
+
+    name: str
+    plan: WorkloadPlan
+    hosts: np.ndarray
+    start_ps: int = 0
+    after: tuple[int, ...] = ()
+    delay_ps: int = 0
+    priority: int = NO_PRIORITY
+
+
+def join_plans(jobs: Sequence[PlacedJob]) -> WorkloadPlan:
+    """The plan of all of them. They have no graphs of traces, and queue pairs are not scaled yet."""
+    assert all(job.plan.graph is None and job.plan.n_part == 1 and not job.plan.jobs for job in jobs)
+    plans = [job.plan for job in jobs]
+    streams, rank_of = _streams(jobs)
+    names = {key: _Numbered([getattr(plan, key) for plan in plans]) for key in ("tags", "kinds", "stream_names")}
+    streams["name"] = names["stream_names"].moved([plan.streams["name"] for plan in plans])[rank_of.argsort()]
+    group_start, group_stream, group_time_ps = _groups(jobs, rank_of)
+    return WorkloadPlan(
+        name="jobs",
+        pair_src=np.concatenate([job.hosts[job.plan.pair_src] for job in jobs]),
+        pair_dst=np.concatenate([job.hosts[job.plan.pair_dst] for job in jobs]),
+        pair_sport=_ports(jobs),
+        pair_dport=np.concatenate([plan.pair_dport for plan in plans]),
+        pair_bytes=np.concatenate([plan.pair_bytes for plan in plans]),
+        pair_stream=_ranked(rank_of, [plan.pair_stream for plan in plans], plans),
+        pair_priority=np.concatenate([_priority(job) for job in jobs]),
+        operations=_operations(plans, names["tags"], names["kinds"]),
+        streams=streams,
+        slots=_slots(plans),
+        slot_kind=np.concatenate([plan.slot_kind for plan in plans]),
+        group_start=group_start,
+        group_stream=group_stream,
+        group_time_ps=group_time_ps,
+        gate_stream=_ranked(rank_of, [plan.gate_stream for plan in plans], plans).astype(np.int32),
+        n_iteration=1,
+        flows_per_iteration=sum(plan.n_flow for plan in plans),
+        tasks_per_iteration=sum(plan.n_task for plan in plans),
+        burst=max(plan.burst for plan in plans),
+        tags=names["tags"].all(),
+        kinds=names["kinds"].all(),
+        stream_names=names["stream_names"].all(),
+        facts={"jobs": len(jobs)},
+        n_main=sum(plan.n_main for plan in plans),
+        jobs=_parts(jobs),
+        pair_job=np.repeat(np.arange(len(jobs)), [len(plan.pair_src) for plan in plans]),
+    )
+
+
+class _Numbered:
+    """Names that several plans number for themselves, numbered together."""
+
+    def __init__(self, lists: Sequence[tuple[str, ...]]) -> None:
+        self._lists = lists
+        self._number = {name: i for i, name in enumerate(dict.fromkeys(name for names in lists for name in names))}
+
+    def all(self) -> tuple[str, ...]:
+        return tuple(self._number)
+
+    def moved(self, numbers: Sequence[np.ndarray]) -> np.ndarray:
+        """One array of all plans' numbers; -1 stays."""
+        tables = [np.array([*(self._number[name] for name in names), -1], np.int64) for names in self._lists]
+        return np.concatenate([table[own] for table, own in zip(tables, numbers, strict=True)])
+
+
+def _before(counts: Sequence[int]) -> list[int]:
+    """What all before have, for each."""
+    return [int(n) for n in np.cumsum([0, *counts[:-1]])]
+
+
+def _streams(jobs: Sequence[PlacedJob]) -> tuple[np.ndarray, np.ndarray]:
+    """(STREAM of all jobs by GPU, place there of each job's streams one by one)."""
+    plans = [job.plan for job in jobs]
+    shifts: dict[str, list[int]] = {
+        "operation": _before([len(plan.operations) for plan in plans]),
+        "first_slot": _before([len(plan.slots) for plan in plans]),
+        "first_flow": _before([plan.n_flow for plan in plans]),
+        "first_task": _before([plan.n_task for plan in plans]),
+    }
+    shifts["first_operation"] = shifts["end_operation"] = shifts["operation"]
+    first_main, parts = _before([plan.n_main for plan in plans]), []
+    for i, job in enumerate(jobs):
+        own = job.plan.streams.copy()
+        for name, before in shifts.items():
+            own[name] += before[i]
+        own["gpu"], own["job"] = job.hosts[own["gpu"]], i
+        own["spent_row"] += np.where(own["spent_row"] >= 0, first_main[i], 0)
+        own["job_begin_ps"] = -1 if job.after else job.start_ps
+        own["wake_ps"] = NEVER if job.after else own["wake_ps"] + job.start_ps
+        parts.append(own)
+    streams = np.concatenate(parts)
+    order = np.lexsort((np.arange(len(streams)), streams["gpu"]))
+    rank_of = np.empty(len(order), np.int64)
+    rank_of[order] = np.arange(len(order))
+    return streams[order], rank_of
+
+
+def _ranked(rank_of: np.ndarray, numbers: Sequence[np.ndarray], plans: Sequence[WorkloadPlan]) -> np.ndarray:
+    """Streams of each plan's own numbers by their place among all; -1 stays."""
+    before = _before([len(plan.streams) for plan in plans])
+    found = [
+        np.where(own < 0, -1, rank_of[np.maximum(own, 0) + shift] if len(plan.streams) else -1)
+        for own, shift, plan in zip(numbers, before, plans, strict=True)
+    ]
+    return np.concatenate(found).astype(np.int64)
+
+
+def _operations(plans: Sequence[WorkloadPlan], tags: _Numbered, kinds: _Numbered) -> np.ndarray:
+    """Tags and kinds of tasks by their common numbers; a loop's operation has no tag."""
+    operations = np.concatenate([plan.operations for plan in plans])
+    is_loop = operations["kind"] == OP_REPEAT
+    own = [np.where(plan.operations["kind"] == OP_REPEAT, -1, plan.operations["tag"]) for plan in plans]
+    operations["tag"] = np.where(is_loop, operations["tag"], tags.moved(own))
+    operations["task_kind"] = kinds.moved([plan.operations["task_kind"] for plan in plans])
+    return operations
+
+
+def _slots(plans: Sequence[WorkloadPlan]) -> np.ndarray:
+    counts = {
+        SLOT_PAIR: _before([len(plan.pair_src) for plan in plans]),
+        SLOT_GROUP: _before([len(plan.group_start) - 1 for plan in plans]),
+        SLOT_GATE: _before([len(plan.gate_stream) for plan in plans]),
+    }
+    found = []
+    for i, plan in enumerate(plans):
+        slots = plan.slots.copy()
+        for kind, before in counts.items():
+            slots[plan.slot_kind == kind] += before[i]
+        found.append(slots)
+    return np.concatenate(found)
+
+
+def _groups(jobs: Sequence[PlacedJob], rank_of: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(start, streams, times) of all groups; behind jobs' own, one for each that waits: its streams, then others'."""
+    plans, before = [job.plan for job in jobs], _before([len(job.plan.streams) for job in jobs])
+    members = [_ranked(rank_of, [plan.group_stream for plan in plans], plans)]
+    sizes, times = [np.diff(plan.group_start) for plan in plans], [plan.group_time_ps for plan in plans]
+    for i, job in enumerate(jobs):
+        if job.after:
+            own = [rank_of[before[k] : before[k] + len(plans[k].streams)] for k in (i, *job.after)]
+            members += own
+            sizes.append(np.array([sum(len(part) for part in own)]))
+            times.append(np.array([job.delay_ps]))
+    start = np.cumsum(np.concatenate([[0], *sizes])).astype(np.int64)
+    return start, np.concatenate(members).astype(np.int32), np.concatenate(times).astype(np.int64)
+
+
+def _priority(job: PlacedJob) -> np.ndarray:
+    own = job.plan.pair_priority
+    own = np.full(len(job.plan.pair_src), NO_PRIORITY) if own is None else own
+    return np.where(own == NO_PRIORITY, job.priority, own)
+
+
+def _ports(jobs: Sequence[PlacedJob]) -> np.ndarray:
+    """Source ports: a job's own, so that it takes the same ways by itself, but none of another one's on its GPUs."""
+    taken: dict[tuple[int, int], int] = {}
+    found = []
+    for job in jobs:
+        sport = job.plan.pair_sport.copy()
+        ends = list(zip(job.hosts[job.plan.pair_src].tolist(), job.hosts[job.plan.pair_dst].tolist(), strict=True))
+        if taken:
+            sport += [taken.get(pair, 0) for pair in ends]
+        for pair, port in zip(ends, sport.tolist(), strict=True):
+            taken[pair] = max(taken.get(pair, 0), port - 10_000 + 1)
+        found.append(sport)
+    return np.concatenate(found)
+
+
+def _parts(jobs: Sequence[PlacedJob]) -> tuple[JobPart, ...]:
+    n_group = sum(len(job.plan.group_start) - 1 for job in jobs)
+    waiting = [i for i, job in enumerate(jobs) if job.after]
+    group_of = {i: n_group + k for k, i in enumerate(waiting)}
+    found: list[JobPart] = []
+    end: dict[str, Any] = dict.fromkeys(("first_flow", "first_task", "first_iteration", "first_main", "first_spent"), 0)
+    for i, job in enumerate(jobs):
+        (own,) = job.plan.parts
+        own = own._replace(
+            **end, name=job.name, hosts=tuple(job.hosts.tolist()), start_ps=job.start_ps, group=group_of.get(i, -1),
+            ends=tuple(group_of[k] for k in waiting if i in jobs[k].after),
+            facts=job.plan.facts | {"kind": job.plan.name},
+        )  # fmt: skip
+        found.append(own)
+        added = (own.n_flow, own.n_task, own.n_iteration, own.n_main, own.n_main * own.n_iteration)
+        end = {name: n + more for (name, n), more in zip(end.items(), added, strict=True)}
+    return tuple(found)

@@ -1,0 +1,45 @@
+"""Which of a cluster's free GPUs a job gets, when jobs are placed once, before anything runs.
+
+All policies hand out servers one by one, each whole as far as the job needs it, so tensor parallelism stays inside one.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from models.topology.graph import Topology
+from pdes.random_plain import PURPOSE_PLACEMENT, random_bits_plain
+
+POLICIES = ("packed", "spread", "random")
+
+
+def rack_of_host(topology: Topology) -> np.ndarray:
+    """int64[n_host]: the first switch of the fabric that a host is linked to, -1 without one."""
+    is_fabric = topology.is_switch & (topology.server < 0)
+    up = np.flatnonzero(is_fabric[topology.port_dst])
+    first = np.full(topology.n_node, -1, np.int64)
+    first[topology.port_src[up[::-1]]] = topology.port_dst[up[::-1]]
+    return first[topology.host]
+
+
+def choose_gpus(topology: Topology, free: Sequence[int], n: int, policy: str, seed: int) -> np.ndarray:
+    """n of the free host numbers, int64[n], in the order of the job's ranks.
+
+    "packed": servers in order. "spread": one server of each rack, then the next of each. "random": by draws of `seed`.
+    """
+    assert policy in POLICIES and n <= len(free)
+    server, rack = topology.server[topology.host], rack_of_host(topology)
+    servers: dict[int, list[int]] = {}
+    for gpu in sorted(free):
+        servers.setdefault(int(server[gpu]), []).append(gpu)
+    order = list(servers)
+    if policy == "random":
+        order.sort(key=lambda one: random_bits_plain(seed, one, PURPOSE_PLACEMENT, 0))
+    elif policy == "spread":
+        place, n_in = {}, dict[int, int]()
+        for one in order:
+            its_rack = int(rack[servers[one][0]])
+            place[one] = n_in.get(its_rack, 0)
+            n_in[its_rack] = place[one] + 1
+        order.sort(key=place.__getitem__)
+    return np.array([gpu for one in order for gpu in servers[one]][:n], np.int64)

@@ -1,0 +1,87 @@
+"""The [[job]] tables of a config: where each job is, its own plan there, and all of them together."""
+
+import hashlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from models.topology.graph import Topology
+from models.workload.jobs.join import PlacedJob, join_plans
+from models.workload.jobs.place import choose_gpus
+from models.workload.plan import WorkloadPlan
+from models.workload.traffic.flows import NO_PRIORITY
+from pdes.config import Config
+from pdes.config.tables.jobs import JobsConfig
+from pdes.errors import ConfigError
+from pdes.random_plain import PURPOSE_JOB_SEED, random_bits_plain
+
+Planner = Callable[[Config, Topology, np.ndarray], WorkloadPlan]
+
+
+def build_jobs(config: Config, topology: Topology, plan_workload: Planner) -> WorkloadPlan:
+    """The plan of all jobs. plan_workload: that of one workload, over all hosts of what it is given.
+
+    A job's lists of flows call its GPUs 0, 1 and so on.
+    """
+    jobs: Any = config.workload
+    number, placed = {job.name: i for i, job in enumerate(jobs.job)}, []
+    hosts = gpus_of_jobs(config, topology)
+    for i, job in enumerate(jobs.job):
+        own = config.of_job(job.workload, job.iterations or config.simulation.iterations, _seed(config, job.name))
+        with _said_of_job(i):
+            plan = plan_workload(own, replace(topology, host=topology.host[hosts[i]]), np.arange(len(hosts[i])))
+        priority = NO_PRIORITY if job.priority is None else job.priority
+        after = tuple(number[name] for name in job.after)
+        placed.append(PlacedJob(job.name, plan, hosts[i], job.start_ps, after, job.delay_ps, priority))
+    return join_plans(placed)
+
+
+def gpus_of_jobs(config: Config, topology: Topology) -> list[np.ndarray]:
+    """Host numbers of every job's GPUs, int64[]. Those that name theirs come first, the others in the file's order.
+
+    A GPU has one job at a time: ConfigError if too few are left.
+    """
+    jobs = config.workload
+    assert isinstance(jobs, JobsConfig)
+    found: dict[int, np.ndarray] = {}
+    before = [jobs.others_before(i) for i in range(len(jobs.job))]
+    for i in sorted(range(len(jobs.job)), key=lambda i: not isinstance(jobs.job[i].gpus, tuple)):
+        job = jobs.job[i]
+        taken = {int(gpu) for k, gpus in found.items() if k not in before[i] and i not in before[k] for gpu in gpus}
+        where = f"[[job]] {i + 1}: gpus"
+        if isinstance(job.gpus, tuple):
+            if max(job.gpus) >= topology.n_host:
+                raise ConfigError(where, f"names GPU {max(job.gpus)}", f"Accepted: 0 to {topology.n_host - 1}")
+            both = sorted(taken & set(job.gpus))
+            if both:
+                raise ConfigError(where, f"GPU {both[0]} has another job", 'Accepted: other GPUs, or "after" that job')
+            found[i] = np.array(job.gpus, np.int64)
+            continue
+        free = [gpu for gpu in range(topology.n_host) if gpu not in taken]
+        n = job.n_gpu or topology.n_host
+        if n > len(free):
+            text = f"{n} of {topology.n_host} GPUs, and {len(free)} are left by jobs that may run at the same time"
+            raise ConfigError(where, text, 'Accepted: fewer, or "after" some of those jobs')
+        found[i] = choose_gpus(topology, free, n, job.placement, _seed(config, job.name))
+    return [found[i] for i in range(len(jobs.job))]
+
+
+def _seed(config: Config, name: str) -> int:
+    """A job's own seed: the same whatever other jobs there are, and its draws are not another one's."""
+    number = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")
+    return random_bits_plain(config.simulation.seed, number, PURPOSE_JOB_SEED, 0) >> 2
+
+
+@contextmanager
+def _said_of_job(i: int) -> Iterator[None]:
+    """Messages about [workload] name the job that has it."""
+    try:
+        yield
+    except ConfigError as error:
+        if not error.where.startswith(("[workload", "[[workload", "workload")):
+            raise
+        key = error.where.replace("[", "").replace("] ", ".").replace("]", "").replace(" ", ".").replace(":", "")
+        raise ConfigError(f"[[job]] {i + 1}: {key}", error.found, error.accepted) from error

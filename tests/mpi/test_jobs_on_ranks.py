@@ -1,0 +1,80 @@
+"""Several jobs end alike on any number of ranks: also one that begins when others end, wherever these are."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+FILES = ("result.json", "flows.parquet", "tasks.parquet", "breakdown.parquet", "ports.parquet")
+
+
+def several_jobs(_: Path) -> str:
+    """A GPT in servers, a ring that shares its rails, and two that wait: one for both, on GPUs of theirs."""
+    collective = """
+        [job.workload]
+        kind = "collectives"
+        [[job.workload.collective]]
+        name = "ring"
+        size = "200kB"
+    """
+    return f"""
+        [topology]
+        kind = "roft"
+        gpus = 32
+        gpus_per_server = 4
+        servers_per_rail_switch = 4
+        [[job]]
+        name = "gpt"
+        gpus = 16
+        placement = "spread"
+        iterations = 2
+        [job.workload]
+        kind = "training"
+        [job.workload.model]
+        layers = 2
+        hidden = 64
+        vocabulary = 256
+        sequence = 64
+        [job.workload.parallel]
+        tp = 4
+        dp = 2
+        pp = 2
+        [[job]]
+        name = "ring"
+        gpus = 16
+        placement = "random"
+        start = "3us"
+        priority = 5
+        {collective}        operation = "all-reduce"
+        [[job]]
+        name = "later"
+        gpus = 24
+        after = ["gpt", "ring"]
+        delay = "10us"
+        {collective}        operation = "all-to-all"
+        [[job]]
+        name = "beside"
+        gpus = 4
+        after = ["ring"]
+        delay = "15us"
+        iterations = 3
+        {collective}        operation = "all-gather"
+    """
+
+
+@pytest.mark.parametrize("mode", ["off", "auto", "flow"])
+def test_jobs_are_the_same_bytes(mode: str, tmp_path: Path, simulate: Callable, rank_counts: Callable) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text("\n".join(line.strip() for line in several_jobs(tmp_path).splitlines()))
+    counts = rank_counts(1, 2, 3)
+    for n in counts:
+        simulate(n, config, tmp_path / str(n), f"wormhole.mode={mode}", "network.scheduler.kind=weighted")
+    for n in counts[1:]:
+        differ = [f for f in FILES if (tmp_path / "1" / f).read_bytes() != (tmp_path / str(n) / f).read_bytes()]
+        assert not differ, n
+        of_lp = json.loads((tmp_path / str(n) / "run.json").read_text())["rank_of_lp"]
+        assert len(set(of_lp)) == n
+    jobs = json.loads((tmp_path / "1" / "result.json").read_text())["jobs"]
+    assert [job["flows_finished"] for job in jobs] == [job["flows"] for job in jobs]
+    assert jobs[0]["shared_ports"] > 0 and jobs[2]["begin_ps"] >= max(job["end_ps"] for job in jobs[:2])
