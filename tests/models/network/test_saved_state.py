@@ -138,8 +138,8 @@ CONSTANT = {  # arrays that follow from the scenario, are scratch, of no result'
     "buffers": {"drops", "weight_bytes", "changes"},
     "routing": {"routes", "epoch_ps", "component", "local", "attach_start", "attach_group", "group_component",
                 "group_first", "way_start", "way_port", "is_up", "port_src", "in_start", "settings", "flowlets"},
-    "work": {"operations", "jobs", "ends", "slots", "groups", "group_stream", "group_peer", "joined", "iteration_end_ps",
-             "iteration_tasks", "totals", "graph"},
+    "work": {"operations", "jobs", "ends", "slots", "groups", "group_stream", "group_peer", "joined",
+             "iteration_end_ps", "iteration_tasks", "totals", "graph"},
     "rows": {"flow", "arrival", "task", "spent", "rtt"},
 }  # fmt: skip
 
