@@ -38,6 +38,8 @@ def make_parser(epilog: str) -> argparse.ArgumentParser:
     text = "instead of a config: a folder of checkpoints ([checkpoint] dir), or one of them, to go on from"
     parser.add_argument("--resume", metavar="DIR", help=text)
     parser.add_argument("--out", metavar="DIR", help="result folder, instead of the config's [output] dir")
+    text = "with [[job]] tables: then run each job alone, too, and say how many times as long it took among the others"
+    parser.add_argument("--alone", action="store_true", help=text)
     _add_debugging(parser)
     parser.add_argument("--quiet", action="store_true", help="no progress and no summary")
     text = "lines of progress also where stderr is no terminal"
@@ -251,6 +253,10 @@ def _run_on(comm: "World", arguments: argparse.Namespace, witness: "Witness", be
             prepared.scenario, shared = shared.scenario, prepared
         more = {"shows_progress": True} if arguments.progress else {}
         status = simulation.run(shared, comm, arguments.quiet, witness, beginning=beginning, **more)
+    if arguments.alone and status == 0:
+        from pdes.commands.alone import run_alone
+
+        run_alone(shared.scenario, comm, arguments.quiet)
     if arguments.json and comm.rank == 0 and status == 0:
         directory = shared.scenario.config.output.dir
         with open(os.path.join(directory, "result.json"), encoding="utf-8") as file:
@@ -266,6 +272,10 @@ def _prepare(
 
     resume: str | None = arguments.resume
     config = load(arguments) if resume is None else None
+    if arguments.alone and config is not None:
+        from pdes.simulation.alone import check_alone
+
+        check_alone(config)
     compilers = start()
     if compilers.is_at_work:
         simulation.announce_compiling(beginning, compilers)

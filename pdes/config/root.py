@@ -60,14 +60,19 @@ class Config(Table):
 
     def written_to(self, directory: str | Path) -> Self:
         """The same config with another result folder."""
-        config = self.model_copy(update={"output": self.output.model_copy(update={"dir": str(directory)})})
-        config._source, config._lines, config._warnings = self._source, self._lines, self._warnings
-        return config
+        return self._with(output=self.output.model_copy(update={"dir": str(directory)}))
 
     def of_job(self, workload: WorkloadConfig, iterations: int, seed: int) -> Self:
         """The same with one job's workload as the only one."""
         simulation = self.simulation.model_copy(update={"iterations": iterations, "seed": seed})
-        config = self.model_copy(update={"workload": workload, "simulation": simulation})
+        return self._with(workload=workload, simulation=simulation)
+
+    def with_workload(self, workload: WorkloadConfig | JobsConfig) -> Self:
+        """The same with other work."""
+        return self._with(workload=workload)
+
+    def _with(self, **tables: Table) -> Self:
+        config = self.model_copy(update=tables)
         config._source, config._lines, config._warnings = self._source, self._lines, self._warnings
         return config
 

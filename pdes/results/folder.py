@@ -40,8 +40,8 @@ RESULT_FILES = (
 )
 """All names a run may leave; those that a run does not make go when it commits. The last marks completeness."""
 
-DERIVED_FILES = ("report.html", "trace.json.gz")
-"""What `report` and `timeline` make of a run's results, and leave with them: gone when another run's results come."""
+DERIVED_FILES = ("report.html", "trace.json.gz", "alone.json")
+"""What `report`, `timeline` and --alone make of a run's results: gone when another run's results come."""
 
 MARKER = RESULT_FILES[-1]
 _WORK_PREFIX = ".pdes-work-"

@@ -15,6 +15,7 @@ import numpy as np
 from pdes.results.active import active_text, active_time_ps
 from pdes.results.fast_forward import how_sure_text, iterations_text, passes_text, simulated_text
 from pdes.results.iteration import breakdown_rows, is_shown, read_breakdown
+from pdes.results.jobs import HEADINGS, job_rows, read_alone
 from pdes.results.opened import open_results, readable
 from pdes.results.pauses import pause_warnings
 from pdes.results.tables import UNWRITTEN, Columns, read_table
@@ -84,7 +85,8 @@ def terminal_summary(
 ) -> None:
     """Print what a run came to on stdout.
 
-    result, run: as in result.json and run.json. breakdown: of read_breakdown, or {} without training.
+    result, run: as in result.json, with what jobs took alone if that is known, and run.json. breakdown: of
+    read_breakdown, or {} without training.
     slowest_flows, busiest_ports: of pick_slowest_flows and pick_busiest_ports, may be empty.
     """
     with contextlib.suppress(SystemExit):  # which rich raises when who reads has seen enough, as `head` does
@@ -104,7 +106,8 @@ def _print_summary(
     iterations = result.get("iteration_time_ps") or []
     if iterations:
         console.print(_iteration_text(iterations), soft_wrap=True)
-    for table in (_breakdown_table(breakdown), _flow_table(slowest_flows), _port_table(busiest_ports)):
+    tables = [_jobs_table(result, result.get("alone", {})), _breakdown_table(breakdown)]
+    for table in (*tables, _flow_table(slowest_flows), _port_table(busiest_ports)):
         if table is not None:
             console.print()
             console.print(table)
@@ -129,6 +132,27 @@ def _table(title: str, *headings: str, n_left: int = 1) -> "Table":
     for i, heading in enumerate(headings):
         table.add_column(heading, justify="left" if i < n_left else "right", header_style="dim", no_wrap=True)
     return table
+
+
+def _jobs_table(result: Mapping[str, Any], alone: Mapping[str, Any]) -> "Table | None":
+    """alone: what the jobs took by themselves; {}: then no column is about it."""
+    jobs = result.get("jobs")
+    if not jobs:
+        return None
+    n = len(HEADINGS) if alone else len(HEADINGS) - 1
+    table = _table("Jobs", *HEADINGS[:n])
+    for row in job_rows(jobs, alone):
+        table.add_row(*row[:n])
+    return table
+
+
+def print_jobs(result: Mapping[str, Any], alone: Mapping[str, Any]) -> None:
+    """Print the table of jobs alone, once it is known what each took by itself."""
+    from rich.console import Console
+
+    table = _jobs_table(result, alone)
+    if table is not None:
+        Console(markup=False, highlight=False, emoji=False).print(table)
 
 
 def _breakdown_table(breakdown: Mapping[str, int]) -> "Table | None":
@@ -212,7 +236,7 @@ def print_report(directory: str | Path) -> None:
         breakdown = read_breakdown(folder, result)
         flows = pick_slowest_flows(_groups(folder / "flows.parquet", FLOW_COLUMNS))
         ports = pick_busiest_ports(_groups(folder / "ports.parquet", PORT_COLUMNS), active_time_ps(result))
-        terminal_summary(result, run, breakdown, flows, ports)
+        terminal_summary(result | {"alone": read_alone(folder)}, run, breakdown, flows, ports)
 
 
 def _groups(path: Path, columns: Sequence[str]) -> Iterable[dict[str, np.ndarray]]:

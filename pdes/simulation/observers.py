@@ -55,7 +55,7 @@ def watch_repeats(
     """
     plan, p, output, n_repeat = s.plan, s.parameters, s.config.output, s.config.wormhole.n_pass_repeat
     tells_time = output.sample_interval_ps is not None or output.partitions or p.rtt_flow >= 0 or p.link_changes
-    is_whole = plan.n_main > 0 and plan.graph is None and plan.n_part == 1 and s.stop_ps is None
+    is_whole = plan.n_main > 0 and plan.graph is None and plan.n_part == 1 and s.stop_ps is None and not plan.jobs
     may_leave_out = model.fast_forward is not None or model.flow is not None
     if n_repeat == 0 or not may_leave_out or tells_time or not is_whole:
         return None

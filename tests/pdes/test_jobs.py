@@ -1,5 +1,6 @@
 """Several jobs on one cluster: one alone is what a workload is; what they do to each other is what it has to be."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -7,9 +8,14 @@ import numpy as np
 import pytest
 
 import pdes
+from models.workload.exporters.unroll import check_exportable
+from pdes.cli import main
 from pdes.config.values import make_config
 from pdes.errors import ConfigError
-from reference.job_runs import FABRIC, US, Ran, collective, jobs_config, training
+from pdes.results.jobs import slowdown
+from pdes.results.report import write_report
+from pdes.scenario import build_scenario
+from reference.job_runs import FABRIC, US, Ran, collective, jobs_config, toml_of, training
 
 TIMES = ("start_ps", "delivered_ps", "finish_ps", "end_ps")
 
@@ -177,3 +183,54 @@ def test_gpus_have_one_job_at_a_time(tmp_path: Path) -> None:
         make_config(jobs_config(tmp_path, first, first))
     with pytest.raises(ConfigError, match=r"\[workload\]: is there, and so is \[\[job\]\]"):
         make_config(jobs_config(tmp_path, first, workload=collective()))
+
+
+def test_jobs_are_not_exported(tmp_path: Path) -> None:
+    plan = build_scenario(make_config(jobs_config(tmp_path, {"name": "a", "workload": collective()}))).plan
+    with pytest.raises(ConfigError, match=r"\[\[job\]\]: 1 jobs"):
+        check_exportable(plan)
+
+
+def test_passes_and_iterations_of_jobs_are_not_extrapolated(tmp_path: Path) -> None:
+    """What repeats may end when another job ends."""
+    job = {"name": "a", "gpus": 8, "workload": training(1, 4, 2, microbatches=40), "iterations": 12}
+    exact, packets = (Ran(jobs_config(tmp_path / mode, job, wormhole={"mode": mode})) for mode in ("exact", "off"))
+    same(packets.table("tasks"), exact.table("tasks"))
+    assert exact.jobs["a"]["iteration_time_ps"] == packets.jobs["a"]["iteration_time_ps"]
+    assert len(exact.jobs["a"]["iteration_time_ps"]) == 12
+
+
+def test_what_a_job_takes_alone_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [
+        {"name": name, "gpus": [i, 4 + i], "workload": collective("4MB", "all-gather")} for i, name in enumerate("ab")
+    ]
+    config = jobs_config(tmp_path / "out", *rows)
+    config["topology"] = FABRIC | {"leaves": 2, "spines": 1}
+    (tmp_path / "config.toml").write_text(toml_of(config))
+    assert main([str(tmp_path / "config.toml"), "--alone"]) == 0
+    alone = json.loads((tmp_path / "out" / "alone.json").read_text())
+    own = {
+        name: Ran(jobs_config(tmp_path / name, row, topology=config["topology"]))
+        for name, row in zip("ab", rows, strict=True)
+    }
+    result = json.loads((tmp_path / "out" / "result.json").read_text())
+    for job in result["jobs"]:
+        name = job["name"]
+        assert alone[name]["iteration_time_ps"] == own[name].jobs[name]["iteration_time_ps"]
+        expected = job["iteration_time_ps"][0] / alone[name]["iteration_time_ps"][0]
+        assert slowdown(job, alone[name]) == expected == pytest.approx(2, rel=0.05)
+    shown = capsys.readouterr().out
+    assert f"{slowdown(result['jobs'][0], alone['a']):.3f}" in shown.rsplit("slowdown", 1)[1]
+    write_report(tmp_path / "out")
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert 'id="jobs"' in page and f"{slowdown(result['jobs'][1], alone['b']):.3f}" in page
+    assert main([str(tmp_path / "config.toml"), "--quiet"]) == 0  # new results: what was derived of the old ones goes
+    assert not (tmp_path / "out" / "alone.json").exists()
+
+
+def test_only_jobs_have_a_run_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = jobs_config(tmp_path / "out", workload=collective())
+    del config["job"]
+    (tmp_path / "config.toml").write_text(toml_of(config))
+    assert main([str(tmp_path / "config.toml"), "--alone"]) == 2
+    assert "Accepted: a config with [[job]] tables" in capsys.readouterr().err

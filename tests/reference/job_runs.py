@@ -1,5 +1,6 @@
 """Runs of several jobs on one cluster: configs, and what came of them."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -43,3 +44,21 @@ class Ran:
         found = {key: np.array(column) for key, column in self._result.table(name).to_pydict().items()}
         kept = found["job"] == job if job is not None else slice(None)
         return {key: column[kept] for key, column in found.items()}
+
+
+def toml_of(config: dict[str, Any]) -> str:
+    """The config as a file has it: JSON's inline values are TOML's, but for tables."""
+    lines = []
+    for name, value in config.items():
+        if name == "job":
+            lines.append(f"job = [{', '.join(map(_inline, value))}]")
+    for name, value in config.items():
+        if name != "job":
+            lines += [f"[{name}]", *(f"{key} = {_inline(inner)}" for key, inner in value.items())]
+    return "\n".join([*lines, ""])
+
+
+def _inline(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key} = {_inline(inner)}" for key, inner in value.items()) + "}"
+    return f"[{', '.join(map(_inline, value))}]" if isinstance(value, list) else json.dumps(value)

@@ -49,6 +49,7 @@ from models.workload.program import (
     WAITING_TIME,
     Work,
 )
+from pdes.engine.apart import apart
 from pdes.engine.jit import inlined, step_kernel
 from pdes.engine.time_index import NEVER
 
@@ -84,14 +85,13 @@ def _consume(nic: Nic, constants, slots, stream, slot):
 
 
 @step_kernel
-def _leave_group(work: Work, nodes, node_time, i_stream, end_ps):
-    """A member knows of all arrivals. One that has ended let another job begin; that job's streams begin then."""
+def _leave_job_group(work: Work, nodes, node_time, i_stream, end_ps):
+    """A member of a job's group knows of all arrivals: its job begins then, or it has ended and let that job begin."""
+    apart()
     stream = work.streams[np.uint64(i_stream)]
-    if stream.waiting_for != WAITING_GROUP:
-        return
-    if stream.job_begin_ps < 0:
+    if stream.waiting_for == WAITING_GROUP:
         stream.job_begin_ps = end_ps
-    set_wake(work.streams, nodes, node_time, i_stream, end_ps)
+        set_wake(work.streams, nodes, node_time, i_stream, end_ps)
 
 
 @step_kernel
@@ -106,7 +106,12 @@ def hear_of_arrival(work: Work, nodes, node_time, group_id, end_ps):
         member.n_arrived += 1
         member.end_ps = max(member.end_ps, end_ps)
         if member.n_arrived == n_member:
-            _leave_group(work, nodes, node_time, np.int64(work.group_stream[np.uint64(k)]), member.end_ps)
+            i_stream = np.int64(work.group_stream[np.uint64(k)])
+            stream = work.streams[np.uint64(i_stream)]
+            if stream.job_begin_ps < 0 or stream.waiting_for != WAITING_GROUP:
+                _leave_job_group(work, nodes, node_time, i_stream, member.end_ps)
+            else:
+                set_wake(work.streams, nodes, node_time, i_stream, member.end_ps)
             member.n_arrived = 0
             member.end_ps = 0
 
@@ -136,6 +141,15 @@ def _pass_gate(work: Work, nodes, node_time, gate_id, opens, now_ps):
         gate.n_open -= 1
         return True
     return False
+
+
+@step_kernel
+def _end_in_job(work: Work, nodes, node_time, job, now_ps):
+    """A stream has ended: jobs that wait for its job hear of it."""
+    apart()
+    for k in range(job.first_end, job.end_end):
+        row = work.ends[np.uint64(k)]
+        _join_group(work, nodes, node_time, row[0], row[1], now_ps)
 
 
 @inlined
@@ -324,6 +338,5 @@ def run_stream(fabric: Fabric, nic: Nic, work: Work, rows: Rows, i_stream, now_p
             _write_spent(work, rows.spent, fabric.counters, stream, now_ps)
     stream.waiting_for = WAITING_DONE
     work.totals[N_STREAM_DONE] += 1
-    for k in range(job.first_end, job.end_end):
-        row = work.ends[np.uint64(k)]
-        _join_group(work, fabric.nodes, fabric.node_time, row[0], row[1], now_ps)
+    if job.end_end > job.first_end:
+        _end_in_job(work, fabric.nodes, fabric.node_time, job, now_ps)

@@ -41,6 +41,8 @@ class Step(NamedTuple):
 def check_exportable(plan: WorkloadPlan) -> None:
     """Raise ConfigError for a plan that cannot be written step by step."""
     accepted = 'a [workload] of kind "training" or "collectives"'
+    if plan.jobs:
+        raise ConfigError("[[job]]", f"{len(plan.jobs)} jobs", f"{accepted}, alone")
     if plan.graph is not None or (plan.operations["kind"] == OP_START).any():
         raise ConfigError(f"workload {plan.name}", "no programs of GPUs, but flows or another tool's trace", accepted)
     if plan.n_part > 1:

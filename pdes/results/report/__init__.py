@@ -7,6 +7,7 @@ from pdes.errors import ConfigError
 from pdes.results.folder import DERIVED_FILES
 from pdes.results.opened import Results, open_results, readable
 from pdes.results.report.compare import comparison_sections, print_differences, run_names
+from pdes.results.report.jobs import jobs_section
 from pdes.results.report.page import page_html, write_page
 from pdes.results.report.sections import (
     Facts,
@@ -35,6 +36,7 @@ def write_report(directory: str | Path, out: str | Path | None = None) -> Path:
         facts = Facts(results)
         sections = [
             headline_section(facts),
+            jobs_section(facts.result, facts.folder, plots),
             time_section(facts, plots),
             flows_section(facts, plots),
             network_section(facts, plots),
