@@ -4,71 +4,31 @@ Events of one instant happen in the order of their kinds, then of jobs or compon
 """
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple, Protocol
+from collections.abc import Iterable, Iterator
 
-from models.cluster.failures import JOB, Failures
+from models.cluster.failures import Failures
+from models.cluster.incidents import Incidents
 from models.cluster.job import DONE, RUNNING, WAITING, Job, Place, Request
 from models.cluster.machine import Machine
-from models.cluster.placement import Policy
-from models.cluster.progress import Checkpoints, done_in, time_us
+from models.cluster.progress import done_in, time_us
+from models.cluster.rules import (
+    ARRIVE,
+    BACK,
+    END,
+    ENDED,
+    FAIL,
+    STARTED,
+    STOPPED,
+    UP,
+    WAKE,
+    Decides,
+    Rules,
+    Watch,
+)
 from models.cluster.spares import Spares
 from models.cluster.usage import Usage
 
-END, FAIL, BACK, UP, ARRIVE, WAKE = range(6)
-NEVER_US = 2**62
 MOST_IDLE = 1000
-STARTED, STOPPED, ENDED, INTERRUPTED, BACK_AGAIN = "start", "stop", "end", "interrupt", "requeue"
-FAILED, REPAIRED = "fail", "repair"
-
-
-class Speeds(Protocol):
-    """How fast jobs are."""
-
-    def __call__(self, request: Request, pool: int, place: Place) -> float:
-        """Work per time of a job in its place; above 0."""
-        ...
-
-
-class Watch(Protocol):
-    """Who is told of everything that happens: tables, progress."""
-
-    def happened(self, now_us: int, what: str, job: Job | None, server: int, why: str) -> None:
-        """server: -1 if it is a job's. why: the component that failed, or ""."""
-        ...
-
-    def left(self, job: Job) -> None:
-        """A job is done."""
-        ...
-
-
-class Decides(Protocol):
-    """A scheduler, as the loop knows it; `schedulers.scheduler` says what it may do."""
-
-    def submitted(self, job: Job) -> None:
-        """It waits."""
-        ...
-
-    def started(self, job: Job) -> None:
-        """It runs."""
-        ...
-
-    def ended(self, job: Job) -> None:
-        """It runs no more."""
-        ...
-
-    def decide(self) -> None:
-        """All else of an instant has happened."""
-        ...
-
-
-class Rules(NamedTuple):
-    """How the cluster works. checkpoints: of a job with so many servers. stop_us: nothing happens after it."""
-
-    place: Policy
-    speed: Speeds
-    checkpoints: Callable[[Request, int], Checkpoints]
-    stop_us: int = NEVER_US
 
 
 class StuckError(Exception):
@@ -94,9 +54,9 @@ class Cluster:
         self._events: list[tuple[int, int, int, int]] = []
         self._next: Request | None = None
         self._wakes: set[int] = set()
-        self._n_out = 0  # servers that are to come back
         self._n_idle = 0  # instants in a row at which nothing ran or was to come but the scheduler's own wakes
         self._scheduler: Decides
+        self.incidents = Incidents(self)
 
     # For schedulers
 
@@ -134,7 +94,7 @@ class Cluster:
         job.owes_us = job.rules.write_us
         job.n_preemption += 1
         self._release(job)
-        self._happened(STOPPED, job)
+        self.happened(STOPPED, job)
         self._wait(job)
 
     def wake(self, at_us: int) -> None:
@@ -160,8 +120,7 @@ class Cluster:
     def run(self, scheduler: Decides) -> None:
         """Until all jobs are done, or until the rules' stop. StuckError: jobs wait that nothing will start."""
         self._scheduler, stop_us = scheduler, self.rules.stop_us
-        for component in range(len(self.failures.components)):
-            self._expect_failure(component, 0)
+        self.incidents.begin()
         self._pull()
         events = self._events
         while self.running or self.waiting or self._next is not None:
@@ -179,7 +138,7 @@ class Cluster:
 
     def _can_go_on(self) -> bool:
         """Whether anything is to come that lets a job start or end: failures alone do not."""
-        if self.running or self._next is not None or self._n_out:
+        if self.running or self._next is not None or self.incidents.n_out:
             self._n_idle = 0
             return True
         self._n_idle += 1
@@ -202,15 +161,13 @@ class Cluster:
             self._wait(Job(self._next))
             self._pull()
         elif kind == FAIL:
-            self._fail(number)
+            self.incidents.fail(number)
         elif kind == BACK:
             job = self.running.get(number)
             if job is not None and job.version == version:
-                self._happened(BACK_AGAIN, job)
-                self._release(job)
-                self._wait(job)
+                self.incidents.noticed(job)
         elif kind == UP:
-            self._come_back(number)
+            self.incidents.come_back(number)
         else:
             self._wakes.discard(self.now_us)
 
@@ -251,7 +208,7 @@ class Cluster:
                 self.jobs_on.setdefault(server, []).append(job)
         heapq.heappush(self._events, (end_us, END, job.number, job.version))
         self._scheduler.started(job)
-        self._happened(STARTED, job)
+        self.happened(STARTED, job)
 
     def _release(self, job: Job) -> None:
         """Its GPUs are free, and it is nowhere."""
@@ -271,78 +228,22 @@ class Cluster:
         done = done_in(self.now_us - job.begin_us, job.left_us, job.speed, job.rules)
         job.overhead_gpu_us += (done.writing_us + job.begin_us - job.start_us) * job.n_held
         job.saved_us = job.request.work_us
-        self._happened(ENDED, job)
+        self.happened(ENDED, job)
         self._release(job)
         job.state = DONE
         self.watch.left(job)
 
-    def _happened(self, what: str, job: Job | None, server: int = -1, why: str = "") -> None:
+    # For incidents
+
+    def push(self, at_us: int, kind: int, number: int, version: int) -> None:
+        """An event to come."""
+        heapq.heappush(self._events, (at_us, kind, number, version))
+
+    def queue_again(self, job: Job) -> None:
+        """A running job gives back its GPUs, and waits."""
+        self._release(job)
+        self._wait(job)
+
+    def happened(self, what: str, job: Job | None, server: int = -1, why: str = "") -> None:
+        """Tell whoever watches."""
         self.watch.happened(self.now_us, what, job, server, why)
-
-    # Failures
-
-    def _expect_failure(self, component: int, since_us: int) -> None:
-        heapq.heappush(self._events, (self.failures.next_us(component, since_us), FAIL, component, 0))
-
-    def _fail(self, component: int) -> None:
-        """A component fails: what it takes is down, and jobs that it hits compute no more."""
-        failures, now_us = self.failures, self.now_us
-        process = failures.processes[failures.components[component].process]
-        servers = failures.servers(component)
-        noticed_us = now_us + failures.detection_us(component)
-        if process.takes == JOB:
-            there = [job for server in servers for job in self.jobs_on.get(server, ())]
-            hit = self._drawn(component, there) if process.per == "gpu" else there
-        else:
-            hit = [job for server in servers if self.machine.is_up(server) for job in self.jobs_on.get(server, ())]
-        if process.takes != JOB or hit:
-            self.n_failure[process.component] = self.n_failure.get(process.component, 0) + 1
-            self._happened(FAILED, None, servers.start, process.component)
-        for job in dict.fromkeys(hit):
-            if not job.is_hung:
-                self._interrupt(job, noticed_us, process.component)
-        down_until_us = now_us
-        if process.takes != JOB:
-            down_until_us = noticed_us + failures.repair_us(component)
-            for server in servers:
-                if self.machine.is_up(server):
-                    self.machine.fail(server)
-                    self._n_out += 1
-                    up_us = self.spares.back_us(self.machine.pool_of[server], noticed_us, down_until_us)
-                    heapq.heappush(self._events, (up_us, UP, server, 0))
-        self._expect_failure(component, down_until_us)
-
-    def _drawn(self, component: int, jobs: list[Job]) -> list[Job]:
-        """The job that has the GPU that failed: none if that was free."""
-        server = self.failures.components[component].first
-        place = self.failures.victim(component, self.machine.pools[self.machine.pool_of[server]].n_gpu)
-        for job in jobs:
-            place -= next(n for other, n in job.place if other == server)
-            if place < 0:
-                return [job]
-        return []
-
-    def _interrupt(self, job: Job, noticed_us: int, why: str) -> None:
-        """It loses what no checkpoint has, and holds its GPUs until that is noticed."""
-        done = done_in(self.now_us - job.begin_us, job.left_us, job.speed, job.rules)
-        lost_us = self.now_us - max(min(job.begin_us, self.now_us), job.start_us) - done.writing_us
-        lost_us -= time_us(done.saved_us, job.speed, job.rules._replace(interval_us=0))
-        lost_gpu_us = (max(lost_us, 0) + noticed_us - self.now_us) * job.n_held
-        job.overhead_gpu_us += (done.writing_us + min(job.begin_us, self.now_us) - job.start_us) * job.n_held
-        job.lost_gpu_us += lost_gpu_us
-        self.lost_gpu_us[why] = self.lost_gpu_us.get(why, 0) + lost_gpu_us
-        job.saved_us += done.saved_us
-        job.n_failure += 1
-        job.version += 1
-        job.is_hung, job.back_us, job.cause = True, noticed_us, why
-        heapq.heappush(self._events, (noticed_us, BACK, job.number, job.version))
-        self._happened(INTERRUPTED, job, -1, why)
-
-    def _come_back(self, server: int) -> None:
-        if self.machine.taken[server]:  # a job still hangs there, of an earlier failure
-            back_us = max(job.back_us for job in self.jobs_on[server])
-            heapq.heappush(self._events, (back_us, UP, server, 0))
-            return
-        self._n_out -= 1
-        self.machine.repair(server)
-        self._happened(REPAIRED, None, server)

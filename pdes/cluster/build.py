@@ -10,9 +10,9 @@ from models.cluster.distribution import NEVER, Distribution, table_of
 from models.cluster.failures import Failures, Process
 from models.cluster.find import find_scheduler
 from models.cluster.job import Request
-from models.cluster.loop import NEVER_US, Rules
 from models.cluster.machine import Machine, Pool
 from models.cluster.placement import POLICIES
+from models.cluster.rules import NEVER_US, Rules
 from models.cluster.schedulers.scheduler import Scheduler
 from models.cluster.spares import Spares
 from pdes.cluster.jobs_file import read_jobs

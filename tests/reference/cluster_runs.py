@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 from models.cluster.failures import Failures, Process
 from models.cluster.find import SCHEDULERS
 from models.cluster.job import DONE, Job, Request
-from models.cluster.loop import NEVER_US, Cluster, Rules
+from models.cluster.loop import Cluster
 from models.cluster.machine import Machine, Pool
 from models.cluster.placement import POLICIES
 from models.cluster.progress import Checkpoints
+from models.cluster.rules import NEVER_US, Rules
 from models.cluster.schedulers.scheduler import Scheduler
 from models.cluster.spares import Spares
 from models.cluster.usage import Usage
