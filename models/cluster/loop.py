@@ -4,7 +4,7 @@ Events of one instant happen in the order of their kinds, then of jobs or compon
 """
 
 import heapq
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from models.cluster.failures import Failures
 from models.cluster.incidents import Incidents
@@ -52,7 +52,7 @@ class Cluster:
         self.lost_gpu_us: dict[str, int] = {}
         self.n_failure: dict[str, int] = {}
         self._events: list[tuple[int, int, int, int]] = []
-        self._next: Request | None = None
+        self.next: Request | None = None  # that comes next
         self._wakes: set[int] = set()
         self._n_idle = 0  # instants in a row at which nothing ran or was to come but the scheduler's own wakes
         self._scheduler: Decides
@@ -117,13 +117,17 @@ class Cluster:
 
     # The loop
 
-    def run(self, scheduler: Decides) -> None:
-        """Until all jobs are done, or until the rules' stop. StuckError: jobs wait that nothing will start."""
-        self._scheduler, stop_us = scheduler, self.rules.stop_us
-        self.incidents.begin()
-        self._pull()
-        events = self._events
-        while self.running or self.waiting or self._next is not None:
+    def run(self, scheduler: Decides, rests: Callable[[], bool] | None = None) -> bool:
+        """Until all jobs are done, or until the rules' stop. StuckError: jobs wait that nothing will start.
+
+        rests: asked at the end of every instant whether the run shall break off; it may save what there is then.
+        False: it was broken off.
+        """
+        self._scheduler, stop_us, events = scheduler, self.rules.stop_us, self._events
+        if not self.n_event:  # else it goes on
+            self.incidents.begin()
+            self._pull()
+        while self.running or self.waiting or self.next is not None:
             if not self._can_go_on():
                 raise StuckError
             if events[0][0] > stop_us:
@@ -132,13 +136,16 @@ class Cluster:
             while events and events[0][0] == self.now_us:
                 self._handle(heapq.heappop(events))
             scheduler.decide()
+            if rests is not None and rests():
+                return False
         if events and events[0][0] > stop_us:
             self._advance(stop_us)
         self.usage.finish()
+        return True
 
     def _can_go_on(self) -> bool:
         """Whether anything is to come that lets a job start or end: failures alone do not."""
-        if self.running or self._next is not None or self.incidents.n_out:
+        if self.running or self.next is not None or self.incidents.n_out:
             self._n_idle = 0
             return True
         self._n_idle += 1
@@ -157,8 +164,8 @@ class Cluster:
             if job is not None and job.version == version:
                 self._end(job)
         elif kind == ARRIVE:
-            assert self._next is not None
-            self._wait(Job(self._next))
+            assert self.next is not None
+            self._wait(Job(self.next))
             self._pull()
         elif kind == FAIL:
             self.incidents.fail(number)
@@ -173,9 +180,9 @@ class Cluster:
 
     def _pull(self) -> None:
         """The next job's arrival."""
-        self._next = next(self.requests, None)
-        if self._next is not None:
-            heapq.heappush(self._events, (max(self._next.submit_us, self.now_us), ARRIVE, self._next.number, 0))
+        self.next = next(self.requests, None)
+        if self.next is not None:
+            heapq.heappush(self._events, (max(self.next.submit_us, self.now_us), ARRIVE, self.next.number, 0))
 
     def _wait(self, job: Job) -> None:
         job.state, job.ready_us = WAITING, self.now_us

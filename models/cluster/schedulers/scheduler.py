@@ -44,6 +44,10 @@ class Scheduler:
         """Start and stop jobs. Called once everything else of an instant has happened."""
         raise NotImplementedError
 
+    def saved(self) -> dict[str, Any]:
+        """What a checkpoint of the run keeps of it: all attributes but the cluster and the options."""
+        return {name: value for name, value in vars(self).items() if name != "cluster" and name not in self.options}
+
     def start_in_order(self) -> None:
         """Start the first one as long as it fits: a job that does not holds up all behind it."""
         while (job := self.waiting.first()) is not None and self.cluster.start(job):

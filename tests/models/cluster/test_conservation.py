@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from models.cluster.distribution import NEVER, Distribution
 from models.cluster.failures import Process
 from models.cluster.find import SCHEDULERS
-from models.cluster.job import Request
+from models.cluster.job import Job, Request
 from models.cluster.loop import StuckError
 from models.cluster.machine import Pool
 from models.cluster.placement import POLICIES
 from models.cluster.progress import Checkpoints, time_us
 from models.cluster.schedulers.scheduler import Scheduler
-from reference.cluster_runs import HOUR, S, Setting, simulate
+from reference.cluster_runs import HOUR, S, Setting, simulate, simulate_in_pieces
 
 OPTIONS: dict[str, list[dict[str, Any]]] = {
     "quota": [{"quotas": {"a": 6, "b": 16}}],
@@ -116,6 +116,23 @@ def test_who_watches_changes_nothing(case: tuple[list[Request], Setting]) -> Non
     """The same again, bit for bit: nothing depends on addresses or on an order of sets."""
     first, second = (simulate(*case)[1].events for _ in range(2))
     assert first == second
+
+
+@settings(max_examples=300)
+@given(cases(), st.lists(st.integers(0, 60), min_size=1, max_size=3))
+def test_a_run_in_pieces_is_the_same_run(case: tuple[list[Request], Setting], lengths: list[int]) -> None:
+    """Saved at any instant and loaded by a new cluster, with what a checkpoint on the disk can keep."""
+    whole, watch = simulate(*case)
+    cluster, events, done, _ = simulate_in_pieces(*case, lengths)
+    assert events == watch.events
+    assert [_facts(job) for job in done] == [_facts(job) for job in watch.done]
+    assert cluster.usage.totals == whole.usage.totals and cluster.n_event == whole.n_event
+    assert cluster.usage.intervals == whole.usage.intervals and cluster.lost_gpu_us == whole.lost_gpu_us
+    assert list(map(_facts, cluster.running.values())) == list(map(_facts, whole.running.values()))
+
+
+def _facts(job: Job) -> dict[str, Any]:
+    return {name: getattr(job, name) for name in Job.__slots__}
 
 
 @given(st.integers(0, 2**31), st.sampled_from(sorted(POLICIES)), st.integers(1, 70))
