@@ -10,13 +10,17 @@ from models.cluster.failures import Failures
 from models.cluster.incidents import Incidents
 from models.cluster.job import DONE, RUNNING, WAITING, Job, Place, Request
 from models.cluster.machine import Machine
-from models.cluster.progress import done_in, time_us
+from models.cluster.progress import FROM_START, Done, done_in, mark_of, time_us
 from models.cluster.rules import (
     ARRIVE,
     BACK,
+    CLOSE,
     END,
     ENDED,
     FAIL,
+    MOVED,
+    OVER,
+    SPED,
     STARTED,
     STOPPED,
     UP,
@@ -88,14 +92,8 @@ class Cluster:
     def stop(self, job: Job) -> None:
         """Stop a running job, with a checkpoint; it waits then."""
         assert not job.is_hung, "a job that hangs can only be waited for"
-        done = done_in(self.now_us - job.begin_us, job.left_us, job.speed, job.rules)
-        job.saved_us += done.work_us
-        job.overhead_gpu_us += (done.writing_us + min(job.begin_us, self.now_us) - job.start_us) * job.n_held
-        job.owes_us = job.rules.write_us
         job.n_preemption += 1
-        self._release(job)
-        self.happened(STOPPED, job)
-        self._wait(job)
+        self._leave(job, STOPPED)
 
     def wake(self, at_us: int) -> None:
         """Let the scheduler decide then, too."""
@@ -111,9 +109,23 @@ class Cluster:
             job.lost_gpu_us -= not_yet_us
             self.lost_gpu_us[job.cause] -= not_yet_us
             return
-        done = done_in(self.now_us - job.begin_us, job.left_us, job.speed, job.rules)
-        job.saved_us += done.work_us
-        job.overhead_gpu_us += (done.writing_us + min(job.begin_us, self.now_us) - job.start_us) * job.n_held
+        job.saved_us += self.count(job).work_us
+
+    def set_speed(self, job: Job, speed: float, cause: str = "") -> None:
+        """From now on a running job does so much work per time, with the checkpoints that it would have written anyway.
+
+        cause: of what it loses beside its full speed; "": this is its full speed from now on.
+        """
+        assert not job.is_hung
+        done = self._progress(job)
+        self._count_slow(job, done)
+        job.speed, job.slow_cause = speed, cause
+        if not cause:
+            job.full_speed = speed
+        job.mark = mark_of(done, speed, job.full_speed)
+        self._expect_end(job)
+        self._scheduler.changed(job)
+        self.happened(SPED, job, -1, cause)
 
     # The loop
 
@@ -141,6 +153,7 @@ class Cluster:
         if events and events[0][0] > stop_us:
             self._advance(stop_us)
         self.usage.finish()
+        self.incidents.finish()
         return True
 
     def _can_go_on(self) -> bool:
@@ -175,6 +188,10 @@ class Cluster:
                 self.incidents.noticed(job)
         elif kind == UP:
             self.incidents.come_back(number)
+        elif kind == OVER:
+            self.incidents.end_slowness(number)
+        elif kind == CLOSE:
+            self.incidents.close(number)
         else:
             self._wakes.discard(self.now_us)
 
@@ -195,7 +212,8 @@ class Cluster:
         self.waiting_gpus -= job.n_gpu
         now_us, rules = self.now_us, self.rules.checkpoints(job.request, len(place))
         job.state, job.place, job.pool, job.n_held, job.rules = RUNNING, place, pool, job.n_gpu, rules
-        job.speed = self.rules.speed(job.request, pool, place)
+        job.speed = job.full_speed = self.rules.speed(job.request, pool, place)
+        job.mark, job.slow_cause = FROM_START, ""
         job.waited_us += now_us - job.ready_us
         if job.first_start_us < 0:
             job.first_start_us = now_us
@@ -203,19 +221,46 @@ class Cluster:
         job.start_us = now_us
         job.begin_us = now_us + rules.begin_us + job.owes_us + (rules.restart_us if job.n_start > 1 else 0)
         job.owes_us = 0
-        job.version += 1
         self.held_gpus += job.n_held
-        end_us = job.begin_us + time_us(job.left_us, job.speed, rules)
-        job.end_us = end_us
-        is_exact = not job.request.estimate_us
-        job.estimated_end_us = end_us if is_exact else job.begin_us + time_us(job.estimate_us, job.speed, rules)
         self.running[job.number] = job
-        if self.failures.components:
+        if self.failures.reach_jobs:
             for server, _ in place:
                 self.jobs_on.setdefault(server, []).append(job)
-        heapq.heappush(self._events, (end_us, END, job.number, job.version))
+            share, cause = self.incidents.share_of_speed(job)
+            if cause:
+                job.speed, job.slow_cause, job.mark = share * job.full_speed, cause, FROM_START._replace(slow=1 - share)
+        self._expect_end(job)
         self._scheduler.started(job)
         self.happened(STARTED, job)
+
+    def _expect_end(self, job: Job) -> None:
+        """As it goes now."""
+        job.version += 1
+        end_us = job.begin_us + time_us(job.left_us, job.speed, job.rules, job.mark)
+        job.end_us = end_us
+        if not job.request.estimate_us:
+            job.estimated_end_us = end_us
+        elif job.estimate_us > job.mark.work_us:
+            job.estimated_end_us = job.begin_us + time_us(job.estimate_us, job.speed, job.rules, job.mark)
+        heapq.heappush(self._events, (end_us, END, job.number, job.version))
+
+    def _progress(self, job: Job) -> Done:
+        return done_in(self.now_us - job.begin_us, job.left_us, job.speed, job.rules, job.mark)
+
+    def _count_slow(self, job: Job, done: Done) -> None:
+        """What it has lost since its speed changed last."""
+        lost_gpu_us = (done.slow_us - job.mark.slow_us) * job.n_held
+        if lost_gpu_us:
+            job.lost_gpu_us += lost_gpu_us
+            self.lost_gpu_us[job.slow_cause] = self.lost_gpu_us.get(job.slow_cause, 0) + lost_gpu_us
+
+    def _leave(self, job: Job, what: str) -> None:
+        """It gives back its GPUs, with a checkpoint, and waits."""
+        job.saved_us += self.count(job).work_us
+        job.owes_us = job.rules.write_us
+        self._release(job)
+        self.happened(what, job)
+        self._wait(job)
 
     def _release(self, job: Job) -> None:
         """Its GPUs are free, and it is nowhere."""
@@ -225,15 +270,14 @@ class Cluster:
         job.version += 1
         job.is_hung = False
         del self.running[job.number]
-        if self.failures.components:
+        if self.failures.reach_jobs:
             for server, _ in job.place:
                 self.jobs_on[server].remove(job)
         self._scheduler.ended(job)
         job.n_held, job.place = 0, []
 
     def _end(self, job: Job) -> None:
-        done = done_in(self.now_us - job.begin_us, job.left_us, job.speed, job.rules)
-        job.overhead_gpu_us += (done.writing_us + job.begin_us - job.start_us) * job.n_held
+        self.count(job)
         job.saved_us = job.request.work_us
         self.happened(ENDED, job)
         self._release(job)
@@ -241,6 +285,18 @@ class Cluster:
         self.watch.left(job)
 
     # For incidents
+
+    def count(self, job: Job) -> Done:
+        """What a running job has had since its start, as it ends or is interrupted now."""
+        done = self._progress(job)
+        job.overhead_gpu_us += (done.writing_us + min(job.begin_us, self.now_us) - job.start_us) * job.n_held
+        self._count_slow(job, done)
+        return done
+
+    def move(self, job: Job) -> None:
+        """Its server goes: it stops, with a checkpoint, and waits."""
+        job.n_move += 1
+        self._leave(job, MOVED)
 
     def push(self, at_us: int, kind: int, number: int, version: int) -> None:
         """An event to come."""

@@ -7,11 +7,11 @@ from models.cluster.job import Job, Place, Request
 from models.cluster.placement import Policy
 from models.cluster.progress import Checkpoints
 
-END, FAIL, BACK, UP, ARRIVE, WAKE = range(6)
+END, FAIL, BACK, OVER, CLOSE, UP, ARRIVE, WAKE = range(8)
 """Kinds of events, in the order in which they happen at one instant."""
 NEVER_US = 2**62
 STARTED, STOPPED, ENDED, INTERRUPTED, BACK_AGAIN = "start", "stop", "end", "interrupt", "requeue"
-FAILED, REPAIRED = "fail", "repair"
+FAILED, REPAIRED, RECOVERED, CLOSED, MOVED, SPED = "fail", "repair", "recover", "close", "move", "speed"
 
 
 class Speeds(Protocol):
@@ -49,15 +49,23 @@ class Decides(Protocol):
         """It runs no more."""
         ...
 
+    def changed(self, job: Job) -> None:
+        """It runs at another speed."""
+        ...
+
     def decide(self) -> None:
         """All else of an instant has happened."""
         ...
 
 
 class Rules(NamedTuple):
-    """How the cluster works. checkpoints: of a job with so many servers. stop_us: nothing happens after it."""
+    """How the cluster works. checkpoints: of a job with so many servers. stop_us: nothing happens after it.
+
+    network_share: of the time of a job on several servers, what their network takes at its full speed.
+    """
 
     place: Policy
     speed: Speeds
     checkpoints: Callable[[Request, int], Checkpoints]
     stop_us: int = NEVER_US
+    network_share: float = 0.0

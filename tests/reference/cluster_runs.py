@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from models.cluster.failures import Failures, Process
+from models.cluster.failures import Failures, Process, Window
 from models.cluster.find import SCHEDULERS
 from models.cluster.job import DONE, Job, Request
 from models.cluster.loop import Cluster
@@ -34,6 +34,8 @@ class Setting(NamedTuple):
     seed: int = 1
     hot: int = 0
     cold: int = 0
+    windows: Sequence[Window] = ()
+    network_share: float = 0.0
 
 
 class Witness:
@@ -89,9 +91,10 @@ def prepared(
     """A cluster in which nothing has happened, its scheduler, and who watches."""
     machine = Machine(list(setting.pools))
     watch = kind(machine)
-    failures = Failures(list(setting.processes), machine, setting.seed)
+    failures = Failures(list(setting.processes), machine, setting.seed, setting.windows)
     place, speeds = POLICIES[setting.placement], [pool.speed for pool in setting.pools]
     rules = Rules(place, lambda _, pool, __: speeds[pool], lambda *_: setting.checkpoints, setting.stop_us)
+    rules = rules._replace(network_share=setting.network_share)
     cluster = Cluster(machine, rules, requests, failures, watch)
     cluster.spares = Spares([setting.hot] * len(setting.pools), [setting.cold] * len(setting.pools), HOUR)
     cluster.usage = Usage(HOUR)

@@ -40,6 +40,9 @@ class Scheduler:
     def ended(self, job: Job) -> None:
         """A job runs no more: it is done, was stopped, or a failure has interrupted it."""
 
+    def changed(self, job: Job) -> None:
+        """A running job goes at another speed, so that its end has moved."""
+
     def decide(self) -> None:
         """Start and stop jobs. Called once everything else of an instant has happened."""
         raise NotImplementedError
