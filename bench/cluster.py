@@ -25,10 +25,11 @@ from models.cluster.checkpoint_rule import daly_us
 from models.cluster.distribution import NEVER, Distribution, table_of
 from models.cluster.failures import Failures, Process
 from models.cluster.job import Job, Request
-from models.cluster.loop import NEVER_US, Cluster, Rules
+from models.cluster.loop import Cluster
 from models.cluster.machine import Machine, Pool
 from models.cluster.placement import POLICIES
 from models.cluster.progress import Checkpoints
+from models.cluster.rules import NEVER_US, Rules
 from models.cluster.schedulers.fcfs import Fcfs
 from pdes.cluster.run import run_cluster
 from pdes.config.cluster.load import load_cluster

@@ -15,10 +15,11 @@ from gavel_jobs import GPUS, draw, read_speeds
 from models.cluster.failures import Failures
 from models.cluster.find import SCHEDULERS
 from models.cluster.job import Job, Place, Request
-from models.cluster.loop import Cluster, Rules
+from models.cluster.loop import Cluster
 from models.cluster.machine import Machine, Pool
 from models.cluster.placement import POLICIES
 from models.cluster.progress import Checkpoints
+from models.cluster.rules import Rules
 
 FIRST, LAST = 4000, 5000
 OURS: dict[str, tuple[str, dict[str, Any]]] = {

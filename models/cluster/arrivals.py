@@ -31,11 +31,13 @@ class Arrivals(NamedTuple):
     priority: Table
 
 
-def requests(arrivals: Arrivals, seed: int) -> Iterator[Request]:
-    """All jobs, in the order of submission."""
+def requests(arrivals: Arrivals, seed: int, skip: int = 0) -> Iterator[Request]:
+    """All jobs but the first `skip`, in the order of submission."""
     expected = 0.0
     for i in range(arrivals.n_job):
         expected += -math.log1p(-uniform_plain(seed, i, PURPOSE_JOB_GAP, 0))
+        if i < skip:
+            continue
         submit_us = _when_us(expected * HOUR_US / arrivals.per_hour, arrivals.day_swing)
         n_gpu = arrivals.n_gpu.value(uniform_plain(seed, i, PURPOSE_JOB_SIZE, 0))
         work_us = max(arrivals.duration.quantile_us(uniform_plain(seed, i, PURPOSE_JOB_DURATION, 0)), 1)

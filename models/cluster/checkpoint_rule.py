@@ -6,7 +6,7 @@ equation 37) has further terms, which matter where w is not small beside M.
 
 import math
 
-from models.cluster.failures import RACK, SERVER, Failures
+from models.cluster.failures import RACK, SERVER, SLOWS, Failures
 from models.cluster.job import Request
 from models.cluster.progress import Checkpoints
 
@@ -53,8 +53,10 @@ def mean_us_between(failures: Failures, n_gpu: int, n_server: int) -> float:
     pool, per_us = failures.machine.pools[0], 0.0
     n_rack = -(-n_server // pool.servers_per_rack)
     for process in failures.processes:
+        if process.takes in SLOWS:  # a job that is slow loses no work
+            continue
         n = {"gpu": n_gpu, SERVER: n_server, RACK: n_rack}[process.per]
         if process.takes == RACK and process.per != RACK:  # whatever fails in its racks
             n = min(n_rack * pool.servers_per_rack, pool.n_server) * (pool.n_gpu if process.per == "gpu" else 1)
         per_us += n / process.gap.mean_us
-    return 1 / per_us
+    return 1 / per_us if per_us else math.inf

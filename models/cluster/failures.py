@@ -4,21 +4,25 @@ A draw depends on the seed, the process, the component and how often that has fa
 schedulers see the same failures.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from models.cluster.distribution import Distribution
 from models.cluster.machine import Machine
 from pdes.random_plain import PURPOSE_DETECTION, PURPOSE_FAILURE, PURPOSE_REPAIR, PURPOSE_VICTIM, uniform_plain
 
-SERVER, RACK, JOB = "server", "rack", "job"
+SERVER, RACK, JOB, SPEED, NETWORK = "server", "rack", "job", "speed", "network"
+SLOWS = (SPEED, NETWORK)
 
 
 class Process(NamedTuple):
     """One kind of failure.
 
     per: "gpu", "server" or "rack": what has such a process each. gap: between its failures. takes: "server" or "rack",
-    which are down for detection and repair; "job": it only interrupts the job that it hits. gpu: only where
-    these are, "" for everywhere.
+    which are down for detection and repair; "job": it only interrupts the job that it hits; "speed", "network":
+    nothing is down, servers keep the share `leaves` of it for detection and repair. drains: these servers are down for
+    the repair instead, once it is noticed, and jobs leave them with a checkpoint. gpu: only where these are, "" for
+    everywhere.
     """
 
     component: str
@@ -28,6 +32,18 @@ class Process(NamedTuple):
     detection: Distribution
     repair: Distribution
     gpu: str = ""
+    leaves: float = 1.0
+    drains: bool = False
+
+
+class Window(NamedTuple):
+    """Planned maintenance: servers are down for so long, from an instant on. every_us: 0 for once."""
+
+    name: str
+    servers: tuple[int, ...]
+    from_us: int
+    every_us: int
+    duration_us: int
 
 
 class Component(NamedTuple):
@@ -42,8 +58,10 @@ class Component(NamedTuple):
 class Failures:
     """The components of all processes, and their draws. A server's GPUs are one if their failures are memoryless."""
 
-    def __init__(self, processes: list[Process], machine: Machine, seed: int) -> None:
-        self.processes, self.machine, self.seed = processes, machine, seed
+    def __init__(
+        self, processes: list[Process], machine: Machine, seed: int, windows: Sequence[Window] = ()
+    ) -> None:  # fmt: skip
+        self.processes, self.machine, self.seed, self.windows = processes, machine, seed, windows
         self.components: list[Component] = []
         for i, process in enumerate(processes):
             number = 0
@@ -52,6 +70,7 @@ class Failures:
                     self.components.append(Component(i, number, first, n_gpu))
                     number += 1
         self.counts = [0] * len(self.components)
+        self.reach_jobs = bool(self.components or windows)
 
     def _parts(self, process: Process) -> list[tuple[int, int, int]]:
         """(server or rack, GPUs that one component stands for, components there)."""

@@ -38,14 +38,16 @@ SCHEDULERS: dict[str, type[Scheduler]] = {
 ACCEPTED = f"{', '.join(SCHEDULERS)}, or file.py:Class with a subclass of models.cluster.schedulers.scheduler.Scheduler"
 
 
-def find_scheduler(name: str, folder: Path, fault: Callable[[str, str], ConfigError]) -> type[Scheduler]:
-    """folder: relative files are relative to it. fault: makes the error of what was found and what is accepted."""
+def find_scheduler(
+    name: str, path_of: Callable[[str], Path], fault: Callable[[str, str], ConfigError]
+) -> type[Scheduler]:
+    """path_of: a file by its name. fault: makes the error of what was found and what is accepted."""
     if name in SCHEDULERS:
         return SCHEDULERS[name]
     file, colon, symbol = name.rpartition(":")
     if not colon or not file.endswith(".py"):
         raise fault(f"found {shown(name)}", f"Accepted: {ACCEPTED}{suggestion(name, SCHEDULERS)}")
-    path = folder / file
+    path = path_of(file)
     if not path.is_file():
         raise fault(f"found {shown(name)}, and there is no file {path}", f"Accepted: {ACCEPTED}")
     spec = importlib.util.spec_from_file_location(f"users_scheduler_{path.stem}", path)

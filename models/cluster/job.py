@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from models.cluster.progress import Checkpoints
+from models.cluster.progress import FROM_START, Checkpoints
 
 WAITING, RUNNING, DONE = range(3)
 NO_CHECKPOINTS = Checkpoints()
@@ -34,7 +34,8 @@ class Job:
     """Written by `loop` alone; schedulers read.
 
     saved_us: of its work, what a failure does not take. begin_us: since when it computes, behind start-up. speed: work
-    per time. version: of the end that is expected. owes_us: what its next start takes longer, as it was stopped.
+    per time, full_speed what it is where nothing slows it, slow_cause what does. mark: where its speed changed last.
+    version: of the end that is expected. owes_us: what its next start takes longer, as it was stopped.
     is_hung: a failure of cause has ended it, which nobody has noticed until back_us. rules: its checkpoints, since its
     start. key, level: the scheduler's own.
     """
@@ -43,7 +44,7 @@ class Job:
         "request", "number", "n_gpu", "gpu_type", "priority", "tenant", "state", "place", "pool", "n_held", "speed",
         "saved_us", "start_us", "begin_us", "end_us", "version", "ready_us", "first_start_us", "waited_us", "gpu_us",
         "lost_gpu_us", "overhead_gpu_us", "n_start", "n_preemption", "n_failure", "owes_us", "key", "level",
-        "estimated_end_us", "is_hung", "back_us", "cause", "rules",
+        "estimated_end_us", "is_hung", "back_us", "cause", "rules", "full_speed", "slow_cause", "mark", "n_move",
     )  # fmt: skip
 
     def __init__(self, request: Request) -> None:
@@ -61,12 +62,17 @@ class Job:
         self.key: tuple = ()
         self.level = self.back_us = 0
         self.estimated_end_us, self.is_hung, self.cause = -1, False, ""
-        self.rules = NO_CHECKPOINTS
+        self.rules, self.mark = NO_CHECKPOINTS, FROM_START
+        self.full_speed, self.slow_cause, self.n_move = 1.0, "", 0
 
     @property
     def left_us(self) -> int:
         """Work that is left if nothing more is lost; of a running job, as of its start."""
         return self.request.work_us - self.saved_us
+
+    def done_us(self, now_us: int) -> float:
+        """Of a running job: work since its start, were no checkpoints written."""
+        return self.mark.work_us + max(now_us - self.begin_us - self.mark.computing_us, 0) * self.speed
 
     @property
     def estimate_us(self) -> int:

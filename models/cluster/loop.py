@@ -5,70 +5,34 @@ Events of one instant happen in the order of their kinds, then of jobs or compon
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple, Protocol
 
-from models.cluster.failures import JOB, Failures
+from models.cluster.failures import Failures
+from models.cluster.incidents import Incidents
 from models.cluster.job import DONE, RUNNING, WAITING, Job, Place, Request
 from models.cluster.machine import Machine
-from models.cluster.placement import Policy
-from models.cluster.progress import Checkpoints, done_in, time_us
+from models.cluster.progress import FROM_START, Done, done_in, mark_of, time_us
+from models.cluster.rules import (
+    ARRIVE,
+    BACK,
+    CLOSE,
+    END,
+    ENDED,
+    FAIL,
+    MOVED,
+    OVER,
+    SPED,
+    STARTED,
+    STOPPED,
+    UP,
+    WAKE,
+    Decides,
+    Rules,
+    Watch,
+)
 from models.cluster.spares import Spares
 from models.cluster.usage import Usage
 
-END, FAIL, BACK, UP, ARRIVE, WAKE = range(6)
-NEVER_US = 2**62
 MOST_IDLE = 1000
-STARTED, STOPPED, ENDED, INTERRUPTED, BACK_AGAIN = "start", "stop", "end", "interrupt", "requeue"
-FAILED, REPAIRED = "fail", "repair"
-
-
-class Speeds(Protocol):
-    """How fast jobs are."""
-
-    def __call__(self, request: Request, pool: int, place: Place) -> float:
-        """Work per time of a job in its place; above 0."""
-        ...
-
-
-class Watch(Protocol):
-    """Who is told of everything that happens: tables, progress."""
-
-    def happened(self, now_us: int, what: str, job: Job | None, server: int, why: str) -> None:
-        """server: -1 if it is a job's. why: the component that failed, or ""."""
-        ...
-
-    def left(self, job: Job) -> None:
-        """A job is done."""
-        ...
-
-
-class Decides(Protocol):
-    """A scheduler, as the loop knows it; `schedulers.scheduler` says what it may do."""
-
-    def submitted(self, job: Job) -> None:
-        """It waits."""
-        ...
-
-    def started(self, job: Job) -> None:
-        """It runs."""
-        ...
-
-    def ended(self, job: Job) -> None:
-        """It runs no more."""
-        ...
-
-    def decide(self) -> None:
-        """All else of an instant has happened."""
-        ...
-
-
-class Rules(NamedTuple):
-    """How the cluster works. checkpoints: of a job with so many servers. stop_us: nothing happens after it."""
-
-    place: Policy
-    speed: Speeds
-    checkpoints: Callable[[Request, int], Checkpoints]
-    stop_us: int = NEVER_US
 
 
 class StuckError(Exception):
@@ -92,11 +56,11 @@ class Cluster:
         self.lost_gpu_us: dict[str, int] = {}
         self.n_failure: dict[str, int] = {}
         self._events: list[tuple[int, int, int, int]] = []
-        self._next: Request | None = None
+        self.next: Request | None = None  # that comes next
         self._wakes: set[int] = set()
-        self._n_out = 0  # servers that are to come back
         self._n_idle = 0  # instants in a row at which nothing ran or was to come but the scheduler's own wakes
         self._scheduler: Decides
+        self.incidents = Incidents(self)
 
     # For schedulers
 
@@ -128,14 +92,8 @@ class Cluster:
     def stop(self, job: Job) -> None:
         """Stop a running job, with a checkpoint; it waits then."""
         assert not job.is_hung, "a job that hangs can only be waited for"
-        done = done_in(self.now_us - job.begin_us, job.left_us, job.speed, job.rules)
-        job.saved_us += done.work_us
-        job.overhead_gpu_us += (done.writing_us + min(job.begin_us, self.now_us) - job.start_us) * job.n_held
-        job.owes_us = job.rules.write_us
         job.n_preemption += 1
-        self._release(job)
-        self._happened(STOPPED, job)
-        self._wait(job)
+        self._leave(job, STOPPED)
 
     def wake(self, at_us: int) -> None:
         """Let the scheduler decide then, too."""
@@ -151,20 +109,37 @@ class Cluster:
             job.lost_gpu_us -= not_yet_us
             self.lost_gpu_us[job.cause] -= not_yet_us
             return
-        done = done_in(self.now_us - job.begin_us, job.left_us, job.speed, job.rules)
-        job.saved_us += done.work_us
-        job.overhead_gpu_us += (done.writing_us + min(job.begin_us, self.now_us) - job.start_us) * job.n_held
+        job.saved_us += self.count(job).work_us
+
+    def set_speed(self, job: Job, speed: float, cause: str = "") -> None:
+        """From now on a running job does so much work per time, with the checkpoints that it would have written anyway.
+
+        cause: of what it loses beside its full speed; "": this is its full speed from now on.
+        """
+        assert not job.is_hung
+        done = self._progress(job)
+        self._count_slow(job, done)
+        job.speed, job.slow_cause = speed, cause
+        if not cause:
+            job.full_speed = speed
+        job.mark = mark_of(done, speed, job.full_speed)
+        self._expect_end(job)
+        self._scheduler.changed(job)
+        self.happened(SPED, job, -1, cause)
 
     # The loop
 
-    def run(self, scheduler: Decides) -> None:
-        """Until all jobs are done, or until the rules' stop. StuckError: jobs wait that nothing will start."""
-        self._scheduler, stop_us = scheduler, self.rules.stop_us
-        for component in range(len(self.failures.components)):
-            self._expect_failure(component, 0)
-        self._pull()
-        events = self._events
-        while self.running or self.waiting or self._next is not None:
+    def run(self, scheduler: Decides, rests: Callable[[], bool] | None = None) -> bool:
+        """Until all jobs are done, or until the rules' stop. StuckError: jobs wait that nothing will start.
+
+        rests: asked at the end of every instant whether the run shall break off; it may save what there is then.
+        False: it was broken off.
+        """
+        self._scheduler, stop_us, events = scheduler, self.rules.stop_us, self._events
+        if not self.n_event:  # else it goes on
+            self.incidents.begin()
+            self._pull()
+        while self.running or self.waiting or self.next is not None:
             if not self._can_go_on():
                 raise StuckError
             if events[0][0] > stop_us:
@@ -173,13 +148,17 @@ class Cluster:
             while events and events[0][0] == self.now_us:
                 self._handle(heapq.heappop(events))
             scheduler.decide()
+            if rests is not None and rests():
+                return False
         if events and events[0][0] > stop_us:
             self._advance(stop_us)
         self.usage.finish()
+        self.incidents.finish()
+        return True
 
     def _can_go_on(self) -> bool:
         """Whether anything is to come that lets a job start or end: failures alone do not."""
-        if self.running or self._next is not None or self._n_out:
+        if self.running or self.next is not None or self.incidents.n_out:
             self._n_idle = 0
             return True
         self._n_idle += 1
@@ -198,27 +177,29 @@ class Cluster:
             if job is not None and job.version == version:
                 self._end(job)
         elif kind == ARRIVE:
-            assert self._next is not None
-            self._wait(Job(self._next))
+            assert self.next is not None
+            self._wait(Job(self.next))
             self._pull()
         elif kind == FAIL:
-            self._fail(number)
+            self.incidents.fail(number)
         elif kind == BACK:
             job = self.running.get(number)
             if job is not None and job.version == version:
-                self._happened(BACK_AGAIN, job)
-                self._release(job)
-                self._wait(job)
+                self.incidents.noticed(job)
         elif kind == UP:
-            self._come_back(number)
+            self.incidents.come_back(number)
+        elif kind == OVER:
+            self.incidents.end_slowness(number)
+        elif kind == CLOSE:
+            self.incidents.close(number)
         else:
             self._wakes.discard(self.now_us)
 
     def _pull(self) -> None:
         """The next job's arrival."""
-        self._next = next(self.requests, None)
-        if self._next is not None:
-            heapq.heappush(self._events, (max(self._next.submit_us, self.now_us), ARRIVE, self._next.number, 0))
+        self.next = next(self.requests, None)
+        if self.next is not None:
+            heapq.heappush(self._events, (max(self.next.submit_us, self.now_us), ARRIVE, self.next.number, 0))
 
     def _wait(self, job: Job) -> None:
         job.state, job.ready_us = WAITING, self.now_us
@@ -231,7 +212,8 @@ class Cluster:
         self.waiting_gpus -= job.n_gpu
         now_us, rules = self.now_us, self.rules.checkpoints(job.request, len(place))
         job.state, job.place, job.pool, job.n_held, job.rules = RUNNING, place, pool, job.n_gpu, rules
-        job.speed = self.rules.speed(job.request, pool, place)
+        job.speed = job.full_speed = self.rules.speed(job.request, pool, place)
+        job.mark, job.slow_cause = FROM_START, ""
         job.waited_us += now_us - job.ready_us
         if job.first_start_us < 0:
             job.first_start_us = now_us
@@ -239,19 +221,46 @@ class Cluster:
         job.start_us = now_us
         job.begin_us = now_us + rules.begin_us + job.owes_us + (rules.restart_us if job.n_start > 1 else 0)
         job.owes_us = 0
-        job.version += 1
         self.held_gpus += job.n_held
-        end_us = job.begin_us + time_us(job.left_us, job.speed, rules)
-        job.end_us = end_us
-        is_exact = not job.request.estimate_us
-        job.estimated_end_us = end_us if is_exact else job.begin_us + time_us(job.estimate_us, job.speed, rules)
         self.running[job.number] = job
-        if self.failures.components:
+        if self.failures.reach_jobs:
             for server, _ in place:
                 self.jobs_on.setdefault(server, []).append(job)
-        heapq.heappush(self._events, (end_us, END, job.number, job.version))
+            share, cause = self.incidents.share_of_speed(job)
+            if cause:
+                job.speed, job.slow_cause, job.mark = share * job.full_speed, cause, FROM_START._replace(slow=1 - share)
+        self._expect_end(job)
         self._scheduler.started(job)
-        self._happened(STARTED, job)
+        self.happened(STARTED, job)
+
+    def _expect_end(self, job: Job) -> None:
+        """As it goes now."""
+        job.version += 1
+        end_us = job.begin_us + time_us(job.left_us, job.speed, job.rules, job.mark)
+        job.end_us = end_us
+        if not job.request.estimate_us:
+            job.estimated_end_us = end_us
+        elif job.estimate_us > job.mark.work_us:
+            job.estimated_end_us = job.begin_us + time_us(job.estimate_us, job.speed, job.rules, job.mark)
+        heapq.heappush(self._events, (end_us, END, job.number, job.version))
+
+    def _progress(self, job: Job) -> Done:
+        return done_in(self.now_us - job.begin_us, job.left_us, job.speed, job.rules, job.mark)
+
+    def _count_slow(self, job: Job, done: Done) -> None:
+        """What it has lost since its speed changed last."""
+        lost_gpu_us = (done.slow_us - job.mark.slow_us) * job.n_held
+        if lost_gpu_us:
+            job.lost_gpu_us += lost_gpu_us
+            self.lost_gpu_us[job.slow_cause] = self.lost_gpu_us.get(job.slow_cause, 0) + lost_gpu_us
+
+    def _leave(self, job: Job, what: str) -> None:
+        """It gives back its GPUs, with a checkpoint, and waits."""
+        job.saved_us += self.count(job).work_us
+        job.owes_us = job.rules.write_us
+        self._release(job)
+        self.happened(what, job)
+        self._wait(job)
 
     def _release(self, job: Job) -> None:
         """Its GPUs are free, and it is nowhere."""
@@ -261,88 +270,43 @@ class Cluster:
         job.version += 1
         job.is_hung = False
         del self.running[job.number]
-        if self.failures.components:
+        if self.failures.reach_jobs:
             for server, _ in job.place:
                 self.jobs_on[server].remove(job)
         self._scheduler.ended(job)
         job.n_held, job.place = 0, []
 
     def _end(self, job: Job) -> None:
-        done = done_in(self.now_us - job.begin_us, job.left_us, job.speed, job.rules)
-        job.overhead_gpu_us += (done.writing_us + job.begin_us - job.start_us) * job.n_held
+        self.count(job)
         job.saved_us = job.request.work_us
-        self._happened(ENDED, job)
+        self.happened(ENDED, job)
         self._release(job)
         job.state = DONE
         self.watch.left(job)
 
-    def _happened(self, what: str, job: Job | None, server: int = -1, why: str = "") -> None:
-        self.watch.happened(self.now_us, what, job, server, why)
+    # For incidents
 
-    # Failures
-
-    def _expect_failure(self, component: int, since_us: int) -> None:
-        heapq.heappush(self._events, (self.failures.next_us(component, since_us), FAIL, component, 0))
-
-    def _fail(self, component: int) -> None:
-        """A component fails: what it takes is down, and jobs that it hits compute no more."""
-        failures, now_us = self.failures, self.now_us
-        process = failures.processes[failures.components[component].process]
-        servers = failures.servers(component)
-        noticed_us = now_us + failures.detection_us(component)
-        if process.takes == JOB:
-            there = [job for server in servers for job in self.jobs_on.get(server, ())]
-            hit = self._drawn(component, there) if process.per == "gpu" else there
-        else:
-            hit = [job for server in servers if self.machine.is_up(server) for job in self.jobs_on.get(server, ())]
-        if process.takes != JOB or hit:
-            self.n_failure[process.component] = self.n_failure.get(process.component, 0) + 1
-            self._happened(FAILED, None, servers.start, process.component)
-        for job in dict.fromkeys(hit):
-            if not job.is_hung:
-                self._interrupt(job, noticed_us, process.component)
-        down_until_us = now_us
-        if process.takes != JOB:
-            down_until_us = noticed_us + failures.repair_us(component)
-            for server in servers:
-                if self.machine.is_up(server):
-                    self.machine.fail(server)
-                    self._n_out += 1
-                    up_us = self.spares.back_us(self.machine.pool_of[server], noticed_us, down_until_us)
-                    heapq.heappush(self._events, (up_us, UP, server, 0))
-        self._expect_failure(component, down_until_us)
-
-    def _drawn(self, component: int, jobs: list[Job]) -> list[Job]:
-        """The job that has the GPU that failed: none if that was free."""
-        server = self.failures.components[component].first
-        place = self.failures.victim(component, self.machine.pools[self.machine.pool_of[server]].n_gpu)
-        for job in jobs:
-            place -= next(n for other, n in job.place if other == server)
-            if place < 0:
-                return [job]
-        return []
-
-    def _interrupt(self, job: Job, noticed_us: int, why: str) -> None:
-        """It loses what no checkpoint has, and holds its GPUs until that is noticed."""
-        done = done_in(self.now_us - job.begin_us, job.left_us, job.speed, job.rules)
-        lost_us = self.now_us - max(min(job.begin_us, self.now_us), job.start_us) - done.writing_us
-        lost_us -= time_us(done.saved_us, job.speed, job.rules._replace(interval_us=0))
-        lost_gpu_us = (max(lost_us, 0) + noticed_us - self.now_us) * job.n_held
+    def count(self, job: Job) -> Done:
+        """What a running job has had since its start, as it ends or is interrupted now."""
+        done = self._progress(job)
         job.overhead_gpu_us += (done.writing_us + min(job.begin_us, self.now_us) - job.start_us) * job.n_held
-        job.lost_gpu_us += lost_gpu_us
-        self.lost_gpu_us[why] = self.lost_gpu_us.get(why, 0) + lost_gpu_us
-        job.saved_us += done.saved_us
-        job.n_failure += 1
-        job.version += 1
-        job.is_hung, job.back_us, job.cause = True, noticed_us, why
-        heapq.heappush(self._events, (noticed_us, BACK, job.number, job.version))
-        self._happened(INTERRUPTED, job, -1, why)
+        self._count_slow(job, done)
+        return done
 
-    def _come_back(self, server: int) -> None:
-        if self.machine.taken[server]:  # a job still hangs there, of an earlier failure
-            back_us = max(job.back_us for job in self.jobs_on[server])
-            heapq.heappush(self._events, (back_us, UP, server, 0))
-            return
-        self._n_out -= 1
-        self.machine.repair(server)
-        self._happened(REPAIRED, None, server)
+    def move(self, job: Job) -> None:
+        """Its server goes: it stops, with a checkpoint, and waits."""
+        job.n_move += 1
+        self._leave(job, MOVED)
+
+    def push(self, at_us: int, kind: int, number: int, version: int) -> None:
+        """An event to come."""
+        heapq.heappush(self._events, (at_us, kind, number, version))
+
+    def queue_again(self, job: Job) -> None:
+        """A running job gives back its GPUs, and waits."""
+        self._release(job)
+        self._wait(job)
+
+    def happened(self, what: str, job: Job | None, server: int = -1, why: str = "") -> None:
+        """Tell whoever watches."""
+        self.watch.happened(self.now_us, what, job, server, why)

@@ -1,6 +1,7 @@
 """How full the cluster is over time: integrals over intervals of one length."""
 
 from array import array
+from typing import Any
 
 COLUMNS = ("waiting_jobs", "waiting_gpus", "running_jobs", "held_gpus", "up_gpus")
 
@@ -32,6 +33,15 @@ class Usage:
         """Close the interval that has begun."""
         if self.interval_us and self.at_us > self._begin_us:
             self._close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Arrays as bytes: a checkpoint has few kinds of objects."""
+        return vars(self) | {"intervals": [a.tobytes() for a in self.intervals], "begins_us": self.begins_us.tobytes()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.intervals = [array("q", values) for values in state["intervals"]]
+        self.begins_us = array("q", state["begins_us"])
 
     def _add(self, now_us: int, level: Level) -> None:
         span_us, totals = now_us - self.at_us, self.totals

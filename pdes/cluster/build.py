@@ -10,9 +10,9 @@ from models.cluster.distribution import NEVER, Distribution, table_of
 from models.cluster.failures import Failures, Process
 from models.cluster.find import find_scheduler
 from models.cluster.job import Request
-from models.cluster.loop import NEVER_US, Rules
 from models.cluster.machine import Machine, Pool
 from models.cluster.placement import POLICIES
+from models.cluster.rules import NEVER_US, Rules
 from models.cluster.schedulers.scheduler import Scheduler
 from models.cluster.spares import Spares
 from pdes.cluster.jobs_file import read_jobs
@@ -36,8 +36,8 @@ class Built(NamedTuple):
     options: dict[str, Any]
 
 
-def build(loaded: Loaded) -> Built:
-    """Everything but the loop itself. Raises ConfigError."""
+def build(loaded: Loaded, skip: int = 0) -> Built:
+    """Everything but the loop itself. skip: so many jobs have been submitted already. Raises ConfigError."""
     config = loaded.run.cluster
     pools = [Pool(p.gpu, p.servers, p.gpus_per_server, p.servers_per_rack, p.speed) for p in config.pool]
     machine = Machine(pools)
@@ -45,20 +45,21 @@ def build(loaded: Loaded) -> Built:
     speeds = read_speeds(None if config.speeds is None else loaded.input_path(config.speeds), pools)
     found = find_scheduler(
         config.scheduler,
-        loaded.source.parent,
+        loaded.input_path,
         lambda found, accepted: loaded.fault("[cluster] scheduler", found, accepted),
     )
     stop_us = NEVER_US if config.stop_us is None else config.stop_us
     rules = Rules(POLICIES[config.placement], speeds, CheckpointRule(*_checkpoint(loaded), failures), stop_us)
     spares = Spares([p.hot_spares for p in config.pool], [p.cold_spares for p in config.pool], config.cold_start_us)
-    jobs = islice(_checked(loaded, _requests(loaded, speeds), pools), config.first)
+    n_job = None if config.first is None else max(config.first - skip, 0)
+    jobs = islice(_checked(loaded, _requests(loaded, speeds, skip), pools), n_job)
     return Built(machine, jobs, failures, rules, spares, found, _options(loaded, found))
 
 
-def _requests(loaded: Loaded, speeds: Speeds) -> Iterator[Request]:
+def _requests(loaded: Loaded, speeds: Speeds, skip: int) -> Iterator[Request]:
     config = loaded.run.cluster
     if config.jobs is not None:
-        return read_jobs(loaded.input_path(config.jobs), speeds.step)
+        return read_jobs(loaded.input_path(config.jobs), speeds.step, skip)
     drawn = config.arrivals
     assert drawn is not None
     sizes = {_whole(loaded, "gpus", key, 1): weight for key, weight in drawn.gpus.items()}
@@ -69,7 +70,7 @@ def _requests(loaded: Loaded, speeds: Speeds) -> Iterator[Request]:
         _distribution(loaded, drawn.duration, "[cluster.arrivals] duration"), tuple(tenants),
         table_of(dict(enumerate(tenants.values()))), table_of(priorities),
     )  # fmt: skip
-    return requests(arrivals, config.seed)
+    return requests(arrivals, config.seed, skip)
 
 
 def _whole(loaded: Loaded, table: str, key: str, least: int) -> int:

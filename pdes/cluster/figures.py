@@ -27,7 +27,7 @@ def figures(loaded: Loaded, cluster: Cluster, jobs: Arrays) -> dict[str, Any]:
     there = max(up_gpu_us, held_gpu_us, 1)
     return {
         "level": "cluster",
-        "config": loaded.run.model_dump(mode="json", exclude={"output"}),
+        "config": loaded.run.model_dump(mode="json", exclude={"output", "checkpoint"}),
         "jobs": len(done),
         "jobs_done": int(done.sum()),
         "end_s": cluster.now_us / US_PER_S,

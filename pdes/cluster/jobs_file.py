@@ -19,8 +19,11 @@ StepTime = Callable[[str, int], float | None]
 """Seconds of a step of a kind of job on so many GPUs at speed 1; None: unknown."""
 
 
-def read_jobs(path: Path, step_s: StepTime) -> Iterator[Request]:
-    """All jobs in order. ConfigError names file and line. step_s: for jobs with steps instead of a duration."""
+def read_jobs(path: Path, step_s: StepTime, skip: int = 0) -> Iterator[Request]:
+    """All jobs in order. ConfigError names file and line. step_s: for jobs with steps instead of a duration.
+
+    skip: so many are read and not given.
+    """
     if not path.is_file():
         raise ConfigError(str(path), missing(path), ACCEPTED)
     last_us, number = 0, 0
@@ -39,7 +42,8 @@ def read_jobs(path: Path, step_s: StepTime) -> Iterator[Request]:
                     if request.submit_us < last_us:
                         found = "submit_s is before that of the line before it"
                         raise ConfigError(f"{path}, line {rows.line_num}", found, "lines in the order of submission")
-                    yield request
+                    if number >= skip:
+                        yield request
                     last_us, number = request.submit_us, number + 1
         except csv.Error as error:
             raise ConfigError(f"{path}, line {rows.line_num}", str(error), ACCEPTED) from error

@@ -2,7 +2,7 @@
 
 from models.cluster.checkpoint_rule import CheckpointRule, mean_us_between
 from models.cluster.job import Request
-from models.cluster.loop import NEVER_US
+from models.cluster.rules import NEVER_US
 from pdes.cluster.build import Built, build
 from pdes.config.cluster.load import Loaded
 from pdes.units import format_long_duration

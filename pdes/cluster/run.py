@@ -7,15 +7,21 @@ from typing import Any, TextIO
 
 from models.cluster.job import Job
 from models.cluster.loop import Cluster, StuckError
+from models.cluster.saved import load
+from models.cluster.schedulers.scheduler import Scheduler
 from models.cluster.usage import Usage
+from pdes.checkpoint_places import check_directory
+from pdes.checkpoint_requests import Requests
 from pdes.cluster.build import build
+from pdes.cluster.checkpoints import Parts, Saver, find, read_rows, read_state, unpacked
 from pdes.cluster.figures import figures, summary
 from pdes.cluster.tables import NONE, Recorder, usage_arrays, write
 from pdes.config.cluster.load import Loaded
+from pdes.engine.checkpoint_folder import Checkpoint
 from pdes.errors import SimError
 from pdes.results.folder import ResultFolder
 from pdes.results.summary import write_json
-from pdes.units import format_long_duration
+from pdes.units import PS_PER_S, format_long_duration
 
 JOBS_BETWEEN_LOOKS, SILENT_S = 256, 2.0
 
@@ -39,48 +45,105 @@ class _Progress(Recorder):
                 text = f"{len(self.jobs[0]):,} jobs done, {format_long_duration(job.end_us)}"
                 print(f"\r\033[Kpdes-sim: {text}", end="", file=self.stream, flush=True)
 
+    def say(self, text: str) -> None:
+        """On a line of its own."""
+        if self.stream is not None:
+            self.clear()
+            print(f"pdes-sim: {text}", file=self.stream, flush=True)
+
     def clear(self) -> None:
         """The line is gone."""
         if self.is_told:
             print("\r\033[K", end="", file=self.stream, flush=True)
 
 
-def run_cluster(loaded: Loaded, is_quiet: bool) -> dict[str, Any]:
-    """Simulate, and put the results in place; result.json as it is there. Raises SimError, ConfigError."""
+def run_cluster(loaded: Loaded, is_quiet: bool, requests: Requests | None = None) -> dict[str, Any]:
+    """Simulate, and put the results in place; result.json as it is there.
+
+    requests: for checkpoints, in use already; None: none is taken. Raises SimError, ConfigError, StoppedError.
+    """
     folder = ResultFolder(loaded.run.output.dir)
     with folder:
-        built = build(loaded)
-        watch = _Progress(loaded.run.output.events, sys.stderr if not is_quiet and sys.stderr.isatty() else None)
-        cluster = Cluster(built.machine, built.rules, built.requests, built.failures, watch)
-        cluster.spares, cluster.usage = built.spares, Usage(loaded.run.output.interval_us)
-        began_s = time.perf_counter()
-        try:
-            cluster.run(built.scheduler(cluster, built.options))
-        except StuckError as error:
-            waiting = next(iter(cluster.waiting.values()))
-            text = f"{len(cluster.waiting):,} jobs wait that the scheduler never starts, {waiting.request.name} first. "
-            raise SimError(f"{text}Does a quota or an option of the scheduler forbid it?") from error
-        finally:
-            watch.clear()
-        wall_s = time.perf_counter() - began_s
-        for job in (*cluster.running.values(), *cluster.waiting.values()):
-            _settle(cluster, job)
-            watch.add(job, NONE)
-        jobs = watch.job_arrays()
-        result = figures(loaded, cluster, jobs)
-        names = ["jobs.parquet", "usage.parquet", "result.json", "run.json"]
-        write(folder.work_path("jobs.parquet"), jobs, watch.names)
-        write(folder.work_path("usage.parquet"), usage_arrays(cluster.usage), watch.names)
-        if watch.has_events:
-            write(folder.work_path("events.parquet"), watch.event_arrays(), watch.names)
-            names.append("events.parquet")
-        write_json(folder.work_path("result.json"), result)
-        run = {"level": "cluster", "events": cluster.n_event, "wall_s": wall_s, "config": str(loaded.source)}
-        write_json(folder.work_path("run.json"), run)
-        folder.commit(names)
+        check_directory(loaded.run, folder)
+        return _simulated(loaded, folder, is_quiet, requests, None)
+
+
+def resume_cluster(
+    directory: str, out: str | None, is_quiet: bool, requests: Requests | None = None
+) -> tuple[dict[str, Any], str]:
+    """The same from a checkpoint on; also the result folder. out: of the results, None: the run's own."""
+    found, loaded = find(directory, out)
+    if requests is not None:
+        requests.set_interval(every_s(loaded))
+    folder = ResultFolder(loaded.run.output.dir)
+    with folder:
+        loaded = unpacked(found.path, loaded, folder)
+        return _simulated(loaded, folder, is_quiet, requests, found), loaded.run.output.dir
+
+
+def every_s(loaded: Loaded) -> float | None:
+    """Wall time between checkpoints; None: only when a signal asks for one."""
+    every_ps = loaded.run.checkpoint.every_ps
+    return None if every_ps is None else every_ps / PS_PER_S
+
+
+def _simulated(
+    loaded: Loaded, folder: ResultFolder, is_quiet: bool, requests: Requests | None, resumed: Checkpoint | None
+) -> dict[str, Any]:
+    state = None if resumed is None else read_state(resumed.path)
+    following = None if state is None else state["cluster"]["next"]
+    built = build(loaded, 0 if following is None else following.number + 1)
+    jobs = iter(()) if state is not None and following is None else built.requests
+    watch = _Progress(loaded.run.output.events, sys.stderr if not is_quiet and sys.stderr.isatty() else None)
+    cluster = Cluster(built.machine, built.rules, jobs, built.failures, watch)
+    cluster.spares, cluster.usage = built.spares, Usage(loaded.run.output.interval_us)
+    scheduler = built.scheduler(cluster, built.options)
+    if resumed is not None:
+        assert state is not None
+        read_rows(resumed.path, watch, state["names"])
+        load(cluster, scheduler, state)
+        del state
+        print(f"pdes-sim: resumed from event {cluster.n_event:,} of {resumed.path}", file=sys.stderr, flush=True)
+    saver = None
+    if requests is not None:
+        run_id = folder.token if resumed is None else resumed.facts["run"]
+        saver = Saver(Parts(loaded, cluster, scheduler, watch), run_id, requests, watch.say)
+    began_s, n_before = time.perf_counter(), cluster.n_event
+    _run(cluster, scheduler, watch, saver)
+    wall_s = time.perf_counter() - began_s
+    for job in (*cluster.running.values(), *cluster.waiting.values()):
+        _settle(cluster, job)
+        watch.add(job, NONE)
+    arrays = watch.job_arrays()
+    result = figures(loaded, cluster, arrays)
+    names = ["jobs.parquet", "usage.parquet", "result.json", "run.json"]
+    write(folder.work_path("jobs.parquet"), arrays, watch.names)
+    write(folder.work_path("usage.parquet"), usage_arrays(cluster.usage), watch.names)
+    if watch.has_events:
+        write(folder.work_path("events.parquet"), watch.event_arrays(), watch.names)
+        names.append("events.parquet")
+    write_json(folder.work_path("result.json"), result)
+    run = {"level": "cluster", "events": cluster.n_event - n_before, "wall_s": wall_s, "config": str(loaded.source)}
+    if n_before:
+        run["resumed_from_event"] = n_before
+    write_json(folder.work_path("run.json"), run)
+    folder.commit(names)
     if not is_quiet:
-        print(summary(result, cluster.n_event, wall_s, str(Path(loaded.run.output.dir))))
+        print(summary(result, cluster.n_event - n_before, wall_s, str(Path(loaded.run.output.dir))))
     return result
+
+
+def _run(cluster: Cluster, scheduler: Scheduler, watch: _Progress, saver: Saver | None) -> None:
+    try:
+        cluster.run(scheduler, None if saver is None else saver.rests)
+    except StuckError as error:
+        waiting = next(iter(cluster.waiting.values()))
+        text = f"{len(cluster.waiting):,} jobs wait that the scheduler never starts, {waiting.request.name} first. "
+        raise SimError(f"{text}Does a quota or an option of the scheduler forbid it?") from error
+    finally:
+        watch.clear()
+    if saver is not None and saver.stopped is not None:
+        raise saver.stopped
 
 
 def _settle(cluster: Cluster, job: Job) -> None:

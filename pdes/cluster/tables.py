@@ -17,6 +17,7 @@ JOB_COLUMNS = (
 EVENT_COLUMNS = ("time_us", "event", "job_id", "server", "gpus", "component")
 NAMED = ("tenant", "kind", "job", "event", "component")
 NONE = -(2**63)  # null
+CHUNK_BYTES = 1 << 20
 
 
 class Names:
@@ -66,6 +67,21 @@ class Recorder:
         for column, value in zip(self.jobs, row, strict=True):
             column.append(value)
 
+    def save(self, stream: Any) -> None:
+        """All rows, as they are in memory."""
+        for column in (*self.jobs, *self.events):
+            stream.write(len(column).to_bytes(8, "little"))
+            stream.write(memoryview(column).cast("B"))
+
+    def load(self, stream: Any) -> None:
+        """What `save` wrote, into tables without rows. EOFError: that is not all there."""
+        for column in (*self.jobs, *self.events):
+            n_byte = int.from_bytes(_read(stream, 8), "little") * column.itemsize
+            while n_byte:
+                n = min(n_byte, CHUNK_BYTES)
+                column.frombytes(_read(stream, n))
+                n_byte -= n
+
     def job_arrays(self) -> dict[str, np.ndarray]:
         """Columns of the jobs, by job_id."""
         order = np.argsort(np.frombuffer(self.jobs[0], np.int64)) if self.jobs[0] else np.empty(0, np.int64)
@@ -74,6 +90,13 @@ class Recorder:
     def event_arrays(self) -> dict[str, np.ndarray]:
         """Columns of the events, as they happened."""
         return {name: np.array(column, np.int64) for name, column in zip(EVENT_COLUMNS, self.events, strict=True)}
+
+
+def _read(stream: Any, n: int) -> bytes:
+    found = bytes(stream.read(n))
+    if len(found) < n:
+        raise EOFError("rows are missing")
+    return found
 
 
 def usage_arrays(usage: Usage) -> dict[str, np.ndarray]:

@@ -151,13 +151,10 @@ class _Version(argparse.Action):
 def run(arguments: argparse.Namespace) -> int:
     """Simulate on all ranks. No exception leaves: each ends every rank."""
     arguments.quiet |= arguments.json
-    if arguments.config is not None:
-        from pdes.config.cluster.load import is_cluster_config
+    if _is_of_cluster(arguments):
+        from pdes.commands.cluster import run_cluster_config
 
-        if is_cluster_config(arguments.config):
-            from pdes.commands.cluster import run_cluster_config
-
-            return run_cluster_config(arguments)
+        return run_cluster_config(arguments)
     _choose_kernels(arguments)
     stream = None if arguments.quiet else sys.stderr
     rank, says_start = read_launch().rank, is_first_run()
@@ -166,6 +163,16 @@ def run(arguments: argparse.Namespace) -> int:
             return _run(arguments, beginning)
         except KeyboardInterrupt as error:  # before there are other ranks, or after all is done
             return _interrupted(error, "" if read_launch().rank == 0 else None)
+
+
+def _is_of_cluster(arguments: argparse.Namespace) -> bool:
+    if arguments.config is None:
+        from pdes.cluster.checkpoints import is_of_cluster
+
+        return is_of_cluster(arguments.resume)
+    from pdes.config.cluster.load import is_cluster_config
+
+    return is_cluster_config(arguments.config)
 
 
 def _run(arguments: argparse.Namespace, beginning: Beginning) -> int:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pdes.beginning import Beginning
+from pdes.checkpoint_places import checkpoint_directory
 from pdes.config import Config, load_config
 from pdes.config.values import make_config
 from pdes.engine.exchange import World
@@ -17,7 +18,6 @@ from pdes.errors import SimError
 from pdes.plan_options import Asked
 from pdes.result import Result
 from pdes.scenario import build_scenario
-from pdes.simulation.checkpoints.places import checkpoint_directory
 from pdes.simulation.checkpoints.saved import take_up
 from pdes.simulation.compile import compile_kernels
 from pdes.simulation.compilers import Compilers, announce_compiling

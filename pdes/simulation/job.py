@@ -4,11 +4,11 @@ import numpy as np
 
 from models.network.model import NetworkModel
 from partition.placement import balance
+from pdes.checkpoint_places import checkpoint_directory
 from pdes.engine.exchange import World
 from pdes.engine.round import N_LOOP, NOW, make_loop
 from pdes.engine.time_index import NEVER
 from pdes.simulation.assemble import Assembly, Basis, assemble
-from pdes.simulation.checkpoints.places import checkpoint_directory
 from pdes.simulation.prepared import Prepared
 from pdes.simulation.rows import Rows
 from pdes.simulation.shared_memo import SharedMemo

@@ -13,6 +13,7 @@ from models.network.flow_mode.state import N_AS_PACKETS, N_MESSAGE
 from models.network.state.records import PACKET_HOPS
 from models.network.watch.results import unfinished_rows
 from pdes.beginning import Beginning
+from pdes.checkpoint_requests import Requests
 from pdes.engine.round import (
     COMPUTE_NS,
     EXCHANGE_NS,
@@ -26,7 +27,6 @@ from pdes.engine.round import (
 )
 from pdes.results.progress import Progress
 from pdes.simulation.balance import Balancer
-from pdes.simulation.checkpoints.requests import Requests
 from pdes.simulation.checkpoints.take import Checkpoints
 from pdes.simulation.job import Run
 from pdes.simulation.rests import Rests

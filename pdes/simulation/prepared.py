@@ -4,12 +4,12 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from pdes.checkpoint_places import check_directory
 from pdes.config import Config
 from pdes.debug.options import DebugOptions, DebugPlan, resolve
 from pdes.engine.checkpoint_folder import Checkpoint
 from pdes.results.folder import ResultFolder
 from pdes.scenario import Scenario, build_scenario
-from pdes.simulation.checkpoints.places import check_directory
 from pdes.simulation.checkpoints.resume import find
 from pdes.simulation.compilers import Compilers
 from pdes.simulation.memory import check_memory, within_memory

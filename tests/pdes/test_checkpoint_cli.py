@@ -16,12 +16,12 @@ import pytest
 
 from mpi.test_same_bytes import gpt
 from pdes import cli, simulation
+from pdes.checkpoint_requests import Requests
 from pdes.config import load_config
 from pdes.engine.checkpoint_folder import CheckpointFolder
 from pdes.engine.exchange import World
 from pdes.errors import ConfigError
 from pdes.simulation.checkpoints import take
-from pdes.simulation.checkpoints.requests import Requests
 from reference.checkpointed import EVERY_ROUND, asked_every, checkpoints_of, different, rounds_of, simulate
 
 ROOT = Path(__file__).resolve().parents[2]

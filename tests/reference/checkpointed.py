@@ -9,12 +9,12 @@ from unittest import mock
 
 from models.network.state.records import N_FROZEN_PORT
 from pdes import simulation
+from pdes.checkpoint_requests import Request
 from pdes.config import load_config
 from pdes.engine.checkpoint_folder import open_file
 from pdes.engine.exchange import World
 from pdes.engine.pickled import load
 from pdes.engine.round import ASKS
-from pdes.simulation.checkpoints.requests import Request
 
 EVERY_ROUND = ("checkpoint.every=1us", "checkpoint.keep=9999")  # of the clock: then rounds pause after each
 

@@ -1,19 +1,22 @@
 """A cluster simulated in a test, without files: what happened, and what every run must hold."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from models.cluster.failures import Failures, Process
+from models.cluster.failures import Failures, Process, Window
 from models.cluster.find import SCHEDULERS
 from models.cluster.job import DONE, Job, Request
-from models.cluster.loop import NEVER_US, Cluster, Rules
+from models.cluster.loop import Cluster
 from models.cluster.machine import Machine, Pool
 from models.cluster.placement import POLICIES
 from models.cluster.progress import Checkpoints
+from models.cluster.rules import NEVER_US, Rules
+from models.cluster.saved import load, save
 from models.cluster.schedulers.scheduler import Scheduler
 from models.cluster.spares import Spares
 from models.cluster.usage import Usage
+from pdes.engine.pickled import copied
 
 S, HOUR, DAY = 10**6, 3600 * 10**6, 86400 * 10**6
 
@@ -31,6 +34,8 @@ class Setting(NamedTuple):
     seed: int = 1
     hot: int = 0
     cold: int = 0
+    windows: Sequence[Window] = ()
+    network_share: float = 0.0
 
 
 class Witness:
@@ -80,17 +85,57 @@ class Plain(Witness):
         pass
 
 
-def simulate(requests: Sequence[Request], setting: Setting, kind: type[Witness] = Witness) -> tuple[Cluster, Witness]:
-    """Run; the cluster at its end, and who has watched it."""
+def prepared(
+    requests: Iterable[Request], setting: Setting, kind: type[Witness] = Witness
+) -> tuple[Cluster, Scheduler, Witness]:
+    """A cluster in which nothing has happened, its scheduler, and who watches."""
     machine = Machine(list(setting.pools))
     watch = kind(machine)
-    failures = Failures(list(setting.processes), machine, setting.seed)
+    failures = Failures(list(setting.processes), machine, setting.seed, setting.windows)
     place, speeds = POLICIES[setting.placement], [pool.speed for pool in setting.pools]
     rules = Rules(place, lambda _, pool, __: speeds[pool], lambda *_: setting.checkpoints, setting.stop_us)
+    rules = rules._replace(network_share=setting.network_share)
     cluster = Cluster(machine, rules, requests, failures, watch)
     cluster.spares = Spares([setting.hot] * len(setting.pools), [setting.cold] * len(setting.pools), HOUR)
     cluster.usage = Usage(HOUR)
     watch.cluster = cluster
     found = setting.scheduler
-    cluster.run((SCHEDULERS[found] if isinstance(found, str) else found)(cluster, setting.options))
+    return cluster, (SCHEDULERS[found] if isinstance(found, str) else found)(cluster, setting.options), watch
+
+
+def simulate(requests: Sequence[Request], setting: Setting, kind: type[Witness] = Witness) -> tuple[Cluster, Witness]:
+    """Run; the cluster at its end, and who has watched it."""
+    cluster, scheduler, watch = prepared(requests, setting, kind)
+    cluster.run(scheduler)
     return cluster, watch
+
+
+def simulate_in_pieces(
+    requests: Sequence[Request], setting: Setting, lengths: Sequence[int]
+) -> tuple[Cluster, list[tuple], list[Job], int]:
+    """Break off after so many instants, save, load into a new cluster, go on; the events, jobs that are done, pieces.
+
+    lengths: of the first pieces; the last one goes to the end.
+    """
+    events, done, state, n_piece = [], [], None, 0
+    while True:
+        jobs = requests
+        if state is not None:
+            following = state["cluster"]["next"]
+            jobs = [] if following is None else requests[following.number + 1 :]
+        cluster, scheduler, watch = prepared(jobs, setting)
+        if state is not None:
+            load(cluster, scheduler, state)
+        left = [lengths[n_piece] if n_piece < len(lengths) else 10**9]
+
+        def rests(left: list[int] = left) -> bool:
+            left[0] -= 1
+            return left[0] < 0
+
+        ended = cluster.run(scheduler, rests)
+        events += watch.events
+        done += watch.done
+        n_piece += 1
+        if ended:
+            return cluster, events, done, n_piece
+        state = copied(save(cluster, scheduler))

@@ -19,6 +19,11 @@ class ByEnd(Scheduler):
         super().started(job)
         self.by_end.add(job, job.estimated_end_us)
 
+    def changed(self, job: Job) -> None:
+        """Its end has moved."""
+        self.by_end.remove(job)
+        self.by_end.add(job, job.estimated_end_us)
+
     def ended(self, job: Job) -> None:
         """It runs no more."""
         self.by_end.remove(job)

@@ -40,9 +40,16 @@ class Scheduler:
     def ended(self, job: Job) -> None:
         """A job runs no more: it is done, was stopped, or a failure has interrupted it."""
 
+    def changed(self, job: Job) -> None:
+        """A running job goes at another speed, so that its end has moved."""
+
     def decide(self) -> None:
         """Start and stop jobs. Called once everything else of an instant has happened."""
         raise NotImplementedError
+
+    def saved(self) -> dict[str, Any]:
+        """What a checkpoint of the run keeps of it: all attributes but the cluster and the options."""
+        return {name: value for name, value in vars(self).items() if name != "cluster" and name not in self.options}
 
     def start_in_order(self) -> None:
         """Start the first one as long as it fits: a job that does not holds up all behind it."""

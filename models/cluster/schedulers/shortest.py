@@ -49,5 +49,5 @@ class Srtf(ByEnd):
         for other in reversed(self.by_end):
             if other.estimated_end_us - now_us <= own_us:
                 return
-            if other.estimate_us - max(now_us - other.begin_us, 0) * other.speed > own_us:
+            if other.estimate_us - other.done_us(now_us) > own_us:
                 yield other

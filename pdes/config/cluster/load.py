@@ -19,12 +19,13 @@ WITHIN = "Accepted: whole numbers of 64 bits, and tables as deep as the keys of 
 
 
 class Loaded(NamedTuple):
-    """A checked config, and where it is from."""
+    """A checked config, and where it is from. stored: copies of files that it names, which a checkpoint has."""
 
     run: ClusterRun
     source: Path
     overridden: set[tuple[str, ...]]
     lines: dict[tuple[str | int, ...], int]
+    stored: dict[str, Path] = {}
 
     def fault(self, key: str, found: str, accepted: str) -> ConfigError:
         """An error at a key such as "[cluster] jobs"."""
@@ -33,7 +34,18 @@ class Loaded(NamedTuple):
 
     def input_path(self, name: str) -> Path:
         """A file that the config names, relative to its folder."""
-        return self.source.parent / name
+        return self.stored.get(name) or self.source.parent / name
+
+    def input_names(self) -> list[str]:
+        """The files that it names."""
+        cluster = self.run.cluster
+        drawn = [failure for each in cluster.failure for failure in (each.gap, each.detection, each.repair)]
+        files = [None if each is None else each.file for each in drawn]
+        if cluster.arrivals is not None:
+            files.append(cluster.arrivals.duration.file)
+        scheduler, colon, _ = cluster.scheduler.rpartition(":")
+        files += [cluster.jobs, cluster.speeds, scheduler if colon else None]
+        return sorted({name for name in files if name is not None})
 
 
 def is_cluster_config(path: str | Path) -> bool:

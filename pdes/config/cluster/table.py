@@ -6,6 +6,7 @@ from pydantic import Field, model_validator
 
 from pdes.config.cluster.values import CheckpointInterval, Drawn, DrawnFromZero, Long, OptionalLong, PositiveLong
 from pdes.config.tables.fields import Count, FieldError, Meaning, Table, quantity
+from pdes.config.tables.sections import CheckpointConfig
 
 Placement = Literal["packed", "whole", "rack", "spread"]
 Weight = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -157,8 +158,10 @@ class ClusterRun(Table):
     """The whole config."""
 
     cluster: ClusterConfig
+    checkpoint: CheckpointConfig = CheckpointConfig()
     output: ClusterOutput = ClusterOutput()
     MEANING: ClassVar[Meaning] = {
+        "checkpoint": "checkpoints of the run itself, as of a run of packets",
         "cluster": "jobs that come and go, instead of a workload: who runs when and where, what fails",
         "output": "where results go, and which there are",
     }

@@ -5,11 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from pdes.checkpoint_places import place_of
 from pdes.engine.checkpoint_folder import Checkpoint, find_checkpoint
-from pdes.results.folder import is_complete
 from pdes.scenario import Scenario
 from pdes.simulation.checkpoints.files import SCENARIO, read_part
-from pdes.simulation.checkpoints.places import DEFAULT_NAME
 from pdes.simulation.versions import program
 
 
@@ -20,10 +19,7 @@ def find(directory: str, out: str | None) -> tuple[Checkpoint, Scenario]:
 
     out: the result folder, None: the run's own.
     """
-    place = Path(directory)
-    if is_complete(place) or (place / DEFAULT_NAME).is_dir():  # a result folder, with its checkpoints in it
-        place /= DEFAULT_NAME
-    found = find_checkpoint(place, program(), _warn)
+    found = find_checkpoint(place_of(directory), program(), warn)
     scenario: Scenario = read_part(found.path, SCENARIO)
     config, folder = scenario.config, Path(found.facts["folder"])
     tables: dict[str, Any] = {
@@ -35,5 +31,6 @@ def find(directory: str, out: str | None) -> tuple[Checkpoint, Scenario]:
     return found, replace(scenario, config=config.model_copy(update=tables))
 
 
-def _warn(text: str) -> None:
+def warn(text: str) -> None:
+    """Of a checkpoint that cannot be used."""
     print(f"pdes-sim: warning: {text}", file=sys.stderr, flush=True)

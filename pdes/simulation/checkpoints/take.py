@@ -11,18 +11,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from pdes.checkpoint_places import checkpoint_directory
+from pdes.checkpoint_requests import FAILED_STATUS, STOPPED_STATUS, Requests
 from pdes.engine import pickled
 from pdes.engine.checkpoint_folder import Checkpoint, CheckpointFolder, Written, reuse_file, write_file
 from pdes.engine.round import ASKS, N_ROUND
 from pdes.simulation.checkpoints.files import ALIKE, SCENARIO, own_file
-from pdes.simulation.checkpoints.places import checkpoint_directory
-from pdes.simulation.checkpoints.requests import Requests
 from pdes.simulation.checkpoints.saved import save_alike, save_own
 from pdes.simulation.job import Run
 from pdes.simulation.versions import program
 from pdes.units import PS_PER_S, format_duration, format_size
-
-STOPPED_STATUS, FAILED_STATUS = 75, 1  # exit status after a signal to stop: there is a new checkpoint; there is none
 
 
 class Checkpoints:

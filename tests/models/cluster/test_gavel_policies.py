@@ -7,10 +7,11 @@ import pytest
 from models.cluster.failures import Failures
 from models.cluster.find import SCHEDULERS
 from models.cluster.job import Job, Request
-from models.cluster.loop import Cluster, Rules
+from models.cluster.loop import Cluster
 from models.cluster.machine import Machine, Pool
 from models.cluster.placement import POLICIES
 from models.cluster.progress import Checkpoints
+from models.cluster.rules import Rules
 
 MINUTE_US = 60 * 10**6
 SOLVED = ("max-min-perf", "allox")

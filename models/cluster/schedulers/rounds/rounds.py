@@ -93,8 +93,8 @@ class Rounds(Scheduler):
 
     def left_us(self, job: Job) -> float:
         """Work that is left now."""
-        ran_us = max(self.cluster.now_us - job.begin_us, 0) if job.number in self.cluster.running else 0
-        return max(job.left_us - ran_us * job.speed, 0.0)
+        done_us = job.done_us(self.cluster.now_us) if job.number in self.cluster.running else 0
+        return max(job.left_us - done_us, 0.0)
 
     def _count(self, job: Job) -> None:
         since_us = max(job.start_us, self.round_start_us)
