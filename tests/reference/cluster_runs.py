@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 from models.cluster.failures import Failures, Process
 from models.cluster.find import SCHEDULERS
-from models.cluster.job import DONE, Job, Request
+from models.cluster.goodput import Curves, Model
+from models.cluster.job import DONE, Job, Place, Request
 from models.cluster.loop import NEVER_US, Cluster, Rules
 from models.cluster.machine import Machine, Pool
 from models.cluster.placement import POLICIES
@@ -31,6 +32,7 @@ class Setting(NamedTuple):
     seed: int = 1
     hot: int = 0
     cold: int = 0
+    curves: Mapping[str, Model] = {}
 
 
 class Witness:
@@ -86,7 +88,12 @@ def simulate(requests: Sequence[Request], setting: Setting, kind: type[Witness] 
     watch = kind(machine)
     failures = Failures(list(setting.processes), machine, setting.seed)
     place, speeds = POLICIES[setting.placement], [pool.speed for pool in setting.pools]
-    rules = Rules(place, lambda _, pool, __: speeds[pool], lambda *_: setting.checkpoints, setting.stop_us)
+    curves = Curves(setting.pools, dict(setting.curves))
+
+    def speed(request: Request, pool: int, place: Place) -> float:
+        return curves.speed(request, pool, place) if request.max_gpu else speeds[pool]
+
+    rules = Rules(place, speed, lambda *_: setting.checkpoints, setting.stop_us)
     cluster = Cluster(machine, rules, requests, failures, watch)
     cluster.spares = Spares([setting.hot] * len(setting.pools), [setting.cold] * len(setting.pools), HOUR)
     cluster.usage = Usage(HOUR)
