@@ -20,7 +20,10 @@ DAY_US, HOUR_US = 86400e6, 3600e6
 
 
 class Arrivals(NamedTuple):
-    """day_swing: how far the rate goes up and down within a day, as a share of it. tenants: what `tenant` numbers. kinds: likewise."""
+    """day_swing: how far the rate goes up and down within a day, as a share of it.
+
+    tenants, kinds: what `tenant` and `kind` number.
+    """
 
     n_job: int
     per_hour: float
@@ -30,7 +33,7 @@ class Arrivals(NamedTuple):
     tenants: tuple[str, ...]
     tenant: Table
     priority: Table
-    kinds: tuple[str, ...] = ("",)
+    kinds: tuple[str, ...] = ()
     kind: Table = Table((0,), (1.0,))
 
 
@@ -44,8 +47,8 @@ def requests(arrivals: Arrivals, seed: int) -> Iterator[Request]:
         work_us = max(arrivals.duration.quantile_us(uniform_plain(seed, i, PURPOSE_JOB_DURATION, 0)), 1)
         tenant = arrivals.tenants[arrivals.tenant.value(uniform_plain(seed, i, PURPOSE_JOB_TENANT, 0))]
         priority = arrivals.priority.value(uniform_plain(seed, i, PURPOSE_JOB_PRIORITY, 0))
-        kind = arrivals.kinds[0]
-        if len(arrivals.kinds) > 1:
+        kind = ""
+        if arrivals.kinds:
             kind = arrivals.kinds[arrivals.kind.value(uniform_plain(seed, i, PURPOSE_JOB_KIND, 0))]
         yield Request(i, str(i), submit_us, n_gpu, work_us, tenant, priority, kind)
 

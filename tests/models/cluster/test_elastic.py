@@ -247,7 +247,8 @@ def cases(draw: st.DrawFn) -> tuple[list[Request], Setting]:
     ]
     setting = Setting(
         pools, draw(st.sampled_from([*BOTH, "fcfs", "las", "srtf", "gang"])), {},
-        draw(st.sampled_from(sorted(POLICIES))), draw(st.sampled_from([Checkpoints(), COSTS, COSTS._replace(interval_us=900 * S)])),
+        draw(st.sampled_from(sorted(POLICIES))),
+        draw(st.sampled_from([Checkpoints(), COSTS, COSTS._replace(interval_us=900 * S)])),
         processes, curves=of(draw(st.sampled_from([LINEAR, Amdahl(0.2), RESNET]))), seed=draw(st.integers(0, 9)),
     )  # fmt: skip
     return jobs, setting
