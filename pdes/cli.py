@@ -10,7 +10,7 @@ from pdes.commands.complaint import complain
 from pdes.errors import SimError, closest
 from pdes.launcher import read_launch
 
-COMMANDS = ("plan", "report", "timeline", "diff", "explain", "convert", "export", "calibrate")
+COMMANDS = ("plan", "report", "timeline", "diff", "explain", "convert", "export", "calibrate", "compare")
 BROKEN_PIPE = 141  # what a shell says of a program that SIGPIPE ended
 EPILOG = """\
 commands:
@@ -21,6 +21,7 @@ commands:
   pdes-sim report DIR [DIR ...]                   explain a run in one HTML file, or compare several
   pdes-sim timeline DIR -o trace.json.gz          what GPUs did over time, for ui.perfetto.dev
   pdes-sim diff DIR DIR                           print where two results begin to differ, and what led to it
+  pdes-sim compare A.toml B.toml --seeds 10       which of two clusters or policies is better, and how sure that is
   pdes-sim explain KEY                            print what a key of the config means, its unit and default
   pdes-sim convert ns3 FOLDER -o case.toml        make a config of an ns-3 (HPCC) case, or of
                                                   astra-sim, simai or htsim inputs, a flow list, or

@@ -9,6 +9,7 @@ from models.cluster.job import Request
 from pdes.random_plain import (
     PURPOSE_JOB_DURATION,
     PURPOSE_JOB_GAP,
+    PURPOSE_JOB_KIND,
     PURPOSE_JOB_PRIORITY,
     PURPOSE_JOB_SIZE,
     PURPOSE_JOB_TENANT,
@@ -19,7 +20,10 @@ DAY_US, HOUR_US = 86400e6, 3600e6
 
 
 class Arrivals(NamedTuple):
-    """day_swing: how far the rate goes up and down within a day, as a share of it. tenants: what `tenant` numbers."""
+    """day_swing: how far the rate goes up and down within a day, as a share of it.
+
+    tenants, kinds: what `tenant` and `kind` number.
+    """
 
     n_job: int
     per_hour: float
@@ -29,6 +33,8 @@ class Arrivals(NamedTuple):
     tenants: tuple[str, ...]
     tenant: Table
     priority: Table
+    kinds: tuple[str, ...] = ()
+    kind: Table = Table((0,), (1.0,))
 
 
 def requests(arrivals: Arrivals, seed: int, skip: int = 0) -> Iterator[Request]:
@@ -43,7 +49,10 @@ def requests(arrivals: Arrivals, seed: int, skip: int = 0) -> Iterator[Request]:
         work_us = max(arrivals.duration.quantile_us(uniform_plain(seed, i, PURPOSE_JOB_DURATION, 0)), 1)
         tenant = arrivals.tenants[arrivals.tenant.value(uniform_plain(seed, i, PURPOSE_JOB_TENANT, 0))]
         priority = arrivals.priority.value(uniform_plain(seed, i, PURPOSE_JOB_PRIORITY, 0))
-        yield Request(i, str(i), submit_us, n_gpu, work_us, tenant, priority)
+        kind = ""
+        if arrivals.kinds:
+            kind = arrivals.kinds[arrivals.kind.value(uniform_plain(seed, i, PURPOSE_JOB_KIND, 0))]
+        yield Request(i, str(i), submit_us, n_gpu, work_us, tenant, priority, kind)
 
 
 def _when_us(mean_us: float, swing: float) -> int:

@@ -14,6 +14,8 @@ from models.cluster.schedulers.quota import Quota
 from models.cluster.schedulers.rounds.allox import Allox
 from models.cluster.schedulers.rounds.fifo import FifoPerf, FifoRounds
 from models.cluster.schedulers.rounds.max_min import MaxMin, MaxMinPerf
+from models.cluster.schedulers.rounds.pollux import Pollux
+from models.cluster.schedulers.rounds.sia import Sia
 from models.cluster.schedulers.scheduler import Scheduler
 from models.cluster.schedulers.shortest import Sjf, Srtf
 from pdes.errors import ConfigError, suggestion
@@ -34,6 +36,8 @@ SCHEDULERS: dict[str, type[Scheduler]] = {
     "max-min": MaxMin,
     "max-min-perf": MaxMinPerf,
     "allox": Allox,
+    "sia": Sia,
+    "pollux": Pollux,
 }
 ACCEPTED = f"{', '.join(SCHEDULERS)}, or file.py:Class with a subclass of models.cluster.schedulers.scheduler.Scheduler"
 

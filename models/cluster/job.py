@@ -15,7 +15,8 @@ class Request(NamedTuple):
 
     number: 0, 1, .. in the order of submission. work_us: its run time on n_gpu GPUs at speed 1, without failures and
     checkpoints. gpu_type: of the pools that it may run in, "" for any. estimate_us: what its user says that it takes,
-    for schedulers that go by that; 0: as long as it does.
+    for schedulers that go by that; 0: as long as it does. min_gpu, max_gpu: how few and how many GPUs an elastic job
+    may have, n_gpu among them; 0 for a rigid one, which has n_gpu.
     """
 
     number: int
@@ -28,6 +29,8 @@ class Request(NamedTuple):
     kind: str = ""
     gpu_type: str = ""
     estimate_us: int = 0
+    min_gpu: int = 0
+    max_gpu: int = 0
 
 
 class Job:

@@ -81,10 +81,10 @@ class Cluster:
         """Whether enough GPUs are free; where they lie may still hold it up."""
         return self.n_free_for(job) >= job.n_gpu
 
-    def start(self, job: Job, pool: int = -1) -> bool:
-        """Start a job that waits; False: there is no place for it. pool: -1 for the first one that has a place."""
+    def start(self, job: Job, pool: int = -1, n_gpu: int = 0) -> bool:
+        """Start a job that waits; False: there is no place. pool: -1 for any. n_gpu: of an elastic job, 0: as asked."""
         for i in range(len(self.machine.pools)) if pool < 0 else (pool,):
-            if self.may_use(job, i) and (place := self.rules.place(self.machine, i, job.n_gpu)) is not None:
+            if self.may_use(job, i) and (place := self.rules.place(self.machine, i, n_gpu or job.n_gpu)) is not None:
                 self._start(job, i, place)
                 return True
         return False
@@ -210,8 +210,9 @@ class Cluster:
     def _start(self, job: Job, pool: int, place: Place) -> None:
         del self.waiting[job.number]
         self.waiting_gpus -= job.n_gpu
-        now_us, rules = self.now_us, self.rules.checkpoints(job.request, len(place))
-        job.state, job.place, job.pool, job.n_held, job.rules = RUNNING, place, pool, job.n_gpu, rules
+        now_us, n_gpu = self.now_us, sum(n for _, n in place)
+        rules = self.rules.checkpoints(job.request._replace(n_gpu=n_gpu), len(place))
+        job.state, job.place, job.pool, job.n_held, job.rules = RUNNING, place, pool, n_gpu, rules
         job.speed = job.full_speed = self.rules.speed(job.request, pool, place)
         job.mark, job.slow_cause = FROM_START, ""
         job.waited_us += now_us - job.ready_us
@@ -258,8 +259,8 @@ class Cluster:
         """It gives back its GPUs, with a checkpoint, and waits."""
         job.saved_us += self.count(job).work_us
         job.owes_us = job.rules.write_us
-        self._release(job)
         self.happened(what, job)
+        self._release(job)
         self._wait(job)
 
     def _release(self, job: Job) -> None:

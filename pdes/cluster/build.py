@@ -15,6 +15,7 @@ from models.cluster.placement import POLICIES
 from models.cluster.rules import NEVER_US, Rules
 from models.cluster.schedulers.scheduler import Scheduler
 from models.cluster.spares import Spares
+from pdes.cluster.elastic import read_curves
 from pdes.cluster.jobs_file import read_jobs
 from pdes.cluster.speeds import Speeds, read_speeds
 from pdes.config.cluster.load import Loaded
@@ -43,6 +44,7 @@ def build(loaded: Loaded, skip: int = 0) -> Built:
     machine = Machine(pools)
     failures = Failures(_processes(loaded, pools), machine, config.seed)
     speeds = read_speeds(None if config.speeds is None else loaded.input_path(config.speeds), pools)
+    speeds = speeds._replace(curves=read_curves(loaded, speeds))
     found = find_scheduler(
         config.scheduler,
         loaded.input_path,
@@ -52,7 +54,7 @@ def build(loaded: Loaded, skip: int = 0) -> Built:
     rules = Rules(POLICIES[config.placement], speeds, CheckpointRule(*_checkpoint(loaded), failures), stop_us)
     spares = Spares([p.hot_spares for p in config.pool], [p.cold_spares for p in config.pool], config.cold_start_us)
     n_job = None if config.first is None else max(config.first - skip, 0)
-    jobs = islice(_checked(loaded, _requests(loaded, speeds, skip), pools), n_job)
+    jobs = islice(_checked(loaded, _elastic(loaded, _requests(loaded, speeds, skip), speeds), pools), n_job)
     return Built(machine, jobs, failures, rules, spares, found, _options(loaded, found))
 
 
@@ -70,7 +72,20 @@ def _requests(loaded: Loaded, speeds: Speeds, skip: int) -> Iterator[Request]:
         _distribution(loaded, drawn.duration, "[cluster.arrivals] duration"), tuple(tenants),
         table_of(dict(enumerate(tenants.values()))), table_of(priorities),
     )  # fmt: skip
+    if drawn.kinds:
+        arrivals = arrivals._replace(kinds=tuple(drawn.kinds), kind=table_of(dict(enumerate(drawn.kinds.values()))))
     return requests(arrivals, config.seed, skip)
+
+
+def _elastic(loaded: Loaded, jobs: Iterator[Request], speeds: Speeds) -> Iterator[Request]:
+    """Jobs with the ranges of their kinds. ConfigError: one has a range of its own, and nothing says how fast it is."""
+    for job in jobs:
+        if job.max_gpu and (speeds.curves is None or speeds.curves.model(job.kind) is None):
+            found = (
+                f"job {shown(job.name)} of kind {shown(job.kind)} has min_gpus and max_gpus, and no table of its kind"
+            )
+            raise loaded.fault("[cluster] elastic", found, 'Accepted: a table of each kind, or one with kind = ""')
+        yield speeds.curves.with_range(job) if speeds.curves is not None else job
 
 
 def _whole(loaded: Loaded, table: str, key: str, least: int) -> int:

@@ -88,7 +88,8 @@ def summary(result: dict[str, Any], n_event: int, wall_s: float, folder: str) ->
             parts = [f"{value:,.0f} by {name}" for name, value in causes]
             lines.append(f"Lost       {hours['lost']:,.0f} GPU-hours: {', '.join(parts)}")
     if result["preemptions"]:
-        lines.append(f"Stopped    {result['preemptions']:,} times for other jobs")
+        why = "for other jobs, or to go on with other GPUs" if config["elastic"] else "for other jobs"
+        lines.append(f"Stopped    {result['preemptions']:,} times {why}")
     lines.append(f"{format_count(n_event)} events in {wall_s:.2f} s; results in {folder}")
     return "\n".join(lines)
 

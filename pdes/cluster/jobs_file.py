@@ -11,7 +11,7 @@ from pdes.units import US_PER_S, shown
 
 NEEDED, OPTIONAL = (
     ("submit_s", "gpus"),
-    ("job", "duration_s", "tenant", "priority", "kind", "gpu_type", "steps", "estimate_s"),
+    ("job", "duration_s", "tenant", "priority", "kind", "gpu_type", "steps", "estimate_s", "min_gpus", "max_gpus"),
 )
 ACCEPTED = f"a CSV with a header line and the columns {', '.join(NEEDED)}, duration_s or steps, and more if there are"
 MOST_US, MOST_GPUS = 2**60, 10**7
@@ -67,10 +67,14 @@ def _request(row: list[str], at: dict[str, int], number: int, where: str, step_s
             what = unknown if text("steps") else "neither duration_s nor steps"
             raise ConfigError(where, what, "a duration, or steps and a kind that the table of [cluster] speeds has")
         work_us = max(int(_number(text("steps"), f"{where}, steps") * step * US_PER_S + 0.5), 1)
+    least, most = n_gpu, 0
+    if text("min_gpus") or text("max_gpus"):
+        least = _whole(text("min_gpus"), f"{where}, min_gpus", 1, n_gpu) if text("min_gpus") else n_gpu
+        most = _whole(text("max_gpus"), f"{where}, max_gpus", n_gpu, MOST_GPUS) if text("max_gpus") else n_gpu
     return Request(
         number, text("job") or str(number), submit_us, n_gpu, work_us, text("tenant"),
         _whole(priority, f"{where}, priority", -MOST_GPUS, MOST_GPUS) if priority else 0, kind, text("gpu_type"),
-        _us(text("estimate_s"), f"{where}, estimate_s", 1) if text("estimate_s") else 0,
+        _us(text("estimate_s"), f"{where}, estimate_s", 1) if text("estimate_s") else 0, least * (most > 0), most,
     )  # fmt: skip
 
 

@@ -25,6 +25,10 @@ def plan_cluster(loaded: Loaded) -> str:
     largest = max(job.n_gpu for job in jobs)
     between = f" in {format_long_duration(span_us)}" if span_us else ""
     lines.append(f"{len(jobs):,} jobs{between}, up to {largest:,} GPUs each; {asked / 3.6e9:,.0f} GPU-hours of work")
+    n_elastic = sum(job.max_gpu > 0 for job in jobs)
+    if n_elastic:
+        least, most = min(j.min_gpu for j in jobs if j.max_gpu), max(job.max_gpu for job in jobs)
+        lines.append(f"elastic    {n_elastic:,} of them, {least:,} to {most:,} GPUs; work is as on what they ask for")
     if len(jobs) >= MANY and span_us:
         share = f"{100 * asked / span_us / n_gpu:.3g} % of {n_gpu:,} GPUs"
         lines.append(f"load       {share}, over the time of submission")

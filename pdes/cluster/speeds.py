@@ -4,6 +4,7 @@ import csv
 from pathlib import Path
 from typing import NamedTuple
 
+from models.cluster.goodput import Curves
 from models.cluster.job import Place, Request
 from models.cluster.machine import Pool
 from pdes.errors import ConfigError
@@ -23,9 +24,12 @@ class Speeds(NamedTuple):
     pools: list[Pool]
     table: dict[tuple[str, int, str], float]
     step_s: dict[tuple[str, int], float]
+    curves: Curves | None = None
 
     def __call__(self, request: Request, pool: int, place: Place) -> float:
         """Work per time."""
+        if request.max_gpu and self.curves is not None:
+            return self.curves.speed(request, pool, place)
         if not self.table:
             return self.pools[pool].speed
         n_gpu = sum(n for _, n in place)

@@ -29,9 +29,7 @@ class Run:
         self.run_id = self.folder.token if self.resumed is None else self.resumed.facts["run"]
         self.restored = {"rounds": 0, "hops": 0, "events": 0}  # what others have simulated before
         s, model = self.scenario, prepared.queue_model
-        rank_of_lp: np.ndarray = world.bcast(
-            s.rank_of_lp(world.size) if world.rank == 0 else None
-        )
+        rank_of_lp: np.ndarray = world.bcast(s.rank_of_lp(world.size) if world.rank == 0 else None)
         self.balance = balance(s.lp_load(), rank_of_lp, world.size)
         self.rows = Rows(s, world, self.folder.work)
         self.queue_model_digest = None if model is None else model.digest  # on rank 0

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 from models.cluster.failures import Failures, Process, Window
 from models.cluster.find import SCHEDULERS
-from models.cluster.job import DONE, Job, Request
+from models.cluster.goodput import Curves, Model
+from models.cluster.job import DONE, Job, Place, Request
 from models.cluster.loop import Cluster
 from models.cluster.machine import Machine, Pool
 from models.cluster.placement import POLICIES
@@ -36,6 +37,7 @@ class Setting(NamedTuple):
     cold: int = 0
     windows: Sequence[Window] = ()
     network_share: float = 0.0
+    curves: Mapping[str, Model] = {}
 
 
 class Witness:
@@ -93,7 +95,12 @@ def prepared(
     watch = kind(machine)
     failures = Failures(list(setting.processes), machine, setting.seed, setting.windows)
     place, speeds = POLICIES[setting.placement], [pool.speed for pool in setting.pools]
-    rules = Rules(place, lambda _, pool, __: speeds[pool], lambda *_: setting.checkpoints, setting.stop_us)
+    curves = Curves(setting.pools, dict(setting.curves))
+
+    def speed(request: Request, pool: int, place: Place) -> float:
+        return curves.speed(request, pool, place) if request.max_gpu else speeds[pool]
+
+    rules = Rules(place, speed, lambda *_: setting.checkpoints, setting.stop_us)
     rules = rules._replace(network_share=setting.network_share)
     cluster = Cluster(machine, rules, requests, failures, watch)
     cluster.spares = Spares([setting.hot] * len(setting.pools), [setting.cold] * len(setting.pools), HOUR)

@@ -4,6 +4,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
+from pdes.config.cluster.elastic import ElasticConfig
 from pdes.config.cluster.values import CheckpointInterval, Drawn, DrawnFromZero, Long, OptionalLong, PositiveLong
 from pdes.config.tables.fields import Count, FieldError, Meaning, Table, quantity
 from pdes.config.tables.sections import CheckpointConfig
@@ -46,6 +47,7 @@ class ArrivalsConfig(Table):
     duration: Drawn
     tenants: dict[str, Weight] = {}
     priorities: dict[str, Weight] = {}
+    kinds: dict[str, Weight] = {}
     MEANING: ClassVar[Meaning] = {
         "jobs": "how many",
         "per_hour": "how often one is submitted, on average: a Poisson process",
@@ -54,6 +56,7 @@ class ArrivalsConfig(Table):
         "duration": "of a job on its GPUs at speed 1, alone, without failures",
         "tenants": "how likely each tenant is",
         "priorities": "how likely each priority is; the larger one goes first",
+        "kinds": "how likely each kind is: for `speeds` and `elastic`",
     }
 
 
@@ -112,6 +115,7 @@ class ClusterConfig(Table):
     options: dict[str, Any] = {}
     placement: Placement = "packed"
     speeds: Annotated[str, Field(min_length=1)] | None = None
+    elastic: Annotated[list[ElasticConfig], Field(max_length=256)] = []
     stop_us: OptionalLong = quantity(None, "stop")
     first: Count | None = None
     checkpoint: CheckpointsConfig = CheckpointsConfig()
@@ -126,6 +130,7 @@ class ClusterConfig(Table):
         "options": "the scheduler's own",
         "placement": "where a job's GPUs are",
         "speeds": "a CSV with kind,gpus,gpu,speed: how fast a kind of job is on a type of GPU, beside 1",
+        "elastic": "kinds of jobs that may have another number of GPUs than they ask for, and how fast they are then",
         "stop_us": "no job is submitted and nothing happens after it; without it, until all jobs are done",
         "first": "only so many of the jobs, the first ones",
         "checkpoint": "what a failure does not take",
