@@ -29,6 +29,7 @@ from models.cluster.rules import (
     Rules,
     Watch,
 )
+from models.cluster.sharing import Sharing
 from models.cluster.spares import Spares
 from models.cluster.usage import Usage
 
@@ -61,6 +62,7 @@ class Cluster:
         self._n_idle = 0  # instants in a row at which nothing ran or was to come but the scheduler's own wakes
         self._scheduler: Decides
         self.incidents = Incidents(self)
+        self.sharing: Sharing | None = None  # where jobs that share links change each other's speed
 
     # For schedulers
 
@@ -126,6 +128,14 @@ class Cluster:
         self._expect_end(job)
         self._scheduler.changed(job)
         self.happened(SPED, job, -1, cause)
+
+    def set_full_speed(self, job: Job, speed: float) -> None:
+        """The same of what it is without what slows it, which goes on to do so."""
+        self.set_speed(job, speed)
+        if self.failures.reach_jobs:
+            share, cause = self.incidents.share_of_speed(job)
+            if cause:
+                self.set_speed(job, share * speed, cause)
 
     # The loop
 
@@ -233,6 +243,8 @@ class Cluster:
         self._expect_end(job)
         self._scheduler.started(job)
         self.happened(STARTED, job)
+        if self.sharing is not None:
+            self.sharing.started(self, job)
 
     def _expect_end(self, job: Job) -> None:
         """As it goes now."""
@@ -275,6 +287,8 @@ class Cluster:
             for server, _ in job.place:
                 self.jobs_on[server].remove(job)
         self._scheduler.ended(job)
+        if self.sharing is not None:
+            self.sharing.ended(self, job)
         job.n_held, job.place = 0, []
 
     def _end(self, job: Job) -> None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from models.cluster.loop import Cluster
 from models.cluster.schedulers.scheduler import Scheduler
 
-OF_CONFIG = {"machine", "rules", "failures", "watch", "requests", "incidents", "_scheduler"}
+OF_CONFIG = {"machine", "rules", "failures", "watch", "requests", "incidents", "sharing", "_scheduler"}
 
 
 class Draws(NamedTuple):
@@ -38,6 +38,9 @@ def load(cluster: Cluster, scheduler: Scheduler, state: dict[str, Any]) -> None:
     """Into a cluster in which nothing has happened. Its requests begin behind `state["cluster"]["next"]`."""
     vars(cluster).update(state["cluster"])
     vars(cluster.machine).update(state["machine"])
+    if cluster.sharing is not None:
+        for job in cluster.running.values():
+            cluster.sharing.add(job)
     vars(cluster.incidents).update(state["incidents"])
     cluster.failures.counts = state["counts"]
     for name, value in state["scheduler"].items():

@@ -16,6 +16,9 @@ from models.cluster.rules import NEVER_US, Rules
 from models.cluster.schedulers.scheduler import Scheduler
 from models.cluster.spares import Spares
 from pdes.cluster.elastic import read_curves
+from pdes.cluster.iterations.build import build_runs, fitting
+from pdes.cluster.iterations.speeds import RunAll, RunSpeeds
+from pdes.cluster.iterations.workers import here
 from pdes.cluster.jobs_file import read_jobs
 from pdes.cluster.speeds import Speeds, read_speeds
 from pdes.config.cluster.load import Loaded
@@ -35,16 +38,22 @@ class Built(NamedTuple):
     spares: Spares
     scheduler: type[Scheduler]
     options: dict[str, Any]
+    runs: RunSpeeds | None
 
 
-def build(loaded: Loaded, skip: int = 0) -> Built:
-    """Everything but the loop itself. skip: so many jobs have been submitted already. Raises ConfigError."""
+def build(loaded: Loaded, skip: int = 0, run_all: RunAll = here) -> Built:
+    """Everything but the loop itself. skip: so many jobs have been submitted already. Raises ConfigError.
+
+    run_all: where iteration times are run, see `iterations.workers`.
+    """
     config = loaded.run.cluster
     pools = [Pool(p.gpu, p.servers, p.gpus_per_server, p.servers_per_rack, p.speed) for p in config.pool]
     machine = Machine(pools)
     failures = Failures(_processes(loaded, pools), machine, config.seed)
     speeds = read_speeds(None if config.speeds is None else loaded.input_path(config.speeds), pools)
     speeds = speeds._replace(curves=read_curves(loaded, speeds))
+    runs = build_runs(loaded, machine, run_all)
+    speeds = speeds._replace(runs=runs)
     found = find_scheduler(
         config.scheduler,
         loaded.input_path,
@@ -54,8 +63,9 @@ def build(loaded: Loaded, skip: int = 0) -> Built:
     rules = Rules(POLICIES[config.placement], speeds, CheckpointRule(*_checkpoint(loaded), failures), stop_us)
     spares = Spares([p.hot_spares for p in config.pool], [p.cold_spares for p in config.pool], config.cold_start_us)
     n_job = None if config.first is None else max(config.first - skip, 0)
-    jobs = islice(_checked(loaded, _elastic(loaded, _requests(loaded, speeds, skip), speeds), pools), n_job)
-    return Built(machine, jobs, failures, rules, spares, found, _options(loaded, found))
+    asked = fitting(loaded, _elastic(loaded, _requests(loaded, speeds, skip), speeds), runs)
+    jobs = islice(_checked(loaded, asked, pools), n_job)
+    return Built(machine, jobs, failures, rules, spares, found, _options(loaded, found), runs)
 
 
 def _requests(loaded: Loaded, speeds: Speeds, skip: int) -> Iterator[Request]:

@@ -9,12 +9,16 @@ from models.cluster.job import Job
 from models.cluster.loop import Cluster, StuckError
 from models.cluster.saved import load
 from models.cluster.schedulers.scheduler import Scheduler
+from models.cluster.sharing import Sharing
 from models.cluster.usage import Usage
 from pdes.checkpoint_places import check_directory
 from pdes.checkpoint_requests import Requests
 from pdes.cluster.build import build
 from pdes.cluster.checkpoints import Parts, Saver, find, read_rows, read_state, unpacked
 from pdes.cluster.figures import figures, summary
+from pdes.cluster.iterations.speeds import RunAll
+from pdes.cluster.iterations.told import iteration_times, runs_text
+from pdes.cluster.iterations.workers import here
 from pdes.cluster.tables import NONE, Recorder, usage_arrays, write
 from pdes.config.cluster.load import Loaded
 from pdes.engine.checkpoint_folder import Checkpoint
@@ -57,19 +61,22 @@ class _Progress(Recorder):
             print("\r\033[K", end="", file=self.stream, flush=True)
 
 
-def run_cluster(loaded: Loaded, is_quiet: bool, requests: Requests | None = None) -> dict[str, Any]:
+def run_cluster(
+    loaded: Loaded, is_quiet: bool, requests: Requests | None = None, run_all: RunAll = here
+) -> dict[str, Any]:  # fmt: skip
     """Simulate, and put the results in place; result.json as it is there.
 
-    requests: for checkpoints, in use already; None: none is taken. Raises SimError, ConfigError, StoppedError.
+    requests: for checkpoints, in use already; None: none is taken. run_all: where iteration times are run. Raises
+    SimError, ConfigError, StoppedError.
     """
     folder = ResultFolder(loaded.run.output.dir)
     with folder:
         check_directory(loaded.run, folder)
-        return _simulated(loaded, folder, is_quiet, requests, None)
+        return _simulated(loaded, folder, is_quiet, requests, None, run_all)
 
 
 def resume_cluster(
-    directory: str, out: str | None, is_quiet: bool, requests: Requests | None = None
+    directory: str, out: str | None, is_quiet: bool, requests: Requests | None = None, run_all: RunAll = here
 ) -> tuple[dict[str, Any], str]:
     """The same from a checkpoint on; also the result folder. out: of the results, None: the run's own."""
     found, loaded = find(directory, out)
@@ -78,7 +85,7 @@ def resume_cluster(
     folder = ResultFolder(loaded.run.output.dir)
     with folder:
         loaded = unpacked(found.path, loaded, folder)
-        return _simulated(loaded, folder, is_quiet, requests, found), loaded.run.output.dir
+        return _simulated(loaded, folder, is_quiet, requests, found, run_all), loaded.run.output.dir
 
 
 def every_s(loaded: Loaded) -> float | None:
@@ -88,15 +95,20 @@ def every_s(loaded: Loaded) -> float | None:
 
 
 def _simulated(
-    loaded: Loaded, folder: ResultFolder, is_quiet: bool, requests: Requests | None, resumed: Checkpoint | None
-) -> dict[str, Any]:
+    loaded: Loaded, folder: ResultFolder, is_quiet: bool, requests: Requests | None, resumed: Checkpoint | None,
+    run_all: RunAll,
+) -> dict[str, Any]:  # fmt: skip
     state = None if resumed is None else read_state(resumed.path)
     following = None if state is None else state["cluster"]["next"]
-    built = build(loaded, 0 if following is None else following.number + 1)
+    built = build(loaded, 0 if following is None else following.number + 1, run_all)
     jobs = iter(()) if state is not None and following is None else built.requests
     watch = _Progress(loaded.run.output.events, sys.stderr if not is_quiet and sys.stderr.isatty() else None)
     cluster = Cluster(built.machine, built.rules, jobs, built.failures, watch)
     cluster.spares, cluster.usage = built.spares, Usage(loaded.run.output.interval_us)
+    if built.runs is not None:
+        built.runs.tell = watch.say
+        most = loaded.run.cluster.runs.neighbours if loaded.run.cluster.runs is not None else 0
+        cluster.sharing = Sharing(built.machine, built.runs, most) if most else None
     scheduler = built.scheduler(cluster, built.options)
     if resumed is not None:
         assert state is not None
@@ -116,6 +128,8 @@ def _simulated(
         watch.add(job, NONE)
     arrays = watch.job_arrays()
     result = figures(loaded, cluster, arrays)
+    if built.runs is not None:
+        result["iteration_times"] = iteration_times(built.runs)
     names = ["jobs.parquet", "usage.parquet", "result.json", "run.json"]
     write(folder.work_path("jobs.parquet"), arrays, watch.names)
     write(folder.work_path("usage.parquet"), usage_arrays(cluster.usage), watch.names)
@@ -126,10 +140,14 @@ def _simulated(
     run = {"level": "cluster", "events": cluster.n_event - n_before, "wall_s": wall_s, "config": str(loaded.source)}
     if n_before:
         run["resumed_from_event"] = n_before
+    if built.runs is not None:
+        run["iteration_times"] = {"run": built.runs.n_run, "asked": len(built.runs.used), "bad": built.runs.memo.n_bad}
     write_json(folder.work_path("run.json"), run)
     folder.commit(names)
     if not is_quiet:
         print(summary(result, cluster.n_event - n_before, wall_s, str(Path(loaded.run.output.dir))))
+        if built.runs is not None:
+            print(runs_text(built.runs))
     return result
 
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from models.cluster.goodput import Curves
 from models.cluster.job import Place, Request
 from models.cluster.machine import Pool
+from pdes.cluster.iterations.speeds import RunSpeeds
 from pdes.errors import ConfigError
 from pdes.files import missing, require_file
 from pdes.units import shown
@@ -25,9 +26,12 @@ class Speeds(NamedTuple):
     table: dict[tuple[str, int, str], float]
     step_s: dict[tuple[str, int], float]
     curves: Curves | None = None
+    runs: RunSpeeds | None = None
 
     def __call__(self, request: Request, pool: int, place: Place) -> float:
         """Work per time."""
+        if self.runs is not None and self.runs.knows(request.kind):
+            return self.runs.alone(request, pool, place)
         if request.max_gpu and self.curves is not None:
             return self.curves.speed(request, pool, place)
         if not self.table:
@@ -36,7 +40,9 @@ class Speeds(NamedTuple):
         return self.table.get((request.kind, n_gpu, self.pools[pool].gpu), self.pools[pool].speed)
 
     def step(self, kind: str, n_gpu: int) -> float | None:
-        """Seconds of a step on the fastest type, None if the table does not have it."""
+        """Seconds of a step on the fastest type, of a kind that is run an iteration; None: nobody knows."""
+        if self.runs is not None and self.runs.knows(kind):
+            return self.runs.step_s(kind, n_gpu)
         return self.step_s.get((kind, n_gpu))
 
 

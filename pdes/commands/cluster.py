@@ -11,17 +11,21 @@ from pdes.errors import SimError
 from pdes.launcher import read_launch
 
 if TYPE_CHECKING:
+    from pdes.cluster.iterations.speeds import RunAll
     from pdes.config.cluster.load import Loaded
 
 ONLY_PACKETS = ("trace", "condition", "until", "check", "check_every", "python", "tolerant")
 
 
 def run_cluster_config(arguments: argparse.Namespace) -> int:
-    """The exit status. Ranks but the first have nothing to do: one run takes one core."""
-    if read_launch().rank:
-        return 0
+    """The exit status. Ranks but the first run iteration times, if the config wants any."""
+    from pdes.cluster.iterations.workers import wants_workers, workers
+
     try:
-        return _run(arguments)
+        if not wants_workers(arguments.config):
+            return 0 if read_launch().rank else _run(arguments)
+        with workers() as run_all:
+            return 0 if run_all is None else _run(arguments, run_all)
     except SimError as error:
         complain(error, None, arguments.json)
         return error.exit_status
@@ -30,19 +34,22 @@ def run_cluster_config(arguments: argparse.Namespace) -> int:
         return 130
 
 
-def _run(arguments: argparse.Namespace) -> int:
+def _run(arguments: argparse.Namespace, run_all: "RunAll | None" = None) -> int:
     from pdes.checkpoint_requests import STOPS, Requests
     from pdes.cluster.checkpoints import StoppedError
+    from pdes.cluster.iterations.workers import here
     from pdes.cluster.run import every_s, resume_cluster, run_cluster
 
     with Requests(None, heeds_signals=True, stops=(*STOPS, signal.SIGINT)) as requests:
         try:
             if arguments.resume is not None:
-                result, folder = resume_cluster(arguments.resume, arguments.out, arguments.quiet, requests)
+                asked = (arguments.resume, arguments.out, arguments.quiet, requests, run_all or here)
+                result, folder = resume_cluster(*asked)
             else:
                 loaded = _loaded(arguments)
                 requests.set_interval(every_s(loaded))
-                result, folder = run_cluster(loaded, arguments.quiet, requests), loaded.run.output.dir
+                result = run_cluster(loaded, arguments.quiet, requests, run_all or here)
+                folder = loaded.run.output.dir
         except StoppedError as stopped:
             print(f"pdes-sim: {stopped}", file=sys.stderr, flush=True)
             return stopped.exit_status

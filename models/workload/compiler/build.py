@@ -139,7 +139,7 @@ class _JobBuilder:
     def _store(self, writer: StageWriter) -> Programs:
         operations = writer.write().ops
         return [
-            (stream, self.builder.store(operations[stream]), writer.names[stream])
+            (stream, self.builder.store(operations[stream]), writer.names.get(stream, SlotNames()))
             for stream in operations
             if operations[stream]
         ]

@@ -5,6 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from pdes.config.cluster.elastic import ElasticConfig
+from pdes.config.cluster.runs import RunsConfig
 from pdes.config.cluster.values import CheckpointInterval, Drawn, DrawnFromZero, Long, OptionalLong, PositiveLong
 from pdes.config.tables.fields import Count, FieldError, Meaning, Table, quantity
 from pdes.config.tables.sections import CheckpointConfig
@@ -116,6 +117,7 @@ class ClusterConfig(Table):
     placement: Placement = "packed"
     speeds: Annotated[str, Field(min_length=1)] | None = None
     elastic: Annotated[list[ElasticConfig], Field(max_length=256)] = []
+    runs: RunsConfig | None = None
     stop_us: OptionalLong = quantity(None, "stop")
     first: Count | None = None
     checkpoint: CheckpointsConfig = CheckpointsConfig()
@@ -131,6 +133,7 @@ class ClusterConfig(Table):
         "placement": "where a job's GPUs are",
         "speeds": "a CSV with kind,gpus,gpu,speed: how fast a kind of job is on a type of GPU, beside 1",
         "elastic": "kinds of jobs that may have another number of GPUs than they ask for, and how fast they are then",
+        "runs": "kinds of jobs whose iteration times come from runs of their model on a part of the fabric",
         "stop_us": "no job is submitted and nothing happens after it; without it, until all jobs are done",
         "first": "only so many of the jobs, the first ones",
         "checkpoint": "what a failure does not take",
