@@ -148,8 +148,20 @@ def test_every_key_of_the_json_files_is_described(tmp_path: Path) -> None:
 # Configs that are shown
 
 
+SAME_AS = {  # tables with the keys of others
+    ("job", "workload"): ("workload",),
+    ("cluster", "runs", "kind", "workload"): ("workload",),
+    ("cluster", "runs", "fabric"): ("topology",),
+    ("cluster", "runs", "network"): ("network",),
+    ("cluster", "runs", "wormhole"): ("wormhole",),
+}
+
+
 def is_known(path: tuple[str, ...]) -> bool:
     """Whether a key of this path exists."""
+    for table, other in SAME_AS.items():
+        if path[: len(table)] == table and len(path) > len(table):
+            path = (*other, *path[len(table) :])
     if path[0] == "network" and len(path) == 3 and path[1] in LAW_TABLES:
         return any(key.path == path for key in control_keys(path[1]))
     fits = (key.path for key in KEYS if len(key.path) == len(path))

@@ -125,6 +125,14 @@ def test_pxn_keeps_off_the_spines_on_rails_alone(run: Any) -> None:
     assert float(rows["rails", "pxn"]["ms"]) == min(float(row["ms"]) for row in rows.values())
 
 
+def test_jobs_that_share_no_port_take_what_they_take_alone_and_flow_mode_agrees(run: Any) -> None:
+    rows = by(run("neighbours"), "placement", "job")
+    for job in ("dense", "experts"):
+        assert rows["packed", job]["ports shared"].startswith("0 of") and rows["packed", job]["slowdown"] == "1.000"
+        slowdown, in_flow = (float(rows["spread", job][name]) for name in ("slowdown", "slowdown, flow mode"))
+        assert 1.05 < slowdown < 2 and in_flow == pytest.approx(slowdown, rel=0.05)
+
+
 def test_a_faster_network_shortens_iterations_by_no_more_than_its_rate_and_by_what_was_exposed(run: Any) -> None:
     rows = by(run("bandwidth"), "Gbps")
     for job in ("DLRM", "DLRM, 4 x batch", "LLaMA 7B", "LLaMA 70B"):

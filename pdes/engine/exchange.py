@@ -278,3 +278,17 @@ def world() -> World:
     from mpi4py import MPI
 
     return World(MPI)
+
+
+@contextlib.contextmanager
+def other_ranks_work() -> Iterator[Callable[[Callable[[Any], Any], Sequence[Any]], Any] | None]:
+    """All ranks but the first work for it, by `mpi4py.futures`: there as `map`, on the others None when all is done.
+
+    None of them has any other part in the run.
+    """
+    from mpi4py import MPI
+    from mpi4py.futures import MPICommExecutor
+
+    with MPICommExecutor(MPI.COMM_WORLD, root=0) as executor:
+        pool: Any = executor  # None on the others
+        yield None if pool is None else pool.map

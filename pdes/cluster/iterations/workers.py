@@ -33,12 +33,10 @@ def workers() -> Iterator[Callable[..., Any] | None]:
     if read_launch().size <= 1:
         yield here
         return
-    from mpi4py import MPI
-    from mpi4py.futures import MPICommExecutor
+    from pdes.engine.exchange import other_ranks_work, world
 
-    if MPI.COMM_WORLD.size == 1:
+    if world().size == 1:
         yield here
         return
-    with MPICommExecutor(MPI.COMM_WORLD, root=0) as executor:
-        pool: Any = executor  # None on the others
-        yield None if pool is None else pool.map
+    with other_ranks_work() as work:
+        yield work
