@@ -5,8 +5,9 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from pdes.config.cluster.elastic import ElasticConfig
+from pdes.config.cluster.failure import FailureConfig, MaintenanceConfig
 from pdes.config.cluster.runs import RunsConfig
-from pdes.config.cluster.values import CheckpointInterval, Drawn, DrawnFromZero, Long, OptionalLong, PositiveLong
+from pdes.config.cluster.values import CheckpointInterval, Drawn, Long, OptionalLong, PositiveLong
 from pdes.config.tables.fields import Count, FieldError, Meaning, Table, quantity
 from pdes.config.tables.sections import CheckpointConfig
 
@@ -76,35 +77,6 @@ class CheckpointsConfig(Table):
     }
 
 
-class FailureConfig(Table):
-    """[[cluster.failure]]: one kind of failure."""
-
-    component: str = Field(min_length=1)
-    per: Literal["gpu", "server", "rack"] = "server"
-    gap: Drawn
-    takes: Literal["server", "rack", "job"] = "server"
-    detection: DrawnFromZero = None
-    repair: DrawnFromZero = None
-    gpu: str | None = None
-    MEANING: ClassVar[Meaning] = {
-        "component": "its name in results",
-        "per": "what fails so often: each GPU, each server or each rack",
-        "gap": "between two failures of one of them",
-        "takes": "what is down until it is repaired: the server or the whole rack; job: nothing, it only stops the job",
-        "detection": "how long nobody notices, while the job's GPUs stand still",
-        "repair": "from then on",
-        "gpu": "only of servers with this GPU",
-    }
-
-    @model_validator(mode="after")
-    def _check(self) -> "FailureConfig":
-        if self.per == "rack" and self.takes == "server":
-            raise FieldError('per = "rack" and takes = "server"', 'Accepted of a rack: takes = "rack", or "job"')
-        if self.takes == "job" and self.repair is not None:
-            raise FieldError('takes = "job", and a repair', "Accepted: no repair, as nothing is down")
-        return self
-
-
 class ClusterConfig(Table):
     """[cluster]."""
 
@@ -122,6 +94,8 @@ class ClusterConfig(Table):
     first: Count | None = None
     checkpoint: CheckpointsConfig = CheckpointsConfig()
     failure: Annotated[list[FailureConfig], Field(max_length=64)] = []
+    maintenance: Annotated[list[MaintenanceConfig], Field(max_length=64)] = []
+    network_share: Share | None = None
     cold_start_us: PositiveLong = quantity("10min", "cold_start")
     MEANING: ClassVar[Meaning] = {
         "seed": "of all that is drawn; the same jobs and failures whatever the scheduler",
@@ -138,6 +112,8 @@ class ClusterConfig(Table):
         "first": "only so many of the jobs, the first ones",
         "checkpoint": "what a failure does not take",
         "failure": "what fails, how often, and what that takes",
+        "maintenance": "when servers are down by plan",
+        "network_share": "of a job's time on several servers, what their network takes at full speed",
         "cold_start_us": "until a cold spare stands in for a server",
     }
 
@@ -146,6 +122,9 @@ class ClusterConfig(Table):
         if (self.jobs is None) == (self.arrivals is None):
             found = "neither jobs nor arrivals" if self.jobs is None else "both jobs and arrivals"
             raise FieldError(found, "Accepted: one of them, a file of jobs or a table of how they are drawn")
+        if self.network_share is None and any(failure.takes == "network" for failure in self.failure):
+            found = 'network_share is missing, and a failure has takes = "network"'
+            raise FieldError(found, "Accepted: a share of jobs' time, such as network_share = 0.2")
         return self
 
 
