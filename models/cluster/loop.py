@@ -237,6 +237,7 @@ class Cluster:
         if self.failures.reach_jobs:
             for server, _ in place:
                 self.jobs_on.setdefault(server, []).append(job)
+        if self.incidents.slow or self.rules.storage is not None:
             share, cause = self.incidents.share_of_speed(job)
             if cause:
                 job.speed, job.slow_cause, job.mark = share * job.full_speed, cause, FROM_START._replace(slow=1 - share)

@@ -15,6 +15,7 @@ from models.cluster.placement import POLICIES
 from models.cluster.rules import NEVER_US, Rules
 from models.cluster.schedulers.scheduler import Scheduler
 from models.cluster.spares import Spares
+from models.cluster.storage import Storage
 from pdes.cluster.elastic import read_curves
 from pdes.cluster.iterations.build import build_runs, fitting
 from pdes.cluster.iterations.speeds import RunAll, RunSpeeds
@@ -60,8 +61,10 @@ def build(loaded: Loaded, skip: int = 0, run_all: RunAll = here) -> Built:
         lambda found, accepted: loaded.fault("[cluster] scheduler", found, accepted),
     )
     stop_us = NEVER_US if config.stop_us is None else config.stop_us
-    rules = Rules(POLICIES[config.placement], speeds, CheckpointRule(*_checkpoint(loaded), failures), stop_us)
-    rules = rules._replace(network_share=config.network_share or 0.0)
+    storage = _storage(loaded, pools)
+    interval, *times_us = _checkpoint(loaded)
+    checkpoints = CheckpointRule(interval, (times_us[0], times_us[1], times_us[2]), failures, storage)
+    rules = Rules(POLICIES[config.placement], speeds, checkpoints, stop_us, config.network_share or 0.0, storage)
     spares = Spares([p.hot_spares for p in config.pool], [p.cold_spares for p in config.pool], config.cold_start_us)
     n_job = None if config.first is None else max(config.first - skip, 0)
     asked = fitting(loaded, _elastic(loaded, _requests(loaded, speeds, skip), speeds), runs)
@@ -189,11 +192,24 @@ def _distribution(loaded: Loaded, drawn: Duration, key: str) -> Distribution:
     return of_mean._replace(scale_us=drawn.mean_us * drawn.mean_us / of_mean.mean_us) if kind == "weibull" else of_mean
 
 
+def _storage(loaded: Loaded, pools: list[Pool]) -> Storage | None:
+    config = loaded.run.cluster.storage
+    if config is None:
+        return None
+    n_gpu = sum(pool.n_server * pool.n_gpu for pool in pools)
+    return Storage(
+        config.rate_bps, config.server_rate_bps, config.writers, config.parameters, config.parameters_per_gpu,
+        config.parameter_bytes, config.input_per_gpu_bps or 0, n_gpu,
+    )  # fmt: skip
+
+
 def _checkpoint(loaded: Loaded) -> tuple[str | int, int, int, int]:
     config = loaded.run.cluster.checkpoint
     if isinstance(config.interval, str) and config.interval != "off":
-        if all(each.takes in SLOWS for each in loaded.run.cluster.failure) or not config.write_us:
-            found = f"found {shown(config.interval)}, without " + ("write" if not config.write_us else "failures")
+        storage = loaded.run.cluster.storage
+        takes_time = config.write_us or (storage is not None and (storage.parameters or storage.parameters_per_gpu))
+        if all(each.takes in SLOWS for each in loaded.run.cluster.failure) or not takes_time:
+            found = f"found {shown(config.interval)}, without " + ("failures" if takes_time else "write")
             accepted = "Accepted: a rule where checkpoints take time and something fails"
             raise loaded.fault("[cluster.checkpoint] interval", found, accepted)
     return config.interval, config.write_us, config.restart_us, config.begin_us

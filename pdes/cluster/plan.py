@@ -7,7 +7,7 @@ from models.cluster.job import Request
 from models.cluster.rules import NEVER_US
 from pdes.cluster.build import Built, build
 from pdes.config.cluster.load import Loaded
-from pdes.units import format_long_duration
+from pdes.units import format_long_duration, format_size
 
 US_PER_JOB = 140  # of wall time, by bench/cluster.py
 MANY = 10  # jobs, from which on a load says something
@@ -60,7 +60,10 @@ def _failure_lines(built: Built, jobs: list[Request], largest: int) -> list[str]
     )
     found.append(f"failures   {per_day:.3g} a day; a job of {largest:,} GPUs {often}")
     assert isinstance(built.rules.checkpoints, CheckpointRule)
-    rule = built.rules.checkpoints(next(job for job in jobs if job.n_gpu == largest), n_server)
+    job, storage = next(job for job in jobs if job.n_gpu == largest), built.rules.storage
+    rule = built.rules.checkpoints(job, n_server)
     if rule.interval_us:
-        found.append(f"           and writes a checkpoint every {format_long_duration(rule.interval_us)}")
+        size = "" if storage is None else f" of {format_size(int(storage.checkpoint_bytes(job)))}"
+        took = f", which takes {format_long_duration(rule.write_us)}"
+        found.append(f"           and writes a checkpoint{size} every {format_long_duration(rule.interval_us)}{took}")
     return found

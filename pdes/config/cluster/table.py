@@ -8,7 +8,7 @@ from pdes.config.cluster.elastic import ElasticConfig
 from pdes.config.cluster.failure import FailureConfig, MaintenanceConfig
 from pdes.config.cluster.runs import RunsConfig
 from pdes.config.cluster.values import CheckpointInterval, Drawn, Long, OptionalLong, PositiveLong
-from pdes.config.tables.fields import Count, FieldError, Meaning, Table, quantity
+from pdes.config.tables.fields import Count, FieldError, Meaning, OptionalRate, Table, quantity
 from pdes.config.tables.sections import CheckpointConfig
 
 Placement = Literal["packed", "whole", "rack", "spread"]
@@ -77,6 +77,36 @@ class CheckpointsConfig(Table):
     }
 
 
+class StorageConfig(Table):
+    """[cluster.storage]: what checkpoints and input go through."""
+
+    rate_bps: OptionalRate = quantity(None, "rate")
+    server_rate_bps: OptionalRate = quantity(None, "server_rate")
+    writers: Count = 1
+    parameters: dict[str, Weight] = {}
+    parameters_per_gpu: Annotated[float, Field(ge=0)] = 0.0
+    parameter_bytes: Annotated[float, Field(gt=0, le=1000)] = 14.0
+    input_per_gpu_bps: OptionalRate = quantity(None, "input_per_gpu")
+    MEANING: ClassVar[Meaning] = {
+        "rate_bps": "of all of it, such as 2TBps; without it, no limit",
+        "server_rate_bps": "between it and one server; without it, no limit",
+        "writers": "so many jobs write or read a checkpoint at one time: each has an equal part of the rate",
+        "parameters": "of a job's model, by its kind",
+        "parameters_per_gpu": "of others, for each of their GPUs",
+        "parameter_bytes": "of each in a checkpoint: weights of 2, master weights and two moments of 4 each",
+        "input_per_gpu_bps": "what a GPU reads while its job computes at speed 1",
+    }
+
+    @model_validator(mode="after")
+    def _check(self) -> "StorageConfig":
+        if self.rate_bps is None and self.server_rate_bps is None:
+            raise FieldError("neither rate nor server_rate", 'Accepted: one of them or both, such as rate = "2TBps"')
+        if not self.parameters and not self.parameters_per_gpu and self.input_per_gpu_bps is None:
+            accepted = "Accepted: parameters, parameters_per_gpu or input_per_gpu"
+            raise FieldError("nothing that goes through it", accepted)
+        return self
+
+
 class ClusterConfig(Table):
     """[cluster]."""
 
@@ -96,6 +126,7 @@ class ClusterConfig(Table):
     failure: Annotated[list[FailureConfig], Field(max_length=64)] = []
     maintenance: Annotated[list[MaintenanceConfig], Field(max_length=64)] = []
     network_share: Share | None = None
+    storage: StorageConfig | None = None
     cold_start_us: PositiveLong = quantity("10min", "cold_start")
     MEANING: ClassVar[Meaning] = {
         "seed": "of all that is drawn; the same jobs and failures whatever the scheduler",
@@ -114,6 +145,7 @@ class ClusterConfig(Table):
         "failure": "what fails, how often, and what that takes",
         "maintenance": "when servers are down by plan",
         "network_share": "of a job's time on several servers, what their network takes at full speed",
+        "storage": "what checkpoints and input go through; without it, they take what `checkpoint` says",
         "cold_start_us": "until a cold spare stands in for a server",
     }
 
