@@ -148,6 +148,9 @@ def test_every_key_of_the_json_files_is_described(tmp_path: Path) -> None:
 # Configs that are shown
 
 
+FREE_OF_CLUSTERS = ("options", "arrivals.gpus", "arrivals.tenants", "arrivals.priorities", "storage.parameters")
+
+
 def is_known(path: tuple[str, ...]) -> bool:
     """Whether a key of this path exists."""
     if path[0] == "network" and len(path) == 3 and path[1] in LAW_TABLES:
@@ -162,7 +165,7 @@ def unknown(value: Any, path: tuple[str, ...]) -> list[str]:
         return [name for one in value for name in unknown(one, path)]
     if not isinstance(value, dict):
         return []
-    of_jobs = [f"cluster.{name}" for name in ("options", "arrivals.gpus", "arrivals.tenants", "arrivals.priorities")]
+    of_jobs = [f"cluster.{name}" for name in FREE_OF_CLUSTERS]
     free = ("network.parameters", "network.scheduler.weights", *of_jobs)
     has_name = any(key.path == (*path, NAME) or key.path[: len(path) + 1] == (*path, NAME) for key in KEYS)
     found = []

@@ -9,8 +9,7 @@ cluster as if all of them read; neither slows the other. The job that computes f
 from typing import NamedTuple
 
 from models.cluster.job import Request
-
-BITS_PER_BYTE, US_PER_S = 8, 10**6
+from pdes.units import BITS_PER_BYTE, US_PER_S
 
 
 class Storage(NamedTuple):
