@@ -9,7 +9,7 @@ from pdes.cluster.build import Built, build
 from pdes.config.cluster.load import Loaded
 from pdes.units import format_long_duration, format_size
 
-US_PER_JOB = 140  # of wall time, by bench/cluster.py
+US_PER_JOB = 100  # of wall time, by bench/cluster.py
 MANY = 10  # jobs, from which on a load says something
 
 
