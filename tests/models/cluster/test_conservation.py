@@ -92,7 +92,7 @@ def cases(draw: st.DrawFn) -> tuple[list[Request], Setting]:
         *spares,
         windows,
         0.5,
-        draw(st.sampled_from(STORAGES)),
+        storage=draw(st.sampled_from(STORAGES)),
     )
 
 
