@@ -1,12 +1,13 @@
 """The cluster level: how fast it is, what it costs per job, and failures beside what others have measured.
 
-    python bench/cluster.py [--quick] [--case speed,jobs,simpy,daly,meta,llama]
+    python bench/cluster.py [--quick] [--case speed,jobs,simpy,daly,renewal,meta,llama] [--most N] [--figure FILE]
 
 speed: 100,000 jobs of examples/cluster/month.toml by scheduler, at the load there and at one above what there is. jobs:
-the same cluster with 1,000 to 1,000,000 jobs: time and memory per job, each in a process of its own. simpy: the event
-loop beside SimPy (pip install simpy) on M/M/c, the same draws, whose waits must be equal. daly: the interval between
-checkpoints that costs least by simulation, beside Daly's. meta: mean time between failures at 16,384 and 131,072 GPUs.
-llama: examples/cluster/llama3-54-days.toml with ten seeds. --quick: small cases.
+the same cluster with 1,000 to 1,000,000 jobs (--most): time and memory per job, each in a process of its own, and a
+figure (--figure). simpy: the event loop beside SimPy (pip install simpy) on M/M/c, the same draws, whose waits must be
+equal. daly: the interval between checkpoints that costs least by simulation, beside Daly's. renewal: servers that are
+up, and the speed of a job with stragglers, beside alternating renewal processes. meta: mean time between failures at
+16,384 and 131,072 GPUs. llama: examples/cluster/llama3-54-days.toml with ten seeds. --quick: small cases.
 """
 
 import argparse
@@ -33,6 +34,7 @@ from models.cluster.rules import NEVER_US, Rules
 from models.cluster.schedulers.fcfs import Fcfs
 from pdes.cluster.run import run_cluster
 from pdes.config.cluster.load import load_cluster
+from plots import draw
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples" / "cluster"
 MINUTE, HOUR, DAY = 60 * 10**6, 3600 * 10**6, 86400 * 10**6
@@ -87,24 +89,29 @@ def speed(n_job: int) -> None:
         print(f"{name:10} {'   '.join(cells)}", flush=True)
 
 
-def jobs(most: int) -> None:
-    """By how many jobs there are: time and memory per job. Events are not kept."""
-    print(f"{'jobs':>9} {'s':>7} {'us a job':>9} {'memory, MB':>11}")
-    n = 1000
-    while n <= most:
+def jobs(most: int, figure: Path | None) -> None:
+    """By how many jobs there are: time and memory per job. Events are not kept. figure: of the time per job."""
+    print(f"{'jobs':>9} {'s':>7} {'us a job':>9} {'CPU us a job':>13} {'memory, MB':>11}")
+    sizes, costs = [n for k in range(3, 8) for n in (10**k, 3 * 10**k) if n <= most], []
+    for n in sizes:
         code = f"import cluster; cluster.one({n})"
         found = subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path(__file__).parent
         )
-        wall_s, memory = map(float, found.stdout.split())
-        print(f"{n:9,} {wall_s:7.2f} {wall_s / n * 1e6:9.1f} {memory / 1e6:11.0f}", flush=True)
-        n *= 10
+        wall_s, cpu_s, memory = map(float, found.stdout.split())
+        costs.append(cpu_s / n * 1e6)
+        print(f"{n:9,} {wall_s:7.2f} {wall_s / n * 1e6:9.1f} {costs[-1]:13.1f} {memory / 1e6:11.0f}", flush=True)
+    if figure is not None:
+        curves = {"first come, first served": (sizes, costs)}
+        title = "Time of the processor for each job, 4,096 servers x 8 GPUs"
+        draw(figure, title, {"one core": curves}, "jobs", "us", points=list(curves), log_x=True)
 
 
 def one(n_job: int) -> None:
     """For a process of `jobs`: prints seconds and bytes."""
+    began_s = time.process_time()
     _, wall_s = example("month", f"cluster.arrivals.jobs={n_job}", "output.events=false", "cluster.scheduler=fcfs")
-    print(wall_s, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+    print(wall_s, time.process_time() - began_s, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
 
 
 def drawn(n_job: int, per_hour: float, duration: Distribution) -> list[Request]:
@@ -189,6 +196,30 @@ def vertex(x: list[float], y: list[float]) -> float:
     return min(roots, key=lambda root: c(root))
 
 
+def renewal(years: int) -> None:
+    """A part fails every 100 h, after its last repair, and is repaired in 20 h; or it makes a job slow for so long."""
+    span_us, gaps = years * 365 * DAY, (Distribution("exponential", 100.0 * HOUR), Distribution("weibull", 1e11, 0.7))
+    for gap in gaps:
+        up = gap.mean_us / (gap.mean_us + 20 * HOUR)
+        repair = Distribution("lognormal", 20 * HOUR / math.exp(0.5), 1.0)
+        process = Process("part", "server", gap, "server", NEVER, repair)
+        cluster, _ = simulated([Request(0, "0", 0, 1, 2 * span_us)], 10, process, stop_us=span_us)
+        found = cluster.usage.totals[4] / (10 * cluster.now_us)
+        print(
+            f"{gap.shape:11} up {100 * found:.2f} % of {10 * years} server-years, MTTF / (MTTF + MTTR) {100 * up:.2f} %"
+        )
+        process = process._replace(takes="speed", leaves=0.5)
+        for n in (1, 4, 16):
+            cluster, _ = simulated([Request(0, "0", 0, n, 2 * span_us)], n, process, stop_us=span_us)
+            job = cluster.running[0]
+            cluster.settle(job)
+            print(
+                f"{'':11} a job on {n} servers, half as fast with one that is slow: {job.saved_us / span_us:.4f}",
+                end="",
+            )
+            print(f" of its speed; 1/2 + 1/2 x {up:.4f}^{n} = {0.5 + 0.5 * up**n:.4f}")
+
+
 def meta(days: int) -> None:
     """6.5 failures per 1,000 server-days (HPCA 2025)."""
     for n_gpu, published_h in ((16_384, 1.8), (131_072, 0.23)):
@@ -226,15 +257,18 @@ def llama(n_seed: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--case", default="speed,jobs,simpy,daly,meta,llama")
+    parser.add_argument("--case", default="speed,jobs,simpy,daly,renewal,meta,llama")
     parser.add_argument("--quick", action="store_true", help="small cases")
+    parser.add_argument("--figure", type=Path, metavar="FILE", help="of jobs: an SVG or PNG")
+    parser.add_argument("--most", type=int, default=1_000_000, metavar="N", help="jobs, of the case jobs (1,000,000)")
     arguments = parser.parse_args()
     small = arguments.quick
     cases = {
         "speed": lambda: speed(1000 if small else 100_000),
-        "jobs": lambda: jobs(1000 if small else 1_000_000),
+        "jobs": lambda: jobs(1000 if small else arguments.most, arguments.figure),
         "simpy": lambda: beside_simpy(2000 if small else 200_000),
         "daly": lambda: daly(200 if small else 20_000),
+        "renewal": lambda: renewal(20 if small else 400),
         "meta": lambda: meta(10 if small else 400),
         "llama": lambda: llama(2 if small else 10),
     }

@@ -155,6 +155,7 @@ SAME_AS = {  # tables with the keys of others
     ("cluster", "runs", "network"): ("network",),
     ("cluster", "runs", "wormhole"): ("wormhole",),
 }
+FREE_OF_CLUSTERS = ("options", "arrivals.gpus", "arrivals.tenants", "arrivals.priorities", "storage.parameters")
 
 
 def is_known(path: tuple[str, ...]) -> bool:
@@ -174,7 +175,7 @@ def unknown(value: Any, path: tuple[str, ...]) -> list[str]:
         return [name for one in value for name in unknown(one, path)]
     if not isinstance(value, dict):
         return []
-    of_jobs = [f"cluster.{name}" for name in ("options", "arrivals.gpus", "arrivals.tenants", "arrivals.priorities")]
+    of_jobs = [f"cluster.{name}" for name in FREE_OF_CLUSTERS]
     free = ("network.parameters", "network.scheduler.weights", *of_jobs)
     has_name = any(key.path == (*path, NAME) or key.path[: len(path) + 1] == (*path, NAME) for key in KEYS)
     found = []

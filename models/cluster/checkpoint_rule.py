@@ -9,26 +9,41 @@ import math
 from models.cluster.failures import RACK, SERVER, SLOWS, Failures
 from models.cluster.job import Request
 from models.cluster.progress import Checkpoints
+from models.cluster.storage import Storage
 
 
 class CheckpointRule:
-    """interval: microseconds, "off", "young" or "daly". failures: of which a rule takes the mean rates."""
+    """interval: microseconds, "off", "young" or "daly". failures: of which a rule takes the mean rates.
 
-    def __init__(self, interval: str | int, write_us: int, restart_us: int, begin_us: int, failures: Failures) -> None:
-        self.interval = interval
+    storage: what writing and reading a checkpoint takes besides write_us and restart_us.
+    """
+
+    def __init__(
+        self, interval: str | int, times_us: tuple[int, int, int], failures: Failures, storage: Storage | None = None
+    ) -> None:
+        """times_us: a checkpoint's, a restart's, a beginning's."""
+        self.interval, self._storage = interval, storage
+        write_us, restart_us, begin_us = times_us
         self._plain = Checkpoints(0 if isinstance(interval, str) else interval, write_us, restart_us, begin_us)
         self._failures = failures
-        self._known: dict[tuple[int, int], Checkpoints] = {}
+        self._known: dict[tuple[int, int, str], Checkpoints] = {}
 
     def __call__(self, request: Request, n_server: int) -> Checkpoints:
         """Of a job on so many servers."""
-        if not isinstance(self.interval, str) or self.interval == "off":
+        has_rule = isinstance(self.interval, str) and self.interval != "off"
+        if not has_rule and self._storage is None:
             return self._plain
-        key = request.n_gpu, n_server
+        key = request.n_gpu, n_server, request.kind if self._storage is not None else ""
         if key not in self._known:
-            between_us = mean_us_between(self._failures, *key)
-            rule = young_us if self.interval == "young" else daly_us
-            self._known[key] = self._plain._replace(interval_us=rule(self._plain.write_us, between_us))
+            found = self._plain
+            if self._storage is not None:
+                moves_us = self._storage.transfer_us(request, n_server)
+                found = found._replace(write_us=found.write_us + moves_us, restart_us=found.restart_us + moves_us)
+            if has_rule:
+                between_us = mean_us_between(self._failures, request.n_gpu, n_server)
+                rule = young_us if self.interval == "young" else daly_us
+                found = found._replace(interval_us=0 if math.isinf(between_us) else rule(found.write_us, between_us))
+            self._known[key] = found
         return self._known[key]
 
 

@@ -28,6 +28,8 @@ from models.cluster.rules import (
 )
 from models.cluster.spares import Spares
 
+INPUT = "input"
+
 
 class Loop(Protocol):
     """The event loop, as far as incidents need it. jobs_on: those that run, by server, where anything can fail."""
@@ -160,8 +162,11 @@ class Incidents:
     # What is slow
 
     def share_of_speed(self, job: Job) -> tuple[float, str]:
-        """What a job in its place has of its full speed, and which component takes most; "" for none."""
-        share, why = 1.0, ""
+        """What a job in its place has of its full speed, and what takes most of it: input, a component, or ""."""
+        share, why, storage = 1.0, "", self.loop.rules.storage
+        if storage is not None:
+            share = storage.input_share(job.n_held, len(job.place), job.full_speed)
+            why = INPUT if share < 1 else ""
         if self.slow:
             for server, _ in job.place:
                 for component in self.slow.get(server, ()):

@@ -132,7 +132,7 @@ class Cluster:
     def set_full_speed(self, job: Job, speed: float) -> None:
         """The same of what it is without what slows it, which goes on to do so."""
         self.set_speed(job, speed)
-        if self.failures.reach_jobs:
+        if self.incidents.slow or self.rules.storage is not None:
             share, cause = self.incidents.share_of_speed(job)
             if cause:
                 self.set_speed(job, share * speed, cause)
@@ -237,6 +237,7 @@ class Cluster:
         if self.failures.reach_jobs:
             for server, _ in place:
                 self.jobs_on.setdefault(server, []).append(job)
+        if self.incidents.slow or self.rules.storage is not None:
             share, cause = self.incidents.share_of_speed(job)
             if cause:
                 job.speed, job.slow_cause, job.mark = share * job.full_speed, cause, FROM_START._replace(slow=1 - share)

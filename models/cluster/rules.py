@@ -6,6 +6,7 @@ from typing import NamedTuple, Protocol
 from models.cluster.job import Job, Place, Request
 from models.cluster.placement import Policy
 from models.cluster.progress import Checkpoints
+from models.cluster.storage import Storage
 
 END, FAIL, BACK, OVER, CLOSE, UP, ARRIVE, WAKE = range(8)
 """Kinds of events, in the order in which they happen at one instant."""
@@ -62,6 +63,7 @@ class Rules(NamedTuple):
     """How the cluster works. checkpoints: of a job with so many servers. stop_us: nothing happens after it.
 
     network_share: of the time of a job on several servers, what their network takes at its full speed.
+    storage: where jobs' input comes from; None: it is always there.
     """
 
     place: Policy
@@ -69,3 +71,4 @@ class Rules(NamedTuple):
     checkpoints: Callable[[Request, int], Checkpoints]
     stop_us: int = NEVER_US
     network_share: float = 0.0
+    storage: Storage | None = None

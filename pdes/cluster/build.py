@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from models.cluster.arrivals import Arrivals, requests
 from models.cluster.checkpoint_rule import CheckpointRule
 from models.cluster.distribution import NEVER, Distribution, table_of
-from models.cluster.failures import Failures, Process
+from models.cluster.failures import SLOWS, Failures, Process, Window
 from models.cluster.find import find_scheduler
 from models.cluster.job import Request
 from models.cluster.machine import Machine, Pool
@@ -15,6 +15,7 @@ from models.cluster.placement import POLICIES
 from models.cluster.rules import NEVER_US, Rules
 from models.cluster.schedulers.scheduler import Scheduler
 from models.cluster.spares import Spares
+from models.cluster.storage import Storage
 from pdes.cluster.elastic import read_curves
 from pdes.cluster.iterations.build import build_runs, fitting
 from pdes.cluster.iterations.speeds import RunAll, RunSpeeds
@@ -49,7 +50,7 @@ def build(loaded: Loaded, skip: int = 0, run_all: RunAll = here) -> Built:
     config = loaded.run.cluster
     pools = [Pool(p.gpu, p.servers, p.gpus_per_server, p.servers_per_rack, p.speed) for p in config.pool]
     machine = Machine(pools)
-    failures = Failures(_processes(loaded, pools), machine, config.seed)
+    failures = Failures(_processes(loaded, pools), machine, config.seed, _windows(loaded, machine))
     speeds = read_speeds(None if config.speeds is None else loaded.input_path(config.speeds), pools)
     speeds = speeds._replace(curves=read_curves(loaded, speeds))
     runs = build_runs(loaded, machine, run_all)
@@ -60,7 +61,10 @@ def build(loaded: Loaded, skip: int = 0, run_all: RunAll = here) -> Built:
         lambda found, accepted: loaded.fault("[cluster] scheduler", found, accepted),
     )
     stop_us = NEVER_US if config.stop_us is None else config.stop_us
-    rules = Rules(POLICIES[config.placement], speeds, CheckpointRule(*_checkpoint(loaded), failures), stop_us)
+    storage = _storage(loaded, pools)
+    interval, *times_us = _checkpoint(loaded)
+    checkpoints = CheckpointRule(interval, (times_us[0], times_us[1], times_us[2]), failures, storage)
+    rules = Rules(POLICIES[config.placement], speeds, checkpoints, stop_us, config.network_share or 0.0, storage)
     spares = Spares([p.hot_spares for p in config.pool], [p.cold_spares for p in config.pool], config.cold_start_us)
     n_job = None if config.first is None else max(config.first - skip, 0)
     asked = fitting(loaded, _elastic(loaded, _requests(loaded, speeds, skip), speeds), runs)
@@ -148,7 +152,23 @@ def _processes(loaded: Loaded, pools: list[Pool]) -> list[Process]:
             for name, drawn in (("detection", failure.detection), ("repair", failure.repair))
         )
         gap = _distribution(loaded, failure.gap, f"{key}: gap")
-        found.append(Process(failure.component, failure.per, gap, failure.takes, detection, repair, failure.gpu or ""))
+        process = Process(failure.component, failure.per, gap, failure.takes, detection, repair, failure.gpu or "")
+        found.append(process._replace(leaves=failure.leaves or 1.0, drains=failure.drains))
+    return found
+
+
+def _windows(loaded: Loaded, machine: Machine) -> list[Window]:
+    found = []
+    for i, window in enumerate(loaded.run.cluster.maintenance):
+        name, n = ("servers", machine.n_server) if window.racks is None else ("racks", len(machine.rack_free))
+        numbers = window.servers if window.racks is None else window.racks
+        assert numbers is not None
+        if numbers[-1] >= n:
+            key = f"[[cluster.maintenance]] {i + 1}: {name}"
+            raise loaded.fault(key, f"found {numbers[-1]}", f"Accepted: 0 to {n - 1:,}, as there are {n:,} {name}")
+        if window.racks is not None:
+            numbers = tuple(server for rack in numbers for server in machine.servers_of_rack(rack))
+        found.append(Window(window.name, numbers, window.from_us, window.every_us or 0, window.duration_us))
     return found
 
 
@@ -172,11 +192,24 @@ def _distribution(loaded: Loaded, drawn: Duration, key: str) -> Distribution:
     return of_mean._replace(scale_us=drawn.mean_us * drawn.mean_us / of_mean.mean_us) if kind == "weibull" else of_mean
 
 
+def _storage(loaded: Loaded, pools: list[Pool]) -> Storage | None:
+    config = loaded.run.cluster.storage
+    if config is None:
+        return None
+    n_gpu = sum(pool.n_server * pool.n_gpu for pool in pools)
+    return Storage(
+        config.rate_bps, config.server_rate_bps, config.writers, config.parameters, config.parameters_per_gpu,
+        config.parameter_bytes, config.input_per_gpu_bps or 0, n_gpu,
+    )  # fmt: skip
+
+
 def _checkpoint(loaded: Loaded) -> tuple[str | int, int, int, int]:
     config = loaded.run.cluster.checkpoint
     if isinstance(config.interval, str) and config.interval != "off":
-        if not loaded.run.cluster.failure or not config.write_us:
-            found = f"found {shown(config.interval)}, without " + ("write" if not config.write_us else "failures")
+        storage = loaded.run.cluster.storage
+        takes_time = config.write_us or (storage is not None and (storage.parameters or storage.parameters_per_gpu))
+        if all(each.takes in SLOWS for each in loaded.run.cluster.failure) or not takes_time:
+            found = f"found {shown(config.interval)}, without " + ("failures" if takes_time else "write")
             accepted = "Accepted: a rule where checkpoints take time and something fails"
             raise loaded.fault("[cluster.checkpoint] interval", found, accepted)
     return config.interval, config.write_us, config.restart_us, config.begin_us

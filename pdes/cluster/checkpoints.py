@@ -19,6 +19,7 @@ from models.cluster.saved import save
 from models.cluster.schedulers.scheduler import Scheduler
 from pdes.checkpoint_places import checkpoint_directory, place_of
 from pdes.checkpoint_requests import FAILED_STATUS, STOPPED_STATUS, Requests
+from pdes.cluster.iterations.speeds import RunSpeeds
 from pdes.cluster.tables import Recorder
 from pdes.config.cluster.load import Loaded
 from pdes.engine.checkpoint_folder import (
@@ -50,12 +51,13 @@ class StoppedError(Exception):
 
 
 class Parts(NamedTuple):
-    """What there is of a run."""
+    """What there is of a run. runs: where iteration times come from, None: from the config."""
 
     loaded: Loaded
     cluster: Cluster
     scheduler: Scheduler
     rows: Recorder
+    runs: RunSpeeds | None
 
 
 class Saver:
@@ -109,6 +111,7 @@ class Saver:
 
         parts = self._parts
         state = save(parts.cluster, parts.scheduler) | {"names": parts.rows.names}
+        state["used"] = {} if parts.runs is None else parts.runs.used
         if not self._is_proven:  # what is written could be read
             pickled.copied(state)
             self._is_proven = True
@@ -173,7 +176,7 @@ def find(directory: str, out: str | None) -> tuple[Checkpoint, Loaded]:
 
 
 def read_state(path: Path) -> dict[str, Any]:
-    """What `save` gave, and the names in tables."""
+    """What `save` gave, the names in tables, and the iteration times that were asked for."""
     from pdes.simulation.checkpoints.files import read_part
 
     return read_part(path, STATE)

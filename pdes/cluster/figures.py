@@ -42,7 +42,8 @@ def figures(loaded: Loaded, cluster: Cluster, jobs: Arrays) -> dict[str, Any]:
             "productive": productive / _HOUR_US,
             "lost": lost / _HOUR_US,
             "overhead": overhead / _HOUR_US,
-            "lost_by_component": {k: v / _HOUR_US for k, v in sorted(cluster.lost_gpu_us.items())},
+            "lost_by_component": _hours(cluster.lost_gpu_us),
+            "down_by_component": _hours(cluster.incidents.down_gpu_us),
         },
         "held_share": held_gpu_us / there,
         "goodput": productive / there,
@@ -50,8 +51,14 @@ def figures(loaded: Loaded, cluster: Cluster, jobs: Arrays) -> dict[str, Any]:
         "failures": dict(sorted(cluster.n_failure.items())),
         "interruptions": int(jobs["failures"].sum()),
         "preemptions": int(jobs["preemptions"].sum()),
+        "moves": int(jobs["moves"].sum()),
         "spares_used": {"hot": cluster.spares.n_used[0], "cold": cluster.spares.n_used[1]},
     }
+
+
+def _hours(gpu_us: dict[str, int]) -> dict[str, float]:
+    """By cause."""
+    return {cause: value / _HOUR_US for cause, value in sorted(gpu_us.items())}
 
 
 def _spread(values_us: np.ndarray) -> dict[str, float]:
@@ -87,6 +94,12 @@ def summary(result: dict[str, Any], n_event: int, wall_s: float, folder: str) ->
         if causes:
             parts = [f"{value:,.0f} by {name}" for name, value in causes]
             lines.append(f"Lost       {hours['lost']:,.0f} GPU-hours: {', '.join(parts)}")
+    if hours["down_by_component"]:
+        causes = sorted(hours["down_by_component"].items(), key=lambda pair: -pair[1])
+        parts = [f"{value:,.0f} by {name}" for name, value in causes]
+        lines.append(f"Down       {sum(value for _, value in causes):,.0f} GPU-hours: {', '.join(parts)}")
+    if result["moves"]:
+        lines.append(f"Moved      {result['moves']:,} times from servers that were drained or maintained")
     if result["preemptions"]:
         why = "for other jobs, or to go on with other GPUs" if config["elastic"] else "for other jobs"
         lines.append(f"Stopped    {result['preemptions']:,} times {why}")

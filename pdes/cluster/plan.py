@@ -1,13 +1,15 @@
 """`pdes-sim plan` of a config of the cluster level: what there is, what is asked of it, how often it fails."""
 
+import math
+
 from models.cluster.checkpoint_rule import CheckpointRule, mean_us_between
 from models.cluster.job import Request
 from models.cluster.rules import NEVER_US
 from pdes.cluster.build import Built, build
 from pdes.config.cluster.load import Loaded
-from pdes.units import format_long_duration
+from pdes.units import format_long_duration, format_size
 
-US_PER_JOB = 140  # of wall time, by bench/cluster.py
+US_PER_JOB = 100  # of wall time, by bench/cluster.py
 MANY = 10  # jobs, from which on a load says something
 
 
@@ -41,17 +43,27 @@ def plan_cluster(loaded: Loaded) -> str:
 
 def _failure_lines(built: Built, jobs: list[Request], largest: int) -> list[str]:
     failures, machine = built.failures, built.machine
+    found = []
+    for window in failures.windows:
+        every = f" every {format_long_duration(window.every_us)}" if window.every_us else ""
+        lasts = f"{len(window.servers):,} servers for {format_long_duration(window.duration_us)}{every}"
+        found.append(f"closed     {lasts}, from {format_long_duration(window.from_us)} on ({window.name})")
     if not failures.processes:
-        return ["failures   none"]
+        return [*found, "failures   none"]
     per_day = sum(
         (part.n_gpu or 1) / failures.processes[part.process].gap.mean_us * 86400e6 for part in failures.components
     )
     n_server = -(-largest // max(pool.n_gpu for pool in machine.pools))
     between_us = mean_us_between(failures, largest, n_server)
-    often = format_long_duration(between_us)
-    found = [f"failures   {per_day:.3g} a day; a job of {largest:,} GPUs is interrupted every {often}"]
+    often = (
+        "is never interrupted" if math.isinf(between_us) else f"is interrupted every {format_long_duration(between_us)}"
+    )
+    found.append(f"failures   {per_day:.3g} a day; a job of {largest:,} GPUs {often}")
     assert isinstance(built.rules.checkpoints, CheckpointRule)
-    rule = built.rules.checkpoints(next(job for job in jobs if job.n_gpu == largest), n_server)
+    job, storage = next(job for job in jobs if job.n_gpu == largest), built.rules.storage
+    rule = built.rules.checkpoints(job, n_server)
     if rule.interval_us:
-        found.append(f"           and writes a checkpoint every {format_long_duration(rule.interval_us)}")
+        size = "" if storage is None else f" of {format_size(int(storage.checkpoint_bytes(job)))}"
+        took = f", which takes {format_long_duration(rule.write_us)}"
+        found.append(f"           and writes a checkpoint{size} every {format_long_duration(rule.interval_us)}{took}")
     return found

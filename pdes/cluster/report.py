@@ -131,11 +131,16 @@ def _losses(result: dict[str, Any]) -> str:
     rows = [(name, f"{value:,.0f}", f"{100 * value / whole:.2f} %") for name, value in parts.items()]
     found = [table_html(("GPU time", "GPU-hours", "share"), rows)]
     causes = sorted(hours["lost_by_component"].items(), key=lambda pair: -pair[1])
-    if result["failures"]:
+    down = hours["down_by_component"]
+    if result["failures"] or down:
         lost = dict(causes)
         names = sorted(result["failures"], key=lambda name: -lost.get(name, 0.0))
-        rows = [(name, f"{result['failures'][name]:,}", f"{lost.get(name, 0.0):,.0f}") for name in names]
-        found.append(table_html(("component", "failures", "GPU-hours lost"), rows))
+        names += [name for name in hours["down_by_component"] if name not in names]  # what is planned
+        rows = [
+            (name, f"{result['failures'].get(name, 0):,}", f"{lost.get(name, 0.0):,.0f}", f"{down.get(name, 0.0):,.0f}")
+            for name in names
+        ]
+        found.append(table_html(("component", "failures", "GPU-hours lost by jobs", "GPU-hours down"), rows))
     return section("losses", "Where GPU time went", *found)
 
 

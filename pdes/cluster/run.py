@@ -114,12 +114,14 @@ def _simulated(
         assert state is not None
         read_rows(resumed.path, watch, state["names"])
         load(cluster, scheduler, state)
+        if built.runs is not None:
+            built.runs.used = state["used"] | built.runs.used
         del state
         print(f"pdes-sim: resumed from event {cluster.n_event:,} of {resumed.path}", file=sys.stderr, flush=True)
     saver = None
     if requests is not None:
         run_id = folder.token if resumed is None else resumed.facts["run"]
-        saver = Saver(Parts(loaded, cluster, scheduler, watch), run_id, requests, watch.say)
+        saver = Saver(Parts(loaded, cluster, scheduler, watch, built.runs), run_id, requests, watch.say)
     began_s, n_before = time.perf_counter(), cluster.n_event
     _run(cluster, scheduler, watch, saver)
     wall_s = time.perf_counter() - began_s

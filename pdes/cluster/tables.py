@@ -12,7 +12,7 @@ from models.cluster.usage import COLUMNS, Usage
 
 JOB_COLUMNS = (
     "job_id", "submit_us", "start_us", "end_us", "waited_us", "gpus", "work_us", "done_us", "gpu_us", "lost_gpu_us",
-    "overhead_gpu_us", "starts", "preemptions", "failures", "priority", "tenant", "kind", "job",
+    "overhead_gpu_us", "starts", "preemptions", "failures", "moves", "priority", "tenant", "kind", "job",
 )  # fmt: skip
 EVENT_COLUMNS = ("time_us", "event", "job_id", "server", "gpus", "component")
 NAMED = ("tenant", "kind", "job", "event", "component")
@@ -61,7 +61,7 @@ class Recorder:
         row = (
             job.number, request.submit_us, NONE if job.first_start_us < 0 else job.first_start_us, end_us,
             job.waited_us, job.n_gpu, request.work_us, job.saved_us, job.gpu_us, job.lost_gpu_us, job.overhead_gpu_us,
-            job.n_start, job.n_preemption, job.n_failure, job.priority, number["tenant"].number(job.tenant),
+            job.n_start, job.n_preemption, job.n_failure, job.n_move, job.priority, number["tenant"].number(job.tenant),
             number["kind"].number(request.kind), number["job"].number(request.name),
         )  # fmt: skip
         for column, value in zip(self.jobs, row, strict=True):

@@ -4,6 +4,7 @@ import argparse
 import json
 import signal
 import sys
+import threading
 from typing import TYPE_CHECKING
 
 from pdes.commands.complaint import complain
@@ -40,7 +41,8 @@ def _run(arguments: argparse.Namespace, run_all: "RunAll | None" = None) -> int:
     from pdes.cluster.iterations.workers import here
     from pdes.cluster.run import every_s, resume_cluster, run_cluster
 
-    with Requests(None, heeds_signals=True, stops=(*STOPS, signal.SIGINT)) as requests:
+    is_main = threading.current_thread() is threading.main_thread()  # others get no signals
+    with Requests(None, heeds_signals=is_main, stops=(*STOPS, signal.SIGINT)) as requests:
         try:
             if arguments.resume is not None:
                 asked = (arguments.resume, arguments.out, arguments.quiet, requests, run_all or here)

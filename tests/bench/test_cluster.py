@@ -8,7 +8,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_a_quick_run_prints_every_case() -> None:
-    command = [sys.executable, str(ROOT / "bench" / "cluster.py"), "--quick", "--case", "speed,jobs,daly,meta,llama"]
+    cases = "speed,jobs,daly,renewal,meta,llama"
+    command = [sys.executable, str(ROOT / "bench" / "cluster.py"), "--quick", "--case", cases]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    for text in ("backfill", "us a job", "Daly", "131,072 GPUs", "Llama 3, 54 days, 2 seeds"):
+    for text in ("backfill", "us a job", "Daly", "MTTF", "131,072 GPUs", "Llama 3, 54 days, 2 seeds"):
         assert text in said

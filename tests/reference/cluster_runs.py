@@ -16,6 +16,7 @@ from models.cluster.rules import NEVER_US, Rules
 from models.cluster.saved import load, save
 from models.cluster.schedulers.scheduler import Scheduler
 from models.cluster.spares import Spares
+from models.cluster.storage import Storage
 from models.cluster.usage import Usage
 from pdes.engine.pickled import copied
 
@@ -38,6 +39,7 @@ class Setting(NamedTuple):
     windows: Sequence[Window] = ()
     network_share: float = 0.0
     curves: Mapping[str, Model] = {}
+    storage: Storage | None = None
 
 
 class Witness:
@@ -101,7 +103,7 @@ def prepared(
         return curves.speed(request, pool, place) if request.max_gpu else speeds[pool]
 
     rules = Rules(place, speed, lambda *_: setting.checkpoints, setting.stop_us)
-    rules = rules._replace(network_share=setting.network_share)
+    rules = rules._replace(network_share=setting.network_share, storage=setting.storage)
     cluster = Cluster(machine, rules, requests, failures, watch)
     cluster.spares = Spares([setting.hot] * len(setting.pools), [setting.cold] * len(setting.pools), HOUR)
     cluster.usage = Usage(HOUR)

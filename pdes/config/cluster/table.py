@@ -5,9 +5,10 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from pdes.config.cluster.elastic import ElasticConfig
+from pdes.config.cluster.failure import FailureConfig, MaintenanceConfig
 from pdes.config.cluster.runs import RunsConfig
-from pdes.config.cluster.values import CheckpointInterval, Drawn, DrawnFromZero, Long, OptionalLong, PositiveLong
-from pdes.config.tables.fields import Count, FieldError, Meaning, Table, quantity
+from pdes.config.cluster.values import CheckpointInterval, Drawn, Long, OptionalLong, PositiveLong
+from pdes.config.tables.fields import Count, FieldError, Meaning, OptionalRate, Table, quantity
 from pdes.config.tables.sections import CheckpointConfig
 
 Placement = Literal["packed", "whole", "rack", "spread"]
@@ -76,32 +77,33 @@ class CheckpointsConfig(Table):
     }
 
 
-class FailureConfig(Table):
-    """[[cluster.failure]]: one kind of failure."""
+class StorageConfig(Table):
+    """[cluster.storage]: what checkpoints and input go through."""
 
-    component: str = Field(min_length=1)
-    per: Literal["gpu", "server", "rack"] = "server"
-    gap: Drawn
-    takes: Literal["server", "rack", "job"] = "server"
-    detection: DrawnFromZero = None
-    repair: DrawnFromZero = None
-    gpu: str | None = None
+    rate_bps: OptionalRate = quantity(None, "rate")
+    server_rate_bps: OptionalRate = quantity(None, "server_rate")
+    writers: Count = 1
+    parameters: dict[str, Weight] = {}
+    parameters_per_gpu: Annotated[float, Field(ge=0)] = 0.0
+    parameter_bytes: Annotated[float, Field(gt=0, le=1000)] = 14.0
+    input_per_gpu_bps: OptionalRate = quantity(None, "input_per_gpu")
     MEANING: ClassVar[Meaning] = {
-        "component": "its name in results",
-        "per": "what fails so often: each GPU, each server or each rack",
-        "gap": "between two failures of one of them",
-        "takes": "what is down until it is repaired: the server or the whole rack; job: nothing, it only stops the job",
-        "detection": "how long nobody notices, while the job's GPUs stand still",
-        "repair": "from then on",
-        "gpu": "only of servers with this GPU",
+        "rate_bps": "of all of it, such as 2TBps; without it, no limit",
+        "server_rate_bps": "between it and one server; without it, no limit",
+        "writers": "so many jobs write or read a checkpoint at one time: each has an equal part of the rate",
+        "parameters": "of a job's model, by its kind",
+        "parameters_per_gpu": "of others, for each of their GPUs",
+        "parameter_bytes": "of each in a checkpoint: weights of 2, master weights and two moments of 4 each",
+        "input_per_gpu_bps": "what a GPU reads while its job computes at speed 1",
     }
 
     @model_validator(mode="after")
-    def _check(self) -> "FailureConfig":
-        if self.per == "rack" and self.takes == "server":
-            raise FieldError('per = "rack" and takes = "server"', 'Accepted of a rack: takes = "rack", or "job"')
-        if self.takes == "job" and self.repair is not None:
-            raise FieldError('takes = "job", and a repair', "Accepted: no repair, as nothing is down")
+    def _check(self) -> "StorageConfig":
+        if self.rate_bps is None and self.server_rate_bps is None:
+            raise FieldError("neither rate nor server_rate", 'Accepted: one of them or both, such as rate = "2TBps"')
+        if not self.parameters and not self.parameters_per_gpu and self.input_per_gpu_bps is None:
+            accepted = "Accepted: parameters, parameters_per_gpu or input_per_gpu"
+            raise FieldError("nothing that goes through it", accepted)
         return self
 
 
@@ -122,6 +124,9 @@ class ClusterConfig(Table):
     first: Count | None = None
     checkpoint: CheckpointsConfig = CheckpointsConfig()
     failure: Annotated[list[FailureConfig], Field(max_length=64)] = []
+    maintenance: Annotated[list[MaintenanceConfig], Field(max_length=64)] = []
+    network_share: Share | None = None
+    storage: StorageConfig | None = None
     cold_start_us: PositiveLong = quantity("10min", "cold_start")
     MEANING: ClassVar[Meaning] = {
         "seed": "of all that is drawn; the same jobs and failures whatever the scheduler",
@@ -138,6 +143,9 @@ class ClusterConfig(Table):
         "first": "only so many of the jobs, the first ones",
         "checkpoint": "what a failure does not take",
         "failure": "what fails, how often, and what that takes",
+        "maintenance": "when servers are down by plan",
+        "network_share": "of a job's time on several servers, what their network takes at full speed",
+        "storage": "what checkpoints and input go through; without it, they take what `checkpoint` says",
         "cold_start_us": "until a cold spare stands in for a server",
     }
 
@@ -146,6 +154,9 @@ class ClusterConfig(Table):
         if (self.jobs is None) == (self.arrivals is None):
             found = "neither jobs nor arrivals" if self.jobs is None else "both jobs and arrivals"
             raise FieldError(found, "Accepted: one of them, a file of jobs or a table of how they are drawn")
+        if self.network_share is None and any(failure.takes == "network" for failure in self.failure):
+            found = 'network_share is missing, and a failure has takes = "network"'
+            raise FieldError(found, "Accepted: a share of jobs' time, such as network_share = 0.2")
         return self
 
 

@@ -1,5 +1,6 @@
 """Values of [cluster]'s keys: long durations, and distributions of them."""
 
+import re
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -7,6 +8,9 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from pdes.config.tables.fields import FieldError, Meaning, Table, quantity
 from pdes.units import QuantityError, parse_long_duration_us, shown
+
+MOST_CHARS = 10_000
+_RANGE = re.compile(r"\s*([0-9]{1,6})\s*(?:-\s*([0-9]{1,6})\s*)?", re.ASCII)
 
 
 def _positive(text: object) -> int:
@@ -31,6 +35,27 @@ def _word_or(words: tuple[str, ...], text: object) -> str | int:
         raise FieldError(error.found, f"Accepted: {choice}, or {accepted}") from error
 
 
+def _numbers(text: object) -> tuple[int, ...] | None:
+    """Of "0-15, 32": all of them, each once."""
+    if text is None:
+        return None
+    accepted = FieldError(f"found {shown(text)}", 'Accepted: numbers and ranges of them, such as "0-15, 32"')
+    if not isinstance(text, str) or len(text) > MOST_CHARS:
+        raise accepted
+    found: set[int] = set()
+    for part in text.split(","):
+        match = _RANGE.fullmatch(part)
+        if match is None:
+            raise accepted
+        first = int(match[1])
+        last = first if match[2] is None else int(match[2])
+        if last < first:
+            raise accepted
+        found.update(range(first, last + 1))
+    return tuple(sorted(found))
+
+
+Numbers = Annotated[tuple[int, ...] | None, BeforeValidator(_numbers)]
 Long = Annotated[int, BeforeValidator(parse_long_duration_us)]
 PositiveLong = Annotated[int, BeforeValidator(_positive)]
 OptionalLong = Annotated[int | None, BeforeValidator(_optional)]

@@ -15,6 +15,7 @@ from models.cluster.machine import Pool
 from models.cluster.placement import POLICIES
 from models.cluster.progress import Checkpoints, time_us
 from models.cluster.schedulers.scheduler import Scheduler
+from models.cluster.storage import Storage
 from reference.cluster_runs import HOUR, S, Setting, Witness, simulate, simulate_in_pieces
 
 OPTIONS: dict[str, list[dict[str, Any]]] = {
@@ -29,6 +30,7 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
 POOLS = ([Pool("A", 4, 4, 2, 1.0)], [Pool("A", 3, 4, 2, 1.0), Pool("B", 2, 8, 2, 0.5)])
 
 
+STORAGES = (None, None, Storage(10**9, None, input_bps=10**8), Storage(None, 10**9, input_bps=6 * 10**8))
 WINDOWS = st.tuples(
     st.lists(st.integers(0, 3), min_size=1, unique=True), st.sampled_from([0, HOUR, 3 * HOUR + 1]),
     st.sampled_from([0, 5 * HOUR]),
@@ -79,7 +81,18 @@ def cases(draw: st.DrawFn) -> tuple[list[Request], Setting]:
     spares = draw(st.integers(0, 1)), draw(st.integers(0, 1))
     placement = draw(st.sampled_from(sorted(POLICIES)))
     return jobs, Setting(
-        pools, name, options, placement, checkpoints, processes, stop_us, draw(st.integers(0, 9)), *spares, windows, 0.5
+        pools,
+        name,
+        options,
+        placement,
+        checkpoints,
+        processes,
+        stop_us,
+        draw(st.integers(0, 9)),
+        *spares,
+        windows,
+        0.5,
+        storage=draw(st.sampled_from(STORAGES)),
     )
 
 
@@ -114,7 +127,11 @@ def test_nothing_is_lost_or_made(case: tuple[list[Request], Setting]) -> None:
         productive = held - job.lost_gpu_us - job.overhead_gpu_us
         least, most = (time_us(job.request.work_us, speed, Checkpoints()) * n for speed in (max(speeds), min(speeds)))
         n_change = sum(event[1:3] == ("speed", job.number) for event in watch.events)
-        is_whole = len(speeds) == 1 and not any(process.takes in SLOWS for process in setting.processes)
+        is_whole = (
+            len(speeds) == 1
+            and setting.storage is None
+            and not any(process.takes in SLOWS for process in setting.processes)
+        )
         rounding = 0 if is_whole else n * 4 * (job.n_start + n_change + 1)
         assert least - rounding <= productive <= most + rounding
         assert job.lost_gpu_us >= 0 and job.overhead_gpu_us >= 0
