@@ -60,7 +60,8 @@ def elastic(n_seed: int, n_job: int) -> None:
     first: list[float] = []
     for name in POLICIES_SHOWN:
         results = [
-            outcome(load_cluster(EXAMPLE, [f"cluster.seed={k + 1}", f"cluster.scheduler={name}", f"cluster.first={n_job}"]))
+            outcome(load_cluster(EXAMPLE, [*own, f"cluster.seed={k + 1}"]))
+            for own in [[f"cluster.scheduler={name}", f"cluster.first={n_job}"]]
             for k in range(n_seed)
         ]  # fmt: skip
         minutes = [result["completion_s"]["mean"] / 60 for result in results]
@@ -124,7 +125,7 @@ def main() -> None:
     arguments = parser.parse_args()
     small = arguments.quick
     cases = {
-        "elastic": lambda: elastic(2, 60) if small else elastic(10, 400),
+        "elastic": lambda: elastic(2, 30) if small else elastic(10, 400),
         "choices": lambda: choices(100 if small else 1000),
         "coverage": lambda: coverage(3 if small else 100),
     }

@@ -12,3 +12,10 @@ def test_a_quick_run_prints_every_case() -> None:
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     for text in ("backfill", "us a job", "Daly", "131,072 GPUs", "Llama 3, 54 days, 2 seeds"):
         assert text in said
+
+
+def test_a_quick_run_of_policies_prints_every_case() -> None:
+    command = [sys.executable, str(ROOT / "bench" / "cluster_policies.py"), "--quick"]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    for text in ("later than Sia", "sia, ms", "M/M/2 at load 1"):
+        assert text in said

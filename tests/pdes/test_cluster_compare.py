@@ -122,7 +122,10 @@ def test_what_people_read_and_what_they_keep(tmp_path: Path, capsys: pytest.Capt
     words = [a, "--set-b", "cluster.scheduler=sjf", "--seeds", "3", "--out", str(out)]
     assert main(["compare", *words]) == 0
     said = capsys.readouterr().out
-    assert f"A  {a}, fcfs, packed\nB  {a}, sjf, packed\n3 seeds, 1 to 3" in said and "mean completion" in said
+    assert (
+        f"A  {a}, fcfs, packed\nB  {a}, sjf, packed, with cluster.scheduler=sjf\n3 seeds, 1 to 3" in said
+        and "mean completion" in said
+    )
     with out.open() as file:
         rows = list(csv.DictReader(file))
     assert [row["seed"] for row in rows] == ["1", "2", "3"] and len({row["mean wait A"] for row in rows}) == 3
