@@ -19,3 +19,9 @@ def test_a_quick_run_of_policies_prints_every_case() -> None:
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     for text in ("later than Sia", "sia, ms", "M/M/2 at load 1"):
         assert text in said
+
+
+def test_the_studies_print_their_tables() -> None:
+    command = [sys.executable, str(ROOT / "bench" / "cluster_studies.py"), "--quick", "--study", "sizing"]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert "500 / starts per h" in said

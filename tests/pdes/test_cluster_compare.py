@@ -83,7 +83,7 @@ def test_verdicts() -> None:
 
 def test_two_queues_whose_waits_are_known(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     """M/M/2 and M/M/3 at load 1: Erlang says by how much the second is shorter. Of five intervals four must have it."""
-    a, b = queue(tmp_path, "a", 2, 1.0, 250), queue(tmp_path, "b", 3, 1.0, 250)
+    a, b = queue(tmp_path, "a", 2, 1.0, 500), queue(tmp_path, "b", 3, 1.0, 500)
     truth_s, n_hit = 3600 * (erlang_wait_h(3, 1.0) - erlang_wait_h(2, 1.0)), 0
     for seed in (1, 101, 201, 301, 401):
         found = compared(capsys, a, b, "--seeds", "12", "--set", f"cluster.seed={seed}")["wait_s_mean"]
