@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from pdes.cli import main
+from pdes.cluster.outcome import outcome
 from pdes.cluster.paired import FIGURES, paired, verdict
+from pdes.config.cluster.load import load_cluster
 
 pytest.importorskip("scipy")
 QUEUE = """
@@ -133,6 +135,15 @@ def test_what_people_read_and_what_they_keep(tmp_path: Path, capsys: pytest.Capt
     assert capsys.readouterr().out == said
     assert main(["compare", *words, "--set", "cluster.stop=5h"]) == 0
     assert "jobs of A are done when it stops" in capsys.readouterr().out
+
+
+def test_a_run_without_a_folder_comes_to_the_same(tmp_path: Path) -> None:
+    """Broken off, so that there are jobs of every state."""
+    path, words = queue(tmp_path, "a", 2, 3.0, 200), ["cluster.stop=20h"]
+    assert main([path, "--out", str(tmp_path / "out"), "--quiet", "--set", *words]) == 0
+    written = json.loads((tmp_path / "out" / "result.json").read_text())
+    assert 0 < written["jobs_done"] < written["jobs"]
+    assert json.loads(json.dumps(outcome(load_cluster(path, words)))) == written
 
 
 @pytest.mark.parametrize(
