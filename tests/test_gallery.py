@@ -12,6 +12,7 @@ import pytest
 
 import pdes
 from pdes.config import load_config
+from pdes.config.cluster.load import is_cluster_config, load_cluster
 
 ROOT = Path(__file__).resolve().parents[1]
 STUDIES = ROOT / "examples" / "studies"
@@ -169,6 +170,25 @@ def test_packets_wait_before_the_links_on_which_ways_meet_in_flow_mode(run: Any,
     assert float(row["off, ms"]) == pytest.approx(float(row["flow, ms"]), rel=0.02)
 
 
+def test_twice_the_servers_halve_waits_and_not_the_gpus_that_are_idle(run: Any) -> None:
+    """A queue of constant length: Little's law says that the wait is its length over the starts per time."""
+    rows = by(run("sizing"), "sigma of durations", "servers")
+    for row in rows.values():
+        assert float(row["mean wait, h"]) == pytest.approx(float(row["500 / starts per h"]), rel=0.1)
+    for sigma in (0.3, 0.8, 1.3):
+        assert float(rows[sigma, 512]["wait / half the servers' wait"]) == pytest.approx(0.5, abs=0.05)
+        assert float(rows[sigma, 512]["idle GPUs / half the servers'"]) > 0.7
+
+
+def test_a_job_stands_still_as_long_as_more_servers_are_in_repair_than_there_are_spares(run: Any) -> None:
+    """20 days have some 36 times two repairs' lengths: a standard error of 8 %. 13 times a day 15 min: a cold spare."""
+    rows = by(run("spares"), "spares", "how many")
+    still = {key: float(row["job stands still"].rstrip("%")) for key, row in rows.items()}
+    poisson = {key: float(row["more in repair than spares"].rstrip("%")) for key, row in rows.items()}
+    assert still["hot", 4] == pytest.approx(poisson["hot", 4], abs=24) and poisson["hot", 4] > 25
+    assert still["hot", 16] <= 1 and still["cold", 16] == pytest.approx(13.3 * 15 / 1440 * 100, abs=3)
+
+
 def test_every_study_is_tested_and_has_a_page() -> None:
     tested = re.findall(r'run\("([\w-]+)"\)', Path(__file__).read_text())
     assert sorted(set(tested)) == NAMES == sorted(path.stem for path in PAGES.glob("*.md") if path.stem != "index")
@@ -194,7 +214,8 @@ def test_a_config_of_a_study_says_how_to_run_it_and_where_it_writes(path: Path) 
     name = path.relative_to(ROOT).as_posix()
     suffix = "" if path.stem == "config" else f"-{path.stem}"
     assert f"# Run it with: pdes-sim {name}\n" in path.read_text()
-    assert load_config(path).output.dir == f"results/studies/{path.parent.name}{suffix}"
+    config = load_cluster(path, []).run if is_cluster_config(path) else load_config(path)
+    assert config.output.dir == f"results/studies/{path.parent.name}{suffix}"
 
 
 def test_quick_figures_are_not_published(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 import argparse
 import csv
+import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -46,6 +47,25 @@ class Study:
     def simulate(self, label: str, *overrides: str, file: str = "config.toml") -> pdes.Result:
         """Run such a config; results go to a folder of this label."""
         return pdes.simulate(self.config(*overrides, file=file), self.out / label)
+
+    def simulate_cluster(self, label: str, *overrides: str) -> Path:
+        """Run such a config of jobs on a cluster; its result folder."""
+        from pdes.cluster.run import run_cluster
+
+        folder = self.out / label
+        run_cluster(self._cluster(f"output.dir={json.dumps(str(folder))}", *overrides), is_quiet=True)
+        return folder
+
+    def outcome(self, *overrides: str) -> dict[str, Any]:
+        """result.json of such a run, which leaves no folder."""
+        from pdes.cluster.outcome import outcome
+
+        return outcome(self._cluster(*overrides))
+
+    def _cluster(self, *overrides: str) -> Any:
+        from pdes.config.cluster.load import load_cluster
+
+        return load_cluster(Path(__file__).parent / self.name / "config.toml", list(overrides))
 
     def tell(self, rows: Sequence[Row]) -> None:
         """Print the table as Markdown and keep it as CSV; the page of the study gets both."""

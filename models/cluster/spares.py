@@ -6,7 +6,9 @@ import heapq
 class Spares:
     """hot, cold: spares by pool that run and wait, or have to be switched on, which takes cold_us.
 
-    A server that a spare stands for becomes a spare itself once it is repaired.
+    A server that a spare stands for becomes a spare itself once it is repaired. Where there is none, the first one to
+    come stands in, if that is before the server's own repair: so as many servers are down as are in repair beyond the
+    spares, never more.
     """
 
     def __init__(self, hot: list[int], cold: list[int], cold_us: int = 0) -> None:
@@ -32,4 +34,14 @@ class Spares:
             self.n_used[1] += 1
             heapq.heappush(coming, (repaired_us, 0))
             return noticed_us + self.cold_us
-        return repaired_us
+        if not coming:
+            return repaired_us
+        first_us, which, is_hot = min(
+            (when_us + (0 if is_hot else self.cold_us), i, is_hot) for i, (when_us, is_hot) in enumerate(coming)
+        )
+        if first_us >= repaired_us:
+            return repaired_us
+        self.n_used[1 - is_hot] += 1
+        coming[which] = (repaired_us, is_hot)
+        heapq.heapify(coming)
+        return first_us

@@ -3,6 +3,7 @@
 from typing import Any
 
 from models.cluster.loop import Cluster, StuckError
+from models.cluster.sharing import Sharing
 from pdes.cluster.build import build
 from pdes.cluster.figures import figures
 from pdes.cluster.tables import NONE, Recorder
@@ -15,6 +16,8 @@ def outcome(loaded: Loaded) -> dict[str, Any]:
     built, watch = build(loaded), Recorder(False)
     cluster = Cluster(built.machine, built.rules, built.requests, built.failures, watch)
     cluster.spares = built.spares
+    if built.runs is not None and loaded.run.cluster.runs is not None and loaded.run.cluster.runs.neighbours:
+        cluster.sharing = Sharing(built.machine, built.runs, loaded.run.cluster.runs.neighbours)
     try:
         cluster.run(built.scheduler(cluster, built.options))
     except StuckError as error:

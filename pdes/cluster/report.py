@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pdes.cluster.figures import summary
+from pdes.cluster.on_servers import Servers, gantt, heat_map
 from pdes.errors import ConfigError
 from pdes.files import read_json
 from pdes.results.folder import DERIVED_FILES, ResultFolder, is_complete
@@ -53,6 +54,7 @@ def _page(folder: Path, result: dict[str, Any], run: dict[str, Any]) -> str:
     sections = [
         section("headline", "Headline", tiles_html(_tiles(result))),
         _fullness(usage, result, plots),
+        _on_servers(folder, result, plots),
         _jobs(jobs, plots),
         _losses(result),
         section("config", "Config", _folded(result["config"])),
@@ -96,6 +98,24 @@ def _fullness(usage: dict[str, np.ndarray], result: dict[str, Any], plots: dict[
     plots["gpus"] = lines_plot(days, gpus, "days")
     plots["jobs"] = lines_plot(days, {"running": mean("running_jobs"), "waiting": mean("waiting_jobs")}, "days")
     return section("fullness", "How full it was", plot_html("gpus", "GPUs"), plot_html("jobs", "Jobs"))
+
+
+def _on_servers(folder: Path, result: dict[str, Any], plots: dict[str, Plot]) -> str:
+    """ "" if the run has not kept which servers jobs had."""
+    import pyarrow.parquet as pq
+
+    path = folder / "places.parquet"
+    if not path.exists():
+        return ""
+    places = {name: column.to_numpy() for name, column in _columns(pq.read_table(path)).items()}
+    if not len(places["job_id"]):
+        return ""
+    names = pq.read_table(folder / "jobs.parquet", columns=["job"]).column("job").to_pylist()
+    servers, end_us = Servers(result["config"]["cluster"]["pool"]), round(result["end_s"] * US_PER_S)
+    plots["gantt"], which = gantt(places, names, servers, end_us)
+    plots["servers"], how = heat_map(places, servers, end_us)
+    figures = plot_html("gantt", "Jobs on servers", which), plot_html("servers", "Use of servers", how)
+    return section("servers", "Where jobs were", *figures)
 
 
 def _jobs(jobs: dict[str, np.ndarray], plots: dict[str, Plot]) -> str:

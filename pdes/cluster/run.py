@@ -128,6 +128,8 @@ def _simulated(
     for job in (*cluster.running.values(), *cluster.waiting.values()):
         _settle(cluster, job)
         watch.add(job, NONE)
+        if watch.has_events:
+            watch.add_place(job, NONE)
     arrays = watch.job_arrays()
     result = figures(loaded, cluster, arrays)
     if built.runs is not None:
@@ -137,7 +139,8 @@ def _simulated(
     write(folder.work_path("usage.parquet"), usage_arrays(cluster.usage), watch.names)
     if watch.has_events:
         write(folder.work_path("events.parquet"), watch.event_arrays(), watch.names)
-        names.append("events.parquet")
+        write(folder.work_path("places.parquet"), watch.place_arrays(), watch.names)
+        names += ["events.parquet", "places.parquet"]
     write_json(folder.work_path("result.json"), result)
     run = {"level": "cluster", "events": cluster.n_event - n_before, "wall_s": wall_s, "config": str(loaded.source)}
     if n_before:

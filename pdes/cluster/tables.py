@@ -1,4 +1,7 @@
-"""Tables of a run at the cluster level: jobs, events, usage. They are in memory until the run ends, 8 bytes a value."""
+"""Tables of a run at the cluster level: jobs, events, places, usage.
+
+They are in memory until the run ends, 8 bytes a value.
+"""
 
 from array import array
 from collections.abc import Mapping
@@ -15,6 +18,8 @@ JOB_COLUMNS = (
     "overhead_gpu_us", "starts", "preemptions", "failures", "moves", "priority", "tenant", "kind", "job",
 )  # fmt: skip
 EVENT_COLUMNS = ("time_us", "event", "job_id", "server", "gpus", "component")
+PLACE_COLUMNS = ("job_id", "start_us", "end_us", "server", "servers", "gpus")
+LEAVES = ("stop", "end", "requeue", "move")  # events with which a job gives back its GPUs
 NAMED = ("tenant", "kind", "job", "event", "component")
 NONE = -(2**63)  # null
 CHUNK_BYTES = 1 << 20
@@ -32,11 +37,15 @@ class Names:
 
 
 class Recorder:
-    """Hears of everything that happens (`loop.Watch`). has_events: whether there is to be a table of events."""
+    """Hears of everything that happens (`loop.Watch`). has_events: whether there are to be tables of events and places.
+
+    A row of the places is a stretch of servers, one after the other, with as many GPUs each, that a job has had.
+    """
 
     def __init__(self, has_events: bool) -> None:
         self.jobs = [array("q") for _ in JOB_COLUMNS]
         self.events = [array("q") for _ in EVENT_COLUMNS]
+        self.places = [array("q") for _ in PLACE_COLUMNS]
         self.names = {name: Names() for name in NAMED}
         self.has_events = has_events
 
@@ -50,6 +59,21 @@ class Recorder:
             )  # fmt: skip
             for column, value in zip(self.events, row, strict=True):
                 column.append(value)
+            if job is not None and what in LEAVES:
+                self.add_place(job, now_us)
+
+    def add_place(self, job: Job, end_us: int) -> None:
+        """Where a job has been since its start. end_us: NONE of one that is still there."""
+        first = n_server = n_gpu = 0
+        for server, n in [*sorted(job.place), (-1, 0)]:
+            if n_server and (server != first + n_server or n != n_gpu):
+                row = job.number, job.start_us, end_us, first, n_server, n_gpu
+                for column, value in zip(self.places, row, strict=True):
+                    column.append(value)
+                n_server = 0
+            if not n_server:
+                first, n_gpu = server, n
+            n_server += 1
 
     def left(self, job: Job) -> None:
         """A row of the jobs: of one that is done."""
@@ -69,13 +93,13 @@ class Recorder:
 
     def save(self, stream: Any) -> None:
         """All rows, as they are in memory."""
-        for column in (*self.jobs, *self.events):
+        for column in (*self.jobs, *self.events, *self.places):
             stream.write(len(column).to_bytes(8, "little"))
             stream.write(memoryview(column).cast("B"))
 
     def load(self, stream: Any) -> None:
         """What `save` wrote, into tables without rows. EOFError: that is not all there."""
-        for column in (*self.jobs, *self.events):
+        for column in (*self.jobs, *self.events, *self.places):
             n_byte = int.from_bytes(_read(stream, 8), "little") * column.itemsize
             while n_byte:
                 n = min(n_byte, CHUNK_BYTES)
@@ -86,6 +110,10 @@ class Recorder:
         """Columns of the jobs, by job_id."""
         order = np.argsort(np.frombuffer(self.jobs[0], np.int64)) if self.jobs[0] else np.empty(0, np.int64)
         return {name: np.array(column, np.int64)[order] for name, column in zip(JOB_COLUMNS, self.jobs, strict=True)}
+
+    def place_arrays(self) -> dict[str, np.ndarray]:
+        """Columns of the places, in the order in which they were left."""
+        return {name: np.array(column, np.int64) for name, column in zip(PLACE_COLUMNS, self.places, strict=True)}
 
     def event_arrays(self) -> dict[str, np.ndarray]:
         """Columns of the events, as they happened."""

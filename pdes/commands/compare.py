@@ -57,8 +57,9 @@ def compare(arguments: argparse.Namespace) -> int:
             found["_".join(figure.path)] = one._asdict() | {"verdict": verdict(figure, one)}
         print(json.dumps({"seeds": list(seeds)} | found))
         return 0
-    for name, loaded in zip("AB", runs[0], strict=True):
-        print(f"{name}  {loaded.source}, {loaded.run.cluster.scheduler}, {loaded.run.cluster.placement}")
+    for name, loaded, own in zip("AB", runs[0], ([], arguments.overrides_b), strict=True):
+        with_own = f", with {', '.join(own)}" if own else ""
+        print(f"{name}  {loaded.source}, {loaded.run.cluster.scheduler}, {loaded.run.cluster.placement}{with_own}")
     print(f"{len(seeds)} seeds, {seeds[0]} to {seeds[-1]}; each has the same jobs and failures in A and B")
     for name, k in (("A", 0), ("B", 1)):
         n_done, n_job = (sum(pair[k][key] for pair in results) for key in ("jobs_done", "jobs"))

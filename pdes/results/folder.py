@@ -34,6 +34,7 @@ RESULT_FILES = (
     "trace.txt",
     "jobs.parquet",
     "events.parquet",
+    "places.parquet",
     "usage.parquet",
     "run.json",
     "result.json",

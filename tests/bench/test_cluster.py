@@ -13,3 +13,16 @@ def test_a_quick_run_prints_every_case() -> None:
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     for text in ("backfill", "us a job", "Daly", "MTTF", "131,072 GPUs", "Llama 3, 54 days, 2 seeds"):
         assert text in said
+
+
+def test_a_quick_run_of_policies_prints_every_case() -> None:
+    command = [sys.executable, str(ROOT / "bench" / "cluster_policies.py"), "--quick"]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    for text in ("later than Sia", "sia, ms", "M/M/2 at load 1"):
+        assert text in said
+
+
+def test_the_studies_print_their_tables() -> None:
+    command = [sys.executable, str(ROOT / "bench" / "cluster_studies.py"), "--quick", "--study", "sizing"]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert "500 / starts per h" in said

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from pdes.cli import main
+from pdes.cluster.outcome import outcome
 from pdes.cluster.paired import FIGURES, paired, verdict
+from pdes.config.cluster.load import load_cluster
 
 pytest.importorskip("scipy")
 QUEUE = """
@@ -122,7 +124,10 @@ def test_what_people_read_and_what_they_keep(tmp_path: Path, capsys: pytest.Capt
     words = [a, "--set-b", "cluster.scheduler=sjf", "--seeds", "3", "--out", str(out)]
     assert main(["compare", *words]) == 0
     said = capsys.readouterr().out
-    assert f"A  {a}, fcfs, packed\nB  {a}, sjf, packed\n3 seeds, 1 to 3" in said and "mean completion" in said
+    assert (
+        f"A  {a}, fcfs, packed\nB  {a}, sjf, packed, with cluster.scheduler=sjf\n3 seeds, 1 to 3" in said
+        and "mean completion" in said
+    )
     with out.open() as file:
         rows = list(csv.DictReader(file))
     assert [row["seed"] for row in rows] == ["1", "2", "3"] and len({row["mean wait A"] for row in rows}) == 3
@@ -130,6 +135,15 @@ def test_what_people_read_and_what_they_keep(tmp_path: Path, capsys: pytest.Capt
     assert capsys.readouterr().out == said
     assert main(["compare", *words, "--set", "cluster.stop=5h"]) == 0
     assert "jobs of A are done when it stops" in capsys.readouterr().out
+
+
+def test_a_run_without_a_folder_comes_to_the_same(tmp_path: Path) -> None:
+    """Broken off, so that there are jobs of every state."""
+    path, words = queue(tmp_path, "a", 2, 3.0, 200), ["cluster.stop=20h"]
+    assert main([path, "--out", str(tmp_path / "out"), "--quiet", "--set", *words]) == 0
+    written = json.loads((tmp_path / "out" / "result.json").read_text())
+    assert 0 < written["jobs_done"] < written["jobs"]
+    assert json.loads(json.dumps(outcome(load_cluster(path, words)))) == written
 
 
 @pytest.mark.parametrize(

@@ -169,7 +169,7 @@ class ClusterOutput(Table):
     MEANING: ClassVar[Meaning] = {
         "dir": "result folder, relative to where you run; --out overrides it",
         "interval_us": "of the rows of usage.parquet",
-        "events": "write events.parquet, a row for everything that happens",
+        "events": "write events.parquet, a row for everything that happens, and places.parquet, where jobs were",
     }
 
 

@@ -1,8 +1,11 @@
 """Failures, checkpoints, spares: closed forms, and small cases by hand."""
 
 import math
+import random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from models.cluster.checkpoint_rule import daly_us, mean_us_between, young_us
 from models.cluster.distribution import NEVER, Distribution
@@ -10,6 +13,7 @@ from models.cluster.failures import Process
 from models.cluster.job import Request
 from models.cluster.machine import Pool
 from models.cluster.progress import Checkpoints, done_in, time_us
+from models.cluster.spares import Spares
 from reference.cluster_runs import DAY, HOUR, Plain, S, Setting, simulate
 
 MINUTE = 60 * S
@@ -132,3 +136,27 @@ def test_a_job_is_interrupted_as_often_as_the_rules_of_checkpoints_expect(per: s
     n = cluster.running[0].n_failure
     assert n > 400
     assert span_us / n == pytest.approx(mean_us_between(cluster.failures, 20, 5), rel=0.1)
+
+
+@given(st.integers(0, 2**31), st.integers(0, 6), st.integers(1, 60))
+def test_as_many_servers_are_down_as_are_in_repair_beyond_the_spares(seed: int, n_spare: int, n_failure: int) -> None:
+    draw = random.Random(seed)
+    spares, at_us, down, in_repair = Spares([n_spare], [0]), 0, [], []
+    for _ in range(n_failure):
+        at_us += draw.randint(0, 20)
+        repaired_us = at_us + draw.randint(1, 100)
+        down.append((at_us, spares.back_us(0, at_us, repaired_us)))
+        in_repair.append((at_us, repaired_us))
+    for now_us in range(at_us + 100):
+        n_down, n_repaired = (sum(since <= now_us < until for since, until in of) for of in (down, in_repair))
+        assert n_down == max(n_repaired - n_spare, 0)
+
+
+@given(st.integers(0, 2**31), st.integers(1, 4), st.integers(0, 4))
+def test_a_cold_spare_is_never_worse_than_none(seed: int, n_cold: int, n_hot: int) -> None:
+    draw = random.Random(seed)
+    spares, at_us = Spares([n_hot], [n_cold], 30), 0
+    for _ in range(60):
+        at_us += draw.randint(0, 20)
+        repaired_us = at_us + draw.randint(1, 100)
+        assert at_us <= spares.back_us(0, at_us, repaired_us) <= repaired_us
