@@ -86,7 +86,7 @@ class Cluster:
     def start(self, job: Job, pool: int = -1, n_gpu: int = 0) -> bool:
         """Start a job that waits; False: there is no place. pool: -1 for any. n_gpu: of an elastic job, 0: as asked."""
         for i in range(len(self.machine.pools)) if pool < 0 else (pool,):
-            if self.may_use(job, i) and (place := self.rules.place(self.machine, i, n_gpu or job.n_gpu)) is not None:
+            if self.may_use(job, i) and (place := self._place(job, i, n_gpu or job.n_gpu)) is not None:
                 self._start(job, i, place)
                 return True
         return False
@@ -216,6 +216,11 @@ class Cluster:
         self.waiting[job.number] = job
         self.waiting_gpus += job.n_gpu
         self._scheduler.submitted(job)
+
+    def _place(self, job: Job, pool: int, n_gpu: int) -> Place | None:
+        if self.rules.choose is not None:
+            return self.rules.choose(self.machine, pool, n_gpu, job)
+        return self.rules.place(self.machine, pool, n_gpu)
 
     def _start(self, job: Job, pool: int, place: Place) -> None:
         del self.waiting[job.number]

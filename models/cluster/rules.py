@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from models.cluster.job import Job, Place, Request
+from models.cluster.machine import Machine
 from models.cluster.placement import Policy
 from models.cluster.progress import Checkpoints
 from models.cluster.storage import Storage
@@ -63,7 +64,8 @@ class Rules(NamedTuple):
     """How the cluster works. checkpoints: of a job with so many servers. stop_us: nothing happens after it.
 
     network_share: of the time of a job on several servers, what their network takes at its full speed.
-    storage: where jobs' input comes from; None: it is always there.
+    storage: where jobs' input comes from; None: it is always there. choose: a place for a job as it is, instead of
+    `place`, which knows a number of GPUs alone.
     """
 
     place: Policy
@@ -72,3 +74,4 @@ class Rules(NamedTuple):
     stop_us: int = NEVER_US
     network_share: float = 0.0
     storage: Storage | None = None
+    choose: Callable[[Machine, int, int, Job], Place | None] | None = None

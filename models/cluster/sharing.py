@@ -52,10 +52,7 @@ class Sharing:
 
     def ended(self, loop: Changing, job: Job) -> None:
         """A job leaves its place, which it still has."""
-        racks = self._racks.pop(job.number, ())
-        for rack in racks:
-            del self._jobs_in[rack][job.number]
-        self._look(loop, self._others(racks))
+        self._look(loop, self._others(self._remove(job)))
 
     def add(self, job: Job) -> None:
         """A running job, of which nothing changes: as a run goes on."""
@@ -80,6 +77,22 @@ class Sharing:
         chosen = sorted(n_common, key=lambda number: (-n_common[number], number))[: self._most]
         known = {number: other for rack in own for number, other in self._jobs_in[rack].items()}
         return Case(job, tuple(known[number] for number in chosen))
+
+    def cases_if(self, job: Job) -> list[Case]:
+        """Of a job that does not run, were it in the place that it says, and of those whose speed that would change."""
+        racks = self.racks(job)
+        if len(racks) < 2:
+            return [Case(job, ())]
+        self.add(job)
+        cases = [self.case(one) for one in [job, *(other for other in self._others(racks) if other is not job)]]
+        self._remove(job)
+        return [case for case in cases if not case.job.is_hung]
+
+    def _remove(self, job: Job) -> tuple[int, ...]:
+        racks = self._racks.pop(job.number, ())
+        for rack in racks:
+            del self._jobs_in[rack][job.number]
+        return racks
 
     def _others(self, racks: Sequence[int]) -> list[Job]:
         found = {number: job for rack in racks for number, job in self._jobs_in.get(rack, {}).items()}

@@ -1,6 +1,6 @@
 """From a config of the cluster level to what its event loop takes."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -9,11 +9,13 @@ from models.cluster.checkpoint_rule import CheckpointRule
 from models.cluster.distribution import NEVER, Distribution, table_of
 from models.cluster.failures import SLOWS, Failures, Process, Window
 from models.cluster.find import find_scheduler
-from models.cluster.job import Request
+from models.cluster.job import Job, Place, Request
 from models.cluster.machine import Machine, Pool
 from models.cluster.placement import POLICIES
+from models.cluster.placement.least_contended import LeastContended
 from models.cluster.rules import NEVER_US, Rules
 from models.cluster.schedulers.scheduler import Scheduler
+from models.cluster.sharing import Sharing
 from models.cluster.spares import Spares
 from models.cluster.storage import Storage
 from pdes.cluster.elastic import read_curves
@@ -40,6 +42,7 @@ class Built(NamedTuple):
     scheduler: type[Scheduler]
     options: dict[str, Any]
     runs: RunSpeeds | None
+    sharing: Sharing | None
 
 
 def build(loaded: Loaded, skip: int = 0, run_all: RunAll = here) -> Built:
@@ -64,12 +67,29 @@ def build(loaded: Loaded, skip: int = 0, run_all: RunAll = here) -> Built:
     storage = _storage(loaded, pools)
     interval, *times_us = _checkpoint(loaded)
     checkpoints = CheckpointRule(interval, (times_us[0], times_us[1], times_us[2]), failures, storage)
-    rules = Rules(POLICIES[config.placement], speeds, checkpoints, stop_us, config.network_share or 0.0, storage)
+    sharing, choose = _sharing(loaded, machine, runs)
+    place, share = POLICIES.get(config.placement, POLICIES["packed"]), config.network_share or 0.0
+    rules = Rules(place, speeds, checkpoints, stop_us, share, storage, choose)
     spares = Spares([p.hot_spares for p in config.pool], [p.cold_spares for p in config.pool], config.cold_start_us)
     n_job = None if config.first is None else max(config.first - skip, 0)
     asked = fitting(loaded, _elastic(loaded, _requests(loaded, speeds, skip), speeds), runs)
     jobs = islice(_checked(loaded, asked, pools), n_job)
-    return Built(machine, jobs, failures, rules, spares, found, _options(loaded, found), runs)
+    return Built(machine, jobs, failures, rules, spares, found, _options(loaded, found), runs, sharing)
+
+
+def _sharing(
+    loaded: Loaded, machine: Machine, runs: RunSpeeds | None
+) -> tuple[Sharing | None, Callable[[Machine, int, int, Job], Place | None] | None]:
+    """Who looks at jobs that share links, if anybody does; and who chooses places by that, if it is asked for."""
+    config = loaded.run.cluster
+    most = 0 if config.runs is None else config.runs.neighbours
+    sharing = Sharing(machine, runs, most) if runs is not None and most else None
+    if config.placement != "least-contended":
+        return sharing, None
+    if sharing is None or runs is None:
+        accepted = "Accepted: with [cluster.runs], and neighbours above 0"
+        raise loaded.fault("[cluster] placement", 'found "least-contended", and nobody knows who slows whom', accepted)
+    return sharing, LeastContended(sharing, runs).place
 
 
 def _requests(loaded: Loaded, speeds: Speeds, skip: int) -> Iterator[Request]:

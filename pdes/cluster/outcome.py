@@ -3,7 +3,6 @@
 from typing import Any
 
 from models.cluster.loop import Cluster, StuckError
-from models.cluster.sharing import Sharing
 from pdes.cluster.build import build
 from pdes.cluster.figures import figures
 from pdes.cluster.tables import NONE, Recorder
@@ -15,9 +14,7 @@ def outcome(loaded: Loaded) -> dict[str, Any]:
     """result.json as a run would write it. Raises SimError, ConfigError."""
     built, watch = build(loaded), Recorder(False)
     cluster = Cluster(built.machine, built.rules, built.requests, built.failures, watch)
-    cluster.spares = built.spares
-    if built.runs is not None and loaded.run.cluster.runs is not None and loaded.run.cluster.runs.neighbours:
-        cluster.sharing = Sharing(built.machine, built.runs, loaded.run.cluster.runs.neighbours)
+    cluster.spares, cluster.sharing = built.spares, built.sharing
     try:
         cluster.run(built.scheduler(cluster, built.options))
     except StuckError as error:

@@ -9,7 +9,6 @@ from models.cluster.job import Job
 from models.cluster.loop import Cluster, StuckError
 from models.cluster.saved import load
 from models.cluster.schedulers.scheduler import Scheduler
-from models.cluster.sharing import Sharing
 from models.cluster.usage import Usage
 from pdes.checkpoint_places import check_directory
 from pdes.checkpoint_requests import Requests
@@ -107,8 +106,7 @@ def _simulated(
     cluster.spares, cluster.usage = built.spares, Usage(loaded.run.output.interval_us)
     if built.runs is not None:
         built.runs.tell = watch.say
-        most = loaded.run.cluster.runs.neighbours if loaded.run.cluster.runs is not None else 0
-        cluster.sharing = Sharing(built.machine, built.runs, most) if most else None
+        cluster.sharing = built.sharing
     scheduler = built.scheduler(cluster, built.options)
     if resumed is not None:
         assert state is not None

@@ -11,7 +11,7 @@ from pdes.config.cluster.values import CheckpointInterval, Drawn, Long, Optional
 from pdes.config.tables.fields import Count, FieldError, Meaning, OptionalRate, Table, quantity
 from pdes.config.tables.sections import CheckpointConfig
 
-Placement = Literal["packed", "whole", "rack", "spread"]
+Placement = Literal["packed", "whole", "rack", "spread", "least-contended"]
 Weight = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 Servers = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -135,7 +135,7 @@ class ClusterConfig(Table):
         "pool": "servers that are alike, one table for each type of GPU",
         "scheduler": "who runs when: a name, or file.py:Class of yours",
         "options": "the scheduler's own",
-        "placement": "where a job's GPUs are",
+        "placement": "where a job's GPUs are; least-contended: by iteration times of [cluster.runs]",
         "speeds": "a CSV with kind,gpus,gpu,speed: how fast a kind of job is on a type of GPU, beside 1",
         "elastic": "kinds of jobs that may have another number of GPUs than they ask for, and how fast they are then",
         "runs": "kinds of jobs whose iteration times come from runs of their model on a part of the fabric",

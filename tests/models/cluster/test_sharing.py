@@ -11,6 +11,7 @@ from models.cluster.failures import Failures
 from models.cluster.job import Job, Place, Request
 from models.cluster.loop import Cluster
 from models.cluster.machine import Machine, Pool
+from models.cluster.placement.least_contended import LeastContended
 from models.cluster.progress import Checkpoints
 from models.cluster.rules import Rules
 from models.cluster.schedulers.fcfs import Fcfs
@@ -153,3 +154,39 @@ def test_a_packed_job_fills_servers_from_a_racks_first_on() -> None:
     machine = Machine([Pool("GPU", 8, 8, 2, 1.0)])
     assert packed(machine, 0, "a", 20).parts[0].where == ((0, 0, 8), (0, 1, 8), (1, 0, 4))
     assert packed(machine, 0, "a", 20) == shape(machine, 0, [("a", [(4, 8), (5, 8), (7, 4)])])
+
+
+def test_the_least_contended_place_is_beside_nobody_who_sends() -> None:
+    """Of four racks with half a server free each in all but the last, whose jobs stay in their rack."""
+    machine = Machine([Pool("GPU", 8, 8, 2, 1.0)])
+    sharing = Sharing(machine, fair, 10)
+    running = Job(Request(0, "a", 0, 24, 100))
+    running.place, running.n_held, running.pool, running.full_speed = [(0, 6), (2, 6), (4, 6), (1, 6)], 24, 0, 1.0
+    for server, n in [*running.place, (3, 8), (5, 8), (6, 6), (7, 6)]:
+        machine.take(server, n)
+    sharing.add(running)
+    chooses = LeastContended(sharing, fair)
+    job = Job(Request(1, "b", 0, 4, 100))
+    before = list(machine.free)
+    place = chooses.place(machine, 0, 4, job)
+    assert place is not None and len({machine.rack_of[server] for server, _ in place}) == 1  # it slows nobody
+    assert sharing.case(running).others == () and machine.n_free[0] == sum(before) - 4
+    machine.give(place)
+    assert machine.free == before
+    assert chooses.place(machine, 0, 100, job) is None and machine.free == before
+
+
+def test_a_place_that_slows_others_more_than_it_is_faster_is_left() -> None:
+    """Packed the job would be as fast as anywhere, but slow a large one: it goes to another pair of racks."""
+    machine = Machine([Pool("GPU", 8, 8, 2, 1.0)])
+
+    def slows_large(cases: Sequence[Case]) -> list[float]:
+        return [0.5 if case.others and case.job.n_held > 10 else 1.0 for case in cases]
+
+    sharing, large = Sharing(machine, slows_large, 10), Job(Request(0, "a", 0, 24, 100))
+    large.place, large.n_held, large.pool, large.full_speed = [(0, 8), (1, 5), (2, 5), (3, 6)], 24, 0, 1.0
+    for server, n in [*large.place, (4, 8), (5, 4), (6, 8), (7, 4)]:
+        machine.take(server, n)
+    sharing.add(large)
+    place = LeastContended(sharing, slows_large).place(machine, 0, 6, Job(Request(1, "b", 0, 6, 100)))
+    assert place is not None and {machine.rack_of[server] for server, _ in place} == {2, 3}
