@@ -5,6 +5,7 @@ import math
 from models.cluster.checkpoint_rule import CheckpointRule, mean_us_between
 from models.cluster.job import Request
 from models.cluster.rules import NEVER_US
+from models.cluster.schedulers.rounds.elastic import ElasticRounds
 from pdes.cluster.build import Built, build
 from pdes.config.cluster.load import Loaded
 from pdes.units import format_long_duration, format_size
@@ -37,7 +38,11 @@ def plan_cluster(loaded: Loaded) -> str:
     lines += _failure_lines(built, jobs, largest)
     if built.rules.stop_us >= NEVER_US and len(jobs) >= MANY and asked > span_us * n_gpu:
         lines.append("More is asked than there is: the waiting line grows as long as jobs come")
-    lines.append(f"A run takes about {format_long_duration(US_PER_JOB * len(jobs), 2)} on one core")
+    if issubclass(built.scheduler, ElasticRounds):
+        name = loaded.run.cluster.scheduler
+        lines.append(f"{name} chooses anew in rounds: in 0.04 s with 100 jobs at a time, in 0.7 s with 1,000")
+    else:
+        lines.append(f"A run takes about {format_long_duration(US_PER_JOB * len(jobs), 2)} on one core")
     return "\n".join(lines)
 
 

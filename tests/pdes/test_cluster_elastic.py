@@ -123,4 +123,5 @@ def test_a_wrong_range_is_named(config: Path, capsys: pytest.CaptureFixture, job
 
 def test_a_plan_says_how_many_are_elastic(config: Path, capsys: pytest.CaptureFixture) -> None:
     assert main(["plan", str(config)]) == 0
-    assert "elastic    1 of them, 1 to 8 GPUs" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "elastic    1 of them, 1 to 8 GPUs" in said and "sia chooses anew in rounds" in said
