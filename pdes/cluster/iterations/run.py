@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 from pdes.cluster.iterations.memo import Entry
 from pdes.cluster.iterations.shape import Part, Shape
-from pdes.simulation.versions import version_of
 
 MOST_BESIDE = 200  # iterations of a job beside
 
@@ -34,6 +33,8 @@ class Bench(NamedTuple):
 
     def key(self, shape: Shape) -> str:
         """A digest of all that the iteration time follows from."""
+        from pdes.simulation.versions import version_of  # with the engine, which a run without models does not load
+
         kinds = {part.kind: self.kinds[part.kind] for part in shape.parts}
         found = [
             version_of("pdes-sim"), self.tables, self.rails, kinds, self.gpus_per_server, self.servers_per_rack,

@@ -38,9 +38,9 @@ WINDOWS = st.tuples(
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> tuple[list[Request], Setting]:
+def cases(draw: st.DrawFn, without: str = "") -> tuple[list[Request], Setting]:
     pools = draw(st.sampled_from(POOLS))
-    name = draw(st.sampled_from(sorted(SCHEDULERS)))
+    name = draw(st.sampled_from(sorted(SCHEDULERS.keys() - {without})))
     n_job, at_us, jobs = draw(st.integers(1, 40)), 0, []
     types = ["", "", *(pool.gpu for pool in pools)]
     for i in range(n_job):
@@ -167,9 +167,12 @@ def test_who_watches_changes_nothing(case: tuple[list[Request], Setting]) -> Non
 
 
 @settings(max_examples=300)
-@given(cases(), st.lists(st.integers(0, 60), min_size=1, max_size=3))
+@given(cases("sia"), st.lists(st.integers(0, 60), min_size=1, max_size=3))
 def test_a_run_in_pieces_is_the_same_run(case: tuple[list[Request], Setting], lengths: list[int]) -> None:
-    """Saved at any instant and loaded by a new cluster, with what a checkpoint on the disk can keep."""
+    """Saved at any instant and loaded by a new cluster, with what a checkpoint on the disk can keep.
+
+    Sia's integer programmes take too long for two runs of each case: `test_cluster_checkpoint.py` has it.
+    """
     whole, watch = simulate(*case)
     cluster, events, done, _ = simulate_in_pieces(*case, lengths)
     assert events == watch.events
