@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pdes.cluster.iterations.speeds import RunAll
     from pdes.config.cluster.load import Loaded
 
-ONLY_PACKETS = ("trace", "condition", "until", "check", "check_every", "python", "tolerant")
+ONLY_PACKETS = ("alone", "trace", "condition", "until", "check", "check_every", "python", "tolerant")
 
 
 def run_cluster_config(arguments: argparse.Namespace) -> int:

@@ -126,7 +126,7 @@ def check(parser: argparse.ArgumentParser, found: argparse.Namespace) -> None:
         parser.error("--check checks every round, --check-every fewer. Accepted: one of them")
     of_config = (
         found.config, found.overrides, found.tolerant, found.trace, found.condition, found.until, found.check,
-        found.check_every,
+        found.check_every, found.alone,
     )  # fmt: skip
     if found.resume is not None and any(of_config):
         parser.error(
