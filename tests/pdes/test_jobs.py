@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import pdes
 from models.workload.exporters.unroll import check_exportable
@@ -234,3 +236,55 @@ def test_only_jobs_have_a_run_alone(tmp_path: Path, capsys: pytest.CaptureFixtur
     (tmp_path / "config.toml").write_text(toml_of(config))
     assert main([str(tmp_path / "config.toml"), "--alone"]) == 2
     assert "Accepted: a config with [[job]] tables" in capsys.readouterr().err
+
+
+@st.composite
+def drawn_jobs(draw: st.DrawFn) -> list[dict[str, Any]]:
+    """Up to five jobs of some GPUs each, which may wait for some of those before them."""
+    jobs: list[dict[str, Any]] = []
+    for i in range(draw(st.integers(1, 5))):
+        n = draw(st.sampled_from([2, 3, 4, 6]))
+        workload = collective(
+            draw(st.sampled_from(["2kB", "90kB", "1MB"])), draw(st.sampled_from(["all-reduce", "all-to-all"]))
+        )
+        if n != 3 and draw(st.booleans()):
+            workload = training(1, n // 2, 2, microbatches=draw(st.integers(1, 3)))
+        after = draw(st.lists(st.sampled_from([job["name"] for job in jobs]), max_size=2, unique=True)) if jobs else []
+        jobs.append({
+            "name": f"j{i}", "gpus": n, "workload": workload, "after": after, "iterations": draw(st.integers(1, 3)),
+            "start": f"{draw(st.sampled_from([0, 1, 70]))}us", "delay": f"{draw(st.sampled_from([10, 25]))}us",
+            "placement": draw(st.sampled_from(["packed", "spread", "random"])),
+            "priority": draw(st.sampled_from([3, 3, 6])),
+        })  # fmt: skip
+    return jobs
+
+
+@settings(max_examples=200)
+@given(drawn_jobs(), st.sampled_from(["off", "exact", "auto", "flow"]))
+def test_drawn_jobs_end_begin_in_order_and_share_no_gpu(
+    tmp_path_factory: pytest.TempPathFactory, jobs: list[dict[str, Any]], mode: str
+) -> None:
+    folder = tmp_path_factory.mktemp("jobs")
+    network = {"congestion_control": "dctcp", "scheduler": {"kind": "weighted"}}
+    try:
+        ran = Ran(jobs_config(folder, *jobs, network=network, wormhole={"mode": mode}))
+    except ConfigError as error:
+        assert "are left by jobs that may run at the same time" in str(error)
+        return
+    tasks = {name: ran.table("tasks", name) for name in ran.jobs}
+    ends = {name: int(rows["end_ps"].max()) for name, rows in tasks.items()}
+    for job in jobs:
+        facts, start_ps = ran.jobs[job["name"]], int(job["start"][:-2]) * US
+        waits = [ends[name] + int(job["delay"][:-2]) * US for name in job["after"]]
+        assert facts["begin_ps"] == max([start_ps, *waits])
+        assert facts["flows_finished"] == facts["flows"] and facts["end_ps"] >= ends[job["name"]]
+        assert sum(facts["iteration_time_ps"]) == ends[job["name"]] - facts["begin_ps"]
+        assert set(tasks[job["name"]]["gpu"]) <= set(facts["gpus"]) and len(facts["gpus"]) == job["gpus"]
+        flows = ran.table("flows", job["name"])
+        assert set(flows["src"]) | set(flows["dst"]) <= set(facts["gpus"])
+        assert int(flows["size_bytes"].sum()) == facts["payload_bytes"]
+    for one in ran.jobs.values():
+        for other in ran.jobs.values():
+            if one is not other and set(one["gpus"]) & set(other["gpus"]):
+                first, second = sorted((one, other), key=lambda job: job["begin_ps"])
+                assert ends[first["name"]] < second["begin_ps"]
