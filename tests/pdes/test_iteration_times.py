@@ -118,7 +118,7 @@ def test_a_job_has_whole_replicas(tmp_path: Path) -> None:
 def test_cases_of_one_instant_are_asked_for_together_and_each_once() -> None:
     machine = Machine([Pool("GPU", 8, 2, 2, 1.0)])
     workload = {"kind": "training", "parallel": {"tp": 1}}
-    bench = Bench({}, {}, {"a": workload, "b": workload}, 2, 2, "", 3, ".")
+    bench = Bench({}, {}, {"a": workload, "b": workload}, 2, 2, "", 3, ".", "")
     asked: list[int] = []
 
     def run_all(_: Callable, tables: Sequence[Any]) -> list[Entry]:
@@ -133,10 +133,28 @@ def test_cases_of_one_instant_are_asked_for_together_and_each_once() -> None:
     assert speeds.times_ps([other]) == [200] and asked == [2, 2]
 
 
+def test_other_code_knows_nothing_of_what_was_run() -> None:
+    """Nor do other rates: a key has all that a time follows from, and no more."""
+    machine = Machine([Pool("GPU", 8, 2, 2, 1.0)])
+    workload = {"kind": "training", "parallel": {"tp": 1}}
+    bench = Bench({}, {}, {"a": workload, "b": workload}, 2, 2, "", 3, ".", "this")
+    case = shape(machine, 0, [("a", [(0, 2), (2, 2)])])
+    keys = [
+        bench.key(case),
+        bench._replace(code="that").key(case),
+        bench._replace(rails={"nic_rate": "1Gbps"}).key(case),
+    ]
+    keys.append(bench.key(shape(machine, 0, [("a", [(0, 2), (1, 2)])])))
+    assert len(set(keys)) == 4
+    other = workload | {"parallel": {"tp": 2}}
+    assert bench._replace(kinds={"a": workload, "b": other}).key(case) == keys[0]  # of a kind that it does not have
+    assert bench.key(shape(machine, 0, [("a", [(4, 2), (6, 2)])])) == keys[0]
+
+
 def test_jobs_beside_run_as_long_as_the_one_that_it_is_about() -> None:
     machine = Machine([Pool("GPU", 8, 2, 2, 1.0)])
     workload = {"kind": "training", "parallel": {"tp": 1}}
-    bench = Bench({}, {}, {"a": workload, "b": workload}, 2, 2, "", 3, ".")
+    bench = Bench({}, {}, {"a": workload, "b": workload}, 2, 2, "", 3, ".", "")
     asked = shape(machine, 0, [("a", [(0, 2), (2, 2)]), ("b", [(1, 2), (3, 2)])])
     tables = tables_of(bench, asked, {0: 1000, 1: 250})
     assert [job["iterations"] for job in tables["job"]] == [3, 25]

@@ -20,6 +20,7 @@ MOST_BESIDE = 200  # iterations of a job beside
 class Bench(NamedTuple):
     """What cases of a pool run on. tables: of a config, but [topology] and jobs; rails: keys of [topology]. kinds:
     [workload] by kind. gpu: the pool's type, "" if workloads name theirs. folder: where file names are relative to.
+    code: a digest of the simulator's, as the memo of fast-forwarding has it.
     """
 
     tables: dict[str, Any]
@@ -30,14 +31,13 @@ class Bench(NamedTuple):
     gpu: str
     iterations: int
     folder: str
+    code: str
 
     def key(self, shape: Shape) -> str:
         """A digest of all that the iteration time follows from."""
-        from pdes.simulation.versions import version_of  # with the engine, which a run without models does not load
-
         kinds = {part.kind: self.kinds[part.kind] for part in shape.parts}
         found = [
-            version_of("pdes-sim"), self.tables, self.rails, kinds, self.gpus_per_server, self.servers_per_rack,
+            self.code, self.tables, self.rails, kinds, self.gpus_per_server, self.servers_per_rack,
             self.gpu, self.iterations, [part.where for part in shape.parts], [part.kind for part in shape.parts],
         ]  # fmt: skip
         return hashlib.sha256(json.dumps(found, sort_keys=True, default=str).encode()).hexdigest()[:32]
