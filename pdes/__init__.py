@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pdes.config.values import make_config
     from pdes.result import Result
     from pdes.simulation import simulate
+    from pdes.sweeps.run import sweep
 
     NEVER: int
 
@@ -37,6 +38,7 @@ __all__ = [
     "make_config",
     "scaled",
     "simulate",
+    "sweep",
 ]
 
 _HOMES = {
@@ -45,6 +47,7 @@ _HOMES = {
     "make_config": "pdes.config.values",
     "Result": "pdes.result",
     "simulate": "pdes.simulation",
+    "sweep": "pdes.sweeps.run",
     "scaled": "models.congestion.interface",  # these two are for congestion controls of one's own
     "NEVER": "models.congestion.interface",
 }

@@ -10,7 +10,8 @@ from pdes.commands.complaint import complain
 from pdes.errors import SimError, closest
 from pdes.launcher import read_launch
 
-COMMANDS = ("plan", "report", "timeline", "diff", "explain", "convert", "export", "calibrate", "compare")
+COMMANDS = ("plan", "report", "timeline", "diff", "explain", "convert", "export", "calibrate", "compare", "sweep")
+ON_ALL_RANKS = ("sweep",)  # besides a simulation
 BROKEN_PIPE = 141  # what a shell says of a program that SIGPIPE ended
 EPILOG = """\
 commands:
@@ -22,6 +23,7 @@ commands:
   pdes-sim timeline DIR -o trace.json.gz          what GPUs did over time, for ui.perfetto.dev
   pdes-sim diff DIR DIR                           print where two results begin to differ, and what led to it
   pdes-sim compare A.toml B.toml --seeds 10       which of two clusters or policies is better, and how sure that is
+  pdes-sim sweep sweep.toml                       a config over axes and seeds: what is better, and by how much
   pdes-sim explain KEY                            print what a key of the config means, its unit and default
   pdes-sim convert ns3 FOLDER -o case.toml        make a config of an ns-3 (HPCC) case, or of
                                                   astra-sim, simai or htsim inputs, a flow list, or
@@ -42,7 +44,7 @@ def main(argv: list[str] | None = None) -> int:
         return int(stop.code or 0)
     if arguments.is_run:
         return arguments.command(arguments)
-    if launch.rank > 0:  # only a simulation needs more than one process
+    if launch.rank > 0 and not arguments.is_on_all_ranks:
         return 0
     try:
         return arguments.command(arguments)
@@ -62,6 +64,7 @@ def _parse(argv: list[str], is_silent: bool) -> argparse.Namespace:
             stack.enter_context(contextlib.redirect_stderr(nowhere))
         found = _parse_command(argv) if is_command else _parse_run(argv)
         found.is_run = not is_command
+        found.is_on_all_ranks = is_command and argv[0] in ON_ALL_RANKS
         return found
 
 

@@ -29,6 +29,7 @@ TOP = (
     "pdes.debug",
     "pdes.simulation",
     "pdes.scenario",
+    "pdes.sweeps",
     "pdes.plan",
     "pdes.result",
     "pdes.explain",

@@ -21,7 +21,6 @@ from models.cluster.storage import Storage
 from pdes.cluster.elastic import read_curves
 from pdes.cluster.iterations.build import build_runs, fitting
 from pdes.cluster.iterations.speeds import RunAll, RunSpeeds
-from pdes.cluster.iterations.workers import here
 from pdes.cluster.jobs_file import read_jobs
 from pdes.cluster.speeds import Speeds, read_speeds
 from pdes.config.cluster.load import Loaded
@@ -29,6 +28,7 @@ from pdes.config.cluster.values import Duration
 from pdes.errors import closest
 from pdes.files import read_text, require_file
 from pdes.units import US_PER_S, shown
+from pdes.workers import here
 
 
 class Built(NamedTuple):

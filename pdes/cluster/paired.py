@@ -3,17 +3,12 @@
 The interval is Student's t for the mean of the differences; it holds for each figure alone.
 """
 
-import importlib
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from pdes.errors import ConfigError
+from pdes.sweeps.paired import Difference, more_text, paired
 from pdes.units import US_PER_S, format_long_duration
-
-CONFIDENCE, MOST_SEEDS = 0.95, 10_000
 
 
 class Figure(NamedTuple):
@@ -43,50 +38,6 @@ FIGURES = (
 )
 
 
-class Difference(NamedTuple):
-    """B - A of one figure.
-
-    half: of the interval's width. more: seeds until it is decided, about; 0: it is decided; -1: it will never be.
-    """
-
-    a: float
-    b: float
-    mean: float
-    half: float
-    more: int
-
-
-def paired(a: Sequence[float], b: Sequence[float]) -> Difference:
-    """By the same seeds, at least two of them."""
-    own, other = np.array(a, float), np.array(b, float)
-    differences = other - own
-    n, mean, scatter = len(differences), float(differences.mean()), float(differences.std(ddof=1))
-    half = quantile(n) * scatter / math.sqrt(n)
-    return Difference(float(own.mean()), float(other.mean()), mean, half, _more(n, abs(mean), scatter))
-
-
-def quantile(n: int) -> float:
-    """Student's t of the confidence for so many differences. ConfigError: SciPy is missing."""
-    try:
-        return float(importlib.import_module("scipy.special").stdtrit(n - 1, (1 + CONFIDENCE) / 2))
-    except ImportError as error:
-        found, accepted = "it needs SciPy, which is not installed", 'pip install "pdes-sim[cluster]"'
-        raise ConfigError("compare", found, accepted) from error
-
-
-def _more(n: int, mean: float, scatter: float) -> int:
-    """Were mean and scatter those of all seeds."""
-    if quantile(n) * scatter / math.sqrt(n) < mean:
-        return 0
-    if quantile(MOST_SEEDS) * scatter / math.sqrt(MOST_SEEDS) >= mean:
-        return -1
-    low, high = n, MOST_SEEDS
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if quantile(middle) * scatter / math.sqrt(middle) < mean else (middle, high)
-    return high - n
-
-
 def verdict(figure: Figure, found: Difference) -> str:
     """For people."""
     if math.isnan(found.mean):
@@ -94,12 +45,7 @@ def verdict(figure: Figure, found: Difference) -> str:
     if found.mean == 0 and found.half == 0:
         return "the same in every seed"
     if found.more:
-        wanted = (
-            f"about {found.more:,} more seed{'s' * (found.more > 1)}"
-            if found.more > 0
-            else f"more than {MOST_SEEDS:,} seeds, if at all"
-        )
-        return f"not decided: {wanted}"
+        return more_text(found.more)
     name = "B" if figure.sign * found.mean < 0 else "A"
     return f"{name} is {figure.better} by {show(figure, abs(found.mean))} ± {show(figure, found.half)}"
 

@@ -17,7 +17,6 @@ from pdes.cluster.checkpoints import Parts, Saver, find, read_rows, read_state, 
 from pdes.cluster.figures import figures, summary
 from pdes.cluster.iterations.speeds import RunAll
 from pdes.cluster.iterations.told import iteration_times, runs_text
-from pdes.cluster.iterations.workers import here
 from pdes.cluster.tables import NONE, Recorder, usage_arrays, write
 from pdes.config.cluster.load import Loaded
 from pdes.engine.checkpoint_folder import Checkpoint
@@ -25,6 +24,7 @@ from pdes.errors import SimError
 from pdes.results.folder import ResultFolder
 from pdes.results.summary import write_json
 from pdes.units import PS_PER_S, format_long_duration
+from pdes.workers import here
 
 JOBS_BETWEEN_LOOKS, SILENT_S = 256, 2.0
 

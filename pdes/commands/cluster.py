@@ -5,6 +5,7 @@ import json
 import signal
 import sys
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pdes.commands.complaint import complain
@@ -20,10 +21,10 @@ ONLY_PACKETS = ("alone", "trace", "condition", "until", "check", "check_every", 
 
 def run_cluster_config(arguments: argparse.Namespace) -> int:
     """The exit status. Ranks but the first run iteration times, if the config wants any."""
-    from pdes.cluster.iterations.workers import wants_workers, workers
+    from pdes.workers import workers
 
     try:
-        if not wants_workers(arguments.config):
+        if not _wants_workers(arguments.config):
             return 0 if read_launch().rank else _run(arguments)
         with workers() as run_all:
             return 0 if run_all is None else _run(arguments, run_all)
@@ -31,15 +32,30 @@ def run_cluster_config(arguments: argparse.Namespace) -> int:
         complain(error, None, arguments.json)
         return error.exit_status
     except KeyboardInterrupt:
-        print("pdes-sim: interrupted", flush=True)
+        print("pdes-sim: interrupted", file=sys.stderr, flush=True)
         return 130
+
+
+def _wants_workers(config: str | None) -> bool:
+    """Whether a config, readable and of the cluster level, has [cluster.runs]. None: of a run that goes on."""
+    from pdes.config.toml_file import read_toml
+    from pdes.errors import ConfigError
+
+    if config is None:
+        return False
+    try:
+        data, _ = read_toml(Path(config))
+    except ConfigError:
+        return False
+    cluster = data.get("cluster")
+    return isinstance(cluster, dict) and "runs" in cluster
 
 
 def _run(arguments: argparse.Namespace, run_all: "RunAll | None" = None) -> int:
     from pdes.checkpoint_requests import STOPS, Requests
     from pdes.cluster.checkpoints import StoppedError
-    from pdes.cluster.iterations.workers import here
     from pdes.cluster.run import every_s, resume_cluster, run_cluster
+    from pdes.workers import here
 
     is_main = threading.current_thread() is threading.main_thread()  # others get no signals
     with Requests(None, heeds_signals=is_main, stops=(*STOPS, signal.SIGINT)) as requests:

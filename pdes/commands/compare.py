@@ -39,7 +39,8 @@ def make_parser() -> argparse.ArgumentParser:
 
 def compare(arguments: argparse.Namespace) -> int:
     """Run, and print. Raises SimError."""
-    from pdes.cluster.paired import FIGURES, lines, paired, quantile, verdict
+    from pdes.cluster.paired import FIGURES, lines, verdict
+    from pdes.sweeps.paired import paired, quantile
 
     quantile(2)  # says so at once if SciPy is missing
     runs, seeds = _runs(arguments)

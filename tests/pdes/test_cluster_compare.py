@@ -10,8 +10,9 @@ import pytest
 
 from pdes.cli import main
 from pdes.cluster.outcome import outcome
-from pdes.cluster.paired import FIGURES, paired, verdict
+from pdes.cluster.paired import FIGURES, verdict
 from pdes.config.cluster.load import load_cluster
+from pdes.sweeps.paired import paired
 
 pytest.importorskip("scipy")
 QUEUE = """

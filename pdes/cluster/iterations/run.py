@@ -93,13 +93,13 @@ def share_of(workload: Mapping[str, Any]) -> int:
 
 def run(asked: tuple[dict[str, Any], str]) -> Entry:
     """Simulate a config's tables, and where its file names are relative to. Raises SimError. Called on any rank."""
-    import pdes
     from pdes.config.values import make_config
     from pdes.results.fast_forward import how_sure_text
+    from pdes.simulation import simulate
 
     tables, folder = asked
     with tempfile.TemporaryDirectory() as out:
-        summary = pdes.simulate(make_config(tables, folder=folder), out).summary
+        summary = simulate(make_config(tables, folder=folder), out).summary
     times_ps = summary["jobs"][0]["iteration_time_ps"]
     kept = times_ps[1:] or times_ps  # the first one fills pipelines
     return Entry(sum(kept) // len(kept), how_sure_text(summary) or "packets")

@@ -61,7 +61,14 @@ def load_cluster(path: str | Path, overrides: list[str]) -> Loaded:
     """Read, override and check. Raises one ConfigError that lists every fault."""
     source = Path(path)
     data, text = read_toml(source)
-    overridden, lines = {override(data, word) for word in overrides}, lines_of(text)
+    overridden = {override(data, word) for word in overrides}
+    return cluster_from_dict(data, source, overridden, lines_of(text))
+
+
+def cluster_from_dict(
+    data: dict[str, Any], source: Path, overridden: set[tuple[str, ...]], lines: dict[tuple[str | int, ...], int]
+) -> Loaded:  # fmt: skip
+    """Check tables as TOML gives them. Raises ConfigError as load_cluster."""
     faults = [Fault(place[:4], f"is {found}", WITHIN) for place, found in excesses(data)]
     faults += [Fault((name,), "unknown table", nearest(name, list(TABLES))) for name in data if name not in TABLES]
     run = None if faults else _check(data, faults)

@@ -1,0 +1,83 @@
+"""`pdes-sim sweep sweep.toml`: many runs of one config, on one rank or on all of an MPI run, and what they say."""
+
+import argparse
+import json
+import os
+import sys
+
+from pdes.commands.complaint import complain
+from pdes.commands.parser import new_parser
+from pdes.errors import ConfigError, SimError
+from pdes.launcher import read_launch
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Its arguments."""
+    text = (
+        "Run a config over axes and seeds, and say what is better by how much. Runs that are known are not run again: "
+        "the same command goes on where it was stopped. Under mpirun all ranks but the first run them."
+    )
+    parser = new_parser("pdes-sim sweep", text, sweep)
+    parser.add_argument("sweep", metavar="sweep.toml", help="a file with [sweep]")
+    overrides = {"metavar": "SWEEP.KEY=VALUE", "action": "append", "default": []}
+    parser.add_argument("--set", dest="overrides", help="override a key of it; may be repeated", **overrides)
+    parser.add_argument("--out", metavar="DIR", help="folder of the store, the tables and the report")
+    text = "runs at a time, without mpirun (default: 1)"
+    parser.add_argument("--processes", metavar="N", type=int, default=1, help=text)
+    parser.add_argument("--again", action="store_true", help="run those again that have failed")
+    parser.add_argument("--plan", action="store_true", help="say what would be run, and run nothing")
+    parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
+    parser.add_argument("--json", action="store_true", help="print sweep.json instead of the table")
+    return parser
+
+
+def sweep(arguments: argparse.Namespace) -> int:
+    """On every rank; the exit status."""
+    from pdes.workers import workers
+
+    try:
+        if read_launch().size <= 1:
+            return _sweep(arguments, None)
+        with workers() as run_all:
+            return 0 if run_all is None else _sweep(arguments, run_all)
+    except SimError as error:
+        if read_launch().rank == 0:
+            complain(error, None, arguments.json)
+        return error.exit_status
+    except KeyboardInterrupt:
+        if read_launch().rank == 0:
+            print("pdes-sim: interrupted; the same command goes on", file=sys.stderr, flush=True)
+        os._exit(130) if read_launch().size > 1 else None
+        return 130
+
+
+def _sweep(arguments: argparse.Namespace, run_all: object) -> int:
+    from pdes.sweeps.load import load_sweep
+    from pdes.sweeps.run import at_a_time, run_sweep
+    from pdes.sweeps.told import facts, lines
+    from pdes.sweeps.write import write
+
+    if not 1 <= arguments.processes <= 1024 or (run_all is not None and arguments.processes > 1):
+        accepted = "1: ranks do the work" if run_all is not None else "1 to 1024"
+        raise ConfigError("--processes", f"found {arguments.processes}", accepted)
+    asked = load_sweep(arguments.sweep, arguments.out, arguments.overrides)
+    if len(asked.seeds) > 1:
+        from pdes.sweeps.paired import quantile
+
+        quantile(2)  # says so at once if SciPy is missing
+    if arguments.plan:
+        n_point, n_seed = len(asked.points), len(asked.seeds)
+        print(f"{n_point:,} points of {n_seed:,} seeds: {n_point * n_seed:,} runs")
+        return 0
+    stream = None if arguments.quiet or arguments.json else sys.stderr
+    if run_all is None:
+        with at_a_time(arguments.processes) as here:
+            found = run_sweep(asked, here, stream, arguments.again)
+    else:
+        found = run_sweep(asked, run_all, stream, arguments.again)  # pyright: ignore[reportArgumentType]
+    path = write(found)
+    if arguments.json:
+        print(json.dumps(facts(found)))
+    elif not arguments.quiet:
+        print("\n".join([*lines(found), "", f"report in {path}"]))
+    return 0
