@@ -36,7 +36,7 @@ file = "flows.csv"
 mode = "flow"
 """
 ROW = 'alone = 0.9\nshared = 0.8\nqueue = "2us"\nerror = 0.01\nworst = 0.2\nport_error = 0.02\nexchange_error = 0\n'
-ROW += 'ring_error = 0.03\nfar_error = 0.04\n'
+ROW += "ring_error = 0.03\nfar_error = 0.04\n"
 ROW += 'rate = "100Gbps"\nrtt = "8us"\npayload = "1kB"\nparameters = "none"\nversion = "0.1.0"\n'
 
 
