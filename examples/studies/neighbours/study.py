@@ -87,7 +87,7 @@ def draw(asked: Study, rows: Sequence[Row]) -> None:
             axis.set_xticks(range(len(FABRICS)), [name.replace(", ", "\n") for name in FABRICS])
             axis.set_ylim(0.9)
             axis.legend()
-            label_panel(axis, f"The job \"{name}\"", "", "times as long as alone")
+            label_panel(axis, f'The job "{name}"', "", "times as long as alone")
             axis.grid(axis="x", visible=False)
 
     asked.draw("slowdown", 2, paint)
