@@ -4,10 +4,23 @@ import io
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
+from pdes.cli import main
 from pdes.cluster import rows
 from pdes.cluster.rows import Rows, Texts
+
+CONFIG = """
+[[cluster.pool]]
+gpu = "H100"
+servers = 2
+[cluster.arrivals]
+jobs = 40
+per_hour = 20
+gpus = { 1 = 5, 8 = 3 }
+duration = { distribution = "lognormal", median = "40min", sigma = 1 }
+"""
 
 
 @pytest.mark.parametrize("has_file", [True, False])
@@ -53,3 +66,17 @@ def test_few_rows_are_in_memory(tmp_path: Path) -> None:
     for i in range(3 * rows.IN_MEMORY):
         table.add((i, i))
         assert len(table._last) < 2 * rows.IN_MEMORY
+
+
+def test_tables_are_the_same_in_small_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text(CONFIG)
+    tables = []
+    for n in (1 << 16, 7):
+        monkeypatch.setattr("pdes.cluster.tables.GROUP", n)
+        out = tmp_path / str(n)
+        assert main([str(config), "--out", str(out), "--quiet"]) == 0
+        tables.append([pq.read_table(out / f"{name}.parquet") for name in ("jobs", "events", "places", "usage")])
+        assert pq.ParquetFile(out / "jobs.parquet").num_row_groups == -(-40 // n)
+    assert tables[0] == tables[1]
+    assert tables[1][0]["job_id"].to_pylist() == list(range(40))
