@@ -1,5 +1,6 @@
 """What a run at the cluster level comes to: result.json, and the lines that people read."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from pdes.cluster.tables import NONE
 from pdes.config.cluster.load import Loaded
 from pdes.units import US_PER_S, format_count, format_long_duration
 
-Arrays = dict[str, np.ndarray]
+Arrays = Mapping[str, np.ndarray]
 _HOUR_US = 3600.0 * US_PER_S
 
 

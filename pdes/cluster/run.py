@@ -17,7 +17,7 @@ from pdes.cluster.checkpoints import Parts, Saver, find, read_rows, read_state, 
 from pdes.cluster.figures import figures, summary
 from pdes.cluster.iterations.speeds import RunAll
 from pdes.cluster.iterations.told import iteration_times, runs_text
-from pdes.cluster.tables import NONE, Recorder, usage_arrays, write
+from pdes.cluster.tables import NONE, Recorder, write_usage
 from pdes.config.cluster.load import Loaded
 from pdes.engine.checkpoint_folder import Checkpoint
 from pdes.errors import SimError
@@ -32,8 +32,8 @@ JOBS_BETWEEN_LOOKS, SILENT_S = 256, 2.0
 class _Progress(Recorder):
     """A line on the terminal, once a run takes longer than two seconds. stream: None for none."""
 
-    def __init__(self, has_events: bool, stream: TextIO | None) -> None:
-        super().__init__(has_events)
+    def __init__(self, has_events: bool, folder: Path, stream: TextIO | None) -> None:
+        super().__init__(has_events, folder)
         self.stream, self.began_s = stream, time.perf_counter()
         self.told_s = self.began_s
         self.is_told = False
@@ -41,11 +41,11 @@ class _Progress(Recorder):
     def left(self, job: Job) -> None:
         """Every so many jobs."""
         super().left(job)
-        if self.stream is not None and len(self.jobs[0]) % JOBS_BETWEEN_LOOKS == 0:
+        if self.stream is not None and len(self.jobs) % JOBS_BETWEEN_LOOKS == 0:
             now_s = time.perf_counter()
             if now_s - self.told_s > SILENT_S:
                 self.told_s, self.is_told = now_s, True
-                text = f"{len(self.jobs[0]):,} jobs done, {format_long_duration(job.end_us)}"
+                text = f"{len(self.jobs):,} jobs done, {format_long_duration(job.end_us)}"
                 print(f"\r\033[Kpdes-sim: {text}", end="", file=self.stream, flush=True)
 
     def say(self, text: str) -> None:
@@ -101,7 +101,8 @@ def _simulated(
     following = None if state is None else state["cluster"]["next"]
     built = build(loaded, 0 if following is None else following.number + 1, run_all)
     jobs = iter(()) if state is not None and following is None else built.requests
-    watch = _Progress(loaded.run.output.events, sys.stderr if not is_quiet and sys.stderr.isatty() else None)
+    stream = sys.stderr if not is_quiet and sys.stderr.isatty() else None
+    watch = _Progress(loaded.run.output.events, folder.work, stream)
     cluster = Cluster(built.machine, built.rules, jobs, built.failures, watch)
     cluster.spares, cluster.usage = built.spares, Usage(loaded.run.output.interval_us)
     if built.runs is not None:
@@ -128,17 +129,11 @@ def _simulated(
         watch.add(job, NONE)
         if watch.has_events:
             watch.add_place(job, NONE)
-    arrays = watch.job_arrays()
-    result = figures(loaded, cluster, arrays)
+    result = figures(loaded, cluster, watch.job_arrays())
     if built.runs is not None:
         result["iteration_times"] = iteration_times(built.runs)
-    names = ["jobs.parquet", "usage.parquet", "result.json", "run.json"]
-    write(folder.work_path("jobs.parquet"), arrays, watch.names)
-    write(folder.work_path("usage.parquet"), usage_arrays(cluster.usage), watch.names)
-    if watch.has_events:
-        write(folder.work_path("events.parquet"), watch.event_arrays(), watch.names)
-        write(folder.work_path("places.parquet"), watch.place_arrays(), watch.names)
-        names += ["events.parquet", "places.parquet"]
+    names = [*watch.write(folder.work), "usage.parquet", "result.json", "run.json"]
+    write_usage(folder.work_path("usage.parquet"), cluster.usage)
     write_json(folder.work_path("result.json"), result)
     run = {"level": "cluster", "events": cluster.n_event - n_before, "wall_s": wall_s, "config": str(loaded.source)}
     if n_before:

@@ -1,10 +1,9 @@
 """Tables of a run at the cluster level: jobs, events, places, usage.
 
-They are in memory until the run ends, 8 bytes a value.
+Their rows go to files while the run goes on, and from there, in order, into the tables.
 """
 
-from array import array
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 
 from models.cluster.job import Job
 from models.cluster.usage import COLUMNS, Usage
+from pdes.cluster.rows import Rows, Texts
 
 JOB_COLUMNS = (
     "job_id", "submit_us", "start_us", "end_us", "waited_us", "gpus", "work_us", "done_us", "gpu_us", "lost_gpu_us",
@@ -20,9 +20,9 @@ JOB_COLUMNS = (
 EVENT_COLUMNS = ("time_us", "event", "job_id", "server", "gpus", "component")
 PLACE_COLUMNS = ("job_id", "start_us", "end_us", "server", "servers", "gpus")
 LEAVES = ("stop", "end", "requeue", "move")  # events with which a job gives back its GPUs
-NAMED = ("tenant", "kind", "job", "event", "component")
+NAMED = ("tenant", "kind", "event", "component")
 NONE = -(2**63)  # null
-CHUNK_BYTES = 1 << 20
+GROUP = 1 << 16  # rows that are compressed together
 
 
 class Names:
@@ -40,12 +40,14 @@ class Recorder:
     """Hears of everything that happens (`loop.Watch`). has_events: whether there are to be tables of events and places.
 
     A row of the places is a stretch of servers, one after the other, with as many GPUs each, that a job has had.
+    folder: of the files that rows go to; None: all stay in memory.
     """
 
-    def __init__(self, has_events: bool) -> None:
-        self.jobs = [array("q") for _ in JOB_COLUMNS]
-        self.events = [array("q") for _ in EVENT_COLUMNS]
-        self.places = [array("q") for _ in PLACE_COLUMNS]
+    def __init__(self, has_events: bool, folder: Path | None = None) -> None:
+        self.jobs, self.events, self.places = (
+            Rows(len(columns), folder) for columns in (JOB_COLUMNS, EVENT_COLUMNS, PLACE_COLUMNS)
+        )
+        self.texts = Texts(folder)  # names of jobs
         self.names = {name: Names() for name in NAMED}
         self.has_events = has_events
 
@@ -57,8 +59,7 @@ class Recorder:
                 NONE if server < 0 else server, NONE if job is None else job.n_held or job.n_gpu,
                 self.names["component"].number(why),
             )  # fmt: skip
-            for column, value in zip(self.events, row, strict=True):
-                column.append(value)
+            self.events.add(row)
             if job is not None and what in LEAVES:
                 self.add_place(job, now_us)
 
@@ -67,9 +68,7 @@ class Recorder:
         first = n_server = n_gpu = 0
         for server, n in [*sorted(job.place), (-1, 0)]:
             if n_server and (server != first + n_server or n != n_gpu):
-                row = job.number, job.start_us, end_us, first, n_server, n_gpu
-                for column, value in zip(self.places, row, strict=True):
-                    column.append(value)
+                self.places.add((job.number, job.start_us, end_us, first, n_server, n_gpu))
                 n_server = 0
             if not n_server:
                 first, n_gpu = server, n
@@ -86,45 +85,58 @@ class Recorder:
             job.number, request.submit_us, NONE if job.first_start_us < 0 else job.first_start_us, end_us,
             job.waited_us, job.n_gpu, request.work_us, job.saved_us, job.gpu_us, job.lost_gpu_us, job.overhead_gpu_us,
             job.n_start, job.n_preemption, job.n_failure, job.n_move, job.priority, number["tenant"].number(job.tenant),
-            number["kind"].number(request.kind), number["job"].number(request.name),
+            number["kind"].number(request.kind), self.texts.add(request.name),
         )  # fmt: skip
-        for column, value in zip(self.jobs, row, strict=True):
-            column.append(value)
+        self.jobs.add(row)
 
     def save(self, stream: Any) -> None:
-        """All rows, as they are in memory."""
-        for column in (*self.jobs, *self.events, *self.places):
-            stream.write(len(column).to_bytes(8, "little"))
-            stream.write(memoryview(column).cast("B"))
+        """All rows, and the names of jobs."""
+        for part in (self.jobs, self.events, self.places, self.texts):
+            part.save(stream)
 
     def load(self, stream: Any) -> None:
         """What `save` wrote, into tables without rows. EOFError: that is not all there."""
-        for column in (*self.jobs, *self.events, *self.places):
-            n_byte = int.from_bytes(_read(stream, 8), "little") * column.itemsize
-            while n_byte:
-                n = min(n_byte, CHUNK_BYTES)
-                column.frombytes(_read(stream, n))
-                n_byte -= n
+        for part in (self.jobs, self.events, self.places, self.texts):
+            part.load(stream)
 
-    def job_arrays(self) -> dict[str, np.ndarray]:
+    def job_arrays(self) -> "JobArrays":
         """Columns of the jobs, by job_id."""
-        order = np.argsort(np.frombuffer(self.jobs[0], np.int64)) if self.jobs[0] else np.empty(0, np.int64)
-        return {name: np.array(column, np.int64)[order] for name, column in zip(JOB_COLUMNS, self.jobs, strict=True)}
+        return JobArrays(self.jobs)
 
-    def place_arrays(self) -> dict[str, np.ndarray]:
-        """Columns of the places, in the order in which they were left."""
-        return {name: np.array(column, np.int64) for name, column in zip(PLACE_COLUMNS, self.places, strict=True)}
+    def write(self, folder: Path) -> list[str]:
+        """The tables, a group of rows at a time; their names."""
+        order = np.argsort(self.jobs.column(0))
+        _write(folder / "jobs.parquet", self._parts(self.jobs, JOB_COLUMNS, order), self.names)
+        if not self.has_events:
+            return ["jobs.parquet"]
+        _write(folder / "events.parquet", self._parts(self.events, EVENT_COLUMNS), self.names)
+        _write(folder / "places.parquet", self._parts(self.places, PLACE_COLUMNS), self.names)
+        return ["jobs.parquet", "events.parquet", "places.parquet"]
 
-    def event_arrays(self) -> dict[str, np.ndarray]:
-        """Columns of the events, as they happened."""
-        return {name: np.array(column, np.int64) for name, column in zip(EVENT_COLUMNS, self.events, strict=True)}
+    def _parts(self, rows: Rows, columns: Sequence[str], order: np.ndarray | None = None) -> Iterator[dict[str, Any]]:
+        for begin in range(0, max(len(rows), 1), GROUP):
+            which = slice(begin, begin + GROUP)
+            part = rows.part(which if order is None else order[which])
+            found: dict[str, Any] = {name: part[:, i] for i, name in enumerate(columns)}
+            if "job" in found:
+                found["job"] = self.texts.part(found["job"])
+            yield found
 
 
-def _read(stream: Any, n: int) -> bytes:
-    found = bytes(stream.read(n))
-    if len(found) < n:
-        raise EOFError("rows are missing")
-    return found
+class JobArrays(Mapping[str, np.ndarray]):
+    """Columns of the jobs, by job_id, each read when it is asked for."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows, self._order = rows, np.argsort(rows.column(0))
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self._rows.column(JOB_COLUMNS.index(name))[self._order]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(JOB_COLUMNS)
+
+    def __len__(self) -> int:
+        return len(JOB_COLUMNS)
 
 
 def usage_arrays(usage: Usage) -> dict[str, np.ndarray]:
@@ -133,18 +145,34 @@ def usage_arrays(usage: Usage) -> dict[str, np.ndarray]:
     return {"begin_us": np.array(usage.begins_us, np.int64)} | columns
 
 
-def write(path: Path, arrays: Mapping[str, np.ndarray], names: Mapping[str, Names]) -> None:
-    """A table as Parquet; its bytes depend on what is in it alone."""
+def write_usage(path: Path, usage: Usage) -> None:
+    """The table of the usage."""
+    arrays = usage_arrays(usage)
+    n = len(arrays["begin_us"])
+    _write(path, ({k: v[i : i + GROUP] for k, v in arrays.items()} for i in range(0, max(n, 1), GROUP)), {})
+
+
+def _write(path: Path, parts: Iterable[Mapping[str, Any]], names: Mapping[str, Names]) -> None:
+    """A table as Parquet, each part a group of rows; its bytes depend on what is in it alone."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    columns: dict[str, Any] = {}
-    for name, values in arrays.items():
-        if name in names:
-            known = list(names[name].numbers)
-            columns[name] = pa.array(known, pa.string()).take(pa.array(values, pa.int64()))
-        else:
-            columns[name] = pa.array(values, pa.int64(), mask=values == NONE)
     settings: dict[str, Any] = {"compression": "zstd", "compression_level": 3, "version": "2.6", "store_schema": False}
-    settings["use_dictionary"] = [name for name in arrays if name in names]
-    pq.write_table(pa.table(columns), path, row_group_size=1 << 16, **settings)
+    known = {name: pa.array(list(each.numbers), pa.string()) for name, each in names.items()}
+    writer = None
+    for part in parts:
+        columns: dict[str, Any] = {}
+        for name, values in part.items():
+            if name in known:
+                columns[name] = known[name].take(pa.array(values, pa.int64()))
+            elif isinstance(values, list):
+                columns[name] = pa.array(values, pa.string())
+            else:
+                columns[name] = pa.array(values, pa.int64(), mask=values == NONE)
+        table = pa.table(columns)
+        if writer is None:
+            settings["use_dictionary"] = [n for n in part if pa.types.is_string(table.schema.field(n).type)]
+            writer = pq.ParquetWriter(path, table.schema, **settings)
+        writer.write_table(table, row_group_size=GROUP)
+    assert writer is not None
+    writer.close()
