@@ -139,7 +139,10 @@ def _simulated(
     if n_before:
         run["resumed_from_event"] = n_before
     if built.runs is not None:
-        run["iteration_times"] = {"run": built.runs.n_run, "asked": len(built.runs.used), "bad": built.runs.memo.n_bad}
+        runs = built.runs
+        run["iteration_times"] = {
+            "run": runs.n_run, "in_packets": runs.n_in_packets, "asked": len(runs.used), "bad": runs.memo.n_bad
+        }  # fmt: skip
     write_json(folder.work_path("run.json"), run)
     folder.commit(names)
     if not is_quiet:

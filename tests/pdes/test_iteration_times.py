@@ -13,7 +13,7 @@ from models.cluster.machine import Machine, Pool
 from pdes.cluster.iterations.memo import Entry, IterationMemo
 from pdes.cluster.iterations.run import Bench, tables_of
 from pdes.cluster.iterations.shape import shape
-from pdes.cluster.iterations.speeds import RunSpeeds
+from pdes.cluster.iterations.speeds import RunSpeeds, is_drawn
 from pdes.cluster.run import run_cluster
 from pdes.config.cluster.load import load_cluster
 from pdes.config.values import make_config
@@ -160,3 +160,33 @@ def test_jobs_beside_run_as_long_as_the_one_that_it_is_about() -> None:
     assert [job["iterations"] for job in tables["job"]] == [3, 25]
     assert [job["gpus"] for job in tables["job"]] == [[0, 1, 4, 5], [2, 3, 6, 7]]
     assert tables["topology"]["gpus"] == 8
+
+
+def test_a_checked_case_has_its_time_in_packets_and_speeds_stay(tmp_path: Path) -> None:
+    """The time in packets is that of the same config with packets throughout; what is known is not run again."""
+    jobs = "job,submit_s,gpus,duration_s,kind\na,0,6,1000,dense\n"
+    config = write(tmp_path, jobs)
+    plain = simulate(config)["iteration_times"]
+    checked = simulate(config, "cluster.runs.check=1.0")["iteration_times"]
+    ran = json.loads((tmp_path / "out" / "run.json").read_text())["iteration_times"]
+    assert ran["in_packets"] == len(checked)
+    packets = simulate(config, 'cluster.runs.wormhole={mode="off"}')["iteration_times"]
+    assert plain and set(plain) == set(checked) == set(packets)
+    for name, one in checked.items():
+        assert one == plain[name] | {"in_packets_s": packets[name]["iteration_s"]}
+    again = simulate(config, "cluster.runs.check=1.0")
+    assert again["iteration_times"] == checked
+    ran = json.loads((tmp_path / "out" / "run.json").read_text())["iteration_times"]
+    assert (ran["run"], ran["in_packets"]) == (0, 0)
+
+
+def test_a_share_of_cases_is_drawn_by_their_keys() -> None:
+    keys = [f"{k * 2654435761 % 2**32:08x}" for k in range(1, 2001)]
+    some = {key for key in keys if is_drawn(key, 0.1)}
+    assert 150 < len(some) < 250 and some < {key for key in keys if is_drawn(key, 0.5)}
+    assert all(is_drawn(key, 1.0) for key in keys) and not any(is_drawn(key, 0.0) for key in keys)
+
+
+def test_check_wants_flow_mode(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="check"):
+        simulate(write(tmp_path), "cluster.runs.check=0.5", 'cluster.runs.wormhole={mode="off"}')

@@ -26,7 +26,7 @@ def build_runs(loaded: Loaded, machine: Machine, run_all: RunAll) -> RunSpeeds |
     kinds = {one.kind: one.workload for one in config.kind}
     benches = [_bench(loaded, config, kinds, pool) for pool in machine.pools]
     memo = IterationMemo(None if config.memo is None else loaded.source.parent / config.memo)
-    speeds = RunSpeeds(machine, benches, memo, run_all)
+    speeds = RunSpeeds(machine, benches, memo, run_all, config.check)
     for i, one in enumerate(config.kind):
         _try(loaded, i, speeds, share_of(one.workload))
     return speeds
@@ -47,6 +47,11 @@ def _check(loaded: Loaded, config: RunsConfig) -> None:
     for key in config.fabric:
         if key in FROM_POOLS:
             raise loaded.fault(f"[cluster.runs.fabric] {key}", "follows from the pools", "Accepted: other keys of roft")
+    mode = config.wormhole.get("mode")
+    if config.check and mode != "flow":
+        raise loaded.fault(
+            "[cluster.runs] check", f"{config.check}, and mode is {shown(mode)}", 'Accepted: with mode = "flow"'
+        )
     elastic, seen = {one.kind for one in loaded.run.cluster.elastic}, set[str]()
     for i, one in enumerate(config.kind):
         where, parallel = f"[[cluster.runs.kind]] {i + 1}", one.workload.get("parallel")

@@ -21,12 +21,18 @@ RunAll = Callable[[Callable[[Asked], Entry], Sequence[Asked]], Iterable[Entry]]
 
 
 class RunSpeeds:
-    """n_run: cases that were run, the others were known. used: every case that was asked for, by its text."""
+    """n_run: cases that were run, the others were known. n_in_packets: that were run so, too, to be checked.
 
-    def __init__(self, machine: Machine, benches: Sequence[Bench], memo: IterationMemo, run_all: RunAll) -> None:
-        """benches: of each pool. run_all: see `workers`."""
+    used: every case that was asked for, by its text.
+    """
+
+    def __init__(
+        self, machine: Machine, benches: Sequence[Bench], memo: IterationMemo, run_all: RunAll, check: float = 0.0
+    ) -> None:
+        """benches: of each pool. run_all: see `workers`. check: share of cases that are run in packets, too."""
         self.machine, self.benches, self.memo, self.run_all = machine, benches, memo, run_all
-        self.n_run, self.used = 0, dict[str, Entry]()
+        self.n_run, self.n_in_packets, self.used = 0, 0, dict[str, Entry]()
+        self.check, self.checked = check, dict[str, tuple[int, int]]()  # flow mode's time, that in packets
         self.tell: Callable[[str], None] = lambda _: None
         self._packed: dict[tuple[str, int], int] = {}
         self._keys: dict[Shape, str] = {}
@@ -76,30 +82,43 @@ class RunSpeeds:
 
     def _known_ps(self, shapes: Sequence[Shape], by_itself: dict[Shape, int]) -> list[int]:
         """by_itself: times of the jobs of shapes with several, each alone."""
-        new = [one for one in dict.fromkeys(shapes) if self.memo.get(self._key(one)) is None]
+        wanted = [(one, False) for one in dict.fromkeys(shapes)]
+        wanted += [(one, True) for one, _ in wanted if is_drawn(self._key(one), self.check)]
+        new = [(one, packets) for one, packets in wanted if self.memo.get(self._key(one, packets)) is None]
         if new:
-            self.tell(f"running {len(new)} iteration times, {new[0].text()} first")
+            self.tell(f"running {len(new)} iteration times, {new[0][0].text()} first")
             asked = []
-            for one in new:
+            for one, packets in new:
                 times = {i: by_itself.get(alone(one.pool, part), 0) for i, part in enumerate(one.parts)}
                 bench = self.benches[one.pool]
-                asked.append((tables_of(bench, one, times), bench.folder))
-            for one, entry in zip(new, self.run_all(run, asked), strict=True):
-                self.memo.add(self._key(one), one.text(), entry)
-                self.n_run += 1
+                tables = tables_of(bench, one, times)
+                asked.append((tables | {"wormhole": {"mode": "off"}} if packets else tables, bench.folder))
+            for (one, packets), entry in zip(new, self.run_all(run, asked), strict=True):
+                self.memo.add(self._key(one, packets), one.text(), entry)
+                self.n_run += not packets
+                self.n_in_packets += packets
         found = []
         for one in shapes:
             entry = self.memo.get(self._key(one))
             assert entry is not None
             self.used[self._text(one)] = entry
             found.append(entry.time_ps)
+            if is_drawn(self._key(one), self.check):
+                packets = self.memo.get(self._key(one, True))
+                assert packets is not None
+                self.checked[self._text(one)] = entry.time_ps, packets.time_ps
         return found
 
-    def _key(self, one: Shape) -> str:
+    def _key(self, one: Shape, in_packets: bool = False) -> str:
         if one not in self._keys:
             self._keys[one] = self.benches[one.pool].key(one)
-        return self._keys[one]
+        return self._keys[one] + ":packets" * in_packets
 
     def _text(self, one: Shape) -> str:
         name = self.machine.pools[one.pool].gpu
         return one.text() if len(self.machine.pools) == 1 else f"{name}: {one.text()}"
+
+
+def is_drawn(key: str, check: float) -> bool:
+    """Whether a case is among those that are checked: by its key, so whatever the order and the ranks."""
+    return int(key[:8], 16) < check * 2**32

@@ -27,6 +27,7 @@ class RunsConfig(Table):
     wormhole: dict[str, Any] = {"mode": "flow"}
     iterations: Annotated[int, Field(ge=1, le=1000)] = 3
     neighbours: Annotated[int, Field(ge=0, le=64)] = 2
+    check: Annotated[float, Field(ge=0, le=1)] = 0.0
     memo: Annotated[str, Field(min_length=1)] | None = None
     MEANING: ClassVar[Meaning] = {
         "kind": "kinds of jobs that are run; all others go at their pool's speed",
@@ -35,5 +36,6 @@ class RunsConfig(Table):
         "wormhole": "as [wormhole]: flow mode if it is not given",
         "iterations": "of a run; the first one is left out of its mean",
         "neighbours": "so many jobs that share links count at most, those that share most racks; 0: none",
+        "check": "the share of cases in flow mode that are run in packets, too, to know how far off they are",
         "memo": "a file of iteration times, which other runs may use, too; relative to the config's folder",
     }
