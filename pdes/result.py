@@ -83,6 +83,26 @@ class Result:
 
         return active_time_ps(self.summary) / 1e12
 
+    def compare(self, other: "Result") -> "pa.Table":
+        """What both are measured by: metric, unit, this run's value, the other's, and the other's over this one's.
+
+        Times in seconds. A metric is left out that one of them has not, the ratio is null where this one's is 0.
+        """
+        import pyarrow as pa
+
+        from pdes.sweeps.metrics import OF_PACKETS, measure
+
+        own, others = (measure(OF_PACKETS, each.summary, each) for each in (self, other))
+        both = [metric for metric in OF_PACKETS if metric.name in own and metric.name in others]
+        pairs = [(own[metric.name], others[metric.name]) for metric in both]
+        return pa.table({
+            "metric": [metric.name for metric in both],
+            "unit": [metric.unit for metric in both],
+            "this": pa.array([a for a, _ in pairs], pa.float64()),
+            "other": pa.array([b for _, b in pairs], pa.float64()),
+            "ratio": pa.array([b / a if a else None for a, b in pairs], pa.float64()),
+        })  # fmt: skip
+
     @property
     def simulated_seconds(self) -> float:
         """Simulated time in all."""

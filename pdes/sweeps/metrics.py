@@ -4,16 +4,22 @@ import importlib.util
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from pdes.config.sweep import MetricConfig
 from pdes.errors import ConfigError, SimError, suggestion
 from pdes.units import PS_PER_S, US_PER_S, format_duration, format_long_duration, shown
 
-if TYPE_CHECKING:
-    from pdes.result import Result
-
 LONG_S = 600.0  # from here on times are shown as hours and days
+
+
+class Tables(Protocol):
+    """Of a result folder, as `pdes.Result` has them. flows: an Arrow table."""
+
+    @property
+    def tables(self) -> list[str]: ...
+    @property
+    def flows(self) -> Any: ...
 
 
 class Metric(NamedTuple):
@@ -88,7 +94,7 @@ def chosen(names: Sequence[str], known: Sequence[Metric], where: str) -> list[Me
     return [by_name[name] for name in dict.fromkeys(names)]
 
 
-def measure(metrics: Sequence[Metric], summary: Mapping[str, Any], result: "Result | None") -> dict[str, float]:
+def measure(metrics: Sequence[Metric], summary: Mapping[str, Any], result: "Tables | None") -> dict[str, float]:
     """What the run has of them. summary: result.json. result: the folder; None: there is none.
 
     SimError: a function of one's own has failed.
@@ -114,7 +120,7 @@ def measure(metrics: Sequence[Metric], summary: Mapping[str, Any], result: "Resu
     return found
 
 
-def _of_flows(result: "Result") -> dict[str, float]:
+def _of_flows(result: "Tables") -> dict[str, float]:
     import numpy as np
 
     if "flows" not in result.tables:
@@ -158,7 +164,7 @@ def _function(file: str, name: str) -> Callable[[Any], Any]:
     return found
 
 
-def _called(function: tuple[str, str], result: "Result | None") -> float:
+def _called(function: tuple[str, str], result: "Tables | None") -> float:
     try:
         return float(_function(*function)(result))
     except SimError:

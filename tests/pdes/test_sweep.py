@@ -236,3 +236,20 @@ def test_a_store_that_is_none_or_in_use_is_left_alone(tmp_path: Path, capsys: py
     assert main(["sweep", str(path), "--out", str(out)]) == 2
     assert "is no store of runs" in capsys.readouterr().err
     assert (out / FILE).read_bytes().startswith(b"no database")
+
+
+def test_two_results_are_compared_and_tables_are_frames(tmp_path: Path) -> None:
+    write(tmp_path)
+    configs = [pdes.load_config(tmp_path / "base.toml", [f"workload.flows={n}"]) for n in (10, 20)]
+    one, two = (pdes.simulate(config, tmp_path / str(k)) for k, config in enumerate(configs))
+    found = {row["metric"]: row for row in one.compare(two).to_pylist()}
+    slowest_s = max(two.flows.column("fct_ps").to_pylist()) / 1e12
+    assert found["fct_max"]["other"] == slowest_s and "iteration" not in found
+    assert all(row["ratio"] is None or row["ratio"] == row["other"] / row["this"] for row in found.values())
+    assert all(row["ratio"] in (1.0, None) for row in one.compare(one).to_pylist())
+    pandas = pytest.importorskip("pandas")
+    swept(tmp_path / "sweep.toml")
+    frame = pdes.sweep(tmp_path / "sweep.toml", out=tmp_path / "out").to_pandas()
+    assert isinstance(frame, pandas.DataFrame) and len(frame) == 4
+    assert frame["fct_mean_s"].notna().all() and frame["fct_mean_s_half"].gt(0).any()
+    assert len(one.flows.to_pandas()) == 10
