@@ -23,8 +23,8 @@ from models.cluster.machine import Machine, Pool
 from models.cluster.placement import POLICIES
 from models.cluster.progress import Checkpoints
 from pdes.cluster.outcome import outcome
-from pdes.cluster.paired import paired, quantile
 from pdes.config.cluster.load import load_cluster
+from pdes.sweeps.paired import paired, quantile
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "cluster" / "elastic.toml"
 HOUR_US = 3600 * 10**6

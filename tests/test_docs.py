@@ -160,6 +160,8 @@ FREE_OF_CLUSTERS = ("options", "arrivals.gpus", "arrivals.tenants", "arrivals.pr
 
 def is_known(path: tuple[str, ...]) -> bool:
     """Whether a key of this path exists."""
+    if any(key.path == path for key in KEYS):
+        return True
     for table, other in SAME_AS.items():
         if path[: len(table)] == table and len(path) > len(table):
             path = (*other, *path[len(table) :])

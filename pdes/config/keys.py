@@ -16,7 +16,7 @@ from pdes.config.faults import faults_of
 from pdes.config.root import Config
 from pdes.config.sweep import SweepConfig, SweepFile
 from pdes.config.tables.fields import Table
-from pdes.config.tables.jobs import JobConfig, JobsConfig
+from pdes.config.tables.jobs import InputConfig, JobConfig, JobsConfig
 from pdes.config.tables.topology import TOPOLOGY_KINDS
 from pdes.config.tables.workload import WORKLOAD_KINDS
 from pdes.units import exact_duration, exact_long_duration, exact_rate, exact_size, shown
@@ -71,6 +71,7 @@ def all_keys() -> list[Key]:
                 found[same] = key if before is None else _with_kinds(before, key.kinds)
     found["job",] = Key(("job",), (), JobsConfig.MEANING["job"], "", "", "a list of tables", _source(JobsConfig), True)
     found |= {key.path: key for key in _keys_of(JobConfig, ("job",), "") if key.path[2:] == ()}  # of [workload]: there
+    found |= {key.path: key for key in _keys_of(InputConfig, ("job", "workload"), "input")}
     meaning = ClusterRun.MEANING["cluster"]
     found["cluster",] = Key(("cluster",), (), meaning, "", "", "a table", _source(ClusterRun), True)
     for key in _keys_of(ClusterConfig, ("cluster",), ""):

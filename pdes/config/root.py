@@ -7,7 +7,7 @@ from pydantic import PrivateAttr
 
 from pdes.config.places import line_of, path_of
 from pdes.config.tables.fields import Meaning, Table
-from pdes.config.tables.jobs import JobsConfig
+from pdes.config.tables.jobs import InputConfig, JobsConfig
 from pdes.config.tables.network import NetworkConfig
 from pdes.config.tables.sections import (
     CheckpointConfig,
@@ -62,7 +62,7 @@ class Config(Table):
         """The same config with another result folder."""
         return self._with(output=self.output.model_copy(update={"dir": str(directory)}))
 
-    def of_job(self, workload: WorkloadConfig, iterations: int, seed: int) -> Self:
+    def of_job(self, workload: WorkloadConfig | InputConfig, iterations: int, seed: int) -> Self:
         """The same with one job's workload as the only one."""
         simulation = self.simulation.model_copy(update={"iterations": iterations, "seed": seed})
         return self._with(workload=workload, simulation=simulation)

@@ -22,6 +22,7 @@ from models.workload.nccl.planner import NCCL_OPERATIONS, NcclPlanner, Planned
 from models.workload.plan import WorkloadPlan
 from models.workload.queue_pair_scaling import scale_queue_pairs
 from models.workload.traffic.flows import NO_PRIORITY, FlowList, plan_flows, read_csv_flows, read_ns3_flows, to_hosts
+from models.workload.traffic.input_data import plan_input
 from models.workload.traffic.poisson import Incast, Traffic, poisson_flows
 from models.workload.traffic.size_distribution import BUILT_IN, FOLDER, read_sizes
 from models.workload.traffic.start_jitter import delay_flows, delay_streams
@@ -121,6 +122,8 @@ def _workload(config: Config, topology: Topology, numbers: np.ndarray) -> Worklo
         return _plan_flows(config, to_hosts(flows, numbers, str(path)), n_host, path.name)
     if w.kind == "poisson":
         return _poisson(config, w, topology)
+    if w.kind == "input":
+        return plan_input(w.size_bytes, len(w.hosts), n_host)
     if w.kind == "trace":
         return trace_plan(config, w, topology)
     if w.kind == "collectives":

@@ -14,7 +14,7 @@ from models.workload.jobs.place import choose_gpus
 from models.workload.plan import WorkloadPlan
 from models.workload.traffic.flows import NO_PRIORITY
 from pdes.config import Config
-from pdes.config.tables.jobs import JobsConfig
+from pdes.config.tables.jobs import InputConfig, JobsConfig
 from pdes.errors import ConfigError
 from pdes.random_plain import PURPOSE_JOB_SEED, random_bits_plain
 
@@ -30,7 +30,8 @@ def build_jobs(config: Config, topology: Topology, plan_workload: Planner) -> Wo
     number, placed = {job.name: i for i, job in enumerate(jobs.job)}, []
     hosts = gpus_of_jobs(config, topology)
     for i, job in enumerate(jobs.job):
-        own = config.of_job(job.workload, job.iterations or config.simulation.iterations, _seed(config, job.name))
+        n_iteration = 1 if isinstance(job.workload, InputConfig) else job.iterations or config.simulation.iterations
+        own = config.of_job(job.workload, n_iteration, _seed(config, job.name))
         with _said_of_job(i):
             plan = plan_workload(own, replace(topology, host=topology.host[hosts[i]]), np.arange(len(hosts[i])))
         priority = NO_PRIORITY if job.priority is None else job.priority
@@ -42,15 +43,23 @@ def build_jobs(config: Config, topology: Topology, plan_workload: Planner) -> Wo
 def gpus_of_jobs(config: Config, topology: Topology) -> list[np.ndarray]:
     """Host numbers of every job's GPUs, int64[]. Those that name theirs come first, the others in the file's order.
 
-    A GPU has one job at a time: ConfigError if too few are left.
+    A GPU has one job at a time: ConfigError if too few are left. Storage hosts have none; an input's GPUs are these,
+    and behind them the GPUs that it serves.
     """
     jobs = config.workload
     assert isinstance(jobs, JobsConfig)
     found: dict[int, np.ndarray] = {}
     before = [jobs.others_before(i) for i in range(len(jobs.job))]
-    for i in sorted(range(len(jobs.job)), key=lambda i: not isinstance(jobs.job[i].gpus, tuple)):
+    inputs = {i: job.workload for i, job in enumerate(jobs.job) if isinstance(job.workload, InputConfig)}
+    storage = {host for own in inputs.values() for host in own.hosts}
+    order = sorted(range(len(jobs.job)), key=lambda i: (i in inputs, not isinstance(jobs.job[i].gpus, tuple)))
+    for i in order:
         job = jobs.job[i]
+        if i in inputs:
+            found[i] = _served(jobs, i, inputs[i], found)
+            continue
         taken = {int(gpu) for k, gpus in found.items() if k not in before[i] and i not in before[k] for gpu in gpus}
+        taken |= storage
         where = f"[[job]] {i + 1}: gpus"
         if isinstance(job.gpus, tuple):
             if max(job.gpus) >= topology.n_host:
@@ -67,6 +76,15 @@ def gpus_of_jobs(config: Config, topology: Topology) -> list[np.ndarray]:
             raise ConfigError(where, text, 'Accepted: fewer, or "after" some of those jobs')
         found[i] = choose_gpus(topology, free, n, job.placement, _seed(config, job.name))
     return [found[i] for i in range(len(jobs.job))]
+
+
+def _served(jobs: JobsConfig, i: int, own: InputConfig, found: dict[int, np.ndarray]) -> np.ndarray:
+    """Of an input: its storage hosts, then the GPUs of the job that it is for; both given where it runs alone."""
+    gpus = jobs.job[i].gpus
+    if isinstance(gpus, tuple):
+        return np.array(gpus, np.int64)
+    (k,) = (k for k, job in enumerate(jobs.job) if job.name == own.to)
+    return np.concatenate([np.array(own.hosts, np.int64), found[k]])
 
 
 def _seed(config: Config, name: str) -> int:

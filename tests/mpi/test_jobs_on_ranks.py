@@ -10,7 +10,7 @@ FILES = ("result.json", "flows.parquet", "tasks.parquet", "breakdown.parquet", "
 
 
 def several_jobs(_: Path) -> str:
-    """A GPT in servers, a ring that shares its rails, and two that wait: one for both, on GPUs of theirs."""
+    """A GPT in servers, a ring that shares its rails, and two that wait: for both, on GPUs of theirs; for data."""
     collective = """
         [job.workload]
         kind = "collectives"
@@ -42,7 +42,7 @@ def several_jobs(_: Path) -> str:
         pp = 2
         [[job]]
         name = "ring"
-        gpus = 16
+        gpus = 12
         placement = "random"
         start = "3us"
         priority = 5
@@ -54,9 +54,17 @@ def several_jobs(_: Path) -> str:
         delay = "10us"
         {collective}        operation = "all-to-all"
         [[job]]
+        name = "data"
+        start = "2us"
+        [job.workload]
+        kind = "input"
+        hosts = [31, 30]
+        to = "beside"
+        size = "300kB"
+        [[job]]
         name = "beside"
         gpus = 4
-        after = ["ring"]
+        after = ["ring", "data"]
         delay = "15us"
         iterations = 3
         {collective}        operation = "all-gather"

@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 
 from pdes.config.tables.fields import Fault
-from pdes.config.tables.jobs import JobConfig, JobsConfig
+from pdes.config.tables.jobs import InputConfig, JobConfig, JobsConfig
 from pdes.units import shown
 
 
 def jobs_faults(jobs: JobsConfig, n_host: int | None) -> list[Fault]:
     """Faults of [[job]]. n_host: the cluster's GPUs, None: not known yet."""
-    faults = [*_name_faults(jobs.job)]
+    faults = [*_name_faults(jobs.job), *_input_faults(jobs.job, n_host)]
     if not faults:
         faults += [fault for i, job in enumerate(jobs.job) for fault in _gpu_faults(i, job, n_host)]
     return faults or [*_room_faults(jobs)]
@@ -27,6 +27,27 @@ def _name_faults(rows: list[JobConfig]) -> Iterator[Fault]:
         if len(set(job.after)) < len(job.after):
             yield Fault(("job", i, "after"), "names a job twice", "Accepted: each once")
         names.setdefault(job.name, i)
+
+
+def _input_faults(rows: list[JobConfig], n_host: int | None) -> Iterator[Fault]:
+    """Of storage hosts, and of whom they serve."""
+    for i, job in enumerate(rows):
+        own = job.workload
+        if not isinstance(own, InputConfig):
+            continue
+        place = ("job", i, "workload")
+        waiting = [other.name for other in rows if job.name in other.after]
+        if own.to not in waiting:
+            names = ", ".join(map(shown, waiting)) or "there is none"
+            accepted = f"Accepted: a job with {shown(job.name)} in its `after` ({names})"
+            yield Fault((*place, "to"), f"found {shown(own.to)}", accepted)
+        if len(set(own.hosts)) < len(own.hosts) or (n_host is not None and max(own.hosts) >= n_host):
+            last = "" if n_host is None else f" 0 to {n_host - 1}"
+            yield Fault((*place, "hosts"), f"found {shown(own.hosts)}", f"Accepted: hosts{last}, each once")
+        for key in sorted({"gpus", "placement", "iterations"} & job.model_fields_set):
+            yield Fault(
+                ("job", i, key), "is there, and the job moves data", "Accepted: `hosts` and `to` of its workload"
+            )
 
 
 def _gpu_faults(i: int, job: JobConfig, n_host: int | None) -> Iterator[Fault]:

@@ -4,13 +4,33 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
-from pdes.config.tables.fields import Count, Duration, FieldError, Meaning, Table, quantity
+from pdes.config.tables.fields import Count, Duration, FieldError, Meaning, Size, Table, quantity
 from pdes.config.tables.workload import CollectivesConfig, FlowsConfig, PoissonConfig, TrainingConfig
 from pdes.units import parse_duration_ps, shown
 
 MIN_DELAY_PS = 10**7  # no round of fast-forwarding is longer
+
+
+class InputConfig(Table):
+    """kind = "input", of a job: data that another job's GPUs get from storage hosts before it begins (Arcadia, section
+    5.1: a stage for transferring training data where it does not lie on the job's hosts).
+    """
+
+    kind: Literal["input"]
+    hosts: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1, max_length=1_000_000)]
+    to: str = Field(min_length=1)
+    size_bytes: Size = Field(alias="size")
+    MEANING: ClassVar[Meaning] = {
+        "kind": "data from storage hosts to the GPUs of a job that begins after this one",
+        "hosts": "numbers of the storage hosts, which no job has; GPUs are served by them in turn",
+        "to": "the name of that job",
+        "size_bytes": "of all data; each GPU gets the same share of it",
+    }
+
+
 JOB_KINDS: dict[str, type[Table]] = {
     "training": TrainingConfig, "collectives": CollectivesConfig, "flows": FlowsConfig, "poisson": PoissonConfig,
+    "input": InputConfig,
 }  # fmt: skip
 
 
@@ -39,7 +59,7 @@ class JobConfig(Table):
     """One [[job]]; its workload is checked by its kind before."""
 
     name: str = Field(min_length=1, max_length=200)
-    workload: TrainingConfig | CollectivesConfig | FlowsConfig | PoissonConfig
+    workload: TrainingConfig | CollectivesConfig | FlowsConfig | PoissonConfig | InputConfig
     gpus: Gpus = "all"
     placement: JobPlacement = "packed"
     start_ps: Duration = quantity("0s", "start")
@@ -49,7 +69,7 @@ class JobConfig(Table):
     iterations: Count | None = None
     MEANING: ClassVar[Meaning] = {
         "name": "by which results and other jobs know it",
-        "workload": "what it does: a table like [workload], of kind training, collectives, flows or poisson",
+        "workload": "what it does: a table like [workload], of kind training, collectives, flows, poisson or input",
         "gpus": "how many GPUs it has, or which, in the order of its ranks; without it, a training job's own number",
         "placement": "of so many GPUs: servers in order, in turns over the racks, or at random",
         "start_ps": "not before",
