@@ -64,15 +64,17 @@ def _code() -> str:
     return digest.hexdigest()[:16]
 
 
-def _inputs(value: Any, folder: Path) -> Iterator[tuple[str, str]]:
-    """(name, digest) of every file that a text in it names; of a prefix, of all files that begin with it."""
+def _inputs(value: Any, folder: Path, key: str = "") -> Iterator[tuple[str, str]]:
+    """(name, digest) of every file that a text in it names; of a prefix, of all files that begin with it; of a folder
+    under the key `file`, as traces may be, of all files in it.
+    """
     if isinstance(value, dict):
         for name, own in value.items():
             if name not in NOT_INPUTS:
-                yield from _inputs(own, folder)
+                yield from _inputs(own, folder, name)
     elif isinstance(value, list):
         for own in value:
-            yield from _inputs(own, folder)
+            yield from _inputs(own, folder, key)
     elif isinstance(value, str) and 0 < len(value) < 1000 and "\0" not in value:
         for name in dict.fromkeys((value, value.rpartition(":")[0])):
             with contextlib.suppress(OSError, ValueError):
@@ -81,6 +83,9 @@ def _inputs(value: Any, folder: Path) -> Iterator[tuple[str, str]]:
                     continue
                 if path.is_file():
                     yield name, _digest(path)
+                elif path.is_dir():
+                    found = sorted(path.rglob("*")) if key == "file" else []
+                    yield from ((str(one.relative_to(folder)), _digest(one)) for one in found)
                 elif ("/" in name or "." in name) and path.parent.is_dir():
                     yield from ((found.name, _digest(found)) for found in sorted(path.parent.glob(path.name + ".*")))
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -15,6 +16,7 @@ import pdes
 from pdes.cli import main
 from pdes.sweeps.load import load_sweep
 from pdes.sweeps.metrics import OF_PACKETS, measure
+from pdes.sweeps.point import key_of
 from pdes.sweeps.run import run_sweep
 from pdes.workers import here
 
@@ -94,6 +96,22 @@ def test_a_file_that_the_config_names_counts_by_what_is_in_it(tmp_path: Path) ->
     for size, n_new in ((1000, 4), (1000, 0), (2000, 4), (1000, 0)):
         (tmp_path / "flows.csv").write_text(flows.format(size))
         assert run_sweep(load_sweep(path, tmp_path / "out"), here).n_new == n_new
+
+
+def test_a_folder_of_traces_and_a_prefix_count_by_all_files_in_them(tmp_path: Path) -> None:
+    (tmp_path / "traces").mkdir()
+    names = [tmp_path / "traces" / "x.0.et", tmp_path / "traces" / "x.1.et"]
+    for name in names:
+        name.write_text("a")
+
+    def key(file: str) -> str:
+        tables = {"workload": {"kind": "trace", "file": file}, "output": {"dir": "traces"}}
+        return key_of(tables, tmp_path / "base.toml", SimpleNamespace(resolved=lambda: tables), [])
+
+    before = [key("traces"), key("traces/x"), key("traces/y")]
+    names[1].write_text("b")
+    after = [key("traces"), key("traces/x"), key("traces/y")]
+    assert [one == other for one, other in zip(before, after, strict=True)] == [False, False, True]
 
 
 def test_a_sweep_that_is_killed_loses_no_run_and_repeats_none(tmp_path: Path) -> None:
