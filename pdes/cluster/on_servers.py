@@ -1,4 +1,4 @@
-"""Which job was where and when, and how full servers were: two plots of the report, of bounded size."""
+"""Which job was where and when, how full servers were, and who used racks' uplinks: plots of bounded size."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,16 +10,22 @@ from pdes.units import format_long_duration
 
 MOST_BARS, MOST_ROWS, MOST_COLUMNS = 3000, 96, 240
 DAY_US, HOUR_US = 86400e6, 3600e6
+PER_RACK = 16  # where a config does not say
 Arrays = Mapping[str, np.ndarray]
 
 
 class Servers:
-    """Of a cluster, as its config has it. gpus: of each server."""
+    """Of a cluster, as its config has it. gpus: of each server. racks: the first server of each, and the end."""
 
     def __init__(self, pools: Sequence[Mapping[str, Any]]) -> None:
         self.gpus = np.repeat([p["gpus_per_server"] for p in pools], [p["servers"] for p in pools])
         firsts = np.cumsum([0, *(p["servers"] for p in pools)])
         names = [f"{first} to {end - 1} {p['gpu']}" for p, first, end in zip(pools, firsts, firsts[1:], strict=False)]
+        self.racks = np.array([
+            *(server for p, first, end in zip(pools, firsts, firsts[1:], strict=False)
+              for server in range(first, end, p.get("servers_per_rack", PER_RACK))),
+            firsts[-1],
+        ])  # fmt: skip
         self.text = f"Servers by number: {', '.join(names[:8])}{', ..' if len(names) > 8 else ''}."
 
 
@@ -62,9 +68,59 @@ def gantt(places: Arrays, names: Sequence[str], servers: Servers, end_us: int) -
 
 def heat_map(places: Arrays, servers: Servers, end_us: int) -> tuple[Plot, str]:
     """The share of GPUs that jobs held, of groups of servers, over time."""
-    start, stop, first, n_server, gpus, _ = _columns(places, end_us)
     n_all = len(servers.gpus)
     edges = np.unique(np.linspace(0, n_all, min(n_all, MOST_ROWS) + 1).round().astype(int))
+    labels = [_range(low, high) for low, high in zip(edges, edges[1:], strict=False)]
+    plot, width_us = _heat(places, servers, end_us, edges, ("servers", labels))
+    text = f"Mean share of all their GPUs, up or down, in {format_long_duration(width_us)} each."
+    if len(labels) < n_all:
+        text += f" {len(labels)} groups of servers that follow each other."
+    return plot, text
+
+
+def uplinks_map(places: Arrays, servers: Servers, end_us: int) -> tuple[Plot, str] | None:
+    """The share of a rack's GPUs whose jobs are in other racks, too, over time: who sends through its uplinks.
+
+    None: there is one rack.
+    """
+    n_all = len(servers.racks) - 1
+    if n_all < 2:
+        return None
+    picked = np.unique(np.linspace(0, n_all, min(n_all, MOST_ROWS) + 1).round().astype(int))
+    labels = [_range(low, high) for low, high in zip(picked, picked[1:], strict=False)]
+    there = in_several_racks(places, servers)
+    own = {name: column[there] for name, column in places.items()}
+    plot, width_us = _heat(own, servers, end_us, servers.racks[picked], ("racks", labels))
+    text = (
+        "Mean share of the rack's GPUs that jobs held which were in other racks, too, and so sent through its uplinks, "
+    )
+    text += f"in {format_long_duration(width_us)} each. How much they sent is not known here."
+    if len(labels) < n_all:
+        text += f" {len(labels)} groups of racks that follow each other."
+    return plot, text
+
+
+def in_several_racks(places: Arrays, servers: Servers) -> np.ndarray:
+    """Of each stretch of servers, whether its job was in several racks at that time; bool[n]."""
+    first, last = places["server"], places["server"] + places["servers"] - 1
+    low, high = (np.searchsorted(servers.racks, each, side="right") - 1 for each in (first, last))
+    stay, of_stay = np.unique(np.stack([places["job_id"], places["start_us"]]), axis=1, return_inverse=True)
+    least, most = np.full(stay.shape[1], len(servers.racks)), np.full(stay.shape[1], -1)
+    np.minimum.at(least, of_stay.reshape(-1), low)
+    np.maximum.at(most, of_stay.reshape(-1), high)
+    return (most > least)[of_stay.reshape(-1)]
+
+
+def _range(low: int, high: int) -> str:
+    return f"{low}" if high == low + 1 else f"{low} to {high - 1}"
+
+
+def _heat(
+    places: Arrays, servers: Servers, end_us: int, edges: np.ndarray, rows: tuple[str, list[str]]
+) -> tuple[Plot, float]:  # fmt: skip
+    """(the share of GPUs held, of servers from edge to edge, over time; the width of a column). rows: what, labels."""
+    start, stop, first, n_server, gpus, _ = _columns(places, end_us)
+    what, labels = rows
     width_us = max(end_us / MOST_COLUMNS, 1.0)
     held = np.zeros((len(edges) - 1, MOST_COLUMNS))
     for row, (low, high) in enumerate(zip(edges, edges[1:], strict=False)):
@@ -74,24 +130,18 @@ def heat_map(places: Arrays, servers: Servers, end_us: int) -> tuple[Plot, str]:
         held[row] = (_integral(start[own], rate, width_us) - _integral(stop[own], rate, width_us)) / width_us
     there = np.add.reduceat(servers.gpus, edges[:-1])
     unit, us = _unit(end_us)
-    labels = [
-        f"{low}" if high == low + 1 else f"{low} to {high - 1}" for low, high in zip(edges, edges[1:], strict=False)
-    ]
     data = [{
         "type": "heatmap", "meta": {"heat": True}, "zmin": 0, "zmax": 100,
         "z": rounded(100 * np.clip(held / there[:, None], 0, 1)),
         "x": rounded5((np.arange(MOST_COLUMNS) + 0.5) * width_us / us), "y": labels,
         "colorbar": {"title": {"text": "%"}},
-        "hovertemplate": f"servers %{{y}}, %{{x:,.4~g}} {unit}: %{{z:.3~g}} %<extra></extra>",
+        "hovertemplate": f"{what} %{{y}}, %{{x:,.4~g}} {unit}: %{{z:.3~g}} %<extra></extra>",
     }]  # fmt: skip
     layout = {
         "xaxis": {"title": {"text": unit}},
-        "yaxis": {"title": {"text": "servers"}, "type": "category", "autorange": "reversed", "automargin": True},
+        "yaxis": {"title": {"text": what}, "type": "category", "autorange": "reversed", "automargin": True},
     }  # fmt: skip
-    text = f"Mean share of all their GPUs, up or down, in {format_long_duration(width_us)} each."
-    if len(labels) < n_all:
-        text += f" {len(labels)} groups of servers that follow each other."
-    return {"data": data, "layout": layout, "height": min(max(160 + 14 * len(labels), 260), 560)}, text
+    return {"data": data, "layout": layout, "height": min(max(160 + 14 * len(labels), 260), 560)}, width_us
 
 
 def rounded5(values: np.ndarray) -> list[float]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pdes.cluster.figures import summary
-from pdes.cluster.on_servers import Servers, gantt, heat_map
+from pdes.cluster.on_servers import Servers, gantt, heat_map, uplinks_map
 from pdes.errors import ConfigError
 from pdes.files import read_json
 from pdes.results.folder import DERIVED_FILES, ResultFolder, is_complete
@@ -114,7 +114,11 @@ def _on_servers(folder: Path, result: dict[str, Any], plots: dict[str, Plot]) ->
     servers, end_us = Servers(result["config"]["cluster"]["pool"]), round(result["end_s"] * US_PER_S)
     plots["gantt"], which = gantt(places, names, servers, end_us)
     plots["servers"], how = heat_map(places, servers, end_us)
-    figures = plot_html("gantt", "Jobs on servers", which), plot_html("servers", "Use of servers", how)
+    figures = [plot_html("gantt", "Jobs on servers", which), plot_html("servers", "Use of servers", how)]
+    of_racks = uplinks_map(places, servers, end_us)
+    if of_racks is not None:
+        plots["uplinks"], whose = of_racks
+        figures.append(plot_html("uplinks", "Jobs on racks' uplinks", whose))
     return section("servers", "Where jobs were", *figures)
 
 

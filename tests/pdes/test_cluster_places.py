@@ -10,7 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pdes.cli import main
-from pdes.cluster.on_servers import DAY_US, HOUR_US, MOST_BARS, MOST_COLUMNS, MOST_ROWS, Servers, gantt, heat_map
+from pdes.cluster.on_servers import (
+    DAY_US,
+    HOUR_US,
+    MOST_BARS,
+    MOST_COLUMNS,
+    MOST_ROWS,
+    Servers,
+    gantt,
+    heat_map,
+    uplinks_map,
+)
 
 POOLS = [{"gpu": "A", "servers": 3, "gpus_per_server": 4}, {"gpu": "B", "servers": 2, "gpus_per_server": 8}]
 CONFIG = """
@@ -110,6 +120,44 @@ def test_cells_have_all_the_gpu_time(seed: int, n_server: int) -> None:
     found = (z / 100 * np.array(size)[:, None] * 50).sum() * end_us / MOST_COLUMNS
     assert sum(size) == n_server and len(size) <= MOST_ROWS
     assert found == pytest.approx(((rows["end_us"] - start) * rows["servers"]).sum(), rel=1e-3)
+
+
+RACKS = [{"gpu": "A", "servers": 4, "gpus_per_server": 4, "servers_per_rack": 2}]
+
+
+def test_uplinks_are_used_by_jobs_in_several_racks() -> None:
+    """a in one rack; b in both, as two stretches; c first in both, later in one."""
+    rows = places((0, 0, 10, 0, 2, 2), (1, 0, 5, 1, 1, 1), (1, 0, 5, 3, 1, 1), (2, 5, 8, 1, 2, 1), (2, 8, 10, 2, 2, 1))
+    found = uplinks_map(rows, Servers(RACKS), 10 * 3_600_000_000)
+    assert found is not None
+    z, per_hour = np.array(found[0]["data"][0]["z"]), MOST_COLUMNS // 10
+    assert found[0]["data"][0]["y"] == ["0", "1"] and z.shape == (2, MOST_COLUMNS)
+    assert (z[:, : 8 * per_hour] == 12.5).all() and (z[:, 8 * per_hour :] == 0).all()
+    assert uplinks_map(rows, Servers([RACKS[0] | {"servers_per_rack": 4}]), 10 * 3_600_000_000) is None
+
+
+@given(st.integers(0, 2**31), st.integers(1, 40), st.integers(1, 9))
+def test_cells_of_racks_have_all_the_gpu_time_of_jobs_in_several(seed: int, n_server: int, per_rack: int) -> None:
+    rng, end_us = np.random.default_rng(seed), 5 * 3_600_000_000 + 1
+    n = 30
+    job = rng.integers(0, 20, n)
+    start, length = rng.integers(0, end_us, 20)[job], rng.integers(0, end_us, 20)[job]
+    first = rng.integers(0, n_server, n)
+    rows = {
+        "job_id": job, "start_us": start, "end_us": np.minimum(start + length, end_us),
+        "server": first, "servers": rng.integers(1, n_server - first + 1), "gpus": np.ones(n, int),
+    }  # fmt: skip
+    pools = [{"gpu": "A", "servers": n_server, "gpus_per_server": n, "servers_per_rack": per_rack}]
+    racks: dict[int, set[int]] = {}
+    for k in range(n):
+        racks.setdefault(job[k], set()).update(s // per_rack for s in range(first[k], first[k] + rows["servers"][k]))
+    whole = sum(int(rows["end_us"][k] - start[k]) * int(rows["servers"][k]) for k in range(n) if len(racks[job[k]]) > 1)
+    found = uplinks_map(rows, Servers(pools), end_us)
+    assert (found is None) == (n_server <= per_rack)
+    if found is not None:
+        z = np.array(found[0]["data"][0]["z"])
+        size = np.minimum(per_rack, n_server - per_rack * np.arange(len(z)))
+        assert (z / 100 * size[:, None] * n).sum() * end_us / MOST_COLUMNS == pytest.approx(whole, rel=1e-3)
 
 
 def test_plots_of_a_large_run_are_as_small() -> None:
