@@ -12,6 +12,7 @@ import json
 import os
 import secrets
 import shutil
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -47,6 +48,7 @@ DERIVED_FILES = ("report.html", "trace.json.gz", "alone.json")
 MARKER = RESULT_FILES[-1]
 _WORK_PREFIX = ".pdes-work-"
 _PLAN = "commit-plan.json"
+_GOING_S = 2.0  # that a run takes at most to be gone once its launcher has said that it ended
 
 
 class ResultFolder:
@@ -87,7 +89,7 @@ class ResultFolder:
         try:
             self._made = [path for path in (self.directory, *self.directory.parents) if not path.exists()]
             self.directory.mkdir(parents=True, exist_ok=True)
-            if self._take_lock():
+            if self._take_lock(_GOING_S):
                 self._recover()
                 for stale in self.directory.glob(f"{_WORK_PREFIX}*"):
                     shutil.rmtree(stale, ignore_errors=True)
@@ -160,11 +162,21 @@ class ResultFolder:
             self._release()
             raise
 
-    def _take_lock(self) -> bool:
-        """Lock the folder against other runs; False where the file system has no locks. ConfigError: it is taken."""
-        self._lock = os.open(self.directory, os.O_RDONLY)
+    def _take_lock(self, wait_s: float = 0.0) -> bool:
+        """Lock the folder against other runs; False where the file system has no locks.
+
+        ConfigError: it is taken, and still is after wait_s.
+        """
+        self._lock, until_s = os.open(self.directory, os.O_RDONLY), time.monotonic() + wait_s
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            while True:
+                try:
+                    fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except OSError as error:
+                    if error.errno not in (errno.EWOULDBLOCK, errno.EACCES) or time.monotonic() >= until_s:
+                        raise
+                    time.sleep(0.02)
         except OSError as error:
             self._release()
             if error.errno in (errno.EWOULDBLOCK, errno.EACCES):

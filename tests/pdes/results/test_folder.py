@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -129,6 +130,14 @@ def test_two_runs_into_one_folder_are_refused_while_the_first_lives(tmp_path):
             ResultFolder(tmp_path).check()
         assert first.work.is_dir()
     ResultFolder(tmp_path).check()
+
+
+def test_a_run_that_is_on_its_way_out_is_waited_for(tmp_path):
+    first = ResultFolder(tmp_path)
+    first.check()
+    threading.Timer(0.2, first.abandon).start()
+    with ResultFolder(tmp_path) as second:  # checks
+        assert second.work.is_dir() and not first.work.exists()
 
 
 def test_other_ranks_see_the_same_work_folder_through_the_token(tmp_path):
