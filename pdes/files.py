@@ -5,6 +5,7 @@ good, and Python's parsers give up on deep nesting and on long numbers in ways o
 """
 
 import errno
+import importlib.util
 import json
 import os
 import re
@@ -63,6 +64,18 @@ def why_unreadable(error: OSError | UnicodeDecodeError) -> str:
     if isinstance(error, UnicodeDecodeError):
         return f"byte {error.start} is not UTF-8 text"
     return error.strerror or str(error)
+
+
+def from_python(path: Path, name: str) -> Any:
+    """What a user's Python file calls `name`, None if it has none. ConfigError: it cannot be read, or fails."""
+    spec = importlib.util.spec_from_file_location(f"users_{path.stem}", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise ConfigError(str(path), f"cannot be read: {type(error).__name__}: {error}", "a Python file") from error
+    return getattr(module, name, None)
 
 
 def whole_within(word: str, most: int, where: str, what: str) -> int:

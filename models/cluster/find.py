@@ -1,6 +1,5 @@
 """Schedulers by name, and a user's own out of a Python file."""
 
-import importlib.util
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from models.cluster.schedulers.rounds.sia import Sia
 from models.cluster.schedulers.scheduler import Scheduler
 from models.cluster.schedulers.shortest import Sjf, Srtf
 from pdes.errors import ConfigError, suggestion
+from pdes.files import from_python
 from pdes.units import shown
 
 SCHEDULERS: dict[str, type[Scheduler]] = {
@@ -54,14 +54,10 @@ def find_scheduler(
     path = path_of(file)
     if not path.is_file():
         raise fault(f"found {shown(name)}, and there is no file {path}", f"Accepted: {ACCEPTED}")
-    spec = importlib.util.spec_from_file_location(f"users_scheduler_{path.stem}", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
     try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        raise fault(f"{path} cannot be read: {type(error).__name__}: {error}", "a Python file") from error
-    found = getattr(module, symbol, None)
+        found = from_python(path, symbol)
+    except ConfigError as error:
+        raise fault(f"{path} {error.found}", error.accepted) from error
     if not (isinstance(found, type) and issubclass(found, Scheduler)):
         raise fault(f"{path} has no scheduler {shown(symbol)}", f"Accepted: {ACCEPTED}")
     return found

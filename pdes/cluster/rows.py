@@ -62,12 +62,34 @@ class _Bytes:
             left -= n
 
 
-class Rows:
+class _Kept:
+    """Bytes, the last of which are in memory."""
+
+    def __init__(self, folder: Path | None, last: Any) -> None:
+        """last: empty, of what grows and has bytes."""
+        self._bytes, self._last = _Bytes(folder), last
+
+    def save(self, stream: Any) -> None:
+        """As `load` reads them."""
+        self._put()
+        self._bytes.save(stream)
+
+    def load(self, stream: Any) -> None:
+        """Where there are none. EOFError: they are not all there."""
+        self._bytes.load(stream)
+
+    def _put(self) -> None:
+        if self._last:
+            self._bytes.add(memoryview(self._last).cast("B"))
+            self._last = self._last[:0]
+
+
+class Rows(_Kept):
     """A table of so many columns."""
 
     def __init__(self, n_column: int, folder: Path | None) -> None:
+        super().__init__(folder, array("q"))
         self.n_column = n_column
-        self._bytes, self._last = _Bytes(folder), array("q")
 
     def __len__(self) -> int:
         return (self._bytes.n // 8 + len(self._last)) // self.n_column
@@ -92,26 +114,12 @@ class Rows:
             found[begin : begin + IN_MEMORY] = self.part(slice(begin, begin + IN_MEMORY))[:, i]
         return found
 
-    def save(self, stream: Any) -> None:
-        """As `load` reads them."""
-        self._put()
-        self._bytes.save(stream)
 
-    def load(self, stream: Any) -> None:
-        """Into a table without rows. EOFError: they are not all there."""
-        self._bytes.load(stream)
-
-    def _put(self) -> None:
-        if self._last:
-            self._bytes.add(self._last.tobytes())
-            self._last = array("q")
-
-
-class Texts:
+class Texts(_Kept):
     """Texts, each by where it begins."""
 
     def __init__(self, folder: Path | None) -> None:
-        self._bytes, self._last = _Bytes(folder), bytearray()
+        super().__init__(folder, bytearray())
 
     def add(self, text: str) -> int:
         """Where it begins."""
@@ -129,20 +137,6 @@ class Texts:
             first = begin + LENGTH
             found.append(bytes(view[first : first + int.from_bytes(view[begin:first], "little")]).decode())
         return found
-
-    def save(self, stream: Any) -> None:
-        """As `load` reads them."""
-        self._put()
-        self._bytes.save(stream)
-
-    def load(self, stream: Any) -> None:
-        """Into none. EOFError: they are not all there."""
-        self._bytes.load(stream)
-
-    def _put(self) -> None:
-        if self._last:
-            self._bytes.add(self._last)
-            self._last = bytearray()
 
 
 def _read(stream: Any, n: int) -> bytes:

@@ -6,10 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack
 from itertools import chain
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -112,14 +109,11 @@ def _outcome(loaded: Any) -> dict[str, Any]:
 def _pairs(arguments: argparse.Namespace, runs: list[Any]) -> Iterator[Pair]:
     """Results by seed, with a line on the terminal."""
     from pdes.errors import ConfigError
+    from pdes.workers import at_a_time
 
     flat, began_s = list(chain.from_iterable(runs)), time.perf_counter()
-    with ExitStack() as stack:
-        each: Any = map
-        if arguments.processes > 1:
-            n = min(arguments.processes, len(flat))
-            each = stack.enter_context(ProcessPoolExecutor(n, mp_context=get_context("spawn"))).map
-        found = each(_outcome, flat)
+    with at_a_time(min(arguments.processes, len(flat))) as run_all:
+        found = run_all(_outcome, flat)
         for k, (a, b) in enumerate(zip(found, found, strict=True)):
             for result in (a, b):
                 if "fault" in result:

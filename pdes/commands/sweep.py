@@ -4,11 +4,15 @@ import argparse
 import json
 import os
 import sys
+from typing import TYPE_CHECKING
 
 from pdes.commands.complaint import complain
 from pdes.commands.parser import new_parser
 from pdes.errors import ConfigError, SimError
 from pdes.launcher import read_launch
+
+if TYPE_CHECKING:
+    from pdes.workers import RunAll
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -51,11 +55,12 @@ def sweep(arguments: argparse.Namespace) -> int:
         return 130
 
 
-def _sweep(arguments: argparse.Namespace, run_all: object) -> int:
+def _sweep(arguments: argparse.Namespace, run_all: "RunAll | None") -> int:
     from pdes.sweeps.load import load_sweep
-    from pdes.sweeps.run import at_a_time, run_sweep
+    from pdes.sweeps.run import run_sweep
     from pdes.sweeps.told import facts, lines
     from pdes.sweeps.write import write
+    from pdes.workers import at_a_time
 
     if not 1 <= arguments.processes <= 1024 or (run_all is not None and arguments.processes > 1):
         accepted = "1: ranks do the work" if run_all is not None else "1 to 1024"
@@ -74,7 +79,7 @@ def _sweep(arguments: argparse.Namespace, run_all: object) -> int:
         with at_a_time(arguments.processes) as here:
             found = run_sweep(asked, here, stream, arguments.again)
     else:
-        found = run_sweep(asked, run_all, stream, arguments.again)  # pyright: ignore[reportArgumentType]
+        found = run_sweep(asked, run_all, stream, arguments.again)
     path = write(found)
     if arguments.json:
         print(json.dumps(facts(found)))

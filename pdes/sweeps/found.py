@@ -122,10 +122,10 @@ class Found:
 
     @property
     def is_drawn(self) -> bool:
-        """Whether seeds change anything that is measured."""
-        return len(self.sweep.seeds) > 1 and any(
-            np.nanmax(np.ptp(own, axis=1), initial=0) > 0 for own in map(self.values, self.metrics) if own.size
-        )
+        """Whether seeds change anything that is measured; so taken where no point has all its seeds."""
+        whole = [own[np.isfinite(own).all(axis=1)] for own in map(self.values, self.metrics)]
+        there = [own for own in whole if len(own)]
+        return len(self.sweep.seeds) > 1 and (not there or any(np.ptp(own, axis=1).max() > 0 for own in there))
 
     def runs(self) -> "pa.Table":
         """A row a run: the axes, seed, status, metrics, message, seconds."""
@@ -150,7 +150,8 @@ class Found:
         columns: dict[str, Any] = {"point": list(range(len(self.sweep.points)))}
         for k, axis in enumerate(self.sweep.axes):
             columns[axis.name] = _column([point[k] for point in self.sweep.points])
-        columns["runs"] = np.isfinite(self.values(self.metrics[0])).sum(axis=1) if self.metrics else 0 * len(columns)
+        is_done = np.array([row.status == DONE for row in self.rows]).reshape(len(self.sweep.seeds), -1)
+        columns["runs"] = is_done.sum(axis=0)
         for metric in self.metrics:
             found = self.intervals(metric)
             columns[_titled(metric)] = pa.array([_plain(own.mean) for own in found], pa.float64())

@@ -1,6 +1,5 @@
 """What runs are compared by: of the training iterations, the flows, the cluster, or one's own."""
 
-import importlib.util
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 from pdes.config.sweep import MetricConfig
 from pdes.errors import ConfigError, SimError, suggestion
+from pdes.files import from_python
 from pdes.units import PS_PER_S, US_PER_S, format_duration, format_long_duration, shown
 
 LONG_S = 600.0  # from here on times are shown as hours and days
@@ -152,14 +152,8 @@ def _at(summary: Any, path: str) -> float:
 
 
 def _function(file: str, name: str) -> Callable[[Any], Any]:
-    spec = importlib.util.spec_from_file_location(f"users_metric_{Path(file).stem}", file)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        raise ConfigError(file, f"cannot be read: {type(error).__name__}: {error}", "a Python file") from error
-    if not callable(found := getattr(module, name, None)):
+    found = from_python(Path(file), name)
+    if not callable(found):
         raise ConfigError(file, f"has no function {shown(name)}", "the name of one in it")
     return found
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pdes.errors import SimError
-from pdes.sweeps.metrics import FLOWS, Metric, measure
+from pdes.sweeps.metrics import Metric, measure
 from pdes.sweeps.store import DONE, FAILED, Row
 
 MOST_HASHED = 64 << 20  # bytes of a file; a larger one counts by its size and its time
@@ -44,24 +44,16 @@ def checked(tables: dict[str, Any], source: Path, overridden: set[tuple[str, ...
 
 def key_of(tables: dict[str, Any], source: Path, config: Any, metrics: Sequence[Metric]) -> str:
     """A digest of all that a run's figures follow from: the config, the files it names, the code, what is measured."""
+    from pdes.simulation.versions import program  # with the compiler, which `--plan` does not load
+
     resolved = config.resolved() if hasattr(config, "resolved") else tables["cluster"]
-    own = [_metric_digest(metric) for metric in metrics if metric.function or metric not in FLOWS]
-    found = [_code(), resolved, list(_inputs(tables, source.parent)), own]
+    own = [_metric_digest(metric) for metric in metrics]
+    found = [program(), resolved, list(_inputs(tables, source.parent)), own]
     return hashlib.sha256(json.dumps(found, sort_keys=True, default=str).encode()).hexdigest()[:32]
 
 
 def _metric_digest(metric: Metric) -> list[str]:
     return [metric.name, metric.path, *([] if metric.function is None else [_digest(Path(metric.function[0]))])]
-
-
-@cache
-def _code() -> str:
-    """Of the simulator: all of it that can change a result."""
-    root, digest = Path(__file__).resolve().parents[2], hashlib.sha256()
-    for path in sorted(path for name in ("pdes", "models", "partition") for path in (root / name).rglob("*.*")):
-        if path.suffix in (".py", ".json", ".toml", ".txt") and "sweeps" not in path.parts:
-            digest.update(path.relative_to(root).as_posix().encode() + path.read_bytes())
-    return digest.hexdigest()[:16]
 
 
 def _inputs(value: Any, folder: Path, key: str = "") -> Iterator[tuple[str, str]]:

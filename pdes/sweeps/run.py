@@ -3,10 +3,7 @@
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
-from multiprocessing import get_context
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -17,29 +14,9 @@ from pdes.sweeps.point import Task, checked, key_of, run
 from pdes.sweeps.store import FAILED, REFUSED, Row, Store
 from pdes.sweeps.write import write
 from pdes.units import format_count
-from pdes.workers import here
+from pdes.workers import RunAll, at_a_time
 
 QUIET_S, TERMINAL_S, FILE_S = 2.0, 0.5, 10.0
-RunAll = Callable[..., Iterable[Any]]
-
-
-@contextmanager
-def at_a_time(n: int) -> Iterator[RunAll]:
-    """So many at a time, on this machine."""
-    if n <= 1:
-        yield here
-        return
-    with ProcessPoolExecutor(n, mp_context=get_context("spawn")) as pool:
-
-        def run_all(work: Callable[[Any], Any], asked: Sequence[Any], *, unordered: bool = False) -> Iterable[Any]:
-            futures = [pool.submit(work, each) for each in asked]
-            return (future.result() for future in (as_completed(futures) if unordered else futures))
-
-        try:
-            yield run_all
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
 
 
 def run_sweep(sweep: Sweep, run_all: RunAll, stream: TextIO | None = None, again: bool = False) -> Found:
@@ -152,7 +129,7 @@ def sweep(
 ) -> Found:  # fmt: skip
     """Run a sweep; what came of it. Raises SimError; runs that fail are rows.
 
-    config: the file of a sweep, or with axes the base: a file, tables as `pdes.make_config` takes them, or a `Config`.
+    config: the file of a sweep, or with axes the base: a file, or tables as `pdes.make_config` takes them.
     axes: values by key, {"network.congestion_control": ["dctcp", "hpcc"]}; by "key, key" lists of values for both;
     a dict is a [[sweep.axis]]. out: the folder. processes: runs at a time. more: keys of [sweep], such as seeds=5.
     """
@@ -173,4 +150,8 @@ def _base(config: Any) -> tuple[dict[str, Any], Path]:
 
     if isinstance(config, str | Path):
         return read_toml(Path(config))[0], Path(config)
+    if not isinstance(config, Mapping):
+        raise ConfigError(
+            "sweep", f"found a {type(config).__name__}", "a file's name, or tables as make_config takes them"
+        )
     return dict(config), Path("config")

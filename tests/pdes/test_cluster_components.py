@@ -1,41 +1,12 @@
 """Components by name, maintenance and storage at the cluster level, as people write them in a config."""
 
-import json
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
 from pdes.cli import main
-
-CONFIG = """
-[cluster]
-scheduler = "backfill"
-
-[[cluster.pool]]
-gpu = "H100"
-servers = 8
-
-[cluster.arrivals]
-jobs = 300
-per_hour = 20
-gpus = { 1 = 5, 8 = 3, 24 = 1 }
-duration = { distribution = "lognormal", median = "40min", sigma = 1 }
-tenants = { research = 2, product = 1 }
-priorities = { 0 = 3, 1 = 1 }
-
-[cluster.checkpoint]
-interval = "daly"
-write = "1min"
-restart = "5min"
-
-[[cluster.failure]]
-component = "GPU"
-per = "gpu"
-gap = { distribution = "exponential", mean = "20d" }
-detection = "5min"
-repair = { distribution = "weibull", mean = "4h", shape = 1.5 }
-"""
+from reference.cluster_config import CONFIG, run
 
 PARTS = """
 [[cluster.failure]]
@@ -60,11 +31,6 @@ def config(tmp_path: Path) -> Path:
     path = tmp_path / "config.toml"
     path.write_text(CONFIG)
     return path
-
-
-def run(config: Path, out: Path, *more: str) -> dict:
-    assert main([str(config), "--out", str(out), "--quiet", *more]) == 0
-    return json.loads((out / "result.json").read_text())
 
 
 def test_components_and_windows_are_counted_by_name(

@@ -192,7 +192,10 @@ def test_from_python_it_is_the_same(tmp_path: Path) -> None:
     assert found.runs().column("fct_mean_s").to_pylist() == rows["fct_mean_s"]
     assert (tmp_path / "own" / "report.html").stat().st_size > 100_000
     assert json.loads((tmp_path / "own" / "sweep.json").read_text())["runs"] == {"done": 8}
-    assert "fct_mean" in repr(found.compare("fct_mean")[0]) or found.compare("fct_mean")[0].text
+    means = {i: own.mean for i, own in enumerate(found.intervals(found.metric("fct_mean")))}
+    best = found.sweep.points[min(means, key=means.__getitem__)]
+    assert found.best("fct_mean") == dict(zip(axes, best, strict=True))
+    assert [verdict.best for verdict in found.compare("fct_mean")] == [best] * 3
     assert pdes.sweep(tmp_path / "sweep.toml", out=tmp_path / "own").n_new == 0
 
 

@@ -16,9 +16,11 @@ from pdes.sweeps.design import axes_of, number_of, points_of
 from pdes.sweeps.expression import Expression
 from pdes.sweeps.found import Found
 from pdes.sweeps.load import sweep_of
+from pdes.sweeps.page import page
 from pdes.sweeps.paired import interval, paired
 from pdes.sweeps.sensitivity import effects, pareto
-from pdes.sweeps.store import DONE, Row
+from pdes.sweeps.store import DONE, FAILED, Row
+from pdes.sweeps.told import facts, lines
 
 pytest.importorskip("scipy")
 
@@ -167,3 +169,14 @@ def test_verdicts_name_the_better_one_or_how_many_seeds_would_decide() -> None:
 def test_numbers_of_quantities_are_in_order() -> None:
     assert number_of("1us") == 1e6 and number_of("2Gbps") == 2e9 and number_of(3) == 3.0 and number_of("hpcc") is None
     assert cast(float, number_of("100Gbps")) < cast(float, number_of("1Tbps"))
+
+
+def test_where_no_run_ends_there_are_tables_and_no_claims() -> None:
+    found = found_of(np.ones((2, 2)), c=["p", "q"])
+    failed = Found(found.sweep, [row._replace(status=FAILED, metrics={}, message="no") for row in found.rows], 4)
+    assert failed.points()["runs"].to_pylist() == [0, 0] and failed.runs()["status"].to_pylist() == ["failed"] * 4
+    said = "\n".join(lines(failed))
+    assert "4 runs failed" in said and "the same" not in said and "faster" not in said
+    assert facts(failed)["metrics"] == {} and "Runs without a result" in page(failed)
+    half = Found(found.sweep, [failed.rows[0], *found.rows[1:]], 4)  # p has one seed of two
+    assert half.points()["runs"].to_pylist() == [1, 2] and half.compare() == []

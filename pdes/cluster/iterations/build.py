@@ -34,13 +34,13 @@ def build_runs(loaded: Loaded, machine: Machine, run_all: RunAll) -> RunSpeeds |
 
 def _bench(loaded: Loaded, config: RunsConfig, kinds: dict[str, dict[str, Any]], pool: Pool) -> Bench:
     from models.compute.devices import DEVICES
-    from pdes.engine.jit import source_digest  # with the compiler, which a run without models does not load
+    from pdes.simulation.versions import program  # with the compiler, which a run without models does not load
 
     gpu = pool.gpu if pool.gpu in DEVICES else ""
     tables = {"network": config.network, "wormhole": config.wormhole}
     folder = str(loaded.source.parent.absolute())
     sizes = pool.n_gpu, pool.servers_per_rack
-    return Bench(tables, config.fabric, kinds, *sizes, gpu, config.iterations, folder, source_digest())
+    return Bench(tables, config.fabric, kinds, *sizes, gpu, config.iterations, folder, program())
 
 
 def _check(loaded: Loaded, config: RunsConfig) -> None:

@@ -20,7 +20,7 @@ MOST_BESIDE = 200  # iterations of a job beside
 class Bench(NamedTuple):
     """What cases of a pool run on. tables: of a config, but [topology] and jobs; rails: keys of [topology]. kinds:
     [workload] by kind. gpu: the pool's type, "" if workloads name theirs. folder: where file names are relative to.
-    code: a digest of the simulator's, as the memo of fast-forwarding has it.
+    code: which program this is, as checkpoints have it.
     """
 
     tables: dict[str, Any]
