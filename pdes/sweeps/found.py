@@ -139,6 +139,7 @@ class Found:
         columns["status"] = [row.status for row in self.rows]
         for metric in self.metrics:
             columns[_titled(metric)] = pa.array([row.metrics.get(metric.name) for row in self.rows], pa.float64())
+        columns["key"] = [row.key for row in self.rows]
         columns["message"] = [row.message for row in self.rows]
         columns["wall_s"] = pa.array([row.wall_s for row in self.rows], pa.float64())
         return pa.table(columns)

@@ -11,7 +11,7 @@ from pdes.errors import ConfigError
 from pdes.sweeps.found import Found
 from pdes.sweeps.load import Sweep, load_sweep, sweep_of
 from pdes.sweeps.point import Task, checked, key_of, run
-from pdes.sweeps.store import FAILED, REFUSED, Row, Store
+from pdes.sweeps.store import DONE, FAILED, REFUSED, Row, Store
 from pdes.sweeps.write import write
 from pdes.units import format_count
 from pdes.workers import RunAll, at_a_time
@@ -61,11 +61,13 @@ def _looked_up(sweep: Sweep, store: Store, point: tuple[Any, ...], seed: int, ag
         _raise_if_a_key_is_wrong(error)
         return Row("", text, seed, REFUSED, {}, str(error), 0.0)
     key = key_of(tables, sweep.source, config, sweep.known)
-    row = store.get(key)
-    if row is not None and not (again and row.status == FAILED):
+    row, keep = store.get(key), sweep.directory / "runs" / key if sweep.config.keep else None
+    is_wanted = row is None or (again and row.status == FAILED)
+    is_wanted |= row is not None and row.status == DONE and keep is not None and not keep.exists()
+    if row is not None and not is_wanted:
         return row
-    keep = str(sweep.directory / "runs" / key) if sweep.config.keep else None
-    return Task(key, text, seed, tables, str(sweep.source), tuple(sweep.known), keep)
+    kept = None if keep is None else str(keep)
+    return Task(key, text, seed, tables, str(sweep.source), tuple(sweep.known), kept)
 
 
 def _raise_if_a_key_is_wrong(error: ConfigError) -> None:

@@ -88,6 +88,16 @@ def test_what_is_known_is_not_run_again_and_more_seeds_add_to_it(tmp_path: Path)
     assert run_sweep(load_sweep(path, tmp_path / "out"), here).n_new == 8
 
 
+def test_result_folders_are_kept_also_of_runs_that_were_known(tmp_path: Path) -> None:
+    path = write(tmp_path)
+    rows = run_sweep(load_sweep(path, tmp_path / "out"), here).rows
+    for n_new in (8, 0):
+        kept = run_sweep(load_sweep(path, tmp_path / "out", ["sweep.keep=true"]), here)
+        assert kept.n_new == n_new and [row.metrics for row in kept.rows] == [row.metrics for row in rows]
+    for row in rows:
+        assert pdes.Result(tmp_path / "out" / "runs" / row.key).summary["packet_hops"] == row.metrics["packet_hops"]
+
+
 def test_a_file_that_the_config_names_counts_by_what_is_in_it(tmp_path: Path) -> None:
     base = BASE.partition("[workload]")[0] + '[workload]\nkind = "flows"\nfile = "flows.csv"\n'
     flows = "src,dst,size_bytes,start_ps\n0,2,{},0\n"
