@@ -5,7 +5,7 @@ never on the number of ranks or cores, and never on a clock. It predicts wall ti
 that the delays allow; the prediction ranks cuts, it is no promise of speed.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -47,6 +47,8 @@ class ThresholdChoice:
     """All of them, ascending by threshold."""
     reason: str
     """One sentence for people."""
+    lp_of_node: np.ndarray = field(compare=False)
+    """int64[n_node]"""
 
 
 def choose_threshold(
@@ -67,9 +69,11 @@ def choose_threshold(
     load_hops = np.ceil(np.asarray(node_load_hops)).astype(np.int64)
     delays = np.unique(port_delay_ps)
     thresholds = [int(delay) for delay in delays if delay > 0] + [int(delays.max(initial=0)) + 1]
-    candidates = []
+    candidates, cuts = [], {}
     for threshold_ps in thresholds:
-        lp_of_node = cut_by_delay(n_node, port_src, port_dst, port_delay_ps, server, threshold_ps, ties)
+        cuts[threshold_ps] = lp_of_node = cut_by_delay(
+            n_node, port_src, port_dst, port_delay_ps, server, threshold_ps, ties
+        )
         ahead_ps = lookahead_ps(port_src, port_dst, port_delay_ps, lp_of_node, ties)
         candidates.append(_predict(threshold_ps, ahead_ps, lp_of_node, load_hops))
     useful = [c for c in candidates if c.n_lp > 1]
@@ -80,7 +84,7 @@ def choose_threshold(
     else:
         best = min(useful, key=lambda c: (c.predicted_ns, -c.lookahead_ps, -c.threshold_ps))
         reason = _reason(best, useful)
-    return ThresholdChoice(best.threshold_ps, best.lookahead_ps, best.n_lp, candidates, reason)
+    return ThresholdChoice(best.threshold_ps, best.lookahead_ps, best.n_lp, candidates, reason, cuts[best.threshold_ps])
 
 
 def _predict(threshold_ps: int, ahead_ps: int, lp_of_node: np.ndarray, load_hops: np.ndarray) -> Candidate:

@@ -17,6 +17,7 @@ from pdes.errors import CapacityError, CausalityError, ConfigError, SimError
 if TYPE_CHECKING:
     from pdes.config import Config, load_config
     from pdes.config.values import make_config
+    from pdes.experiments.run import simulate_many
     from pdes.result import Result
     from pdes.simulation import simulate
     from pdes.sweeps.run import sweep
@@ -38,6 +39,7 @@ __all__ = [
     "make_config",
     "scaled",
     "simulate",
+    "simulate_many",
     "sweep",
 ]
 
@@ -47,6 +49,7 @@ _HOMES = {
     "make_config": "pdes.config.values",
     "Result": "pdes.result",
     "simulate": "pdes.simulation",
+    "simulate_many": "pdes.experiments.run",
     "sweep": "pdes.sweeps.run",
     "scaled": "models.congestion.interface",  # these two are for congestion controls of one's own
     "NEVER": "models.congestion.interface",

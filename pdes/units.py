@@ -117,6 +117,20 @@ def _flops_spelling(text: object) -> object:
 
 
 def _parse(text: object, units: dict[str, int], kind: str, unit_names: str, example: str, inner: str) -> int:
+    key = id(units), text  # the tables of units live as long as the program
+    if isinstance(text, str) and key in _known:
+        return _known[key]
+    value = _parsed(text, units, kind, unit_names, example, inner)
+    if len(_known) < MOST_KNOWN:
+        _known[key] = value
+    return value
+
+
+_known: dict[tuple[int, object], int] = {}
+MOST_KNOWN = 10_000  # texts, whose values are remembered: many configs of one process have the same
+
+
+def _parsed(text: object, units: dict[str, int], kind: str, unit_names: str, example: str, inner: str) -> int:
     accepted = f'Accepted: {kind} with its unit ({unit_names}), such as "{example}"'
     if not isinstance(text, str):
         raise QuantityError(f"found {shown(text)}, which is not text", accepted)

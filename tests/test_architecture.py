@@ -27,6 +27,7 @@ TOP = (
     "pdes.commands",
     "pdes.cluster",
     "pdes.debug",
+    "pdes.experiments",
     "pdes.simulation",
     "pdes.scenario",
     "pdes.sweeps",

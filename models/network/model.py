@@ -166,11 +166,11 @@ class NetworkModel:
         and all ports into these ranks, as markers take no way.
         """
         src, dst = self.rank_of_node[self.topology.port_src], self.rank_of_node[self.topology.port_dst]
-        peers = {int(r) for r in dst[(src == rank) & self._is_used]} | {int(r) for r in group_rank}
+        found = [dst[(src == rank) & self._is_used], group_rank]
         if has_fluid:
             senders, receivers = self._ends()
-            peers |= {int(r) for r in receivers[senders == rank]} | {int(r) for r in senders[receivers == rank]}
-        peers = sorted(peers - {rank})
+            found += [receivers[senders == rank], senders[receivers == rank]]
+        peers = [one for one in np.unique(np.concatenate(found)).tolist() if one != rank]
         row = np.full(int(max(self.rank_of_node.max(), rank)) + 1, -1, np.int64)
         row[peers] = np.arange(len(peers))
         return peers, np.where((src == rank) | has_fluid, row[dst], -1)

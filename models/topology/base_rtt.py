@@ -4,6 +4,8 @@ One data packet forth and one ACK back, serialised at every hop. `max_base_rtt` 
 listing them: hosts that hang on the same switches by like links are one class, and one table per class will do.
 """
 
+from functools import lru_cache
+
 import numpy as np
 
 from models.topology.closed_form import tx_ps
@@ -15,6 +17,7 @@ from pdes.errors import ConfigError
 from pdes.units import BITS_PER_BYTE, MAX_PACKET_BYTES, PS_PER_S
 
 
+@lru_cache(maxsize=4)
 def max_base_rtt(topology: Topology, data_bytes: int, ack_bytes: int) -> tuple[int, int]:
     """(largest round-trip time in ps, largest bandwidth-delay product in bytes) over all ordered pairs of hosts.
 
@@ -26,7 +29,7 @@ def max_base_rtt(topology: Topology, data_bytes: int, ack_bytes: int) -> tuple[i
     table = distances(topology)
     forth_ps, back_ps = _hop_times(topology, data_bytes, ack_bytes)
     cost_ps = forth_ps + back_ps[topology.port_peer]
-    rate_bps, i_rate = np.unique(topology.port_rate_bps, return_inverse=True)
+    rate_bps, i_rate = topology.rates
     best_ps = np.full(len(rate_bps), -1, np.int64)
     graph = (topology.port_src, topology.port_dst, topology.port_peer, topology.is_switch)
     direct_pairs(graph, cost_ps, i_rate, best_ps)
@@ -63,7 +66,7 @@ def _hop_times(topology: Topology, data_bytes: int, ack_bytes: int) -> tuple[np.
     for what, size_bytes in (("data packet", data_bytes), ("ACK", ack_bytes)):
         if not 1 <= size_bytes <= MAX_PACKET_BYTES:
             raise ConfigError("network", f"a {what} of {size_bytes} B", f"1..{MAX_PACKET_BYTES} B is accepted")
-    rate_bps, i_rate = np.unique(topology.port_rate_bps, return_inverse=True)
+    rate_bps, i_rate = topology.rates
     data_ps = np.array([tx_ps(data_bytes, rate) for rate in rate_bps.tolist()], np.int64)
     ack_ps = np.array([tx_ps(ack_bytes, rate) for rate in rate_bps.tolist()], np.int64)
     return data_ps[i_rate] + topology.port_delay_ps, ack_ps[i_rate] + topology.port_delay_ps

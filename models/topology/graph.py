@@ -77,6 +77,12 @@ class Topology:
         return np.searchsorted(self.port_dst, np.arange(self.n_node + 1)).astype(np.int64)
 
     @cached_property
+    def rates(self) -> tuple[np.ndarray, np.ndarray]:
+        """(int64[], the rates that ports have, ascending; int64[n_port], which of them each port has)."""
+        rate_bps, i_rate = np.unique(self.port_rate_bps, return_inverse=True)
+        return rate_bps, i_rate.reshape(-1)
+
+    @cached_property
     def nic_rate_bps(self) -> np.ndarray:
         """int64[n_host]; a host's slowest port: its NIC, even if it has faster links inside its server. 0: no port."""
         most = np.iinfo(np.int64).max

@@ -13,8 +13,8 @@ WORD_BITS = 32
 WORD_SHIFT, BIT_MASK = 5, WORD_BITS - 1
 
 
-def n_word(n_bit: int) -> int:
-    """Words that hold n_bit bits."""
+def n_word(n_bit: Any) -> Any:
+    """Words that hold n_bit bits; of each of an array."""
     return (n_bit + WORD_BITS - 1) // WORD_BITS
 
 
@@ -47,9 +47,9 @@ lowest_bit: Callable[..., Any] = lowest_bit_plain if JIT_DISABLED else _lowest_b
 # is more than one, a bit for each of them that is not zero. Finding the next member costs n_bit / 1024 words at worst.
 
 
-def n_set_word(n_bit: int) -> int:
-    """Words that a set of numbers below n_bit needs."""
-    return n_word(n_bit) + (n_word(n_word(n_bit)) if n_bit > WORD_BITS else 0)
+def n_set_word(n_bit: Any) -> Any:
+    """Words that a set of numbers below n_bit needs; of each of an array."""
+    return n_word(n_bit) + n_word(n_word(n_bit)) * (n_bit > WORD_BITS)
 
 
 @loop_kernel

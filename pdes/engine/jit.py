@@ -45,15 +45,19 @@ def source_digest() -> str:
     return digest.hexdigest()[:16]
 
 
+_seen: set[str] = set()
+
+
 def compiled_kernels() -> set[str]:
     """Kernels that an earlier run of this version has left compiled, "module.function"."""
     folder = numba.config.CACHE_DIR  # pyright: ignore[reportAttributeAccessIssue]
-    return {path.name.rpartition("-")[0] for path in Path(folder).rglob("*.nbi")}
+    _seen.update(path.name.rpartition("-")[0] for path in Path(folder).rglob("*.nbi"))
+    return _seen
 
 
-def is_compiled(kernel_name: str) -> bool:
-    """True if an earlier run of this version left a kernel, "module.function", compiled."""
-    return JIT_DISABLED or kernel_name in compiled_kernels()
+def is_compiled(*kernel_names: str) -> bool:
+    """True if an earlier run of this version left these kernels, "module.function", compiled."""
+    return JIT_DISABLED or _seen.issuperset(kernel_names) or compiled_kernels().issuperset(kernel_names)
 
 
 REFUSED: list[str] = []

@@ -20,6 +20,15 @@ def make_time_index(n_entity: int) -> np.ndarray:
     return np.full(2 * size, NEVER, np.int64)
 
 
+def set_all_times(tree: np.ndarray, time_ps: np.ndarray) -> None:
+    """Set the next event times of all entities, int64[n_entity]."""
+    size = len(tree) // 2
+    tree[size : size + len(time_ps)] = time_ps
+    while size > 1:
+        size //= 2
+        np.minimum(tree[2 * size : 4 * size : 2], tree[2 * size + 1 : 4 * size : 2], out=tree[size : 2 * size])
+
+
 @loop_kernel
 def set_time(tree, i_entity, time_ps):
     """Set the next event time of an entity; O(log n), less if the least of its neighbourhood stays."""

@@ -61,13 +61,10 @@ def write_table(
     UNWRITTEN becomes null, in every column.
     SimError: a value below UNWRITTEN, which only an overflow can make, or an index beyond its list.
     """
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    columns = (*COLUMNS[schema_name], *([JOB] if JOB in (names or {}) else []))
+    columns = _columns_of(schema_name, names)
     strings = [column for column in columns if column in STRING_COLUMNS]
-    schema = pa.schema([_field(pa, column, column != columns[0]) for column in columns])
-    lists = {column: pa.array((names or {}).get(column, ()), pa.string()) for column in strings}
     settings: dict[str, Any] = {
         "version": "2.6",
         "compression": "zstd",
@@ -77,12 +74,43 @@ def write_table(
         "store_schema": False,
     }
     n_row = 0
-    with pq.ParquetWriter(path, schema, **settings) as writer:
-        for group in _regroup(groups, columns):
-            arrays = [_arrow_column(pa, schema_name, c, group[c], lists.get(c)) for c in columns]
-            writer.write_table(pa.Table.from_arrays(arrays, schema=schema), ROW_GROUP)
-            n_row += len(group[columns[0]])
+    with pq.ParquetWriter(path, _schema(columns), **settings) as writer:
+        for table in _arrow_tables(schema_name, groups, names):
+            writer.write_table(table, ROW_GROUP)
+            n_row += table.num_rows
     return n_row
+
+
+def arrow_table(schema_name: str, groups: Iterable[Columns], names: Mapping[str, Sequence[str]] | None = None) -> Any:
+    """The same as an Arrow table in memory: what reading the file gives."""
+    import pyarrow as pa
+
+    tables = list(_arrow_tables(schema_name, groups, names))
+    return pa.concat_tables(tables) if tables else _schema(_columns_of(schema_name, names)).empty_table()
+
+
+def _columns_of(schema_name: str, names: Mapping[str, Sequence[str]] | None) -> tuple[str, ...]:
+    return (*COLUMNS[schema_name], *([JOB] if JOB in (names or {}) else []))
+
+
+def _schema(columns: Sequence[str]) -> Any:
+    import pyarrow as pa
+
+    return pa.schema([_field(pa, column, column != columns[0]) for column in columns])
+
+
+def _arrow_tables(
+    schema_name: str, groups: Iterable[Columns], names: Mapping[str, Sequence[str]] | None
+) -> Iterator[Any]:  # fmt: skip
+    """An Arrow table for each ROW_GROUP rows."""
+    import pyarrow as pa
+
+    columns = _columns_of(schema_name, names)
+    strings = [column for column in columns if column in STRING_COLUMNS]
+    lists, schema = {c: pa.array((names or {}).get(c, ()), pa.string()) for c in strings}, _schema(columns)
+    for group in _regroup(groups, columns):
+        arrays = [_arrow_column(pa, schema_name, c, group[c], lists.get(c)) for c in columns]
+        yield pa.Table.from_arrays(arrays, schema=schema)
 
 
 def read_table(path: Path, columns: Sequence[str]) -> Iterator[dict[str, np.ndarray]]:
@@ -141,7 +169,7 @@ def _regroup(groups: Iterable[Columns], columns: Sequence[str]) -> Iterator[dict
     n_done = 0
     for group in groups:
         n_pending = len(pending[columns[0]])
-        whole = _complete(group, columns, n_done + n_pending)
+        whole = complete(group, columns, n_done + n_pending)
         pending = {column: np.concatenate([pending[column], whole[column]]) for column in columns}
         n_full = len(pending[columns[0]]) // ROW_GROUP * ROW_GROUP
         for start in range(0, n_full, ROW_GROUP):
@@ -152,8 +180,8 @@ def _regroup(groups: Iterable[Columns], columns: Sequence[str]) -> Iterator[dict
         yield pending
 
 
-def _complete(group: Columns, columns: Sequence[str], first_id: int) -> dict[str, np.ndarray]:
-    """The group with its derived columns. first_id: id of its first row, used when it has no id column."""
+def complete(group: Columns, columns: Sequence[str], first_id: int) -> dict[str, np.ndarray]:
+    """The group with these columns, of which it may lack the ids and fct_ps. first_id: of its first row."""
     whole = dict(group)
     n = len(next(iter(whole.values())))
     whole.setdefault(columns[0], np.arange(first_id, first_id + n, dtype=np.int64))

@@ -1,5 +1,6 @@
 """The scenario of a config: all parts together, cut into LPs."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -143,15 +144,16 @@ def _cut(config: Config, topology: Topology, plan: WorkloadPlan, port_hops: np.n
         server, ties = np.full(topology.n_node, -1, np.int64), _ties(topology, plan)
         ports = (ports[0][used], ports[1][used], ports[2][used])
     graph = (topology.n_node, *ports, server)
-    threshold_ps, reason = config.partition.delay_threshold_ps, "given"
+    threshold_ps, reason, lp_of_node = config.partition.delay_threshold_ps, "given", None
     if threshold_ps is None:
         time_s = shortest_time_s(config, topology, port_hops)
         node_load = np.bincount(topology.port_dst, weights=port_hops, minlength=topology.n_node) / max(time_s, 1e-9)
         choice = choose_threshold(*graph, node_load, ties)
-        threshold_ps, reason = choice.threshold_ps, choice.reason
+        threshold_ps, reason, lp_of_node = choice.threshold_ps, choice.reason, choice.lp_of_node
     if threshold_ps <= 0:
         raise ConfigError("[partition] delay_threshold", format_duration(threshold_ps), "a duration above zero")
-    lp_of_node = cut_by_delay(*graph, threshold_ps, ties)
+    if lp_of_node is None:
+        lp_of_node = cut_by_delay(*graph, threshold_ps, ties)
     ahead_ps, link_ps = (lookahead_ps(*ports, lp_of_node, some) for some in (ties, NO_TIES))
     short_ps = link_ps if link_ps < NO_LOOKAHEAD_PS else int(ports[2].max(initial=MAX_LOOKAHEAD_PS))
     return Cut(lp_of_node, threshold_ps, reason, ahead_ps, short_ps)
@@ -193,10 +195,10 @@ def _output_round_ps(config: Config, plan: WorkloadPlan, parameters: NetworkPara
     return longest_ps if is_plain and not may_repeat and plan.graph is None and plan.n_part == 1 else 0
 
 
-def build_scenario(config: Config) -> Scenario:
-    """Everything a run needs, checked. Raises ConfigError."""
+def build_scenario(config: Config, topology_of: Callable[[Config], Topology] = build_topology) -> Scenario:
+    """Everything a run needs, checked. topology_of: for who knows it already. Raises ConfigError."""
     try:
-        return _build(config)
+        return _build(config, topology_of)
     except OverflowError as error:
         found = "sizes, counts or times in it multiply to more than 64 bits hold"
         raise ConfigError(f"{config.source}: [workload]", found, "Accepted: smaller ones") from error
@@ -206,9 +208,9 @@ def build_scenario(config: Config) -> Scenario:
         raise ConfigError(config.place(error.where), error.found, error.accepted) from error
 
 
-def _build(config: Config) -> Scenario:
+def _build(config: Config, topology_of: Callable[[Config], Topology]) -> Scenario:
     control = find_control(config)
-    topology = build_topology(config)
+    topology = topology_of(config)
     plan = build_workload(config, topology)
     next_hops = given_next_hops(config)
     paths, fixed = override_paths(config.network, topology, plan, build_paths(config, topology, plan, next_hops))

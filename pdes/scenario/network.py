@@ -191,7 +191,7 @@ def marking(n: NetworkConfig, control: Control, topology: Topology) -> tuple[np.
     if not is_marking:
         return low, high, probability
     fixed = {row.rate_bps: row for row in n.ecn_rate}
-    for rate_bps in np.unique(topology.port_rate_bps).tolist():
+    for rate_bps in topology.rates[0].tolist():
         here = topology.port_rate_bps == rate_bps
         row = fixed.get(rate_bps)
         if row is not None:

@@ -1,12 +1,14 @@
 """The kernels of a run are compiled before anything happens in it, rank 0's first so that the others find them."""
 
 import time
+from typing import Any
 
 from models.network.build.warm_up import task
 from models.network.skip.progress import sample_all
 from pdes.beginning import STARTING, Beginning
-from pdes.engine.jit import JIT_DISABLED, compiled_kernels
-from pdes.simulation.compilers import ALWAYS, announce_compiling, file_name
+from pdes.engine.jit import is_compiled
+from pdes.simulation.assemble import Assembly
+from pdes.simulation.compilers import ALWAYS, Compilers, announce_compiling, file_name
 from pdes.simulation.job import Run
 
 
@@ -25,13 +27,21 @@ def compile_kernels(job: Run, beginning: Beginning | None = None) -> float:
     return time.monotonic() - begin_s
 
 
+def compile_beside(assembly: Assembly, kernels: list[tuple[Any, tuple[Any, ...]]]) -> None:
+    """Have other processes compile kernels, callees before their callers, if an earlier run has left none."""
+    with Compilers() as compilers:
+        if compilers.is_at_work:
+            compilers.give(task(kernel, arguments) for kernel, arguments in kernels[len(ALWAYS) :])
+            assembly.facts.compile()
+            compilers.wait(lambda: None)
+
+
 def _say_what_it_takes(job: Run, beginning: Beginning) -> None:
     """Rank 0's compilers have been announced; here are runs that need one kernel or another besides."""
     if job.compilers is not None and job.compilers.is_at_work:
         return
-    known = compiled_kernels()
-    is_there = JIT_DISABLED or all(file_name(kernel) in known for kernel, _ in job.model.kernels())
-    if is_there and (job.model.fast_forward is None or file_name(sample_all) in known):
+    others = [] if job.model.fast_forward is None else [file_name(sample_all)]
+    if is_compiled(*(file_name(kernel) for kernel, _ in job.model.kernels()), *others):
         beginning.enter("loading the kernels")
     else:
         announce_compiling(beginning, job.compilers)

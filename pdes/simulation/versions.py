@@ -8,6 +8,7 @@ from pathlib import Path
 from pdes.engine.jit import source_digest
 
 
+@cache
 def version_of(name: str) -> str:
     """Of an installed distribution."""
     try:

@@ -113,9 +113,15 @@ def run(task: Task) -> Row:
     return Row(task.key, task.point, task.seed, status, metrics, message, time.perf_counter() - began_s)
 
 
+def tables_to_run(task: Task) -> dict[str, Any]:
+    """The tables of a run: one of packets or flow mode leaves no tasks if nobody sees them."""
+    is_seen = "cluster" in task.tables or task.keep is not None or any(metric.function for metric in task.metrics)
+    return task.tables if is_seen else task.tables | {"output": {"tasks": False}}
+
+
 def _measured(task: Task) -> dict[str, float]:
     """Raises SimError."""
-    source, tables = Path(task.source), task.tables
+    source, tables = Path(task.source), tables_to_run(task)
     if "cluster" in tables:
         from pdes.cluster.outcome import outcome
 
@@ -125,8 +131,6 @@ def _measured(task: Task) -> dict[str, float]:
     if task.keep is not None:
         result = simulate(checked(tables, source, set()), task.keep)
         return measure(task.metrics, result.summary, result)
-    if not any(metric.function for metric in task.metrics):  # nobody sees them
-        tables = tables | {"output": {"tasks": False}}
     with tempfile.TemporaryDirectory(prefix="pdes-sweep-") as folder:
         result = simulate(checked(tables, source, set()), folder)
         return measure(task.metrics, result.summary, result)

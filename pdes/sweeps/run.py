@@ -3,11 +3,12 @@
 import json
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
 from pdes.errors import ConfigError
+from pdes.sweeps.bundle import bundles, may_be_bundled, run_bundle
 from pdes.sweeps.found import Found
 from pdes.sweeps.load import Sweep, load_sweep, sweep_of
 from pdes.sweeps.point import Task, checked, key_of, run
@@ -41,14 +42,24 @@ def run_sweep(sweep: Sweep, run_all: RunAll, stream: TextIO | None = None, again
         line = _Line(stream, len(rows), len(asked))
         line.begin(n_refused)
         try:
-            ended: Iterable[Row] = run_all(run, list(tasks.values()), unordered=True) if tasks else ()
-            for row in ended:
-                store.add(row)
-                rows.update((i, row) for i in places[row.key])
+            for ended in _run(list(tasks.values()), run_all):
+                store.add(*ended)
+                rows.update((i, row) for row in ended for i in places[row.key])
                 line.tell(len(rows), sum(each.status == FAILED for each in rows.values()))
         finally:
             line.clear()
     return Found(sweep, [rows[i] for i in range(len(asked))], len(tasks))
+
+
+def _run(tasks: list[Task], run_all: RunAll) -> Iterator[list[Row]]:
+    """Rows as they come: of small runs that go through one loop, then of the others."""
+    left = [task for task in tasks if not may_be_bundled(task)]
+    together = list(bundles(tasks))
+    for ended in run_all(run_bundle, together, unordered=True) if together else ():
+        yield ended.rows
+        left += ended.left
+    for row in run_all(run, left, unordered=True) if left else ():
+        yield [row]
 
 
 def _looked_up(sweep: Sweep, store: Store, point: tuple[Any, ...], seed: int, again: bool) -> Row | Task:

@@ -78,13 +78,13 @@ class Store:
         """What is known of a run."""
         return self._rows.get(key)
 
-    def add(self, row: Row) -> None:
-        """For good. ConfigError: the disk refuses it."""
-        self._rows[row.key] = row
-        values: tuple[Any, ...] = row._replace(metrics=json.dumps(row.metrics))  # pyright: ignore[reportArgumentType]
+    def add(self, *rows: Row) -> None:
+        """For good, all of them or none. ConfigError: the disk refuses it."""
+        self._rows.update((row.key, row) for row in rows)
+        values: list[Any] = [row._replace(metrics=json.dumps(row.metrics)) for row in rows]  # pyright: ignore[reportArgumentType]
         try:
             with self._base:
-                self._base.execute("insert or replace into runs values (?, ?, ?, ?, ?, ?, ?)", values)
+                self._base.executemany("insert or replace into runs values (?, ?, ?, ?, ?, ?, ?)", values)
         except sqlite3.Error as error:
             raise ConfigError(str(self.path), f"cannot be written: {error}", "a disk with room") from error
 

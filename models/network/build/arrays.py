@@ -147,7 +147,7 @@ def make_nodes(topology: Topology, plan: WorkloadPlan, safe_ps: np.ndarray) -> t
     """NODE records, the NIC ports of all hosts in order, and how many mask words there are."""
     nodes = aligned_zeros(topology.n_node, NODE)
     nodes["first_in"], nodes["end_in"] = topology.in_start[:-1], topology.in_start[1:]
-    words = np.array([n_word(int(d)) for d in np.diff(topology.in_start)], np.int64)
+    words = n_word(np.diff(topology.in_start))
     nodes["first_mask"] = np.cumsum(words) - words
     nodes["safe_ps"], nodes["wake_ps"], nodes["wait_head"] = safe_ps, NEVER, -1
     nodes["is_switch"] = topology.is_switch
@@ -170,8 +170,9 @@ def ecn_bytes(topology: Topology, parameters: NetworkParameters, which: int) -> 
     if parameters.law.ecn_at_100g is None:
         return np.full(topology.n_port, NO_MARKING, np.int64)
     at_100g = parameters.law.ecn_at_100g[which]
-    scaled = [at_100g * int(rate) // 10**11 for rate in topology.port_rate_bps]
-    return np.minimum(np.array(scaled, np.int64), NO_MARKING)
+    rates, i_rate = topology.rates
+    scaled = [min(at_100g * rate // 10**11, NO_MARKING) for rate in rates.tolist()]
+    return np.array(scaled, np.int64)[i_rate]
 
 
 def smallest_packet_bytes(parameters: NetworkParameters) -> int:
@@ -203,12 +204,10 @@ def safe_times(
     """
     inside = used & (lp_of_node[topology.port_src] == lp_of_node[topology.port_dst])
     safe_ps = np.full(topology.n_node, NEVER, np.int64)
-    small = smallest_packet_bytes(parameters)
-    for port in np.flatnonzero(inside):
-        time_ps = transmission_ps(small, int(topology.port_rate_bps[port]), parameters.ns3 is not None)
-        least_ps = int(topology.port_delay_ps[port]) + int(time_ps)
-        node = topology.port_dst[port]
-        safe_ps[node] = min(safe_ps[node], least_ps)
+    small, is_ns3 = smallest_packet_bytes(parameters), parameters.ns3 is not None
+    rates, i_rate = topology.rates[0], topology.rates[1][inside]
+    times = np.array([transmission_ps(small, rate, is_ns3) for rate in rates.tolist()], np.int64)
+    np.minimum.at(safe_ps, topology.port_dst[inside], topology.port_delay_ps[inside] + times[i_rate])
     return safe_ps
 
 
@@ -233,7 +232,7 @@ def make_fabric(
         nodes["end_out"] = nodes["first_out"]  # no NIC starts a packet, so that nobody has to look whether one does
     if parameters.loss_probability is not None:
         nodes["is_lossy"][topology.port_dst[parameters.loss_probability > 0]] = 1
-    constants = make_constants(topology, pairs, plan, parameters)
+    constants = make_constants(plan, parameters, int(np.diff(pairs.path_start).max(initial=1)) - 1)
     constants[SLOT_PS] = min(NEVER, int(safe_ps.min()))
     constants[LINK_BITS] = max(1, int(degree.max()).bit_length())
     n_leaf, kept = 1 << int(constants[LINK_BITS]), ports_kept(topology, parameters, here)

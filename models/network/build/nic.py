@@ -143,7 +143,7 @@ def make_nic_ports(topology: Topology, pairs: QueuePairs, here: np.ndarray, is_n
     own = np.flatnonzero(here[topology.port_src] & ~topology.is_switch[topology.port_src])
     nic_ports = zeros_for(topology.n_port if here.all() else len(own), topology.n_port, NIC_PORT)
     n_pair = np.bincount(pairs.port, minlength=topology.n_port)
-    words = np.array([max(1, n_set_word(int(n))) for n in n_pair], np.int64)  # one is always read
+    words = np.maximum(1, n_set_word(n_pair))  # one is always read
     values = {
         "next_start_ps": NEVER, "last_served": 0 if is_ns3 else -1, "n_pair": n_pair[own],
         "first_pair": (np.cumsum(n_pair) - n_pair)[own], "first_ready": (np.cumsum(words) - words)[own],
@@ -189,7 +189,8 @@ def make_nic(
     n_pair, n_own = len(facts), len(own)
     table = make_queue_pairs(topology, facts, rates_bps, own)
     rtt_ps = 0 if parameters.base_rtt_ps is None else parameters.base_rtt_ps[pairs.pair_of_row[own]]
-    of_law = parameters.law.make_parameters(parameters.law_values or parameters.law.parameter_values({}), rates_bps)
+    of_law = _law_parameters(parameters, rates_bps)
+    table["law_row"][own] += _law_sets(parameters, n_pair)[pairs.pair_of_row[own]] * len(rates_bps)
     control = Control(parameters.law, of_law, table, parameters.payload_bytes, rtt_ps, own)
     law = control.law_words()
     control.start(law, table, own)
@@ -240,6 +241,19 @@ def make_nic(
     fabric.counters[state.FREE_MESSAGE] = fabric.counters[state.FREE_RANGE] = -1
     nic = grow_ranges(nic, fabric.counters, 1024 if fabric.constants[state.IS_SELECTIVE] else 1)
     return grow_messages(nic, fabric.counters, max(256, plan.burst + 2)), control
+
+
+def _law_parameters(parameters: NetworkParameters, rates_bps: np.ndarray) -> np.ndarray:
+    """A record for each rate of a port (`line_rates`), of each set of values."""
+    law, values = parameters.law, parameters.law_values or parameters.law.parameter_values({})
+    sets = [own for own, _ in parameters.law_sets] or [values]
+    return np.concatenate([law.make_parameters(own, rates_bps) for own in sets])
+
+
+def _law_sets(parameters: NetworkParameters, n_pair: int) -> np.ndarray:
+    """int64[n_pair], plan's order: which set of values of the control a queue pair has."""
+    counts = [n for _, n in parameters.law_sets] or [n_pair]
+    return np.repeat(np.arange(len(counts)), counts)
 
 
 def grow_ranges(nic: Nic, counters: np.ndarray, n_range: int) -> Nic:

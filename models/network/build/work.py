@@ -24,7 +24,7 @@ from models.workload.program import (
     Work,
 )
 from pdes.engine.jit import zeros_for
-from pdes.engine.time_index import NEVER, set_time
+from pdes.engine.time_index import NEVER, set_all_times
 
 
 def make_streams(topology: Topology, plan: WorkloadPlan) -> np.ndarray:
@@ -49,8 +49,7 @@ def make_work(
     own = np.flatnonzero(here[streams["node"]])
     streams["wake_ps"][own] = plan.streams["wake_ps"][own]
     np.minimum.at(fabric.nodes["wake_ps"], streams["node"][own], streams["wake_ps"][own])
-    for node in np.flatnonzero(fabric.nodes["wake_ps"] < NEVER):
-        set_time(fabric.node_time, int(node), int(fabric.nodes["wake_ps"][node]))
+    set_all_times(fabric.node_time, fabric.nodes["wake_ps"])
     passes = zeros_for(len(own) * N_PASS_COLUMN, len(streams) * N_PASS_COLUMN, np.int64).reshape(-1, N_PASS_COLUMN)
     passes[own] = -1
     totals = np.zeros(N_TOTAL, np.int64)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from models.network.host.nic import free_packet
-from models.network.state.records import FLAG_ACK, FLAG_FRAME, HEADER_BYTES, IS_NS3, SEED
+from models.network.state.records import FIRST_PORT, FLAG_ACK, FLAG_FRAME, HEADER_BYTES, IS_NS3, SEED
 from models.network.state.switch_state import DROP_LINK, DROP_LOSS
 from models.network.watch.tracing import DROPPED, IS_TRACED, NOTHING, trace_packet
 from pdes.engine.apart import apart
@@ -48,5 +48,5 @@ def why_lost(packets, ports, inlets, constants, packet, in_port):
         return NOT_LOST
     draw = inlet.n_loss_draw
     inlet.n_loss_draw = draw + 1
-    is_drawn = uniform(constants[SEED], in_port, PURPOSE_LOSS, draw) < inlet.loss_probability
+    is_drawn = uniform(constants[SEED], in_port - constants[FIRST_PORT], PURPOSE_LOSS, draw) < inlet.loss_probability
     return DROP_LOSS if is_drawn and not is_immune else NOT_LOST

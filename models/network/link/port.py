@@ -8,7 +8,16 @@ because kind 0 (start of a queued packet) precedes arrivals of the same instant 
 import numpy as np
 
 from models.network.link.wire_time import transmission_ps
-from models.network.state.records import FLAG_ACK, FLAG_MARKED, FLAG_MARKER, MAY_OVERTAKE, N_DEPARTED, SEED, Fabric
+from models.network.state.records import (
+    FIRST_PORT,
+    FLAG_ACK,
+    FLAG_MARKED,
+    FLAG_MARKER,
+    MAY_OVERTAKE,
+    N_DEPARTED,
+    SEED,
+    Fabric,
+)
 from pdes.engine.apart import apart
 from pdes.engine.bits import BIT_MASK, WORD_SHIFT
 from pdes.engine.jit import fast_step, step_kernel
@@ -160,7 +169,7 @@ def queue_behind(packets, head, tail, packet):
 
 
 @step_kernel
-def is_marked(info, port, queued_bytes, low_bytes, seed):
+def is_marked(info, port, queued_bytes, low_bytes, constants):
     """RED at dequeue on what stays behind: none up to the minimum, all above the maximum, linear between.
 
     Floyd and Jacobson 1993 without averaging, as RoCE switches do; draws are counted per port (design R3).
@@ -169,16 +178,16 @@ def is_marked(info, port, queued_bytes, low_bytes, seed):
     high_bytes = info.ecn_max_bytes
     if queued_bytes > high_bytes:
         return True
-    return draws_mark(info, port, queued_bytes, low_bytes, high_bytes, seed)
+    return draws_mark(info, port, queued_bytes, low_bytes, high_bytes, constants)
 
 
 @step_kernel
-def draws_mark(info, port, queued_bytes, low_bytes, high_bytes, seed):
+def draws_mark(info, port, queued_bytes, low_bytes, high_bytes, constants):
     apart()
     probability = info.ecn_max_probability * (queued_bytes - low_bytes) / (high_bytes - low_bytes)
     draw = info.ecn_draws
     info.ecn_draws = draw + 1
-    return uniform(seed, port, PURPOSE_ECN, draw) < probability
+    return uniform(constants[SEED], port - constants[FIRST_PORT], PURPOSE_ECN, draw) < probability
 
 
 @fast_step
@@ -202,7 +211,7 @@ def next_waiting(ports, port_info, packets, constants, port):
     low_bytes = np.int64(record.ecn_min_bytes)
     if queued_bytes > low_bytes:
         info = port_info[np.uint64(port)]
-        if is_marked(info, port, queued_bytes, low_bytes, constants[SEED]):
+        if is_marked(info, port, queued_bytes, low_bytes, constants):
             item.bits = item.bits | FLAG_MARKED
             info.ecn_marks += 1
     return packet

@@ -5,7 +5,6 @@ import numpy as np
 from models.congestion.interface import N_HOP
 from models.network.state import records as state
 from models.network.state.parameters import SELECTIVE_REPEAT, WINDOW_FIXED, WINDOW_FOLLOWS_RATE, NetworkParameters
-from models.topology.graph import Topology
 from models.workload.plan import WorkloadPlan
 
 NEARLY = 0.98
@@ -21,11 +20,10 @@ def n_extra_columns(parameters: NetworkParameters, n_switch: int) -> int:
     return state.EXTRA_HOPS if "pint" in needs else int("rtt" in needs or parameters.rtt_flow >= 0)
 
 
-def make_constants(topology: Topology, pairs, plan: WorkloadPlan, parameters: NetworkParameters) -> np.ndarray:
-    """int64[N_CONSTANT]; SLOT_PS and LINK_BITS are left to the caller."""
+def make_constants(plan: WorkloadPlan, parameters: NetworkParameters, most_hops: int) -> np.ndarray:
+    """int64[N_CONSTANT]; SLOT_PS and LINK_BITS are left to the caller. most_hops: ports on the longest path."""
     p, out = parameters, np.zeros(state.N_CONSTANT, np.int64)
-    lengths = np.diff(pairs.path_start) - 1
-    n_switch = max(1, int(lengths.max()) - 1) if len(lengths) else 1
+    n_switch = max(1, most_hops - 1)
     if p.routing is not None:
         n_switch = N_HOP  # a way around a link that is down may be longer than any path at the start
     values = {

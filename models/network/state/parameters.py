@@ -112,6 +112,8 @@ class NetworkParameters:
     ecn_max_probability: float | np.ndarray | None = None
     law: Law = field(default_factory=lambda: find_law("dctcp"))
     law_values: dict[str, Any] = field(default_factory=dict)  # of `Law.parameter_values`; {}: its defaults
+    law_sets: tuple[tuple[dict[str, Any], int], ...] = ()  # of experiments in one network: such values, and of how
+    # many queue pairs, in plan's order
     window_mode: int = WINDOW_FOLLOWS_RATE
     base_rtt_ps: np.ndarray | None = None  # int64[n_pair], plan's order; what the law is told
     pair_queue: np.ndarray | None = None  # int64[n_pair], plan's order: 1 .. n_queue - 1, a lower number goes first

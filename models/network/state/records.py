@@ -225,7 +225,9 @@ N_COUNTER = 26
     N_INT_WORD,  # columns of Fabric.extra that INT has, the first ones; 0: there is no INT
     IS_FLOW_MODE,  # 1: there are no packets, see `models.network.flow_mode`; IS_HYBRID: some messages go as packets
     CALM_1024,  # hybrid: 1024ths of its line rate and largest window that a control has which has met nobody lately
-) = range(44)
+    FIRST_PORT,  # of the experiment that is run, see `models.network.experiments`: what is drawn is drawn by numbers
+    FIRST_TASK,  # that count from there
+) = range(46)
 N_CONSTANT = 48
 TELEMETRY_NONE, TELEMETRY_INT, TELEMETRY_PINT = range(3)
 IS_HYBRID = 2

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from models.network.state.records import SEED, Fabric
+from models.network.state.records import FIRST_TASK, SEED, Fabric
 from models.network.streams.wake import set_wake
 from models.workload.program import (
     OP_COMPUTE,
@@ -67,7 +67,7 @@ def compute_ps(fabric: Fabric, work: Work, stream, i_stream, time_ps):
     jitter_ppm = job.jitter_ppm
     if jitter_ppm > 0 and time_ps > 0:
         task_id = stream.first_task + stream.iteration * job.tasks_per_iteration + stream.n_task
-        bits = random_bits(fabric.constants[SEED], task_id, PURPOSE_COMPUTE, 0)
+        bits = random_bits(fabric.constants[SEED], task_id - fabric.constants[FIRST_TASK], PURPOSE_COMPUTE, 0)
         part_ppm = np.int64(bits % np.uint64(2 * jitter_ppm + 1)) - jitter_ppm
         time_ps += time_ps * part_ppm // 1_000_000
     if job.slowed_1024 > 1024 and _others_communicate(fabric, work, stream, i_stream):

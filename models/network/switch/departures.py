@@ -14,7 +14,6 @@ from models.network.state.records import (
     HAS_BUFFER,
     N_QUEUE,
     NOT_CHAINED,
-    SEED,
     TELEMETRY,
     TELEMETRY_INT,
     Fabric,
@@ -78,7 +77,7 @@ def _let_resume(fabric: Fabric, buffers: Buffers, node, switch, in_port, held, i
 def _mark(port_info, constants, port, item, depth_bytes, low_bytes):
     """ECN by what stays behind in the packet's queue; a mark on an ACK is drawn and has no effect."""
     info = port_info[np.uint64(port)]
-    if is_marked(info, port, depth_bytes, low_bytes, constants[SEED]):
+    if is_marked(info, port, depth_bytes, low_bytes, constants):
         info.ecn_marks += 1
         if item.bits & FLAG_ACK == 0:
             item.bits = item.bits | FLAG_MARKED

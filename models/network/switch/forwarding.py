@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from models.network.state.parameters import ADAPTIVE, ECMP, FLOWLET, SPRAY
-from models.network.state.records import FLAG_ACK, SEED
+from models.network.state.records import FIRST_PORT, FLAG_ACK, SEED
 from models.network.state.switch_state import ECMP_SEED, FIRST_ROUTE, FLOWLET_GAP_PS
 from models.topology.ecmp import murmur3_32
 from pdes.engine.jit import inlined, step_kernel
@@ -99,7 +99,7 @@ def draw_way(inlets, constants, in_port, n_way):
     inlet = inlets[np.uint64(in_port)]
     draw = inlet.n_route_draw
     inlet.n_route_draw = draw + 1
-    return np.int64(uniform(constants[SEED], in_port, PURPOSE_ROUTE, draw) * n_way)
+    return np.int64(uniform(constants[SEED], in_port - constants[FIRST_PORT], PURPOSE_ROUTE, draw) * n_way)
 
 
 @step_kernel

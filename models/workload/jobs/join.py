@@ -180,6 +180,9 @@ def _priority(job: PlacedJob) -> np.ndarray:
 
 def _ports(jobs: Sequence[PlacedJob]) -> np.ndarray:
     """Source ports: a job's own, so that it takes the same ways by itself, but none of another one's on its GPUs."""
+    hosts = np.concatenate([job.hosts for job in jobs])
+    if len(np.unique(hosts)) == len(hosts):
+        return np.concatenate([job.plan.pair_sport for job in jobs])
     taken: dict[tuple[int, int], int] = {}
     found = []
     for job in jobs:

@@ -4,7 +4,9 @@ A file has a line "bytes percent" for each point, from 0 to 100 percent; lines t
 Between two points the size is uniform. Distributions by name are files of this package.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +40,15 @@ class SizeDistribution:
 
 def read_sizes(path: Path) -> SizeDistribution:
     """A distribution from a file. Raises ConfigError with the file and the line."""
+    with suppress(OSError):
+        state = path.stat()
+        return _read(path, state.st_mtime_ns, state.st_size)
+    return _read(path, 0, 0)
+
+
+@lru_cache(maxsize=16)
+def _read(path: Path, _time_ns: int, _size_bytes: int) -> SizeDistribution:
+    """Once per version of the file."""
     try:
         lines = read_text(path).splitlines()
     except (OSError, UnicodeDecodeError) as error:

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from models.network.build.arrays import NetworkState
 from models.network.watch.results import open_pauses
+from models.topology.graph import Topology
 from models.workload.plan import WorkloadPlan
 from models.workload.program import OP_START, OP_WAIT
 from pdes.engine.time_index import NEVER
@@ -33,9 +35,14 @@ def last_use_ps(job: Run) -> tuple[int, int]:
     mine = job.model.rank_of_node[topology.port_src] == job.world.rank
     if job.scenario.plan.n_main or job.assembly.n_task or open_pauses(state, topology)[0][mine].any():
         return NEVER, NEVER
-    sends = mine & ~topology.is_switch[topology.port_src] & (state.fabric.ports["tx_bytes"] > 0)
-    ports = state.fabric.ports[sends]
-    return job.rows.last_finish_ps, int((ports["free_at_ps"] + ports["delay_ps"]).max(initial=0))
+    return job.rows.last_finish_ps, int(under_way_until_ps(state, topology)[mine].max(initial=0))
+
+
+def under_way_until_ps(state: NetworkState, topology: Topology) -> np.ndarray:
+    """int64[n_port]: until when what a host sent last is under way; 0 at switches, and where nothing was sent."""
+    ports = state.fabric.ports
+    sends = ~topology.is_switch[topology.port_src] & (ports["tx_bytes"] > 0)
+    return np.where(sends, ports["free_at_ps"] + ports["delay_ps"], 0)
 
 
 def active_ps(plan: WorkloadPlan, totals: dict[str, Any]) -> list[int]:

@@ -4,13 +4,14 @@ import platform
 import time
 from dataclasses import asdict
 from math import inf
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from models.network.flow_mode.audit_state import audit_facts
 from models.network.flow_mode.totals import flow_facts
 from models.network.host.rtt_rows import MAX_RTT_ROWS
+from models.network.model import NetworkModel
 from models.network.skip.make_fast_forward import why_not
 from models.network.skip.skipped import CAUSES
 from models.workload.agreement import agreement
@@ -18,15 +19,33 @@ from pdes.engine.round import N_REDUCTION, N_ROUND
 from pdes.results.fast_forward import Iterations, extrapolate
 from pdes.results.pauses import find_storms
 from pdes.results.trouble import count_trouble
+from pdes.scenario import Scenario
 from pdes.scenario.queues import find_queues
+from pdes.simulation.assemble import Assembly
 from pdes.simulation.job import Run
 from pdes.simulation.jobs import job_facts
 from pdes.simulation.loop import Ended
 from pdes.simulation.outcome.active import active_ps
+from pdes.simulation.shared_memo import SharedMemo
 from pdes.simulation.versions import version_of
 
 
-def _find_iterations(job: Run, totals: dict[str, Any]) -> Iterations:
+class Ran(Protocol):
+    """What of a run says what came of it."""
+
+    @property
+    def scenario(self) -> Scenario: ...
+    @property
+    def assembly(self) -> Assembly: ...
+    @property
+    def memo(self) -> SharedMemo | None: ...
+    @property
+    def queue_model_digest(self) -> str | None: ...
+    @property
+    def model(self) -> NetworkModel: ...
+
+
+def _find_iterations(job: Ran, totals: dict[str, Any]) -> Iterations:
     """The whole iterations. A stop time or a deadlock can leave the last ones unfinished: they have no time."""
     plan, n_repeat = job.scenario.plan, job.scenario.config.wormhole.n_repeat
     if plan.jobs:
@@ -44,7 +63,7 @@ def _find_iterations(job: Run, totals: dict[str, Any]) -> Iterations:
     )  # fmt: skip
 
 
-def result_facts(job: Run, totals: dict[str, Any]) -> dict[str, Any]:
+def result_facts(job: Ran, totals: dict[str, Any]) -> dict[str, Any]:
     """`result.json`: what the config determines."""
     s, iterations, active = job.scenario, _find_iterations(job, totals), active_ps(job.scenario.plan, totals)
     found = {
@@ -89,7 +108,7 @@ def result_facts(job: Run, totals: dict[str, Any]) -> dict[str, Any]:
     return found | job.assembly.debug.facts()
 
 
-def _fast_forward_facts(job: Run, totals: dict[str, Any]) -> dict[str, Any]:
+def _fast_forward_facts(job: Ran, totals: dict[str, Any]) -> dict[str, Any]:
     """What was skipped, and how often something was decided."""
     fast, hops, flow_ps = job.model.fast_forward, totals["skipped"], totals["skipped_flow_ps"]
     repeats = job.assembly.repeats
@@ -115,7 +134,7 @@ def _fast_forward_facts(job: Run, totals: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def deadlocks(job: Run, totals: dict[str, Any]) -> list[dict[str, Any]]:
+def deadlocks(job: Ran, totals: dict[str, Any]) -> list[dict[str, Any]]:
     """What `result.json` says of the deadlocks that the run ended with, on rank 0."""
     s, assembly, watch = job.scenario, job.assembly, job.assembly.watch
     priority = find_queues(s.config.network, s.plan).priority

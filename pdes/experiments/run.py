@@ -1,0 +1,215 @@
+"""Running experiments together where that can be, and by themselves where it cannot: each one's result is the same."""
+
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from models.network.experiments import EVENT, HOPS, LAST_PS, SPENT_NS, TIMEOUTS, Experiment, InTurn
+from models.network.state.constants import make_constants
+from models.network.watch.results import port_columns, unfinished_rows
+from models.topology.graph import Topology
+from models.workload.program import WAITING_DONE
+from pdes.config import Config, load_config
+from pdes.config.values import make_config
+from pdes.debug.options import DebugPlan
+from pdes.engine.exchange import World
+from pdes.engine.round import make_loop, run_rounds
+from pdes.engine.time_index import NEVER
+from pdes.experiments.join import Offsets, join_scenarios, offsets_of
+from pdes.experiments.result import ExperimentResult, Part, Ran, ReadResult
+from pdes.experiments.together import MOST_NODES, kind_of, why_alone
+from pdes.result import Outcome
+from pdes.results.tables import Columns
+from pdes.scenario import Scenario, build_scenario
+from pdes.scenario.inputs import build_topology
+from pdes.simulation import simulate
+from pdes.simulation.assemble import Assembly, Basis, assemble
+from pdes.simulation.compile import compile_beside
+from pdes.simulation.memory import within_memory
+from pdes.simulation.outcome.active import under_way_until_ps
+from pdes.simulation.outcome.tables import Spools
+from pdes.simulation.rows import Rows
+from pdes.units import NS_PER_S
+
+MOST_TOPOLOGIES = 4  # as many as `models.topology.distance` keeps tables of
+
+
+def in_batches(scenarios: Mapping[int, Scenario]) -> Iterator[list[int]]:
+    """Numbers of scenarios that run together, in order; none that has to run alone is among them."""
+    kinds: dict[Any, list[int]] = {}
+    for i, s in scenarios.items():
+        if not why_alone(s):
+            kinds.setdefault(kind_of(s), []).append(i)
+    for numbers in kinds.values():
+        batch, n_node = [], 0
+        for i in numbers:
+            n_own = scenarios[i].topology.n_node
+            if batch and n_node + n_own > MOST_NODES:
+                yield batch
+                batch, n_node = [], 0
+            batch.append(i)
+            n_node += n_own
+        yield batch
+
+
+def run_together(scenarios: Sequence[Scenario]) -> list[ExperimentResult | None]:
+    """What comes of each; None: it did not end as it should, and has to be run alone to say why.
+
+    scenarios: of one kind, none with a reason to be alone (`together`). SimError: all of them fail, as one does.
+    """
+    at = offsets_of(scenarios)
+    union, world = join_scenarios(scenarios, at), World()
+    with tempfile.TemporaryDirectory(prefix="pdes-experiments-") as folder:
+        rows = Rows(union, world, Path(folder))
+        try:
+            assembly = assemble(Basis(union, world, DebugPlan(), None, rows.take), np.zeros(union.n_lp, np.int64))
+            assert not assembly.model.observers and assembly.repeats is None
+            rows.source = assembly
+            in_turn = InTurn(assembly.model, [_experiment(s) for s in scenarios])
+            compile_beside(assembly, in_turn.kernels())
+            run_rounds(in_turn, make_loop(union.lookahead_ps), assembly.model.exchange)
+            _take_what_is_left(scenarios, assembly, rows)
+            whole = _Whole(at, union, assembly, rows, in_turn.experiments.words)
+            return [whole.result(i, s) for i, s in enumerate(scenarios)]
+        finally:
+            rows.close()
+
+
+def _experiment(s: Scenario) -> Experiment:
+    constants = make_constants(s.plan, s.parameters, int(np.diff(s.paths.start).max(initial=1)))
+    stop_ps = NEVER - 1 if s.stop_ps is None else s.stop_ps
+    return Experiment(s.topology.n_node, s.topology.n_port, s.plan.n_task, constants, s.lookahead_ps, stop_ps)
+
+
+def _take_what_is_left(scenarios: Sequence[Scenario], assembly: Assembly, rows: Rows) -> None:
+    """Rows of messages that a stop time left unfinished, too."""
+    model = assembly.model
+    model.flush()
+    if any(s.stop_ps is not None for s in scenarios):
+        left = unfinished_rows(model.state, model.rank_of_node, 0)
+        rows.take(left, left[:0, :2], left[:0], left[:0])
+
+
+class _Whole:
+    """What all of them came to, for each to take its part of."""
+
+    def __init__(self, at: Offsets, union: Scenario, assembly: Assembly, rows: Rows, words: np.ndarray) -> None:
+        state = assembly.model.state
+        self.at, self.union, self.assembly, self.rows, self.words = at, union, assembly, rows, words
+        self.spools = {name: _columns(spool.read_groups()) for name, spool in rows.spools.items()}
+        self.ports = port_columns(state, union.topology, assembly.model.rank_of_node, 0)
+        self.until_ps = under_way_until_ps(state, union.topology)
+        is_open = state.work.streams["waiting_for"] != WAITING_DONE
+        self.n_open = np.bincount(state.work.streams["job"], weights=is_open, minlength=len(words))
+
+    def result(self, i: int, s: Scenario) -> ExperimentResult | None:
+        """Of experiment i, whose scenario is s."""
+        part, at = self.union.plan.jobs[i], self.at
+        n_done = int(self.rows.jobs.n_flow_done[i])
+        if s.stop_ps is None and (n_done < s.plan.n_flow or self.n_open[i]):
+            return None
+        nodes = {"src": at.node[i], "dst": at.node[i], "pair": at.pair[i]}
+        flows = _part(self.spools["flows"], part.first_flow, part.n_flow, nodes)
+        tasks = _part(self.spools["tasks"], part.first_task, part.n_task, {"gpu": at.host[i]})
+        spent = _part(self.spools["breakdown"], part.first_spent, s.plan.n_spent, {"gpu": at.host[i]})
+        assembly = Assembly(
+            s, np.zeros(s.n_lp, np.int64), self.assembly.model, self.assembly.facts, None, self.assembly.debug,
+            None, None, None, None,
+        )  # fmt: skip
+        rows = Spools(Part(flows), Part(tasks), Part(spent))
+        spent_s = float(self.words[i, SPENT_NS]) / NS_PER_S
+        how = {"ranks": 1, "experiments": len(self.words), "loop_seconds": spent_s}
+        return ExperimentResult(Ran(s, assembly), rows, self._totals(i, s, n_done), self.union.plan, how)
+
+    def _totals(self, i: int, s: Scenario, n_done: int) -> dict[str, Any]:
+        """As `gather` has them."""
+        work, part, words, at = self.assembly.model.state.work, self.union.plan.jobs[i], self.words[i], self.at
+        iterations = slice(part.first_iteration, part.first_iteration + part.n_iteration)
+        is_timeless = bool(s.plan.n_main or s.plan.n_task)
+        first, end = int(at.port[i]), int(at.port[i + 1])
+        ports = _part(self.ports, first, end - first, {"port_id": first, "node": at.node[i], "peer": at.node[i]})
+        return {
+            "hops": int(words[HOPS]), "events": int(words[EVENT]), "timeouts": int(words[TIMEOUTS]),
+            "last_ps": int(words[LAST_PS]), "skipped": Counter(), "skipped_flow_ps": Counter(),
+            "last_finish_ps": NEVER if is_timeless else int(self.rows.jobs.last_finish_ps[i]),
+            "last_use_ps": NEVER if is_timeless else int(self.until_ps[first:end].max(initial=0)),
+            "iteration_end_ps": work.iteration_end_ps[iterations], "n_task_done": work.iteration_tasks[iterations],
+            "n_flow_done": n_done, "ports": ports, "samples": {}, "rtt": {}, "partitions": {},
+        }  # fmt: skip
+
+
+def _columns(groups: Any) -> dict[str, np.ndarray]:
+    parts = list(groups)
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if parts else {}
+
+
+def _part(columns: Columns, first: int, n: int, begins: Mapping[str, int]) -> dict[str, np.ndarray]:
+    """Rows first .. first + n - 1, with the numbers that an experiment has by itself."""
+    found = {name: column[first : first + n] for name, column in columns.items()}
+    for name, begin in begins.items():
+        if name in found:
+            found[name] = np.where(found[name] < 0, found[name], found[name] - begin)
+    return found
+
+
+def simulate_many(configs: Sequence[Any]) -> list[Outcome]:
+    """Simulate experiments on one rank, together where they are small and alike: what came of each, in order.
+
+    configs: each as `simulate` takes it. Tables stay in memory; those of an experiment are the same as of a run by
+    itself. Raises SimError, also if one of them fails.
+    """
+    checked = [_checked(config) for config in configs]
+    found: dict[int, Outcome] = dict(run_small(build_all(checked)))
+    return [found[i] if i in found else _alone(config) for i, config in enumerate(checked)]
+
+
+def run_small(scenarios: Sequence[Scenario]) -> dict[int, ExperimentResult]:
+    """What came of those that run together, by number; the others have to run by themselves. SimError: as one does."""
+    found: dict[int, ExperimentResult] = {}
+    for numbers in in_batches(dict(enumerate(scenarios))):
+        results = run_together([scenarios[i] for i in numbers])
+        found |= {i: result for i, result in zip(numbers, results, strict=True) if result is not None}
+    return found
+
+
+def _checked(config: Any) -> Config:
+    if isinstance(config, str | Path):
+        return load_config(config)
+    return config if isinstance(config, Config) else make_config(config)
+
+
+def build_all(configs: Sequence[Config]) -> list[Scenario]:
+    """Their scenarios; those with the same [topology] share it, and what follows from it alone. Raises ConfigError."""
+    if not configs:
+        return []
+    known = Topologies()
+    with within_memory(configs[0]):
+        return [build_scenario(config, known) for config in configs]
+
+
+class Topologies:
+    """The last few that have been built, by what they follow from. One from a file is built anew."""
+
+    def __init__(self) -> None:
+        self._known: dict[Any, Topology] = {}
+
+    def __call__(self, config: Config) -> Topology:
+        """That of a config."""
+        network = config.network
+        key = config.topology, network.loss, network.switch_latency_ps, network.is_ns3
+        if config.topology.kind == "file":
+            return build_topology(config)
+        if key not in self._known:
+            if len(self._known) >= MOST_TOPOLOGIES:
+                del self._known[next(iter(self._known))]
+            self._known[key] = build_topology(config)
+        return self._known[key]
+
+
+def _alone(config: Config) -> Outcome:
+    with tempfile.TemporaryDirectory(prefix="pdes-experiment-") as folder:
+        return ReadResult(simulate(config, folder))
