@@ -13,10 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from models.network.build.arrays import NetworkState
+from models.network.build.arrays import NetworkState, is_managed
+from models.network.managed_rounds import run_managed_rounds
 from models.network.model import NetworkModel
 from models.network.outputs import Outputs
 from models.network.rounds import run_rounds
+from models.network.state.parameters import NetworkParameters
 from models.network.state.records import (
     EVENTS,
     FIRST_PORT,
@@ -34,7 +36,7 @@ from models.network.state.records import (
     SLOT_PS,
 )
 from pdes.engine.foreign import clock_ns
-from pdes.engine.jit import loop_kernel
+from pdes.engine.jit import inlined, loop_kernel
 from pdes.engine.round import (
     HORIZON,
     IN_ROUND,
@@ -42,6 +44,7 @@ from pdes.engine.round import (
     LOOKAHEAD,
     NOW,
     ROUND_DONE,
+    ROUND_PAUSE,
     RUN_LEFT,
     RUN_LENGTH,
     STOP,
@@ -65,8 +68,10 @@ OF_EXPERIMENT = np.setdiff1d(np.arange(N_CONSTANT), OF_ALL)
     TIMEOUTS,
     LAST_PS,  # of its last event at a host
     SPENT_NS,  # wall time
-) = range(10)
-N_EXPERIMENT_WORD = 10
+    MOST_EVENTS,  # what has more of them is given up
+    IS_GIVEN_UP,
+) = range(12)
+N_EXPERIMENT_WORD = 12
 
 
 class Experiments(NamedTuple):
@@ -81,7 +86,8 @@ class Experiments(NamedTuple):
 class Experiment(NamedTuple):
     """One of them, as `make_experiments` is told: how many nodes, ports and tasks it has, and its own scalars.
 
-    constants: int64[N_CONSTANT], `make_constants` of it alone. stop_ps: last instant that is simulated.
+    constants: int64[N_CONSTANT], `make_constants` of it alone. most_events: where it ends at the latest. stop_ps: last
+    instant that is simulated.
     """
 
     n_node: int
@@ -89,6 +95,7 @@ class Experiment(NamedTuple):
     n_task: int
     constants: np.ndarray
     lookahead_ps: int
+    most_events: int
     stop_ps: int = NEVER - 1
 
 
@@ -99,7 +106,7 @@ def make_experiments(model: NetworkModel, parts: Sequence[Experiment]) -> Experi
     end_node = np.cumsum([part.n_node for part in parts])
     words[:, FIRST_NODE], words[:, END_NODE] = end_node - [part.n_node for part in parts], end_node
     words[:, LOOKAHEAD_PS] = [part.lookahead_ps for part in parts]
-    words[:, STOP_PS] = [part.stop_ps for part in parts]
+    words[:, STOP_PS], words[:, MOST_EVENTS] = [part.stop_ps for part in parts], [part.most_events for part in parts]
     constants[:] = fabric.constants
     for row, part, first, end in zip(constants, parts, words[:, FIRST_NODE], end_node, strict=True):
         row[OF_EXPERIMENT] = part.constants[OF_EXPERIMENT]
@@ -139,17 +146,15 @@ def _end(state, words):
         set_time(fabric.node_time, node, NEVER)
 
 
-@loop_kernel
-def run_experiments(
-    loop, ex: ExchangeState, state: NetworkState, port_peer_row, outputs: Outputs, experiments: Experiments
-):  # fmt: skip
-    """One after the other, each to its end; what `run_rounds` returns."""
+@inlined
+def _in_turn(loop, ex, state, port_peer_row, outputs, experiments, run):
+    """One after the other, each to its end; what `run` returns, which is `run_rounds` or `run_managed_rounds`."""
     while experiments.at[0] < len(experiments.words):
         words = experiments.words[experiments.at[0]]
         begin_ns = clock_ns(ex.clock[0], ex.clock[1:])
         if words[IS_BEGUN] == 0:
             _begin(loop, state, experiments, words)
-        code = run_rounds(loop, ex, state, port_peer_row, outputs)
+        code = run(loop, ex, state, port_peer_row, outputs)
         words[SPENT_NS] += clock_ns(ex.clock[0], ex.clock[1:]) - begin_ns
         if code != ROUND_DONE:
             return code
@@ -158,22 +163,48 @@ def run_experiments(
     return ROUND_DONE
 
 
+@loop_kernel
+def run_experiments(
+    loop, ex: ExchangeState, state: NetworkState, port_peer_row, outputs: Outputs, experiments: Experiments
+):  # fmt: skip
+    """Of networks of plain switches."""
+    return _in_turn(loop, ex, state, port_peer_row, outputs, experiments, run_rounds)
+
+
+@loop_kernel
+def run_managed_experiments(
+    loop, ex: ExchangeState, state: NetworkState, port_peer_row, outputs: Outputs, experiments: Experiments
+):  # fmt: skip
+    """Of networks of managed switches."""
+    return _in_turn(loop, ex, state, port_peer_row, outputs, experiments, run_managed_rounds)
+
+
 class InTurn:
     """A model of all experiments, for `pdes.engine.round.run_rounds`."""
 
-    def __init__(self, model: NetworkModel, parts: Sequence[Experiment]) -> None:
+    def __init__(self, model: NetworkModel, parameters: NetworkParameters, parts: Sequence[Experiment]) -> None:
         self.model, self.experiments = model, make_experiments(model, parts)
+        self._run = run_managed_experiments if is_managed(parameters) else run_experiments
 
     def run_rounds(self, loop: np.ndarray, ex: ExchangeState) -> int:
         """Compiled rounds of the one that runs, and of those behind it."""
         model = self.model
-        return run_experiments(loop, ex, model.state, model.port_peer_row, model.outputs, self.experiments)
+        code = self._run(loop, ex, model.state, model.port_peer_row, model.outputs, self.experiments)
+        if code == ROUND_PAUSE:
+            self._give_up_what_is_endless(loop)
+        return code
+
+    def _give_up_what_is_endless(self, loop: np.ndarray) -> None:
+        """What sends the same again and again, for ever, has no more rounds."""
+        words = self.experiments.words[int(self.experiments.at[0])]
+        if int(self.model.state.fabric.counters[EVENTS]) - words[EVENT] > words[MOST_EVENTS]:
+            loop[STOP], words[IS_GIVEN_UP] = -1, 1
 
     def kernels(self) -> list[tuple[Any, tuple[Any, ...]]]:
         """As `NetworkModel.kernels`."""
         model = self.model
         arguments = (make_loop(1), model.exchange, model.state, model.port_peer_row, model.outputs, self.experiments)
-        return [*model.kernels(), (run_experiments, arguments)]
+        return [*model.kernels(), (self._run, arguments)]
 
     def relieve(self, code: int) -> None:
         """Mend a shortage."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.network.state.parameters import NetworkParameters
+from models.network.state.parameters import BufferParameters, NetworkParameters
 from models.topology.graph import Topology
 from models.topology.paths import Paths
 from models.workload.jobs.join import PlacedJob, join_plans
@@ -110,5 +110,19 @@ def _join_parameters(parts: Sequence[NetworkParameters], at: Offsets) -> Network
         ecn_max_probability=all_of("ecn_max_probability"),
         base_rtt_ps=all_of("base_rtt_ps"),
         pair_queue=all_of("pair_queue"),
+        buffer=_join_buffers([part.buffer for part in parts]),
+        loss_probability=None if parts[0].loss_probability is None else all_of("loss_probability"),
         law_sets=tuple((part.law_values, int(n)) for part, n in zip(parts, np.diff(at.pair), strict=True)),
     )
+
+
+def _join_buffers(parts: Sequence[BufferParameters | None]) -> BufferParameters | None:
+    """Buffers of the same kind, or none."""
+    there = [part for part in parts if part is not None]
+    if not there:
+        return None
+    arrays = {
+        name: np.concatenate([getattr(part, name) for part in there])
+        for name in ("size_bytes", "alpha_1024", "headroom_bytes")
+    }
+    return replace(there[0], **arrays)

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from models.network.experiments import EVENT, HOPS, LAST_PS, SPENT_NS, TIMEOUTS, Experiment, InTurn
+from models.network.experiments import EVENT, HOPS, IS_GIVEN_UP, LAST_PS, SPENT_NS, TIMEOUTS, Experiment, InTurn
 from models.network.state.constants import make_constants
-from models.network.watch.results import port_columns, unfinished_rows
+from models.network.watch.results import open_pauses, port_columns, unfinished_rows
 from models.topology.graph import Topology
 from models.workload.program import WAITING_DONE
 from pdes.config import Config, load_config
@@ -35,6 +35,7 @@ from pdes.simulation.outcome.tables import Spools
 from pdes.simulation.rows import Rows
 from pdes.units import NS_PER_S
 
+MOST_TIMES, LEAST_EVENTS = 20, 100_000  # what has more events than so many times its packet-hops may never end
 MOST_TOPOLOGIES = 4  # as many as `models.topology.distance` keeps tables of
 
 
@@ -67,9 +68,9 @@ def run_together(scenarios: Sequence[Scenario]) -> list[ExperimentResult | None]
         rows = Rows(union, world, Path(folder))
         try:
             assembly = assemble(Basis(union, world, DebugPlan(), None, rows.take), np.zeros(union.n_lp, np.int64))
-            assert not assembly.model.observers and assembly.repeats is None
+            assembly.model.observers = []  # what they would find has to run alone, to say so
             rows.source = assembly
-            in_turn = InTurn(assembly.model, [_experiment(s) for s in scenarios])
+            in_turn = InTurn(assembly.model, union.parameters, [_experiment(s) for s in scenarios])
             compile_beside(assembly, in_turn.kernels())
             run_rounds(in_turn, make_loop(union.lookahead_ps), assembly.model.exchange)
             _take_what_is_left(scenarios, assembly, rows)
@@ -81,8 +82,9 @@ def run_together(scenarios: Sequence[Scenario]) -> list[ExperimentResult | None]
 
 def _experiment(s: Scenario) -> Experiment:
     constants = make_constants(s.plan, s.parameters, int(np.diff(s.paths.start).max(initial=1)))
+    counts, most = (s.topology.n_node, s.topology.n_port, s.plan.n_task), MOST_TIMES * int(s.port_hops.sum())
     stop_ps = NEVER - 1 if s.stop_ps is None else s.stop_ps
-    return Experiment(s.topology.n_node, s.topology.n_port, s.plan.n_task, constants, s.lookahead_ps, stop_ps)
+    return Experiment(*counts, constants, s.lookahead_ps, most + LEAST_EVENTS, stop_ps)
 
 
 def _take_what_is_left(scenarios: Sequence[Scenario], assembly: Assembly, rows: Rows) -> None:
@@ -101,7 +103,9 @@ class _Whole:
         state = assembly.model.state
         self.at, self.union, self.assembly, self.rows, self.words = at, union, assembly, rows, words
         self.spools = {name: _columns(spool.read_groups()) for name, spool in rows.spools.items()}
-        self.ports = port_columns(state, union.topology, assembly.model.rank_of_node, 0)
+        end_ps = np.repeat(words[:, LAST_PS], np.diff(at.port))
+        self.ports = port_columns(state, union.topology, assembly.model.rank_of_node, 0, end_ps)
+        self.is_paused = open_pauses(state, union.topology)[0]
         self.until_ps = under_way_until_ps(state, union.topology)
         is_open = state.work.streams["waiting_for"] != WAITING_DONE
         self.n_open = np.bincount(state.work.streams["job"], weights=is_open, minlength=len(words))
@@ -110,7 +114,8 @@ class _Whole:
         """Of experiment i, whose scenario is s."""
         part, at = self.union.plan.jobs[i], self.at
         n_done = int(self.rows.jobs.n_flow_done[i])
-        if s.stop_ps is None and (n_done < s.plan.n_flow or self.n_open[i]):
+        is_whole = n_done == s.plan.n_flow and not self.n_open[i]
+        if self.words[i, IS_GIVEN_UP] or not (is_whole or s.stop_ps is not None):
             return None
         nodes = {"src": at.node[i], "dst": at.node[i], "pair": at.pair[i]}
         flows = _part(self.spools["flows"], part.first_flow, part.n_flow, nodes)
@@ -129,8 +134,8 @@ class _Whole:
         """As `gather` has them."""
         work, part, words, at = self.assembly.model.state.work, self.union.plan.jobs[i], self.words[i], self.at
         iterations = slice(part.first_iteration, part.first_iteration + part.n_iteration)
-        is_timeless = bool(s.plan.n_main or s.plan.n_task)
         first, end = int(at.port[i]), int(at.port[i + 1])
+        is_timeless = bool(s.plan.n_main or s.plan.n_task or self.is_paused[first:end].any())
         ports = _part(self.ports, first, end - first, {"port_id": first, "node": at.node[i], "peer": at.node[i]})
         return {
             "hops": int(words[HOPS]), "events": int(words[EVENT]), "timeouts": int(words[TIMEOUTS]),

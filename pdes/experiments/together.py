@@ -11,12 +11,13 @@ MOST_NODES = 8192  # of all in one loop: beyond, their tables are too large for 
 def why_alone(s: Scenario) -> str:
     """Why a scenario has to run by itself, "" if it need not."""
     config, p, plan = s.config, s.parameters, s.plan
+    has_stop = config.simulation.stop_time_ps is not None
     whys = {
         "fast-forwarding": config.wormhole.mode != "off",
-        "limited buffers, loss recovery or ns-3's transport": bool(p.buffer or p.transport or p.ns3),
-        "links that lose packets or change": p.loss_probability is not None or bool(p.link_changes),
+        "ns-3's transport": p.ns3 is not None,
+        "links that change": bool(p.link_changes),
         "switches that choose the ways": p.routing is not None,
-        "several priorities": p.n_queue > 2,
+        "a stop time, at which nobody knows whether queues wait for each other": has_stop and config.network.has_pfc,
         "switches that draw what they tell of ports": "pint" in p.law.needs,
         "samples": config.output.sample_interval_ps is not None or p.rtt_flow >= 0,
         "checkpoints": config.checkpoint.every_ps is not None,
@@ -28,5 +29,8 @@ def why_alone(s: Scenario) -> str:
 
 def kind_of(s: Scenario) -> tuple[Any, ...]:
     """What experiments in one loop have in common."""
-    p, output = s.parameters, s.config.output
-    return p.law, p.payload_bytes, p.header_bytes, p.ack_bytes, p.scheduler, p.queue_weight, output.flows, output.tasks
+    p, output, b = s.parameters, s.config.output, s.parameters.buffer
+    buffer = None if b is None else (b.reserve_bytes, b.pfc, b.pfc_bytes, b.resume_offset_bytes)
+    packets = p.payload_bytes, p.header_bytes, p.ack_bytes
+    queues = p.n_queue, p.scheduler, p.queue_weight, p.loss_probability is None
+    return p.law, packets, queues, buffer, p.transport, output.flows, output.tasks

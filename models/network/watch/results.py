@@ -136,11 +136,11 @@ def open_pauses(state: NetworkState, topology: Topology) -> tuple[np.ndarray, np
 
 
 def port_columns(
-    state: NetworkState, topology: Topology, rank_of_node: np.ndarray, rank: int, end_ps: int = 0
+    state: NetworkState, topology: Topology, rank_of_node: np.ndarray, rank: int, end_ps: int | np.ndarray = 0
 ) -> dict[str, np.ndarray]:
     """Columns of the ports table; zeros for ports that send on other ranks, so that ranks add up.
 
-    end_ps: of the run: pauses that have not ended by then last up to it.
+    end_ps: of the run, or int64[n_port]: pauses that have not ended by then last up to it.
     """
     ports, fabric = state.fabric.ports, state.fabric
     mine = (rank_of_node[topology.port_src] == rank).astype(np.int64)
