@@ -45,7 +45,10 @@ def run_bundle(tasks: Sequence[Task]) -> Ended:
         found = run_small(build_all(configs))
         metrics = {i: measure(tasks[i].metrics, result.facts, result) for i, result in found.items()}
     except (SimError, MemoryError):  # one is wrong, or fails: by itself it says so
-        return Ended([], list(tasks))
+        if len(tasks) == 1:
+            return Ended([], list(tasks))
+        halves = [run_bundle(half) for half in (tasks[: len(tasks) // 2], tasks[len(tasks) // 2 :])]
+        return Ended(halves[0].rows + halves[1].rows, halves[0].left + halves[1].left)
     each_s = (time.perf_counter() - began_s) / max(1, len(found))
     rows = [Row(tasks[i].key, tasks[i].point, tasks[i].seed, DONE, values, "", each_s) for i, values in metrics.items()]
     return Ended(rows, [task for i, task in enumerate(tasks) if i not in found])

@@ -15,6 +15,10 @@ from pdes.experiments.result import ExperimentResult, ReadResult
 from pdes.experiments.run import build_all, in_batches, simulate_many
 from pdes.experiments.together import why_alone
 from pdes.scenario import build_scenario
+from pdes.sweeps.load import sweep_of
+from pdes.sweeps.metrics import OF_PACKETS, measure
+from pdes.sweeps.run import run_sweep
+from pdes.workers import here
 from reference.job_runs import FABRIC, collective, training
 
 LAWS = ("dctcp", "dcqcn", "hpcc", "timely", "swift", "nscc", "fixed-window", "none")
@@ -217,3 +221,36 @@ def test_a_metric_of_two_of_them() -> None:
 
 def test_nothing_comes_of_nothing() -> None:
     assert simulate_many([]) == []
+
+
+def test_a_sweep_puts_small_runs_together(tmp_path: Path) -> None:
+    """Its figures are those of runs by themselves; one that fails is a row, and the others have theirs."""
+    (tmp_path / "own.py").write_text(BREAKS)
+    base = experiment(1, f"{tmp_path}/own.py:Own")
+    axes = {"network.parameters.limit": [10**6, 3], "workload.flows": [5, 20]}
+    sweep = sweep_of(base, tmp_path / "base.toml", axes, tmp_path / "out", {"seeds": 3})
+    calls: list[str] = []
+
+    def run_all(work: Any, asked: Any, **_: Any) -> Any:
+        calls.append(f"{work.__name__} {len(asked)}")
+        return map(work, asked)
+
+    found = run_sweep(sweep, run_all)
+    assert calls == ["run_bundle 1", "run 6"]  # each of those that fail has to say why
+    assert [row.status for row in found.rows] == ["done", "done", "failed", "failed"] * 3
+    base["network"]["parameters"] = {"limit": 10**6}
+    whole = sweep_of(base, tmp_path / "base.toml", {"workload.flows": [5, 20]}, tmp_path / "whole", {"seeds": 40})
+    calls.clear()
+    again = run_sweep(whole, run_all)
+    assert calls == ["run_bundle 3"]
+    by_key = {row.key: row.metrics for row in again.rows}
+    alone = experiment(3, network=base["network"])
+    result = pdes.simulate(alone, tmp_path / "alone")
+    assert len(by_key) == 80 and measure(OF_PACKETS, result.summary, result) in list(by_key.values())
+
+
+def test_a_run_that_others_see_is_not_bundled(tmp_path: Path) -> None:
+    sweep = sweep_of(experiment(1), tmp_path / "b.toml", {"workload.flows": [5]}, tmp_path / "out", {"keep": True})
+    found = run_sweep(sweep, here)
+    folders = list((tmp_path / "out" / "runs").iterdir())
+    assert [row.status for row in found.rows] == ["done"] and (folders[0] / "flows.parquet").exists()
