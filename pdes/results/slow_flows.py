@@ -86,8 +86,9 @@ def _beside(
     common_ps = np.minimum(finish_ps, end_ps) - np.maximum(start_ps, begin_ps)
     size_bytes = group["size_bytes"][rows] * (common_ps / np.maximum(finish_ps - start_ps, 1))
     size_bytes, pair = np.floor(size_bytes).astype(np.int64), group["pair"][rows]
-    found = np.zeros((len(way), 2), np.int64)
-    for i, port in enumerate(way.tolist()):
-        shares = np.isin(pair, users[port])
-        found[i] = shares.sum(), size_bytes[shares].sum()
-    return found
+    n_pair = 1 + max((int(pairs[-1]) for pairs in users.values()), default=0)
+    known = pair < n_pair
+    flows_of, bytes_of = np.bincount(pair[known], minlength=n_pair), np.zeros(n_pair, np.int64)
+    np.add.at(bytes_of, pair[known], size_bytes[known])
+    counts = [(flows_of[users[port]].sum(), bytes_of[users[port]].sum()) for port in way.tolist()]
+    return np.array(counts, np.int64).reshape(-1, 2)
