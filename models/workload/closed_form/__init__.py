@@ -1,0 +1,1 @@
+"""What an iteration of training takes by arithmetic alone: no events, no packets. For choosing among layouts."""

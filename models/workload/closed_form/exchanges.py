@@ -1,0 +1,130 @@
+"""Times of a job's exchanges: what its planner would run, each message at the rate that an even network leaves it.
+
+The operations are the planner's own (`models.workload.nccl.communicator`), so that algorithms, protocols and what is
+timed inside servers are those of a run. Left out: exchanges of different kinds that meet on a port.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from models.topology.even_ways import EvenWays, Pair, Way
+from models.workload.compiler.job import Job
+from models.workload.compiler.ranks import Groups, Ranks
+from models.workload.nccl.communicator import Communicator
+from models.workload.nccl.estimate import Shape, choose
+from models.workload.nccl.layout import make_layout
+from models.workload.nccl.wiring import wire
+from models.workload.operations import Operation, Repeat
+from models.workload.plan import PlanBuilder
+from models.workload.program import OP_EXCHANGE, OP_GROUP, OP_RING
+from models.workload.slots import SlotNames
+from pdes.units import BITS_PER_BYTE, PS_PER_S
+
+OUTWARDS = ("-next", "-out")  # how keys of queue pairs end that one sends on
+
+
+class Exchanges:
+    """Of jobs that differ in what does not move their ranks: microbatch, chunks, recompute, ZeRO.
+
+    wire_share: bytes on the wire per byte of a message. gpu_of_rank: placement; None: rank i is on GPU i.
+    """
+
+    def __init__(
+        self, job: Job, ways: EvenWays, server_of_gpu: np.ndarray, wire_share: float, gpu_of_rank: list[int] | None
+    ) -> None:
+        self.job, self.ways, self.server_of_gpu, self.wire_share = job, ways, server_of_gpu, wire_share
+        self.ranks = Ranks(job.layout, gpu_of_rank)
+        self._times: dict[tuple[str, str, int], int] = {}
+        self._ways: dict[tuple[str, str], Way] = {}
+        self._planners: dict[str, Communicator] = {}
+
+    def size(self, group: str) -> int:
+        """GPUs of a group."""
+        if group == "embedding":
+            return 2 if self.job.layout.pp > 1 and not self.job.layout.dual else 1
+        return len(self._members(group, 0)[0])
+
+    def time_ps(self, group: str, kind: str, size_bytes: int) -> int:
+        """One exchange in all groups of a kind at once; 0 if a group is one GPU. kind: as in `lower.Segment`."""
+        key = (group, kind, size_bytes)
+        if key not in self._times:
+            is_none = not size_bytes or self.size(group) == 1
+            self._times[key] = 0 if is_none else self._time_ps(group, kind, size_bytes)
+        return self._times[key]
+
+    def message_ps(self, stage: int, size_bytes: int, is_back: bool = False) -> int:
+        """From every GPU of a stage to its peer in the next one (behind the last, the first); back: the other way."""
+        key = ("back" if is_back else "forth", str(stage))
+        if key not in self._ways:
+            pp = self.job.layout.pp
+            here, there = self.ranks.stage(stage), self.ranks.stage((stage + 1) % pp)
+            ends = zip(there, here, strict=True) if is_back else zip(here, there, strict=True)
+            self._ways[key] = self.ways.way(ends)
+        return self._transfer_ps(self._ways[key], size_bytes)
+
+    def _transfer_ps(self, way: Way, size_bytes: int) -> int:
+        return way.latency_ps + round(size_bytes * self.wire_share * BITS_PER_BYTE * PS_PER_S / way.rate_bps)
+
+    def _members(self, group: str, stage: int) -> Groups:
+        ranks, pp = self.ranks, self.job.layout.pp
+        if group == "embedding":
+            return list(zip(ranks.stage(0), ranks.stage(pp - 1), strict=True))
+        find = {
+            "tp": ranks.tensor, "cp": ranks.context, "dp": ranks.sharers, "ep": ranks.experts,
+            "edp": ranks.expert_sharers,
+        }  # fmt: skip
+        return find[group](stage)
+
+    def _time_ps(self, group: str, kind: str, size_bytes: int) -> int:
+        job = self.job
+        options = job.tuning.options(group, job.transport, job.nic_goodput_bps)
+        options = replace(options, cross_rail_rings=job.cross_rail_rings)
+        if group not in self._planners:
+            members = self._members(group, 0)
+            self._planners[group] = Communicator(group, members, self.server_of_gpu, job.in_server, options)
+        planner = self._planners[group]
+        if kind == "all-reduce" and not planner.same_for_all(kind, size_bytes):  # a tree
+            shape = Shape(job.in_server, planner.layout.n_server, planner.layout.per_server)
+            return choose(kind, size_bytes, shape, options, False).total_ps
+        names = SlotNames()
+        operations = planner.operations(names, kind, size_bytes, group, group)
+        ways = [key for key in (name.rpartition(":")[2] for name in names.keys()) if key.endswith(OUTWARDS)]
+        return sum(self._operation_ps(group, ways, operations, operation) for operation in operations)
+
+    def _operation_ps(
+        self, group: str, ways: list[str], operations: list[Operation | Repeat], operation: Operation | Repeat
+    ) -> int:
+        """Part of an exchange. ways: the one key of its queue pairs, if it has messages."""
+        assert isinstance(operation, Operation)
+        if operation.kind == OP_GROUP:
+            return operation.time_ps
+        way = self._way(group, ways[0])
+        if operation.kind == OP_RING:
+            return operation.n_step * self._transfer_ps(way, operation.size_bytes)
+        assert operation.kind == OP_EXCHANGE  # to all peers at once, or to some after the others
+        n_peer = sum(one.n_step for one in operations if isinstance(one, Operation) and one.kind == OP_EXCHANGE)
+        alone_ps = self._transfer_ps(way, operation.size_bytes) - way.latency_ps
+        return way.latency_ps + alone_ps * operation.n_step // n_peer
+
+    def _way(self, group: str, key: str) -> Way:
+        """Of all messages that are under way at once, in all stages."""
+        if (group, key) not in self._ways:
+            pairs = _Ends(len(self.server_of_gpu))
+            for stage in range(1 if group == "embedding" else self.job.layout.n_program):
+                wire(pairs, make_layout(self._members(group, stage), self.server_of_gpu), "", {key})
+            self._ways[group, key] = self.ways.way(pairs.ends)
+        return self._ways[group, key]
+
+
+class _Ends(PlanBuilder):
+    """Of queue pairs, as they are asked for."""
+
+    def __init__(self, n_host: int) -> None:
+        super().__init__("exchanges", n_host)
+        self.ends: list[Pair] = []
+
+    def pair(self, src: int, dst: int) -> int:
+        """Keep the two hosts."""
+        self.ends.append((src, dst))
+        return len(self.ends) - 1

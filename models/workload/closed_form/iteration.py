@@ -1,0 +1,113 @@
+"""An iteration's time: passes along the pipeline, gradients and parameters beside them, and the optimizer.
+
+Of many microbatches the first and the last few are followed, and the rest takes as long as what is between them: a
+schedule repeats itself every pp microbatches. DualPipe has a formula instead (`choose.estimate_ps`).
+"""
+
+from dataclasses import replace
+
+from models.compute.parameters import optimizer_ps
+from models.workload.closed_form.exchanges import Exchanges
+from models.workload.closed_form.passes import Passes
+from models.workload.closed_form.pipeline import run_passes
+from models.workload.collectives import chunk_bytes
+from models.workload.compiler.choose import estimate_ps
+from models.workload.compiler.job import Job
+from models.workload.compiler.parts import updated_parameters
+from models.workload.compiler.tokens import Token, stage_tokens
+
+FOLLOWED = 3  # times pp microbatches
+
+
+def iteration_ps(job: Job, exchanges: Exchanges, known: dict[object, int]) -> int:
+    """Time of an iteration among others. known: filled, and used again for other jobs with the same `exchanges`."""
+    layout, m = job.layout, job.layout.n_microbatch
+    if layout.dual:
+        return estimate_ps(job)
+    few = FOLLOWED * layout.pp + m % layout.pp
+    if m <= few + layout.pp:
+        return _followed_ps(job, exchanges, known)
+    short_ps, long_ps = (
+        _followed_ps(replace(job, layout=replace(layout, n_microbatch=n)), exchanges, known)
+        for n in (few, few + layout.pp)
+    )
+    return long_ps + (long_ps - short_ps) * (m - few - layout.pp) // layout.pp
+
+
+def _followed_ps(job: Job, exchanges: Exchanges, known: dict[object, int]) -> int:
+    layout, shape = job.layout, job.shape
+    passes = Passes(job, exchanges, known)
+    stages = [_Stage(job, passes, stage) for stage in range(layout.pp)]
+    whole = layout.microbatch * shape.sequence * shape.hidden * layout.activation_bytes
+    size_bytes = chunk_bytes(whole, layout.cp * layout.tp)
+    run_passes(
+        stages, [stage.tokens() for stage in stages], layout.n_chunk,
+        lambda stage: exchanges.message_ps(stage, size_bytes), lambda stage: exchanges.message_ps(stage, size_bytes, True),
+    )  # fmt: skip
+    ends_ps = [stage.reduced_ps() for stage in stages]
+    if shape.tied_embeddings and layout.pp > 1:
+        tied_bytes = chunk_bytes(shape.vocabulary * shape.hidden, layout.tp) * layout.reduce_bytes
+        both_ps = max(ends_ps[0], ends_ps[-1]) + exchanges.time_ps("embedding", "all-reduce", tied_bytes)
+        ends_ps[0] = ends_ps[-1] = both_ps
+    for i, stage in enumerate(stages):
+        ends_ps[i] += stage.optimizer_ps() + job.iteration_overhead_ps
+    return max(end_ps - (stage.began_ps or 0) for end_ps, stage in zip(ends_ps, stages, strict=True))
+
+
+class _Stage:
+    """A GPU of a stage: its main stream, and when those beside it are free."""
+
+    def __init__(self, job: Job, passes: Passes, stage: int) -> None:
+        self.job, self.passes, self.stage = job, passes, stage
+        self.now_ps, self.gathered_ps, self.summed_ps, self._before_ps = 0, 0, 0, 0
+        self.began_ps: int | None = None
+        layout = job.layout
+        has_copies = layout.n_sharer > 1 or (not job.shape.is_dense and layout.n_expert_sharer > 1)
+        self.gathers_beside = layout.zero == 3 or (has_copies and layout.zero > 0 and job.overlap_parameters)
+        self.reduces_beside = layout.zero == 3 or (has_copies and job.overlap_gradients)
+        self._in_line_ps = 0
+        if layout.zero and not self.gathers_beside:
+            self._in_line_ps = self._sum_of(2)
+
+    def tokens(self) -> list[Token]:
+        """Its passes in order."""
+        return stage_tokens(self.job, self.stage, self.gathers_beside, self.reduces_beside)
+
+    def _sum_of(self, field: int) -> int:
+        chunks = range(self.job.layout.n_chunk)
+        return sum(b.n * b[field] for chunk in chunks for b in self.passes.buckets(self.stage, chunk, "forward"))
+
+    def run(self, token: Token, ready_ps: int) -> None:
+        """A pass, once its message is there."""
+        if self.began_ps is None:
+            self.began_ps = max(0, ready_ps - self._in_line_ps)
+            ready_ps = max(ready_ps, self.began_ps + self._in_line_ps)
+        self.now_ps = max(self.now_ps, ready_ps)
+        for bucket in self.passes.buckets(self.stage, token.chunk, token.which):
+            if not (token.gathers or token.reduces):
+                self._compute(bucket.n * bucket.busy_ps)
+                continue
+            for _ in range(bucket.n):
+                if token.gathers:  # one ahead of what is computed
+                    self.gathered_ps = max(self.gathered_ps, self._before_ps) + bucket.gather_ps
+                    self.now_ps = max(self.now_ps, self.gathered_ps)
+                    self._before_ps = self.now_ps
+                self._compute(bucket.busy_ps)
+                if token.reduces:
+                    self.summed_ps = max(self.summed_ps, self.now_ps) + bucket.reduce_ps
+
+    def _compute(self, time_ps: int) -> None:
+        """Slower while gradients are under way."""
+        beside_ps = min(time_ps, max(0, self.summed_ps - self.now_ps))
+        self.now_ps += time_ps + round(self.passes.loss_frac * beside_ps)
+
+    def reduced_ps(self) -> int:
+        """When its gradients are summed."""
+        if self.reduces_beside:
+            return max(self.now_ps, self.summed_ps)
+        return self.now_ps + self._sum_of(3)
+
+    def optimizer_ps(self) -> int:
+        """Of its share of the parameters, on its slowest GPU."""
+        n_own = updated_parameters(self.job, self.stage)
+        return max(optimizer_ps(self.job.shape, self.job.layout, one, n_own) for one in set(self.job.devices))

@@ -1,0 +1,112 @@
+"""How long a GPU is busy with one pass over a chunk of its stage, and with what it sends beside it."""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from models.compute.devices import Device
+from models.compute.layout import Layout
+from models.compute.lower import segments
+from models.compute.parameters import parameters_of
+from models.compute.stages import ends_are_layers, has_part, stage_layers
+from models.workload.closed_form.exchanges import Exchanges
+from models.workload.compiler.job import Job
+from models.workload.compiler.parts import chunk_parts
+
+
+class Bucket(NamedTuple):
+    """Layers whose parameters are gathered, and whose gradients are reduced, together: n of them in a row."""
+
+    n: int
+    busy_ps: int
+    gather_ps: int
+    reduce_ps: int
+
+
+class Passes:
+    """Of one job. known: times that other jobs with the same `exchanges` and `shape` have worked out."""
+
+    def __init__(self, job: Job, exchanges: Exchanges, known: dict[object, int]) -> None:
+        self.job, self.exchanges, self._known = job, exchanges, known
+        self.loss_frac = max(device.fit.overlap_loss_frac for device in set(job.devices))
+        self.layout = own_share(job.layout, max(job.expert_loads()))
+        self._buckets: dict[tuple[int, int, str], list[Bucket]] = {}
+
+    def buckets(self, stage: int, chunk: int, which: str) -> list[Bucket]:
+        """Of a pass, in its order."""
+        key = (stage, chunk, which)
+        if key not in self._buckets:
+            parts = chunk_parts(self.job, stage, chunk)
+            parts = parts if which == "forward" else parts[::-1]
+            self._buckets[key] = [one for part, n in parts for one in self._of_part(stage, part, n, which)]
+        return self._buckets[key]
+
+    def _of_part(self, stage: int, part: str, n: int, which: str) -> list[Bucket]:
+        job = self.job
+        own = parameters_of(job.shape, job.layout, part)
+        n_own = max(1, own.dense_parameters + own.expert_parameters)
+        each = 1 if job.layout.zero == 3 else min(n, -(-job.bucket_parameters // n_own))
+        busy_ps = self._busiest_ps(stage, part, which)
+        kind = "reduce-scatter" if job.layout.zero else "all-reduce"
+        found = []
+        for times, size in ((n // each, each), (1, n % each)):
+            if not size:
+                continue
+            sizes = [("dp", size * own.dense_parameters), ("edp", size * own.expert_parameters)]
+            sizes = [(group, count) for group, count in sizes if count]
+            gather_ps, reduce_ps = (
+                sum(self.exchanges.time_ps(group, name, count * width) for group, count in sizes)
+                for name, width in (("all-gather", job.layout.weight_bytes), (kind, job.layout.reduce_bytes))
+            )
+            found.append(Bucket(times, size * busy_ps, gather_ps, reduce_ps))
+        return found
+
+    def _busiest_ps(self, stage: int, part: str, which: str) -> int:
+        """One layer, on the GPU of the stage that takes longest."""
+        job = self.job
+        if job.pass_times_ps is not None:
+            return self._measured_ps(stage, part, which)
+        if len(job.devices) == 1 and not job.slowness:
+            return self._layer_ps(job.devices[0], part, which)
+        gpus = self.exchanges.ranks.alike(stage)
+        kinds = {(job.device(gpu), job.slowness.get(gpu, 1.0)) for gpu in gpus}
+        return max(round(self._layer_ps(device, part, which, slowness)) for device, slowness in kinds)
+
+    def _measured_ps(self, stage: int, part: str, which: str) -> int:
+        """As `StageWriter` shares out what was measured of a whole stage."""
+        assert self.job.pass_times_ps is not None
+        forward_ps, input_ps, weight_ps = self.job.pass_times_ps
+        times_ps = {"forward": forward_ps, "backward-input": input_ps, "backward-weight": weight_ps}
+        has_ends = ends_are_layers(self.job.shape, self.job.layout)
+        n_layer = sum(map(len, stage_layers(self.job.shape, self.job.layout, stage)))
+        if has_ends:
+            n_layer += sum(has_part(self.job.layout, stage, name) for name in ("embedding", "head"))
+        is_in = has_ends or part in ("dense", "moe")
+        return -(-times_ps.get(which, input_ps + weight_ps) // n_layer) if is_in else 0
+
+    def _layer_ps(self, device: Device, part: str, which: str, slowness: float = 1.0) -> int:
+        key = (self.layout, device.name, part, which, slowness)
+        if key not in self._known:
+            self._known[key] = self._worked_out_ps(device, part, which, slowness)
+        return self._known[key]
+
+    def _worked_out_ps(self, device: Device, part: str, which: str, slowness: float) -> int:
+        """Computing and exchanges in their order; what is overlapped goes beside the next computing."""
+        now_ps = beside_ps = 0  # beside: when the exchange beside it is over
+        for segment in segments(self.job.shape, self.layout, device, part, which):
+            if segment.kind == "compute":
+                time_ps = round(segment.time_ps * slowness)
+                now_ps += time_ps + round(self.loss_frac * min(time_ps, max(0, beside_ps - now_ps)))
+            now_ps, beside_ps = max(now_ps, beside_ps), 0
+            if segment.kind != "compute":
+                time_ps = self.exchanges.time_ps(segment.group, segment.kind, segment.size_bytes)
+                if segment.overlapped:
+                    beside_ps = now_ps + time_ps
+                else:
+                    now_ps += time_ps
+        return max(now_ps, beside_ps)
+
+
+def own_share(layout: Layout, expert_load: float) -> Layout:
+    """What a pass over one layer depends on: the same for all sizes of the rest."""
+    return replace(layout, dp=1, pp=1, vpp=1, n_microbatch=1, zero=layout.zero == 3 and 3 or 0, dual=False,
+                   expert_load=expert_load)  # fmt: skip
