@@ -18,10 +18,14 @@ Pair = tuple[int, int]
 
 
 class Way(NamedTuple):
-    """For messages that go side by side: the rate of the slowest, and the longest time until its first bytes arrive."""
+    """For messages that go side by side: the rate of the slowest, and the longest time until its first bytes arrive.
+
+    port: the one by which the first of them leaves its host; -1: there are none.
+    """
 
     rate_bps: float
     latency_ps: int
+    port: int
 
 
 class EvenWays:
@@ -48,7 +52,8 @@ class EvenWays:
             for port, part in share.items():
                 load[port] = load.get(port, 0.0) + part
         rate = min((self._rates[port] / part for port, part in load.items()), default=float("inf"))
-        return Way(rate, max((latency for _, latency in shares), default=0))
+        port = next(iter(shares[0][0])) if shares else -1
+        return Way(rate, max((latency for _, latency in shares), default=0), port)
 
     def _share(self, pair: Pair) -> tuple[dict[int, float], int]:
         """(part of a message on each port, latency of its longest way)."""

@@ -5,6 +5,7 @@ timed inside servers are those of a run. Left out: exchanges of different kinds 
 """
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,6 +23,14 @@ from models.workload.slots import SlotNames
 from pdes.units import BITS_PER_BYTE, PS_PER_S
 
 OUTWARDS = ("-next", "-out")  # how keys of queue pairs end that one sends on
+
+
+class Message(NamedTuple):
+    """How long it takes its port, and how much later it is there."""
+
+    busy_ps: int
+    latency_ps: int
+    port: int
 
 
 class Exchanges:
@@ -53,15 +62,18 @@ class Exchanges:
             self._times[key] = 0 if is_none else self._time_ps(group, kind, size_bytes)
         return self._times[key]
 
-    def message_ps(self, stage: int, size_bytes: int, is_back: bool = False) -> int:
-        """From every GPU of a stage to its peer in the next one (behind the last, the first); back: the other way."""
+    def message(self, stage: int, size_bytes: int, is_back: bool = False) -> Message:
+        """From every GPU of a stage to its peer in the next one (of the last: in the first); back: in the one before."""
         key = ("back" if is_back else "forth", str(stage))
         if key not in self._ways:
-            pp = self.job.layout.pp
-            here, there = self.ranks.stage(stage), self.ranks.stage((stage + 1) % pp)
-            ends = zip(there, here, strict=True) if is_back else zip(here, there, strict=True)
-            self._ways[key] = self.ways.way(ends)
-        return self._transfer_ps(self._ways[key], size_bytes)
+            peer = (stage + (-1 if is_back else 1)) % self.job.layout.pp
+            self._ways[key] = self.ways.way(zip(self.ranks.stage(stage), self.ranks.stage(peer), strict=True))
+        way = self._ways[key]
+        return Message(self._transfer_ps(way, size_bytes) - way.latency_ps, way.latency_ps, way.port)
+
+    def is_between_servers(self, group: str) -> bool:
+        """Whether a group that has exchanged something has GPUs in several servers."""
+        return group in self._planners and self._planners[group].layout.n_server > 1
 
     def _transfer_ps(self, way: Way, size_bytes: int) -> int:
         return way.latency_ps + round(size_bytes * self.wire_share * BITS_PER_BYTE * PS_PER_S / way.rate_bps)

@@ -42,7 +42,7 @@ def _followed_ps(job: Job, exchanges: Exchanges, known: dict[object, int]) -> in
     size_bytes = chunk_bytes(whole, layout.cp * layout.tp)
     run_passes(
         stages, [stage.tokens() for stage in stages], layout.n_chunk,
-        lambda stage: exchanges.message_ps(stage, size_bytes), lambda stage: exchanges.message_ps(stage, size_bytes, True),
+        lambda stage, is_back: exchanges.message(stage, size_bytes, is_back),
     )  # fmt: skip
     ends_ps = [stage.reduced_ps() for stage in stages]
     if shape.tied_embeddings and layout.pp > 1:
@@ -89,12 +89,21 @@ class _Stage:
                 continue
             for _ in range(bucket.n):
                 if token.gathers:  # one ahead of what is computed
-                    self.gathered_ps = max(self.gathered_ps, self._before_ps) + bucket.gather_ps
+                    begin_ps = max(self.gathered_ps, self._before_ps)
+                    self.gathered_ps = begin_ps + bucket.gather_ps + self._shared_ps(bucket.gather_ps, begin_ps)
                     self.now_ps = max(self.now_ps, self.gathered_ps)
                     self._before_ps = self.now_ps
                 self._compute(bucket.busy_ps)
                 if token.reduces:
                     self.summed_ps = max(self.summed_ps, self.now_ps) + bucket.reduce_ps
+
+    def _shared_ps(self, time_ps: int, begin_ps: int) -> int:
+        """What both of two exchanges lose that share the NICs: parameters, and gradients that are under way."""
+        if self.summed_ps <= begin_ps or not self.passes.exchanges.is_between_servers("dp"):
+            return 0
+        lost_ps = min(time_ps, self.summed_ps - begin_ps)
+        self.summed_ps += lost_ps
+        return lost_ps
 
     def _compute(self, time_ps: int) -> None:
         """Slower while gradients are under way."""

@@ -8,6 +8,7 @@ pass for the one behind it, each for a message. For p equal stages of v chunks a
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from models.workload.closed_form.exchanges import Message
 from models.workload.compiler.tokens import Token
 
 
@@ -21,15 +22,19 @@ class Clock(Protocol):
 
 
 def run_passes(
-    clocks: Sequence[Clock], tokens: Sequence[Sequence[Token]], n_chunk: int,
-    forth_ps: Callable[[int], int], back_ps: Callable[[int], int],
+    clocks: Sequence[Clock], tokens: Sequence[Sequence[Token]], n_chunk: int, message: Callable[[int, bool], Message]
 ) -> None:  # fmt: skip
-    """Run all passes of all stages. forth_ps, back_ps: of a message from a stage to the next, and of one back to it."""
+    """Run all passes of all stages. message: from a stage to the next one, or back to the one before.
+
+    Messages of a stage that leave by one port do so one after the other.
+    """
     pp = len(clocks)
     n_place = pp * n_chunk
-    forth, back = [forth_ps(s) if pp > 1 else 0 for s in range(pp)], [back_ps(s) if pp > 1 else 0 for s in range(pp)]
-    done: dict[tuple[bool, int, int], int] = {}  # (is forward, place in the model, microbatch): when
-    at, count = [0] * pp, [{} for _ in range(pp)]
+    messages = {(s, way): message(s, way) for s in range(pp) for way in (False, True)} if pp > 1 else {}
+    free_ps: dict[tuple[int, int], int] = {}  # of a stage's port
+    there: dict[tuple[bool, int, int], int] = {}  # (is forward, place in the model, microbatch): when its input is
+    at: list[int] = [0] * pp
+    count: list[dict[tuple[str, int], int]] = [{} for _ in range(pp)]
     is_moving = True
     while is_moving:
         is_moving = False
@@ -40,16 +45,16 @@ def run_passes(
                 is_forward, kind = token.which == "forward", (token.which, token.chunk)
                 place, i = token.chunk * pp + stage, seen.get(kind, 0)
                 ready_ps = 0
-                if token.which != "backward-weight":
-                    is_end = place == (0 if is_forward else n_place - 1)
-                    before = (is_forward, place - 1 if is_forward else place + 1, i)
-                    if not is_end and before not in done:
+                if token.which != "backward-weight" and place != (0 if is_forward else n_place - 1):
+                    if (is_forward, place, i) not in there:
                         break
-                    message_ps = forth[(stage - 1) % pp] if is_forward else back[stage]
-                    ready_ps = 0 if is_end else done[before] + message_ps
+                    ready_ps = there.pop((is_forward, place, i))
                 clock.run(token, ready_ps)
-                if token.which != "backward-weight":
-                    done[is_forward, place, i] = clock.now_ps
+                following = place + (1 if is_forward else -1)
+                if token.which != "backward-weight" and 0 <= following < n_place:
+                    busy_ps, latency_ps, port = messages[stage, not is_forward]
+                    free_ps[stage, port] = max(clock.now_ps, free_ps.get((stage, port), 0)) + busy_ps
+                    there[is_forward, following, i] = free_ps[stage, port] + latency_ps
                 seen[kind] = i + 1
                 at[stage] += 1
                 is_moving = True
