@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pdes.config.values import make_config
     from pdes.experiments.run import simulate_many
     from pdes.result import Result
+    from pdes.searching.run import search
     from pdes.simulation import simulate
     from pdes.sweeps.run import sweep
 
@@ -38,6 +39,7 @@ __all__ = [
     "load_config",
     "make_config",
     "scaled",
+    "search",
     "simulate",
     "simulate_many",
     "sweep",
@@ -50,6 +52,7 @@ _HOMES = {
     "Result": "pdes.result",
     "simulate": "pdes.simulation",
     "simulate_many": "pdes.experiments.run",
+    "search": "pdes.searching.run",
     "sweep": "pdes.sweeps.run",
     "scaled": "models.congestion.interface",  # these two are for congestion controls of one's own
     "NEVER": "models.congestion.interface",

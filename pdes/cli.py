@@ -10,8 +10,8 @@ from pdes.commands.complaint import complain
 from pdes.errors import SimError, closest
 from pdes.launcher import read_launch
 
-COMMANDS = ("plan", "report", "timeline", "diff", "explain", "convert", "export", "calibrate", "compare", "sweep")
-ON_ALL_RANKS = ("sweep",)  # besides a simulation
+COMMANDS = ("plan", "report", "timeline", "diff", "explain", "convert", "export", "calibrate", "compare", "sweep", "search")
+ON_ALL_RANKS = ("sweep", "search")  # besides a simulation
 BROKEN_PIPE = 141  # what a shell says of a program that SIGPIPE ended
 EPILOG = """\
 commands:
@@ -24,6 +24,7 @@ commands:
   pdes-sim diff DIR DIR                           print where two results begin to differ, and what led to it
   pdes-sim compare A.toml B.toml --seeds 10       which of two clusters or policies is better, and how sure that is
   pdes-sim sweep sweep.toml                       a config over axes and seeds: what is better, and by how much
+  pdes-sim search search.toml                     the best layout and fabric: closed form, flow mode, packets
   pdes-sim explain KEY                            print what a key of the config means, its unit and default
   pdes-sim convert ns3 FOLDER -o case.toml        make a config of an ns-3 (HPCC) case, or of
                                                   astra-sim, simai or htsim inputs, a flow list, or

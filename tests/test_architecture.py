@@ -31,6 +31,7 @@ TOP = (
     "pdes.simulation",
     "pdes.scenario",
     "pdes.sweeps",
+    "pdes.searching",
     "pdes.plan",
     "pdes.result",
     "pdes.explain",

@@ -178,7 +178,7 @@ def unknown(value: Any, path: tuple[str, ...]) -> list[str]:
     if not isinstance(value, dict):
         return []
     of_jobs = [f"cluster.{name}" for name in FREE_OF_CLUSTERS]
-    free = ("network.parameters", "network.scheduler.weights", "sweep.set", *of_jobs)
+    free = ("network.parameters", "network.scheduler.weights", "sweep.set", "search.set", *of_jobs)
     has_name = any(key.path == (*path, NAME) or key.path[: len(path) + 1] == (*path, NAME) for key in KEYS)
     found = []
     for key, inner in value.items():

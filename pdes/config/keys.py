@@ -14,6 +14,7 @@ from pydantic_core import PydanticUndefined
 from pdes.config.cluster.table import ClusterConfig, ClusterRun
 from pdes.config.faults import faults_of
 from pdes.config.root import Config
+from pdes.config.search import SearchConfig, SearchFile
 from pdes.config.sweep import SweepConfig, SweepFile
 from pdes.config.tables.fields import Table
 from pdes.config.tables.jobs import InputConfig, JobConfig, JobsConfig
@@ -76,9 +77,9 @@ def all_keys() -> list[Key]:
     found["cluster",] = Key(("cluster",), (), meaning, "", "", "a table", _source(ClusterRun), True)
     for key in _keys_of(ClusterConfig, ("cluster",), ""):
         found[key.path] = key
-    found["sweep",] = Key(("sweep",), (), SweepFile.MEANING["sweep"], "", "", "a table", _source(SweepFile), True)
-    for key in _keys_of(SweepConfig, ("sweep",), ""):
-        found[key.path] = key
+    for name, file, config in (("sweep", SweepFile, SweepConfig), ("search", SearchFile, SearchConfig)):
+        found[name,] = Key((name,), (), file.MEANING[name], "", "", "a table", _source(file), True)
+        found |= {key.path: key for key in _keys_of(config, (name,), "")}
     return list(found.values())
 
 

@@ -35,7 +35,7 @@ def build_training(config: Config, topology: Topology) -> WorkloadPlan:
         return plan_training(training_job(w), topology.n_host, server, n_iteration)
     job = checked_job(config, topology)
     _check_memory(w, job)
-    plan = plan_job(job, topology.n_host, server, n_iteration, _placement(config, job, server))
+    plan = plan_job(job, topology.n_host, server, n_iteration, placement_of(config, job, server))
     loss_frac = max(device.fit.overlap_loss_frac for device in set(job.devices))
     slowed = round(FACTOR_1024 / max(1 - loss_frac, 0.01))
     return replace(plan, slowed_1024=slowed, jitter_ppm=round(w.compute.jitter_frac * PPM))
@@ -50,7 +50,7 @@ def checked_job(config: Config, topology: Topology) -> Job:
     return job
 
 
-def _placement(config: Config, job: Job, server_of_gpu: np.ndarray) -> list[int] | None:
+def placement_of(config: Config, job: Job, server_of_gpu: np.ndarray) -> list[int] | None:
     """GPU of every rank; None: rank i is on GPU i. A GPU's rail is its number in its server."""
     chosen = config.workload.placement  # pyright: ignore[reportAttributeAccessIssue]
     if chosen == "in-order":

@@ -149,7 +149,7 @@ def sweep(
     if axes is None:
         asked = load_sweep(config, out)
     else:
-        base, source = _base(config)
+        base, source = base_of(config)
         asked = sweep_of(base, source, axes, out or "results/sweep", more)
     with at_a_time(processes) as run_all:
         found = run_sweep(asked, run_all, None if quiet else sys.stderr)
@@ -157,14 +157,13 @@ def sweep(
     return found
 
 
-def _base(config: Any) -> tuple[dict[str, Any], Path]:
-    """Tables, and the file that names are relative to."""
+def base_of(config: Any, what: str = "sweep") -> tuple[dict[str, Any], Path]:
+    """Tables, and the file that names are relative to. what: in an error."""
     from pdes.config.toml_file import read_toml
 
     if isinstance(config, str | Path):
         return read_toml(Path(config))[0], Path(config)
     if not isinstance(config, Mapping):
-        raise ConfigError(
-            "sweep", f"found a {type(config).__name__}", "a file's name, or tables as make_config takes them"
-        )
+        found = f"found a {type(config).__name__}"
+        raise ConfigError(what, found, "a file's name, or tables as make_config takes them")
     return dict(config), Path("config")

@@ -22,14 +22,15 @@ def write(found: Found) -> Path:
     folder = found.sweep.directory
     text = json.dumps(facts(found), indent=1, ensure_ascii=False, default=str) + "\n"
     html = page(found)
-    _put(folder / RUNS, lambda path: pq.write_table(found.runs(), path))
-    _put(folder / POINTS, lambda path: pq.write_table(found.points(), path))
-    _put(folder / SUMMARY, lambda path: path.write_text(text, encoding="utf-8"))
-    _put(folder / PAGE, lambda path: path.write_text(html, encoding="utf-8"))
+    put_file(folder / RUNS, lambda path: pq.write_table(found.runs(), path))
+    put_file(folder / POINTS, lambda path: pq.write_table(found.points(), path))
+    put_file(folder / SUMMARY, lambda path: path.write_text(text, encoding="utf-8"))
+    put_file(folder / PAGE, lambda path: path.write_text(html, encoding="utf-8"))
     return folder / PAGE
 
 
-def _put(path: Path, write_to: Callable[[Path], Any]) -> None:
+def put_file(path: Path, write_to: Callable[[Path], Any]) -> None:
+    """In place whole or not at all. ConfigError: it cannot be written."""
     unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         write_to(unfinished)

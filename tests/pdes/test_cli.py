@@ -142,7 +142,7 @@ def test_a_wrong_command_line_is_status_2(argv: list[str], capsys: pytest.Captur
 @pytest.mark.parametrize("word", ["run", "paln"])
 def test_an_unknown_command_is_called_that(word: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([word, "config.toml"]) == 2
-    known = "plan, report, timeline, diff, explain, convert, export, calibrate, compare, sweep"
+    known = "plan, report, timeline, diff, explain, convert, export, calibrate, compare, sweep, search"
     assert f"{word} is no command. Commands: {known}; to simulate, give the config" in capsys.readouterr().err
 
 

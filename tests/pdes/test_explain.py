@@ -41,7 +41,7 @@ def test_every_key_says_what_it_accepts() -> None:
 
 
 def test_every_table_and_kind_is_there() -> None:
-    assert {key.path[0] for key in KEYS} == {*Config.model_fields, "job", "cluster", "sweep"}
+    assert {key.path[0] for key in KEYS} == {*Config.model_fields, "job", "cluster", "sweep", "search"}
     for name, kinds in (("topology", TOPOLOGY_KINDS), ("workload", WORKLOAD_KINDS)):
         assert {kind for key in KEYS if key.path[0] == name for kind in key.kinds} == set(kinds)
 
@@ -99,7 +99,7 @@ def test_an_unknown_key_names_the_nearest(text: str, nearest: str) -> None:
 
 def test_without_a_key_the_tables_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain"]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == len(Config.model_fields) + 3  # [[job]], [cluster], [sweep]
+    assert len(capsys.readouterr().out.splitlines()) == len(Config.model_fields) + 4  # job, cluster, sweep, search
 
 
 def test_the_sources_exist() -> None:
