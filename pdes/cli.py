@@ -10,7 +10,19 @@ from pdes.commands.complaint import complain
 from pdes.errors import SimError, closest
 from pdes.launcher import read_launch
 
-COMMANDS = ("plan", "report", "timeline", "diff", "explain", "convert", "export", "calibrate", "compare", "sweep", "search")
+COMMANDS = (
+    "plan",
+    "report",
+    "timeline",
+    "diff",
+    "explain",
+    "convert",
+    "export",
+    "calibrate",
+    "compare",
+    "sweep",
+    "search",
+)
 ON_ALL_RANKS = ("sweep", "search")  # besides a simulation
 BROKEN_PIPE = 141  # what a shell says of a program that SIGPIPE ended
 EPILOG = """\

@@ -24,7 +24,9 @@ def _sizes(value: object) -> object:
 
 
 def _stages(value: object) -> object:
-    if value == "auto" or (isinstance(value, list) and value and all(type(one) is int and 0 <= one <= 3 for one in value)):
+    if value == "auto" or (
+        isinstance(value, list) and value and all(type(one) is int and 0 <= one <= 3 for one in value)
+    ):
         return value
     raise FieldError(f"found {shown(value)}", 'Accepted: "auto", or a list of whole numbers from 0 to 3')
 
@@ -143,7 +145,7 @@ class SearchConfig(Table):
         "max_power": "candidates above it are refused, in watts",
         "eta": "one candidate in so many goes from the closed form to flow mode, or more if others may be better",
         "final": "candidates that go from flow mode to packets at the least",
-        "probes": "candidates from all over the ranking that flow mode runs, too, to see how far off the closed form is",
+        "probes": "candidates from all over the ranking that flow mode runs, too: they show the closed form's errors",
         "budget": "how many runs there may be",
         "dir": "where the store, the tables and the report go; results/ and this file's name if not given",
     }

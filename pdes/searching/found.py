@@ -58,7 +58,7 @@ class Found:
 
     @property
     def gap(self) -> float:
-        """How much better, at most, a candidate might be that was not run with packets, by the ratios that were seen."""
+        """How much better a candidate might be that was not run with packets, by the least ratios that were seen."""
         return self.climbed.gap
 
     def order(self) -> list[int]:

@@ -53,7 +53,9 @@ def search_of(
     more: Mapping[str, Any],
 ) -> Search:  # fmt: skip
     """From Python values. layout: of [search.layout]. axes: values by key. more: keys of [search]."""
-    rows = [{"key": key} | (dict(own) if isinstance(own, Mapping) else {"values": list(own)}) for key, own in axes.items()]
+    rows = [
+        {"key": key} | (dict(own) if isinstance(own, Mapping) else {"values": list(own)}) for key, own in axes.items()
+    ]
     where = Path("search")
     data = {"search": {"config": str(source), "layout": dict(layout), "axis": rows} | dict(more)}
     config = _checked(data, where, set(), {})
@@ -78,7 +80,9 @@ def make_search(config: SearchConfig, base: dict[str, Any], base_path: Path, dir
         for key in axis.keys:
             keys_of(key, f"{where}: [[search.axis]]", ACCEPTED)
             if key in LAYOUT_TABLE.values():
-                raise ConfigError(f"{where}: [[search.axis]]", f"found {key}", "[search.layout] has what is of the layout")
+                raise ConfigError(
+                    f"{where}: [[search.axis]]", f"found {key}", "[search.layout] has what is of the layout"
+                )
     if not axes and not config.layout.free():
         raise ConfigError(f"{where}: [search]", "nothing is free", "[search.layout], or [[search.axis]]")
     _check_base(base, base_path)
@@ -106,7 +110,11 @@ def _check_base(base: dict[str, Any], path: Path) -> None:
         raise ConfigError(f"{path}: [workload] kind", found, '"training", for a search')
     compute = workload.get("compute")
     if not isinstance(compute, dict) or "gpu" not in compute:
-        raise ConfigError(f"{path}: [workload.compute] gpu", "is missing", "a GPU type, whose memory a layout has to fit")
+        raise ConfigError(
+            f"{path}: [workload.compute] gpu", "is missing", "a GPU type, whose memory a layout has to fit"
+        )
     wormhole = base.get("wormhole")
     if isinstance(wormhole, dict) and wormhole.get("mode") == "flow":
-        raise ConfigError(f"{path}: [wormhole] mode", 'found "flow"', 'one with packets, such as "exact": a search ends with them')
+        raise ConfigError(
+            f"{path}: [wormhole] mode", 'found "flow"', 'one with packets, such as "exact": a search ends with them'
+        )

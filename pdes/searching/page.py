@@ -113,5 +113,3 @@ def _refused(found: Found) -> str:
 
 def _numbers(values: np.ndarray) -> list[float | None]:
     return [float(f"{value:.6g}") if math.isfinite(value) else None for value in values.tolist()]
-
-

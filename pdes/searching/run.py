@@ -47,14 +47,14 @@ def run_search(search: Search, run_all: RunAll, stream: TextIO | None = None, ag
     rule = Rule(own.eta, own.final, own.probes, own.budget.flow_runs, own.budget.packet_runs)
     cost = np.array([row.weight * row.closed_s for row in rows])
     with Store(search.directory) as store:
-        runner = _Runner(search, rows, store, run_all, stream, again)
+        runner = Runner(search, rows, store, run_all, stream, again)
         climbed = climb(cost, runner.run_at, rule)
         if climbed is None:
             raise ConfigError(f"{search.where}: [search]", f"no candidate could be run to the end: {runner.failure()}")
         return Found(search, rows, climbed, runner.runs, runner.n_new)
 
 
-class _Runner:
+class Runner:
     """Runs candidates at a fidelity."""
 
     def __init__(
@@ -130,5 +130,3 @@ def search(
         found = run_search(asked, run_all, None if quiet else sys.stderr)
     write(found)
     return found
-
-

@@ -1,4 +1,4 @@
-"""What is known of a candidate before anything is run: whether it may be, whether it fits, what it costs, its estimate."""
+"""What is known of a candidate before anything is run: whether it may be, and fits, what it costs, its estimate."""
 
 from typing import Any, NamedTuple
 
@@ -61,17 +61,15 @@ class Screen:
                 return Screened(candidate.values, name, f"{name} {cost:,.6g}, more than {most:,.6g}", price, power)
         config = checked(tables_of(self.search, candidate.values), self.search.source, self.search.overridden())
         job = checked_job(config, fabric.topology)
-        if config.workload.memory.check == "refuse":
-            check_memory(job.shape, job.layout, job.least_memory_bytes, job.memory_schedule)
         memory_bytes = fullest_stage(job.shape, job.layout, job.memory_schedule)[1].total_bytes
+        if memory_bytes > job.least_memory_bytes and config.workload.memory.check == "refuse":
+            check_memory(job.shape, job.layout, job.least_memory_bytes, job.memory_schedule)
         layout = job.layout
         tokens = layout.dp * layout.n_microbatch * layout.microbatch * job.shape.sequence
         exchanges, known = self._shared(candidate, fabric, config, job)
         closed_s = iteration_ps(job, exchanges, known) / PS_PER_S
         weight = {"iteration": 1.0, "throughput": 1 / tokens, "price": price / tokens, "energy": power / tokens}
-        return Screened(
-            candidate.values, "", "", price, power, memory_bytes, tokens, weight[own.objective], closed_s
-        )
+        return Screened(candidate.values, "", "", price, power, memory_bytes, tokens, weight[own.objective], closed_s)
 
     def _shared(
         self, candidate: Candidate, fabric: Fabric, config: Config, job: Job

@@ -59,8 +59,8 @@ def lines(found: Found) -> list[str]:
     runs = {name: len(own) for name, own in found.runs.items()}
     n_refused = sum(refused.values())
     said = [
-        f"{len(found.rows):,} candidates, {n_refused:,} refused; {runs['flow']:,} in flow mode, {runs['packets']:,} with "
-        f"packets; {found.n_new:,} of these {sum(runs.values()):,} runs now"
+        f"{len(found.rows):,} candidates, {n_refused:,} refused; {runs['flow']:,} in flow mode, {runs['packets']:,} "
+        f"with packets; {found.n_new:,} of these {sum(runs.values()):,} runs now"
     ]
     if refused:
         said.append("refused: " + ", ".join(f"{n:,} by {kind}" for kind, n in refused.most_common(MOST_REASONS)))
@@ -90,8 +90,8 @@ def gap_text(found: Found) -> str:
     if not c.gap:
         return "gap: none: no candidate that was not run with packets would be better, by the least ratios above"
     return (
-        f"gap: {100 * c.gap:.3g} %: {c.n_may:,} candidates that were not run with packets might be better, by so much at "
-        "most, if their ratios are no less than those above"
+        f"gap: {100 * c.gap:.3g} %: {c.n_may:,} candidates that were not run with packets might be better, by so much "
+        "at most, if their ratios are no less than those above"
     )
 
 

@@ -44,26 +44,37 @@ class Exchanges:
     ) -> None:
         self.job, self.ways, self.server_of_gpu, self.wire_share = job, ways, server_of_gpu, wire_share
         self.ranks = Ranks(job.layout, gpu_of_rank)
-        self._times: dict[tuple[str, str, int], int] = {}
+        self._times: dict[tuple[str, int, str, int], int] = {}
         self._ways: dict[tuple[str, str], Way] = {}
-        self._planners: dict[str, Communicator] = {}
+        self._planners: dict[str, list[tuple[Communicator, list[int]]]] = {}
+        self._sizes: dict[str, int] = {}
 
     def size(self, group: str) -> int:
         """GPUs of a group."""
         if group == "embedding":
             return 2 if self.job.layout.pp > 1 and not self.job.layout.dual else 1
-        return len(self._members(group, 0)[0])
+        if group not in self._sizes:
+            self._sizes[group] = len(self._members(group, 0)[0])
+        return self._sizes[group]
 
-    def time_ps(self, group: str, kind: str, size_bytes: int) -> int:
-        """One exchange in all groups of a kind at once; 0 if a group is one GPU. kind: as in `lower.Segment`."""
-        key = (group, kind, size_bytes)
-        if key not in self._times:
-            is_none = not size_bytes or self.size(group) == 1
-            self._times[key] = 0 if is_none else self._time_ps(group, kind, size_bytes)
-        return self._times[key]
+    def time_ps(self, group: str, kind: str, size_bytes: int, stage: int = -1) -> int:
+        """One exchange in all groups of a kind at once; 0 if a group is one GPU. kind: as in `lower.Segment`.
+
+        stage: in which; -1: in the one that takes longest.
+        """
+        if not size_bytes or self.size(group) == 1:
+            return 0
+        found = 0
+        for i, (_, stages) in enumerate(self._planned(group)):
+            if stage < 0 or stage in stages:
+                key = (group, i, kind, size_bytes)
+                if key not in self._times:
+                    self._times[key] = self._of_planner_ps(*key)
+                found = max(found, self._times[key])
+        return found
 
     def message(self, stage: int, size_bytes: int, is_back: bool = False) -> Message:
-        """From every GPU of a stage to its peer in the next one (of the last: in the first); back: in the one before."""
+        """From every GPU of a stage to its peer in the next one, of the last in the first; back: in the one before."""
         key = ("back" if is_back else "forth", str(stage))
         if key not in self._ways:
             peer = (stage + (-1 if is_back else 1)) % self.job.layout.pp
@@ -72,8 +83,8 @@ class Exchanges:
         return Message(self._transfer_ps(way, size_bytes) - way.latency_ps, way.latency_ps, way.port)
 
     def is_between_servers(self, group: str) -> bool:
-        """Whether a group that has exchanged something has GPUs in several servers."""
-        return group in self._planners and self._planners[group].layout.n_server > 1
+        """Whether a group has GPUs in several servers."""
+        return any(planner.layout.n_server > 1 for planner, _ in self._planned(group))
 
     def _transfer_ps(self, way: Way, size_bytes: int) -> int:
         return way.latency_ps + round(size_bytes * self.wire_share * BITS_PER_BYTE * PS_PER_S / way.rate_bps)
@@ -88,45 +99,52 @@ class Exchanges:
         }  # fmt: skip
         return find[group](stage)
 
-    def _time_ps(self, group: str, kind: str, size_bytes: int) -> int:
-        job = self.job
-        options = job.tuning.options(group, job.transport, job.nic_goodput_bps)
-        options = replace(options, cross_rail_rings=job.cross_rail_rings)
+    def _planned(self, group: str) -> list[tuple[Communicator, list[int]]]:
+        """Planners of a group, each with the stages whose groups lie over as many servers in the same way."""
         if group not in self._planners:
-            members = self._members(group, 0)
-            self._planners[group] = Communicator(group, members, self.server_of_gpu, job.in_server, options)
-        planner = self._planners[group]
+            job, found = self.job, {}
+            options = job.tuning.options(group, job.transport, job.nic_goodput_bps)
+            options = replace(options, cross_rail_rings=job.cross_rail_rings)
+            for stage in range(1 if group == "embedding" else job.layout.n_program):
+                members = self._members(group, stage)
+                one = Communicator(group, members, self.server_of_gpu, job.in_server, options)
+                shape = one.layout.n_server, one.layout.per_server, one.layout.is_apart
+                found.setdefault(shape, (one, []))[1].append(stage)
+            self._planners[group] = list(found.values())
+        return self._planners[group]
+
+    def _of_planner_ps(self, group: str, i: int, kind: str, size_bytes: int) -> int:
+        planner, _ = self._planned(group)[i]
         if kind == "all-reduce" and not planner.same_for_all(kind, size_bytes):  # a tree
-            shape = Shape(job.in_server, planner.layout.n_server, planner.layout.per_server)
-            return choose(kind, size_bytes, shape, options, False).total_ps
+            shape = Shape(self.job.in_server, planner.layout.n_server, planner.layout.per_server)
+            return choose(kind, size_bytes, shape, planner.options, False).total_ps
         names = SlotNames()
         operations = planner.operations(names, kind, size_bytes, group, group)
         ways = [key for key in (name.rpartition(":")[2] for name in names.keys()) if key.endswith(OUTWARDS)]
-        return sum(self._operation_ps(group, ways, operations, operation) for operation in operations)
+        n_peer = sum(one.n_step for one in operations if isinstance(one, Operation) and one.kind == OP_EXCHANGE)
+        return sum(self._operation_ps(group, i, ways, n_peer, operation) for operation in operations)
 
-    def _operation_ps(
-        self, group: str, ways: list[str], operations: list[Operation | Repeat], operation: Operation | Repeat
-    ) -> int:
-        """Part of an exchange. ways: the one key of its queue pairs, if it has messages."""
+    def _operation_ps(self, group: str, i: int, ways: list[str], n_peer: int, operation: Operation | Repeat) -> int:
+        """Part of an exchange. ways: the one key of its queue pairs, if it has messages. n_peer: of an all-to-all."""
         assert isinstance(operation, Operation)
         if operation.kind == OP_GROUP:
             return operation.time_ps
-        way = self._way(group, ways[0])
+        way = self._way(group, i, ways[0])
         if operation.kind == OP_RING:
             return operation.n_step * self._transfer_ps(way, operation.size_bytes)
-        assert operation.kind == OP_EXCHANGE  # to all peers at once, or to some after the others
-        n_peer = sum(one.n_step for one in operations if isinstance(one, Operation) and one.kind == OP_EXCHANGE)
+        assert operation.kind == OP_EXCHANGE  # with all peers at once, or with some after the others
         alone_ps = self._transfer_ps(way, operation.size_bytes) - way.latency_ps
         return way.latency_ps + alone_ps * operation.n_step // n_peer
 
-    def _way(self, group: str, key: str) -> Way:
+    def _way(self, group: str, i: int, key: str) -> Way:
         """Of all messages that are under way at once, in all stages."""
-        if (group, key) not in self._ways:
+        place = (f"{group} {i}", key)
+        if place not in self._ways:
             pairs = _Ends(len(self.server_of_gpu))
-            for stage in range(1 if group == "embedding" else self.job.layout.n_program):
+            for stage in self._planned(group)[i][1]:
                 wire(pairs, make_layout(self._members(group, stage), self.server_of_gpu), "", {key})
-            self._ways[group, key] = self.ways.way(pairs.ends)
-        return self._ways[group, key]
+            self._ways[place] = self.ways.way(pairs.ends)
+        return self._ways[place]
 
 
 class _Ends(PlanBuilder):

@@ -54,7 +54,7 @@ class Passes:
             sizes = [("dp", size * own.dense_parameters), ("edp", size * own.expert_parameters)]
             sizes = [(group, count) for group, count in sizes if count]
             gather_ps, reduce_ps = (
-                sum(self.exchanges.time_ps(group, name, count * width) for group, count in sizes)
+                sum(self.exchanges.time_ps(group, name, count * width, stage) for group, count in sizes)
                 for name, width in (("all-gather", job.layout.weight_bytes), (kind, job.layout.reduce_bytes))
             )
             found.append(Bucket(times, size * busy_ps, gather_ps, reduce_ps))
