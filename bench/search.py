@@ -3,8 +3,8 @@
     python bench/search.py [--case gpt,oversubscribed,...] [--quick]
 
 For each space: how many candidates may be run, how many of them a search ran with packets, how many times fewer that
-is, and how much more the candidate that it names costs than the best of all; then how far the closed form, over all of the
-space, and flow mode, where the search has used it, are off. --quick: a small part of each space.
+is, and how much more the candidate that it names costs than the best of all; then how far the closed form, over all
+of the space, and flow mode, where the search has used it, are off. --quick: a small part of each space.
 """
 
 import argparse

@@ -59,7 +59,7 @@ class _Stage:
 
     def __init__(self, job: Job, passes: Passes, stage: int) -> None:
         self.job, self.passes, self.stage = job, passes, stage
-        self.now_ps, self.gathered_ps, self.summed_ps, self._before_ps = 0, 0, 0, 0
+        self.now_ps, self.gathered_ps, self.summed_ps, self._before_ps, self._next_ps = 0, 0, 0, 0, 0
         self.began_ps: int | None = None
         layout = job.layout
         has_copies = layout.n_sharer > 1 or (not job.shape.is_dense and layout.n_expert_sharer > 1)
@@ -83,19 +83,24 @@ class _Stage:
             self.began_ps = max(0, ready_ps - self._in_line_ps)
             ready_ps = max(ready_ps, self.began_ps + self._in_line_ps)
         self.now_ps = max(self.now_ps, ready_ps)
-        for bucket in self.passes.buckets(self.stage, token.chunk, token.which):
-            if not (token.gathers or token.reduces):
+        buckets = self.passes.buckets(self.stage, token.chunk, token.which)
+        if not (token.gathers or token.reduces):
+            for bucket in buckets:
                 self._compute(bucket.n * bucket.busy_ps)
-                continue
-            for _ in range(bucket.n):
-                if token.gathers:  # one ahead of what is computed
-                    begin_ps = max(self.gathered_ps, self._before_ps)
-                    self.gathered_ps = begin_ps + bucket.gather_ps + self._shared_ps(bucket.gather_ps, begin_ps)
-                    self.now_ps = max(self.now_ps, self.gathered_ps)
-                    self._before_ps = self.now_ps
-                self._compute(bucket.busy_ps)
-                if token.reduces:
-                    self.summed_ps = max(self.summed_ps, self.now_ps) + bucket.reduce_ps
+            return
+        one_by_one = [bucket for bucket in buckets for _ in range(bucket.n)]
+        for i, bucket in enumerate(one_by_one):
+            if token.gathers:  # one ahead of what is computed
+                begin_ps = max(self.gathered_ps, self._before_ps)
+                self.gathered_ps = begin_ps + bucket.gather_ps + self._shared_ps(bucket.gather_ps, begin_ps)
+                self.now_ps = max(self.now_ps, self.gathered_ps)
+                self._before_ps = self.now_ps
+                has_next = i + 1 < len(one_by_one) or self.job.layout.zero == 3
+                following = one_by_one[(i + 1) % len(one_by_one)]
+                self._next_ps = self.now_ps + (following.gather_ps if has_next else 0)
+            self._compute(bucket.busy_ps)
+            if token.reduces:
+                self.summed_ps = max(self.summed_ps, self.now_ps) + bucket.reduce_ps
 
     def _shared_ps(self, time_ps: int, begin_ps: int) -> int:
         """What both of two exchanges lose that share the NICs: parameters, and gradients that are under way."""
@@ -106,8 +111,8 @@ class _Stage:
         return lost_ps
 
     def _compute(self, time_ps: int) -> None:
-        """Slower while gradients are under way."""
-        beside_ps = min(time_ps, max(0, self.summed_ps - self.now_ps))
+        """Slower while gradients, or the next parameters, are under way."""
+        beside_ps = min(time_ps, max(0, max(self.summed_ps, self._next_ps) - self.now_ps))
         self.now_ps += time_ps + round(self.passes.loss_frac * beside_ps)
 
     def reduced_ps(self) -> int:
