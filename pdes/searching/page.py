@@ -33,7 +33,13 @@ def page(found: Found) -> str:
         if getattr(found.search.config, name) is not None:
             plots[name] = _front(found, name)
             text = "Each candidate by the highest fidelity that it has. No candidate of the front is beaten in both."
-            sections.append(section(name, name.capitalize(), plot_html(name, f"Time of an iteration and {name}", text)))
+            sections.append(
+                section(
+                    name,
+                    name.capitalize(),
+                    plot_html(name, f"Pareto front of {name} and the time of an iteration", text),
+                )
+            )
     caption = f"those with packets first, then those of flow mode, then the rest by the closed form{more}"
     sections.append(section("candidates", "Candidates", table_html(headings, rows, len(found.names), caption)))
     sections.append(section("refused", "Refused", _refused(found)))
