@@ -2,8 +2,9 @@
 
 After Jamieson and Talwalkar (AISTATS 2016), with two deviations. How many go up is not fixed: as long as a candidate
 that has not been tried might still be the best, by the least ratio of a higher fidelity to a lower one that was seen,
-it goes up, too, if the budget allows. And some go up from all over the ranking, so that the ratios are not only those
-of candidates whom the lower fidelity likes.
+it goes up, too, if the budget allows. That ratio is never taken to be more than 1: lower fidelities leave out what
+makes things slower, and those that go up first may have most of that. And some go up from all over the ranking, so that
+ratios are not only those of candidates that the lower fidelity likes.
 """
 
 import math
@@ -40,6 +41,11 @@ class Step(NamedTuple):
     rank_correlation: float
     holds: bool
 
+    @property
+    def reach(self) -> float:
+        """What the ratio of one might be that has not been tried."""
+        return min(self.least, 1.0)
+
 
 class Climbed(NamedTuple):
     """Costs, float64[n] each, NaN where there is none. best: of packets. bound: the least that one without packets
@@ -66,7 +72,7 @@ def climb(closed: np.ndarray, run_at: RunAt, rule: Rule) -> Climbed | None:
         return None
     to_flow, to_packets = step(closed, flow), step(flow, packets)
     best = first_least(packets)
-    likely = np.where(np.isfinite(flow), flow, closed * to_flow.least) * to_packets.least
+    likely = np.where(np.isfinite(flow), flow, closed * to_flow.reach) * to_packets.reach
     is_open = np.isfinite(likely) & ~np.isfinite(packets) & ~_twins(closed, flow, packets)
     bound = float(likely[is_open].min()) if is_open.any() else float(packets[best])
     gap = max(0.0, 1 - bound / float(packets[best]))
@@ -88,7 +94,7 @@ def _to_flow(closed: np.ndarray, flow: np.ndarray, run_at: RunAt, rule: Rule) ->
         left = rule.flow_runs - len(tried)
         asked = []
         if left > 0 and np.isfinite(flow).any():
-            reach = closed * step(closed, flow).least
+            reach = closed * step(closed, flow).reach
             asked = [i for i in order if i not in tried and reach[i] < np.nanmin(flow)][: min(left, n_first)]
 
 
@@ -106,7 +112,7 @@ def _to_packets(closed: np.ndarray, flow: np.ndarray, packets: np.ndarray, run_a
             n_more = min(rule.final - sum(math.isfinite(x) for x in packets), rule.packet_runs - len(tried))
             asked = left[: max(1, n_more)]
         else:
-            reach = flow * step(flow, packets).least
+            reach = flow * step(flow, packets).reach
             asked = [i for i in left if reach[i] < np.nanmin(packets)][:1]
         if not asked:
             return

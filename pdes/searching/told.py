@@ -88,10 +88,12 @@ def gap_text(found: Found) -> str:
     """The gap that is left."""
     c = found.climbed
     if not c.gap:
-        return "gap: none: no candidate that was not run with packets would be better, by the least ratios above"
+        return (
+            "gap: none: no candidate that was not run with packets would be better by the least ratios above, or by 1"
+        )
     return (
         f"gap: {100 * c.gap:.3g} %: {c.n_may:,} candidates that were not run with packets might be better, by so much "
-        "at most, if their ratios are no less than those above"
+        "at most, if their ratios are no less than those above, or than 1"
     )
 
 

@@ -58,6 +58,15 @@ def test_who_the_closed_form_puts_last_is_found_if_probes_show_that_it_may_be_so
     assert World(closed, flow, flow).climb(EXACT._replace(probes=0)).best == 0
 
 
+def test_who_flow_mode_likes_less_is_run_if_its_favourites_lose_most_with_packets() -> None:
+    flow = [1.0, 1.01, 1.05, 1.3]
+    world = World(flow, flow, [1.2, 1.22, 1.06, 1.31])
+    found = world.climb(EXACT)
+    assert found.best == 2 and world.asked[PACKETS] == [0, 1, 2] and not found.to_packets.holds
+    short = World(flow, flow, world.costs[PACKETS].tolist()).climb(EXACT._replace(packet_runs=2))
+    assert short.best == 0 and short.gap == pytest.approx(1 - 1.05 / 1.2) and short.n_may == 1
+
+
 @given(worlds, rules)
 def test_budgets_hold_and_nobody_is_run_twice(world: World, rule: Rule) -> None:
     found = world.climb(rule)
@@ -72,9 +81,9 @@ def test_the_gap_holds_if_ratios_of_the_others_are_no_less_than_those_seen(world
     found = world.climb(rule)
     truth = world.costs[PACKETS]
     flow = np.where(np.isfinite(found.flow), found.flow, np.inf)
-    if (world.costs[FLOW] < world.closed * found.to_flow.least * (1 - 1e-12))[~np.isfinite(flow)].any():
+    if (world.costs[FLOW] < world.closed * found.to_flow.reach * (1 - 1e-12))[~np.isfinite(flow)].any():
         return
-    if (truth < world.costs[FLOW] * found.to_packets.least * (1 - 1e-12)).any():
+    if (truth < world.costs[FLOW] * found.to_packets.reach * (1 - 1e-12)).any():
         return
     assert truth.min() >= found.packets[found.best] * (1 - found.gap) * (1 - 1e-9)
 

@@ -21,14 +21,16 @@ MODEL = {"layers": 8, "hidden": 512, "heads": 8, "vocabulary": 4096, "sequence":
 
 
 def tables(tp: int = 1, pp: int = 1, dp: int = 1, vpp: int = 1, **more: Any) -> dict[str, Any]:
-    """more: of [workload]; topology: of [topology]."""
-    topology = {"kind": "roft", "gpus_per_server": min(4, tp * pp * dp), "nvlink": "packets"} | more.pop("topology", {})
+    """more: of [workload], besides cp and ep of its layout; topology: of [topology]."""
+    rest = {name: more.pop(name) for name in ("cp", "ep") if name in more}
+    n_gpu = tp * pp * dp * rest.get("cp", 1)
+    topology = {"kind": "roft", "gpus_per_server": min(4, n_gpu), "nvlink": "packets"} | more.pop("topology", {})
     workload = {
         "kind": "training", "model": MODEL, "compute": {"gpu": "h100"},
-        "parallel": {"tp": tp, "pp": pp, "dp": dp, "vpp": vpp},
+        "parallel": {"tp": tp, "pp": pp, "dp": dp, "vpp": vpp} | rest,
     } | more  # fmt: skip
     return {
-        "simulation": {"iterations": 2}, "topology": topology | {"gpus": tp * pp * dp}, "workload": workload,
+        "simulation": {"iterations": 2}, "topology": topology | {"gpus": n_gpu}, "workload": workload,
         "network": {"congestion_control": "dctcp", "payload": "4096B"}, "wormhole": {"mode": "off"},
         "output": {"tasks": False},
     }  # fmt: skip
@@ -87,6 +89,12 @@ CASES = [
     (0.01, {"tp": 2, "pp": 4, "vpp": 2, "microbatches": 8, "recompute": "full"}),
     (0.03, {"dp": 8, "microbatches": 4, "zero": 3}),
     (0.03, {"pp": 4, "dp": 2, "microbatches": 8, "schedule": "zero-bubble-1p"}),
+    (0.01, {"pp": 4, "dp": 2, "microbatches": 8, "schedule": "gpipe"}),
+    (0.01, {"pp": 2, "tp": 2, "dp": 2, "microbatches": 4, "gpus": [{"servers": [1], "slowness": 1.5}]}),
+    (0.01, {"dp": 8, "microbatches": 2, "model": MODEL | {"experts": 8, "top_k": 2}, "ep": 8}),
+    (0.01, {"dp": 4, "microbatches": 2, "cp": 2}),
+    (0.01, {"tp": 2, "dp": 4, "microbatches": 2, "zero": 1, "overlap_gradients": False, "overlap_parameters": False}),
+    (0.02, {"tp": 4, "dp": 2, "microbatches": 2, "nccl": {"all-reduce": {"algorithm": "tree"}}}),
 ]
 
 
