@@ -1,9 +1,12 @@
 """What is known of a candidate before anything is run: whether it may be, and fits, what it costs, its estimate."""
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from models.compute.checks import check_memory
-from models.compute.memory import fullest_stage
+from models.compute.layout import Layout
+from models.compute.memory import Schedule, fullest_stage
+from models.compute.model_shape import ModelShape
 from models.workload.closed_form.exchanges import Exchanges
 from models.workload.closed_form.iteration import iteration_ps
 from models.workload.compiler.job import Job
@@ -34,6 +37,12 @@ class Screened(NamedTuple):
     closed_s: float = float("nan")
 
 
+@lru_cache(maxsize=1 << 14)
+def _needed_bytes(shape: ModelShape, layout: Layout, schedule: Schedule) -> int:
+    """Of the fullest GPU; the same on all fabrics."""
+    return fullest_stage(shape, layout, schedule)[1].total_bytes
+
+
 class Screen:
     """Of a search. It keeps what candidates have in common."""
 
@@ -61,7 +70,7 @@ class Screen:
                 return Screened(candidate.values, name, f"{name} {cost:,.6g}, more than {most:,.6g}", price, power)
         config = checked(tables_of(self.search, candidate.values), self.search.source, self.search.overridden())
         job = checked_job(config, fabric.topology)
-        memory_bytes = fullest_stage(job.shape, job.layout, job.memory_schedule)[1].total_bytes
+        memory_bytes = _needed_bytes(job.shape, job.layout, job.memory_schedule)
         if memory_bytes > job.least_memory_bytes and config.workload.memory.check == "refuse":
             check_memory(job.shape, job.layout, job.least_memory_bytes, job.memory_schedule)
         layout = job.layout

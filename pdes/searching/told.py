@@ -88,12 +88,10 @@ def gap_text(found: Found) -> str:
     """The gap that is left."""
     c = found.climbed
     if not c.gap:
-        return (
-            "gap: none: no candidate that was not run with packets would be better by the least ratios above, or by 1"
-        )
+        return "gap: none: with the least ratios above, or 1, no candidate without packets would be better"
     return (
-        f"gap: {100 * c.gap:.3g} %: {c.n_may:,} candidates that were not run with packets might be better, by so much "
-        "at most, if their ratios are no less than those above, or than 1"
+        f"gap: {100 * c.gap:.3g} %: with the least ratios above, or 1, {c.n_may:,} candidates without packets would be "
+        "better, by so much at most"
     )
 
 
