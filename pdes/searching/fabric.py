@@ -81,6 +81,8 @@ def _with_any_layout(tables: dict[str, Any]) -> dict[str, Any]:
         n_host = kind.model_validate(topology).n_host if kind is not None else None  # pyright: ignore[reportAttributeAccessIssue]
     except ValueError:
         n_host = None  # the check of the config says why
+    if isinstance(workload.get("dtypes"), dict):  # of tokens to experts, which not every layout has
+        workload["dtypes"] = {key: one for key, one in workload["dtypes"].items() if key not in ("dispatch", "combine")}
     sizes = [parallel.get(name, 1) for name in ("tp", "dp", "pp", "cp")]
     if n_host is not None and all(type(size) is int for size in sizes) and np.prod(sizes) != n_host:
         workload["parallel"] = parallel | {"tp": 1, "dp": 1, "cp": 1, "pp": n_host}

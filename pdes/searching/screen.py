@@ -60,7 +60,7 @@ class Screen:
             if error.found in ("unknown key", "unknown table"):
                 raise
             where = error.where.removeprefix(str(self.search.source)).removeprefix("--set ").lstrip(":0123456789 ")
-            return Screened(candidate.values, where, str(error))
+            return Screened(candidate.values, where or "several faults", str(error))
 
     def _accepted(self, candidate: Candidate, fabric: Fabric) -> Screened:
         own = self.search.config

@@ -128,6 +128,16 @@ def test_candidates_that_are_refused_are_rows_with_their_reason(tmp_path: Path) 
     assert sum(facts["tried"]["refused"].values()) == len(refused) < len(rows) == facts["tried"]["candidates"]
 
 
+def test_a_candidate_with_several_faults_is_refused_too(tmp_path: Path) -> None:
+    layout = SEARCH.replace("microbatch = [1]", "microbatch = [1, 3]\nep = [1, 2]")
+    rows = screened(load_search(write(tmp_path, rest='[search.set]\n"workload.dtypes.dispatch" = "bf16"', search=layout,
+                                      base=BASE.replace("sequence = 512", "sequence = 512\nexperts = 2"))))  # fmt: skip
+    for row in rows:
+        ep, size = row.values["workload.parallel.ep"], row.values["workload.microbatch"]
+        assert bool(row.kind) == bool(row.reason) == (ep == 1 or size == 3) == math.isnan(row.closed_s)
+        assert ("2 faults" in row.reason) == (ep == 1 and size == 3)
+
+
 def test_what_comes_of_it_says_what_was_tried_and_what_is_left(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -16,7 +16,7 @@ from models.workload.compiler.job import Job
 from models.workload.compiler.parts import updated_parameters
 from models.workload.compiler.tokens import Token, stage_tokens
 
-FOLLOWED = 3  # times pp microbatches
+FOLLOWED = 2  # times pp microbatches
 
 
 def iteration_ps(job: Job, exchanges: Exchanges, known: dict[object, int]) -> int:
@@ -24,19 +24,18 @@ def iteration_ps(job: Job, exchanges: Exchanges, known: dict[object, int]) -> in
     layout, m = job.layout, job.layout.n_microbatch
     if layout.dual:
         return estimate_ps(job)
-    few = FOLLOWED * layout.pp + m % layout.pp
+    few, passes = FOLLOWED * layout.pp + m % layout.pp, Passes(job, exchanges, known)
     if m <= few + layout.pp:
-        return _followed_ps(job, exchanges, known)
+        return _followed_ps(job, exchanges, passes)
     short_ps, long_ps = (
-        _followed_ps(replace(job, layout=replace(layout, n_microbatch=n)), exchanges, known)
+        _followed_ps(replace(job, layout=replace(layout, n_microbatch=n)), exchanges, passes)
         for n in (few, few + layout.pp)
     )
     return long_ps + (long_ps - short_ps) * (m - few - layout.pp) // layout.pp
 
 
-def _followed_ps(job: Job, exchanges: Exchanges, known: dict[object, int]) -> int:
+def _followed_ps(job: Job, exchanges: Exchanges, passes: Passes) -> int:
     layout, shape = job.layout, job.shape
-    passes = Passes(job, exchanges, known)
     stages = [_Stage(job, passes, stage) for stage in range(layout.pp)]
     whole = layout.microbatch * shape.sequence * shape.hidden * layout.activation_bytes
     size_bytes = chunk_bytes(whole, layout.cp * layout.tp)
