@@ -29,7 +29,7 @@ def test_every_public_name_is_described() -> None:
 def test_what_is_said_of_a_result_is_there() -> None:
     row = next(line for line in PYTHON.splitlines() if line.startswith("| `Result`"))
     names = {name.partition("(")[0] for name in re.findall(r"`(\w+(?:\(NAME\))?)`", row.split("|")[2])}
-    assert names == {name for name in vars(pdes.Result) if not name.startswith("_")}
+    assert names == {name for name in dir(pdes.Result) if not name.startswith("_")}
 
 
 def test_the_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
