@@ -42,6 +42,8 @@ def cut_by_delay(
         raise ValueError(f"a delay threshold of {threshold_ps} ps cannot cut: it is to be above 0 ps")
     near, tied = port_delay_ps < threshold_ps, ties.delay_ps < threshold_ps
     of_server = np.flatnonzero(server >= 0)
+    if not (len(of_server) or near.any() or tied.any()):
+        return np.arange(n_node)
     _, first, i_server = np.unique(server[of_server], return_index=True, return_inverse=True)
     end_a = np.concatenate([port_src[near], of_server, ties.a[tied]])
     end_b = np.concatenate([port_dst[near], of_server[first[i_server.reshape(-1)]], ties.b[tied]])

@@ -50,10 +50,12 @@ def path_base_rtt(topology: Topology, paths: Paths, data_bytes: int, ack_bytes: 
     forth_ps, back_ps = _hop_times(topology, data_bytes, ack_bytes)
     row = paths.start[:-1]
     rtt_ps = np.add.reduceat(forth_ps[paths.port], row)[0::2] + np.add.reduceat(back_ps[paths.port], row)[1::2]
-    least_bps = np.minimum.reduceat(topology.port_rate_bps[paths.port], row)[0::2]
-    kinds, i_kind = np.unique(np.stack([rtt_ps, least_bps], axis=1), axis=0, return_inverse=True)
-    bdp_bytes = np.array([_bdp_bytes(rtt, rate) for rtt, rate in kinds.tolist()], np.int64)
-    return rtt_ps, bdp_bytes[i_kind.reshape(-1)]
+    rate_bps, i_rate = topology.rates
+    i_least = np.minimum.reduceat(i_rate[paths.port], row)[0::2]
+    times_ps, i_time = np.unique(rtt_ps, return_inverse=True)
+    kinds, i_kind = np.unique(i_time.reshape(-1) * len(rate_bps) + i_least, return_inverse=True)
+    known = [(int(times_ps[kind // len(rate_bps)]), int(rate_bps[kind % len(rate_bps)])) for kind in kinds.tolist()]
+    return rtt_ps, np.array([_bdp_bytes(rtt, rate) for rtt, rate in known], np.int64)[i_kind.reshape(-1)]
 
 
 def _bdp_bytes(rtt_ps: int, rate_bps: int) -> int:
