@@ -110,6 +110,9 @@ loop_kernel: Decorator = _njit(cache=True, _nrt=False, forceinline=False)
 """The same for the event loop: it cannot allocate, and arrays that it passes on are not reference-counted, which costs
 10 times the loop itself otherwise."""
 
+parallel_kernel: Decorator = _njit(cache=True, parallel=True, forceinline=False)
+"""A kernel that Python calls, with loops over threads (`prange`), whose bodies are calls of steps."""
+
 inlined: Decorator = _njit(inline="always", _nrt=False)
 """Paste a function into its callers: for steps of the event loop that have one call site and touch many arrays."""
 

@@ -125,7 +125,7 @@ def apply_law(control, event, constants, record, pair):
 
 
 @fast_step
-def _tell_telemetry(extra, event, constants, packet):
+def tell_telemetry(extra, event, constants, packet):
     """Copy what switches stamped on a packet into the event."""
     word = extra[np.uint64(packet), EXTRA_N_HOP]
     if constants[TELEMETRY] != TELEMETRY_INT:
@@ -153,7 +153,7 @@ def tell_ack(pool, nic, record, packet, newly_bytes, now_ps):
     if constants[TELLS_RTT]:
         event[EVENT_RTT] = now_ps - pool.extra[np.uint64(packet), EXTRA_SENT_PS]
         if constants[TELEMETRY] > 0:
-            _tell_telemetry(pool.extra, event, constants, packet)
+            tell_telemetry(pool.extra, event, constants, packet)
     if law[LAW_ON_CNP] != 0 and item.bits & FLAG_CNP and record.is_done == 0:
         call_law(law, counters, record, pair, LAW_ON_CNP)
     if law[LAW_ON_ACK] != 0:
