@@ -40,6 +40,8 @@ def make_parser(epilog: str) -> argparse.ArgumentParser:
     parser.add_argument("--out", metavar="DIR", help="result folder, instead of the config's [output] dir")
     text = "with [[job]] tables: then run each job alone, too, and say how many times as long it took among the others"
     parser.add_argument("--alone", action="store_true", help=text)
+    text = "where packets are simulated: cpu, or cuda: a GPU; cpu-windows: the GPU's program on this CPU"
+    parser.add_argument("--device", choices=("cpu", "cpu-windows", "cuda"), default="cpu", help=text)
     _add_debugging(parser)
     parser.add_argument("--quiet", action="store_true", help="no progress and no summary")
     text = "lines of progress also where stderr is no terminal"
@@ -126,7 +128,7 @@ def check(parser: argparse.ArgumentParser, found: argparse.Namespace) -> None:
         parser.error("--check checks every round, --check-every fewer. Accepted: one of them")
     of_config = (
         found.config, found.overrides, found.tolerant, found.trace, found.condition, found.until, found.check,
-        found.check_every, found.alone,
+        found.check_every, found.alone, found.device != "cpu",
     )  # fmt: skip
     if found.resume is not None and any(of_config):
         parser.error(
@@ -283,6 +285,8 @@ def _prepare(
         from pdes.simulation.alone import check_alone
 
         check_alone(config)
+    if config is not None and arguments.device != "cpu":  # whose kernels are others
+        return simulation.prepare(config, arguments.quiet, *n_ranks, **_options(arguments), device=arguments.device)
     compilers = start()
     if compilers.is_at_work:
         simulation.announce_compiling(beginning, compilers)

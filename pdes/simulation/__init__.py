@@ -5,7 +5,7 @@ result: it only decides where LPs run and where rows go.
 """
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +21,12 @@ from pdes.scenario import build_scenario
 from pdes.simulation.checkpoints.saved import take_up
 from pdes.simulation.compile import compile_kernels
 from pdes.simulation.compilers import Compilers, announce_compiling
+from pdes.simulation.devices import Device
 from pdes.simulation.failure import explained, how_to_go_on
 from pdes.simulation.job import Run
 from pdes.simulation.loop import run_to_end
 from pdes.simulation.memory import within_memory
-from pdes.simulation.outcome.gather import gather
-from pdes.simulation.outcome.verdict import check_deadlock, check_end
-from pdes.simulation.outcome.write import write_results
+from pdes.simulation.outcome.finish import finish
 from pdes.simulation.prepared import Prepared, prepare, prepare_resumed
 from pdes.witness import Witness
 
@@ -71,36 +70,17 @@ def _run(job: Run, quiet: bool, heeds_signals: bool, shows_progress: bool, begin
     """All of a run, on one rank."""
     world = job.world
     _warn(job)
-    compile_s = compile_kernels(job, beginning)
-    take_up(job)
-    ended = run_to_end(job, quiet, heeds_signals, shows_progress, beginning)
+    if job.device == "cpu":
+        compile_s = compile_kernels(job, beginning)
+        take_up(job)
+        ended = run_to_end(job, quiet, heeds_signals, shows_progress, beginning)
+    else:
+        from pdes.simulation.devices.run import run_on_device
+
+        compile_s, ended = 0.0, run_on_device([job], job.device, beginning)
     if ended.exit_status:
         return ended.exit_status
-    totals = gather(job)
-    say = _sayer(job)
-    job.assembly.debug.tell(say, totals["last_ps"])
-    traces = job.assembly.debug.write(job.folder, say)
-    if world.rank == 0:  # alone, so that what it says is said once; the others wait below and end with it
-        try:
-            check_end(job, totals)
-        except SimError:
-            job.folder.keep(traces)  # what shows how it came to that
-            raise
-    job.world.barrier()
-    if world.rank == 0:
-        write_results(job, totals, compile_s, ended, quiet, traces)
-        if job.witness is not None:
-            job.witness.release_folder()
-        check_deadlock(job, totals)
-    job.world.barrier()
-    return 0
-
-
-def _sayer(job: Run) -> Callable[[str], None]:
-    """Says something that was asked for, once: on stderr, also where all else is quiet."""
-    if job.world.rank > 0:
-        return lambda _: None
-    return lambda text: print(text if text.startswith(" ") else f"pdes-sim: {text}", file=sys.stderr, flush=True)
+    return finish(job, compile_s, ended, quiet)
 
 
 def _warn(job: Run) -> None:
@@ -117,12 +97,13 @@ def _counted(n: int, what: str) -> str:
 
 
 def simulate(
-    config: Config | Mapping[str, Any] | str | Path, out: str | Path | None = None, *, quiet: bool = True
+    config: Config | Mapping[str, Any] | str | Path, out: str | Path | None = None, *, quiet: bool = True,
+    device: Device = "cpu",
 ) -> Result:  # fmt: skip
     """Simulate on one rank, from Python; what came of it. Raises SimError.
 
     config: checked, or as `make_config` takes it, or a TOML file. out: the result folder, in place of the config's.
-    quiet: nothing is printed.
+    quiet: nothing is printed. device: "cuda" is a GPU, see docs/gpu.md.
     """
     if isinstance(config, str | Path):
         config = load_config(config)
@@ -133,7 +114,7 @@ def simulate(
     with Beginning(stream=None if quiet else sys.stderr) as beginning, Compilers() as compilers:
         if compilers.is_at_work:
             announce_compiling(beginning, compilers)
-        prepared = prepare(config, quiet)
+        prepared = prepare(config, quiet, device=device)
         prepared.compilers = compilers
         run(prepared, World(), quiet, heeds_signals=False, beginning=beginning)
     return Result(config.output.dir)

@@ -9,6 +9,7 @@ from pdes.engine.exchange import World
 from pdes.engine.round import N_LOOP, NOW, make_loop
 from pdes.engine.time_index import NEVER
 from pdes.simulation.assemble import Assembly, Basis, assemble
+from pdes.simulation.devices import Device
 from pdes.simulation.prepared import Prepared
 from pdes.simulation.rows import Rows
 from pdes.simulation.shared_memo import SharedMemo
@@ -22,6 +23,7 @@ class Run:
         """witness: of this rank, to be told where the run is."""
         self.scenario, self.world, self.witness = prepared.scenario, world, witness
         self.folder = prepared.result_folder()
+        self.device: Device = prepared.device
         if witness is not None:
             checkpoints = checkpoint_directory(self.scenario.config).absolute()
             witness.tell(folder=self.folder.work.absolute(), checkpoints=checkpoints)

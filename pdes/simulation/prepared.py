@@ -12,6 +12,8 @@ from pdes.results.folder import ResultFolder
 from pdes.scenario import Scenario, build_scenario
 from pdes.simulation.checkpoints.resume import find
 from pdes.simulation.compilers import Compilers
+from pdes.simulation.devices import Device
+from pdes.simulation.devices.refusals import check_device
 from pdes.simulation.memory import check_memory, within_memory
 from pdes.simulation.restoration import read_queue_model
 from pdes.simulation.shared_memo import read_memo
@@ -31,6 +33,7 @@ class Prepared:
         self.debug = DebugPlan()
         self.compilers: Compilers | None = None
         self.resumed: Checkpoint | None = None  # where the run goes on from
+        self.device: Device = "cpu"
 
     def __getstate__(self) -> dict[str, Any]:
         of_rank_0 = {"folder": None, "begin_s": 0.0, "memo": None, "queue_model": None, "compilers": None}
@@ -42,13 +45,22 @@ class Prepared:
 
 
 def prepare(
-    config: Config, quiet: bool = False, n_rank: int = 1, n_rank_here: int = 1, options: DebugOptions = NO_DEBUG
+    config: Config, quiet: bool = False, n_rank: int = 1, n_rank_here: int = 1, options: DebugOptions = NO_DEBUG,
+    device: Device = "cpu",
 ) -> Prepared:  # fmt: skip
     """Check everything and open the result folder. Raises SimError; on rank 0 only.
 
-    n_rank: of the run; n_rank_here: of them, on this machine.
+    n_rank: of the run; n_rank_here: of them, on this machine. device: see `devices`.
     """
-    return _prepare(config, lambda: build_scenario(config), n_rank, n_rank_here, options)
+
+    def build() -> Scenario:
+        scenario = build_scenario(config)
+        check_device(device, scenario, n_rank, options != NO_DEBUG)
+        return scenario
+
+    prepared = _prepare(config, build, n_rank, n_rank_here, options)
+    prepared.device = device
+    return prepared
 
 
 def prepare_resumed(

@@ -29,21 +29,21 @@ VIEWS = {"controlled": "control", "events": "event_words"}  # the same memory as
 
 @cuda.jit(**WHOLE)
 def _run_nodes(w):
-    node_id = cuda.grid(1)
+    node_id = cuda.grid(1)  # pyright: ignore[reportCallIssue]
     if node_id < w.nodes.size:
         run_node(w, node_id)
 
 
 @cuda.jit(**WHOLE)
 def _look_around(w):
-    i_chunk = cuda.grid(1)
+    i_chunk = cuda.grid(1)  # pyright: ignore[reportCallIssue]
     if i_chunk < w.chunks.size:
         look_around(w, i_chunk)
 
 
 @cuda.jit(**WHOLE)
 def _begin_windows(w):
-    i = cuda.grid(1)
+    i = cuda.grid(1)  # pyright: ignore[reportCallIssue]
     if i < w.experiments.size:
         begin_window(w, i)
 
@@ -58,8 +58,9 @@ def why_not() -> str:
     try:
         cuda.current_context()
     except Exception as error:  # whatever the driver says
-        text = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-        return f"Numba finds no GPU: {text}"
+        lines = [line.strip().rstrip(".") for line in str(error).splitlines() if line.strip(" :")]
+        said = [line for line in lines if not line.startswith("Error at driver init")] or [type(error).__name__]
+        return f"Numba finds no GPU: {said[0]}"
     return "Numba finds no GPU"
 
 

@@ -15,7 +15,7 @@ def run_node(w: Windows, node_id):
     """Run a node's events up to its bound."""
     node, spot = w.nodes[np.uint64(node_id)], w.spots[np.uint64(node_id)]
     begin_ps = w.experiments[np.uint64(spot.experiment)].begin_ps
-    bound_ps = min(NEVER, begin_ps + node.safe_ps)
+    bound_ps = begin_ps + min(node.safe_ps, NEVER - begin_ps)
     if spot.next_ps >= bound_ps:
         return
     if node.is_switch:
