@@ -68,7 +68,6 @@ def run(
 
 def _run(job: Run, quiet: bool, heeds_signals: bool, shows_progress: bool, beginning: Beginning) -> int:
     """All of a run, on one rank."""
-    world = job.world
     _warn(job)
     if job.device == "cpu":
         compile_s = compile_kernels(job, beginning)

@@ -2,12 +2,10 @@
 
 from numba import prange
 
-from models.network.windows.state import EXPERIMENT, Windows
+from models.network.windows.state import OVERFLOWN, STOPPED, Windows
 from models.network.windows.step import begin_window, look_around, run_node
-from pdes.engine.jit import loop_kernel, parallel_kernel, step_kernel
+from pdes.engine.jit import parallel_kernel, program_kernel, step_kernel
 from pdes.engine.time_index import NEVER
-
-__all__ = ["EXPERIMENT", "run_parallel", "run_serial"]
 
 
 @step_kernel
@@ -26,7 +24,7 @@ def _is_over(w: Windows):
     return True
 
 
-@loop_kernel
+@program_kernel
 def run_serial(w: Windows, n_window):
     """At most so many windows on one thread; True: all is over. Less if a node stops for want of room."""
     for _ in range(n_window):
@@ -36,7 +34,7 @@ def run_serial(w: Windows, n_window):
             look_around(w, i_chunk)
         for i in range(w.experiments.size):
             begin_window(w, i)
-        if _is_over(w) or w.status[0] or w.status[1]:
+        if _is_over(w) or w.status[STOPPED] or w.status[OVERFLOWN]:
             break
     return _is_over(w)
 
@@ -51,6 +49,6 @@ def run_parallel(w: Windows, n_window):
             look_around(w, i_chunk)
         for i in prange(w.experiments.size):
             begin_window(w, i)
-        if _is_over(w) or w.status[0] or w.status[1]:
+        if _is_over(w) or w.status[STOPPED] or w.status[OVERFLOWN]:
             break
     return _is_over(w)

@@ -21,11 +21,11 @@ from models.network.host.timers import due_timer, first_law_timer_ps
 from models.network.state.records import EXTRA_SENT_PS, FLAG_CNP, FLAG_MARKED, TELEMETRY, TELLS_RTT
 from models.network.windows.laws import on_ack, on_cnp, on_timer
 from models.network.windows.state import HAS_ON_ACK, HAS_ON_CNP, HAS_ON_TIMER, Windows
-from pdes.engine.jit import step_kernel
+from pdes.engine.jit import fast_step, step_kernel
 from pdes.engine.time_index import NEVER
 
 
-@step_kernel
+@fast_step
 def tell_ack(w: Windows, constants, record, packet, newly_bytes, now_ps):
     """Tell the control of an acknowledgement; on_cnp goes before on_ack. record: of the packet's queue pair."""
     if w.handlers[HAS_ON_ACK] == 0 and w.handlers[HAS_ON_CNP] == 0:

@@ -15,7 +15,7 @@ from numba import config, cuda
 from models.congestion.interface import EVENT
 from models.network.windows.engine import Tick, check_overflow
 from models.network.windows.make import relieve
-from models.network.windows.state import Windows
+from models.network.windows.state import OVERFLOWN, STOPPED, Windows
 from models.network.windows.step import begin_window, look_around, run_node
 from pdes.engine.time_index import NEVER
 from pdes.errors import SimError
@@ -117,7 +117,7 @@ class CudaEngine:
                 _check_unfused()
                 is_checked = True
             status, experiments = on_device.status.copy_to_host(), on_device.experiments.copy_to_host()
-            if status.any():
+            if status[STOPPED] or status[OVERFLOWN]:
                 w = _to_host(w, on_device)
                 check_overflow(w)
                 w = relieve(w)

@@ -8,7 +8,7 @@ import numpy as np
 from models.network.state.records import EVENTS, LAST_EVENT_PS, PACKET_HOPS
 from models.network.windows.compiled import run_parallel, run_serial
 from models.network.windows.make import Network, make_windows, relieve
-from models.network.windows.state import FLOW, Windows
+from models.network.windows.state import FLOW, OVERFLOWN, STOPPED, Windows
 from models.workload.program import N_STREAM_DONE, WAITING_DONE
 from pdes.errors import CapacityError
 
@@ -28,7 +28,7 @@ class CpuEngine:
         """Run all experiments to their ends; the state as it is then."""
         while not self._run(w, WINDOWS_AT_ONCE):
             check_overflow(w)
-            if w.status[0]:
+            if w.status[STOPPED]:
                 w = relieve(w)
             if tick is not None:
                 tick(int(w.spots["n_hop"].sum()))
@@ -38,7 +38,7 @@ class CpuEngine:
 
 def check_overflow(w: Windows) -> None:
     """Raise CapacityError if a queue has passed what there may be."""
-    if w.status[1]:
+    if w.status[OVERFLOWN]:
         raise CapacityError("a switch's queue passed 2 GB. Check the rates and the window of the config")
 
 

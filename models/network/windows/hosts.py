@@ -62,7 +62,7 @@ def _first_arrival(w: Windows, node):
     return arrival_ps, in_port
 
 
-@step_kernel
+@fast_step
 def _make_data(w: Windows, constants, pair, packet, now_ps):
     """Fill a packet with a queue pair's next bytes, paced at its rate: `nic.make_data_packet`."""
     record, item = w.queue_pairs[np.uint64(pair)], w.packets[np.uint64(packet)]
@@ -93,7 +93,7 @@ def _make_data(w: Windows, constants, pair, packet, now_ps):
         item.bits = 0
 
 
-@step_kernel
+@fast_step
 def _start(w: Windows, constants, spot, port, now_ps):
     """A NIC port starts a packet; False if its link has no room."""
     record, wire = w.ports[np.uint64(port)], w.wires[np.uint64(port)]
@@ -115,7 +115,7 @@ def _start(w: Windows, constants, spot, port, now_ps):
     return True
 
 
-@step_kernel
+@fast_step
 def _take_ack(w: Windows, constants, node, packet, now_ps):
     """Take an acknowledgement: move the window, finish flows, tell the control; the port that may start something."""
     item = w.packets[np.uint64(packet)]
@@ -141,7 +141,7 @@ def _take_ack(w: Windows, constants, node, packet, now_ps):
     return np.int64(record.port)
 
 
-@step_kernel
+@fast_step
 def _take_data(w: Windows, constants, spot, packet, now_ps):
     """Take a data packet, which is answered by an acknowledgement; the port that this waits at. There is a place."""
     place = take_place(w.packets, spot)

@@ -18,13 +18,13 @@ from models.network.state.records import (
     Nic,
 )
 from models.network.windows.laws import know
-from models.network.windows.state import CHUNK, EXPERIMENT, FLOW, SPOT, WIRE, Windows
+from models.network.windows.state import CHUNK, EXPERIMENT, FLOW, N_USED, SPOT, STOPPED, WIRE, Windows
 from models.topology.graph import Topology
 from models.workload.program import Work
 from pdes.engine.jit import aligned_zeros
 from pdes.engine.time_index import NEVER
 
-FIRST_PLACES, CHUNK_NODES = 16, 32
+FIRST_PLACES, GROWTH, CHUNK_NODES = 64, 4, 32
 
 
 class Network:
@@ -57,7 +57,7 @@ def make_windows(networks: Sequence[Network], chunk_nodes: int = CHUNK_NODES) ->
         handlers=np.array([law[k] != 0 for k in (LAW_ON_ACK, LAW_ON_CNP, LAW_ON_TIMER)], np.int64),
         experiments=experiments,
         chunks=chunks,
-        status=np.zeros(2, np.int64),
+        status=np.zeros(3, np.int64),
     )
     return _with_packets(w, _first_places(networks))
 
@@ -185,13 +185,16 @@ def _clocks(networks: Sequence[Network], spots: np.ndarray, chunk_nodes: int) ->
 
 
 def _first_places(networks: Sequence[Network]) -> np.ndarray:
-    """int64[n_port]: places of each link, what is on it when full packets follow each other, twice."""
+    """int64[n_port]: places of each link, for full packets that follow each other.
+
+    A link holds what its delay holds; its sender learns two windows late of what has been taken.
+    """
     found = []
     for network in networks:
         t, p = network.topology, network.parameters
         least_ps = (p.payload_bytes + p.header_bytes) * 8 * 10**12 // t.port_rate_bps + 1
         used = used_ports(t, network.state.fabric.path_port[network.state.fabric.path_port >= 0], p)
-        full = 2 * (t.port_delay_ps // least_ps + 2)
+        full = 4 * (t.port_delay_ps // least_ps + 2)
         found.append(np.where(used, [1 << int(n - 1).bit_length() for n in full], 1))
     return np.concatenate(found)
 
@@ -199,22 +202,28 @@ def _first_places(networks: Sequence[Network]) -> np.ndarray:
 def _with_packets(w: Windows, places: np.ndarray) -> Windows:
     """Room for packets, on links and at nodes."""
     w.wires["first"], w.wires["mask"] = np.cumsum(places) - places, places - 1
-    return add_places(w._replace(**_longer(w, int(places.sum()))), np.full(len(w.spots), FIRST_PLACES))
+    w, _ = _with_more(w, int(places.sum()))
+    return add_places(w, np.full(len(w.spots), FIRST_PLACES))
 
 
-def _longer(w: Windows, n_more: int) -> dict[str, np.ndarray]:
-    n_old = len(w.packets)
-    packets = aligned_zeros(n_old + n_more, PACKET)
-    packets[:n_old] = w.packets
-    label = np.concatenate([w.label, np.zeros(n_more, np.int64)])
-    extra = np.concatenate([w.extra, np.zeros((n_more, w.extra.shape[1]), np.int64)])
-    return {"packets": packets, "label": label, "extra": extra}
+def _with_more(w: Windows, n_more: int) -> tuple[Windows, int]:
+    """The same with room for so many more packets, and where these begin. It grows by half at least, so seldom."""
+    first, n_old = int(w.status[N_USED]), len(w.packets)
+    w.status[N_USED] = first + n_more
+    if first + n_more <= n_old:
+        return w, first
+    n_new = max(first + n_more, n_old + n_old // 2)
+    packets, label = aligned_zeros(n_new, PACKET), np.zeros(n_new, np.int64)
+    extra = np.zeros((n_new, w.extra.shape[1]), np.int64)
+    packets.view(np.uint8)[: n_old * PACKET.itemsize] = w.packets.view(np.uint8)
+    label[:n_old], extra[:n_old] = w.label, w.extra
+    return w._replace(packets=packets, label=label, extra=extra), first
 
 
 def add_places(w: Windows, n_more: np.ndarray) -> Windows:
     """The same with so many more places at each node."""
-    first = len(w.packets) + np.cumsum(n_more) - n_more
-    w = w._replace(**_longer(w, int(n_more.sum())))
+    w, first_of_all = _with_more(w, int(n_more.sum()))
+    first = first_of_all + np.cumsum(n_more) - n_more
     for node in np.flatnonzero(n_more).tolist():
         _give(w, node, np.arange(first[node], first[node] + n_more[node]))
     return w
@@ -229,25 +238,25 @@ def _give(w: Windows, node: int, places: np.ndarray) -> None:
 
 
 def relieve(w: Windows) -> Windows:
-    """Twice the room where nodes have stopped for want of it."""
+    """GROWTH times the room where nodes have stopped for want of it."""
     short = w.spots["is_short"] != 0
-    w = add_places(w, np.where(short, w.spots["n_place"], 0))
+    w = add_places(w, np.where(short, (GROWTH - 1) * w.spots["n_place"], 0))
     w.spots["is_short"] = 0
     ports = np.flatnonzero(w.wires["is_short"])
-    first = len(w.packets)
-    w = w._replace(**_longer(w, int(2 * (w.wires["mask"][ports] + 1).sum())))
+    w, first = _with_more(w, int(GROWTH * (w.wires["mask"][ports] + 1).sum()))
     for port in ports.tolist():
         first = _move_wire(w, port, first)
-    w.status[0] = 0
+    w.status[STOPPED] = 0
     return w
 
 
 def _move_wire(w: Windows, port: int, first: int) -> int:
-    """Put a link's packets into a ring twice as long from `first` on; where the next one may begin."""
+    """Put a link's packets into a longer ring from `first` on; where the next one may begin."""
     wire, n_old = w.wires[port : port + 1], int(w.wires["mask"][port]) + 1
+    n_new = GROWTH * n_old
     at = np.arange(int(wire["head"][0]), int(wire["tail"][0]))
-    source, target = int(wire["first"][0]) + at % n_old, first + at % (2 * n_old)
+    source, target = int(wire["first"][0]) + at % n_old, first + at % n_new
     w.packets[target], w.label[target], w.extra[target] = w.packets[source], w.label[source], w.extra[source]
     _give(w, int(w.port_info["receiver"][port]), np.arange(n_old) + int(wire["first"][0]))  # nobody else wants them
-    wire["first"], wire["mask"], wire["is_short"] = first, 2 * n_old - 1, 0
-    return first + 2 * n_old
+    wire["first"], wire["mask"], wire["is_short"] = first, n_new - 1, 0
+    return first + n_new

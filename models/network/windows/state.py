@@ -81,7 +81,8 @@ EXPERIMENT = record(
 )
 CHUNK = record([("first_node", np.int64), ("end_node", np.int64), ("least_ps", np.int64)])
 
-IS_SHORT, HAS_OVERFLOWN = 1, 2  # what `status` holds: a node has stopped; a queue passed what there may be
+STOPPED, OVERFLOWN, N_USED = range(3)  # what `status` holds: 1: a node has stopped for want of room; 1: a queue passed
+# what there may be; packets of `packets` that belong to links and nodes
 HAS_ON_ACK, HAS_ON_CNP, HAS_ON_TIMER = range(3)  # places of `handlers`
 
 
@@ -116,4 +117,4 @@ class Windows(NamedTuple):
     constants: np.ndarray  # int64[n_experiment, N_CONSTANT]
     experiments: np.ndarray  # EXPERIMENT[]
     chunks: np.ndarray  # CHUNK[]
-    status: np.ndarray  # int64[2]  IS_SHORT at 0, HAS_OVERFLOWN at 1
+    status: np.ndarray  # int64[3]  see STOPPED

@@ -23,7 +23,7 @@ from models.network.windows.links import (
     stop_for_room,
     take_place,
 )
-from models.network.windows.state import HAS_OVERFLOWN, Windows
+from models.network.windows.state import OVERFLOWN, Windows
 from pdes.engine.jit import fast_step, step_kernel
 from pdes.engine.time_index import NEVER
 
@@ -61,7 +61,7 @@ def _stamp(w: Windows, constants, port, draw_port, packet, start_ps):
         stamp_int(w.extra, constants, packet, draw_port, start_ps, record.tx_bytes, queued_bytes, rate_bps)
 
 
-@step_kernel
+@fast_step
 def _serve_until(w: Windows, constants, spot, port, draw_port, limit_ps):
     """Start what waits at a port and can start at or before limit_ps; False if the link has no room for it all."""
     record, wire = w.ports[np.uint64(port)], w.wires[np.uint64(port)]
@@ -87,7 +87,7 @@ def _key(w: Windows, port, i, begin_ps, shift):
     return ((w.packets[np.uint64(head_of(wire))].arrival_ps - begin_ps) << shift) | i
 
 
-@step_kernel
+@fast_step
 def _plant(w: Windows, node, spot, begin_ps, shift):
     """Enter a switch's in-links into its winner tree."""
     first, n_leaf, n_link = spot.first_key, np.int64(spot.n_leaf), node.end_in - node.first_in
@@ -137,11 +137,11 @@ def _take_in(w: Windows, constants, node, spot, port, draw_port, packet, now_ps)
             info.wait_next = node.wait_head
             node.wait_head = port
     elif record.queued_bytes > MAX_QUEUE_BYTES:
-        w.status[1] = HAS_OVERFLOWN
+        w.status[OVERFLOWN] = 1
     return True
 
 
-@step_kernel
+@fast_step
 def _close(w: Windows, constants, node, spot, first_port, limit_ps):
     """Serve what waits up to limit_ps; the first start behind it, NEVER: none."""
     port, still, next_ps = np.int64(node.wait_head), np.int64(-1), NEVER
