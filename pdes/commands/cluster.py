@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pdes.cluster.iterations.speeds import RunAll
     from pdes.config.cluster.load import Loaded
 
-ONLY_PACKETS = ("alone", "trace", "condition", "until", "check", "check_every", "python", "tolerant")
+ONLY_PACKETS = ("alone", "trace", "condition", "until", "check", "check_every", "python", "tolerant", "device")
 
 
 def run_cluster_config(arguments: argparse.Namespace) -> int:
@@ -81,7 +81,7 @@ def _loaded(arguments: argparse.Namespace) -> "Loaded":
     from pdes.errors import ConfigError
 
     for name in ONLY_PACKETS:
-        if getattr(arguments, name):
+        if getattr(arguments, name, None) not in (None, False, "cpu"):
             flag = {"condition": "break"}.get(name, name).replace("_", "-")
             raise ConfigError(f"--{flag}", "the config has [cluster], which has no packets", "Accepted: without it")
     overrides = list(arguments.overrides)

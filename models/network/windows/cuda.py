@@ -73,7 +73,7 @@ def name() -> str:
 
 
 @contextmanager
-def _unfused() -> Iterator[None]:
+def unfused() -> Iterator[None]:
     """Kernels that are compiled meanwhile round as a CPU does."""
     if IS_SIMULATED:
         yield
@@ -110,7 +110,7 @@ class CudaEngine:
         """Run all experiments to their ends; the state as it is then."""
         on_device, is_checked = _to_device(w), False
         while True:
-            with _unfused():
+            with unfused():
                 for _ in range(WINDOWS_AT_ONCE):
                     _launch(on_device)
             if not is_checked:

@@ -222,19 +222,14 @@ def _with_more(w: Windows, n_more: int) -> tuple[Windows, int]:
 
 def add_places(w: Windows, n_more: np.ndarray) -> Windows:
     """The same with so many more places at each node."""
-    w, first_of_all = _with_more(w, int(n_more.sum()))
-    first = first_of_all + np.cumsum(n_more) - n_more
-    for node in np.flatnonzero(n_more).tolist():
-        _give(w, node, np.arange(first[node], first[node] + n_more[node]))
+    w, begin = _with_more(w, int(n_more.sum()))
+    nodes, count = np.flatnonzero(n_more), n_more[n_more > 0]
+    first = begin + np.cumsum(count) - count
+    w.packets["next"][begin : begin + int(count.sum())] = np.arange(begin + 1, begin + int(count.sum()) + 1)
+    w.packets["next"][first + count - 1] = w.spots["free"][nodes]
+    w.spots["free"][nodes] = first
+    w.spots["n_place"][nodes] += count
     return w
-
-
-def _give(w: Windows, node: int, places: np.ndarray) -> None:
-    """Let a node have these places, too."""
-    w.packets["next"][places[:-1]] = places[1:]
-    w.packets["next"][places[-1]] = w.spots["free"][node]
-    w.spots["free"][node] = places[0]
-    w.spots["n_place"][node] += len(places)
 
 
 def relieve(w: Windows) -> Windows:
@@ -251,12 +246,11 @@ def relieve(w: Windows) -> Windows:
 
 
 def _move_wire(w: Windows, port: int, first: int) -> int:
-    """Put a link's packets into a longer ring from `first` on; where the next one may begin."""
+    """Put a link's packets into a longer ring from `first` on, and leave the old one; where the next one may begin."""
     wire, n_old = w.wires[port : port + 1], int(w.wires["mask"][port]) + 1
     n_new = GROWTH * n_old
     at = np.arange(int(wire["head"][0]), int(wire["tail"][0]))
     source, target = int(wire["first"][0]) + at % n_old, first + at % n_new
     w.packets[target], w.label[target], w.extra[target] = w.packets[source], w.label[source], w.extra[source]
-    _give(w, int(w.port_info["receiver"][port]), np.arange(n_old) + int(wire["first"][0]))  # nobody else wants them
     wire["first"], wire["mask"], wire["is_short"] = first, n_new - 1, 0
     return first + n_new

@@ -22,16 +22,15 @@ from pdes.simulation.outcome.finish import finish
 from pdes.simulation.prepared import prepare
 
 ROWS_AT_ONCE = 2**16
-PARALLEL_NODES = 20_000  # with fewer, threads of a CPU wait for each other more than they gain
 
 
-def make_engine(device: Device, n_node: int) -> Any:
-    """What runs windows. n_node: of all experiments."""
+def make_engine(device: Device) -> Any:
+    """What runs windows."""
     if device == "cuda":
         from models.network.windows.cuda import CudaEngine
 
         return CudaEngine()
-    return CpuEngine(1 if n_node < PARALLEL_NODES else 0)
+    return CpuEngine(n_thread=1)
 
 
 def network_of(job: Run) -> Network:
@@ -43,9 +42,8 @@ def run_on_device(jobs: Sequence[Run], device: Device, beginning: Beginning) -> 
     """Run the flows of one or more experiments to their ends, all of them at once."""
     begin_s = time.monotonic()
     beginning.end()
-    networks = [network_of(job) for job in jobs]
-    engine = make_engine(device, sum(network.topology.n_node for network in networks))
-    for job, flows in zip(jobs, run_networks(networks, engine), strict=True):
+    found = run_networks([network_of(job) for job in jobs], make_engine(device))
+    for job, flows in zip(jobs, found, strict=True):
         _take(job, flows)
     return Ended(time.monotonic() - begin_s, 0, {}, {})
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import pdes
 from models.network.windows import make
+from models.network.windows.engine import CpuEngine
 from pdes.cli import main
 from pdes.simulation.devices.run import simulate_together
 
@@ -54,6 +55,13 @@ def test_experiments_in_one_loop_are_as_they_are_alone(tmp_path: Path) -> None:
     for i, config in enumerate(configs):
         alone = pdes.simulate(config, tmp_path / "alone").directory
         assert [name for name in FILES if (alone / name).read_bytes() != (folders[i] / name).read_bytes()] == []
+
+
+@pytest.mark.slow
+def test_threads_leave_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pdes.simulation.devices.run.make_engine", lambda device: CpuEngine(n_thread=0))
+    for number in range(20, 26):
+        assert differing(tiny_config(number, tmp_path, DCTCP), tmp_path, "cpu-windows") == []
 
 
 def test_experiments_with_two_controls_are_refused(tmp_path: Path) -> None:
