@@ -78,7 +78,7 @@ def networks_of(configs: list[pdes.Config]) -> list[Network]:
 
 def windows(networks: list[Network], n_experiment: int, engine: Any) -> tuple[int, float]:
     """(packet-hops, seconds) of so many experiments at once."""
-    w = make_windows([networks[i % len(networks)] for i in range(n_experiment)])
+    w = make_windows([networks[i % len(networks)] for i in range(n_experiment)], engine.chunk_nodes)
     begin_s = time.perf_counter()
     w = engine.run(w)
     return int(w.spots["n_hop"].sum()), time.perf_counter() - begin_s
@@ -160,26 +160,30 @@ def assemble(folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for law in LAWS:
         config = config_of(4, 1, 1000, folder, law)
-        w = make_windows(networks_of([config]))
+        w = make_windows(networks_of([config]), CpuEngine.chunk_nodes)
+        signatures = [types.void(typeof(w))] * (len(KERNELS) - 1) + [types.void(typeof(w), types.int64)]
         counts = []
         for context in (contextlib.nullcontext(), unfused()):
             with context:
-                texts = [cuda.compile_ptx(k.py_func, types.void(typeof(w)), cc=H100)[0] for k in KERNELS]
+                texts = [
+                    cuda.compile_ptx(kernel.py_func, signature, cc=H100)[0]
+                    for kernel, signature in zip(KERNELS, signatures, strict=True)
+                ]
             counts.append(sum(text.count("fma.rn.f64") for text in texts))
-        found[law] = {"fused_by_default": counts[0], "fused": counts[1]} | _machine_code(texts[0], folder)
+        found[law] = {"fused_by_default": counts[0], "fused": counts[1]} | _machine_code(texts[-1], folder)
         print(f"{law}: fused operations: {counts[0]} by default, {counts[1]} as kernels are run; {found[law]}")
     return found
 
 
 def _machine_code(text: str, folder: Path) -> dict[str, int]:
-    """What the kernel that runs nodes takes of a thread on an H100, if there is an assembler here; else {}."""
+    """What the kernel that runs experiments takes of a thread on an H100, if there is an assembler here; else {}."""
     packages = [Path(place).glob("nvidia/*/bin/ptxas") for place in site.getsitepackages()]
     programs = [shutil.which("ptxas"), *(str(path) for paths in packages for path in paths)]
     program = next((name for name in programs if name), None)
     if program is None:
         return {}
-    (folder / "nodes.ptx").write_text(text)
-    command = [program, "-arch=sm_90", "-v", str(folder / "nodes.ptx"), "-o", str(folder / "nodes.cubin")]
+    (folder / "kernel.ptx").write_text(text)
+    command = [program, "-arch=sm_90", "-v", str(folder / "kernel.ptx"), "-o", str(folder / "kernel.cubin")]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
     match = re.search(r"Used (\d+) registers.*?(\d+) bytes cumulative stack", said)
     spilled = sum(int(n) for n in re.findall(r"(\d+) bytes spill stores", said))

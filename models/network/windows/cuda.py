@@ -1,4 +1,8 @@
-"""The window engine as kernels of a GPU, or of Numba's simulator of one: a thread per node, chunk and experiment.
+"""The window engine as kernels of a GPU, or of Numba's simulator of one.
+
+Small experiments have a block of threads each, which goes through many windows in one launch: its barrier is the
+block's own. Where an experiment is too large for that, the three steps of a window are launches of their own, with a
+thread for each node, chunk and experiment.
 
 Only whoever asks for a GPU imports this. Floats are as on a CPU: fused multiplications and additions, which NVVM makes
 unless it is told not to, would round once where a CPU rounds twice, and rates and tables would differ.
@@ -22,7 +26,9 @@ from pdes.errors import SimError
 
 IS_SIMULATED = bool(config.ENABLE_CUDASIM)  # pyright: ignore[reportAttributeAccessIssue]
 WINDOWS_AT_ONCE = 4 if IS_SIMULATED else 256  # between two looks at how far experiments are
-THREADS = 32  # of a block
+MOST_IN_BLOCK = 4096  # nodes of an experiment that has one block
+THREADS, BLOCK_THREADS = 32, 4 if IS_SIMULATED else 256  # of a block: in launches by step; that has an experiment
+CHUNK_NODES = 4
 WHOLE: Any = {"lto": False} if "lto" in signature(cuda.jit).parameters else {}  # a linker would fuse, too
 VIEWS = {"controlled": "control", "events": "event_words"}  # the same memory as records
 
@@ -48,7 +54,28 @@ def _begin_windows(w):
         begin_window(w, i)
 
 
-KERNELS: tuple[Any, ...] = (_run_nodes, _look_around, _begin_windows)
+@cuda.jit(**WHOLE)
+def _run_experiment(w, n_window):
+    """So many windows of the block's experiment."""
+    i_experiment, thread = cuda.blockIdx.x, cuda.threadIdx.x
+    experiment = w.experiments[i_experiment]
+    first_node, end_node = w.chunks[experiment.first_chunk].first_node, w.chunks[experiment.end_chunk - 1].end_node
+    for _ in range(n_window):
+        if experiment.begin_ps >= NEVER:  # all threads see the same: nobody writes it before the next barrier
+            break
+        for node_id in range(first_node + thread, end_node, cuda.blockDim.x):
+            run_node(w, node_id)
+        cuda.syncthreads()
+        for i_chunk in range(experiment.first_chunk + thread, experiment.end_chunk, cuda.blockDim.x):
+            look_around(w, i_chunk)
+        cuda.syncthreads()
+        if thread == 0:
+            begin_window(w, i_experiment)
+        cuda.syncthreads()
+
+
+STEPS: tuple[Any, ...] = (_run_nodes, _look_around, _begin_windows)
+KERNELS: tuple[Any, ...] = (*STEPS, _run_experiment)
 
 
 def why_not() -> str:
@@ -106,13 +133,14 @@ def _check_unfused() -> None:
 class CudaEngine:
     """Windows on a GPU. Nothing leaves it before all experiments are over, but for what says how far they are."""
 
+    chunk_nodes = CHUNK_NODES
+
     def run(self, w: Windows, tick: Tick | None = None) -> Windows:
         """Run all experiments to their ends; the state as it is then."""
-        on_device, is_checked = _to_device(w), False
+        on_device, is_checked, n_most = _to_device(w), False, most_nodes(w)
         while True:
             with unfused():
-                for _ in range(WINDOWS_AT_ONCE):
-                    _launch(on_device)
+                _launch(on_device, n_most)
             if not is_checked:
                 _check_unfused()
                 is_checked = True
@@ -128,10 +156,19 @@ class CudaEngine:
                 tick(int(on_device.spots.copy_to_host()["n_hop"].sum()))
 
 
-def _launch(w: Windows) -> None:
-    """One window. Kernels of one stream run one after the other, which is the barrier."""
-    for kernel, n in zip(KERNELS, (w.nodes.size, w.chunks.size, w.experiments.size), strict=True):
-        kernel[(n + THREADS - 1) // THREADS, THREADS](w)
+def most_nodes(w: Windows) -> int:
+    """Of an experiment."""
+    return int(np.bincount(w.spots["experiment"]).max())
+
+
+def _launch(w: Windows, n_most: int) -> None:
+    """WINDOWS_AT_ONCE windows. Launches run one after the other, which is a barrier. n_most: `most_nodes`."""
+    if n_most <= MOST_IN_BLOCK:
+        _run_experiment[w.experiments.size, BLOCK_THREADS](w, WINDOWS_AT_ONCE)
+        return
+    for _ in range(WINDOWS_AT_ONCE):
+        for kernel, n in zip(STEPS, (w.nodes.size, w.chunks.size, w.experiments.size), strict=True):
+            kernel[(n + THREADS - 1) // THREADS, THREADS](w)
 
 
 def _to_device(w: Windows) -> Windows:

@@ -7,7 +7,7 @@ import numpy as np
 
 from models.network.state.records import EVENTS, LAST_EVENT_PS, PACKET_HOPS
 from models.network.windows.compiled import run_parallel, run_serial
-from models.network.windows.make import Network, make_windows, relieve
+from models.network.windows.make import CHUNK_NODES, Network, make_windows, relieve
 from models.network.windows.state import FLOW, OVERFLOWN, STOPPED, Windows
 from models.workload.program import N_STREAM_DONE, WAITING_DONE
 from pdes.errors import CapacityError
@@ -20,6 +20,8 @@ Tick = Callable[[int], None]
 
 class CpuEngine:
     """Windows as compiled code of this CPU. n_thread: 1, or as many as Numba has."""
+
+    chunk_nodes = CHUNK_NODES
 
     def __init__(self, n_thread: int = 0) -> None:
         self._run = run_serial if n_thread == 1 else run_parallel
@@ -47,7 +49,7 @@ def run_networks(networks: Sequence[Network], engine: Any, tick: Tick | None = N
 
     Returns each one's flows: FLOW[].
     """
-    w = engine.run(make_windows(networks), tick)
+    w = engine.run(make_windows(networks, engine.chunk_nodes), tick)
     found, node, port, pair, flow = [], 0, 0, 0, 0
     for network in networks:
         t, n_pair, n_flow = network.topology, len(network.state.nic.facts), len(network.state.work.operations)

@@ -34,7 +34,7 @@ class Network:
         self.topology, self.state, self.control, self.parameters = topology, state, control, parameters
 
 
-def make_windows(networks: Sequence[Network], chunk_nodes: int = CHUNK_NODES) -> Windows:
+def make_windows(networks: Sequence[Network], chunk_nodes: int) -> Windows:
     """The state of all experiments, the first window of each at its first event. Their laws are one."""
     know(networks[0].control.law)
     first = _Offsets()

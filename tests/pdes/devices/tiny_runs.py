@@ -60,6 +60,10 @@ def main(device: str, first: int, end: int, most_bytes: int) -> None:
     n_marked = 0
     with tempfile.TemporaryDirectory() as folder:
         for number in range(first, end):
+            if device == "cuda":
+                from models.network.windows import cuda
+
+                cuda.MOST_IN_BLOCK = 4096 * (number % 2)  # else a launch for each step of a window
             config = tiny_config(number, Path(folder), most_bytes=most_bytes)
             if names := differing(config, Path(folder), device):
                 print(f"config {number}: {', '.join(names)}")
