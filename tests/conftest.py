@@ -24,7 +24,7 @@ LONG = (
     "models/network/test_shortages.py", "models/network/test_twin_routing.py",
     "models/workload/compiler/test_build.py", "models/workload/compiler/test_dual_pipe.py",
     "models/workload/compiler/test_tuning.py", "models/workload/traffic/test_flows.py", "mpi/", "pdes/debug/",
-    "pdes/engine/test_private_folder.py", "pdes/engine/test_runs.py", "pdes/engine/test_turns.py",
+    "pdes/devices/", "pdes/engine/test_private_folder.py", "pdes/engine/test_runs.py", "pdes/engine/test_turns.py",
     "pdes/results/report/", "pdes/results/test_active.py", "pdes/results/test_damaged_folders.py",
     "pdes/results/test_spool.py", "pdes/skipping/", "pdes/test_beginning.py", "pdes/test_checkpoint",
     "pdes/test_cli.py", "pdes/test_compiled_before.py", "pdes/test_extreme_inputs.py", "pdes/test_flow_level_runs.py",
