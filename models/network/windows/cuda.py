@@ -14,7 +14,8 @@ from inspect import signature
 from typing import Any
 
 import numpy as np
-from numba import config, cuda
+from numba import config
+from numba import cuda as _cuda
 
 from models.congestion.interface import EVENT
 from models.network.windows.engine import Tick, check_overflow
@@ -24,6 +25,7 @@ from models.network.windows.step import begin_window, look_around, run_node
 from pdes.engine.time_index import NEVER
 from pdes.errors import SimError
 
+cuda: Any = _cuda  # whose types know no kernels
 IS_SIMULATED = bool(config.ENABLE_CUDASIM)  # pyright: ignore[reportAttributeAccessIssue]
 WINDOWS_AT_ONCE = 4 if IS_SIMULATED else 256  # between two looks at how far experiments are
 MOST_IN_BLOCK = 4096  # nodes of an experiment that has one block
@@ -35,21 +37,21 @@ VIEWS = {"controlled": "control", "events": "event_words"}  # the same memory as
 
 @cuda.jit(**WHOLE)
 def _run_nodes(w):
-    node_id = cuda.grid(1)  # pyright: ignore[reportCallIssue]
+    node_id = cuda.grid(1)
     if node_id < w.nodes.size:
         run_node(w, node_id)
 
 
 @cuda.jit(**WHOLE)
 def _look_around(w):
-    i_chunk = cuda.grid(1)  # pyright: ignore[reportCallIssue]
+    i_chunk = cuda.grid(1)
     if i_chunk < w.chunks.size:
         look_around(w, i_chunk)
 
 
 @cuda.jit(**WHOLE)
 def _begin_windows(w):
-    i = cuda.grid(1)  # pyright: ignore[reportCallIssue]
+    i = cuda.grid(1)
     if i < w.experiments.size:
         begin_window(w, i)
 

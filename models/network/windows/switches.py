@@ -9,7 +9,6 @@ from models.network.state.records import (
     LINK_BITS,
     MAX_QUEUE_BYTES,
     NOT_CHAINED,
-    SEED,
     TELEMETRY,
 )
 from models.network.switch.telemetry import stamp_int
@@ -46,7 +45,7 @@ def _next_waiting(w: Windows, constants, port, draw_port):
     low_bytes = np.int64(record.ecn_min_bytes)
     if queued_bytes > low_bytes:
         info = w.port_info[np.uint64(port)]
-        if is_marked(info, draw_port, queued_bytes, low_bytes, constants[SEED]):
+        if is_marked(info, draw_port, queued_bytes, low_bytes, constants):
             item.bits = item.bits | FLAG_MARKED
             info.ecn_marks += 1
     return packet
