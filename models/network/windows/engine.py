@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from models.network.state.records import EVENTS, LAST_EVENT_PS, PACKET_HOPS
-from models.network.windows.compiled import run_parallel, run_serial
+from models.network.windows.compiled import run_over_threads, run_serial
 from models.network.windows.make import CHUNK_NODES, Network, make_windows, relieve
 from models.network.windows.state import FLOW, OVERFLOWN, STOPPED, Windows
 from models.workload.program import N_STREAM_DONE, WAITING_DONE
@@ -24,7 +24,7 @@ class CpuEngine:
     chunk_nodes = CHUNK_NODES
 
     def __init__(self, n_thread: int = 0) -> None:
-        self._run = run_serial if n_thread == 1 else run_parallel
+        self._run = run_serial if n_thread == 1 else run_over_threads
 
     def run(self, w: Windows, tick: Tick | None = None) -> Windows:
         """Run all experiments to their ends; the state as it is then."""
