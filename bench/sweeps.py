@@ -3,9 +3,10 @@
     python bench/sweeps.py [--case kills,coverage,speed] [--quick]
 
 kills: `pdes-sim sweep` is killed 20 times at random instants; runs that had ended must be in its store, and must not
-run again. coverage: 400 sweeps of 8 seeds of a cluster whose jobs' durations are drawn from a known distribution; how
-many of the 95 % intervals have its mean in them. speed: runs per second of a small config, by processes and ranks, and
-of separate calls of the program.
+run again. Once with a metric that is a Python function, so that each run goes by itself and is counted, and once with
+runs that go through one loop together. coverage: 400 sweeps of 8 seeds of a cluster whose jobs' durations are drawn
+from a known distribution; how many of the 95 % intervals have its mean in them. speed: runs per second of a small
+config, each by itself, by processes and ranks, and of separate calls of the program.
 """
 
 import argparse
@@ -48,6 +49,8 @@ key = "workload.load"
 from = 0.2
 to = 0.6
 count = 5
+"""
+LOGGED = """
 [[sweep.metric]]
 name = "flows done"
 function = "log.py:logged"
@@ -69,14 +72,14 @@ CLUSTER = {
 }
 
 
-def kills(n_kill: int) -> dict:
+def kills(n_kill: int, are_together: bool) -> dict:
     """Kill, and go on."""
-    draw = random.Random(1)
+    draw, n_seed = random.Random(1), (20 if are_together else 3) * n_kill
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "base.toml").write_text(BASE)
         (folder / "log.py").write_text(LOG)
-        (folder / "sweep.toml").write_text(SWEEP.format(seeds=3 * n_kill))
+        (folder / "sweep.toml").write_text(SWEEP.format(seeds=n_seed) + ("" if are_together else LOGGED))
         words = [sys.executable, "-m", "pdes", "sweep", "sweep.toml", "--out", "out", "--quiet"]
         store, known, lost, n_killed = folder / "out" / "runs.sqlite", set[str](), 0, 0
         for _ in range(n_kill):
@@ -91,8 +94,11 @@ def kills(n_kill: int) -> dict:
             lost += len(known - now)
             known = now
         subprocess.run(words, cwd=folder, check=True)
-        n_left = len((folder / "log").read_text().splitlines())
         n_row = len(_keys(store))
+        if are_together:
+            print(f"killed {n_killed} times: {lost} runs lost, {n_row} of {10 * n_seed} runs in the store, in one loop")
+            return {"kills": n_killed, "lost": lost, "runs": n_row}
+        n_left = len((folder / "log").read_text().splitlines())
     print(f"killed {n_killed} times: {lost} runs lost, {n_row} runs in the store, {n_left} were begun and measured")
     print(f"so at most {n_left - n_row} of them again, which had not ended when it was killed")
     return {"kills": n_killed, "lost": lost, "runs": n_row, "measured": n_left}
@@ -132,7 +138,7 @@ def speed(n_seed: int) -> dict:
         folder = Path(name)
         (folder / "base.toml").write_text(BASE)
         (folder / "log.py").write_text(LOG)
-        (folder / "sweep.toml").write_text(SWEEP.format(seeds=n_seed))
+        (folder / "sweep.toml").write_text(SWEEP.format(seeds=n_seed) + LOGGED)
         program = [sys.executable, "-m", "pdes"]
         kinds = {
             "one process": program,
@@ -165,7 +171,8 @@ def main() -> None:
     found = {}
     for case in arguments.case.split(","):
         if case == "kills":
-            found[case] = kills(3 if arguments.quick else 20)
+            n_kill = 3 if arguments.quick else 20
+            found[case] = {"apart": kills(n_kill, False), "together": kills(n_kill, True)}
         elif case == "coverage":
             found[case] = coverage(40 if arguments.quick else 400)
         else:
