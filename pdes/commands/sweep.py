@@ -2,14 +2,11 @@
 
 import argparse
 import json
-import os
 import sys
 from typing import TYPE_CHECKING
 
-from pdes.commands.complaint import complain
 from pdes.commands.parser import new_parser
-from pdes.errors import ConfigError, SimError
-from pdes.launcher import read_launch
+from pdes.commands.runs import add_arguments, check_processes, on_every_rank, those_who_run
 
 if TYPE_CHECKING:
     from pdes.workers import RunAll
@@ -23,36 +20,14 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser = new_parser("pdes-sim sweep", text, sweep)
     parser.add_argument("sweep", metavar="sweep.toml", help="a file with [sweep]")
-    overrides = {"metavar": "SWEEP.KEY=VALUE", "action": "append", "default": []}
-    parser.add_argument("--set", dest="overrides", help="override a key of it; may be repeated", **overrides)
-    parser.add_argument("--out", metavar="DIR", help="folder of the store, the tables and the report")
-    text = "runs at a time, without mpirun (default: 1)"
-    parser.add_argument("--processes", metavar="N", type=int, default=1, help=text)
-    parser.add_argument("--again", action="store_true", help="run those again that have failed")
-    parser.add_argument("--plan", action="store_true", help="say what would be run, and run nothing")
-    parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
-    parser.add_argument("--json", action="store_true", help="print sweep.json instead of the table")
+    add_arguments(parser, "sweep", "say what would be run, and run nothing")
     return parser
 
 
 def sweep(arguments: argparse.Namespace) -> int:
     """On every rank; the exit status."""
-    from pdes.workers import workers
 
-    try:
-        if read_launch().size <= 1:
-            return _sweep(arguments, None)
-        with workers() as run_all:
-            return 0 if run_all is None else _sweep(arguments, run_all)
-    except SimError as error:
-        if read_launch().rank == 0:
-            complain(error, None, arguments.json)
-        return error.exit_status
-    except KeyboardInterrupt:
-        if read_launch().rank == 0:
-            print("pdes-sim: interrupted; the same command goes on", file=sys.stderr, flush=True)
-        os._exit(130) if read_launch().size > 1 else None
-        return 130
+    return on_every_rank(arguments, _sweep)
 
 
 def _sweep(arguments: argparse.Namespace, run_all: "RunAll | None") -> int:
@@ -60,11 +35,8 @@ def _sweep(arguments: argparse.Namespace, run_all: "RunAll | None") -> int:
     from pdes.sweeps.run import run_sweep
     from pdes.sweeps.told import facts, lines
     from pdes.sweeps.write import write
-    from pdes.workers import at_a_time
 
-    if not 1 <= arguments.processes <= 1024 or (run_all is not None and arguments.processes > 1):
-        accepted = "1: ranks do the work" if run_all is not None else "1 to 1024"
-        raise ConfigError("--processes", f"found {arguments.processes}", accepted)
+    check_processes(arguments, run_all)
     asked = load_sweep(arguments.sweep, arguments.out, arguments.overrides)
     if len(asked.seeds) > 1:
         from pdes.sweeps.paired import quantile
@@ -75,11 +47,8 @@ def _sweep(arguments: argparse.Namespace, run_all: "RunAll | None") -> int:
         print(f"{n_point:,} points of {n_seed:,} seeds: {n_point * n_seed:,} runs")
         return 0
     stream = None if arguments.quiet or arguments.json else sys.stderr
-    if run_all is None:
-        with at_a_time(arguments.processes) as here:
-            found = run_sweep(asked, here, stream, arguments.again)
-    else:
-        found = run_sweep(asked, run_all, stream, arguments.again)
+    with those_who_run(arguments, run_all) as runners:
+        found = run_sweep(asked, runners, stream, arguments.again)
     path = write(found)
     if arguments.json:
         print(json.dumps(facts(found)))

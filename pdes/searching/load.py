@@ -5,9 +5,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pydantic import ValidationError
-
-from pdes.config.faults import faults_of, report
 from pdes.config.overrides import keys_of, override, put
 from pdes.config.places import lines_of
 from pdes.config.search import LAYOUT_TABLE, SearchConfig, SearchFile
@@ -16,6 +13,7 @@ from pdes.config.toml_file import read_toml
 from pdes.errors import ConfigError
 from pdes.sweeps.design import Axis, axes_of
 from pdes.sweeps.expression import Expression
+from pdes.sweeps.load import checked_file, rows_of
 from pdes.units import shown
 
 ACCEPTED = "Accepted: table.key of the config, such as topology.nic_rate"
@@ -42,7 +40,7 @@ def load_search(path: str | Path, out: str | Path | None = None, overrides: list
     source = Path(path)
     data, text = read_toml(source)
     overridden = {override(data, word) for word in overrides or []}
-    config = _checked(data, source, overridden, lines_of(text))
+    config = checked_file(SearchFile, data, source, overridden, lines_of(text)).search
     base_path = source.parent / config.config
     base, _ = read_toml(base_path)
     return make_search(config, base, base_path, Path(out or config.dir or Path("results") / source.stem), source)
@@ -53,21 +51,9 @@ def search_of(
     more: Mapping[str, Any],
 ) -> Search:  # fmt: skip
     """From Python values. layout: of [search.layout]. axes: values by key. more: keys of [search]."""
-    rows = [
-        {"key": key} | (dict(own) if isinstance(own, Mapping) else {"values": list(own)}) for key, own in axes.items()
-    ]
-    where = Path("search")
-    data = {"search": {"config": str(source), "layout": dict(layout), "axis": rows} | dict(more)}
-    config = _checked(data, where, set(), {})
+    where, own = Path("search"), {"config": str(source), "layout": dict(layout), "axis": rows_of(axes)}
+    config = checked_file(SearchFile, {"search": own | dict(more)}, where, set(), {}).search
     return make_search(config, copy.deepcopy(dict(base)), source, Path(out), where)
-
-
-def _checked(data: dict[str, Any], source: Path, overridden: set[tuple[str, ...]], lines: Any) -> SearchConfig:
-    try:
-        return SearchFile.model_validate(data).search
-    except ValidationError as error:
-        faults = [fault._replace(path=fault.path[1:]) for fault in faults_of(error, SearchFile, "")]
-        raise report(source, faults, overridden, lines) from error
 
 
 def make_search(config: SearchConfig, base: dict[str, Any], base_path: Path, directory: Path, source: Path) -> Search:

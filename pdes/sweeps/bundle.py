@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from pdes.errors import SimError
 from pdes.sweeps.metrics import measure
 from pdes.sweeps.point import Task, checked, tables_to_run
 from pdes.sweeps.store import DONE, Row
@@ -44,7 +43,7 @@ def run_bundle(tasks: Sequence[Task]) -> Ended:
             return Ended([], list(tasks))
         found = run_small(build_all(configs))
         metrics = {i: measure(tasks[i].metrics, result.facts, result) for i, result in found.items()}
-    except (SimError, MemoryError):  # one is wrong, or fails: by itself it says so
+    except Exception:  # one is wrong, or fails, or is a fault of ours: by itself it says so
         if len(tasks) == 1:
             return Ended([], list(tasks))
         halves = [run_bundle(half) for half in (tasks[: len(tasks) // 2], tasks[len(tasks) // 2 :])]

@@ -4,9 +4,9 @@ import copy
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from pdes.config.faults import faults_of, report
 from pdes.config.overrides import keys_of, override, put
@@ -19,6 +19,7 @@ from pdes.sweeps.expression import Expression
 from pdes.sweeps.metrics import Metric, chosen, metrics_of
 from pdes.units import shown
 
+File = TypeVar("File", bound=BaseModel)
 ACCEPTED = "Accepted: table.key of the config, such as network.congestion_control"
 
 
@@ -68,18 +69,21 @@ def load_sweep(path: str | Path, out: str | Path | None = None, overrides: list[
     source = Path(path)
     data, text = read_toml(source)
     overridden = {override(data, word) for word in overrides or []}
-    config = _checked(data, source, overridden, lines_of(text))
+    config = checked_file(SweepFile, data, source, overridden, lines_of(text)).sweep
     base_path = source.parent / config.config
     base, _ = read_toml(base_path)
     directory = Path(out or config.dir or Path("results") / source.stem)
     return make_sweep(config, base, base_path, directory, source)
 
 
-def _checked(data: dict[str, Any], source: Path, overridden: set[tuple[str, ...]], lines: Any) -> SweepConfig:
+def checked_file(
+    kind: type[File], data: dict[str, Any], source: Path, overridden: set[tuple[str, ...]], lines: Any
+) -> File:  # fmt: skip
+    """A file of one table, or what stands for one. Raises ConfigError."""
     try:
-        return SweepFile.model_validate(data).sweep
+        return kind.model_validate(data)
     except ValidationError as error:
-        faults = [fault._replace(path=fault.path[1:]) for fault in faults_of(error, SweepFile, "")]
+        faults = [fault._replace(path=fault.path[1:]) for fault in faults_of(error, kind, "")]
         raise report(source, faults, overridden, lines) from error
 
 
@@ -90,6 +94,13 @@ def sweep_of(
 
     more: keys of [sweep].
     """
+    where, data = Path("sweep"), {"sweep": {"config": str(source), "axis": rows_of(axes)} | dict(more)}
+    config = checked_file(SweepFile, data, where, set(), {}).sweep
+    return make_sweep(config, copy.deepcopy(dict(base)), source, Path(out), where)
+
+
+def rows_of(axes: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """[[sweep.axis]] tables of values by key, or by "key, key" of lists of values for both."""
     rows = []
     for key, values in axes.items():
         keys = [part.strip() for part in key.split(",")]
@@ -97,9 +108,7 @@ def sweep_of(
         if len(keys) > 1 and "values" in own:
             own["values"] = [list(value) for value in own["values"]]
         rows.append({"key": keys if len(keys) > 1 else keys[0]} | own)
-    where = Path("sweep")
-    config = _checked({"sweep": {"config": str(source), "axis": rows} | dict(more)}, where, set(), {})
-    return make_sweep(config, copy.deepcopy(dict(base)), source, Path(out), where)
+    return rows
 
 
 def make_sweep(config: SweepConfig, base: dict[str, Any], base_path: Path, directory: Path, source: Path) -> Sweep:

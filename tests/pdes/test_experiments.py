@@ -121,38 +121,43 @@ def test_any_that_may_go_together(tmp_path_factory: pytest.TempPathFactory, data
         assert_same(config, found, folder / str(i))
 
 
-@settings(max_examples=120)
+def limited(kind: str, recovery: str, seed: int, size: str, n_flow: int, loss: float = 0.02) -> dict[str, Any]:
+    """Incasts at switches with small buffers, with PFC or drops, or over links that lose packets."""
+    network: dict[str, Any] = {"ecn": False, "buffer": {"size": size}, "pfc": {"enabled": kind == "pfc"}}
+    if kind == "loss":
+        network = {"loss": {"probability": loss}}
+    if kind != "pfc":
+        network["transport"] = {"recovery": recovery, "timeout": "100us"}
+    traffic = {"flows": n_flow, "load": 1.0, "incast": {"fan_in": 6, "size": "100kB", "load": 0.3}}
+    return experiment(seed, "none", network=network, workload=traffic)
+
+
+@pytest.mark.parametrize(("kind", "what"), [("pfc", "pause_frames"), ("drops", "buffer"), ("loss", "loss")])
+def test_switches_with_limited_buffers(tmp_path: Path, kind: str, what: str) -> None:
+    configs = [limited(kind, "selective-repeat", seed, "220kB", 20) for seed in (1, 2, 3)]
+    found = simulate_many(configs)
+    assert all(isinstance(each, ExperimentResult) for each in found)
+    for i, (config, each) in enumerate(zip(configs, found, strict=True)):
+        network = assert_same(config, each, tmp_path / str(i)).summary["network"]
+        assert (network["drops"] | network)[what] > 10
+
+
+@settings(max_examples=60)
 @given(st.data())
-def test_switches_with_limited_buffers(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
-    """PFC, drops and random loss with either recovery."""
+def test_any_with_limited_buffers(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    """Few of those with go-back-n drop so much that they are given up, and run by themselves."""
     kind = data.draw(st.sampled_from(("pfc", "drops", "loss")))
     recovery = data.draw(st.sampled_from(("go-back-n", "selective-repeat")))
     configs = []
     for _ in range(data.draw(st.integers(2, 4))):
-        buffer = {"size": data.draw(st.sampled_from(("220kB", "400kB")))}
-        network: dict[str, Any] = {"ecn": False, "buffer": buffer, "pfc": {"enabled": kind == "pfc"}}
-        if kind == "loss":
-            network = {"loss": {"probability": data.draw(st.sampled_from((0.001, 0.02)))}}
-        if kind != "pfc":
-            network["transport"] = {"recovery": recovery, "timeout": "100us"}
         seed, n_flow = data.draw(st.integers(1, 10**6)), data.draw(st.integers(5, 30))
-        traffic = {"flows": n_flow, "load": 1.0, "incast": {"fan_in": 6, "size": "100kB", "load": 0.3}}
-        configs.append(experiment(seed, "none", network=network, workload=traffic))
+        size, loss = data.draw(st.sampled_from(("220kB", "400kB"))), data.draw(st.sampled_from((0.001, 0.02)))
+        configs.append(limited(kind, recovery, seed, size, n_flow, loss))
         if kind != "pfc" and data.draw(st.booleans()):
             configs[-1]["simulation"]["stop_time"] = "300us"
     folder = tmp_path_factory.mktemp("experiments")
     for i, (config, found) in enumerate(zip(configs, simulate_many(configs), strict=True)):
-        assert_same(config, found, folder / str(i))  # few of those with go-back-n drop so much that they are given up
-        SEEN[kind] = SEEN.get(kind, 0) + sum(found.summary["network"]["drops"].values())
-        SEEN[kind] += found.summary["network"]["pause_frames"]
-
-
-SEEN: dict[str, int] = {}
-
-
-def test_something_happened_there() -> None:
-    """Where packets were dropped, lost or held up in the test before."""
-    assert all(SEEN.get(kind, 1) > 0 for kind in ("pfc", "drops", "loss"))
+        assert_same(config, found, folder / str(i))
 
 
 def test_one_that_never_ends_is_given_up_and_says_why() -> None:
@@ -254,3 +259,15 @@ def test_a_run_that_others_see_is_not_bundled(tmp_path: Path) -> None:
     found = run_sweep(sweep, here)
     folders = list((tmp_path / "out" / "runs").iterdir())
     assert [row.status for row in found.rows] == ["done"] and (folders[0] / "flows.parquet").exists()
+
+
+def test_a_fault_in_a_bundle_costs_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever goes wrong where runs go together, each still has its row."""
+
+    def broken(_: Any) -> Any:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("pdes.experiments.run.run_small", broken)
+    sweep = sweep_of(experiment(1), tmp_path / "b.toml", {"workload.flows": [5, 6]}, tmp_path / "out", {"seeds": 2})
+    found = run_sweep(sweep, here)
+    assert [row.status for row in found.rows] == ["done"] * 4
