@@ -1,8 +1,8 @@
 """Stretches of a run at instants that are spread over it, each of them packet by packet.
 
 The run is fast-forwarded. Whenever so many more packet-hops or rounds are done, simulated or skipped, a copy of the
-process wakes the network and simulates a stretch of it from there: some rounds to fill the ways of packets, some in one
-go, to say how long they take, and some one by one, to say what is done in them. The run itself goes on as if nothing
+process wakes the network and simulates a stretch of it from there: some rounds to fill the ways of packets, some one
+by one, to say what is done in them, and some in one go, to say how long they take. The run itself goes on as if nothing
 had been. So an instant's chance to be among them is known, and with it what its stretch stands for.
 """
 
@@ -163,16 +163,16 @@ class _Instants:
         self._take(forked(self._stretch))
 
     def _take(self, stretch: Stretch) -> None:
-        """Keep a stretch with what it stands for: rounds over its chance per round."""
-        total = stretch.total
-        n_round = stretch.n_round + (total.n_round if total else 0)
-        hops = stretch.hops + (total.hops if total else 0)
-        if n_round == 0:
+        """Keep a stretch with what it stands for: rounds over its chance per round.
+
+        Rounds in one go are left out: how many there are depends on how busy the machine is.
+        """
+        if stretch.n_round == 0:
             return
         longer = np.clip(stretch.round_ps, self._s.lookahead_ps, max(self._s.longest_round_ps, self._s.lookahead_ps))
         rounds_of_one = float(longer) / self._s.lookahead_ps  # every_rounds are of one lookahead
-        stands_for = 1 / (hops / n_round / self._every_hops + rounds_of_one / self._every_rounds)
-        stretch.weight = stands_for / max(1, stretch.n_round)
+        stands_for = 1 / (stretch.hops / stretch.n_round / self._every_hops + rounds_of_one / self._every_rounds)
+        stretch.weight = stands_for / stretch.n_round
         self._stretches.append(stretch)
         self._n_since_thinned += 1
         if self._n_since_thinned >= MOST_INSTANTS:
@@ -193,11 +193,9 @@ class _Instants:
         n_go, n_read = (N_LONG, N_LONG) if s.longest_round_ps else (N_GO, N_READ)
         if s.longest_round_ps:
             model.know_outputs(s.lp_of_node, s.lookahead_ps, s.longest_round_ps)
-        total, is_over = reader.go(n_go, each_s)
-        if is_over:
-            return Stretch(at_ps)
-        stretch, _ = reader.one_by_one(n_read, each_s)
-        return replace(stretch, at_ps=at_ps, total=total)
+        stretch, is_over = reader.one_by_one(n_read, each_s)
+        total, is_over = (None, True) if is_over else reader.go(n_go, each_s)
+        return replace(stretch, at_ps=at_ps, total=None if is_over else total)
 
 
 def _observers(s: Scenario, model: NetworkModel) -> list[Observer]:
