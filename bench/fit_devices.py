@@ -1,7 +1,7 @@
 """Fit the constants of each GPU type to measured iterations, and say how far all rows are from the fit.
 
     python bench/fit_devices.py --rows training_iterations.csv vtrain_multi_node.csv vtrain_single_node.csv \
-        simumax_b200_8gpu.csv [--kernels a100_pcie.json] [--write]
+        simumax_b200_8gpu.csv bench/published_rows.csv [--kernels a100_pcie.json] [--leave-one-out] [--write]
 
 Least squares in the logarithm of predicted over measured time, of the rows of two thirds (a hash of a row's id chooses
 the third that is held out), with errors above 10 % counted by their size and not its square, and each set of rows
@@ -22,6 +22,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+from scipy.optimize import least_squares
 
 from fit_closed_form import predict_s
 from fit_rows import Case, read_rows
@@ -44,12 +45,12 @@ SPREAD = {
     "ps": 1.0,
     "frac": 1.0,
 }  # of the logarithm of a constant among GPU types: 20 %, or a factor of e
-MAX_STEPS, DIFFERENCE = 40, 0.01
+MAX_STEPS, DIFFERENCE = 40, 0.003
 FITTED = {  # what the rows of a type depend on
     "a100-80g": ("gemm_gamma", "memory_gamma", "launch_ps", "dispatch_ps"),
     "h100": ("gemm_gamma", "fp8_gamma", "attention_gamma", "memory_gamma", "launch_ps", "overlap_loss_frac"),
     "h100-500w": ("gemm_gamma", "fp8_gamma", "attention_gamma", "memory_gamma", "launch_ps", "overlap_loss_frac"),
-    "b200": ("gemm_gamma", "attention_gamma", "memory_gamma", "launch_ps", "dispatch_ps", "overlap_loss_frac"),
+    "b200": ("gemm_gamma", "fp8_gamma", "attention_gamma", "memory_gamma", "launch_ps", "overlap_loss_frac"),
 }
 
 
@@ -73,34 +74,18 @@ def residuals(cases: list[Case], device: Device, constants: dict[str, float], ro
 
 
 def fit(cases: list[Case], device: Device, names: tuple[str, ...], row_error: float = ROW_ERROR) -> dict[str, float]:
-    """Levenberg-Marquardt in the logarithms of the constants, inside their bounds, from the usual values.
+    """Least squares in the logarithms of the constants, inside their bounds, from the usual values.
 
     row_error: what is to be expected of a row; the smaller, the less the usual values count.
     """
     low, high = (np.log([BOUNDS[name][i] for name in names]) for i in (0, 1))
-    x = np.log([float(USUAL[name]) for name in names])
 
     def at(point: np.ndarray) -> np.ndarray:
-        return residuals(cases, device, dict(zip(names, np.exp(point), strict=True)), row_error)
+        return residuals(cases, device, dict(zip(names, np.exp(point).tolist(), strict=True)), row_error)
 
-    found, damping = at(x), 1e-3
-    for _ in range(MAX_STEPS):
-        slopes = np.array([(at(x + DIFFERENCE * unit) - found) / DIFFERENCE for unit in np.eye(len(x))]).T
-        normal, gradient = slopes.T @ slopes, slopes.T @ found
-        while damping < 1e6:
-            step = np.linalg.solve(normal + damping * np.diag(normal.diagonal() + 1e-12), -gradient)
-            moved = np.clip(x + np.clip(step, -0.5, 0.5), low, high)
-            after = at(moved)
-            if after @ after < found @ found:
-                break
-            damping *= 4
-        else:
-            break
-        gained = found @ found - after @ after
-        x, found, damping = moved, after, damping / 4
-        if gained < 1e-4 * (found @ found):
-            break
-    return dict(zip(names, np.exp(x).tolist(), strict=True))
+    usual = np.log([float(USUAL[name]) for name in names])
+    found = least_squares(at, usual, bounds=(low, high), diff_step=DIFFERENCE, ftol=1e-5, xtol=1e-5, max_nfev=MAX_STEPS)
+    return dict(zip(names, np.exp(found.x).tolist(), strict=True))
 
 
 def attention_of_kernels(path: Path, device: Device) -> tuple[float, list[str]]:
@@ -144,6 +129,37 @@ def report(cases: list[Case], devices: dict[str, Device]) -> None:
         columns = f"{len(found):>5} {percent(found):>7} {percent(fitted):>7} {percent(held_out):>9}"
         bias, worst = sum(found) / len(found), max(found, key=abs)
         print(f"{device:<10} {group:<32} {columns} {100 * bias:>+6.1f}% {100 * worst:>+6.1f}%")
+
+
+def leave_one_out(cases: list[Case], devices: dict[str, Device]) -> None:
+    """Every source as a fit to all others predicts it: constants from no row of it. One whose GPU type no other source
+    has is left out, and named."""
+    errors: dict[str, list[float]] = defaultdict(list)
+    alone = []
+    for name, constants in FITTED.items():
+        rows = [case for case in cases if case.device == name]
+        for source in sorted({case.source for case in rows}):
+            others = [case for case in rows if case.source != source]
+            if not others:
+                alone.append(f"{source} ({name})")
+                continue
+            kept = {"attention_gamma": devices[name].fit.attention_gamma}  # which may come from kernels, not from rows
+            fitted = with_constants(devices[name], kept | fit(others, devices[name], constants))
+            for case in (case for case in rows if case.source == source):
+                error = predict_s(case, fitted)[0] / case.measured_s - 1
+                is_fp8 = case.layout.precision == "fp8"
+                keys = (f"{name:<10} {source}", "all", *(["all in fp8"] if is_fp8 else []))
+                for key in (*keys, *([] if case.group == "vtrain_single_node" else ["all but vtrain_single_node"])):
+                    errors[key].append(error)
+    print(f"\n{'predicted without it':<44} {'rows':>5} {'MAPE':>7} {'bias':>7} {'worst':>7}")
+    for key, found in sorted(errors.items(), key=lambda item: (item[0].startswith("all"), item[0])):
+        bias, worst = 100 * sum(found) / len(found), 100 * max(found, key=abs)
+        print(f"{key:<44} {len(found):>5} {percent(found):>7} {bias:>+6.1f}% {worst:>+6.1f}%")
+    of_source = [errors[key] for key in errors if not key.startswith("all")]
+    means = [100 * sum(map(abs, found)) / len(found) for found in of_source]
+    print(f"{'mean of the sources':<44} {len(means):>5} {sum(means) / max(1, len(means)):>5.1f} %")
+    if alone:
+        print(f"the only source of their GPU type: {', '.join(alone)}")
 
 
 def report_each(cases: list[Case], devices: dict[str, Device]) -> None:
@@ -223,6 +239,7 @@ def main() -> None:
     parser.add_argument("--only", help="one GPU type")
     parser.add_argument("--report", action="store_true", help="do not fit: the constants as they are")
     parser.add_argument("--each", action="store_true", help="every row but those of vtrain_single_node")
+    parser.add_argument("--leave-one-out", action="store_true", help="each source by a fit to all others")
     parser.add_argument("--write", action="store_true", help="write models/compute/fits.json")
     options = parser.parse_args()
     cases: list[Case] = []
@@ -238,6 +255,8 @@ def main() -> None:
             FITS.write_text(json.dumps(entries, indent=1) + "\n")
     report(cases, devices)
     report_ranks(cases, devices)
+    if options.leave_one_out:
+        leave_one_out(cases, devices)
     if options.each:
         report_each([case for case in cases if case.group != "vtrain_single_node"], devices)
 

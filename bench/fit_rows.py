@@ -46,6 +46,11 @@ class Case:
     unsaid: tuple[tuple[str, str], ...] = ()
 
     @property
+    def source(self) -> str:
+        """Who measured it: what a source has in common, its software above all, goes with its name."""
+        return self.group.replace("_", "-").split("-")[0]
+
+    @property
     def held_out(self) -> bool:
         """A third of the rows, by a hash of the id."""
         return int(hashlib.sha256(self.id.encode()).hexdigest(), 16) % 3 == 0
@@ -64,6 +69,8 @@ SLOW_H100 = "h100-500w"
 PLAIN = {"flash_attention": False, "causal_half": False}
 FLASH = {"flash_attention": True, "causal_half": True}
 FSDP = {"zero": 3, "sequence_parallel": True, "cp_balanced": False}
+NEMO_DTYPES = {"gradient_dtype": "bf16"}  # its recipes have grad_reduce_in_fp32 = False
+NEMO_FP8_DTYPES = {"weight_dtype": "fp8"}  # and, in fp8, fp8_param_gather = True; MLPerf's FP8_PARAMS
 SEQUENCE_PARALLEL_SINCE = 2022  # Megatron-LM: also its distributed optimizer, and the overlap of tensor gradients
 RECOMPUTES: tuple[Recompute, ...] = get_args(Recompute)
 LLAMA = {"gated": True, "norm": "rms", "biases": "none", "dropout": False}
@@ -132,7 +139,12 @@ def _text(row: Row) -> str:
 
 
 def _is_megatron_core(row: Row) -> bool:
-    return any(name in _text(row) for name in ("Megatron-Core", "MCore", "NeMo"))
+    return _is_nemo(row) or any(name in _text(row) for name in ("Megatron-Core", "MCore", "Megatron-Bridge"))
+
+
+def _is_nemo(row: Row) -> bool:
+    """NeMo, with which NVIDIA's and others' MLPerf results on its GPUs were made, too."""
+    return "NeMo" in _text(row) or ("MLPerf" in _text(row) and row.get("gpu", "")[:1] in "AHBG")
 
 
 def _chunks(row: Row, pp: int) -> int:
@@ -185,6 +197,8 @@ def _options(row: Row, device: str, tp: int, dp: int) -> tuple[dict[str, Any], d
         options["tp_gradient_overlap"] = False
     if _is_megatron_core(row) or "AsyncTP" in text:
         options["tp_overlap"] = True
+    if _is_nemo(row) and not is_fsdp:
+        options |= NEMO_DTYPES | (NEMO_FP8_DTYPES if _precision(row) == "fp8" else {})
     split, zero = _flag(row, "seq_par"), _flag(row, "dist_opt")
     open_sequence = split is None and tp > 1 and not is_old and not is_fsdp
     options["sequence_parallel"] = tp > 1 and bool(split or is_fsdp or open_sequence)

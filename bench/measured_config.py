@@ -64,6 +64,8 @@ def case_config(case: Case, has_fluid: bool = True) -> str:
         "tp": layout.tp, "dp": dp, "pp": layout.pp, "cp": layout.cp, "ep": layout.ep,
         "vpp": "auto" if case.open_vpp else layout.vpp,
     }  # fmt: skip
+    dtypes = {"weights": layout.weight_dtype, "gradients": layout.gradient_dtype}
+    dtypes = {key: dtype for key, dtype in dtypes.items() if dtype}
     topology = {
         "kind": "roft", "gpus": n_gpu, "gpus_per_server": per_server, "nic_rate": rate, "spine_rate": rate,
         "nvlink": "packets", "servers_per_rail_switch": max(1, n_gpu // per_server),
@@ -74,6 +76,7 @@ def case_config(case: Case, has_fluid: bool = True) -> str:
         "workload": workload,
         **({"workload.model": model} if model else {}),
         "workload.parallel": parallel,
+        **({"workload.dtypes": dtypes} if dtypes else {}),
         "workload.compute": {"gpu": case.device},
         "workload.memory": {"check": "warn"},
         "wormhole": {"mode": "auto", "tolerance": 0.02} if has_fluid else {"mode": "exact"},

@@ -49,11 +49,17 @@ class Splits:
         """Into a split matrix, from shares of the tokens; nothing without sequence parallelism."""
         return (Exchange("all-gather", "tp", size_bytes, overlapped),) if self.sequence_parallel else ()
 
-    def pipelined(self, steps: tuple[Step, ...]) -> tuple[Step, ...]:
-        """An exchange cut into tp pieces that a product takes, or gives, one by one: all but one run beside it."""
+    def taken_in_pieces(self, gather: tuple[Step, ...]) -> tuple[Step, ...]:
+        """An all-gather whose pieces a product takes as they come: it starts with its own, so all of it runs beside."""
         if not self.layout.tp_overlap:
-            return steps
-        whole = [step for step in steps if isinstance(step, Exchange)]
+            return gather
+        return tuple(replace(step, overlapped=True) for step in gather if isinstance(step, Exchange))
+
+    def given_in_pieces(self, reduce: tuple[Step, ...]) -> tuple[Step, ...]:
+        """A reduction of what a product gives, in tp pieces: all but the last run beside it."""
+        if not self.layout.tp_overlap:
+            return reduce
+        whole = [step for step in reduce if isinstance(step, Exchange)]
         pieces = ((replace(x, size_bytes=-(-x.size_bytes // self.layout.tp)), x) for x in whole)
         return tuple(
             piece
@@ -100,11 +106,12 @@ class Splits:
         input_bytes = self.layout.activation_bytes if wide else self.layout.gemm_input_bytes
         gathered_bytes = self.n_token * width * input_bytes
         forward, inward, weight = self.products(self.n_token, width, n_out, wide=wide)
+        gather = self.taken_in_pieces(self.gather(gathered_bytes))
         reduced_bytes = self.n_token * width * self.layout.activation_bytes
         beside = self.layout.tp_gradient_overlap or self.layout.tp_overlap
         return Operator(
             name, label, "tp", scope="tp" if self.sequence_parallel else "gpu",
-            forward=self.cast(self.n_own_token * width, wide) + self.pipelined(self.gather(gathered_bytes)) + forward,
+            forward=self.cast(self.n_own_token * width, wide) + gather + forward,
             regather=self.gather(gathered_bytes, overlapped=True),
             backward_input=self.cast(self.n_token * n_out, wide) + inward + self.reduce(reduced_bytes, beside),
             backward_weight=weight,
@@ -115,9 +122,9 @@ class Splits:
         """A matrix split by rows: width / tp x n_out; its results are summed over the group."""
         layout, n_result = self.layout, self.n_token * n_out
         forward, inward, weight = self.products(self.n_token, width, n_out)
-        reduce = self.pipelined(self.reduce(n_result * layout.activation_bytes))
+        reduce = self.given_in_pieces(self.reduce(n_result * layout.activation_bytes))
         forward = self.cast(self.n_token * width) + (reduce + forward if layout.tp_overlap else forward + reduce)
-        gather = self.pipelined(self.gather(n_result * layout.gemm_input_bytes))
+        gather = self.taken_in_pieces(self.gather(n_result * layout.gemm_input_bytes))
         return Operator(
             name, label, "tp", scope="tp" if layout.tp > 1 else "gpu",
             forward=forward,
@@ -157,7 +164,7 @@ class Splits:
         narrow = layout.precision == "fp8" and not wide
         read, value = (layout.gemm_input_bytes if narrow else layout.activation_bytes), layout.activation_bytes
         dtype = "bf16" if layout.precision == "fp8" and wide else layout.precision
-        weight_bytes = read if narrow else layout.weight_bytes
+        weight_bytes = read if narrow else max(layout.weight_bytes, value if wide else 0)
         forward = (gemm(n_token, n_out, width, dtype, read, value, count, weight_bytes),)
         inward = (gemm(n_token, width, n_out, dtype, read, value, count, weight_bytes),)
         weight = (gemm(width, n_out, n_token, dtype, read, 2 * layout.gradient_bytes, count),)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fit_closed_form import in_server_s, iteration_s, one_f_one_b_s, pass_s
-from fit_devices import fit, layouts_right, rank_correlation, with_constants
+from fit_devices import fit, layouts_right, leave_one_out, rank_correlation, with_constants
 from fit_rows import Case, read_rows
 from models.compute.devices import DEVICES
 from models.compute.layout import Layout
@@ -118,6 +118,23 @@ def test_a_fit_finds_the_constants_that_made_the_rows() -> None:
     ]
     found = fit(rows, A100, tuple(truth), row_error=1e-3)
     assert [found[name] for name in truth] == pytest.approx(list(truth.values()), rel=0.03)
+
+
+def test_a_source_that_is_left_out_is_predicted_by_the_others_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    """Two sources of one truth predict each other; one whose GPU was twice as slow in everything is 50 % off."""
+    device = with_constants(A100, {"gemm_gamma": 1.5, "memory_gamma": 1.5})
+    layouts = [Layout(microbatch=b, tp=t) for b in (1, 2, 4, 8) for t in (1, 2, 4, 8)]
+    rows = [
+        replace(case(layout, factor * iteration_s(case(layout), layout, device)), id=f"{name}-{i}", group=name)
+        for name, factor in (("one", 1.0), ("two", 1.0), ("slow", 2.0))
+        for i, layout in enumerate(layouts)
+    ]
+    leave_one_out([row for row in rows if row.group != "slow"], DEVICES)
+    said = {line.split()[1]: float(line.split()[3]) for line in capsys.readouterr().out.splitlines() if "a100" in line}
+    assert set(said) == {"one", "two"} and max(said.values()) < 3
+    leave_one_out([row for row in rows if row.group != "two"], DEVICES)
+    said = {line.split()[1]: float(line.split()[3]) for line in capsys.readouterr().out.splitlines() if "a100" in line}
+    assert said["slow"] == pytest.approx(50, abs=3) and said["one"] > 70
 
 
 def test_rows_are_read_with_their_gaps(tmp_path: Path) -> None:

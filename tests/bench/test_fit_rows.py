@@ -1,8 +1,10 @@
 """Rows of measurements become cases by their columns, whatever set they are of, or are left out with a reason."""
 
+import tomllib
 from pathlib import Path
 
 import pytest
+from measured_config import case_config
 
 from fit_rows import Case, read_rows
 from models.compute.presets import PRESETS
@@ -80,6 +82,24 @@ def test_software_says_what_is_overlapped_and_the_gpu_how_attention_is_computed(
     assert core.overlaps_dp and core.layout.tp_overlap and core.layout.flash_attention and not core.shape.dropout
     plain = case(tmp_path)
     assert not (plain.overlaps_dp or plain.layout.tp_overlap or plain.layout.flash_attention) and plain.shape.dropout
+
+
+def test_nemo_sums_gradients_in_bf16_and_keeps_fp8_weights(tmp_path):
+    """So its recipes, and with it MLPerf's runs on NVIDIA's GPUs; Megatron-LM by itself sums in fp32."""
+    for words in ({"notes": "NeMo/Megatron-Core"}, {"source": "MLPerf Training v4.1"}):
+        for precision, weight_bytes in (("bf16", 2), ("fp8", 1)):
+            layout = case(tmp_path, gpu="H100-80G", precision=precision, **words).layout
+            assert (layout.weight_bytes, layout.gradient_bytes, layout.reduce_bytes) == (weight_bytes, 2, 2)
+            assert layout.tp_overlap
+    other = case(tmp_path, gpu="H100-80G", notes="Megatron-LM README table (MCore 0.8)", precision="fp8").layout
+    assert (other.weight_bytes, other.reduce_bytes) == (2, 4)
+    text = case_config(case(tmp_path, gpu="H100-80G", notes="NeMo", precision="fp8"))
+    assert tomllib.loads(text)["workload"]["dtypes"] == {"weights": "fp8", "gradients": "bf16"}
+
+
+def test_a_source_is_who_measured_whatever_the_model(tmp_path):
+    ids = ("dgxc-Llama3.1-8B", "dgxc-maxtext-70b", "vtrain_multi_node", "nemo-24.12-a")
+    assert [case(tmp_path, id=name).source for name in ids] == ["dgxc", "dgxc", "vtrain", "nemo"]
 
 
 def test_experts_and_their_parallelism_are_read(tmp_path):

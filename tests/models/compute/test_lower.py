@@ -14,6 +14,7 @@ from models.compute.presets import PRESETS
 
 A100, H100 = DEVICES["a100-80g"], DEVICES["h100"]
 GPT, MIXTRAL = PRESETS["gpt-22b"], PRESETS["mixtral-8x7b"]
+SPLIT_SUMS = ("all-gather", "reduce-scatter")
 HIDDEN_BYTES = 2 * GPT.sequence * GPT.hidden  # of one sequence
 
 
@@ -117,12 +118,32 @@ def test_fp8_values_are_gathered_narrow_and_summed_wide() -> None:
     assert 2 * sizes["all-gather"] == sizes["reduce-scatter"]
 
 
-def test_a_pipelined_exchange_leaves_one_piece_exposed() -> None:
+def test_of_pipelined_exchanges_the_last_piece_of_each_sum_is_exposed() -> None:
+    """A product starts with the tokens that its GPU has, and is over before its last results have been added up."""
     layout = Layout(tp=4, sequence_parallel=True, tp_overlap=True)
     run = segments(GPT, layout, H100, "dense", "forward")
-    exposed = sum(s.size_bytes for s in run if s.kind != "compute" and not s.overlapped)
-    hidden = sum(s.size_bytes for s in run if s.overlapped)
-    assert (exposed, hidden) == (4 * HIDDEN_BYTES // 4, 4 * HIDDEN_BYTES * 3 // 4)
+    exposed, hidden = (
+        {kind: sum(s.size_bytes for s in run if s.kind == kind and s.overlapped is beside) for kind in SPLIT_SUMS}
+        for beside in (False, True)
+    )
+    assert exposed == {"all-gather": 0, "reduce-scatter": 2 * HIDDEN_BYTES // 4}
+    assert hidden == {"all-gather": 2 * HIDDEN_BYTES, "reduce-scatter": 2 * HIDDEN_BYTES * 3 // 4}
+
+
+def test_a_pipelined_gather_runs_beside_the_product_that_takes_it() -> None:
+    layout = Layout(tp=4, sequence_parallel=True, tp_overlap=True, precision="fp8")
+    for which in ("forward", "backward"):
+        run = segments(GPT, layout, H100, "dense", which)
+        after = [run[i + 1].kind for i, segment in enumerate(run) if segment.kind == "all-gather"]
+        assert set(after) == {"compute"}
+
+
+def test_what_an_fp8_run_keeps_in_fp8_is_not_read_so_by_wide_products() -> None:
+    """The logits' matrix: weights are gathered narrow, and its product reads what it multiplies."""
+    narrow, wide = (Layout(precision="fp8", weight_dtype=dtype) for dtype in ("fp8", "bf16"))
+    assert narrow.weight_bytes == 1
+    times = [compute_ps(segments(GPT, layout, H100, "head", "forward")) for layout in (narrow, wide)]
+    assert times[0] == times[1]
 
 
 def test_the_host_stretches_small_kernels_and_not_large_ones() -> None:
