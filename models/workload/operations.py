@@ -101,14 +101,17 @@ def use_of(program: Program) -> Use:
 
 
 def _unrolled(program: Program) -> Iterator[Operation | tuple[Operation, int]]:
-    """The program with every loop that takes time or holds run four times, which shows all that it can do at once.
+    """The program with every loop that holds run four times, which shows all that it can do at once; one that takes time
+    twice, as nothing goes on over an operation that does: what follows its last one is in each time but the first.
 
     A loop that does neither passes at one instant: as a pair of its first operation and all messages and rows of it.
     """
     for op in program:
         if not isinstance(op, Repeat):
             yield op
-        elif any(inner.takes_time() or inner.holds() for inner, _ in with_counts(op.body)):
+        elif any(inner.takes_time() for inner, _ in with_counts(op.body)):
+            yield from list(_unrolled(op.body)) * min(op.n, 2)
+        elif any(inner.holds() for inner, _ in with_counts(op.body)):
             yield from list(_unrolled(op.body)) * min(op.n, 4)
         else:
             counts = list(with_counts(op.body, op.n))
@@ -124,7 +127,9 @@ def burst_of(program: Program, n_iteration: int = 1) -> int:
     """
     longest = current = 0
     since_hold: list[int] = []  # what came before each operation that holds, in this run
-    n_lap = 3 if any(op.takes_time() or op.holds() for op, _ in with_counts(program)) else max(3, n_iteration)
+    takes_time = any(op.takes_time() for op, _ in with_counts(program))
+    holds = takes_time or any(op.holds() for op, _ in with_counts(program))
+    n_lap = 2 if takes_time else 3 if holds else max(3, n_iteration)
     once = list(_unrolled(program))
     if n_lap > 3:
         return n_lap * sum(_weight(op) for op in once)

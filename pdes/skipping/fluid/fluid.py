@@ -28,7 +28,7 @@ from pdes.skipping.fluid.flow_level import Comers
 from pdes.skipping.fluid.flow_table import FAR_PS
 from pdes.skipping.fluid.make_table import Links
 from pdes.skipping.fluid.seen import Seen
-from pdes.skipping.fluid.shares import Shares
+from pdes.skipping.fluid.shares import Rates, Shares
 
 MIN_LEFT_ROUND_TRIPS = 4  # of a message under way, else the rest of it is simulated
 
@@ -174,9 +174,14 @@ class Fluid:
             if not is_taken[company].any():
                 found.append(self._take_even(now_ps, company, frozen_port))
         if self.shares is not None:
+            flow = self._rows[:, h.FLOW].copy()
             for company in self._seen.whole():
-                if self.level.table.n_message[self._rows[company[0], h.FLOW]] == 0:
-                    found.append(self._take_shares(self.shares, now_ps, company, frozen_port))
+                if self.level.table.n_message[flow[company[0]]] == 0:
+                    given = self.shares.rates(flows := flow[company])
+                    if given is not None:
+                        found.append(self._take_shares(self.shares, now_ps, company, frozen_port, given))
+                    elif self._seen.may_have_settled(now_ps, flows):
+                        self._learn_shares(self.shares, now_ps, company, flows)
         self._note_news()
         predicted = np.concatenate(found)
         return predicted[np.argsort(predicted[:, m.FLOW], kind="stable")]
@@ -256,16 +261,19 @@ class Fluid:
         self.counters.measured += len(company)
         return self._join(now_ps, Rests(company, free_ps, rates))
 
-    def _take_shares(self, shares: Shares, now_ps: int, company: np.ndarray, frozen_port: np.ndarray) -> np.ndarray:
-        """Take over a company of which it is known what its flows get. Learn of one of which it is not."""
+    def _learn_shares(self, shares: Shares, now_ps: int, company: np.ndarray, flows: np.ndarray) -> None:
+        """Learn of a company of which it is not known what its flows get."""
+        windows = self._seen.settled(now_ps, flows) if shares.is_news(flows) else flows[:0]
+        if len(windows):
+            rows = self._rows[company]
+            shares.learn(flows, windows, rows[:, h.SENT] - rows[:, h.DONE])
+
+    def _take_shares(
+        self, shares: Shares, now_ps: int, company: np.ndarray, frozen_port: np.ndarray, given: Rates
+    ) -> np.ndarray:
+        """Take over a company of which it is known what its flows get."""
         none, rows = np.zeros((0, m.N_COLUMN), np.int64), self._rows[company]
         flows = rows[:, h.FLOW].copy()
-        given = shares.rates(flows)
-        if given is None:
-            windows = self._seen.settled(now_ps, flows) if shares.is_news(flows) else none
-            if len(windows):
-                shares.learn(flows, windows, rows[:, h.SENT] - rows[:, h.DONE])
-            return none
         free_ps = shares.rests(now_ps, rows, given)
         is_free = self._are_free(flows, frozen_port).all() and self.level.takes(flows, now_ps).all()
         if len(free_ps) == 0 or not is_free or not self.level.knows(given.key):  # it was learned in this very look

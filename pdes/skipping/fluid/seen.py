@@ -184,12 +184,14 @@ class Seen:
         """(bytes, ps) of a flow's last window."""
         return last_window(self._memory.kept, self._memory.n_kept, flow)
 
+    def may_have_settled(self, now_ps: int, flows: np.ndarray) -> bool:
+        """Whether a window of a company's first flow ends now: most often none does."""
+        return bool(self._memory.mark_ps[flows[0]] == now_ps)
+
     def settled(self, now_ps: int, flows: np.ndarray) -> np.ndarray:
         """int64[n, 2]: bytes and ps of the last windows of a company's flows, if these end now and it has settled
         before they began; else none."""
         m, settled_ps = self._memory, SETTLED_ROUND_TRIPS * self._rtt_ps
-        if m.mark_ps[flows[0]] != now_ps:  # as most often
-            return np.zeros((0, 2), np.int64)
         is_over = (m.mark_ps[flows] == now_ps) & (m.n_kept[flows] > 2)
         if not (is_over & (now_ps - m.window_ps[flows] // 2 >= m.since_ps[flows] + settled_ps)).all():
             return np.zeros((0, 2), np.int64)

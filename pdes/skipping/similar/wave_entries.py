@@ -106,7 +106,7 @@ class Candidate:
         """Bytes of each message."""
         return self.rows[:, h.MESSAGE_END] - self.rows[:, h.MESSAGE_BEGIN]
 
-    @property
+    @cached_property
     def first_ps(self) -> int:
         """When the first of them was posted."""
         return int(self.rows[:, h.POSTED_PS].min())

@@ -94,6 +94,7 @@ class Waves:
         self.audited = KindErrors()
         self.waits = False  # for some that may not be complete yet
         self._next_look_ps, self._n_match = NEVER, 0
+        self._joined: tuple[list[Wave], np.ndarray, np.ndarray] | None = None  # of waves, see `_members_of_running`
 
     @property
     def tick_ps(self) -> int:
@@ -128,33 +129,70 @@ class Waves:
         flows, sizes = rows[:, h.FLOW].copy(), rows[:, h.MESSAGE_END] - rows[:, h.MESSAGE_BEGIN]
         n = find_waves(flows, sizes, self._start, self._port_of, self._ends, self._byte_ps, self._scratch)
         part = self._scratch.part[: len(rows)]
-        is_taken, over, going = np.zeros(n, np.bool_), [], []
-        n_row = np.bincount(part, minlength=n)
-        for wave in self.running:
-            at = np.minimum(np.searchsorted(rows[:, h.FLOW], wave.of.pairs), max(len(rows) - 1, 0))
-            mine = rows[at] if len(rows) else rows[:0]
-            is_active = (mine[:, h.FLOW] == wave.of.pairs) if len(rows) else np.zeros(len(at), np.bool_)
-            is_same = is_active & (mine[:, h.ID] == wave.of.rows[:, h.ID]) if len(rows) else is_active
-            parts = np.flatnonzero(np.bincount(part[at[is_same]])) if len(rows) else np.zeros(0, np.int64)
-            is_alone = n_row[parts].sum() == is_same.sum() and not is_frozen[wave.of.pairs].any()
-            if not is_alone or (is_active & ~is_same).any():
+        is_taken, over = np.zeros(n, np.bool_), []
+        if self.running:
+            is_taken, over = self._see_running(now_ps, rows, part, n, is_frozen)
+        if alone is not None:
+            is_taken |= np.bincount(part, ~alone, minlength=n) == 0
+        found = self._beginning(now_ps, rows, part, is_taken)
+        old_ps = [
+            (now_ps - wave.of.first_ps) // LOOKS for wave in self.running
+        ]  # noticed late by a small part of its time
+        self._next_look_ps = now_ps + (0 if self.waits or found else min(old_ps, default=NEVER - now_ps))
+        return over, found
+
+    def _see_running(
+        self, now_ps: int, rows: np.ndarray, part: np.ndarray, n: int, is_frozen: np.ndarray
+    ) -> tuple[np.ndarray, list[Wave]]:
+        """(bool[n], parts that waves that go on are of; waves that are over). part: of n, of each row."""
+        members, cut = self._members_of_running()
+        flows, first = members[:, 0], cut[:-1]
+        if len(rows):
+            at = np.minimum(np.searchsorted(rows[:, h.FLOW].copy(), flows), len(rows) - 1)
+            is_active = rows[at, h.FLOW] == flows
+            is_same = is_active & (rows[at, h.ID] == members[:, 1])
+        else:
+            at, is_active, is_same = flows, np.zeros(len(flows), np.bool_), np.zeros(len(flows), np.bool_)
+        wave_of = np.repeat(np.arange(len(first)), np.diff(cut))
+        mine, own = at[is_same], wave_of[is_same]
+        of = part[mine]
+        owner = np.full(n, -1, np.int64)
+        owner[of] = own
+        is_whole = np.bincount(of, minlength=n) == np.bincount(part, minlength=n)
+        is_whole[of[owner[of] != own]] = False  # rows of two waves are in it
+        is_broken = np.bincount(own, ~is_whole[of], len(first)) > 0
+        others = (is_active & ~is_same) | (is_frozen[flows] != 0)
+        is_broken |= np.add.reduceat(others, first, dtype=np.int64) > 0
+        goes_on = np.bincount(own, minlength=len(first)) > 0
+        done = members[:, 2].copy()
+        done[is_same] = rows[mine, h.DONE] - rows[mine, h.MESSAGE_BEGIN]
+        over, going = [], []
+        for i, wave in enumerate(self.running):
+            if is_broken[i]:
                 self._break(wave)
-            elif is_same.any():
-                done = wave.of.sizes
-                done[is_same] = mine[is_same, h.DONE] - mine[is_same, h.MESSAGE_BEGIN]
+            elif goes_on[i]:
                 wave.curve_ps.append(now_ps - wave.of.first_ps)
-                wave.curve.append(done)
-                is_taken[parts] = True
+                wave.curve.append(done[cut[i] : cut[i + 1]])
                 going.append(wave)
             else:
                 over.append(wave)
         self.running = going
-        if alone is not None:
-            is_taken |= np.bincount(part, ~alone, minlength=n) == 0
-        found = self._beginning(now_ps, rows, part, is_taken)
-        old_ps = [(now_ps - wave.of.first_ps) // LOOKS for wave in going]  # noticed late by a small part of its time
-        self._next_look_ps = now_ps + (0 if self.waits or found else min(old_ps, default=NEVER - now_ps))
-        return over, found
+        is_taken = np.zeros(n, np.bool_)
+        is_taken[of[~is_broken[own]]] = True
+        return is_taken, over
+
+    def _members_of_running(self) -> tuple[np.ndarray, np.ndarray]:
+        """(int64[n, 3], flow, message and size of all messages of the waves that run; where each wave's begin)."""
+        waves, known = self.running, self._joined
+        if (
+            known is None
+            or len(known[0]) != len(waves)
+            or any(a is not b for a, b in zip(known[0], waves, strict=True))
+        ):
+            members = [np.column_stack([w.of.pairs, w.of.rows[:, h.ID], w.of.sizes]) for w in waves]
+            cut = np.concatenate([[0], np.cumsum([len(each) for each in members])])
+            known = self._joined = (list(waves), np.concatenate(members), cut)
+        return known[1], known[2]
 
     def _beginning(self, now_ps: int, rows: np.ndarray, part: np.ndarray, is_taken: np.ndarray) -> list[Candidate]:
         """Flows that share ports, all of which are under way, with nothing done but what is known of them."""
