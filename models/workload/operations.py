@@ -101,8 +101,8 @@ def use_of(program: Program) -> Use:
 
 
 def _unrolled(program: Program) -> Iterator[Operation | tuple[Operation, int]]:
-    """The program with every loop that holds run four times, which shows all that it can do at once; one that takes time
-    twice, as nothing goes on over an operation that does: what follows its last one is in each time but the first.
+    """The program with every loop that holds run four times, which shows all that it can do at once, and one that takes
+    time twice: nothing goes on over an operation that does, so what comes before a third time comes before the second.
 
     A loop that does neither passes at one instant: as a pair of its first operation and all messages and rows of it.
     """
