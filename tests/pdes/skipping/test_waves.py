@@ -17,7 +17,7 @@ from pdes.skipping import history as h
 from pdes.skipping.controller import Controller
 from pdes.skipping.holders import Holders
 from pdes.skipping.similar.busy_ports import BUSY, Scratch, find_waves
-from pdes.skipping.similar.wave_entries import Candidate, Past, WaveEntry, WaveReplay
+from pdes.skipping.similar.wave_entries import Candidate, Past, Wave, WaveEntry, WaveReplay
 from pdes.skipping.similar.waves import BIT_PS, WaveLinks, Waves
 
 N_PORT = 12
@@ -59,6 +59,48 @@ def test_flows_that_share_busy_ports_are_together(flow_ports, data):
         )
         parts = [np.flatnonzero(s.part[:n] == i).tolist() for i in range(found)]
         assert parts == wanted
+
+
+def samples(flows: list[int], ids: list[int], done: list[int]) -> np.ndarray:
+    rows = np.zeros((len(flows), h.N_COLUMN), np.int64)
+    rows[:, h.FLOW], rows[:, h.ID], rows[:, h.DONE], rows[:, h.MESSAGE_END] = flows, ids, done, 100
+    return rows
+
+
+@given(ways(), st.data())
+def test_waves_that_run_are_seen_as_each_is_by_itself(flow_ports, data):
+    """Broken if somebody else shares ports with it, is frozen or has gone on; over if none of it is under way."""
+    n = len(flow_ports)
+    wave_of = data.draw(st.lists(st.integers(-1, 2), min_size=n, max_size=n))  # -1: of none
+    state = data.draw(st.lists(st.sampled_from(["same", "same", "next", "gone"]), min_size=n, max_size=n))
+    is_frozen = np.array(data.draw(st.lists(st.sampled_from([0, 0, 0, 0, 1]), min_size=n, max_size=n)), np.uint8)
+    start = np.cumsum([0, *(len(way) for way in flow_ports)])
+    port_of = np.array([p for way in flow_ports for p in way], np.int32)
+    ends = np.array([[way[0], way[-1]] for way in flow_ports], np.int64).reshape(-1, 2)
+    links = WaveLinks(start, port_of, np.full(N_PORT, 8 * 10**9), ends)
+    waves = Waves(links, Holders(N_PORT), 0.1, 1000, np.zeros(0, np.int64), 1000)
+    none = np.zeros(0, np.int64)
+    for k in range(3):
+        mine = [f for f in range(n) if wave_of[f] == k]
+        if mine:
+            members = Candidate(np.array(mine), none, none, none, samples(mine, mine, [0] * len(mine)))
+            waves.running.append(Wave(b"", members))
+    began = list(waves.running)
+    active = [f for f in range(n) if state[f] != "gone"]
+    rows = samples(active, [f if state[f] == "same" else n + f for f in active], [7 * f % 100 for f in active])
+    over, _ = waves.look(5000, rows, is_frozen)
+    part = dict(zip(active, waves._scratch.part[: len(active)].tolist(), strict=True))
+    for wave in began:
+        members = wave.of.pairs.tolist()
+        same = [f for f in members if state[f] == "same"]
+        beside = [f for f in active if part[f] in {part[g] for g in same}]
+        is_broken = set(beside) != set(same) or any(is_frozen[f] or state[f] == "next" for f in members)
+        assert any(one is wave for one in over) == (not is_broken and not same)
+        runs = any(one is wave for one in waves.running)
+        assert runs == (not is_broken and bool(same))
+        done = [[7 * f % 100 if state[f] == "same" else 100 for f in members]] if runs else []
+        assert [row.tolist() for row in wave.curve] == done
+    assert waves.counters.broken == len(began) - len(over) - len(waves.running)
 
 
 def test_what_is_done_lies_between_what_is_known():
