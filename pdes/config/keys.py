@@ -18,7 +18,7 @@ from pdes.config.search import SearchConfig, SearchFile
 from pdes.config.sweep import SweepConfig, SweepFile
 from pdes.config.tables.fields import Table
 from pdes.config.tables.jobs import InputConfig, JobConfig, JobsConfig
-from pdes.config.tables.topology import TOPOLOGY_KINDS
+from pdes.config.tables.topology import BY_GPUS, TOPOLOGY_KINDS
 from pdes.config.tables.workload import WORKLOAD_KINDS
 from pdes.units import exact_duration, exact_long_duration, exact_rate, exact_size, shown
 
@@ -61,8 +61,10 @@ def all_keys() -> list[Key]:
     """Every key, in the order of the schema; one for each kind that has it with another meaning."""
     found: dict[tuple[Any, ...], Key] = {}
     for name, field in Config.model_fields.items():
-        kinds = {"topology": TOPOLOGY_KINDS, "workload": WORKLOAD_KINDS}.get(name)
-        tables = kinds.items() if kinds else [("", field.annotation)]
+        kinds = {
+            "topology": [*TOPOLOGY_KINDS.items(), *BY_GPUS.items()], "workload": [*WORKLOAD_KINDS.items()],
+        }.get(name)  # fmt: skip
+        tables = kinds or [("", field.annotation)]
         found[name,] = Key((name,), (), field.description or "", "", "", "a table", _source(Config), True)
         for kind, table in tables:
             assert isinstance(table, type) and issubclass(table, Table)
