@@ -37,14 +37,17 @@ def rail_switches(
     """The same without hosts; server s is in unit s // servers_per_rail_switch, and its NIC i hangs on rail i there.
 
     Spines = ceil(rate of all NICs of the busiest rail switch / oversubscription / spine rate), each with one link to
-    every rail switch. Of servers with fewer NICs than others the last rails are without.
+    every rail switch. Servers with fewer NICs than others are not on the last rails; a unit has rails that it needs.
     """
-    n_unit, n_rail = -(-len(servers) // servers_per_rail_switch), max(server.n_nic for server in servers)
-    rate_bps, places = [0] * (n_unit * n_rail), []
-    for i, server in enumerate(servers):
-        for rail in range(server.n_nic):
-            places.append(i // servers_per_rail_switch * n_rail + rail)
-            rate_bps[places[-1]] += server.nic.rate_bps
+    rate_bps: list[int] = []
+    places: list[int] = []
+    for first in range(0, len(servers), servers_per_rail_switch):
+        unit, rail_0 = servers[first : first + servers_per_rail_switch], len(rate_bps)
+        rate_bps += [0] * max(server.n_nic for server in unit)
+        for server in unit:
+            for rail in range(server.n_nic):
+                places.append(rail_0 + rail)
+                rate_bps[rail_0 + rail] += server.nic.rate_bps
     n_spine = uplinks(max(rate_bps), oversubscription, spine.rate_bps)
     links: list[Link] = [
         spine.between(rail, len(rate_bps) + i_spine) for rail in range(len(rate_bps)) for i_spine in range(n_spine)

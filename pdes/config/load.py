@@ -138,8 +138,20 @@ def _check_kind(name: str, content: Any, tables: dict[str, Table], kinds: dict[s
     try:
         tables[name] = table.model_validate(content)
     except ValidationError as error:
-        return faults_of(error, table, name)
+        return [_of_other_form(fault, name, content) for fault in faults_of(error, table, name)]
     return []
+
+
+def _of_other_form(fault: Fault, name: str, content: dict[str, Any]) -> Fault:
+    """Of a topology whose sizes follow from its GPUs: keys that give the sizes themselves."""
+    sizes = TOPOLOGY_KINDS.get(str(content.get("kind"))) if name == "topology" and "gpus" in content else None
+    if sizes is None or fault.found != "unknown key" or fault.path[-1] not in _names(sizes):
+        return fault
+    return fault._replace(found="is there, and so is gpus", accepted="Accepted: one of the two")
+
+
+def _names(table: type[Table]) -> set[str]:
+    return {field.alias or name for name, field in table.model_fields.items()}
 
 
 def _advice(name: str, known: list[str]) -> str:

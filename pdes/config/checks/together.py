@@ -7,7 +7,7 @@ from pdes.config.checks.jobs import jobs_faults
 from pdes.config.checks.network import network_faults
 from pdes.config.checks.topology import topology_faults
 from pdes.config.checks.training import training_faults
-from pdes.config.tables.devices import device_faults
+from pdes.config.tables.devices import device_faults, gpu_fault
 from pdes.config.tables.fields import Fault, Table
 from pdes.config.tables.jobs import JobsConfig
 from pdes.config.tables.network import NetworkConfig
@@ -37,10 +37,10 @@ def cross_faults(tables: Mapping[str, Table], folder: Path) -> list[Fault]:
     if isinstance(workload, JobsConfig):
         faults += jobs_faults(workload, n_host)
         for i, job in enumerate(workload.job):
-            own = [*_workload_faults(job.workload, job.n_gpu or n_host)]
+            own = [*_workload_faults(job.workload, job.n_gpu or n_host), *_types_faults(job.workload, topology)]
             own += _file_faults({"workload": job.workload}, folder)
-            faults += [fault._replace(path=("job", i, *fault.path)) for fault in own]
-    faults += _workload_faults(workload, n_host)
+            faults += [_of_job(fault, i) for fault in own]
+    faults += [*_workload_faults(workload, n_host), *_types_faults(workload, topology)]
     faults += wormhole_faults(tables.get("wormhole"))
     return faults + list(_file_faults(tables, folder)) + list(_output_faults(tables.get("output")))
 
@@ -53,6 +53,25 @@ def _workload_faults(workload: Table | None, n_host: int | None) -> Iterator[Fau
         yield from _poisson_faults(workload, n_host)
     if isinstance(workload, TrainingConfig):
         yield from training_faults(workload, n_host)
+
+
+def _of_job(fault: Fault, i: int) -> Fault:
+    return fault if fault.path[0] == "topology" else fault._replace(path=("job", i, *fault.path))
+
+
+def _types_faults(workload: Table | None, topology: Table | None) -> Iterator[Fault]:
+    """Of [[topology.server]] gpu, where a workload would do with another type."""
+    for i, row in enumerate(getattr(topology, "server", [])):
+        path = ("topology", "server", i, "gpu")
+        if row.gpu is None:
+            continue
+        if isinstance(workload, TrainingConfig):
+            yield from gpu_fault(path, row.gpu, workload.devices)
+            if workload.compute.gpu is None:
+                yield Fault(path, "is there, but [workload.compute] gpu is not", "Accepted: with a type for all others")
+        elif isinstance(workload, CollectivesConfig) and workload.gpu is not None:
+            found = "is there, and collectives are planned for [workload] gpu alone"
+            yield Fault(path, found, "Accepted: without a type for these servers")
 
 
 def _collectives_faults(workload: CollectivesConfig, n_host: int | None) -> Iterator[Fault]:

@@ -42,7 +42,7 @@ def _size_faults(topology: Table | None) -> Iterator[Fault]:
     if isinstance(topology, RoftConfig):
         n_gpu = topology.gpus_on(topology.n_nic)
         if topology.server and topology.gpus != n_gpu:
-            yield Fault(("topology", "gpus"), f"found {topology.gpus}", f"[[topology.server]] have {n_gpu}")
+            yield Fault(("topology", "gpus"), f"found {topology.gpus}", f"Accepted: {n_gpu}, as in [[topology.server]]")
         elif not topology.server and topology.gpus % topology.gpus_per_server:
             accepted = f"Accepted: a multiple of gpus_per_server = {topology.gpus_per_server}"
             yield Fault(("topology", "gpus"), f"found {topology.gpus}", accepted)

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import ClassVar, Literal, NamedTuple
 
+from pydantic import Field
+
 from pdes.config.tables.fields import (
     Count,
     Fault,
@@ -33,6 +35,7 @@ class ServerConfig(Table):
     """One [[topology.server]]: servers that are alike, in the order of the tables."""
 
     count: Count
+    gpu: str | None = Field(default=None, min_length=1)
     gpus: Count = 8
     nics: Count = same_as("gpus", "nics")
     nic_rate_bps: OptionalRate = quantity(None, "nic_rate")
@@ -42,6 +45,7 @@ class ServerConfig(Table):
     nvlink_delay_ps: OptionalDuration = quantity(None, "nvlink_delay")
     MEANING: ClassVar[Meaning] = {
         "count": "so many of them",
+        "gpu": "type of their GPUs, for computing times; default: that of [workload.compute]",
         "gpus": "in each",
         "nics": "in each: a divisor of its gpus",
         "nic_rate_bps": "of one NIC; default: as the topology's",
