@@ -15,17 +15,23 @@ from pdes.errors import ConfigError
 class Switches(NamedTuple):
     """A fabric without hosts. title: with {hosts} where they are named; links: of numbers of switches.
 
-    places: the switch of each place for a NIC, in the order in which servers take them.
+    places: the switch of each place for a port of a NIC, in the order in which servers take them; n_port: of a NIC.
     """
 
     title: str
     names: list[str]
     links: list[Link]
     places: list[int]
+    n_port: int = 1
+
+    @property
+    def n_place(self) -> int:
+        """Places for NICs."""
+        return len(self.places) // self.n_port
 
 
 class Server(NamedTuple):
-    """n_nic: a divisor of n_gpu. nic: the links to the fabric. pcie: from each GPU to a NIC that others have, too."""
+    """n_nic: a divisor of n_gpu. nic: each link to the fabric. pcie: from each GPU to a NIC that others have, too."""
 
     n_gpu: int
     n_nic: int
@@ -41,7 +47,7 @@ class Server(NamedTuple):
 
 def hosts(fabric: Switches, link: LinkKind) -> Topology:
     """A host on every place, each a server of its own. Ids: hosts, switches."""
-    return attach(fabric, [Server(1, 1, link)] * len(fabric.places), "host")
+    return attach(fabric, [Server(1, 1, link)] * fabric.n_place, "host")
 
 
 def attach(fabric: Switches, servers: Sequence[Server], kind: str = "gpu") -> Topology:
@@ -50,7 +56,7 @@ def attach(fabric: Switches, servers: Sequence[Server], kind: str = "gpu") -> To
     Ids: GPUs, what is inside servers (by server: the NVSwitch, then shared NICs), the fabric's switches. kind: what
     GPUs are called. Raises ConfigError for more NICs than places, and for NICs that GPUs cannot share evenly.
     """
-    check_servers(servers, len(fabric.places))
+    check_servers(servers, fabric.n_place)
     n_gpu = sum(server.n_gpu for server in servers)
     n_inside = sum((s.nvlink is not None) + s.n_nic * s.shares_nics for s in servers)
     switch_0 = n_gpu + n_inside
@@ -68,7 +74,10 @@ def attach(fabric: Switches, servers: Sequence[Server], kind: str = "gpu") -> To
                 port, each = len(node_name), server.n_gpu // server.n_nic
                 links += [server.pcie.between(gpu + x * each + y, port) for y in range(each)]
                 node_name.append(f"nic{place + x}")
-            links.append(server.nic.between(port, switch_0 + fabric.places[place + x]))
+            first = (place + x) * fabric.n_port
+            links += [
+                server.nic.between(port, switch_0 + switch) for switch in fabric.places[first : first + fabric.n_port]
+            ]
         server_of += [i] * (len(node_name) - len(server_of))
         gpu, place = gpu + server.n_gpu, place + server.n_nic
     links += [(switch_0 + a, switch_0 + b, rate_bps, delay_ps) for a, b, rate_bps, delay_ps in fabric.links]

@@ -89,13 +89,15 @@ class Topology:
 
     @cached_property
     def nic_rate_bps(self) -> np.ndarray:
-        """int64[n_host]; a host's slowest port: its NIC, even if it has faster links inside its server. 0: no port.
+        """int64[n_host]; a host's slowest ports together: its NIC, even if it has faster links in its server. 0: none.
 
         Of a NIC that GPUs share, each has its part.
         """
         most = np.iinfo(np.int64).max
         slowest = np.full(self.n_node, most)
         np.minimum.at(slowest, self.port_src, self.port_rate_bps)
+        n_slowest = np.bincount(self.port_src[self.port_rate_bps == slowest[self.port_src]], minlength=self.n_node)
+        slowest = np.where(slowest < most, slowest * n_slowest, most)
         is_nic = self.is_switch & (self.server >= 0) & ~self._is_closed
         if is_nic.any():
             up, out = np.zeros(self.n_node, np.int64), self.server[self.port_src] != self.server[self.port_dst]

@@ -56,6 +56,29 @@ def rail_switches(
     return Switches("rail-optimised, {hosts}", names, links, places)
 
 
+def planes_of(plane: Switches, n_plane: int) -> Switches:
+    """As many fabrics side by side, which nothing joins but NICs: each NIC has a port at its place in every plane.
+
+    The dual-plane fabric of Alibaba's HPN (Qian et al. 2024) has two such planes of rails. Deviations: a queue pair's
+    hash chooses its port, and that of its ACKs, once and for all, whatever load or failed links; planes have no cores.
+    """
+    n_switch = len(plane.names)
+    kinds = [name.rstrip("0123456789") for name in plane.names]
+    n_of = {kind: kinds.count(kind) for kind in kinds}
+    names = [
+        f"{kind}{i * n_of[kind] + int(name[len(kind) :])}"
+        for i in range(n_plane)
+        for kind, name in zip(kinds, plane.names, strict=True)
+    ]
+    links = [
+        (i * n_switch + a, i * n_switch + b, rate_bps, delay_ps)
+        for i in range(n_plane)
+        for a, b, rate_bps, delay_ps in plane.links
+    ]
+    places = [i * n_switch + switch for switch in plane.places for i in range(n_plane)]
+    return Switches(f"{n_plane} planes, {plane.title}", names, links, places, n_plane)
+
+
 def uplinks(down_bps: int, oversubscription: float, up_bps: int) -> int:
     """Links up that carry those down; exact, so that 1.1 is eleven tenths."""
     ratio = Fraction(down_bps, up_bps) / Fraction(str(oversubscription))

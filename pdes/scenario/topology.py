@@ -8,15 +8,17 @@ from typing import Any
 import numpy as np
 
 from models.topology.attach import Server, Switches, attach, hosts
+from models.topology.direct.dragonfly import dragonfly_switches
+from models.topology.direct.torus import torus_switches
 from models.topology.fat_tree import fat_tree_switches, folded_clos
 from models.topology.graph import LinkKind, Topology
 from models.topology.leaf_spine import leaf_spine_switches
 from models.topology.ns3_file import read_ns3_topology
-from models.topology.rail_optimised import rail_switches, uplinks
+from models.topology.rail_optimised import planes_of, rail_switches, uplinks
 from models.topology.three_tier import three_tier_switches
 from pdes.config import Config
 from pdes.config.tables.servers import ServersTable
-from pdes.config.tables.topology import RoftConfig
+from pdes.config.tables.topology import BY_GPUS, DualPlaneConfig, RoftConfig
 from pdes.units import MAX_INT64, PS_PER_NS
 
 
@@ -49,9 +51,11 @@ def _topology(config: Config) -> Topology:
         return read_ns3_topology(path, t.gpus_per_server, config.network.is_ns3, _warn, nvlink)
     if isinstance(t, RoftConfig):
         servers = servers_of(t, LinkKind(t.nic_rate_bps, t.nic_delay_ps), t.n_nic)
+        if isinstance(t, DualPlaneConfig):
+            servers = [one._replace(nic=one.nic._replace(rate_bps=one.nic.rate_bps // t.planes)) for one in servers]
         return attach(_sized_by_gpus(t, servers), servers)
     fabric, nic = BUILDERS[t.kind](t)
-    return attach(fabric, servers_of(t, nic, len(fabric.places))) if t.has_servers else hosts(fabric, nic)
+    return attach(fabric, servers_of(t, nic, fabric.n_place)) if t.has_servers else hosts(fabric, nic)
 
 
 def servers_of(table: ServersTable, nic: LinkKind, n_nic: int) -> list[Server]:
@@ -67,8 +71,9 @@ def servers_of(table: ServersTable, nic: LinkKind, n_nic: int) -> list[Server]:
 def _sized_by_gpus(t: RoftConfig, servers: list[Server]) -> Switches:
     """Switches for so many servers, with as many ports each, whether they are cabled as rails or not."""
     link, each = LinkKind(t.spine_rate_bps, t.spine_delay_ps), t.servers_per_rail_switch
-    if t.kind == "roft":
-        return rail_switches(servers, each, link, t.oversubscription)
+    if t.kind not in BY_GPUS:
+        rails = rail_switches(servers, each, link, t.oversubscription)
+        return planes_of(rails, t.planes) if isinstance(t, DualPlaneConfig) else rails
     rates = [server.nic.rate_bps for server in servers for _ in range(server.n_nic)]
     each = min(each, len(rates))
     down_bps = max(sum(rates[first : first + each]) for first in range(0, len(rates), each))
@@ -95,10 +100,23 @@ def _leaf_spine(t: Any) -> tuple[Switches, LinkKind]:
     return fabric, LinkKind(t.host_rate_bps, t.host_delay_ps)
 
 
+def _dragonfly(t: Any) -> tuple[Switches, LinkKind]:
+    links = LinkKind(t.local_rate_bps, t.local_delay_ps), LinkKind(t.global_rate_bps, t.global_delay_ps)
+    fabric = dragonfly_switches(t.groups, t.routers_per_group, t.hosts_per_router, t.global_links, *links)
+    return fabric, LinkKind(t.host_rate_bps, t.host_delay_ps)
+
+
+def _torus(t: Any) -> tuple[Switches, LinkKind]:
+    fabric = torus_switches(t.dims, t.hosts_per_router, LinkKind(t.link_rate_bps, t.link_delay_ps))
+    return fabric, LinkKind(t.host_rate_bps, t.host_delay_ps)
+
+
 BUILDERS: dict[str, Callable[[Any], tuple[Switches, LinkKind]]] = {
     "fat-tree": _fat_tree,
     "three-tier": _three_tier,
     "leaf-spine": _leaf_spine,
+    "dragonfly": _dragonfly,
+    "torus": _torus,
 }
 
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
+from pdes.config.tables.fabrics import DragonflyConfig, TorusConfig
 from pdes.config.tables.fields import Count, Meaning, PositiveDuration, Rate, Table, quantity, same_as
 from pdes.config.tables.servers import NvLinkTable, ServersTable
 
@@ -220,6 +221,21 @@ class GpuLeafSpineConfig(RoftConfig):
         return n_leaf * (self.servers_per_rail_switch * self.nic_rate_bps // self.spine_rate_bps + 1)
 
 
+class DualPlaneConfig(RoftConfig):
+    """kind = "dual-plane": a table of kind "roft" whose NICs have a port in each of several planes of rails."""
+
+    kind: Literal["dual-plane"]  # pyright: ignore[reportIncompatibleVariableOverride]
+    planes: Annotated[int, Field(ge=2, le=8)] = 2
+    nic_rate_bps: Rate = quantity("100Gbps", "nic_rate")
+    spine_rate_bps: Rate = same_as("nic_rate_bps", "spine_rate")
+    MEANING: ClassVar[Meaning] = {
+        "kind": "rail-optimised fat-trees side by side, of which every NIC has a port in each",
+        "planes": "such fat-trees: ports of a NIC",
+        "nic_rate_bps": "of a GPU's NIC, all its ports together: a multiple of planes",
+        "spine_rate_bps": "of links between rail switches and spines",
+    }
+
+
 class TopologyFileConfig(NvLinkTable):
     """kind = "file": an ns-3/HPCC topology file; its name is relative to the config's folder."""
 
@@ -236,13 +252,17 @@ class TopologyFileConfig(NvLinkTable):
         return None
 
 
-GpusConfig = RoftConfig | GpuFatTreeConfig | GpuLeafSpineConfig
-TopologyConfig = FatTreeConfig | ThreeTierConfig | LeafSpineConfig | GpusConfig | TopologyFileConfig
+GpusConfig = RoftConfig | GpuFatTreeConfig | GpuLeafSpineConfig | DualPlaneConfig
+GridConfig = DragonflyConfig | TorusConfig
+TopologyConfig = FatTreeConfig | ThreeTierConfig | LeafSpineConfig | GpusConfig | GridConfig | TopologyFileConfig
 TOPOLOGY_KINDS: dict[str, type[Table]] = {
     "fat-tree": FatTreeConfig,
     "three-tier": ThreeTierConfig,
     "leaf-spine": LeafSpineConfig,
     "roft": RoftConfig,
+    "dual-plane": DualPlaneConfig,
+    "dragonfly": DragonflyConfig,
+    "torus": TorusConfig,
     "file": TopologyFileConfig,
 }
 BY_GPUS: dict[str, type[Table]] = {"fat-tree": GpuFatTreeConfig, "leaf-spine": GpuLeafSpineConfig}
