@@ -1,7 +1,8 @@
 """Where each node of a fabric is drawn: GPUs below, in columns as their servers or switches have them, tier over tier.
 
 Everything follows from who has a link with whom, and from the names that hosts have. Pods are what is left connected
-when the top tier is taken away; those of a rail-optimised fat-tree are its units of servers, which share rail switches.
+when the top tier is taken away; those of a rail-optimised fat-tree are its units of servers, which share rail switches,
+those of a dragonfly its groups and those of a torus its rows.
 """
 
 from collections.abc import Mapping
@@ -42,7 +43,7 @@ class Fabric:
 
 
 def draw(ports: Ports, topology: Mapping[str, Any]) -> Fabric:
-    """Places of the nodes. topology: the config's table, for the sizes of a rail-optimised fat-tree."""
+    """Places of the nodes. topology: the config's table, for the sizes of its pods."""
     kind = [name.rstrip("0123456789") for name in ports.nodes]
     is_host = np.array([name in HOSTS for name in kind], bool)
     nvswitch, nic = (np.array([name == one for name in kind], bool) for one in (NVSWITCH, NIC))
@@ -55,10 +56,24 @@ def draw(ports: Ports, topology: Mapping[str, Any]) -> Fabric:
     if topology.get("kind") == "roft" and not nic.any() and not topology.get("server"):
         per_server, per_unit = int(topology["gpus_per_server"]), int(topology["servers_per_rail_switch"])
         block, pod, stacked = _units(ports, tier, is_host, in_server, per_server, per_unit)
+    elif each := _routers_of_pod(topology):
+        pod = _of_blocks(np.where(tier == 1, np.cumsum(tier == 1) - 1, -1) // each, block, tier)
     pod[is_top] = -1
     deepest = min(stacked, _most_in_block(block, is_host))
     column, row = _places(_Stacks(tier, block, is_host, deepest, _rows_inside(block, is_host, tier, deepest)), pod)
     return Fabric(tier, pod, column, row, int(pod.max(initial=-1)) + 1)
+
+
+def _routers_of_pod(topology: Mapping[str, Any]) -> int:
+    """Routers that are drawn beside each other: a group of a dragonfly, a row of a torus; 0: it is neither."""
+    if topology.get("kind") == "torus":
+        return int(topology["dims"][0])
+    return int(topology["routers_per_group"]) if topology.get("kind") == "dragonfly" else 0
+
+
+def _of_blocks(pod: np.ndarray, block: np.ndarray, tier: np.ndarray) -> np.ndarray:
+    """The pods of routers, and of what hangs on them."""
+    return np.where(tier == 1, pod, np.where(block >= 0, pod[block], 0))
 
 
 def _tiers(ports: Ports, is_end: np.ndarray, is_out: np.ndarray) -> np.ndarray:
