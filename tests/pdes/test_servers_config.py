@@ -10,6 +10,7 @@ from models.topology.routing import route_pairs
 from pdes.config import Config, config_from_dict, load_config
 from pdes.config.toml_file import read_toml
 from pdes.errors import ConfigError
+from pdes.scenario import build_scenario
 from pdes.scenario.topology import build_topology
 from pdes.scenario.training import checked_job
 
@@ -145,6 +146,23 @@ def test_what_servers_cannot_be_is_said_once(tmp_path: Path, text: str, expected
     with pytest.raises(ConfigError) as caught:
         config_of(tmp_path, text)
     assert expected in str(caught.value) and caught.value.exit_status == 2
+
+
+@pytest.mark.parametrize("kind", ["fat-tree", "three-tier", "leaf-spine", "dragonfly", "torus"])
+def test_tensor_parallelism_is_timed_inside_servers_of_every_kind(tmp_path: Path, kind: str) -> None:
+    """16 places in two servers of eight; without servers a group of eight would span them."""
+    sizes = {
+        "fat-tree": "k = 4", "leaf-spine": "leaves = 4\nspines = 1\nhosts_per_leaf = 4", "torus": "dims = [4, 4]",
+        "three-tier": "pods = 2\nedges_per_pod = 2\naggregations_per_pod = 1\ncores = 1\nhosts_per_edge = 4",
+        "dragonfly": "groups = 2\nrouters_per_group = 2\nhosts_per_router = 4\nglobal_links = 1",
+    }[kind]  # fmt: skip
+    text = f'[topology]\nkind = "{kind}"\n{sizes}\n'
+    job = TRAINING.replace("dp = 4", "dp = 2")
+    plan = build_scenario(config_of(tmp_path, text + "gpus_per_server = 8\n" + job)).plan
+    assert plan.facts["layout"].startswith("TP8-DP2")
+    assert set(zip((plan.pair_src // 8).tolist(), (plan.pair_dst // 8).tolist(), strict=True)) == {(0, 1), (1, 0)}
+    alone = build_scenario(config_of(tmp_path, text + job)).plan
+    assert (alone.pair_src // 8 == alone.pair_dst // 8).any()
 
 
 def test_a_table_with_gpus_is_checked_by_its_kind(tmp_path: Path) -> None:

@@ -136,7 +136,7 @@ class RoftConfig(ServersTable):
     MEANING: ClassVar[Meaning] = {
         "kind": "rail-optimised fat-tree: GPU r of every server hangs on a switch of rail r",
         "gpus": "of all servers together: a multiple of gpus_per_server",
-        "gpus_per_server": "which is also the number of rails",
+        "gpus_per_server": "which is also the number of rails, unless nics_per_server is",
         "servers_per_rail_switch": "servers whose GPUs share rail switches; more servers have more of these",
         "nic_rate_bps": "of a GPU's NIC",
         "spine_rate_bps": "of links between rail switches and spines",
