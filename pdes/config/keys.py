@@ -2,6 +2,7 @@
 bounds and defaults are the schema's own, and what is accepted is what an error would say.
 """
 
+import inspect
 import typing
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -86,17 +87,18 @@ def all_keys() -> list[Key]:
 
 
 def _with_kinds(key: Key, kinds: tuple[str, ...]) -> Key:
-    return replace(key, kinds=(*key.kinds, *kinds))
+    return replace(key, kinds=tuple(dict.fromkeys((*key.kinds, *kinds))))
 
 
 def _keys_of(table: type[Table], path: tuple[str, ...], kind: str) -> Iterator[Key]:
-    for name, field in table.model_fields.items():
+    for name, field in sorted(table.model_fields.items(), key=lambda item: item[0] != "kind"):
         key = field.alias or name
         inner, is_named = _table_in(field.annotation)
         place = (*path, key)
         yield Key(
             place, (kind,) if kind else (), field.description or "", "" if inner else _unit(name, field),
-            _default(table, name, field, inner is not None), _accepted(table, name, field, inner), _source(table),
+            _default(table, name, field, inner is not None), _accepted(table, name, field, inner),
+            _source(_home(table, name)),
             inner is not None,
         )  # fmt: skip
         if inner is not None:
@@ -166,6 +168,11 @@ def _accepted(table: type[Table], name: str, field: FieldInfo, inner: type[Table
     bounds = [f"{words} {shown(getattr(one, end))}" for one in _metadata(field) for end, words in _BOUNDS.items()
               if getattr(one, end, None) is not None]  # fmt: skip
     return ", ".join([text, *dict.fromkeys(bounds)]) if text else ", ".join(bounds)
+
+
+def _home(table: type[Table], name: str) -> type[BaseModel]:
+    """The class that a table has a field from."""
+    return next(base for base in table.__mro__ if name in inspect.get_annotations(base))
 
 
 def _source(table: type[BaseModel]) -> str:
