@@ -2,8 +2,8 @@
 
     python bench/fabrics.py [--size 1MB] [--out FOLDER]
 
-Rails, trees and planes are one table but for `kind`. NICs have 400 Gbps, NVLink is simulated as packets. The last lines
-say how many ways of a dragonfly go over several global links, which the paper's minimal routing does not.
+Rails, trees and planes are one table but for `kind`. NICs have 400 Gbps, NVLink is simulated as packets. The last line
+says how many ways of a dragonfly would go over several global links if only the number of links counted.
 """
 
 import argparse
@@ -87,7 +87,7 @@ def main() -> None:
     local, far = LinkKind(10**11, 500_000), LinkKind(10**11, 2_000_000)
     balanced = hosts(dragonfly_switches(9, 4, 2, 2, local, far), local)
     shares = ", ".join(f"{n}: {share:.1%}" for n, share in enumerate(far_shares(balanced, far.delay_ps)))
-    console.print(f"\nGlobal links on ways of the balanced dragonfly of 72 hosts: {shares}")
+    console.print(f"\nGlobal links on ways of fewest links in the balanced dragonfly of 72 hosts: {shares}")
 
 
 if __name__ == "__main__":

@@ -122,6 +122,9 @@ def test_servers_in_a_file_get_nvlink(tmp_path: Path) -> None:
         topology_of(tmp_path, text + 'nvlink = "packets"\n' + RING)
 
 
+DRAGONFLY = (
+    '[topology]\nkind = "dragonfly"\ngroups = 3\nrouters_per_group = 3\nhosts_per_router = 1\nglobal_links = 2\n'
+)
 FAT_TREE = '[topology]\nkind = "fat-tree"\nk = 4\n'
 
 
@@ -134,6 +137,8 @@ FAT_TREE = '[topology]\nkind = "fat-tree"\nk = 4\n'
         (FAT_TREE + "[[topology.server]]\ncount = 3\n" + RING, "have 24 NICs, and the switches have 16 places"),
         (FAT_TREE + "[[topology.server]]\ncount = 1\nnics = 5\n" + RING, "[[topology.server]] 1: nics: found 5 for 8"),
         (FAT_TREE + '[[topology.server]]\ncount = 1\nnvlink_rate = "1Tbps"\n' + RING, "is there, and nvlink is not"),
+        (DRAGONFLY + RING + '[network.routing]\npolicy = "adaptive"\n', "routing: is \"minimal\", and switches choose"),
+        (DRAGONFLY.replace("links = 2", "links = 1") + RING, "global_links: gives a group 3 links to 2 other groups"),
         (FAT_TREE + "gpus = 16\n" + RING, "[topology] k: is there, and so is gpus. Accepted: one of the two"),
         (ROFT.replace("gpus_per_server = 8\n", "") + "[[topology.server]]\ncount = 7\n" + RING,
          "gpus: found 64. Accepted: 56, as in [[topology.server]]"),

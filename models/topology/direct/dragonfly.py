@@ -1,9 +1,7 @@
 """The dragonfly (Kim et al. 2008): groups of routers that are all joined, and links from every group to every other.
 
-Routing is by fewest links, as everywhere here. Deviation from the paper's minimal routing, which goes over one global
-link at most: two global links are fewer hops than a local, a global and a local one, and three are as many. Of the
-balanced one of 72 hosts 22 % of all pairs go that way. There is no Valiant's or UGAL routing: paths do not leave
-the shortest ones. And as routers have no virtual channels, PFC may deadlock.
+The paper's minimal ways are in `minimal`. Deviations: there is no Valiant's or UGAL routing, and as routers have no
+virtual channels, PFC may deadlock.
 
 Link c of group i to the group d + 1 places on is at port c * (groups - 1) + d of group i, ports router by router.
 """

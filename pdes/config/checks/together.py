@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pdes.config.checks.jobs import jobs_faults
 from pdes.config.checks.network import network_faults
-from pdes.config.checks.topology import topology_faults
+from pdes.config.checks.topology import topology_faults, ways_faults
 from pdes.config.checks.training import training_faults
 from pdes.config.tables.devices import device_faults, gpu_fault
 from pdes.config.tables.fields import Fault, Table
@@ -32,7 +32,7 @@ MAX_COLLECTIVE_BYTES = 10**15  # sums over steps and iterations stay below 2**63
 def cross_faults(tables: Mapping[str, Table], folder: Path) -> list[Fault]:
     """All faults that single values do not show. tables: those that are valid by themselves, by name."""
     topology, network, workload = (tables.get(name) for name in ("topology", "network", "workload"))
-    faults = [*topology_faults(topology), *network_faults(network)]
+    faults = [*topology_faults(topology), *ways_faults(topology, network), *network_faults(network)]
     n_host = None if faults or topology is None else getattr(topology, "n_host", None)
     if isinstance(workload, JobsConfig):
         faults += jobs_faults(workload, n_host)

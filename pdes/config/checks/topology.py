@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from pdes.config.tables.fabrics import DragonflyConfig, TorusConfig
 from pdes.config.tables.fields import Fault, Table
+from pdes.config.tables.network import NetworkConfig
 from pdes.config.tables.servers import ServersTable, server_faults
 from pdes.config.tables.topology import (
     BY_GPUS,
@@ -24,6 +25,18 @@ def topology_faults(topology: Table | None) -> Iterator[Fault]:
     yield from own
     if isinstance(topology, ServersTable):
         yield from server_faults(topology, None if own else getattr(topology, "n_place", None))
+
+
+def ways_faults(topology: Table | None, network: Table | None) -> Iterator[Fault]:
+    """Minimal ways, which are fixed, where switches choose the ways."""
+    if isinstance(topology, DragonflyConfig) and topology.routing == "minimal" and isinstance(network, NetworkConfig):
+        if network.routing.policy != "ecmp" or network.link_event:
+            why = (
+                "[[network.link_event]] are there"
+                if network.link_event
+                else "switches choose by [network.routing] policy"
+            )
+            yield Fault(("topology", "routing"), f'is "minimal", and {why}', 'Accepted: "shortest"')
 
 
 def _size_faults(topology: Table | None) -> Iterator[Fault]:
