@@ -67,8 +67,12 @@ def test_the_large_examples_are_the_rows_of_wormholes_table_1(
     assert topology.model_dump() == {
         **{"kind": "roft", "gpus": gpus, "gpus_per_server": 8, "servers_per_rail_switch": 32},
         **{"nic_rate_bps": 10**11, "spine_rate_bps": 10**11, "nic_delay_ps": 500_000, "spine_delay_ps": 1_500_000},
-        **{"oversubscription": 1.0, "nvlink": "none"},
-        **{name: topology.model_dump()[name] for name in ("nvlink_rate_bps", "nvlink_delay_ps")},  # unused
+        **{"oversubscription": 1.0, "nvlink": "none", "nics_per_server": 8, "server": []},
+        **{
+            f"{name}_{unit}": topology.model_dump()[f"{name}_{unit}"]  # unused
+            for name in ("nvlink", "pcie")
+            for unit in ("rate_bps", "delay_ps")
+        },
     }
 
 

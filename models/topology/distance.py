@@ -18,7 +18,9 @@ class Distances(NamedTuple):
     """Distance tables of one topology; constant. Made by `distances`."""
 
     out_start: np.ndarray  # int64[n_node + 1]
-    out_port: np.ndarray  # int64[n_port]  ports that leave a node, by descending neighbour, then ascending port
+    out_port: np.ndarray  # int64[n_port]  ports that leave a node, by descending neighbour, then ascending port;
+    # of a GPU those to its NVSwitches first
+    is_inside: np.ndarray  # bool[n_port]  `Topology.is_inside`
     component: np.ndarray  # int64[n_node]  component of a switch, -1 for hosts
     local: np.ndarray  # int64[n_node]  row of a switch within its component, -1 for hosts
     component_start: np.ndarray  # int64[n_component + 1]
@@ -48,14 +50,14 @@ def distances(topology: Topology) -> Distances:
     hops = np.full(int(hops_start[-1]), -1, np.int16)
     search_groups((out_start, out_port, topology.port_dst), local, root_start, root, hops_start, hops)
     return Distances(
-        out_start, out_port, component, local, component_start, component_node,
+        out_start, out_port, topology.is_inside, component, local, component_start, component_node,
         attach_start, attach_group, group_component, hops_start, hops,
     )  # fmt: skip
 
 
 def _out_ports(topology: Topology) -> tuple[np.ndarray, np.ndarray]:
-    """Ports by sender: int64[n_node + 1] starts, and port ids by (descending neighbour, ascending port)."""
-    order = np.lexsort((np.arange(topology.n_port), -topology.port_dst, topology.port_src))
+    """Ports by sender: int64[n_node + 1] starts, and port ids by (inside, descending neighbour, ascending port)."""
+    order = np.lexsort((np.arange(topology.n_port), -topology.port_dst, ~topology.is_inside, topology.port_src))
     start = np.searchsorted(topology.port_src[order], np.arange(topology.n_node + 1))
     return start.astype(np.int64), order.astype(np.int64)
 

@@ -36,6 +36,7 @@ class EvenWays:
         self._rates, self._delays = topology.port_rate_bps.tolist(), topology.port_delay_ps.tolist()
         self._to = topology.port_dst.tolist()
         self._is_switch = topology.is_switch.tolist()
+        self._is_inside = topology.is_inside.tolist()
         self._out: list[list[int]] = [[] for _ in range(topology.n_node)]
         self._in: list[list[int]] = [[] for _ in range(topology.n_node)]
         for port, node in enumerate(topology.port_src.tolist()):
@@ -71,6 +72,7 @@ class EvenWays:
             following: dict[int, tuple[float, int, int]] = {}
             for node, (share, delay_ps, slowest_ps) in level.items():
                 ports = [port for port in self._out[node] if hops[self._to[port]] == hops[node] - 1]
+                ports = [port for port in ports if self._is_inside[port]] or ports
                 for port in ports:
                     part[port] = part.get(port, 0.0) + share / len(ports)
                     packet_ps = self.packet_bytes * BITS_PER_BYTE * PS_PER_S // self._rates[port]

@@ -25,6 +25,10 @@ class LinkKind(NamedTuple):
     rate_bps: int
     delay_ps: int
 
+    def between(self, node: int, other: int) -> Link:
+        """A link of this kind."""
+        return node, other, self.rate_bps, self.delay_ps
+
 
 @dataclass(frozen=True, eq=False)
 class Topology:
@@ -40,7 +44,8 @@ class Topology:
     is_switch: np.ndarray
     """bool[n_node]; hosts never forward."""
     server: np.ndarray
-    """int64[n_node]; server of a GPU or NVSwitch, -1 for switches of the fabric; a host alone is its own server."""
+    """int64[n_node]; server of a GPU, an NVSwitch or a NIC that GPUs share, -1 for switches of the fabric; a host alone
+    is its own server."""
     host: np.ndarray
     """int64[n_host]; node ids of the hosts, ascending. "GPU g" of a workload is node host[g]."""
     port_src: np.ndarray
@@ -84,11 +89,38 @@ class Topology:
 
     @cached_property
     def nic_rate_bps(self) -> np.ndarray:
-        """int64[n_host]; a host's slowest port: its NIC, even if it has faster links inside its server. 0: no port."""
+        """int64[n_host]; a host's slowest ports together: its NIC, even if it has faster links in its server. 0: none.
+
+        Of a NIC that GPUs share, each has its part.
+        """
         most = np.iinfo(np.int64).max
         slowest = np.full(self.n_node, most)
         np.minimum.at(slowest, self.port_src, self.port_rate_bps)
+        n_slowest = np.bincount(self.port_src[self.port_rate_bps == slowest[self.port_src]], minlength=self.n_node)
+        slowest = np.where(slowest < most, slowest * n_slowest, most)
+        is_nic = self.is_switch & (self.server >= 0) & ~self._is_closed
+        if is_nic.any():
+            up, out = np.zeros(self.n_node, np.int64), self.server[self.port_src] != self.server[self.port_dst]
+            np.add.at(up, self.port_src[out], self.port_rate_bps[out])
+            down = is_nic[self.port_dst] & ~self.is_switch[self.port_src]
+            n_below = np.bincount(self.port_dst[down], minlength=self.n_node)
+            part = up[self.port_dst[down]] // n_below[self.port_dst[down]]
+            np.minimum.at(slowest, self.port_src[down], part)
         return np.where(slowest < most, slowest, 0)[self.host]
+
+    @cached_property
+    def is_inside(self) -> np.ndarray:
+        """bool[n_port]; from a GPU to an NVSwitch. Of ways that are as long as each other, these are taken."""
+        return self._is_closed[self.port_dst] & ~self.is_switch[self.port_src]
+
+    @cached_property
+    def _is_closed(self) -> np.ndarray:
+        """bool[n_node]; switches of a server that lead nowhere else."""
+        src, dst, is_closed = self.port_src, self.port_dst, self.is_switch & (self.server >= 0)
+        is_closed[src[self.server[src] != self.server[dst]]] = False
+        while (more := is_closed[src] & self.is_switch[dst] & ~is_closed[dst]).any():
+            is_closed[src[more]] = False
+        return is_closed
 
     def in_ports(self, node: int) -> range:
         """Ids of the ports that send to `node`, ascending."""

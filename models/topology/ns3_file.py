@@ -8,7 +8,7 @@ ids are kept: ECMP hashes them. As in ns-3, what follows the promised links is n
 from collections.abc import Callable
 from pathlib import Path
 
-from models.topology.graph import Link, Topology, make_topology
+from models.topology.graph import Link, LinkKind, Topology, make_topology
 from models.topology.ns3_time import ns3_delay_ps, ns3_rate_bps
 from pdes.errors import ConfigError
 from pdes.files import read_text
@@ -30,13 +30,15 @@ Line = tuple[int, list[str]]
 
 
 def read_ns3_topology(
-    path: str | Path, gpus_per_server: int = 1, is_ns3: bool = False, warn: Callable[[str], None] | None = None
-) -> Topology:
+    path: str | Path, gpus_per_server: int = 1, is_ns3: bool = False, warn: Callable[[str], None] | None = None,
+    nvlink: LinkKind | None = None,
+) -> Topology:  # fmt: skip
     """Read a topology file; host x (by ascending id) belongs to server x // gpus_per_server.
 
     SimAI's header brings its own gpus_per_server. A link's error rate becomes its random loss. is_ns3: rates and delays
     are cut off as ns-3 does, to whole bit/s and ns; else they are exact. warn: is told of rates that are written in
-    bytes where bits are the custom. Raises ConfigError with the file and the line.
+    bytes where bits are the custom. nvlink: gives each server an NVSwitch, whose ids follow the file's. Raises
+    ConfigError with the file and the line.
     """
     path = Path(path)
     lines = read_lines(path)
@@ -59,6 +61,15 @@ def read_ns3_topology(
         for node in range(n_node)
     ]
     is_switch = [node in all_switches for node in range(n_node)]
+    if nvlink is not None:
+        if nvswitches:
+            found = f"the file has {len(nvswitches)} NVSwitches of its own, and [topology] nvlink asks for others"
+            raise ConfigError(f"{path}, line {lines[0][0]}", found, 'Accepted: one of the two; nvlink = "none"')
+        n_server = max(server) + 1
+        links += [nvlink.between(node, n_node + server[node]) for node in host_rank]
+        loss += [0.0] * len(host_rank)
+        node_name += [f"nvswitch{n_node + i}" for i in range(n_server)]
+        server, is_switch = server + list(range(n_server)), is_switch + [True] * n_server
     return make_topology(f"{path.name}, {len(host_rank)} {kind}s", node_name, is_switch, server, links, loss)
 
 

@@ -1,7 +1,8 @@
 """Shortest paths by hop count, with ns-3's ECMP rule: the ports that each flow and its ACKs cross.
 
 Candidates of a switch stand in descending neighbour id (parallel links: ascending port id), the hash of `ecmp.py`
-picks one; ACKs hash their own header. A host with several ports takes one on a shortest path, by the same hash.
+picks one; ACKs hash their own header. A host with several ports takes one on a shortest path, by the same hash, but one
+to an NVSwitch rather than one of as short a way through a leaf that two GPUs of a server share.
 Paths are static: nothing here reacts to load or to a link that fails.
 """
 
@@ -127,14 +128,14 @@ def first_hops(port_dst, table, ends, ecmp_seed, first, group, length):
     """
     for i_row in range(len(ends)):
         src, dst = ends[i_row, 0], ends[i_row, 1]
-        n_way = 0
+        n_way, is_inside = 0, False
         for i_out in range(table.out_start[src], table.out_start[src + 1]):
             n_link, i_group = hops_over(table.out_port[i_out], dst, port_dst, table)
             if n_link > 0 and (n_way == 0 or n_link < length[i_row]):
                 first[i_row], group[i_row], length[i_row] = table.out_port[i_out], i_group, n_link
-                n_way = 1
-            elif n_way > 0 and n_link == length[i_row]:
-                n_way += 1
+                n_way, is_inside = 1, table.is_inside[table.out_port[i_out]]
+            elif n_way > 0 and n_link == length[i_row] and table.is_inside[table.out_port[i_out]] == is_inside:
+                n_way += 1  # ports to NVSwitches come first
         if n_way == 0:
             return i_row
         if n_way == 1:
@@ -142,7 +143,7 @@ def first_hops(port_dst, table, ends, ecmp_seed, first, group, length):
         i_way = ecmp_index(src, dst, ends[i_row, 2], ends[i_row, 3], src ^ ecmp_seed, n_way)
         for i_out in range(table.out_start[src], table.out_start[src + 1]):
             n_link, i_group = hops_over(table.out_port[i_out], dst, port_dst, table)
-            if n_link == length[i_row]:
+            if n_link == length[i_row] and table.is_inside[table.out_port[i_out]] == is_inside:
                 if i_way == 0:
                     first[i_row], group[i_row] = table.out_port[i_out], i_group
                 i_way -= 1

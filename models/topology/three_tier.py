@@ -5,7 +5,8 @@ and 16 hosts per edge switch it is the fabric of HPCC's evaluation (Li et al. 20
 HPCC repository's fat.txt.
 """
 
-from models.topology.graph import Link, LinkKind, Topology, make_topology
+from models.topology.attach import Switches, hosts
+from models.topology.graph import Link, LinkKind, Topology
 from pdes.errors import ConfigError
 
 
@@ -17,46 +18,46 @@ def three_tier(
     hosts_per_edge: int,
     host_link: LinkKind,
     fabric_link: LinkKind,
-    name: str = "",
 ) -> Topology:
-    """Build the fabric. Every edge switch joins all aggregations of its pod; aggregation j of each pod joins plane j.
+    """Build the fabric with hosts. Ids: hosts, edges pod by pod, aggregations pod by pod, cores.
 
-    The planes share the cores evenly, in order. Host x hangs on edge x // hosts_per_edge. Ids: hosts, edges pod by pod,
-    aggregations pod by pod, cores. Raises ConfigError for counts that do not fit.
+    Host x hangs on edge x // hosts_per_edge. Raises ConfigError for counts that do not fit.
+    """
+    sizes = (n_pod, edges_per_pod, aggregations_per_pod, n_core, hosts_per_edge)
+    return hosts(three_tier_switches(*sizes, fabric_link), host_link)
+
+
+def three_tier_switches(
+    n_pod: int,
+    edges_per_pod: int,
+    aggregations_per_pod: int,
+    n_core: int,
+    hosts_per_edge: int,
+    link: LinkKind,
+    title: str = "",
+) -> Switches:
+    """The same without hosts: every edge switch joins all aggregations of its pod, aggregation j of each pod plane j.
+
+    The planes share the cores evenly, in order. Switches: edges pod by pod, aggregations pod by pod, cores.
     """
     _check_counts(n_pod, edges_per_pod, aggregations_per_pod, n_core, hosts_per_edge)
     n_edge, n_agg = n_pod * edges_per_pod, n_pod * aggregations_per_pod
-    n_host, cores_per_plane = n_edge * hosts_per_edge, n_core // aggregations_per_pod
-    edge_0, agg_0, core_0 = n_host, n_host + n_edge, n_host + n_edge + n_agg
+    cores_per_plane = n_core // aggregations_per_pod
+    agg_0, core_0 = n_edge, n_edge + n_agg
     links: list[Link] = [
-        (x, edge_0 + x // hosts_per_edge, host_link.rate_bps, host_link.delay_ps) for x in range(n_host)
-    ]
-    links += [
-        (
-            edge_0 + edge,
-            agg_0 + edge // edges_per_pod * aggregations_per_pod + j,
-            fabric_link.rate_bps,
-            fabric_link.delay_ps,
-        )
+        link.between(edge, agg_0 + edge // edges_per_pod * aggregations_per_pod + j)
         for edge in range(n_edge)
         for j in range(aggregations_per_pod)
     ]
     links += [
-        (
-            agg_0 + agg,
-            core_0 + agg % aggregations_per_pod * cores_per_plane + i,
-            fabric_link.rate_bps,
-            fabric_link.delay_ps,
-        )
+        link.between(agg_0 + agg, core_0 + agg % aggregations_per_pod * cores_per_plane + i)
         for agg in range(n_agg)
         for i in range(cores_per_plane)
     ]
-    node_name = [f"host{x}" for x in range(n_host)] + [f"edge{x}" for x in range(n_edge)]
-    node_name += [f"agg{x}" for x in range(n_agg)] + [f"core{x}" for x in range(n_core)]
-    n_switch = n_edge + n_agg + n_core
-    server = [*range(n_host), *[-1] * n_switch]
-    name = name or f"three-tier, {n_host} hosts, {n_switch} switches"
-    return make_topology(name, node_name, [False] * n_host + [True] * n_switch, server, links)
+    names = [f"edge{x}" for x in range(n_edge)] + [f"agg{x}" for x in range(n_agg)]
+    names += [f"core{x}" for x in range(n_core)]
+    title = title or f"three-tier, {{hosts}}, {len(names)} switches"
+    return Switches(title, names, links, [place // hosts_per_edge for place in range(n_edge * hosts_per_edge)])
 
 
 def _check_counts(n_pod: int, edges_per_pod: int, aggregations_per_pod: int, n_core: int, hosts_per_edge: int) -> None:

@@ -2,6 +2,7 @@
 bounds and defaults are the schema's own, and what is accepted is what an error would say.
 """
 
+import inspect
 import typing
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -18,7 +19,7 @@ from pdes.config.search import SearchConfig, SearchFile
 from pdes.config.sweep import SweepConfig, SweepFile
 from pdes.config.tables.fields import Table
 from pdes.config.tables.jobs import InputConfig, JobConfig, JobsConfig
-from pdes.config.tables.topology import TOPOLOGY_KINDS
+from pdes.config.tables.topology import BY_GPUS, TOPOLOGY_KINDS
 from pdes.config.tables.workload import WORKLOAD_KINDS
 from pdes.units import exact_duration, exact_long_duration, exact_rate, exact_size, shown
 
@@ -61,8 +62,10 @@ def all_keys() -> list[Key]:
     """Every key, in the order of the schema; one for each kind that has it with another meaning."""
     found: dict[tuple[Any, ...], Key] = {}
     for name, field in Config.model_fields.items():
-        kinds = {"topology": TOPOLOGY_KINDS, "workload": WORKLOAD_KINDS}.get(name)
-        tables = kinds.items() if kinds else [("", field.annotation)]
+        kinds = {
+            "topology": [*TOPOLOGY_KINDS.items(), *BY_GPUS.items()], "workload": [*WORKLOAD_KINDS.items()],
+        }.get(name)  # fmt: skip
+        tables = kinds or [("", field.annotation)]
         found[name,] = Key((name,), (), field.description or "", "", "", "a table", _source(Config), True)
         for kind, table in tables:
             assert isinstance(table, type) and issubclass(table, Table)
@@ -84,17 +87,18 @@ def all_keys() -> list[Key]:
 
 
 def _with_kinds(key: Key, kinds: tuple[str, ...]) -> Key:
-    return replace(key, kinds=(*key.kinds, *kinds))
+    return replace(key, kinds=tuple(dict.fromkeys((*key.kinds, *kinds))))
 
 
 def _keys_of(table: type[Table], path: tuple[str, ...], kind: str) -> Iterator[Key]:
-    for name, field in table.model_fields.items():
+    for name, field in sorted(table.model_fields.items(), key=lambda item: item[0] != "kind"):
         key = field.alias or name
         inner, is_named = _table_in(field.annotation)
         place = (*path, key)
         yield Key(
             place, (kind,) if kind else (), field.description or "", "" if inner else _unit(name, field),
-            _default(table, name, field, inner is not None), _accepted(table, name, field, inner), _source(table),
+            _default(table, name, field, inner is not None), _accepted(table, name, field, inner),
+            _source(_home(table, name)),
             inner is not None,
         )  # fmt: skip
         if inner is not None:
@@ -164,6 +168,11 @@ def _accepted(table: type[Table], name: str, field: FieldInfo, inner: type[Table
     bounds = [f"{words} {shown(getattr(one, end))}" for one in _metadata(field) for end, words in _BOUNDS.items()
               if getattr(one, end, None) is not None]  # fmt: skip
     return ", ".join([text, *dict.fromkeys(bounds)]) if text else ", ".join(bounds)
+
+
+def _home(table: type[Table], name: str) -> type[BaseModel]:
+    """The class that a table has a field from."""
+    return next(base for base in table.__mro__ if name in inspect.get_annotations(base))
 
 
 def _source(table: type[BaseModel]) -> str:

@@ -22,7 +22,7 @@ from pdes.config.tables.sections import (
     RunConfig,
     SimulationConfig,
 )
-from pdes.config.tables.topology import TOPOLOGY_KINDS
+from pdes.config.tables.topology import TOPOLOGY_KINDS, topology_table
 from pdes.config.tables.workload import WORKLOAD_KINDS
 from pdes.config.toml_file import read_toml
 from pdes.config.wormhole.old_keys import renew
@@ -129,7 +129,8 @@ def _check_kind(name: str, content: Any, tables: dict[str, Table], kinds: dict[s
         return [Fault((name,), "this table is missing", _kind_choice(kinds))]
     if not isinstance(content, dict):
         return [Fault((name,), f"found {shown(content)}", f"Accepted: a table, [{name}]")]
-    table = _PLAIN_TABLES.get(name) or kinds.get(str(content.get("kind")))
+    of_kind = topology_table(content) if name == "topology" else kinds.get(str(content.get("kind")))
+    table = _PLAIN_TABLES.get(name) or of_kind
     if table is None:
         found = f"found {shown(content['kind'])}" if "kind" in content else "missing, and it has no default"
         meant = suggestion(content.get("kind"), kinds)
@@ -137,8 +138,20 @@ def _check_kind(name: str, content: Any, tables: dict[str, Table], kinds: dict[s
     try:
         tables[name] = table.model_validate(content)
     except ValidationError as error:
-        return faults_of(error, table, name)
+        return [_of_other_form(fault, name, content) for fault in faults_of(error, table, name)]
     return []
+
+
+def _of_other_form(fault: Fault, name: str, content: dict[str, Any]) -> Fault:
+    """Of a topology whose sizes follow from its GPUs: keys that give the sizes themselves."""
+    sizes = TOPOLOGY_KINDS.get(str(content.get("kind"))) if name == "topology" and "gpus" in content else None
+    if sizes is None or fault.found != "unknown key" or fault.path[-1] not in _names(sizes):
+        return fault
+    return fault._replace(found="is there, and so is gpus", accepted="Accepted: one of the two")
+
+
+def _names(table: type[Table]) -> set[str]:
+    return {field.alias or name for name, field in table.model_fields.items()}
 
 
 def _advice(name: str, known: list[str]) -> str:

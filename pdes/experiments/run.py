@@ -25,7 +25,7 @@ from pdes.experiments.together import MOST_NODES, kind_of, why_alone
 from pdes.result import Outcome
 from pdes.results.tables import Columns
 from pdes.scenario import Scenario, build_scenario
-from pdes.scenario.inputs import build_topology
+from pdes.scenario.topology import build_topology
 from pdes.simulation import simulate
 from pdes.simulation.assemble import Assembly, Basis, assemble
 from pdes.simulation.compile import compile_beside
@@ -205,7 +205,7 @@ class Topologies:
     def __call__(self, config: Config) -> Topology:
         """That of a config."""
         network = config.network
-        key = config.topology, network.loss, network.switch_latency_ps, network.is_ns3
+        key = config.topology.model_dump_json(), network.loss, network.switch_latency_ps, network.is_ns3
         if config.topology.kind == "file":
             return build_topology(config)
         if key not in self._known:

@@ -5,7 +5,8 @@ others. `build` puts the parts together; each other module turns some tables int
 """
 
 from pdes.scenario.build import Scenario, build_scenario
-from pdes.scenario.inputs import build_topology, build_workload
+from pdes.scenario.inputs import build_workload
+from pdes.scenario.topology import build_topology
 from pdes.scenario.training import training_job
 
 __all__ = ["Scenario", "build_scenario", "build_topology", "build_workload", "training_job"]

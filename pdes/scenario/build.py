@@ -19,10 +19,11 @@ from partition.threshold import choose_threshold
 from pdes.config import Config
 from pdes.errors import ConfigError
 from pdes.scenario.control import Control, find_control, law_identity
-from pdes.scenario.inputs import build_paths, build_topology, build_workload, delays_from, given_next_hops
+from pdes.scenario.inputs import build_paths, build_workload, given_next_hops
 from pdes.scenario.network import network_parameters
 from pdes.scenario.routing import override_paths
 from pdes.scenario.skipping import usable
+from pdes.scenario.topology import build_topology, delays_from
 from pdes.scenario.windows import find_windows
 from pdes.units import PS_PER_NS, PS_PER_S, format_duration
 

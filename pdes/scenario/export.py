@@ -22,7 +22,8 @@ def run_export(arguments: argparse.Namespace) -> list[Path]:
     from models.workload.exporters.chakra_export import write_chakra
     from models.workload.exporters.goal_export import write_goal
     from pdes.config import load_config
-    from pdes.scenario.inputs import build_topology, build_workload
+    from pdes.scenario.inputs import build_workload
+    from pdes.scenario.topology import build_topology
 
     config = load_config(arguments.input, arguments.overrides)
     for text in config.warnings:
@@ -38,7 +39,7 @@ def _write_kernels(config: "Config", output: Path) -> Path:
     """The kernels of a training job, with their times on its GPU type."""
     from models.workload.compiler.kernels import write_kernels
     from pdes.scenario.devices import training_devices
-    from pdes.scenario.inputs import build_topology
+    from pdes.scenario.topology import build_topology
     from pdes.scenario.training import checked_job
 
     w: Any = config.workload

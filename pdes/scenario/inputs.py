@@ -1,20 +1,16 @@
-"""Topology, workload and paths of a config: from its tables to what the models make of them."""
+"""Workload and paths of a config: from its tables to what the models make of them."""
 
 import heapq
-import sys
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from models.topology.fat_tree import fat_tree
-from models.topology.graph import LinkKind, Topology
-from models.topology.leaf_spine import leaf_spine
-from models.topology.ns3_file import read_ns3_next_hops, read_ns3_topology
+from models.topology.direct.minimal import minimal_paths
+from models.topology.graph import Topology
+from models.topology.ns3_file import read_ns3_next_hops
 from models.topology.paths_file import read_ns3_paths
-from models.topology.rail_optimised import rail_optimised
 from models.topology.routing import NextHops, Paths, route_pairs
-from models.topology.three_tier import three_tier
 from models.workload.collectives import Collective, plan_collectives
 from models.workload.nccl.options import CollectiveOptions
 from models.workload.nccl.own_type import in_server_type
@@ -32,61 +28,9 @@ from pdes.scenario.devices import own_devices
 from pdes.scenario.jobs import build_jobs
 from pdes.scenario.traces import trace_plan
 from pdes.scenario.training import build_training
-from pdes.units import MAX_INT64, PS_PER_NS
+from pdes.units import PS_PER_NS
 
 NEVER = 2**62
-
-
-def build_topology(config: Config) -> Topology:
-    """The topology that [topology], [network.loss] and [network] switch_latency ask for.
-
-    A switch's latency is part of the delay of the links into it. By ns-3's rules, all delays are whole ns.
-    """
-    topology, network = _topology(config), config.network
-    loss = np.where(topology.port_loss > 0, topology.port_loss, network.loss.probability)
-    delay_ps = topology.port_delay_ps
-    if network.is_ns3:
-        delay_ps = delay_ps // PS_PER_NS * PS_PER_NS
-    latency_ps = np.where(topology.is_switch[topology.port_dst], network.switch_latency_ps, 0)
-    delay_ps = np.minimum(delay_ps, MAX_INT64 - latency_ps) + latency_ps  # `check_delays` refuses what is cut off here
-    return replace(topology, port_loss=loss, port_delay_ps=delay_ps)
-
-
-def delays_from(config: Config) -> str:
-    """What has the delays of the links, for a message: the file or the table."""
-    file = getattr(config.topology, "file", None)
-    return str(config.input_path(file)) if file else "[topology]"
-
-
-def _topology(config: Config) -> Topology:
-    t: Any = config.topology
-    if t.kind == "fat-tree":
-        return fat_tree(t.k, t.host_rate_bps, t.link_rate_bps, t.host_delay_ps, t.link_delay_ps, t.oversubscription)
-    if t.kind == "three-tier":
-        return three_tier(
-            t.pods,
-            t.edges_per_pod,
-            t.aggregations_per_pod,
-            t.cores,
-            t.hosts_per_edge,
-            LinkKind(t.host_rate_bps, t.host_delay_ps),
-            LinkKind(t.link_rate_bps, t.link_delay_ps),
-        )
-    if t.kind == "leaf-spine":
-        return leaf_spine(
-            t.leaves, t.spines, t.hosts_per_leaf, t.host_rate_bps, t.spine_rate_bps, t.host_delay_ps, t.spine_delay_ps
-        )
-    if t.kind == "roft":
-        return rail_optimised(
-            t.gpus, t.gpus_per_server, t.servers_per_rail_switch, LinkKind(t.nic_rate_bps, t.nic_delay_ps),
-            LinkKind(t.spine_rate_bps, t.spine_delay_ps), t.oversubscription,
-            LinkKind(t.nvlink_rate_bps, t.nvlink_delay_ps) if t.nvlink == "packets" else None,
-        )  # fmt: skip
-    return read_ns3_topology(config.input_path(t.file), t.gpus_per_server, config.network.is_ns3, _warn)
-
-
-def _warn(text: str) -> None:
-    print(f"pdes-sim: warning: {text}", file=sys.stderr, flush=True)
 
 
 def build_workload(config: Config, topology: Topology) -> WorkloadPlan:
@@ -206,4 +150,9 @@ def build_paths(config: Config, topology: Topology, plan: WorkloadPlan, next_hop
     n = config.network
     if n.paths_file:
         return read_ns3_paths(config.input_path(n.paths_file), topology, src, dst, plan.pair_sport, plan.pair_dport)
-    return route_pairs(topology, src, dst, plan.pair_sport, plan.pair_dport, n.ecmp_seed, next_hops)
+    paths = route_pairs(topology, src, dst, plan.pair_sport, plan.pair_dport, n.ecmp_seed, next_hops)
+    t: Any = config.topology
+    if t.kind != "dragonfly" or t.routing != "minimal" or next_hops:
+        return paths
+    ends = np.stack([src, dst, plan.pair_sport, plan.pair_dport], axis=1).astype(np.int64)
+    return minimal_paths(topology, paths, t.routers_per_group, ends, n.ecmp_seed)

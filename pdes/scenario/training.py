@@ -139,9 +139,12 @@ def _devices(config: Config, server_of_gpu: np.ndarray) -> tuple[tuple[Device, .
     w: Any = config.workload
     known = training_devices(config)
     usual = known[w.compute.gpu]
-    if not w.gpus:
+    rows = getattr(config.topology, "server", [])
+    of_server = [known[row.gpu] if row.gpu else usual for row in rows for _ in range(row.count)]
+    if not w.gpus and set(of_server) <= {usual}:
         return (usual,), {}
-    devices, slowness = [usual] * len(server_of_gpu), {}
+    devices = [of_server[server] if rows else usual for server in server_of_gpu.tolist()]
+    slowness: dict[int, float] = {}
     for i, group in enumerate(w.gpus):
         unknown = sorted(set(group.servers) - set(server_of_gpu.tolist()))
         if unknown:

@@ -8,7 +8,7 @@ from models.compute.model_shape import ModelShape
 from models.topology.even_ways import EvenWays
 from models.topology.graph import Topology
 from pdes.config.search import CostTable
-from pdes.scenario.inputs import build_topology
+from pdes.scenario.topology import build_topology
 from pdes.scenario.training import model_shape
 from pdes.searching.load import Search
 from pdes.sweeps.point import checked
@@ -72,11 +72,11 @@ def make_fabric(search: Search, tables: dict[str, Any], values: dict[str, Any]) 
 
 def _with_any_layout(tables: dict[str, Any]) -> dict[str, Any]:
     """One that every number of GPUs has: as many stages."""
-    from pdes.config.tables.topology import TOPOLOGY_KINDS
+    from pdes.config.tables.topology import topology_table
 
     topology, workload = tables.get("topology"), dict(tables["workload"])
     parallel = dict(workload.get("parallel") or {})
-    kind = TOPOLOGY_KINDS.get(str(topology.get("kind"))) if isinstance(topology, dict) else None
+    kind = topology_table(topology) if isinstance(topology, dict) else None
     try:
         n_host = kind.model_validate(topology).n_host if kind is not None else None  # pyright: ignore[reportAttributeAccessIssue]
     except ValueError:
@@ -102,5 +102,5 @@ def parts_of(topology: Topology) -> Parts:
     n_server = len(np.unique(hosts[hosts >= 0])) + int((hosts < 0).sum())
     return Parts(
         topology.n_host, n_server, int(is_switch.sum()), int((~is_inside).sum()) // 2,
-        float(rate[~topology.is_switch[src]].sum()), float(rate[is_switch[src]].sum()), float(rate.sum()) / 2,
+        float(rate[server[src] >= 0].sum()), float(rate[is_switch[src]].sum()), float(rate.sum()) / 2,
     )  # fmt: skip

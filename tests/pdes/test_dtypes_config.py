@@ -10,7 +10,7 @@ from models.workload.compiler.kernels import job_kernels
 from pdes.config import Config, config_from_dict
 from pdes.errors import ConfigError
 from pdes.scenario import build_scenario
-from pdes.scenario.inputs import build_topology
+from pdes.scenario.topology import build_topology
 from pdes.scenario.training import checked_job
 
 MODEL = {"layers": 4, "hidden": 1024, "heads": 8, "vocabulary": 1024, "sequence": 512, "tied_embeddings": False}

@@ -13,7 +13,7 @@ from pdes.cli import main
 from pdes.config import Config, load_config
 from pdes.errors import ConfigError
 from pdes.scenario import build_scenario
-from pdes.scenario.inputs import build_topology
+from pdes.scenario.topology import build_topology
 from pdes.scenario.training import checked_job
 
 JOB = """

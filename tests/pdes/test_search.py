@@ -14,7 +14,7 @@ import pdes
 import pdes.searching.space as space
 from pdes.cli import main
 from pdes.config.search import CostTable
-from pdes.scenario.inputs import build_topology
+from pdes.scenario.topology import build_topology
 from pdes.searching.climb import PACKETS
 from pdes.searching.fabric import parts_of
 from pdes.searching.load import load_search

@@ -14,11 +14,14 @@ POLICIES = ("packed", "spread", "random")
 
 
 def rack_of_host(topology: Topology) -> np.ndarray:
-    """int64[n_host]: the first switch of the fabric that a host is linked to, -1 without one."""
+    """int64[n_host]: the first switch of the fabric that a host or its NIC is linked to, -1 without one."""
     is_fabric = topology.is_switch & (topology.server < 0)
-    up = np.flatnonzero(is_fabric[topology.port_dst])
+    src, dst = topology.port_src, topology.port_dst
     first = np.full(topology.n_node, -1, np.int64)
-    first[topology.port_src[up[::-1]]] = topology.port_dst[up[::-1]]
+    for up in (np.flatnonzero(is_fabric[dst]), np.flatnonzero(topology.is_switch[dst] & ~is_fabric[dst])):
+        found = np.where(is_fabric[dst[up]], dst[up], first[dst[up]])
+        new = (first[src[up]] < 0) & (found >= 0)
+        first[src[up][new][::-1]] = found[new][::-1]
     return first[topology.host]
 
 

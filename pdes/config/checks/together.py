@@ -5,20 +5,14 @@ from pathlib import Path
 
 from pdes.config.checks.jobs import jobs_faults
 from pdes.config.checks.network import network_faults
+from pdes.config.checks.topology import topology_faults, ways_faults
 from pdes.config.checks.training import training_faults
-from pdes.config.tables.devices import device_faults
+from pdes.config.tables.devices import device_faults, gpu_fault
 from pdes.config.tables.fields import Fault, Table
 from pdes.config.tables.jobs import JobsConfig
 from pdes.config.tables.network import NetworkConfig
 from pdes.config.tables.sections import OutputConfig
-from pdes.config.tables.topology import (
-    FatTreeConfig,
-    LeafSpineConfig,
-    RoftConfig,
-    ThreeTierConfig,
-    TopologyFileConfig,
-    exact,
-)
+from pdes.config.tables.topology import TopologyFileConfig
 from pdes.config.tables.workload import (
     NAMED_SIZES,
     CollectiveConfig,
@@ -31,8 +25,6 @@ from pdes.config.wormhole.checks import wormhole_faults
 from pdes.files import missing
 from pdes.units import exact_size, shown
 
-MAX_HOSTS, MAX_SPINE_LINKS = 2**20, 2**23  # far above any cluster; guards against a slip that would fill the memory
-
 MIN_SAMPLE_BYTES = 10**6
 MAX_COLLECTIVE_BYTES = 10**15  # sums over steps and iterations stay below 2**63
 
@@ -40,15 +32,15 @@ MAX_COLLECTIVE_BYTES = 10**15  # sums over steps and iterations stay below 2**63
 def cross_faults(tables: Mapping[str, Table], folder: Path) -> list[Fault]:
     """All faults that single values do not show. tables: those that are valid by themselves, by name."""
     topology, network, workload = (tables.get(name) for name in ("topology", "network", "workload"))
-    faults = [*_topology_faults(topology), *network_faults(network)]
+    faults = [*topology_faults(topology), *ways_faults(topology, network), *network_faults(network)]
     n_host = None if faults or topology is None else getattr(topology, "n_host", None)
     if isinstance(workload, JobsConfig):
         faults += jobs_faults(workload, n_host)
         for i, job in enumerate(workload.job):
-            own = [*_workload_faults(job.workload, job.n_gpu or n_host)]
+            own = [*_workload_faults(job.workload, job.n_gpu or n_host), *_types_faults(job.workload, topology)]
             own += _file_faults({"workload": job.workload}, folder)
-            faults += [fault._replace(path=("job", i, *fault.path)) for fault in own]
-    faults += _workload_faults(workload, n_host)
+            faults += [_of_job(fault, i) for fault in own]
+    faults += [*_workload_faults(workload, n_host), *_types_faults(workload, topology)]
     faults += wormhole_faults(tables.get("wormhole"))
     return faults + list(_file_faults(tables, folder)) + list(_output_faults(tables.get("output")))
 
@@ -63,38 +55,23 @@ def _workload_faults(workload: Table | None, n_host: int | None) -> Iterator[Fau
         yield from training_faults(workload, n_host)
 
 
-def _topology_faults(topology: Table | None) -> Iterator[Fault]:
-    n_host = getattr(topology, "n_host", None)
-    if n_host is not None and n_host > MAX_HOSTS:
-        key = {FatTreeConfig: "k", RoftConfig: "gpus", ThreeTierConfig: "pods"}.get(type(topology), "leaves")
-        yield Fault(("topology", key), f"makes {n_host:,} hosts", f"Accepted: at most {MAX_HOSTS:,} hosts")
-    if isinstance(topology, RoftConfig) and topology.n_spine_link > MAX_SPINE_LINKS:
-        found = f"makes {topology.n_spine_link:,} links between rail switches and spines"
-        yield Fault(("topology", "spine_rate"), found, f"Accepted: at most {MAX_SPINE_LINKS:,} such links")
-    if isinstance(topology, LeafSpineConfig) and topology.leaves * topology.spines > MAX_SPINE_LINKS:
-        found = f"makes {topology.leaves * topology.spines:,} links between leaves and spines"
-        yield Fault(("topology", "spines"), found, f"Accepted: at most {MAX_SPINE_LINKS:,} such links")
-    if isinstance(topology, ThreeTierConfig):
-        yield from _three_tier_faults(topology)
-    if isinstance(topology, FatTreeConfig):
-        if topology.k % 2:
-            yield Fault(("topology", "k"), f"found {topology.k}", "Accepted: an even number")
-        hosts_per_edge = exact(topology.oversubscription) * (topology.k // 2)
-        if hosts_per_edge.denominator != 1:
-            found = f"{topology.oversubscription:g} gives {float(hosts_per_edge):g} hosts per edge switch"
-            yield Fault(("topology", "oversubscription"), found, "Accepted: a ratio whose k/2-fold is a whole number")
-    if isinstance(topology, RoftConfig) and topology.gpus % topology.gpus_per_server:
-        accepted = f"Accepted: a multiple of gpus_per_server = {topology.gpus_per_server}"
-        yield Fault(("topology", "gpus"), f"found {topology.gpus}", accepted)
+def _of_job(fault: Fault, i: int) -> Fault:
+    return fault if fault.path[0] == "topology" else fault._replace(path=("job", i, *fault.path))
 
 
-def _three_tier_faults(topology: ThreeTierConfig) -> Iterator[Fault]:
-    if topology.n_fabric_link > MAX_SPINE_LINKS:
-        found = f"makes {topology.n_fabric_link:,} links between switches"
-        yield Fault(("topology", "pods"), found, f"Accepted: at most {MAX_SPINE_LINKS:,} such links")
-    if topology.cores % topology.aggregations_per_pod:
-        accepted = f"Accepted: a multiple of aggregations_per_pod = {topology.aggregations_per_pod}"
-        yield Fault(("topology", "cores"), f"found {topology.cores}", accepted)
+def _types_faults(workload: Table | None, topology: Table | None) -> Iterator[Fault]:
+    """Of [[topology.server]] gpu, where a workload would do with another type."""
+    for i, row in enumerate(getattr(topology, "server", [])):
+        path = ("topology", "server", i, "gpu")
+        if row.gpu is None:
+            continue
+        if isinstance(workload, TrainingConfig):
+            yield from gpu_fault(path, row.gpu, workload.devices)
+            if workload.compute.gpu is None:
+                yield Fault(path, "is there, but [workload.compute] gpu is not", "Accepted: with a type for all others")
+        elif isinstance(workload, CollectivesConfig) and workload.gpu is not None:
+            found = "is there, and collectives are planned for [workload] gpu alone"
+            yield Fault(path, found, "Accepted: without a type for these servers")
 
 
 def _collectives_faults(workload: CollectivesConfig, n_host: int | None) -> Iterator[Fault]:

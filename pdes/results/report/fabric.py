@@ -1,7 +1,8 @@
 """Where each node of a fabric is drawn: GPUs below, in columns as their servers or switches have them, tier over tier.
 
 Everything follows from who has a link with whom, and from the names that hosts have. Pods are what is left connected
-when the top tier is taken away; those of a rail-optimised fat-tree are its units of servers, which share rail switches.
+when the top tier is taken away; those of a rail-optimised fat-tree are its units of servers, which share rail switches,
+those of a dragonfly its groups and those of a torus its rows.
 """
 
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ from pdes.results.report.ports import Ports
 MOST_COLUMNS = 272  # of a row of pods
 MOST_STACKED = 16  # hosts of a switch above each other
 HOSTS = ("gpu", "host")
-IN_SERVER = "nvswitch"
+NVSWITCH, NIC = "nvswitch", "nic"
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,27 +43,43 @@ class Fabric:
 
 
 def draw(ports: Ports, topology: Mapping[str, Any]) -> Fabric:
-    """Places of the nodes. topology: the config's table, for the sizes of a rail-optimised fat-tree."""
+    """Places of the nodes. topology: the config's table, for the sizes of its pods."""
     kind = [name.rstrip("0123456789") for name in ports.nodes]
     is_host = np.array([name in HOSTS for name in kind], bool)
-    in_server = np.array([name == IN_SERVER for name in kind], bool)
-    tier = _tiers(ports, is_host, in_server)
+    nvswitch, nic = (np.array([name == one for name in kind], bool) for one in (NVSWITCH, NIC))
+    in_server = nvswitch | nic
+    tier = np.where(in_server, -1, _tiers(ports, is_host | nic, nvswitch))
     is_top = tier == tier.max(initial=0) if tier.max(initial=0) > 1 else np.zeros(len(tier), bool)
     pod = _components(ports, is_top)
-    block = _blocks(ports, tier, is_host)
+    block = _blocks(ports, tier, is_host, nic)
     stacked = MOST_STACKED
-    if topology.get("kind") == "roft":
+    if topology.get("kind") == "roft" and not nic.any() and not topology.get("server"):
         per_server, per_unit = int(topology["gpus_per_server"]), int(topology["servers_per_rail_switch"])
         block, pod, stacked = _units(ports, tier, is_host, in_server, per_server, per_unit)
+    elif each := _routers_of_pod(topology):
+        pod = _of_blocks(np.where(tier == 1, np.cumsum(tier == 1) - 1, -1) // each, block, tier)
     pod[is_top] = -1
-    column, row = _places(_Stacks(tier, block, is_host, min(stacked, _most_in_block(block, is_host))), pod)
+    deepest = min(stacked, _most_in_block(block, is_host))
+    column, row = _places(_Stacks(tier, block, is_host, deepest, _rows_inside(block, is_host, tier, deepest)), pod)
     return Fabric(tier, pod, column, row, int(pod.max(initial=-1)) + 1)
 
 
-def _tiers(ports: Ports, is_host: np.ndarray, in_server: np.ndarray) -> np.ndarray:
-    """Links to the nearest host, switches inside servers apart; what no host reaches is on the top tier."""
-    tier = np.where(is_host, 0, np.iinfo(np.int64).max)
-    counts = ~in_server[ports.node] & ~in_server[ports.peer]
+def _routers_of_pod(topology: Mapping[str, Any]) -> int:
+    """Routers that are drawn beside each other: a group of a dragonfly, a row of a torus; 0: it is neither."""
+    if topology.get("kind") == "torus":
+        return int(topology["dims"][0])
+    return int(topology["routers_per_group"]) if topology.get("kind") == "dragonfly" else 0
+
+
+def _of_blocks(pod: np.ndarray, block: np.ndarray, tier: np.ndarray) -> np.ndarray:
+    """The pods of routers, and of what hangs on them."""
+    return np.where(tier == 1, pod, np.where(block >= 0, pod[block], 0))
+
+
+def _tiers(ports: Ports, is_end: np.ndarray, is_out: np.ndarray) -> np.ndarray:
+    """Links to the nearest host or NIC, without some nodes; what none of these reaches is on the top tier."""
+    tier = np.where(is_end, 0, np.iinfo(np.int64).max)
+    counts = ~is_out[ports.node] & ~is_out[ports.peer]
     src, dst = ports.node[counts], ports.peer[counts]
     for level in range(1, len(tier) + 1):
         near = dst[(tier[src] == level - 1) & (tier[dst] > level)]
@@ -70,8 +87,7 @@ def _tiers(ports: Ports, is_host: np.ndarray, in_server: np.ndarray) -> np.ndarr
             break
         tier[near] = level
     known = tier[tier < np.iinfo(np.int64).max]
-    tier = np.minimum(tier, known.max(initial=0))
-    return np.where(in_server, -1, tier)
+    return np.minimum(tier, known.max(initial=0))
 
 
 def _components(ports: Ports, is_out: np.ndarray) -> np.ndarray:
@@ -89,11 +105,15 @@ def _components(ports: Ports, is_out: np.ndarray) -> np.ndarray:
     return number - int(is_out.any())
 
 
-def _blocks(ports: Ports, tier: np.ndarray, is_host: np.ndarray) -> np.ndarray:
-    """For each host the first switch that it hangs on, else -1."""
+def _blocks(ports: Ports, tier: np.ndarray, is_host: np.ndarray, nic: np.ndarray) -> np.ndarray:
+    """For each host the first switch that it or its NIC hangs on, and for what is inside its server; else -1."""
     block = np.full(len(tier), len(tier))
-    down = is_host[ports.node] & (tier[ports.peer] >= 1)
+    down = (is_host | nic)[ports.node] & (tier[ports.peer] >= 1)
     np.minimum.at(block, ports.node[down], ports.peer[down])
+    up = is_host[ports.node] & nic[ports.peer]
+    np.minimum.at(block, ports.node[up], block[ports.peer[up]])
+    inside = is_host[ports.node] & (tier[ports.peer] < 0) & ~nic[ports.peer]
+    np.minimum.at(block, ports.peer[inside], block[ports.node[inside]])
     return np.where(block < len(tier), block, -1)
 
 
@@ -119,6 +139,8 @@ class _Stacks(NamedTuple):
     block: np.ndarray
     is_host: np.ndarray
     deepest: int
+    n_inside: int
+    """Rows of what is inside the servers."""
 
 
 def _places(stacks: _Stacks, pod: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -127,9 +149,8 @@ def _places(stacks: _Stacks, pod: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     column, row = np.zeros(len(tier), np.int64), np.zeros(len(tier), np.int64)
     top = np.flatnonzero(pod < 0)
     n_up = int(tier[pod >= 0].max(initial=0))  # tiers of switches inside a pod
-    n_inside = 1 if (tier == -1).any() else 0
     left, band, widest = 0, 0, 1
-    height = 2 * n_up + stacks.deepest + n_inside + 1
+    height = 2 * n_up + stacks.deepest + stacks.n_inside + 1
     for one in range(int(pod.max(initial=-1)) + 1):
         nodes = np.flatnonzero(pod == one)
         width = _place_hosts(nodes, stacks, left, band + 2 * n_up, column, row)
@@ -155,6 +176,12 @@ def _most_in_block(block: np.ndarray, is_host: np.ndarray) -> int:
     return int(np.unique(own, return_counts=True)[1].max(initial=1)) if len(own) else 1
 
 
+def _rows_inside(block: np.ndarray, is_host: np.ndarray, tier: np.ndarray, deepest: int) -> int:
+    """Rows that what is inside servers takes below the hosts of its block."""
+    n_host, n_inside = (np.bincount(block[which] + 1, minlength=len(block) + 1) for which in (is_host, tier == -1))
+    return int((-(-n_inside // np.maximum(-(-n_host // deepest), 1))).max(initial=0))
+
+
 def _place_hosts(
     nodes: np.ndarray, stacks: _Stacks, left: int, band: int, column: np.ndarray, row: np.ndarray
 ) -> int:  # fmt: skip
@@ -164,9 +191,11 @@ def _place_hosts(
         own = nodes[(block[nodes] == number) & is_host[nodes]]
         place = np.arange(len(own))
         column[own], row[own] = left + place // deepest, band + place % deepest
+        width = -(-len(own) // deepest)
         inside = nodes[(block[nodes] == number) & (stacks.tier[nodes] == -1)]
-        column[inside], row[inside] = left, band + deepest
-        left += -(-len(own) // deepest)
+        place = np.arange(len(inside))
+        column[inside], row[inside] = left + place % width, band + deepest + place // width
+        left += width
     return left - first
 
 

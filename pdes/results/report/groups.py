@@ -24,7 +24,8 @@ def group_bounds(result: Mapping[str, Any], n_gpu: int) -> list[tuple[str, int, 
         each = n_gpu // n_stage
         ends = [(i * each, (i + 1) * each) for i in range(n_stage)]
         return [(f"stage {i}, GPUs {first} to {end - 1}", first, end) for i, (first, end) in enumerate(ends)]
-    server = max(int(result.get("config", {}).get("topology", {}).get("gpus_per_server") or 1), 1)
+    topology = result.get("config", {}).get("topology", {})
+    server = 1 if topology.get("server") else max(int(topology.get("gpus_per_server") or 1), 1)
     each = server * -(-n_gpu // (server * MOST_GROUPS))
     bounds = [(first, min(first + each, n_gpu)) for first in range(0, n_gpu, each)]
     return [(f"GPUs {first} to {end - 1}" if end - first > 1 else f"GPU {first}", first, end) for first, end in bounds]

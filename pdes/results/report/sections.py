@@ -121,10 +121,12 @@ def network_section(facts: Facts, plots: Plots) -> str:
     topology = facts.result["config"].get("topology", {})
     metrics = network.metrics_of(facts.ports, facts.active_ps)
     plots["fabric"] = network.fabric_plot(facts.ports, topology, metrics)
+    kind = topology.get("kind")
+    places = {"torus": "rows of the torus side by side.", "dragonfly": "groups side by side."}
     text = (
         "Each cell is a node, coloured by the worst of its ports; lines are links between switches, those with the "
-        f"largest values, {network.MOST_LINKS:,} at most. Hosts at the bottom, pods side by side, "
-        "the top tier above them."
+        f"largest values, {network.MOST_LINKS:,} at most. Hosts at the bottom, "
+        + places.get(str(kind), "pods side by side, the top tier above them.")
     )
     rows = network.busiest_rows(facts.ports, facts.active_ps)
     parts = [plot_html("fabric", facts.result.get("topology", "The fabric"), text)]

@@ -22,7 +22,7 @@ from pdes.errors import ConfigError, SimError
 from pdes.results.folder import ResultFolder
 from pdes.scenario import Scenario, build_scenario
 from pdes.scenario.control import Control, find_control
-from pdes.scenario.inputs import build_topology
+from pdes.scenario.topology import build_topology
 from pdes.simulation.calibration.cases import FAR_HOSTS, Layout
 from pdes.simulation.compile import compile_kernels
 from pdes.simulation.job import Run

@@ -14,7 +14,7 @@ from models.workload.closed_form.iteration import iteration_ps
 from models.workload.compiler.parts import updated_parameters
 from models.workload.nccl.in_server import in_server_ps
 from pdes.config import Config, config_from_dict
-from pdes.scenario.inputs import build_topology
+from pdes.scenario.topology import build_topology
 from pdes.scenario.training import checked_job
 
 MODEL = {"layers": 8, "hidden": 512, "heads": 8, "vocabulary": 4096, "sequence": 512}

@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from models.topology import fat_tree, leaf_spine, make_topology, rail_optimised, three_tier
+from models.topology.attach import Server, attach, hosts
+from models.topology.direct.dragonfly import dragonfly_switches
+from models.topology.direct.torus import torus_switches
+from models.topology.fat_tree import fat_tree_switches
 from models.topology.graph import LinkKind, Topology
+from models.topology.leaf_spine import leaf_spine_switches
+from models.topology.rail_optimised import planes_of, rail_switches
 from pdes.results.report.fabric import draw
 from pdes.results.report.ports import read_ports
 from reference.result_folders import make_folder
@@ -20,6 +26,14 @@ def roft(n_gpu: int, per_unit: int = 4, nvlink: bool = False) -> Topology:
     return rail_optimised(n_gpu, 8, per_unit, LINK, LINK, nvlink=LinkKind(RATE, 0) if nvlink else None)
 
 
+PAIRS = [Server(2, 2, LINK, LINK)] * 4
+
+
+def mixed_rails() -> Topology:
+    servers = [Server(4, 4, LINK, LINK)] * 2 + [Server(4, 2, LINK)] * 2
+    return attach(rail_switches(servers, 2, LINK, 1.0), servers)
+
+
 FABRICS = {
     "roft": (roft(96), ROFT, 2, 3),
     "roft-nvlink": (roft(96, nvlink=True), ROFT, 2, 3),
@@ -28,6 +42,24 @@ FABRICS = {
     "three-tier": (three_tier(5, 4, 4, 16, 16, LINK, LINK), {}, 3, 5),
     "leaf-spine": (leaf_spine(4, 2, 40, RATE, RATE, DELAY, DELAY), {"kind": "leaf-spine"}, 2, 4),
     "one-leaf": (leaf_spine(1, 0, 3, RATE, RATE, DELAY, DELAY), {"kind": "leaf-spine"}, 1, 1),
+    "servers": (attach(leaf_spine_switches(4, 2, 32, LINK), [Server(8, 8, LINK, LINK)] * 16), {}, 2, 4),
+    "split-servers": (attach(leaf_spine_switches(4, 2, 2, LINK), [Server(8, 4, LINK, LINK)] * 2), {}, 2, 2),
+    "shared-nics": (attach(fat_tree_switches(4, LINK), [Server(4, 2, LINK)] * 8), {}, 3, 4),
+    "rails-of-two-kinds": (mixed_rails(), {"kind": "roft", "server": [{}]}, 2, 3),
+    "dragonfly": (
+        hosts(dragonfly_switches(9, 4, 2, 2, LINK, LINK), LINK),
+        {"kind": "dragonfly", "routers_per_group": 4},
+        1,
+        9,
+    ),
+    "torus": (
+        attach(torus_switches((4, 4, 4), 1, LINK), [Server(4, 4, LINK, LINK)] * 16),
+        {"kind": "torus", "dims": [4, 4, 4]},
+        1,
+        16,
+    ),
+    "large-torus": (hosts(torus_switches((16, 16, 8), 1, LINK), LINK), {"kind": "torus", "dims": [16, 16, 8]}, 1, 128),
+    "planes": (attach(planes_of(rail_switches(PAIRS, 2, LINK, 1.0), 2), PAIRS), {"kind": "dual-plane"}, 2, 2),
     "two-hosts": (make_topology("x", ["host0", "host1"], [False] * 2, [0, 1], [(0, 1, RATE, DELAY)]), {}, 0, 1),
 }
 
