@@ -36,7 +36,7 @@ from pdes.errors import ConfigError
 from pdes.simulation.devices.refusals import check_cuda
 from pdes.simulation.devices.run import network_of
 from pdes.simulation.job import Run
-from pdes.simulation.prepared import prepare
+from pdes.simulation.preparation.prepare import prepare
 
 CASES = ((8, 1), (8, 16), (8, 512), (32, 1), (60, 1))  # k of the fat-tree, experiments
 QUICK = ((4, 1), (4, 16))

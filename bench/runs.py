@@ -21,7 +21,7 @@ from pdes.engine.jit import source_digest
 from pdes.errors import ConfigError
 from pdes.simulation.compile import compile_kernels
 from pdes.simulation.job import Run
-from pdes.simulation.prepared import prepare
+from pdes.simulation.preparation.prepare import prepare
 
 ROOT = Path(__file__).resolve().parent.parent
 FACTS = "bench.json"  # beside the results: how long the process took, and which code it was

@@ -71,6 +71,10 @@ class Config(Table):
         """The same with other work."""
         return self._with(workload=workload)
 
+    def with_tables(self, **tables: Table) -> Self:
+        """The same with other tables."""
+        return self._with(**tables)
+
     def _with(self, **tables: Table) -> Self:
         config = self.model_copy(update=tables)
         config._source, config._lines, config._warnings = self._source, self._lines, self._warnings

@@ -24,7 +24,7 @@ from pdes.experiments.result import ExperimentResult, Part, Ran, ReadResult
 from pdes.experiments.together import MOST_NODES, kind_of, why_alone
 from pdes.result import Outcome
 from pdes.results.tables import Columns
-from pdes.scenario import Scenario, build_scenario
+from pdes.scenario import Scenario
 from pdes.scenario.topology import build_topology
 from pdes.simulation import simulate
 from pdes.simulation.assemble import Assembly, Basis, assemble
@@ -32,6 +32,7 @@ from pdes.simulation.compile import compile_beside
 from pdes.simulation.memory import within_memory
 from pdes.simulation.outcome.active import under_way_until_ps
 from pdes.simulation.outcome.tables import Spools
+from pdes.simulation.preparation.placing import build_placed
 from pdes.simulation.rows import Rows
 from pdes.units import NS_PER_S
 
@@ -193,7 +194,7 @@ def build_all(configs: Sequence[Config]) -> list[Scenario]:
         return []
     known = Topologies()
     with within_memory(configs[0]):
-        return [build_scenario(config, known) for config in configs]
+        return [build_placed(config, known) for config in configs]
 
 
 class Topologies:

@@ -1,6 +1,7 @@
 """The scenario of a config: all parts together, cut into LPs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -198,8 +199,15 @@ def _output_round_ps(config: Config, plan: WorkloadPlan, parameters: NetworkPara
 
 def build_scenario(config: Config, topology_of: Callable[[Config], Topology] = build_topology) -> Scenario:
     """Everything a run needs, checked. topology_of: for who knows it already. Raises ConfigError."""
-    try:
+    with said_of(config):
         return _build(config, topology_of)
+
+
+@contextmanager
+def said_of(config: Config) -> Iterator[None]:
+    """What is wrong is said with its place in the config's file."""
+    try:
+        yield
     except OverflowError as error:
         found = "sizes, counts or times in it multiply to more than 64 bits hold"
         raise ConfigError(f"{config.source}: [workload]", found, "Accepted: smaller ones") from error

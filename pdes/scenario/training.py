@@ -15,13 +15,13 @@ from models.topology.graph import Topology
 from models.workload.compiler.build import check_job, plan_job
 from models.workload.compiler.choose import choose
 from models.workload.compiler.job import Job
-from models.workload.compiler.placement import check_placement, place_ranks
 from models.workload.compiler.tuning import KindTuning, Tuning
 from models.workload.plan import WorkloadPlan
 from models.workload.training.iteration import PRESETS, GptModel, TrainingJob, plan_training
 from pdes.config import Config
 from pdes.errors import ConfigError
 from pdes.scenario.devices import training_devices
+from pdes.scenario.placing import placing_of
 
 FACTOR_1024 = 1024
 PPM = 1_000_000
@@ -35,10 +35,12 @@ def build_training(config: Config, topology: Topology) -> WorkloadPlan:
         return plan_training(training_job(w), topology.n_host, server, n_iteration)
     job = checked_job(config, topology)
     _check_memory(w, job)
-    plan = plan_job(job, topology.n_host, server, n_iteration, placement_of(config, job, server))
+    placing = placing_of(config, job, topology)
+    plan = plan_job(job, topology.n_host, server, n_iteration, placing.gpu_of_rank)
     loss_frac = max(device.fit.overlap_loss_frac for device in set(job.devices))
     slowed = round(FACTOR_1024 / max(1 - loss_frac, 0.01))
-    return replace(plan, slowed_1024=slowed, jitter_ppm=round(w.compute.jitter_frac * PPM))
+    facts = plan.facts | ({"placement": placing.said} if placing.said else {})
+    return replace(plan, facts=facts, slowed_1024=slowed, jitter_ppm=round(w.compute.jitter_frac * PPM))
 
 
 def checked_job(config: Config, topology: Topology) -> Job:
@@ -48,20 +50,6 @@ def checked_job(config: Config, topology: Topology) -> Job:
     job = compiled_job(config, topology.server[topology.host], goodput_bps)
     check_job(job, topology.n_host)
     return job
-
-
-def placement_of(config: Config, job: Job, server_of_gpu: np.ndarray) -> list[int] | None:
-    """GPU of every rank; None: rank i is on GPU i. A GPU's rail is its number in its server."""
-    chosen = config.workload.placement  # pyright: ignore[reportAttributeAccessIssue]
-    if chosen == "in-order":
-        return None
-    if chosen == "optimised":
-        order = np.argsort(server_of_gpu, kind="stable")
-        rail, servers = np.empty(len(order), np.int64), server_of_gpu[order]
-        rail[order] = np.arange(len(order)) - np.searchsorted(servers, servers)
-        return place_ranks(job, server_of_gpu, rail, config.simulation.seed)
-    check_placement(chosen, len(server_of_gpu))
-    return list(chosen)
 
 
 def _check_memory(w: Any, job: Job) -> None:

@@ -12,7 +12,8 @@ from models.workload.closed_form.iteration import iteration_ps
 from models.workload.compiler.job import Job
 from pdes.config import Config
 from pdes.errors import ConfigError
-from pdes.scenario.training import checked_job, placement_of
+from pdes.scenario.placing import by_closed_form, is_optimised, optimised, placing_of
+from pdes.scenario.training import checked_job
 from pdes.searching.fabric import Fabric
 from pdes.searching.load import Search
 from pdes.searching.space import Candidate, tables_of
@@ -87,7 +88,11 @@ class Screen:
         layout, w = job.layout, config.workload
         key = (id(fabric), layout.tp, layout.cp, layout.dp, layout.pp, layout.ep, str(w.placement))  # pyright: ignore[reportAttributeAccessIssue]
         if key not in self._exchanges:
-            placement = placement_of(config, job, fabric.server_of_gpu)
-            own = Exchanges(job, fabric.ways, fabric.server_of_gpu, fabric.wire_share, placement)
+            placing = (
+                by_closed_form(optimised(config, job, fabric.topology, fabric.ways))
+                if is_optimised(config)
+                else placing_of(config, job, fabric.topology)
+            )
+            own = Exchanges(job, fabric.ways, fabric.server_of_gpu, fabric.wire_share, placing.gpu_of_rank)
             self._exchanges[key] = own, {}
         return self._exchanges[key]

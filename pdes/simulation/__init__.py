@@ -17,7 +17,6 @@ from pdes.engine.exchange import World
 from pdes.errors import SimError
 from pdes.plan_options import Asked
 from pdes.result import Result
-from pdes.scenario import build_scenario
 from pdes.simulation.checkpoints.saved import take_up
 from pdes.simulation.compile import compile_kernels
 from pdes.simulation.compilers import Compilers, announce_compiling
@@ -27,7 +26,9 @@ from pdes.simulation.job import Run
 from pdes.simulation.loop import run_to_end
 from pdes.simulation.memory import within_memory
 from pdes.simulation.outcome.finish import finish
-from pdes.simulation.prepared import Prepared, prepare, prepare_resumed
+from pdes.simulation.preparation.placing import build_placed
+from pdes.simulation.preparation.prepare import prepare, prepare_resumed
+from pdes.simulation.preparation.prepared import Prepared
 from pdes.witness import Witness
 
 __all__ = ["Compilers", "Prepared", "announce_compiling", "plan", "prepare", "prepare_resumed", "run", "simulate"]
@@ -124,7 +125,7 @@ def plan(config: Config, wanted: Asked | None = None) -> None:
     from pdes.plan import print_plan
 
     with within_memory(config):
-        scenario = build_scenario(config)
+        scenario = build_placed(config)
     print_plan(scenario)
     if wanted is not None:
         from pdes.plan_ranks import print_ranks

@@ -10,7 +10,7 @@ from pdes.engine.round import N_LOOP, NOW, make_loop
 from pdes.engine.time_index import NEVER
 from pdes.simulation.assemble import Assembly, Basis, assemble
 from pdes.simulation.devices import Device
-from pdes.simulation.prepared import Prepared
+from pdes.simulation.preparation.prepared import Prepared
 from pdes.simulation.rows import Rows
 from pdes.simulation.shared_memo import SharedMemo
 from pdes.witness import Witness

@@ -10,7 +10,7 @@ import wormhole_profile
 from pdes.config import load_config
 from pdes.engine.exchange import World
 from pdes.simulation.job import Run
-from pdes.simulation.prepared import prepare
+from pdes.simulation.preparation.prepare import prepare
 
 CONFIG = """\
 [topology]

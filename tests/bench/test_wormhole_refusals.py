@@ -13,7 +13,7 @@ from pdes.engine.exchange import World
 from pdes.simulation.compile import compile_kernels
 from pdes.simulation.job import Run
 from pdes.simulation.loop import run_to_end
-from pdes.simulation.prepared import prepare
+from pdes.simulation.preparation.prepare import prepare
 
 CONFIG = """\
 [topology]

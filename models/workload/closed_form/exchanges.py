@@ -48,6 +48,7 @@ class Exchanges:
         self._ways: dict[tuple[str, str], Way] = {}
         self._planners: dict[str, list[tuple[Communicator, list[int]]]] = {}
         self._sizes: dict[str, int] = {}
+        self._alike: dict[int, tuple[int, ...]] = {}
 
     def size(self, group: str) -> int:
         """GPUs of a group."""
@@ -72,6 +73,15 @@ class Exchanges:
                     self._times[key] = self._of_planner_ps(*key)
                 found = max(found, self._times[key])
         return found
+
+    def alike(self, stage: int) -> tuple[int, ...]:
+        """The same for stages in which layers' own exchanges take as long."""
+        if stage not in self._alike:
+            groups = [self._planned(group) for group in ("tp", "cp", "ep") if self.size(group) > 1]
+            self._alike[stage] = tuple(
+                next(i for i, (_, stages) in enumerate(planned) if stage in stages) for planned in groups
+            )
+        return self._alike[stage]
 
     def message(self, stage: int, size_bytes: int, is_back: bool = False) -> Message:
         """From every GPU of a stage to its peer in the next one, of the last in the first; back: in the one before."""
@@ -100,15 +110,16 @@ class Exchanges:
         return find[group](stage)
 
     def _planned(self, group: str) -> list[tuple[Communicator, list[int]]]:
-        """Planners of a group, each with the stages whose groups lie over as many servers in the same way."""
+        """Planners of a group, each with the stages whose groups are alike: on as many servers in the same way."""
         if group not in self._planners:
             job, found = self.job, {}
             options = job.tuning.options(group, job.transport, job.nic_goodput_bps)
             options = replace(options, cross_rail_rings=job.cross_rail_rings)
             for stage in range(1 if group == "embedding" else job.layout.n_program):
                 members = self._members(group, stage)
-                one = Communicator(group, members, self.server_of_gpu, job.in_server, options)
-                shape = one.layout.n_server, one.layout.per_server, one.layout.is_apart
+                in_server = job.in_server(gpu for one in members for gpu in one)
+                one = Communicator(group, members, self.server_of_gpu, in_server, options)
+                shape = in_server, one.layout.n_server, one.layout.per_server, one.layout.is_apart
                 found.setdefault(shape, (one, []))[1].append(stage)
             self._planners[group] = list(found.values())
         return self._planners[group]
@@ -116,7 +127,7 @@ class Exchanges:
     def _of_planner_ps(self, group: str, i: int, kind: str, size_bytes: int) -> int:
         planner, _ = self._planned(group)[i]
         if kind == "all-reduce" and not planner.same_for_all(kind, size_bytes):  # a tree
-            shape = Shape(self.job.in_server, planner.layout.n_server, planner.layout.per_server)
+            shape = Shape(planner.gpu_type, planner.layout.n_server, planner.layout.per_server)
             return choose(kind, size_bytes, shape, planner.options, False).total_ps
         names = SlotNames()
         operations = planner.operations(names, kind, size_bytes, group, group)

@@ -66,10 +66,10 @@ class Passes:
         if job.pass_times_ps is not None:
             return self._measured_ps(stage, part, which)
         if len(job.devices) == 1 and not job.slowness:
-            return self._layer_ps(job.devices[0], part, which)
+            return self._layer_ps(stage, part, which, job.devices[0], 1.0)
         gpus = self.exchanges.ranks.alike(stage)
         kinds = {(job.device(gpu), job.slowness.get(gpu, 1.0)) for gpu in gpus}
-        return max(round(self._layer_ps(device, part, which, slowness)) for device, slowness in kinds)
+        return max(self._layer_ps(stage, part, which, device, slowness) for device, slowness in kinds)
 
     def _measured_ps(self, stage: int, part: str, which: str) -> int:
         """As `StageWriter` shares out what was measured of a whole stage."""
@@ -83,13 +83,13 @@ class Passes:
         is_in = has_ends or part in ("dense", "moe")
         return -(-times_ps.get(which, input_ps + weight_ps) // n_layer) if is_in else 0
 
-    def _layer_ps(self, device: Device, part: str, which: str, slowness: float = 1.0) -> int:
-        key = (self.layout, device.name, part, which, slowness)
+    def _layer_ps(self, stage: int, part: str, which: str, device: Device, slowness: float) -> int:
+        key = (self.layout, self.exchanges.alike(stage), device.name, part, which, slowness)
         if key not in self._known:
-            self._known[key] = self._worked_out_ps(device, part, which, slowness)
+            self._known[key] = self._worked_out_ps(stage, part, which, device, slowness)
         return self._known[key]
 
-    def _worked_out_ps(self, device: Device, part: str, which: str, slowness: float) -> int:
+    def _worked_out_ps(self, stage: int, part: str, which: str, device: Device, slowness: float) -> int:
         """Computing and exchanges in their order; what is overlapped goes beside the next computing."""
         now_ps = beside_ps = 0  # beside: when the exchange beside it is over
         for segment in segments(self.job.shape, self.layout, device, part, which):
@@ -98,7 +98,7 @@ class Passes:
                 now_ps += time_ps + round(self.loss_frac * min(time_ps, max(0, beside_ps - now_ps)))
             now_ps, beside_ps = max(now_ps, beside_ps), 0
             if segment.kind != "compute":
-                time_ps = self.exchanges.time_ps(segment.group, segment.kind, segment.size_bytes)
+                time_ps = self.exchanges.time_ps(segment.group, segment.kind, segment.size_bytes, stage)
                 if segment.overlapped:
                     beside_ps = now_ps + time_ps
                 else:

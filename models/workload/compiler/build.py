@@ -79,7 +79,8 @@ class _JobBuilder:
         n_part = layout.n_part(job.tuning.n_channel(group, kind), options.in_server)
         names = [name] if n_part == 1 else [f"{name}.{i + 1}/{n_part}" for i in range(n_part)]
         options = replace(options, share=n_part, cross_rail_rings=job.cross_rail_rings)
-        return [Communicator(name, members, self.server_of_gpu, job.in_server, options) for name in names]
+        in_server = job.in_server(gpu for one in members for gpu in one)
+        return [Communicator(name, members, self.server_of_gpu, in_server, options) for name in names]
 
     def _stage_groups(self, stage: int) -> StageGroups:
         ranks, shape = self.ranks, self.job.shape

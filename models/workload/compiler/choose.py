@@ -31,7 +31,7 @@ def stage_ps(job: Job, stage: int) -> int:
                     n = {"tp": layout.tp, "cp": layout.cp, "ep": layout.ep}[segment.group]
                     if n > 1:
                         kind, n_step = (segment.kind, 1) if segment.kind != "ring" else ("send-receive", n - 1)
-                        total_ps += n_step * in_server_ps(job.in_server, kind, segment.size_bytes, n)
+                        total_ps += n_step * in_server_ps(job.in_server(), kind, segment.size_bytes, n)
     return total_ps // layout.n_copy  # a microbatch is in one of them
 
 

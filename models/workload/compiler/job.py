@@ -1,5 +1,6 @@
 """A training job as its user describes it: model, layout, GPUs, schedule, and what overlaps with what."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from models.compute.devices import Device
@@ -70,15 +71,13 @@ class Job:
         """Memory of the job's smallest GPU, or as given."""
         return self.memory_bytes or min(device.hbm_bytes for device in set(self.devices))
 
-    @property
-    def slowest(self) -> Device:
-        """The GPU type with the slowest links inside a server, whose collectives all others take part in."""
-        return min(self.devices, key=lambda device: (device.nvlink_bps, device.name))
+    def in_server(self, gpus: Iterable[int] | None = None) -> GpuType:
+        """What collectives inside a server go by: the type with the slowest links of those that take part.
 
-    @property
-    def in_server(self) -> GpuType:
-        """What collectives inside a server go by."""
-        return in_server_type(self.slowest)
+        gpus: who does; None: all of the job.
+        """
+        devices = set(self.devices) if gpus is None or len(self.devices) == 1 else {self.device(gpu) for gpu in gpus}
+        return in_server_type(min(devices, key=lambda device: (device.nvlink_bps, device.name)))
 
     @property
     def is_split(self) -> bool:

@@ -27,7 +27,7 @@ from pdes.simulation.calibration.cases import FAR_HOSTS, Layout
 from pdes.simulation.compile import compile_kernels
 from pdes.simulation.job import Run
 from pdes.simulation.loop import run_to_end
-from pdes.simulation.prepared import Prepared
+from pdes.simulation.preparation.prepared import Prepared
 
 DEFAULT_RATE, DEFAULT_DELAY = "100Gbps", "2us"  # a rail-optimised fat-tree's round trip, of four hops
 LEAST_DELAY_PS = 1000

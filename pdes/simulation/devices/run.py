@@ -19,7 +19,7 @@ from pdes.simulation.devices import Device
 from pdes.simulation.job import Run
 from pdes.simulation.loop import Ended
 from pdes.simulation.outcome.finish import finish
-from pdes.simulation.prepared import prepare
+from pdes.simulation.preparation.prepare import prepare
 
 ROWS_AT_ONCE = 2**16
 

@@ -68,7 +68,7 @@ def test_tensor_parallelism_on_one_server_is_kernels_and_timed_exchanges(tp: int
         for which in ("forward", "backward"):
             for one in segments(job.shape, job.layout, job.devices[0], part, which):
                 assert not one.overlapped
-                exchange_ps = in_server_ps(job.in_server, one.kind, one.size_bytes, tp) if one.size_bytes else 0
+                exchange_ps = in_server_ps(job.in_server(), one.kind, one.size_bytes, tp) if one.size_bytes else 0
                 total_ps += 3 * n * (one.time_ps + exchange_ps)
     total_ps += optimizer_ps(job.shape, job.layout, job.devices[0], updated_parameters(job, 0))
     assert abs(estimate_ps(config) - total_ps) <= 3 * 100 * 1000  # a timed exchange takes 1 ns at the least

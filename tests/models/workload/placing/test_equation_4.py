@@ -1,4 +1,4 @@
-"""Claims about placements: complete, never worse than in order, and groups of one type where that comes out even."""
+"""Claims about equation 4: placements are complete, never worse by it than in order, of one type where that is even."""
 
 from dataclasses import replace
 
@@ -11,8 +11,9 @@ from models.compute.devices import DEVICES
 from models.compute.layout import Layout
 from models.compute.model_shape import ModelShape
 from models.workload.compiler.job import Job
-from models.workload.compiler.placement import PlacementCost, check_placement, place_ranks
 from models.workload.compiler.ranks import Ranks
+from models.workload.placing.equation_4 import PlacementCost, place_by_equation_4
+from models.workload.placing.given import check_placement
 from pdes.errors import ConfigError
 
 GPT = ModelShape(32, 1024, 32)
@@ -33,21 +34,21 @@ def job(devices=(H100,), slowness=None, **sizes) -> Job:
 def test_a_placement_is_complete_and_never_worse_than_in_order(sizes, servers, seed):
     tp, dp, pp = sizes
     one = job(tuple(device for device in servers for _ in range(8)), tp=tp, dp=dp, pp=pp)
-    placed, cost = place_ranks(one, SERVER, RAIL, seed, 100), PlacementCost(one, SERVER, RAIL)
+    placed, cost = place_by_equation_4(one, SERVER, RAIL, seed, 100), PlacementCost(one, SERVER, RAIL)
     check_placement(placed, 64)
     assert cost(np.array(placed)) <= cost(np.arange(64))
-    assert placed == place_ranks(one, SERVER, RAIL, seed, 100)
+    assert placed == place_by_equation_4(one, SERVER, RAIL, seed, 100)
 
 
 def test_a_homogeneous_cluster_keeps_its_order():
     one = job(tp=8, dp=8, pp=1)
-    assert place_ranks(one, SERVER, RAIL, 1) == list(range(64))
+    assert place_by_equation_4(one, SERVER, RAIL, 1) == list(range(64))
 
 
 def test_stages_are_of_one_type_where_servers_alternate():
     """Eight servers, every other one slower: in order each data-parallel group has both types, placed none has."""
     one = job(tuple(device for _ in range(4) for device in (H100, A100) for _ in range(8)), tp=8, dp=4, pp=2)
-    ranks = Ranks(one.layout, place_ranks(one, SERVER, RAIL, 1))
+    ranks = Ranks(one.layout, place_by_equation_4(one, SERVER, RAIL, 1))
     for stage in range(2):
         assert len({one.device(gpu).name for gpu in ranks.stage(stage)}) == 1
         for group in ranks.tensor(stage):
@@ -59,7 +60,7 @@ def test_swaps_mend_a_cluster_whose_gpus_are_not_in_order():
     server, rail = np.arange(16) % 2, np.arange(16) // 2
     one = job(tp=8, dp=2, pp=1)
     cost = PlacementCost(one, server, rail)
-    assert cost(np.arange(16)) == 1 and cost(np.array(place_ranks(one, server, rail, 1))) == 0
+    assert cost(np.arange(16)) == 1 and cost(np.array(place_by_equation_4(one, server, rail, 1))) == 0
 
 
 @pytest.mark.parametrize(("given_gpus", "text"), [([0, 1, 2], "3 GPUs for 4"), ([0, 1, 2, 2], "GPU 3 is missing")])

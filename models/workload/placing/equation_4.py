@@ -1,4 +1,4 @@
-"""Which GPU each rank of a job is on: given, in order, or optimised (HeteroSim, section 4.2, algorithm 2).
+"""Placements by HeteroSim's own measure (section 4.2, equation 4 and algorithm 2); `optimise` prices what they take.
 
 Greedy first: servers in the order of their GPUs' speed, so that groups are of one type as far as that comes out even,
 ranks along them, so that tensor-parallel groups share a server. Then simulated annealing over swaps of two ranks or of
@@ -9,13 +9,11 @@ are shares of groups and edges rather than times.
 
 import math
 import random
-from collections.abc import Sequence
 
 import numpy as np
 
 from models.workload.compiler.job import Job
 from models.workload.compiler.ranks import Ranks
-from pdes.errors import ConfigError
 
 N_STEP = 2000
 FIRST_TEMPERATURE, LAST_TEMPERATURE = 0.05, 0.0005
@@ -61,7 +59,7 @@ class PlacementCost:
         return float((is_far * np.where(is_other, same_rail + OTHER_RAIL - 1, same_rail)).mean())
 
 
-def place_ranks(
+def place_by_equation_4(
     job: Job, server_of_gpu: np.ndarray, rail_of_gpu: np.ndarray, seed: int, n_step: int = N_STEP
 ) -> list[int]:
     """GPU of every rank, optimised. Never worse by equation 4 than ranks in the order of the GPUs."""
@@ -97,13 +95,3 @@ def _swapped(gpu_of_rank: np.ndarray, n: int, draws: random.Random) -> np.ndarra
     a, b = (n * draws.randrange(len(found) // n) for _ in range(2))
     found[a : a + n], found[b : b + n] = gpu_of_rank[b : b + n], gpu_of_rank[a : a + n]
     return found
-
-
-def check_placement(gpu_of_rank: Sequence[int], n_gpu: int) -> None:
-    """Raise ConfigError if a given placement is not every GPU once."""
-    where, accepted = "[workload] placement", f"every GPU from 0 to {n_gpu - 1} once, in the order of the ranks"
-    if len(gpu_of_rank) != n_gpu:
-        raise ConfigError(where, f"{len(gpu_of_rank)} GPUs for {n_gpu} ranks", accepted)
-    for gpu in range(n_gpu):
-        if gpu not in set(gpu_of_rank):
-            raise ConfigError(where, f"GPU {gpu} is missing", accepted)

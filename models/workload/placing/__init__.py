@@ -1,0 +1,1 @@
+"""Which GPU each rank of a job is on: given, in order, or optimised."""

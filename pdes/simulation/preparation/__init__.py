@@ -1,0 +1,1 @@
+"""Before a run: its scenario is built and checked, and its placement compared."""
