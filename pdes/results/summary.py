@@ -106,6 +106,8 @@ def _print_summary(
     iterations = result.get("iteration_time_ps") or []
     if iterations:
         console.print(_iteration_text(iterations), soft_wrap=True)
+    if "placement" in result.get("workload", {}):
+        console.print(f"Ranks {result['workload']['placement']}", soft_wrap=True)
     tables = [_jobs_table(result, result.get("alone", {})), _breakdown_table(breakdown)]
     for table in (*tables, _flow_table(slowest_flows), _port_table(busiest_ports)):
         if table is not None:

@@ -21,8 +21,8 @@ from models.workload.compiler.job import Job
 from models.workload.placing.equation_4 import place_by_equation_4
 from models.workload.placing.structured import blocks_of, structured
 
-N_STEP, LEAST_STEPS = 30_000, 20  # of annealing: the first over the number of GPUs
-MOST_STEPS = 300
+N_STEP, LEAST_STEPS = 20_000, 20  # of annealing: the first over the number of GPUs
+MOST_STEPS = 200
 FIRST_TEMPERATURE, LAST_TEMPERATURE = 0.02, 0.0002  # of the time of an iteration
 
 
@@ -52,10 +52,10 @@ class Price:
         return self._known[key]
 
 
-def place_ranks(job: Job, ways: EvenWays, wire_share: float, seed: int) -> Placed:
+def place_ranks(job: Job, ways: EvenWays, wire_share: float, seed: int, most_steps: int = MOST_STEPS) -> Placed:
     """GPU of every rank, optimised; ranks in the order of the GPUs where nothing is faster."""
     price, in_order = Price(job, ways, wire_share), np.arange(job.layout.n_gpu)
-    n_step = max(LEAST_STEPS, min(MOST_STEPS, N_STEP // len(in_order)))
+    n_step = min(most_steps, max(LEAST_STEPS, N_STEP // len(in_order)))
     candidates = [in_order, by_equation_4(job, price.server_of_gpu, seed)]
     candidates += islice(structured(job, ways.topology), n_step)
     best = min(candidates, key=price)  # the first of those that are as fast
