@@ -28,7 +28,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "LLaMA 30B": {"hidden": 6656, "heads": 52, "vocabulary": 32000, "sequence": 2048, "ffn": 17920, "gated": True,
                   "norm": "rms", "tied_embeddings": False, "learned_positions": False, "biases": "none"},
 }  # fmt: skip
-LAYOUTS = ((8, 4, 1), (4, 4, 2), (2, 4, 4), (4, 2, 4), (2, 8, 2))  # tp, pp, dp of 32 GPUs
+LAYOUTS = ((8, 4, 1), (4, 8, 1), (4, 4, 2), (2, 4, 4), (4, 2, 4), (2, 8, 2))  # tp, pp, dp of 32 GPUs
 QUICK = ((2, 4, 4),)
 
 
@@ -115,7 +115,8 @@ def cases(is_quick: bool) -> Iterator[tuple[str, str, str, tuple[int, int, int]]
         for level in LEVELS:
             for order in ("in turns", "sorted")[: 1 if level == "H0" else None]:
                 for layout in QUICK if is_quick else LAYOUTS:
-                    yield level, order, model, layout
+                    if MODELS[model]["heads"] % layout[0] == 0:
+                        yield level, order, model, layout
 
 
 def main() -> None:

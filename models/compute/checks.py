@@ -1,9 +1,10 @@
 """Refuse layouts that do not fit their model, or the memory of their GPU, with one message."""
 
+from collections.abc import Sequence
 from dataclasses import fields
 
 from models.compute.layout import DTYPE_BYTES, Layout
-from models.compute.memory import GIB, Schedule, fullest_stage
+from models.compute.memory import GIB, Schedule, memory_of
 from models.compute.model_shape import ModelShape
 from pdes.errors import ConfigError
 
@@ -54,6 +55,8 @@ def _check_pipeline(shape: ModelShape, layout: Layout) -> None:
     if n_chunk > max(shape.layers, (shape.layers + 2) * (layout.vpp > 1)):
         found = f"{layout.pp} stages of {layout.vpp} chunks for {shape.layers} layers"
         raise ConfigError(f"{PARALLEL} pp", found, "no more chunks than layers")
+    if layout.stage_layers:
+        _check_stage_layers(shape, layout)
     if layout.dual:
         _check_dual(layout)
     if layout.vpp > 1 and layout.pp == 1:
@@ -61,6 +64,17 @@ def _check_pipeline(shape: ModelShape, layout: Layout) -> None:
     if layout.vpp > 1 and layout.n_microbatch % layout.pp:
         found = f"{layout.n_microbatch} microbatches for {layout.pp} stages of {layout.vpp} chunks"
         raise ConfigError("[workload] microbatches", found, "a multiple of the stages if these have several chunks")
+
+
+def _check_stage_layers(shape: ModelShape, layout: Layout) -> None:
+    where, given, n_chunk = f"{PARALLEL} stage_layers", layout.stage_layers, layout.pp * layout.vpp
+    if len(given) != n_chunk:
+        chunks = f"{layout.pp} stages" + (f" of {layout.vpp} chunks" if layout.vpp > 1 else "")
+        raise ConfigError(where, f"{len(given)} numbers for {chunks}", f"a list of {n_chunk}")
+    if min(given) < 1:
+        raise ConfigError(where, f"{min(given)} layers in one of them", "1 or more in each")
+    if sum(given) != shape.layers:
+        raise ConfigError(where, f"{sum(given)} layers in all", f"{shape.layers}, which the model has")
 
 
 def _check_dual(layout: Layout) -> None:
@@ -74,11 +88,19 @@ def _check_dual(layout: Layout) -> None:
         raise ConfigError("[workload] zero", f"{layout.zero} {where}", "0 or 1")
 
 
-def check_memory(shape: ModelShape, layout: Layout, memory_bytes: int, schedule: Schedule = "1f1b") -> None:
-    """Raise ConfigError with the breakdown if the fullest stage needs more than a GPU's memory_bytes."""
-    stage, memory = fullest_stage(shape, layout, schedule)
-    if memory.total_bytes <= memory_bytes:
+def check_memory(
+    shape: ModelShape, layout: Layout, memory_bytes: int | Sequence[int], schedule: Schedule = "1f1b"
+) -> None:
+    """Raise ConfigError with the breakdown of the stage that needs most beyond what its GPUs have.
+
+    memory_bytes: of a GPU, or of the smallest GPU of each stage.
+    """
+    limits = [memory_bytes] * layout.pp if isinstance(memory_bytes, int) else memory_bytes
+    needs = [memory_of(shape, layout, stage, schedule) for stage in range(layout.pp)]
+    stage = max(range(layout.pp), key=lambda i: needs[i].total_bytes - limits[i])
+    memory, limit = needs[stage], limits[stage]
+    if memory.total_bytes <= limit:
         return
-    needs = f"GPUs of stage {stage} need {memory.total_bytes / GIB:.1f} GiB and have {memory_bytes / GIB:.1f} GiB"
+    found = f"GPUs of stage {stage} need {memory.total_bytes / GIB:.1f} GiB and have {limit / GIB:.1f} GiB"
     hint = 'more tp, pp or zero, a smaller microbatch, recompute = "full", or [workload.memory] check = "warn"'
-    raise ConfigError("[workload.memory]", f"{needs}:\n{memory.table(memory_bytes)}", hint)
+    raise ConfigError("[workload.memory]", f"{found}:\n{memory.table(limit)}", hint)

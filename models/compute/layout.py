@@ -1,6 +1,6 @@
 """How a model is laid over GPUs, and in which number format (dtype decides bytes: Arcadia, section 7.3)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 Recompute = Literal["none", "selective", "full"]
@@ -22,6 +22,7 @@ class Layout:
     in Megatron-LM since 2022.
     tp_overlap: tensor-parallel exchanges are pipelined with their GEMM (Transformer Engine's userbuffers).
     dual: microbatches enter the pipeline from both ends, so that every GPU has two of its stages (DualPipe).
+    stage_layers: layers of each chunk in the order of the model, pp x vpp of them; (): as even as can be.
     """
 
     tp: int = 1
@@ -53,6 +54,12 @@ class Layout:
     tp_gradient_overlap: bool = True
     tp_overlap: bool = False
     dual: bool = False
+    stage_layers: tuple[int, ...] = ()
+
+    @property
+    def without_layers(self) -> "Layout":
+        """What a layer by itself depends on: not how many a stage has."""
+        return replace(self, stage_layers=()) if self.stage_layers else self
 
     @property
     def weight_bytes(self) -> int:

@@ -102,7 +102,7 @@ def stage_parameters(shape: ModelShape, layout: Layout, stage: int) -> Parameter
     """All parameters of a GPU of a pipeline stage."""
     parts = [shape.layer_kind(i) for chunk in stage_layers(shape, layout, stage) for i in chunk]
     parts += [part for part in ("embedding", "head") if has_part(layout, stage, part)]
-    held = [parameters_of(shape, layout, part) for part in parts]
+    held = [parameters_of(shape, layout.without_layers, part) for part in parts]
     return Parameters(sum(p.dense_parameters for p in held), sum(p.expert_parameters for p in held))
 
 
@@ -121,6 +121,7 @@ def memory_of(shape: ModelShape, layout: Layout, stage: int = 0, schedule: Sched
     kinds: list[list[LayerKind]] = [
         [shape.layer_kind(i) for i in chunk] for chunk in stage_layers(shape, layout, stage)
     ]
+    layout = layout.without_layers
     activations = _activations(shape, layout, kinds, chunks_in_flight(layout, stage, schedule))
     recompute = _recompute_bytes(shape, layout, {kind for chunk in kinds for kind in chunk})
     head = _saved_bytes(part_graph(shape, layout, "head"), layout) if has_part(layout, stage, "head") else 0

@@ -1,5 +1,7 @@
 """Which layers a pipeline stage has."""
 
+from itertools import accumulate
+
 from models.compute.layout import Layout
 from models.compute.model_shape import ModelShape
 
@@ -7,7 +9,7 @@ from models.compute.model_shape import ModelShape
 def ends_are_layers(shape: ModelShape, layout: Layout) -> bool:
     """Whether embedding and head count as a layer each where layers are shared out, see `stage_layers`."""
     n_chunk = layout.pp * layout.vpp
-    return shape.layers % n_chunk != 0 and (shape.layers + 2) % n_chunk == 0
+    return not layout.stage_layers and shape.layers % n_chunk != 0 and (shape.layers + 2) % n_chunk == 0
 
 
 def place_of(layout: Layout, stage: int, chunk: int) -> int:
@@ -25,14 +27,16 @@ def has_part(layout: Layout, stage: int, part: str) -> bool:
 
 
 def stage_layers(shape: ModelShape, layout: Layout, stage: int) -> tuple[tuple[int, ...], ...]:
-    """Layers of each of a stage's chunks.
+    """Layers of each of a stage's chunks: as the layout says, else as even as can be.
 
     As many in each if that comes out even; else, if it does then, with embedding and head counted as a layer each, so
     that the first and the last chunk have one less (as for LLaMA 3 405B: 126 layers on 16 stages; Qi et al. 2024); else
     as even as can be.
     """
     n_chunk, n_layer = layout.pp * layout.vpp, shape.layers
-    if ends_are_layers(shape, layout):
+    if layout.stage_layers:
+        bounds = [0, *accumulate(layout.stage_layers)]
+    elif ends_are_layers(shape, layout):
         each = (n_layer + 2) // n_chunk
         bounds = [0, *(i * each - 1 for i in range(1, n_chunk)), n_layer]
     else:

@@ -1,4 +1,4 @@
-"""Where the ranks of a training job are: in order, as listed, or optimised by the closed form of an iteration."""
+"""Where the ranks of a training job are, and how many layers a stage has where that goes by its GPUs."""
 
 from typing import Any, NamedTuple
 
@@ -6,7 +6,8 @@ from models.topology.even_ways import EvenWays
 from models.topology.graph import Topology
 from models.workload.compiler.job import Job
 from models.workload.placing.given import check_placement
-from models.workload.placing.optimise import Placed, place_ranks
+from models.workload.placing.layers import Layers, with_layers
+from models.workload.placing.optimise import Placed, Price, place_ranks
 from pdes.config import Config
 from pdes.units import format_duration
 
@@ -18,27 +19,48 @@ class Placing(NamedTuple):
     said: str = ""
 
 
-def placing_of(config: Config, job: Job, topology: Topology) -> Placing:
+class Cluster(NamedTuple):
+    """What a job is placed on. wire_share: bytes on the wire per byte of a message."""
+
+    topology: Topology
+    ways: EvenWays
+    wire_share: float
+
+
+def cluster_of(config: Config, topology: Topology) -> Cluster:
+    """That of a config."""
+    payload_bytes = config.network.payload_bytes
+    packet_bytes = payload_bytes + config.network.header_bytes
+    return Cluster(topology, EvenWays(topology, packet_bytes), packet_bytes / payload_bytes)
+
+
+def placing_of(config: Config, job: Job, cluster: Cluster) -> Placing:
     """Of a [workload] with a GPU type. ConfigError: a list is wrong."""
     chosen = config.workload.placement  # pyright: ignore[reportAttributeAccessIssue]
     if chosen == "in-order":
         return Placing(None)
     if chosen == "optimised":
-        return by_closed_form(optimised(config, job, topology))
-    check_placement(chosen, topology.n_host)
+        return by_closed_form(optimised(config, job, cluster))
+    check_placement(chosen, cluster.topology.n_host)
     return Placing(list(chosen))
 
 
-def optimised(config: Config, job: Job, topology: Topology, ways: EvenWays | None = None) -> Placed:
-    """ways: those of the topology, if somebody has them."""
-    payload_bytes = config.network.payload_bytes
-    packet_bytes = payload_bytes + config.network.header_bytes
-    ways = EvenWays(topology, packet_bytes) if ways is None else ways
-    return place_ranks(job, ways, packet_bytes / payload_bytes, config.simulation.seed)
+def optimised(config: Config, job: Job, cluster: Cluster) -> Placed:
+    """The best placement by the closed form."""
+    return place_ranks(job, cluster.ways, cluster.wire_share, config.simulation.seed)
+
+
+def with_its_layers(job: Job, cluster: Cluster, gpu_of_rank: list[int] | None) -> Job:
+    """The job with layers of each stage as its GPUs there can do them, if that is asked for."""
+    if not job.shares_layers:
+        return job
+    return with_layers(job, Layers(job).best(Price(job, cluster.ways, cluster.wire_share).exchanges(gpu_of_rank)))
 
 
 def by_closed_form(placed: Placed) -> Placing:
-    """The optimised placement where it is faster, else none."""
+    """The optimised placement where it is faster, or ranks in order do not fit; else none."""
+    if not placed.in_order_fits:
+        return Placing(placed.gpu_of_rank, "optimised: in order a stage does not fit the memory of its GPUs")
     return chosen_by("the closed form", placed.gpu_of_rank, placed.time_ps, placed.in_order_ps)
 
 

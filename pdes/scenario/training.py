@@ -15,13 +15,14 @@ from models.topology.graph import Topology
 from models.workload.compiler.build import check_job, plan_job
 from models.workload.compiler.choose import choose
 from models.workload.compiler.job import Job
+from models.workload.compiler.ranks import Ranks
 from models.workload.compiler.tuning import KindTuning, Tuning
 from models.workload.plan import WorkloadPlan
 from models.workload.training.iteration import PRESETS, GptModel, TrainingJob, plan_training
 from pdes.config import Config
 from pdes.errors import ConfigError
 from pdes.scenario.devices import training_devices
-from pdes.scenario.placing import placing_of
+from pdes.scenario.placing import cluster_of, placing_of, with_its_layers
 
 FACTOR_1024 = 1024
 PPM = 1_000_000
@@ -33,9 +34,10 @@ def build_training(config: Config, topology: Topology) -> WorkloadPlan:
     server, n_iteration = topology.server[topology.host], config.simulation.iterations
     if w.compute.gpu is None:
         return plan_training(training_job(w), topology.n_host, server, n_iteration)
-    job = checked_job(config, topology)
-    _check_memory(w, job)
-    placing = placing_of(config, job, topology)
+    job, cluster = checked_job(config, topology), cluster_of(config, topology)
+    placing = placing_of(config, job, cluster)
+    job = with_its_layers(job, cluster, placing.gpu_of_rank)
+    _check_memory(w, job, Ranks(job.layout, placing.gpu_of_rank))
     plan = plan_job(job, topology.n_host, server, n_iteration, placing.gpu_of_rank)
     loss_frac = max(device.fit.overlap_loss_frac for device in set(job.devices))
     slowed = round(FACTOR_1024 / max(1 - loss_frac, 0.01))
@@ -52,11 +54,11 @@ def checked_job(config: Config, topology: Topology) -> Job:
     return job
 
 
-def _check_memory(w: Any, job: Job) -> None:
+def _check_memory(w: Any, job: Job, ranks: Ranks) -> None:
     if w.memory.check == "off":
         return
     try:
-        check_memory(job.shape, job.layout, job.least_memory_bytes, job.memory_schedule)
+        check_memory(job.shape, job.layout, job.memory_of_stages(ranks), job.memory_schedule)
     except ConfigError as error:
         if w.memory.check == "refuse":
             raise
@@ -91,6 +93,7 @@ def compiled_job(config: Config, server_of_gpu: np.ndarray, nic_goodput_bps: int
         precision=w.precision, **_dtypes(w), zero=w.zero, flash_attention=w.flash_attention,
         causal_half=w.causal == "half", tp_overlap=w.overlap_tensor,
         tp_gradient_overlap=w.overlap_tensor_gradients, cp_balanced=w.balanced_context, dual=w.schedule == "dualpipe",
+        stage_layers=p.stage_layers if isinstance(p.stage_layers, tuple) else (),
     )  # fmt: skip
     devices, slowness = _devices(config, server_of_gpu)
     job = Job(
@@ -98,7 +101,7 @@ def compiled_job(config: Config, server_of_gpu: np.ndarray, nic_goodput_bps: int
         iteration_overhead_ps=w.compute.iteration_overhead_ps, memory_bytes=w.memory.size_bytes or 0,
         pass_times_ps=w.compute.pass_times_ps, routing_skew=w.routing_skew,
         transport=w.transport, cross_rail_rings=w.cross_rail_rings, nic_goodput_bps=nic_goodput_bps,
-        tuning=_tuning(w.nccl),
+        tuning=_tuning(w.nccl), shares_layers=p.stage_layers == "auto",
     )  # fmt: skip
     if None not in (microbatch, vpp, recompute):
         return job

@@ -10,9 +10,10 @@ from models.compute.model_shape import ModelShape
 from models.workload.closed_form.exchanges import Exchanges
 from models.workload.closed_form.iteration import iteration_ps
 from models.workload.compiler.job import Job
+from models.workload.placing.layers import Layers, with_layers
 from pdes.config import Config
 from pdes.errors import ConfigError
-from pdes.scenario.placing import by_closed_form, is_optimised, optimised, placing_of
+from pdes.scenario.placing import Cluster, placing_of
 from pdes.scenario.training import checked_job
 from pdes.searching.fabric import Fabric
 from pdes.searching.load import Search
@@ -71,12 +72,14 @@ class Screen:
                 return Screened(candidate.values, name, f"{name} {cost:,.6g}, more than {most:,.6g}", price, power)
         config = checked(tables_of(self.search, candidate.values), self.search.source, self.search.overridden())
         job = checked_job(config, fabric.topology)
+        exchanges, known = self._shared(candidate, fabric, config, job)
+        if job.shares_layers:
+            job = with_layers(job, Layers(job).best(exchanges))
         memory_bytes = _needed_bytes(job.shape, job.layout, job.memory_schedule)
         if memory_bytes > job.least_memory_bytes and config.workload.memory.check == "refuse":
-            check_memory(job.shape, job.layout, job.least_memory_bytes, job.memory_schedule)
+            check_memory(job.shape, job.layout, job.memory_of_stages(exchanges.ranks), job.memory_schedule)
         layout = job.layout
         tokens = layout.dp * layout.n_microbatch * layout.microbatch * job.shape.sequence
-        exchanges, known = self._shared(candidate, fabric, config, job)
         closed_s = iteration_ps(job, exchanges, known) / PS_PER_S
         weight = {"iteration": 1.0, "throughput": 1 / tokens, "price": price / tokens, "energy": power / tokens}
         return Screened(candidate.values, "", "", price, power, memory_bytes, tokens, weight[own.objective], closed_s)
@@ -88,11 +91,7 @@ class Screen:
         layout, w = job.layout, config.workload
         key = (id(fabric), layout.tp, layout.cp, layout.dp, layout.pp, layout.ep, str(w.placement))  # pyright: ignore[reportAttributeAccessIssue]
         if key not in self._exchanges:
-            placing = (
-                by_closed_form(optimised(config, job, fabric.topology, fabric.ways))
-                if is_optimised(config)
-                else placing_of(config, job, fabric.topology)
-            )
+            placing = placing_of(config, job, Cluster(fabric.topology, fabric.ways, fabric.wire_share))
             own = Exchanges(job, fabric.ways, fabric.server_of_gpu, fabric.wire_share, placing.gpu_of_rank)
             self._exchanges[key] = own, {}
         return self._exchanges[key]

@@ -42,7 +42,7 @@ class Passes:
 
     def _of_part(self, stage: int, part: str, n: int, which: str) -> list[Bucket]:
         job = self.job
-        own = parameters_of(job.shape, job.layout, part)
+        own = parameters_of(job.shape, job.layout.without_layers, part)
         n_own = max(1, own.dense_parameters + own.expert_parameters)
         each = 1 if job.layout.zero == 3 else min(n, -(-job.bucket_parameters // n_own))
         busy_ps = self._busiest_ps(stage, part, which)
@@ -59,6 +59,11 @@ class Passes:
             )
             found.append(Bucket(times, size * busy_ps, gather_ps, reduce_ps))
         return found
+
+    def layer_ps(self, stage: int, part: str) -> int:
+        """All passes of a microbatch over one layer, or the embedding or the head, on a stage."""
+        which = ("forward", "backward-input", "backward-weight") if self.job.is_split else ("forward", "backward")
+        return sum(self._busiest_ps(stage, part, one) for one in which)
 
     def _busiest_ps(self, stage: int, part: str, which: str) -> int:
         """One layer, on the GPU of the stage that takes longest."""
@@ -109,4 +114,4 @@ class Passes:
 def own_share(layout: Layout, expert_load: float) -> Layout:
     """What a pass over one layer depends on: the same for all sizes of the rest."""
     return replace(layout, dp=1, pp=1, vpp=1, n_microbatch=1, zero=layout.zero == 3 and 3 or 0, dual=False,
-                   expert_load=expert_load)  # fmt: skip
+                   expert_load=expert_load, stage_layers=())  # fmt: skip

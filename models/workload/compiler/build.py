@@ -192,4 +192,6 @@ class _JobBuilder:
             "peak_flops_per_s": sum(self.job.device(gpu).peak(layout.precision) for gpu in range(layout.n_gpu)),
             "parameters_per_gpu": [own.dense_parameters + own.expert_parameters for own in held],
         }
+        if layout.stage_layers:
+            facts["layers_per_stage"] = list(layout.stage_layers)
         return facts | ({"measured_kernels": "; ".join(texts)} if texts else {})

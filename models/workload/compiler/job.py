@@ -7,6 +7,7 @@ from models.compute.devices import Device
 from models.compute.layout import Layout
 from models.compute.memory import Schedule as MemorySchedule
 from models.compute.model_shape import ModelShape
+from models.workload.compiler.ranks import Ranks
 from models.workload.compiler.schedule import Schedule
 from models.workload.compiler.tuning import Tuning
 from models.workload.nccl.calibration import GpuType
@@ -41,6 +42,7 @@ class Job:
     cross_rail_rings: bool = False  # see `models.workload.nccl.communicator`
     tuning: Tuning = Tuning()
     nic_goodput_bps: int = 0  # payload that a NIC carries at best; 0: not known
+    shares_layers: bool = False  # among stages by what their GPUs can do, see `models.workload.placing.layers`
 
     def device(self, gpu: int) -> Device:
         """Type of a GPU."""
@@ -78,6 +80,13 @@ class Job:
         """
         devices = set(self.devices) if gpus is None or len(self.devices) == 1 else {self.device(gpu) for gpu in gpus}
         return in_server_type(min(devices, key=lambda device: (device.nvlink_bps, device.name)))
+
+    def memory_of_stages(self, ranks: Ranks) -> list[int]:
+        """Memory of the smallest GPU of each stage, or as given."""
+        if self.memory_bytes or len(self.devices) == 1:
+            return [self.least_memory_bytes] * self.layout.pp
+        stages = (ranks.alike(stage) for stage in range(self.layout.pp))
+        return [min(self.device(gpu).hbm_bytes for gpu in gpus) for gpus in stages]
 
     @property
     def is_split(self) -> bool:

@@ -34,7 +34,7 @@ def updated_parameters(job: Job, stage: int) -> int:
     layout, n_own = job.layout, 0
     for chunk in range(layout.n_chunk):
         for part, n in chunk_parts(job, stage, chunk):
-            own = parameters_of(job.shape, layout, part)
+            own = parameters_of(job.shape, layout.without_layers, part)
             dense, expert = n * own.dense_parameters, n * own.expert_parameters
             if layout.zero:
                 dense, expert = chunk_bytes(dense, layout.n_sharer), chunk_bytes(expert, layout.n_expert_sharer)

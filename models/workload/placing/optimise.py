@@ -14,24 +14,28 @@ from typing import NamedTuple
 
 import numpy as np
 
+from models.compute.memory import memory_of
 from models.topology.even_ways import EvenWays
 from models.workload.closed_form.exchanges import Exchanges
 from models.workload.closed_form.iteration import iteration_ps
 from models.workload.compiler.job import Job
 from models.workload.placing.equation_4 import place_by_equation_4
+from models.workload.placing.layers import Layers, with_layers
 from models.workload.placing.structured import blocks_of, structured
 
 N_STEP, LEAST_STEPS = 20_000, 20  # of annealing: the first over the number of GPUs
 MOST_STEPS = 200
+NO_ROOM = 4  # times as long counts what does not fit
 FIRST_TEMPERATURE, LAST_TEMPERATURE = 0.02, 0.0002  # of the time of an iteration
 
 
 class Placed(NamedTuple):
-    """gpu_of_rank: what was found. Times of an iteration by the closed form."""
+    """gpu_of_rank: what was found. Times of an iteration by the closed form. in_order_fits: the GPUs' memory."""
 
     gpu_of_rank: list[int]
     time_ps: int
     in_order_ps: int
+    in_order_fits: bool
 
 
 class Price:
@@ -40,16 +44,43 @@ class Price:
     def __init__(self, job: Job, ways: EvenWays, wire_share: float) -> None:
         self.job, self.ways, self.wire_share = job, ways, wire_share
         self.server_of_gpu = ways.topology.server[ways.topology.host]
-        self._known: dict[bytes, int] = {}
+        self._layers = Layers(job) if job.shares_layers else None
+        self._needs = None if job.shares_layers else _needed_bytes(job)
+        self._known: dict[bytes, tuple[int, bool]] = {}
 
     def __call__(self, gpu_of_rank: np.ndarray) -> int:
-        """ps"""
+        """ps; far more where a stage does not fit the memory of its GPUs."""
+        time_ps, fits = self.found(gpu_of_rank)
+        return time_ps if fits else time_ps * NO_ROOM
+
+    def found(self, gpu_of_rank: np.ndarray) -> tuple[int, bool]:
+        """(time in ps, whether all stages fit)"""
         key = gpu_of_rank.tobytes()
         if key not in self._known:
-            placed = gpu_of_rank.tolist()
-            exchanges = Exchanges(self.job, self.ways, self.server_of_gpu, self.wire_share, placed)
-            self._known[key] = iteration_ps(self.job, exchanges, {})
+            self._known[key] = self._worked_out(self.exchanges(gpu_of_rank.tolist()))
         return self._known[key]
+
+    def exchanges(self, gpu_of_rank: list[int] | None) -> Exchanges:
+        """Of ranks that are there."""
+        return Exchanges(self.job, self.ways, self.server_of_gpu, self.wire_share, gpu_of_rank)
+
+    def _worked_out(self, exchanges: Exchanges) -> tuple[int, bool]:
+        known: dict[object, int] = {}
+        if self._layers is not None:
+            layers = self._layers.dealt(exchanges, known)
+            fits = self._layers.fits(layers, exchanges)
+            return iteration_ps(with_layers(self.job, layers), exchanges, known), fits
+        limits = self.job.memory_of_stages(exchanges.ranks)
+        fits = self._needs is None or all(a <= b for a, b in zip(self._needs, limits, strict=True))
+        return iteration_ps(self.job, exchanges, known), fits
+
+
+def _needed_bytes(job: Job) -> list[int] | None:
+    """Memory by stage; None: it is the same wherever ranks are."""
+    if len({device.hbm_bytes for device in job.devices}) == 1 or job.memory_bytes:
+        return None
+    stages = range(job.layout.pp)
+    return [memory_of(job.shape, job.layout, stage, job.memory_schedule).total_bytes for stage in stages]
 
 
 def place_ranks(job: Job, ways: EvenWays, wire_share: float, seed: int, most_steps: int = MOST_STEPS) -> Placed:
@@ -60,7 +91,7 @@ def place_ranks(job: Job, ways: EvenWays, wire_share: float, seed: int, most_ste
     candidates += islice(structured(job, ways.topology), n_step)
     best = min(candidates, key=price)  # the first of those that are as fast
     best = _annealed(job, ways, price, best, n_step, seed)
-    return Placed(best.tolist(), price(best), price(in_order))
+    return Placed(best.tolist(), price.found(best)[0], *price.found(in_order))
 
 
 def by_equation_4(job: Job, server_of_gpu: np.ndarray, seed: int) -> np.ndarray:

@@ -83,6 +83,23 @@ def _kernels_faults(workload: TrainingConfig) -> Iterator[Fault]:
         yield Fault(("workload", "compute", "kernels"), found, "Accepted: one of the two")
 
 
+def _stage_faults(workload: TrainingConfig) -> Iterator[Fault]:
+    """Layers by stage, and what they do not go with."""
+    parallel, path = workload.parallel, ("workload", "parallel", "stage_layers")
+    if parallel.stage_layers == "even":
+        return
+    is_auto = parallel.stage_layers == "auto"
+    found = 'found "auto"' if is_auto else "is a list"
+    if parallel.vpp == "auto" or (is_auto and parallel.vpp != 1):
+        accepted = "Accepted: with vpp = 1" if is_auto else "Accepted: with a number of chunks"
+        yield Fault(path, f"{found}, and vpp is {shown(parallel.vpp)}", accepted)
+    if is_auto and workload.schedule == "dualpipe":
+        yield Fault(path, f'{found}, and schedule is "dualpipe"', "Accepted: with other schedules, or a list")
+    if workload.compute.pass_times_ps is not None:
+        where = "is there, and so is [workload.compute] pass_times, which are those of every stage"
+        yield Fault(path, where, "Accepted: one of the two")
+
+
 def _dtypes_faults(workload: TrainingConfig) -> Iterator[Fault]:
     """Formats that are given twice, or of tensors that a model does not have."""
     dtypes = workload.dtypes
@@ -107,6 +124,7 @@ def _by_kernel_faults(workload: TrainingConfig) -> Iterator[Fault]:
             path = ("workload", table, name) if table else ("workload", name)
             yield Fault(path, "is there, and so is [workload.compute] gpu", "Accepted: without a gpu")
     yield from _kernels_faults(workload)
+    yield from _stage_faults(workload)
     yield from _dtypes_faults(workload)
     if workload.nccl.all_to_all is not None and workload.routing_skew:
         found = "is there, and so is routing_skew, with which every message has a size of its own"

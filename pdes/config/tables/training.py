@@ -64,6 +64,16 @@ def _placement(value: object) -> object:
     raise FieldError(f"found {shown(value)}", accepted)
 
 
+def _stage_layers(value: object) -> object:
+    if value in ("even", "auto"):
+        return value
+    if isinstance(value, list) and value and all(type(n) is int and n >= 1 for n in value):
+        return tuple(value)
+    accepted = 'Accepted: "even", "auto", or a list of whole numbers from 1, one for each stage'
+    raise FieldError(f"found {shown(value)}", accepted)
+
+
+StageLayers = Annotated[Literal["even", "auto"] | tuple[int, ...], BeforeValidator(_stage_layers)]
 Placement = Annotated[Literal["in-order", "optimised"] | tuple[int, ...], BeforeValidator(_placement)]
 PassTimes = Annotated[tuple[int, int, int] | None, BeforeValidator(_pass_times)]
 
@@ -154,7 +164,8 @@ class DtypesConfig(Table):
 class ParallelConfig(Table):
     """[workload.parallel]: sizes of tensor, data, pipeline, context and expert parallelism; ep is over tp * cp * dp.
 
-    vpp: chunks of layers per stage, interleaved.
+    vpp: chunks of layers per stage, interleaved. stage_layers: of each chunk in the order of the model, or "auto": by
+    the speed and the memory of the stages' GPUs.
     """
 
     tp: Count
@@ -163,6 +174,7 @@ class ParallelConfig(Table):
     ep: Count = 1
     cp: Count = 1
     vpp: CountOrAuto = 1
+    stage_layers: StageLayers = "even"
     MEANING: ClassVar[Meaning] = {
         "tp": "tensor parallelism: GPUs that share each layer, inside a server",
         "dp": "data parallelism: replicas",
@@ -170,6 +182,7 @@ class ParallelConfig(Table):
         "ep": "GPUs that share a layer's experts: a divisor of tp * cp * dp",
         "cp": "context parallelism: GPUs that share each sequence",
         "vpp": "chunks of layers per stage, interleaved",
+        "stage_layers": "layers of each stage: as even as can be, by its GPUs' speed and memory (auto), or as listed",
     }
 
     @property

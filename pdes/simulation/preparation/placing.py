@@ -19,7 +19,7 @@ from pdes.results.folder import ResultFolder
 from pdes.scenario import Scenario, build_scenario
 from pdes.scenario.build import said_of
 from pdes.scenario.inputs import build_topology
-from pdes.scenario.placing import Placing, by_closed_form, chosen_by, is_optimised, optimised, placed_at
+from pdes.scenario.placing import Placing, by_closed_form, chosen_by, cluster_of, is_optimised, optimised, placed_at
 from pdes.scenario.training import checked_job
 from pdes.simulation.compile import compile_kernels
 from pdes.simulation.job import Run
@@ -38,9 +38,9 @@ def build_placed(config: Config, topology_of: TopologyOf = build_topology) -> Sc
         return build_scenario(config, topology_of)
     topology = topology_of(config)
     with said_of(config):
-        placed = optimised(config, checked_job(config, topology), topology)
+        placed = optimised(config, checked_job(config, topology), cluster_of(config, topology))
     placing = by_closed_form(placed)
-    if placing.gpu_of_rank is not None:
+    if placing.gpu_of_rank is not None and placed.in_order_fits:
         placing = _by_flow_mode(config, topology, placing.gpu_of_rank) or placing
     scenario = build_scenario(placed_at(config, placing.gpu_of_rank), lambda _: topology)
     facts = scenario.plan.facts | {"placement": placing.said}
