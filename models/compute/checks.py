@@ -57,6 +57,8 @@ def _check_pipeline(shape: ModelShape, layout: Layout) -> None:
         raise ConfigError(f"{PARALLEL} pp", found, "no more chunks than layers")
     if layout.stage_layers:
         _check_stage_layers(shape, layout)
+    if layout.replica_microbatches:
+        _check_replicas(layout)
     if layout.dual:
         _check_dual(layout)
     if layout.vpp > 1 and layout.pp == 1:
@@ -75,6 +77,23 @@ def _check_stage_layers(shape: ModelShape, layout: Layout) -> None:
         raise ConfigError(where, f"{min(given)} layers in one of them", "1 or more in each")
     if sum(given) != shape.layers:
         raise ConfigError(where, f"{sum(given)} layers in all", f"{shape.layers}, which the model has")
+
+
+def _check_replicas(layout: Layout) -> None:
+    where, given = f"{PARALLEL} replica_microbatches", layout.replica_microbatches
+    if len(given) != layout.dp:
+        raise ConfigError(where, f"{len(given)} numbers for {layout.dp} replicas", f"a list of {layout.dp}")
+    if min(given) < 1:
+        raise ConfigError(where, f"{min(given)} microbatches of one of them", "1 or more of each")
+    if layout.zero > 1:
+        found = f"is there with zero = {layout.zero}, by which replicas exchange in every microbatch"
+        raise ConfigError(where, found, "zero = 0 or 1")
+    if layout.tp * layout.cp % layout.ep:
+        raise ConfigError(where, f"is there with ep = {layout.ep}, groups of which are in several replicas",
+                          f"ep of a divisor of tp x cp = {layout.tp * layout.cp}")  # fmt: skip
+    if layout.dual or layout.vpp > 1:
+        found = "is there with " + ('schedule "dualpipe"' if layout.dual else f"vpp = {layout.vpp}")
+        raise ConfigError(where, found, "other schedules, and vpp = 1")
 
 
 def _check_dual(layout: Layout) -> None:

@@ -23,6 +23,7 @@ class Layout:
     tp_overlap: tensor-parallel exchanges are pipelined with their GEMM (Transformer Engine's userbuffers).
     dual: microbatches enter the pipeline from both ends, so that every GPU has two of its stages (DualPipe).
     stage_layers: layers of each chunk in the order of the model, pp x vpp of them; (): as even as can be.
+    replica_microbatches: of each replica, dp of them; (): n_microbatch each.
     """
 
     tp: int = 1
@@ -55,11 +56,28 @@ class Layout:
     tp_overlap: bool = False
     dual: bool = False
     stage_layers: tuple[int, ...] = ()
+    replica_microbatches: tuple[int, ...] = ()
+
+    def microbatches_of(self, replica: int) -> int:
+        """Microbatches of a replica."""
+        return self.replica_microbatches[replica] if self.replica_microbatches else self.n_microbatch
+
+    def of_replica(self, replica: int) -> "Layout":
+        """As one replica has it."""
+        if not self.replica_microbatches:
+            return self
+        return replace(self, n_microbatch=self.replica_microbatches[replica], replica_microbatches=())
+
+    @property
+    def n_microbatch_in_all(self) -> int:
+        """Of all replicas."""
+        return sum(self.replica_microbatches) or self.dp * self.n_microbatch
 
     @property
     def without_layers(self) -> "Layout":
-        """What a layer by itself depends on: not how many a stage has."""
-        return replace(self, stage_layers=()) if self.stage_layers else self
+        """What a layer by itself depends on: not how many a stage has, nor what a replica does."""
+        is_even = not self.stage_layers and not self.replica_microbatches
+        return self if is_even else replace(self, stage_layers=(), replica_microbatches=())
 
     @property
     def weight_bytes(self) -> int:

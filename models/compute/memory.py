@@ -63,7 +63,7 @@ class MemoryBreakdown:
 
 def chunks_in_flight(layout: Layout, stage: int, schedule: Schedule) -> int:
     """Most chunks (whole stages if vpp is 1) whose forward pass is done and whose backward pass is not."""
-    behind, m = layout.pp - stage, layout.n_microbatch
+    behind, m = layout.pp - stage, max(layout.replica_microbatches, default=layout.n_microbatch)
     if schedule == "gpipe":
         return m * layout.vpp
     if schedule == "dualpipe":

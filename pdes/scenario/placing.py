@@ -4,10 +4,12 @@ from typing import Any, NamedTuple
 
 from models.topology.even_ways import EvenWays
 from models.topology.graph import Topology
+from models.workload.closed_form.exchanges import Exchanges
 from models.workload.compiler.job import Job
 from models.workload.placing.given import check_placement
 from models.workload.placing.layers import Layers, with_layers
 from models.workload.placing.optimise import Placed, Price, place_ranks
+from models.workload.placing.replicas import best_batch, with_batch
 from pdes.config import Config
 from pdes.units import format_duration
 
@@ -50,11 +52,18 @@ def optimised(config: Config, job: Job, cluster: Cluster) -> Placed:
     return place_ranks(job, cluster.ways, cluster.wire_share, config.simulation.seed)
 
 
-def with_its_layers(job: Job, cluster: Cluster, gpu_of_rank: list[int] | None) -> Job:
-    """The job with layers of each stage as its GPUs there can do them, if that is asked for."""
-    if not job.shares_layers:
-        return job
-    return with_layers(job, Layers(job).best(Price(job, cluster.ways, cluster.wire_share).exchanges(gpu_of_rank)))
+def shared_out(job: Job, exchanges: Exchanges) -> Job:
+    """The job with layers of each stage, and microbatches of each replica, as GPUs can do them, where that is asked."""
+    if job.shares_layers:
+        job = with_layers(job, Layers(job).best(exchanges))
+    if job.shares_batch:
+        job = with_batch(job, best_batch(job, exchanges))
+    return job
+
+
+def exchanges_on(cluster: Cluster, job: Job, gpu_of_rank: list[int] | None) -> Exchanges:
+    """A job's exchanges, with its ranks there."""
+    return Price(job, cluster.ways, cluster.wire_share).exchanges(gpu_of_rank)
 
 
 def by_closed_form(placed: Placed) -> Placing:

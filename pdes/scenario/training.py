@@ -22,7 +22,7 @@ from models.workload.training.iteration import PRESETS, GptModel, TrainingJob, p
 from pdes.config import Config
 from pdes.errors import ConfigError
 from pdes.scenario.devices import training_devices
-from pdes.scenario.placing import cluster_of, placing_of, with_its_layers
+from pdes.scenario.placing import cluster_of, exchanges_on, placing_of, shared_out
 
 FACTOR_1024 = 1024
 PPM = 1_000_000
@@ -36,7 +36,8 @@ def build_training(config: Config, topology: Topology) -> WorkloadPlan:
         return plan_training(training_job(w), topology.n_host, server, n_iteration)
     job, cluster = checked_job(config, topology), cluster_of(config, topology)
     placing = placing_of(config, job, cluster)
-    job = with_its_layers(job, cluster, placing.gpu_of_rank)
+    job = shared_out(job, exchanges_on(cluster, job, placing.gpu_of_rank))
+    check_job(job, topology.n_host)
     _check_memory(w, job, Ranks(job.layout, placing.gpu_of_rank))
     plan = plan_job(job, topology.n_host, server, n_iteration, placing.gpu_of_rank)
     loss_frac = max(device.fit.overlap_loss_frac for device in set(job.devices))
@@ -94,6 +95,7 @@ def compiled_job(config: Config, server_of_gpu: np.ndarray, nic_goodput_bps: int
         causal_half=w.causal == "half", tp_overlap=w.overlap_tensor,
         tp_gradient_overlap=w.overlap_tensor_gradients, cp_balanced=w.balanced_context, dual=w.schedule == "dualpipe",
         stage_layers=p.stage_layers if isinstance(p.stage_layers, tuple) else (),
+        replica_microbatches=p.replica_microbatches if isinstance(p.replica_microbatches, tuple) else (),
     )  # fmt: skip
     devices, slowness = _devices(config, server_of_gpu)
     job = Job(
@@ -102,6 +104,7 @@ def compiled_job(config: Config, server_of_gpu: np.ndarray, nic_goodput_bps: int
         pass_times_ps=w.compute.pass_times_ps, routing_skew=w.routing_skew,
         transport=w.transport, cross_rail_rings=w.cross_rail_rings, nic_goodput_bps=nic_goodput_bps,
         tuning=_tuning(w.nccl), shares_layers=p.stage_layers == "auto",
+        shares_batch=p.replica_microbatches == "auto",
     )  # fmt: skip
     if None not in (microbatch, vpp, recompute):
         return job

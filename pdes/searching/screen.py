@@ -10,10 +10,9 @@ from models.compute.model_shape import ModelShape
 from models.workload.closed_form.exchanges import Exchanges
 from models.workload.closed_form.iteration import iteration_ps
 from models.workload.compiler.job import Job
-from models.workload.placing.layers import Layers, with_layers
 from pdes.config import Config
 from pdes.errors import ConfigError
-from pdes.scenario.placing import Cluster, placing_of
+from pdes.scenario.placing import Cluster, placing_of, shared_out
 from pdes.scenario.training import checked_job
 from pdes.searching.fabric import Fabric
 from pdes.searching.load import Search
@@ -73,13 +72,12 @@ class Screen:
         config = checked(tables_of(self.search, candidate.values), self.search.source, self.search.overridden())
         job = checked_job(config, fabric.topology)
         exchanges, known = self._shared(candidate, fabric, config, job)
-        if job.shares_layers:
-            job = with_layers(job, Layers(job).best(exchanges))
+        job = shared_out(job, exchanges)
         memory_bytes = _needed_bytes(job.shape, job.layout, job.memory_schedule)
         if memory_bytes > job.least_memory_bytes and config.workload.memory.check == "refuse":
             check_memory(job.shape, job.layout, job.memory_of_stages(exchanges.ranks), job.memory_schedule)
         layout = job.layout
-        tokens = layout.dp * layout.n_microbatch * layout.microbatch * job.shape.sequence
+        tokens = layout.n_microbatch_in_all * layout.microbatch * job.shape.sequence
         closed_s = iteration_ps(job, exchanges, known) / PS_PER_S
         weight = {"iteration": 1.0, "throughput": 1 / tokens, "price": price / tokens, "energy": power / tokens}
         return Screened(candidate.values, "", "", price, power, memory_bytes, tokens, weight[own.objective], closed_s)

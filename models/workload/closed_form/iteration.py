@@ -1,7 +1,8 @@
 """An iteration's time: passes along the pipeline, gradients and parameters beside them, and the optimizer.
 
 Of many microbatches the first and the last few are followed, and the rest takes as long as what is between them: a
-schedule repeats itself every pp microbatches. DualPipe has a formula instead (`choose.estimate_ps`).
+schedule repeats itself every pp microbatches. Where replicas have unequal shares of the batch, the one that takes
+longest counts: the others wait for it to sum their gradients. DualPipe has a formula instead (`choose.estimate_ps`).
 """
 
 from dataclasses import replace
@@ -21,10 +22,33 @@ FOLLOWED = 2  # times pp microbatches
 
 def iteration_ps(job: Job, exchanges: Exchanges, known: dict[object, int]) -> int:
     """Time of an iteration among others. known: filled, and used again for other jobs with the same `exchanges`."""
-    layout, m = job.layout, job.layout.n_microbatch
+    layout = job.layout
     if layout.dual:
         return estimate_ps(job)
-    few, passes = FOLLOWED * layout.pp + m % layout.pp, Passes(job, exchanges, known)
+    if not layout.replica_microbatches:
+        return _of_all_ps(job, exchanges, Passes(job, exchanges, known))
+    return max(
+        _of_all_ps(replace(job, layout=layout.of_replica(replica)), exchanges, Passes(job, exchanges, known, replica))
+        for replica in unlike(job, exchanges)
+    )
+
+
+def unlike(job: Job, exchanges: Exchanges) -> list[int]:
+    """Replicas, one of each sort: GPUs by stage, and microbatches."""
+    layout, found = job.layout, {}
+    stages = [exchanges.ranks.alike(stage) for stage in range(layout.pp)]
+    n = layout.tp * layout.cp
+    for replica in range(layout.dp):
+        gpus = [gpu for stage in stages for gpu in stage[replica * n : (replica + 1) * n]]
+        kinds = tuple((job.device(gpu), job.slowness.get(gpu, 1.0)) for gpu in gpus)
+        found.setdefault((kinds, layout.microbatches_of(replica)), replica)
+    return list(found.values())
+
+
+def _of_all_ps(job: Job, exchanges: Exchanges, passes: Passes) -> int:
+    """As if all replicas were as long."""
+    layout, m = job.layout, job.layout.n_microbatch
+    few = FOLLOWED * layout.pp + m % layout.pp
     if m <= few + layout.pp:
         return _followed_ps(job, exchanges, passes)
     short_ps, long_ps = (

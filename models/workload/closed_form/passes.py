@@ -23,10 +23,13 @@ class Bucket(NamedTuple):
 
 
 class Passes:
-    """Of one job. known: times that other jobs with the same `exchanges` and `shape` have worked out."""
+    """Of one job. known: times that other jobs with the same `exchanges` and `shape` have worked out.
 
-    def __init__(self, job: Job, exchanges: Exchanges, known: dict[object, int]) -> None:
-        self.job, self.exchanges, self._known = job, exchanges, known
+    replica: the only one that is looked at; -1: all, of which the slowest counts in each stage.
+    """
+
+    def __init__(self, job: Job, exchanges: Exchanges, known: dict[object, int], replica: int = -1) -> None:
+        self.job, self.exchanges, self._known, self.replica = job, exchanges, known, replica
         self.loss_frac = max(device.fit.overlap_loss_frac for device in set(job.devices))
         self.layout = own_share(job.layout, max(job.expert_loads()))
         self._buckets: dict[tuple[int, int, str], list[Bucket]] = {}
@@ -73,6 +76,9 @@ class Passes:
         if len(job.devices) == 1 and not job.slowness:
             return self._layer_ps(stage, part, which, job.devices[0], 1.0)
         gpus = self.exchanges.ranks.alike(stage)
+        if self.replica >= 0:
+            n = job.layout.tp * job.layout.cp
+            gpus = gpus[self.replica * n : (self.replica + 1) * n]
         kinds = {(job.device(gpu), job.slowness.get(gpu, 1.0)) for gpu in gpus}
         return max(self._layer_ps(stage, part, which, device, slowness) for device, slowness in kinds)
 
@@ -114,4 +120,4 @@ class Passes:
 def own_share(layout: Layout, expert_load: float) -> Layout:
     """What a pass over one layer depends on: the same for all sizes of the rest."""
     return replace(layout, dp=1, pp=1, vpp=1, n_microbatch=1, zero=layout.zero == 3 and 3 or 0, dual=False,
-                   expert_load=expert_load, stage_layers=())  # fmt: skip
+                   expert_load=expert_load, stage_layers=(), replica_microbatches=())  # fmt: skip

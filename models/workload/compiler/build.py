@@ -105,7 +105,8 @@ class _JobBuilder:
             for i, gpu in enumerate(self.ranks.alike(stage)):
                 kind = self._kind(stage, i, gpu)
                 if (kind, groups.places(gpu)) not in programs:
-                    writer = StageWriter(self.job, *kind[:3], groups, embedding, *kind[3:], gpu)
+                    job = replace(self.job, layout=self.job.layout.of_replica(kind[4]))
+                    writer = StageWriter(job, *kind[:3], groups, embedding, kind[3], gpu)
                     stored = self._store(writer)  # from the first one on it is known on which places programs depend
                     programs[kind, groups.places(gpu)] = stored
                 program_of_gpu[gpu] = programs[kind, groups.places(gpu)]
@@ -124,10 +125,14 @@ class _JobBuilder:
             self._add_streams(gpu, stored, gates[id(stored)])
         return self.builder.finish(self._facts())
 
-    def _kind(self, stage: int, i: int, gpu: int) -> tuple[int, Device, float, int]:
-        """What a GPU's programs depend on: stage, type, slowness, and its place among the experts if that matters."""
-        place = i % self.job.layout.ep if self.job.routing_skew else 0
-        return stage, self.job.device(gpu), self.job.slowness.get(gpu, 1.0), place
+    def _kind(self, stage: int, i: int, gpu: int) -> tuple[int, Device, float, int, int]:
+        """What a GPU's programs depend on: stage, type, slowness; where they matter, its place among the experts, and
+        the first replica that has as many microbatches."""
+        layout = self.job.layout
+        place = i % layout.ep if self.job.routing_skew else 0
+        many = layout.replica_microbatches
+        replica = many.index(many[i // (layout.tp * layout.cp)]) if many else 0
+        return stage, self.job.device(gpu), self.job.slowness.get(gpu, 1.0), place, replica
 
     def _connect_experts(self) -> None:
         """Queue pairs of exchanges whose messages differ: from every GPU of a group to every other."""
@@ -188,10 +193,12 @@ class _JobBuilder:
             "layout": name,
             "schedule": self.job.schedule if layout.vpp == 1 else f"interleaved {self.job.schedule}",
             "microbatches": layout.n_microbatch,
-            "model_flops_per_iteration": model_flops(shape, layout.dp * layout.n_microbatch * layout.microbatch),
+            "model_flops_per_iteration": model_flops(shape, layout.n_microbatch_in_all * layout.microbatch),
             "peak_flops_per_s": sum(self.job.device(gpu).peak(layout.precision) for gpu in range(layout.n_gpu)),
             "parameters_per_gpu": [own.dense_parameters + own.expert_parameters for own in held],
         }
         if layout.stage_layers:
             facts["layers_per_stage"] = list(layout.stage_layers)
+        if layout.replica_microbatches:
+            facts["microbatches_per_replica"] = list(layout.replica_microbatches)
         return facts | ({"measured_kernels": "; ".join(texts)} if texts else {})

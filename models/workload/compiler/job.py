@@ -43,6 +43,7 @@ class Job:
     tuning: Tuning = Tuning()
     nic_goodput_bps: int = 0  # payload that a NIC carries at best; 0: not known
     shares_layers: bool = False  # among stages by what their GPUs can do, see `models.workload.placing.layers`
+    shares_batch: bool = False  # among replicas likewise, see `models.workload.placing.replicas`
 
     def device(self, gpu: int) -> Device:
         """Type of a GPU."""

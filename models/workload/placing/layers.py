@@ -16,9 +16,7 @@ from models.workload.closed_form.exchanges import Exchanges
 from models.workload.closed_form.iteration import iteration_ps
 from models.workload.closed_form.passes import Passes
 from models.workload.compiler.job import Job
-
-MOST_MOVES = 12  # of single layers
-N_DONOR = 2  # stages that they may leave: the busiest
+from models.workload.placing.shares import Shares, deal, moved
 
 
 class Layers:
@@ -29,7 +27,7 @@ class Layers:
         self._most: dict[tuple[int, int], int] = {}
         self._kinds = Counter(job.shape.layer_kind(i) for i in range(job.shape.layers))
 
-    def dealt(self, exchanges: Exchanges, known: dict[object, int]) -> tuple[int, ...]:
+    def dealt(self, exchanges: Exchanges, known: dict[object, int]) -> Shares:
         """Layers of each stage by the speed of its slowest GPU, as far as memory allows. known: see `iteration_ps`."""
         job, pp = self.job, self.job.layout.pp
         layer_ps, ends_ps = self._times_ps(exchanges, known)
@@ -37,47 +35,33 @@ class Layers:
         most = [self._most_layers(stage, limits[stage]) for stage in range(pp)]
         if sum(most) < job.shape.layers:  # it does not fit, whatever is done: the check says so
             most = [job.shape.layers] * pp
-        dealt = [1] * pp
-        for _ in range(job.shape.layers - pp):
-            free = [stage for stage in range(pp) if dealt[stage] < most[stage]] or range(pp)
-            stage = min(free, key=lambda i: (ends_ps[i] + (dealt[i] + 1) * layer_ps[i], i))
-            dealt[stage] += 1
-        return tuple(dealt)
+        return deal(job.shape.layers, ends_ps, layer_ps, most)
 
-    def best(self, exchanges: Exchanges) -> tuple[int, ...]:
+    def best(self, exchanges: Exchanges) -> Shares:
         """The fastest by the closed form, of those that are tried."""
         known: dict[object, int] = {}
         limits = self.job.memory_of_stages(exchanges.ranks)
         layer_ps, ends_ps = self._times_ps(exchanges, known)
         even = tuple(len(stage_layers(self.job.shape, self.job.layout, i)[0]) for i in range(self.job.layout.pp))
-        times: dict[tuple[int, ...], int] = {}
+        times: dict[Shares, int] = {}
 
-        def time_ps(layers: tuple[int, ...]) -> int:
+        def time_ps(layers: Shares) -> int:
             if layers not in times:
                 times[layers] = iteration_ps(with_layers(self.job, layers), exchanges, known)
             return times[layers]
 
         dealt = self.dealt(exchanges, known)
         fits_evenly = min(even) > 0 and self._fits(even, limits)
-        now = min([even, dealt] if fits_evenly else [dealt], key=time_ps)
-        for _ in range(MOST_MOVES):
-            busiest = sorted(range(len(now)), key=lambda i: -ends_ps[i] - now[i] * layer_ps[i])
-            moves = [
-                _moved(now, donor, taker)
-                for donor in busiest[:N_DONOR] if now[donor] > 1
-                for taker in range(len(now)) if taker != donor
-            ]  # fmt: skip
-            faster = [one for one in moves if self._fits(one, limits) and time_ps(one) < time_ps(now)]
-            if not faster:
-                break
-            now = min(faster, key=time_ps)
-        return now
+        begin = min([even, dealt] if fits_evenly else [dealt], key=time_ps)
+        return moved(
+            begin, lambda now, i: ends_ps[i] + now[i] * layer_ps[i], time_ps, lambda one: self._fits(one, limits)
+        )
 
-    def fits(self, layers: tuple[int, ...], exchanges: Exchanges) -> bool:
+    def fits(self, layers: Shares, exchanges: Exchanges) -> bool:
         """Whether every stage fits the memory of its GPUs."""
         return self._fits(layers, self.job.memory_of_stages(exchanges.ranks))
 
-    def _fits(self, layers: tuple[int, ...], limits: Sequence[int]) -> bool:
+    def _fits(self, layers: Shares, limits: Sequence[int]) -> bool:
         return all(n <= self._most_layers(stage, limits[stage]) for stage, n in enumerate(layers))
 
     def _times_ps(self, exchanges: Exchanges, known: dict[object, int]) -> tuple[list[int], list[int]]:
@@ -112,13 +96,6 @@ class Layers:
         return memory_of(job.shape, layout, stage, job.memory_schedule).total_bytes
 
 
-def with_layers(job: Job, layers: tuple[int, ...]) -> Job:
+def with_layers(job: Job, layers: Shares) -> Job:
     """The same job with so many layers on each stage."""
     return replace(job, layout=replace(job.layout, stage_layers=layers))
-
-
-def _moved(layers: tuple[int, ...], donor: int, taker: int) -> tuple[int, ...]:
-    found = list(layers)
-    found[donor] -= 1
-    found[taker] += 1
-    return tuple(found)

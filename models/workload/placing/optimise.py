@@ -21,6 +21,7 @@ from models.workload.closed_form.iteration import iteration_ps
 from models.workload.compiler.job import Job
 from models.workload.placing.equation_4 import place_by_equation_4
 from models.workload.placing.layers import Layers, with_layers
+from models.workload.placing.replicas import dealt_batch, with_batch
 from models.workload.placing.structured import blocks_of, structured
 
 N_STEP, LEAST_STEPS = 20_000, 20  # of annealing: the first over the number of GPUs
@@ -66,13 +67,14 @@ class Price:
 
     def _worked_out(self, exchanges: Exchanges) -> tuple[int, bool]:
         known: dict[object, int] = {}
+        job, limits = self.job, self.job.memory_of_stages(exchanges.ranks)
+        fits = self._needs is None or all(a <= b for a, b in zip(self._needs, limits, strict=True))
         if self._layers is not None:
             layers = self._layers.dealt(exchanges, known)
-            fits = self._layers.fits(layers, exchanges)
-            return iteration_ps(with_layers(self.job, layers), exchanges, known), fits
-        limits = self.job.memory_of_stages(exchanges.ranks)
-        fits = self._needs is None or all(a <= b for a, b in zip(self._needs, limits, strict=True))
-        return iteration_ps(self.job, exchanges, known), fits
+            fits, job = self._layers.fits(layers, exchanges), with_layers(job, layers)
+        if job.shares_batch:
+            job = with_batch(job, dealt_batch(job, exchanges, known))
+        return iteration_ps(job, exchanges, known), fits
 
 
 def _needed_bytes(job: Job) -> list[int] | None:

@@ -100,6 +100,24 @@ def _stage_faults(workload: TrainingConfig) -> Iterator[Fault]:
         yield Fault(path, where, "Accepted: one of the two")
 
 
+def _replica_faults(workload: TrainingConfig) -> Iterator[Fault]:
+    """Microbatches by replica, and what they do not go with."""
+    listed, path = workload.parallel.replica_microbatches, ("workload", "parallel", "replica_microbatches")
+    if listed == "even":
+        return
+    for key, value in (("microbatch", workload.microbatch), ("vpp", workload.parallel.vpp)):
+        if value == "auto":
+            yield Fault(path, f'is there, and {key} is "auto"', f"Accepted: with a number for {key}")
+    if listed == "auto":
+        return
+    if workload.microbatches is not None:
+        yield Fault(("workload", "microbatches"), "is there, and so is a list of replicas'", "Accepted: one of the two")
+    microbatch, batch = workload.microbatch, workload.global_batch
+    if batch is not None and isinstance(microbatch, int) and batch != microbatch * sum(listed):
+        found = f"found {batch}, and replica_microbatches are {sum(listed)} of {microbatch} in all"
+        yield Fault(("workload", "global_batch"), found, f"Accepted: {microbatch * sum(listed)}, or none")
+
+
 def _dtypes_faults(workload: TrainingConfig) -> Iterator[Fault]:
     """Formats that are given twice, or of tensors that a model does not have."""
     dtypes = workload.dtypes
@@ -125,6 +143,7 @@ def _by_kernel_faults(workload: TrainingConfig) -> Iterator[Fault]:
             yield Fault(path, "is there, and so is [workload.compute] gpu", "Accepted: without a gpu")
     yield from _kernels_faults(workload)
     yield from _stage_faults(workload)
+    yield from _replica_faults(workload)
     yield from _dtypes_faults(workload)
     if workload.nccl.all_to_all is not None and workload.routing_skew:
         found = "is there, and so is routing_skew, with which every message has a size of its own"
@@ -132,7 +151,8 @@ def _by_kernel_faults(workload: TrainingConfig) -> Iterator[Fault]:
     if workload.microbatches is not None and workload.global_batch is not None:
         yield Fault(("workload", "global_batch"), "is there, and so is microbatches", "Accepted: one of the two")
     batch, dp, microbatch = workload.global_batch, workload.parallel.dp, workload.microbatch
-    if batch is not None and batch % (dp * (microbatch if isinstance(microbatch, int) else 1)):
+    listed = isinstance(workload.parallel.replica_microbatches, tuple)
+    if batch is not None and not listed and batch % (dp * (microbatch if isinstance(microbatch, int) else 1)):
         accepted = f"Accepted: a multiple of dp * microbatch = {dp} * {microbatch}"
         yield Fault(("workload", "global_batch"), f"found {batch}", accepted)
     if microbatch == "auto" and batch is None:

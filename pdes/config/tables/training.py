@@ -73,6 +73,17 @@ def _stage_layers(value: object) -> object:
     raise FieldError(f"found {shown(value)}", accepted)
 
 
+def _replica_microbatches(value: object) -> object:
+    if value in ("even", "auto"):
+        return value
+    if isinstance(value, list) and value and all(type(n) is int and 1 <= n <= MOST_MICROBATCHES for n in value):
+        return tuple(value)
+    accepted = 'Accepted: "even", "auto", or a list of whole numbers from 1, one for each replica'
+    raise FieldError(f"found {shown(value)}", accepted)
+
+
+MOST_MICROBATCHES = 2**31
+ReplicaMicrobatches = Annotated[Literal["even", "auto"] | tuple[int, ...], BeforeValidator(_replica_microbatches)]
 StageLayers = Annotated[Literal["even", "auto"] | tuple[int, ...], BeforeValidator(_stage_layers)]
 Placement = Annotated[Literal["in-order", "optimised"] | tuple[int, ...], BeforeValidator(_placement)]
 PassTimes = Annotated[tuple[int, int, int] | None, BeforeValidator(_pass_times)]
@@ -165,7 +176,7 @@ class ParallelConfig(Table):
     """[workload.parallel]: sizes of tensor, data, pipeline, context and expert parallelism; ep is over tp * cp * dp.
 
     vpp: chunks of layers per stage, interleaved. stage_layers: of each chunk in the order of the model, or "auto": by
-    the speed and the memory of the stages' GPUs.
+    the speed and the memory of the stages' GPUs. replica_microbatches: of each replica, or "auto": by its GPUs' speed.
     """
 
     tp: Count
@@ -175,6 +186,7 @@ class ParallelConfig(Table):
     cp: Count = 1
     vpp: CountOrAuto = 1
     stage_layers: StageLayers = "even"
+    replica_microbatches: ReplicaMicrobatches = "even"
     MEANING: ClassVar[Meaning] = {
         "tp": "tensor parallelism: GPUs that share each layer, inside a server",
         "dp": "data parallelism: replicas",
@@ -182,6 +194,7 @@ class ParallelConfig(Table):
         "ep": "GPUs that share a layer's experts: a divisor of tp * cp * dp",
         "cp": "context parallelism: GPUs that share each sequence",
         "vpp": "chunks of layers per stage, interleaved",
+        "replica_microbatches": "microbatches of each replica: as many, by its GPUs' speed (auto), or as listed",
         "stage_layers": "layers of each stage: as even as can be, by its GPUs' speed and memory (auto), or as listed",
     }
 
@@ -334,7 +347,10 @@ class TrainingTable(Table):
 
     @property
     def n_microbatch(self) -> int:
-        """Microbatches per replica and iteration: as given, else as many as pipeline stages."""
+        """Microbatches per replica and iteration: as given, else as many as pipeline stages; the mean of a list."""
+        listed = self.parallel.replica_microbatches
+        if isinstance(listed, tuple):
+            return max(1, sum(listed) // len(listed))
         if self.global_batch is not None and isinstance(self.microbatch, int):
             return max(1, self.global_batch // (self.parallel.dp * self.microbatch))
         return self.parallel.pp if self.microbatches is None else self.microbatches
