@@ -29,9 +29,8 @@ LONG = (
     "pdes/results/test_spool.py", "pdes/skipping/", "pdes/test_beginning.py", "pdes/test_checkpoint",
     "pdes/test_cli.py", "pdes/test_compiled_before.py", "pdes/test_extreme_inputs.py", "pdes/test_flow_level_runs.py",
     "pdes/test_iteration_fast_forward.py", "pdes/test_memory.py", "pdes/test_order_of_collectives.py",
-    "pdes/test_output_of_runs.py",
-    "pdes/test_placing.py", "pdes/test_replica_microbatches.py", "pdes/test_repeated_passes.py", "pdes/test_sampled_profile.py",
-    "pdes/test_skipping_runs.py",
+    "pdes/test_output_of_runs.py", "pdes/test_placing.py", "pdes/test_replica_microbatches.py",
+    "pdes/test_repeated_passes.py", "pdes/test_sampled_profile.py", "pdes/test_skipping_runs.py",
     "pdes/test_stage_layers.py", "properties/", "reference/", "scripts/", "test_docs.py", "test_examples.py",
     "test_gallery.py", "test_packaging.py", "test_tiers.py",
 )  # fmt: skip

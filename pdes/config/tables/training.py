@@ -22,6 +22,7 @@ from pdes.config.tables.fields import (
     quantity,
 )
 from pdes.config.tables.nccl import NcclConfig
+from pdes.config.tables.parallel import CountOrAuto, ParallelConfig
 from pdes.units import parse_duration_ps, shown
 
 Gpu = Annotated[str, Field(min_length=1)]  # of `devices.GPUS`, or of [workload.devices]
@@ -35,15 +36,6 @@ Preset = Literal[
     "qwen3-8b", "qwen3-14b", "qwen3-32b", "qwen3-30b-a3b", "qwen3-235b-a22b", "nemotron4-15b",
 ]  # fmt: skip
 Schedule = Literal["1f1b", "gpipe", "zero-bubble-1p", "zero-bubble-2p", "dualpipe"]
-
-
-def _count_or_auto(value: object) -> object:
-    if value == "auto" or (type(value) is int and value >= 1):
-        return value
-    raise FieldError(f"found {shown(value)}", 'Accepted: "auto" or a whole number from 1')
-
-
-CountOrAuto = Annotated[Literal["auto"] | int, BeforeValidator(_count_or_auto)]
 
 
 def _pass_times(value: object) -> object:
@@ -64,27 +56,6 @@ def _placement(value: object) -> object:
     raise FieldError(f"found {shown(value)}", accepted)
 
 
-def _stage_layers(value: object) -> object:
-    if value in ("even", "auto"):
-        return value
-    if isinstance(value, list) and value and all(type(n) is int and n >= 1 for n in value):
-        return tuple(value)
-    accepted = 'Accepted: "even", "auto", or a list of whole numbers from 1, one for each stage'
-    raise FieldError(f"found {shown(value)}", accepted)
-
-
-def _replica_microbatches(value: object) -> object:
-    if value in ("even", "auto"):
-        return value
-    if isinstance(value, list) and value and all(type(n) is int and 1 <= n <= MOST_MICROBATCHES for n in value):
-        return tuple(value)
-    accepted = 'Accepted: "even", "auto", or a list of whole numbers from 1, one for each replica'
-    raise FieldError(f"found {shown(value)}", accepted)
-
-
-MOST_MICROBATCHES = 2**31
-ReplicaMicrobatches = Annotated[Literal["even", "auto"] | tuple[int, ...], BeforeValidator(_replica_microbatches)]
-StageLayers = Annotated[Literal["even", "auto"] | tuple[int, ...], BeforeValidator(_stage_layers)]
 Placement = Annotated[Literal["in-order", "optimised"] | tuple[int, ...], BeforeValidator(_placement)]
 PassTimes = Annotated[tuple[int, int, int] | None, BeforeValidator(_pass_times)]
 
@@ -170,37 +141,6 @@ class DtypesConfig(Table):
         "dispatch": "tokens to their experts; default: as activations",
         "combine": "tokens back from experts; default: as activations",
     }
-
-
-class ParallelConfig(Table):
-    """[workload.parallel]: sizes of tensor, data, pipeline, context and expert parallelism; ep is over tp * cp * dp.
-
-    vpp: chunks of layers per stage, interleaved. stage_layers: of each chunk in the order of the model, or "auto": by
-    the speed and the memory of the stages' GPUs. replica_microbatches: of each replica, or "auto": by its GPUs' speed.
-    """
-
-    tp: Count
-    dp: Count
-    pp: Count
-    ep: Count = 1
-    cp: Count = 1
-    vpp: CountOrAuto = 1
-    stage_layers: StageLayers = "even"
-    replica_microbatches: ReplicaMicrobatches = "even"
-    MEANING: ClassVar[Meaning] = {
-        "tp": "tensor parallelism: GPUs that share each layer, inside a server",
-        "dp": "data parallelism: replicas",
-        "pp": "pipeline stages",
-        "ep": "GPUs that share a layer's experts: a divisor of tp * cp * dp",
-        "cp": "context parallelism: GPUs that share each sequence",
-        "vpp": "chunks of layers per stage, interleaved",
-        "replica_microbatches": "microbatches of each replica: as many, by its GPUs' speed (auto), or as listed",
-        "stage_layers": "layers of each stage: as even as can be, by its GPUs' speed and memory (auto), or as listed",
-    }
-
-    @property
-    def n_gpu(self) -> int:
-        return self.tp * self.dp * self.pp * self.cp
 
 
 class ComputeConfig(Table):

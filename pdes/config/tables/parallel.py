@@ -1,0 +1,59 @@
+"""[workload.parallel]: how a training job is spread over GPUs. Keys only: `models.compute.checks` knows what fits."""
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import BeforeValidator
+
+from pdes.config.tables.fields import Count, FieldError, Meaning, Table
+from pdes.units import shown
+
+MOST_SHARE = 2**20  # layers of a stage, microbatches of a replica
+
+
+def _count_or_auto(value: object) -> object:
+    if value == "auto" or (type(value) is int and value >= 1):
+        return value
+    raise FieldError(f"found {shown(value)}", 'Accepted: "auto" or a whole number from 1')
+
+
+def _shares(value: object) -> object:
+    if value in ("even", "auto"):
+        return value
+    if isinstance(value, list) and value and all(type(n) is int and 1 <= n <= MOST_SHARE for n in value):
+        return tuple(value)
+    raise FieldError(f"found {shown(value)}", 'Accepted: "even", "auto", or a list of whole numbers from 1')
+
+
+CountOrAuto = Annotated[Literal["auto"] | int, BeforeValidator(_count_or_auto)]
+Shares = Annotated[Literal["even", "auto"] | tuple[int, ...], BeforeValidator(_shares)]
+
+
+class ParallelConfig(Table):
+    """[workload.parallel]: sizes of tensor, data, pipeline, context and expert parallelism; ep is over tp * cp * dp.
+
+    vpp: chunks of layers per stage, interleaved. stage_layers: of each chunk in the order of the model, or "auto": by
+    the speed and the memory of the stages' GPUs. replica_microbatches: of each replica, or "auto": by its GPUs' speed.
+    """
+
+    tp: Count
+    dp: Count
+    pp: Count
+    ep: Count = 1
+    cp: Count = 1
+    vpp: CountOrAuto = 1
+    stage_layers: Shares = "even"
+    replica_microbatches: Shares = "even"
+    MEANING: ClassVar[Meaning] = {
+        "tp": "tensor parallelism: GPUs that share each layer, inside a server",
+        "dp": "data parallelism: replicas",
+        "pp": "pipeline stages",
+        "ep": "GPUs that share a layer's experts: a divisor of tp * cp * dp",
+        "cp": "context parallelism: GPUs that share each sequence",
+        "vpp": "chunks of layers per stage, interleaved",
+        "replica_microbatches": "microbatches of each replica: as many, by its GPUs' speed (auto), or as listed",
+        "stage_layers": "layers of each stage: as even as can be, by its GPUs' speed and memory (auto), or as listed",
+    }
+
+    @property
+    def n_gpu(self) -> int:
+        return self.tp * self.dp * self.pp * self.cp
