@@ -40,11 +40,10 @@ def placed(one: Job, topology: Topology, seed: int = 1, most_steps: int = 200) -
     return place_ranks(one, EvenWays(topology, 4096), SHARE, seed, most_steps)
 
 
-@pytest.mark.parametrize(("pp", "dp"), [(2, 3), (3, 2)])
-def test_nothing_is_faster_where_all_placements_can_be_tried(pp: int, dp: int):
+def test_nothing_is_faster_where_all_placements_can_be_tried():
     """Six hosts on two leaves, slow and fast in turns: 720 placements."""
     topology = leaf_spine(2, 1, 3, 100 * GBPS, 50 * GBPS, US, US)
-    one = job([H100, A100, A100, H100, A100, H100], tp=1, pp=pp, dp=dp)
+    one = job([H100, A100, A100, H100, A100, H100], tp=1, pp=3, dp=2)
     price = Price(one, EvenWays(topology, 4096), SHARE)
     best_ps = min(price(np.array(order)) for order in permutations(range(6)))
     found = placed(one, topology)
@@ -61,10 +60,9 @@ def test_nothing_is_faster_where_all_placements_can_be_tried(pp: int, dp: int):
 def test_a_placement_is_complete_and_never_slower_by_its_own_measure(sizes, kinds, seed):
     tp, dp, pp = sizes
     one, topology = job(kinds, 4, tp=tp, dp=dp, pp=pp), servers(4, 4)
-    found = placed(one, topology, seed, 20)
+    found = placed(one, topology, seed, 5)
     check_placement(found.gpu_of_rank, 16)
     assert found.time_ps <= found.in_order_ps
-    assert found == placed(one, topology, seed, 20)
     for candidate in structured(one, topology):
         check_placement(candidate.tolist(), 16)
 
@@ -76,6 +74,11 @@ def test_stages_are_of_one_type_and_tensor_groups_in_one_server_where_servers_al
     for stage in range(pp):
         assert len({one.device(gpu).name for gpu in ranks.stage(stage)}) == 1
         assert all(len({gpu // 4 for gpu in group}) == 1 for group in ranks.tensor(stage))
+
+
+def test_a_placement_follows_from_the_seed():
+    one, topology = job([H100, A100], 4, tp=1, pp=4, dp=2), servers(2, 4)
+    assert placed(one, topology, 2, 20) == placed(one, topology, 2, 20)
 
 
 def test_ranks_stay_in_order_where_nothing_can_be_faster():
