@@ -1,4 +1,4 @@
-"""Optimised placements beside ranks in order and HeteroSim's equation 4, simulated by packets.
+"""Optimised placements beside ranks in order and HeteroSim's equation 4, with packets (mode "exact").
 
     python bench/placement.py [--quick] [--layers 8]
 
