@@ -19,7 +19,7 @@ import pdes
 from models.topology.even_ways import EvenWays
 from models.workload.placing.optimise import by_equation_4
 from pdes.config.values import make_config
-from pdes.scenario.inputs import build_topology
+from pdes.scenario.topology import build_topology
 from pdes.scenario.training import checked_job
 
 PER_SERVER = 8

@@ -13,7 +13,7 @@ from models.compute.model_shape import ModelShape
 from models.workload.compiler.parts import updated_parameters
 from pdes.config import config_from_dict
 from pdes.errors import ConfigError
-from pdes.scenario.inputs import build_topology
+from pdes.scenario.topology import build_topology
 from pdes.scenario.training import checked_job
 
 MODEL = {"layers": 12, "hidden": 512, "heads": 8, "vocabulary": 4096, "sequence": 512, "tied_embeddings": False}

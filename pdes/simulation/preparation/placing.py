@@ -18,8 +18,8 @@ from pdes.errors import ConfigError
 from pdes.results.folder import ResultFolder
 from pdes.scenario import Scenario, build_scenario
 from pdes.scenario.build import said_of
-from pdes.scenario.inputs import build_topology
 from pdes.scenario.placing import Placing, by_closed_form, chosen_by, cluster_of, is_optimised, optimised, placed_at
+from pdes.scenario.topology import build_topology
 from pdes.scenario.training import checked_job
 from pdes.simulation.compile import compile_kernels
 from pdes.simulation.job import Run
