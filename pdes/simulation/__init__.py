@@ -29,7 +29,11 @@ from pdes.simulation.outcome.finish import finish
 from pdes.simulation.preparation.placing import build_placed
 from pdes.simulation.preparation.prepare import prepare, prepare_resumed
 from pdes.simulation.preparation.prepared import Prepared
+from pdes.units import format_count
 from pdes.witness import Witness
+
+MANY_HOPS = 3 * 10**9
+"""From which on a run of one rank takes minutes."""
 
 __all__ = ["Compilers", "Prepared", "announce_compiling", "plan", "prepare", "prepare_resumed", "run", "simulate"]
 
@@ -70,6 +74,8 @@ def run(
 def _run(job: Run, quiet: bool, heeds_signals: bool, shows_progress: bool, beginning: Beginning) -> int:
     """All of a run, on one rank."""
     _warn(job)
+    if not quiet:
+        _say_what_saves_time(job)
     if job.device == "cpu":
         compile_s = compile_kernels(job, beginning)
         take_up(job)
@@ -90,6 +96,15 @@ def _warn(job: Run) -> None:
         text = f"{_counted(world.size, 'rank')} for {_counted(s.n_lp, 'LP')}: {_counted(n_idle, 'rank')} "
         text += f"{'has' if n_idle == 1 else 'have'} nothing to do"
         print(f"pdes-sim: warning: {text}. A lower [partition] delay_threshold may give more LPs", file=sys.stderr)
+
+
+def _say_what_saves_time(job: Run) -> None:
+    """Where a run without fast-forwarding takes minutes or more, that there are other modes."""
+    s, hops = job.scenario, int(job.scenario.port_hops.sum())
+    if job.world.rank > 0 or s.config.wormhole.mode != "off" or s.stop_ps is not None or hops < MANY_HOPS:
+        return
+    text = f"all {format_count(hops)} packet-hops are simulated. `pdes-sim plan` says how long that takes, and"
+    print(f'pdes-sim: {text} with [wormhole] mode = "exact", "auto" or "flow"', file=sys.stderr)
 
 
 def _counted(n: int, what: str) -> str:

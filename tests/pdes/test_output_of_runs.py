@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pdes import simulation
 from pdes.cli import main
 from pdes.results import progress
 from pdes.simulation import loop
@@ -43,6 +44,17 @@ def test_without_a_terminal_there_is_no_progress_unless_asked_for(
         said = capsys.readouterr()
         assert ("sim 0 ps, " in said.err and "packet-hops/s, 1 rank" in said.err) == is_shown
         assert ("Slowest flows" in said.out) == ("--quiet" not in more)
+
+
+def test_a_long_run_without_fast_forwarding_says_that_there_are_modes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config, hint = write_case(tmp_path, INCAST), '[wormhole] mode = "exact", "auto" or "flow"'
+    for most, more, is_said in ((0, (), True), (0, ("--quiet",), False), (0, ("--set", "wormhole.mode=exact"), False),
+                                (10**9, (), False)):  # fmt: skip
+        monkeypatch.setattr(simulation, "MANY_HOPS", most)
+        assert main([str(config), "--out", str(tmp_path / "out"), *more]) == 0
+        assert (hint in capsys.readouterr().err) == is_said
 
 
 def test_a_reader_that_leaves_is_no_fault() -> None:
