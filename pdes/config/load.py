@@ -22,7 +22,7 @@ from pdes.config.tables.sections import (
     RunConfig,
     SimulationConfig,
 )
-from pdes.config.tables.topology import TOPOLOGY_KINDS, topology_table
+from pdes.config.tables.topology import BY_GPUS, TOPOLOGY_KINDS, topology_table
 from pdes.config.tables.workload import WORKLOAD_KINDS
 from pdes.config.toml_file import read_toml
 from pdes.config.wormhole.old_keys import renew
@@ -143,11 +143,15 @@ def _check_kind(name: str, content: Any, tables: dict[str, Table], kinds: dict[s
 
 
 def _of_other_form(fault: Fault, name: str, content: dict[str, Any]) -> Fault:
-    """Of a topology whose sizes follow from its GPUs: keys that give the sizes themselves."""
-    sizes = TOPOLOGY_KINDS.get(str(content.get("kind"))) if name == "topology" and "gpus" in content else None
-    if sizes is None or fault.found != "unknown key" or fault.path[-1] not in _names(sizes):
+    """Of a topology whose sizes follow from its GPUs: keys that give the sizes themselves; of one without, its keys."""
+    if name != "topology" or fault.found != "unknown key":
         return fault
-    return fault._replace(found="is there, and so is gpus", accepted="Accepted: one of the two")
+    other = (TOPOLOGY_KINDS if "gpus" in content else BY_GPUS).get(str(content.get("kind")))
+    if other is None or fault.path[-1] not in _names(other):
+        return fault
+    if "gpus" in content:
+        return fault._replace(found="is there, and so is gpus", accepted="Accepted: one of the two")
+    return fault._replace(found="is there, and gpus is not", accepted="Accepted: with gpus, which sizes follow from")
 
 
 def _names(table: type[Table]) -> set[str]:

@@ -203,10 +203,14 @@ def test_names_that_differ_by_capitals_and_hyphens_come_first(
 
 def test_a_key_of_another_kind_says_which_kinds_have_it(tmp_path: Path) -> None:
     path = tmp_path / "c.toml"
-    path.write_text(LEAF_SPINE + "gpus_per_server = 2\n" + RING)
-    expected = r'c.toml:6: \[topology\] gpus_per_server: .*a key of \[topology\] of kind "roft" or "file"'
-    with pytest.raises(ConfigError, match=expected):
-        load_config(path)
+    for key, expected in (
+        ("pods", r'unknown key\. It is a key of \[topology\] of kind "three-tier"$'),
+        ("global_links", r'unknown key\. It is a key of \[topology\] of kind "dragonfly"$'),
+        ("servers_per_rail_switch", "is there, and gpus is not. Accepted: with gpus, which sizes follow from$"),
+    ):
+        path.write_text(LEAF_SPINE + f"{key} = 2\n" + RING)
+        with pytest.raises(ConfigError, match=rf"c.toml:6: \[topology\] {key}: {expected}"):
+            load_config(path)
 
 
 def test_rates_in_bytes_are_warned_of_where_bits_are_the_custom(
