@@ -1,9 +1,9 @@
 """What `bench/time_to_answer.py` runs: the same job on every number of GPUs, with more replicas."""
 
 import pytest
+from time_to_answer import EXAMPLE, LEAST_GPUS, overrides
 
 from pdes.config import load_config
-from time_to_answer import EXAMPLE, LEAST_GPUS, overrides
 
 
 @pytest.mark.parametrize("n_gpu", [64, 512, 2048])
