@@ -1,7 +1,7 @@
 """The congestion controls of ns-3's RoCE model once more, plain: integers of ns, Python objects, an event list.
 
-Written after /work/shared/reference/ns3/ns3_twin.py, which reproduces ns-3's completion times exactly; the expressions
-are its own, in its order. Timers are events of their own here, alpha's too.
+Written after a plain twin of ns-3, which reproduces its completion times exactly; the expressions are its own, in its
+order. Timers are events of their own here, alpha's too.
 """
 
 import heapq
