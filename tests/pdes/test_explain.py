@@ -74,7 +74,7 @@ def test_a_default_as_it_is_written_is_the_default(key) -> None:
         ("[network.buffer] reserve", ["[network.buffer] reserve", 'default   "4096B"']),
         ("theta", ["[wormhole.paper] theta", "accepted  a number, more than 0, less than 1", "default   0.05"]),
         ("mode", ['accepted  "off", "exact", "auto" or "flow"', 'default   "off"']),
-        ("topology.spine_rate", ["(kind leaf-spine)", "(kind roft)", "default   as nic_rate"]),
+        ("topology.spine_rate", ["(kind leaf-spine)", "(kind roft, dual-plane)", "default   as nic_rate"]),
         ("workload.devices.mine.memory", ["[workload.devices.NAME] memory", "(kind collectives, training)"]),
         ("peak_flops", ["unit      operations per second", 'default   "312Tflops"']),
         ("workload.load", ["accepted  a number, more than 0, at most 1", "default   none: it has to be given"]),

@@ -36,7 +36,8 @@ Meaning = dict[str, str]
 class Table(BaseModel):
     """Base of all tables: immutable, no unknown keys, values of exactly the type asked for.
 
-    MEANING: of the fields that the class itself has. They become the fields' descriptions.
+    MEANING: of the fields that the class itself has, and of inherited ones whose meaning is another here. They become
+    the fields' descriptions.
     """
 
     model_config = ConfigDict(
@@ -47,9 +48,9 @@ class Table(BaseModel):
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
         """Give every field its description."""
-        for base in cls.__mro__:
+        for base in reversed(cls.__mro__):
             for name, text in base.__dict__.get("MEANING", {}).items():
-                if name in cls.model_fields and cls.model_fields[name].description is None:
+                if name in cls.model_fields:
                     cls.model_fields[name].description = text
 
 

@@ -170,12 +170,6 @@ class GpuFatTreeConfig(RoftConfig):
     """kind = "fat-tree" with gpus: a table of kind "roft", cabled as a fat-tree of as large switches."""
 
     kind: Literal["fat-tree"]  # pyright: ignore[reportIncompatibleVariableOverride]
-    gpus_per_server: Count = 8
-    servers_per_rail_switch: Count = 32
-    nic_delay_ps: PositiveDuration = quantity("500ns", "nic_delay")
-    spine_rate_bps: Rate = same_as("nic_rate_bps", "spine_rate")
-    spine_delay_ps: PositiveDuration = quantity("1.5us", "spine_delay")
-    oversubscription: Oversubscription = 1.0
     MEANING: ClassVar[Meaning] = {
         "kind": "with gpus: the same servers on a fat-tree of as large switches",
         "gpus_per_server": "NICs of a server hang on one edge switch, as far as it has places",
@@ -198,12 +192,6 @@ class GpuLeafSpineConfig(RoftConfig):
     """kind = "leaf-spine" with gpus: a table of kind "roft", cabled as a leaf-spine of as large switches."""
 
     kind: Literal["leaf-spine"]  # pyright: ignore[reportIncompatibleVariableOverride]
-    gpus_per_server: Count = 8
-    servers_per_rail_switch: Count = 32
-    nic_delay_ps: PositiveDuration = quantity("500ns", "nic_delay")
-    spine_rate_bps: Rate = same_as("nic_rate_bps", "spine_rate")
-    spine_delay_ps: PositiveDuration = quantity("1.5us", "spine_delay")
-    oversubscription: Oversubscription = 1.0
     MEANING: ClassVar[Meaning] = {
         "kind": "with gpus: the same servers on a leaf-spine of as large switches",
         "gpus_per_server": "NICs of a server hang on one leaf, as far as it has places",
@@ -226,13 +214,10 @@ class DualPlaneConfig(RoftConfig):
 
     kind: Literal["dual-plane"]  # pyright: ignore[reportIncompatibleVariableOverride]
     planes: Annotated[int, Field(ge=2, le=8)] = 2
-    nic_rate_bps: Rate = quantity("100Gbps", "nic_rate")
-    spine_rate_bps: Rate = same_as("nic_rate_bps", "spine_rate")
     MEANING: ClassVar[Meaning] = {
         "kind": "rail-optimised fat-trees side by side, of which every NIC has a port in each",
         "planes": "such fat-trees: ports of a NIC",
         "nic_rate_bps": "of a GPU's NIC, all its ports together: a multiple of planes",
-        "spine_rate_bps": "of links between rail switches and spines",
     }
 
 
