@@ -22,11 +22,12 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-from scipy.optimize import least_squares
 
 from fit_closed_form import predict_s
 from fit_rows import Case, read_rows
 from models.compute.devices import DEVICES, FITS, Device, Fit
+from pdes.calibrating.fit import ROW_ERROR, Problem
+from pdes.calibrating.fit import fit as fit_problem
 
 NAMES = tuple(field.name for field in fields(Fit) if field.name != "rows")
 USUAL = {name: getattr(Fit(), name) for name in NAMES}
@@ -39,13 +40,11 @@ BOUNDS = {
     "dispatch_ps": (1_000_000, 200_000_000),
     "overlap_loss_frac": (0.02, 0.9),
 }
-LINEAR_FROM, ROW_ERROR = 0.1, 0.05
 SPREAD = {
     "gamma": 0.2,
     "ps": 1.0,
     "frac": 1.0,
 }  # of the logarithm of a constant among GPU types: 20 %, or a factor of e
-MAX_STEPS, DIFFERENCE = 40, 0.003
 FITTED = {  # what the rows of a type depend on
     "a100-80g": ("gemm_gamma", "memory_gamma", "launch_ps", "dispatch_ps"),
     "h100": ("gemm_gamma", "fp8_gamma", "attention_gamma", "memory_gamma", "launch_ps", "overlap_loss_frac"),
@@ -60,32 +59,25 @@ def with_constants(device: Device, constants: dict[str, float]) -> Device:
     return replace(device, fit=Fit(**{**USUAL, **typed}))
 
 
-def residuals(cases: list[Case], device: Device, constants: dict[str, float], row_error: float) -> np.ndarray:
-    """One per row and one per constant, each in units of what is to be expected of it."""
-    sizes: dict[str, int] = defaultdict(int)
-    for case in cases:
-        sizes[case.group] += 1
-    fitted = with_constants(device, constants)
-    errors = np.array([log(predict_s(case, fitted)[0] / case.measured_s) for case in cases])
-    weights = np.array([sizes[case.group] ** -0.5 for case in cases])
-    bent = np.sign(errors) * LINEAR_FROM * np.sqrt(2 * (np.sqrt(1 + (errors / LINEAR_FROM) ** 2) - 1))
-    pull = [log(value / USUAL[name]) / SPREAD[name.split("_")[-1]] for name, value in constants.items()]
-    return np.concatenate([bent * np.sqrt(weights) / row_error, pull])
-
-
 def fit(cases: list[Case], device: Device, names: tuple[str, ...], row_error: float = ROW_ERROR) -> dict[str, float]:
-    """Least squares in the logarithms of the constants, inside their bounds, from the usual values.
+    """The constants by `pdes.calibrating.fit`, from the usual values, and without the penalty for a wrong order.
 
     row_error: what is to be expected of a row; the smaller, the less the usual values count.
     """
-    low, high = (np.log([BOUNDS[name][i] for name in names]) for i in (0, 1))
+    groups = [case.group for case in cases]
 
-    def at(point: np.ndarray) -> np.ndarray:
-        return residuals(cases, device, dict(zip(names, np.exp(point).tolist(), strict=True)), row_error)
+    def predict_ps(point: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        fitted = with_constants(device, dict(zip(names, point.tolist(), strict=True)))
+        return np.array([predict_s(cases[i], fitted)[0] for i in rows.tolist()])
 
-    usual = np.log([float(USUAL[name]) for name in names])
-    found = least_squares(at, usual, bounds=(low, high), diff_step=DIFFERENCE, ftol=1e-5, xtol=1e-5, max_nfev=MAX_STEPS)
-    return dict(zip(names, np.exp(found.x).tolist(), strict=True))
+    low, high = np.array([BOUNDS[name] for name in names], float).T
+    problem = Problem(
+        names, np.array([float(USUAL[name]) for name in names]), low, high,
+        np.array([SPREAD[name.split("_")[-1]] for name in names]), np.array([case.measured_s for case in cases]),
+        groups, predict_ps, np.array([groups.count(group) ** -0.5 for group in groups]), row_error,
+    )  # fmt: skip
+    found = fit_problem(problem, np.arange(len(cases)))
+    return dict(zip(names, found.tolist(), strict=True))
 
 
 def attention_of_kernels(path: Path, device: Device) -> tuple[float, list[str]]:

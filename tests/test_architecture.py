@@ -22,6 +22,7 @@ ONLY_IMPORTS = {  # what modules below the key may import of ours, besides each 
     "partition": (),
 }
 TOP = (
+    "pdes.calibrating",
     "pdes.checkpoint_places",
     "pdes.cli",
     "pdes.commands",

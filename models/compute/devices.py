@@ -40,12 +40,17 @@ class Fit:
 class Links:
     """Inside a server, of a GPU type that a user describes. like: the known type whose collectives it has, "": none.
 
-    step_ps: latency of a step of a collective, 0: as `like`. nvls: the NVSwitch reduces; None: as `like`.
+    step_ps: latency of a step of a collective, 0: as `like`. nvls: the NVSwitch reduces; None: as `like`. regimes: of
+    collectives, (algorithm, protocol, latency_ps, bytes_per_us, up_to_bytes); (): as `like`. launch_ps,
+    pair_bytes_per_us: as `nccl.calibration.Calibration` has them, 0: as `like`.
     """
 
     like: str = ""
     step_ps: int = 0
     nvls: bool | None = None
+    regimes: tuple[tuple[str, str, int, int, int], ...] = ()
+    launch_ps: int = 0
+    pair_bytes_per_us: int = 0
 
 
 @dataclass(frozen=True)
@@ -62,7 +67,7 @@ class Device:
     nvlink_bps: int
     fit: Fit = Fit()
     reference: "Device | None" = None
-    margin: float = 1.0  # lambda of equation 5, at least 1
+    margin: float = 1.0  # lambda of equation 5, at least 1; 0: no bound
     table: KernelTable | None = None
     links: Links | None = None
 

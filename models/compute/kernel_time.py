@@ -7,7 +7,7 @@ maximum, above all for many small matrices, and counting whole waves of tiles do
 
 Bounded transfer (equation 5): T(d) = max(T(d) with the constants of no particular GPU, lambda T(d*) rho), where d* is
 the fitted reference and rho the ratio of the peaks that bound the class: FLOPS for products and attention, bandwidth
-for the rest. So a GPU that is twice as fast on paper is at most twice as fast in every class.
+for the rest; lambda 0 is no bound. So a GPU that is twice as fast on paper is at most twice as fast in every class.
 """
 
 from models.compute.devices import Device
@@ -23,7 +23,7 @@ def kernel_ps(kernel: Kernel, device: Device) -> int:
         return measured_ps
     time_ps = _modelled_ps(kernel, device)
     reference = device.reference
-    if reference is None or device.fit.rows:
+    if reference is None or device.fit.rows or not device.margin:
         return time_ps
     return max(time_ps, int(device.margin * _modelled_ps(kernel, reference) * time_ratio(kernel, reference, device)))
 

@@ -6,6 +6,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from pdes.config.byte_rates import byte_rate_warnings
+from pdes.config.calibration import with_calibration
 from pdes.config.checks.together import cross_faults
 from pdes.config.faults import faults_of, nearest, place_of, report
 from pdes.config.overrides import override
@@ -74,7 +75,8 @@ def config_from_dict(
     if "cluster" in data:
         found = "jobs on a cluster have no packets, which this needs"
         raise report(source, [Fault(("cluster",), found, ONLY_JOBS)], overridden or set(), lines or {})
-    has_jobs = "job" in data
+    calibrated = with_calibration(data, source)
+    data, has_jobs = calibrated.data, "job" in data
     names = [name for name in (*_KIND_TABLES, *_PLAIN_TABLES) if not (has_jobs and name == "workload")]
     faults = [Fault((name,), "unknown table", _advice(name, names)) for name in data if name not in (*names, "job")]
     tables: dict[str, Table] = {}
@@ -85,11 +87,16 @@ def config_from_dict(
         faults += _check_jobs(data, tables)
     faults += [*renewed.faults, *cross_faults(tables, source.parent)]
     faults = [_at_home(fault._replace(path=renewed.moved.get(fault.path, fault.path))) for fault in faults]
+    if calibrated.file is not None and (theirs := [fault for fault in faults if calibrated.has(fault.path)]):
+        raise report(calibrated.file, theirs, set(), calibrated.lines)
     if faults:
         raise report(source, faults, overridden or set(), lines or {})
     config = Config(**tables)  # pyright: ignore[reportArgumentType]
-    config._source, config._lines = source, lines or {}
+    config._source, config._lines, config._alignment = source, lines or {}, calibrated.alignment
     config._warnings = byte_rate_warnings(data, source, overridden or set(), lines or {})
+    for path in calibrated.kept:
+        where = place_of(source, path, overridden or set(), lines or {})
+        config._warnings.append(f"{where}: stands, though {calibrated.file} has another value")
     for path, text in renewed.warnings:
         config._warnings.append(f"{place_of(source, path, overridden or set(), lines or {})}: {text}")
     return config

@@ -5,6 +5,7 @@ from typing import Any, ClassVar, Self
 
 from pydantic import PrivateAttr
 
+from pdes.config.calibration import Alignment
 from pdes.config.places import line_of, path_of
 from pdes.config.tables.fields import Meaning, Table
 from pdes.config.tables.jobs import InputConfig, JobsConfig
@@ -47,6 +48,7 @@ class Config(Table):
     _source: Path = PrivateAttr(default=Path("config.toml"))
     _lines: dict[tuple[str | int, ...], int] = PrivateAttr(default_factory=dict)
     _warnings: list[str] = PrivateAttr(default_factory=list)
+    _alignment: Alignment | None = PrivateAttr(default=None)
 
     @property
     def source(self) -> Path:
@@ -57,6 +59,11 @@ class Config(Table):
     def warnings(self) -> tuple[str, ...]:
         """Lines for people about values that are accepted but may not be what was meant."""
         return tuple(self._warnings)
+
+    @property
+    def alignment(self) -> Alignment | None:
+        """With production, of iteration times; from the file of `simulation.calibration`."""
+        return self._alignment
 
     def written_to(self, directory: str | Path) -> Self:
         """The same config with another result folder."""
@@ -78,6 +85,7 @@ class Config(Table):
     def _with(self, **tables: Table) -> Self:
         config = self.model_copy(update=tables)
         config._source, config._lines, config._warnings = self._source, self._lines, self._warnings
+        config._alignment = self._alignment
         return config
 
     def place(self, key: str) -> str:

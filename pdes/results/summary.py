@@ -106,6 +106,8 @@ def _print_summary(
     iterations = result.get("iteration_time_ps") or []
     if iterations:
         console.print(_iteration_text(iterations), soft_wrap=True)
+    if aligned := result.get("aligned_iteration_time_ps"):
+        console.print(_aligned_text(aligned), soft_wrap=True)
     if "placement" in result.get("workload", {}):
         console.print(f"Ranks {result['workload']['placement']}", soft_wrap=True)
     tables = [_jobs_table(result, result.get("alone", {})), _breakdown_table(breakdown)]
@@ -116,6 +118,13 @@ def _print_summary(
     if iterations or slowest_flows or busiest_ports:
         console.print()
     _print_totals(console, result, run)
+
+
+def _aligned_text(aligned: Sequence[int | None]) -> str:
+    known = [time_ps for time_ps in aligned if time_ps is not None]
+    if not known:
+        return "Aligned with production: nothing, as it was not measured on as many GPUs"
+    return f"Aligned with production {format_duration(sum(known) // len(known), 4)}"
 
 
 def _iteration_text(iterations: Sequence[int]) -> str:

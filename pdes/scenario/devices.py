@@ -6,16 +6,20 @@ from typing import Any
 
 from models.compute.devices import DEVICES, Device, Fit, Links
 from models.compute.kernel_table import read_kernel_table
+from models.workload.nccl.calibration import ALL_SIZES
 from pdes.config import Config, DeviceConfig
 from pdes.errors import ConfigError
 
 TERA = 10**12
+BITS_PER_US = 8 * 10**6  # per second, of a byte per us
 WIDER = (("fp8", "bf16"), ("fp8", "fp16"), ("bf16", "fp32"), ("fp16", "fp32"))
 
 
 def own_devices(tables: Mapping[str, DeviceConfig]) -> dict[str, Device]:
     """Known types, and the user's, by name. ConfigError for peaks that cannot be."""
-    return DEVICES | {name: _own(name, table) for name, table in tables.items()}
+    changed = {name: _own(name, table, DEVICES) for name, table in tables.items() if name in DEVICES}
+    known = DEVICES | changed
+    return known | {name: _own(name, table, known) for name, table in tables.items() if name not in DEVICES}
 
 
 def training_devices(config: Config) -> dict[str, Device]:
@@ -28,18 +32,19 @@ def training_devices(config: Config) -> dict[str, Device]:
     return known | {name: replace(known[name], table=table) for name, table in tables.items()}
 
 
-def _own(name: str, table: DeviceConfig) -> Device:
-    """A type by its table. Without a type that it is like, it has ordinary constants and no bound."""
+def _own(name: str, table: DeviceConfig, known: Mapping[str, Device]) -> Device:
+    """A type by its table. Without a type that it is like, it has ordinary constants and no bound; under the name of a
+    known one it is that one, changed."""
     given = {key: value for key, value in table.flops if value is not None}
     constants = {key: value for key, value in table.constants if value is not None}
-    links = Links(table.like or "", table.nvlink_latency_ps or 0, table.nvls)
-    if table.like is None:
+    like = name if name in DEVICES else table.like
+    if like is None:
         peaks = {"fp32": given["bf16"] // 2} | given
         base = Device(name, (), 0, 0, 0)
     else:
-        base = DEVICES[table.like]
+        base = known[like]
         peaks = dict(base.flops_per_s) | given
-        base = replace(base, reference=base if base.fit.rows else base.reference)
+        base = replace(base, reference=_bound(name, base, constants))
     _check_peaks(name, peaks, given)
     return replace(
         base,
@@ -50,8 +55,30 @@ def _own(name: str, table: DeviceConfig) -> Device:
         nvlink_bps=_given(table.nvlink_bps, base.nvlink_bps),
         fit=Fit(**{key: value for key, value in vars(base.fit).items() if key != "rows"} | constants),
         margin=table.margin,
-        links=links,
+        links=_links(name, like, table, base),
     )
+
+
+def _bound(name: str, base: Device, constants: Mapping[str, Any]) -> Device | None:
+    """Whose times bound a type from below: a fitted one's. What was measured of a known type itself has no bound."""
+    if name in DEVICES:
+        return None if constants else base.reference
+    return base if base.fit.rows or base.reference is None else base.reference
+
+
+def _links(name: str, like: str | None, table: DeviceConfig, base: Device) -> Links | None:
+    """None: a known type whose collectives are as they were."""
+    if not {"nvlink_bps", "nvlink_latency_ps", "nvls", "nccl"} & table.model_fields_set:
+        return base.links or (None if like == name else Links(like or ""))
+    links = Links(like or "", table.nvlink_latency_ps or 0, table.nvls)
+    if table.nccl is None:
+        return links
+    regimes = [
+        (r.algorithm, r.protocol, r.latency_ps, max(1, r.bandwidth_bps // BITS_PER_US), r.up_to_bytes or ALL_SIZES)
+        for r in table.nccl.regimes
+    ]
+    pair = (table.nccl.pair_bandwidth_bps or 0) // BITS_PER_US
+    return replace(links, regimes=tuple(regimes), launch_ps=table.nccl.launch_ps or 0, pair_bytes_per_us=pair)
 
 
 def _given(value: int | None, otherwise: int) -> int:

@@ -134,7 +134,7 @@ def test_collectives_take_a_type_of_ones_own() -> None:
         ({"mine": {"like": "h900"}}, "mine", r'\[workload.devices.mine\] like: found "h900"\. Accepted: "a100-40g"'),
         ({"mine": {"like": "h100"}}, "his", r'\[workload.compute\] gpu: found "his"\. Accepted: .*"mine"$'),
         ({}, "his", r'gpu: found "his"\. Accepted: .* or a \[workload.devices.NAME\]'),
-        ({"h100": {"like": "h100"}}, "h100", r"h100: is the name of a known GPU type"),
+        ({"h100": {"like": "h100"}}, "h100", r"h100\] like: is there, and h100 is a known type"),
         ({"mine": SHEET | {"memry": "1GB"}}, "mine", r'\[workload.devices.mine\] memry: .*"memory"'),
         ({"like": {"like": "h100", "flops": {"bf17": "1Tflops"}}}, "like", r'like.flops\] bf17: .*"bf16"'),
         ({"mine": {key: SHEET[key] for key in SHEET if key != "nvlink"}}, "mine", r"nvlink: is missing, and like is"),

@@ -1,16 +1,38 @@
 """[workload.devices.NAME]: GPU types of one's own, like a known one or by their data sheet. Keys only."""
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
-from pdes.config.tables.fields import AutoBool, Duration, Fault, Flops, Meaning, PositiveDuration, Rate, Size, Table
+from pdes.config.tables.fields import (
+    AutoBool,
+    AutoSize,
+    Duration,
+    Fault,
+    FieldError,
+    Flops,
+    Meaning,
+    OptionalRate,
+    PositiveDuration,
+    Rate,
+    Size,
+    Table,
+    quantity,
+)
 from pdes.errors import suggestion
 from pdes.units import shown
 
 GPUS = ("a100-40g", "a100-80g", "h100", "h100-500w", "h200", "h800", "h20", "b200", "mi300x")
 Gamma = Annotated[float, Field(ge=1, le=1000)]
+MOST_MARGIN = 100
+
+
+def _margin(value: object) -> float:
+    """0, or a number of times."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and (value == 0 or 1 <= value <= MOST_MARGIN):
+        return float(value)
+    raise FieldError(f"found {shown(value)}", f"Accepted: 0, or a number from 1 to {MOST_MARGIN}")
 
 
 class FlopsConfig(Table):
@@ -49,8 +71,42 @@ class ConstantsConfig(Table):
     }
 
 
+class RegimeConfig(Table):
+    """[[workload.devices.NAME.nccl.regimes]]: a protocol of an algorithm, `models.workload.nccl.calibration.Regime`."""
+
+    algorithm: Literal["ring", "tree", "nvls"]
+    protocol: Literal["LL", "LL128", "Simple"]
+    latency_ps: PositiveDuration = Field(alias="latency")
+    bandwidth_bps: Rate = Field(alias="bandwidth")
+    up_to_bytes: AutoSize = quantity(None, "up_to")
+    MEANING: ClassVar[Meaning] = {
+        "algorithm": "that NCCL has",
+        "protocol": "that it has",
+        "latency_ps": "of an all-reduce of eight GPUs, launch included; other collectives by their steps",
+        "bandwidth_bps": "of a GPU, one direction, over the bytes that the algorithm moves",
+        "up_to_bytes": "the largest size; from where the one before of its algorithm ends. Without it: all above",
+    }
+
+
+class NcclConstantsConfig(Table):
+    """[workload.devices.NAME.nccl]: of collectives inside a server, in place of those of the type that it is like.
+
+    regimes: of each algorithm by size, the last one without an end; one is a ring.
+    """
+
+    launch_ps: PositiveDuration | None = Field(default=None, alias="launch")
+    pair_bandwidth_bps: OptionalRate = quantity(None, "pair_bandwidth")
+    regimes: list[RegimeConfig] = []
+    MEANING: ClassVar[Meaning] = {
+        "launch_ps": "part of every latency that no step of an algorithm causes; default: as like",
+        "pair_bandwidth_bps": "of a GPU that sends to others without reducing; default: as like",
+        "regimes": "what collectives take, by algorithm, protocol and size",
+    }
+
+
 class DeviceConfig(Table):
     """One type. like: the known type that has what is not given, and whose times bound this one's; margin: times that.
+    Under the name of a known type: that type, with what is given changed, and no bound.
 
     nvlink_bps: of one GPU, one direction. nvlink_latency_ps: of a step of a collective inside a server.
     nvls: reductions in the NVSwitch. kernels: a file of measured kernel times, relative to the config's folder.
@@ -63,7 +119,8 @@ class DeviceConfig(Table):
     nvlink_bps: Rate | None = Field(default=None, alias="nvlink")
     nvlink_latency_ps: PositiveDuration | None = Field(default=None, alias="nvlink_latency")
     nvls: AutoBool = None
-    margin: float = Field(default=1.0, ge=1, le=100)
+    margin: Annotated[float, BeforeValidator(_margin)] = 1.0
+    nccl: NcclConstantsConfig | None = None
     kernels: str | None = Field(default=None, min_length=1)
     constants: ConstantsConfig = ConstantsConfig()
     MEANING: ClassVar[Meaning] = {
@@ -74,7 +131,11 @@ class DeviceConfig(Table):
         "nvlink_bps": "of one GPU, one direction",
         "nvlink_latency_ps": "of a step of a collective inside a server",
         "nvls": "reductions in the NVSwitch; auto: as like, without it no",
-        "margin": "with like: no kernel takes less than so many times the known type's time, scaled by the data sheets",
+        "margin": (
+            "with like: no kernel takes less than so many times the known type's time, scaled by the data sheets; "
+            "0: no such bound"
+        ),
+        "nccl": "of collectives inside a server, as `pdes-sim calibrate` measures them",
         "kernels": "a file of measured kernel times, relative to the config",
         "constants": "of the model of kernel times",
     }
@@ -85,8 +146,15 @@ def device_faults(devices: Mapping[str, DeviceConfig]) -> Iterator[Fault]:
     known = ", ".join(map(shown, GPUS))
     for name, device in devices.items():
         path = ("workload", "devices", name)
-        if name in GPUS or not name:
-            yield Fault(path, "is the name of a known GPU type" if name else "has no name", "Accepted: another name")
+        if not name:
+            yield Fault(path, "has no name", "Accepted: another name")
+        yield from _regime_faults(path, device.nccl)
+        if name in GPUS:
+            for key in ("like", "margin"):
+                if key in device.model_fields_set:
+                    found = f"is there, and {name} is a known type, which this changes"
+                    yield Fault((*path, key), found, f"Accepted: no {key}, or another name")
+            continue
         if device.like is not None:
             if device.like not in GPUS:
                 yield Fault(
@@ -107,9 +175,29 @@ def device_faults(devices: Mapping[str, DeviceConfig]) -> Iterator[Fault]:
             yield Fault((*path, "margin"), "is there, but like is not", "Accepted: with like")
 
 
+def _regime_faults(path: tuple[str | int, ...], nccl: NcclConstantsConfig | None) -> Iterator[Fault]:
+    """Of each algorithm sizes go up, and the last one has no end; of several without one the first is NCCL's choice."""
+    if nccl is None or not nccl.regimes:
+        return
+    ends: dict[str, int] = {}
+    for i, regime in enumerate(nccl.regimes):
+        before, end = ends.get(regime.algorithm, 0), regime.up_to_bytes or 2**62
+        if end < before or (end == before and regime.up_to_bytes is not None):
+            found = f"no larger than that of the {regime.algorithm} before it"
+            yield Fault((*path, "nccl", "regimes", i, "up_to"), found, "Accepted: sizes that go up")
+        ends[regime.algorithm] = end
+        if nccl.launch_ps is not None and regime.latency_ps < nccl.launch_ps:
+            found = "is less than launch, which is part of it"
+            yield Fault((*path, "nccl", "regimes", i, "latency"), found, "Accepted: at least launch")
+    for name, end in ({"ring": 0} | ends).items():
+        if end < 2**62:
+            found = f"has no {name} for all sizes above" if name in ends else f"has no {name}"
+            yield Fault((*path, "nccl", "regimes"), found, f"Accepted: of {name}, the last one without up_to")
+
+
 def gpu_fault(path: tuple[str | int, ...], gpu: str | None, devices: Mapping[str, DeviceConfig]) -> Iterator[Fault]:
     """A GPU type that is neither known nor one's own."""
     if gpu is not None and gpu not in GPUS and gpu not in devices:
-        names = ", ".join(map(shown, (*GPUS, *devices)))
+        names = ", ".join(map(shown, dict.fromkeys((*GPUS, *devices))))
         own = "" if devices else ", or a [workload.devices.NAME]"
         yield Fault(path, f"found {shown(gpu)}", f"Accepted: {names}{own}{suggestion(gpu, (*GPUS, *devices))}")

@@ -21,15 +21,22 @@ from pdes.units import shown
 
 
 class SimulationConfig(Table):
-    """[simulation]: what is drawn, how often, and when to stop. stop_time_ps None: when nothing is left to do."""
+    """[simulation]: what is drawn, how often, and when to stop. stop_time_ps None: when nothing is left to do.
+
+    calibration: see `pdes.config.calibration`.
+    """
 
     seed: int = Field(default=1, ge=0, le=2**63 - 1)
     iterations: Count = 1
     stop_time_ps: OptionalDuration = quantity(None, "stop_time")
+    calibration: Annotated[str, Field(min_length=1)] | None = None
     MEANING: ClassVar[Meaning] = {
         "seed": "of everything that is drawn: ECN marks, random loss, random traffic, jitter",
         "iterations": "training iterations to simulate; there is no barrier between them",
         "stop_time_ps": "where the run ends; without it, when nothing is left to do",
+        "calibration": (
+            "a file of `pdes-sim calibrate`, relative to the config: its values stand where the config has none"
+        ),
     }
 
 

@@ -15,6 +15,7 @@ from models.network.model import NetworkModel
 from models.network.skip.make_fast_forward import why_not
 from models.network.skip.skipped import CAUSES
 from models.workload.agreement import agreement
+from pdes.config.calibration import Alignment
 from pdes.engine.round import N_REDUCTION, N_ROUND
 from pdes.results.fast_forward import Iterations, extrapolate
 from pdes.results.pauses import find_storms
@@ -28,6 +29,7 @@ from pdes.simulation.loop import Ended
 from pdes.simulation.outcome.active import active_ps
 from pdes.simulation.shared_memo import SharedMemo
 from pdes.simulation.versions import version_of
+from pdes.units import PS_PER_S
 
 
 class Ran(Protocol):
@@ -63,6 +65,12 @@ def _find_iterations(job: Ran, totals: dict[str, Any]) -> Iterations:
     )  # fmt: skip
 
 
+def _aligned_ps(alignment: Alignment, n_host: int, times_ps: list[int]) -> list[int | None]:
+    """None: the measurements behind the alignment are of fewer or of more GPUs."""
+    found = [alignment.aligned_s(n_host, time_ps / PS_PER_S) for time_ps in times_ps]
+    return [None if time_s is None else round(time_s * PS_PER_S) for time_s in found]
+
+
 def result_facts(job: Ran, totals: dict[str, Any]) -> dict[str, Any]:
     """`result.json`: what the config determines."""
     s, iterations, active = job.scenario, _find_iterations(job, totals), active_ps(job.scenario.plan, totals)
@@ -85,6 +93,8 @@ def result_facts(job: Ran, totals: dict[str, Any]) -> dict[str, Any]:
         "tasks": job.assembly.n_task,
         "network": count_trouble(totals["ports"], totals["timeouts"]),
     }
+    if s.config.alignment is not None and found["iteration_time_ps"]:
+        found["aligned_iteration_time_ps"] = _aligned_ps(s.config.alignment, s.topology.n_host, iterations.time_ps)
     if s.plan.jobs:
         found["jobs"] = job_facts(s.plan, s.topology, s.paths, totals)
     if s.config.wormhole.mode != "off":
