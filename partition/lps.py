@@ -44,11 +44,13 @@ def cut_by_delay(
     of_server = np.flatnonzero(server >= 0)
     if not (len(of_server) or near.any() or tied.any()):
         return np.arange(n_node)
-    _, first, i_server = np.unique(server[of_server], return_index=True, return_inverse=True)
-    end_a = np.concatenate([port_src[near], of_server, ties.a[tied]])
-    end_b = np.concatenate([port_dst[near], of_server[first[i_server.reshape(-1)]], ties.b[tied]])
-    _, lp_of_node = np.unique(_union(n_node, end_a, end_b), return_inverse=True)
-    return lp_of_node.reshape(-1).astype(np.int64)
+    ends = [(port_src[near], port_dst[near]), (ties.a[tied], ties.b[tied])]
+    if len(of_server):
+        _, first, i_server = np.unique(server[of_server], return_index=True, return_inverse=True)
+        ends.append((of_server, of_server[first[i_server.reshape(-1)]]))
+    root = _union(n_node, *(np.concatenate(end) for end in zip(*ends, strict=True)))
+    number = np.cumsum(root == np.arange(n_node)) - 1  # of a set, at its least node
+    return number[root].astype(np.int64)
 
 
 def lookahead_ps(

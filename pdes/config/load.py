@@ -1,5 +1,6 @@
 """Reading a config file: TOML, then overrides of single keys, then every table by itself, then all of them together."""
 
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -143,10 +144,16 @@ def _check_kind(name: str, content: Any, tables: dict[str, Table], kinds: dict[s
         meant = suggestion(content.get("kind"), kinds)
         return [Fault((name, "kind"), found, _kind_choice(kinds) + meant)]
     try:
-        tables[name] = table.model_validate(content)
+        tables[name] = table.model_validate(content) if content else _default(table)
     except ValidationError as error:
         return [_of_other_form(fault, name, content) for fault in faults_of(error, table, name)]
     return []
+
+
+@lru_cache
+def _default(table: type[Table]) -> Table:
+    """A table of which the config says nothing; tables do not change. Raises ValidationError."""
+    return table.model_validate({})
 
 
 def _of_other_form(fault: Fault, name: str, content: dict[str, Any]) -> Fault:

@@ -1,8 +1,10 @@
 """Running experiments together where that can be, and by themselves where it cannot: each one's result is the same."""
 
+import gc
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -168,8 +170,9 @@ def simulate_many(configs: Sequence[Any]) -> list[Outcome]:
     configs: each as `simulate` takes it. Tables stay in memory; those of an experiment are the same as of a run by
     itself. Raises SimError, also if one of them fails.
     """
-    checked = [_checked(config) for config in configs]
-    found: dict[int, Outcome] = dict(run_small(build_all(checked)))
+    with no_collection():
+        checked = [_checked(config) for config in configs]
+        found: dict[int, Outcome] = dict(run_small(build_all(checked)))
     return [found[i] if i in found else _alone(config) for i, config in enumerate(checked)]
 
 
@@ -214,6 +217,18 @@ class Topologies:
                 del self._known[next(iter(self._known))]
             self._known[key] = build_topology(config)
         return self._known[key]
+
+
+@contextmanager
+def no_collection() -> Iterator[None]:
+    """Without looking for circles of objects again and again, while there are ever more and none goes."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _alone(config: Config) -> Outcome:

@@ -5,6 +5,7 @@ that pyarrow puts there. It does not compute results; it knows names and types.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +94,8 @@ def _columns_of(schema_name: str, names: Mapping[str, Sequence[str]] | None) -> 
     return (*COLUMNS[schema_name], *([JOB] if JOB in (names or {}) else []))
 
 
-def _schema(columns: Sequence[str]) -> Any:
+@lru_cache
+def _schema(columns: tuple[str, ...]) -> Any:
     import pyarrow as pa
 
     return pa.schema([_field(pa, column, column != columns[0]) for column in columns])
@@ -170,7 +172,9 @@ def _regroup(groups: Iterable[Columns], columns: Sequence[str]) -> Iterator[dict
     for group in groups:
         n_pending = len(pending[columns[0]])
         whole = complete(group, columns, n_done + n_pending)
-        pending = {column: np.concatenate([pending[column], whole[column]]) for column in columns}
+        if n_pending:
+            whole = {column: np.concatenate([pending[column], whole[column]]) for column in columns}
+        pending = whole
         n_full = len(pending[columns[0]]) // ROW_GROUP * ROW_GROUP
         for start in range(0, n_full, ROW_GROUP):
             yield {column: pending[column][start : start + ROW_GROUP] for column in columns}
@@ -195,11 +199,11 @@ def complete(group: Columns, columns: Sequence[str], first_id: int) -> dict[str,
 
 def _arrow_column(pa: Any, schema_name: str, column: str, value: np.ndarray, name_list: Any) -> Any:
     """One column of one row group. name_list: the strings that `value` indexes, or None for a number."""
-    n_name = 2**63 if name_list is None else len(name_list)
-    if len(value) and not (UNWRITTEN <= int(value.min()) and int(value.max()) < n_name):
-        bad = int(value.min()) if int(value.min()) < UNWRITTEN else int(value.max())
+    n_name, least = 2**63 if name_list is None else len(name_list), int(value.min(initial=0))
+    if least < UNWRITTEN or (name_list is not None and int(value.max(initial=UNWRITTEN)) >= n_name):
+        bad = least if least < UNWRITTEN else int(value.max())
         raise SimError(f"table {schema_name}, column {column}: {bad} is outside -1..{n_name - 1}, an internal error")
-    array = pa.array(value, pa.int64(), mask=value == UNWRITTEN)
+    array = pa.array(value, pa.int64(), mask=value == UNWRITTEN if least == UNWRITTEN else None)
     return array if name_list is None else name_list.take(array)
 
 
