@@ -89,7 +89,7 @@ def peaks_of(bf16_tflops: float, fp8_tflops: float = 0, tf32_tflops: float = 0) 
     return tuple((name, int(tflops * TERA)) for name, tflops in named if tflops)
 
 
-_A100, _H100 = peaks_of(312), peaks_of(989.4, 1978.9)
+_A100, _H100, _GB200 = peaks_of(312), peaks_of(989.4, 1978.9), peaks_of(2500, 5000)
 _SHEETS = (
     Device("a100-40g", _A100, 1555 * GB, 40 * GIB, 300 * 8 * GB),
     Device("a100-80g", _A100, 2039 * GB, 80 * GIB, 300 * 8 * GB),
@@ -98,10 +98,19 @@ _SHEETS = (
     Device("h200", _H100, 4800 * GB, 141 * GB, 450 * 8 * GB),
     Device("h800", _H100, 3350 * GB, 80 * GIB, 200 * 8 * GB),
     Device("h20", peaks_of(148, 296), 4000 * GB, 96 * GIB, 450 * 8 * GB),
+    Device("gh200", _H100, 4000 * GB, 96 * GB, 450 * 8 * GB),  # HBM3
     Device("b200", peaks_of(2250, 4500), 8000 * GB, 180 * GB, 900 * 8 * GB),
+    Device("gb200", _GB200, 8000 * GB, 186 * GB, 900 * 8 * GB),
+    Device("b300", peaks_of(2250, 4500), 8000 * GB, 270 * GB, 900 * 8 * GB),
+    Device("gb300", _GB200, 8000 * GB, 279 * GB, 900 * 8 * GB),
+    Device("a800", _A100, 2039 * GB, 80 * GIB, 200 * 8 * GB),
     Device("mi300x", peaks_of(1307.4, 2614.9), 5300 * GB, 192 * GB, 448 * 8 * GB),
+    Device("mi325x", peaks_of(1307.4, 2614.9), 6000 * GB, 256 * GB, 448 * 8 * GB),
 )
-_REFERENCES = {"a100-40g": "a100-80g", "h200": "h100", "h800": "h100", "h20": "h100", "mi300x": "h100"}
+_REFERENCES = {
+    "a100-40g": "a100-80g", "a800": "a100-80g", "h200": "h100", "h800": "h100", "h20": "h100", "gh200": "h100",
+    "gb200": "b200", "b300": "b200", "gb300": "b200", "mi300x": "h100", "mi325x": "h100",
+}  # fmt: skip
 
 
 def _fitted() -> dict[str, Device]:

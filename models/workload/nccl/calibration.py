@@ -55,7 +55,8 @@ _A100 = Calibration(
     (
         _regime("ring", "LL", 41.6, 23.4, 512 * KIB),
         _regime("ring", "LL128", 86.4, 300, 8 * MIB),
-        _regime("ring", "Simple", 168, 226),
+        _regime("ring", "Simple", 132, 203.6, 256 * MIB),
+        _regime("ring", "Simple", 222, 235.2),
         _regime("tree", "LL", 41.6, 23.4),
         _regime("tree", "Simple", 168, 208),
     ),
@@ -125,8 +126,12 @@ CALIBRATIONS: dict[str, Calibration] = {
         scaled(_H100, "h800", 200 / 450, "none: H100 by NVLink's rate"),
         scaled(_H100, "h20", 1.0, "none: as H100"),
         scaled(_H100, "gh200", 1.0, "none: as H100"),
-        scaled(_B200, "gb200", 1.0, "none: as B200"),
-        scaled(_A100, "mi300x", 448 / 300, "none: A100 by Infinity Fabric's rate", has_nvls=False),
+        scaled(_A100, "a800", 200 / 300, "none: A100 by NVLink's rate", has_nvls=False),
+        *(scaled(_B200, name, 1.0, "none: as B200") for name in ("gb200", "b300", "gb300")),
+        *(
+            scaled(_A100, name, 448 / 300, "none: A100 by Infinity Fabric's rate", has_nvls=False)
+            for name in ("mi300x", "mi325x")
+        ),
     )
 }
 

@@ -23,7 +23,10 @@ from pdes.config.tables.fields import (
 from pdes.errors import suggestion
 from pdes.units import shown
 
-GPUS = ("a100-40g", "a100-80g", "h100", "h100-500w", "h200", "h800", "h20", "b200", "mi300x")
+GPUS = (
+    "a100-40g", "a100-80g", "a800", "h100", "h100-500w", "h200", "h800", "h20", "gh200", "b200", "gb200", "b300",
+    "gb300", "mi300x", "mi325x",
+)  # fmt: skip
 Gamma = Annotated[float, Field(ge=1, le=1000)]
 MOST_MARGIN = 100
 

@@ -42,7 +42,9 @@ def test_no_kernel_is_faster_than_the_data_sheet(m: int, n: int, k: int, name: s
     assert kernel_ps(kernel, device) >= least_s * 1e12
 
 
-@pytest.mark.parametrize("name", ["h200", "h800", "h20", "mi300x", "a100-40g"])
+@pytest.mark.parametrize(
+    "name", ["h200", "h800", "h20", "gh200", "gb200", "b300", "gb300", "a800", "mi300x", "mi325x", "a100-40g"]
+)
 @pytest.mark.parametrize("kernel", [PRODUCT, elementwise(10**8, 4), replace(PRODUCT, kind="attention")])
 def test_an_unfitted_gpu_is_faster_than_its_reference_by_its_peaks_at_most(name: str, kernel: Kernel) -> None:
     device = DEVICES[name]
