@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from models.topology.direct.minimal import minimal_paths
+from models.topology.direct.ways import Pairs, dragonfly_paths
 from models.topology.graph import Topology
 from models.topology.ns3_file import read_ns3_next_hops
 from models.topology.paths_file import read_ns3_paths
@@ -152,7 +152,9 @@ def build_paths(config: Config, topology: Topology, plan: WorkloadPlan, next_hop
         return read_ns3_paths(config.input_path(n.paths_file), topology, src, dst, plan.pair_sport, plan.pair_dport)
     paths = route_pairs(topology, src, dst, plan.pair_sport, plan.pair_dport, n.ecmp_seed, next_hops)
     t: Any = config.topology
-    if t.kind != "dragonfly" or t.routing != "minimal" or next_hops:
+    if t.kind != "dragonfly" or t.routing == "shortest" or next_hops:
         return paths
-    ends = np.stack([src, dst, plan.pair_sport, plan.pair_dport], axis=1).astype(np.int64)
-    return minimal_paths(topology, paths, t.routers_per_group, ends, n.ecmp_seed)
+    header = np.stack([src, dst, plan.pair_sport, plan.pair_dport], axis=1).astype(np.int64)
+    return dragonfly_paths(
+        topology, paths, t.routers_per_group, Pairs(header, plan.pair_bytes), n.ecmp_seed, t.routing
+    )  # fmt: skip

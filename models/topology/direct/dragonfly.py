@@ -1,7 +1,6 @@
 """The dragonfly (Kim et al. 2008): groups of routers that are all joined, and links from every group to every other.
 
-The paper's minimal ways are in `minimal`. Deviations: there is no Valiant's or UGAL routing, and as routers have no
-virtual channels, PFC may deadlock.
+The paper's ways are in `ways`. Deviation: as routers have no virtual channels, PFC may deadlock.
 
 Link c of group i to the group d + 1 places on is at port c * (groups - 1) + d of group i, ports router by router.
 """

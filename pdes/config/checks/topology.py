@@ -28,15 +28,15 @@ def topology_faults(topology: Table | None) -> Iterator[Fault]:
 
 
 def ways_faults(topology: Table | None, network: Table | None) -> Iterator[Fault]:
-    """Minimal ways, which are fixed, where switches choose the ways."""
-    if isinstance(topology, DragonflyConfig) and topology.routing == "minimal" and isinstance(network, NetworkConfig):
+    """A dragonfly's ways, which are fixed, where switches choose the ways."""
+    if isinstance(topology, DragonflyConfig) and topology.routing != "shortest" and isinstance(network, NetworkConfig):
         if network.routing.policy != "ecmp" or network.link_event:
             why = (
                 "[[network.link_event]] are there"
                 if network.link_event
                 else "switches choose by [network.routing] policy"
             )
-            yield Fault(("topology", "routing"), f'is "minimal", and {why}', 'Accepted: "shortest"')
+            yield Fault(("topology", "routing"), f'is "{topology.routing}", and {why}', 'Accepted: "shortest"')
 
 
 def _size_faults(topology: Table | None) -> Iterator[Fault]:

@@ -17,7 +17,7 @@ class DragonflyConfig(ServersTable):
     routers_per_group: Count
     hosts_per_router: Count
     global_links: Count
-    routing: Literal["minimal", "shortest"] = "minimal"
+    routing: Literal["minimal", "valiant", "ugal", "shortest"] = "minimal"
     host_rate_bps: Rate = quantity("100Gbps", "host_rate")
     local_rate_bps: Rate = same_as("host_rate_bps", "local_rate")
     global_rate_bps: Rate = same_as("host_rate_bps", "global_rate")
@@ -30,7 +30,10 @@ class DragonflyConfig(ServersTable):
         "routers_per_group": "each has a link to every other router of its group",
         "hosts_per_router": "places for NICs at a router",
         "global_links": "of a router, to routers of other groups; those of a group are as many to each other group",
-        "routing": "minimal: one global link at most; shortest: of all ways with the fewest links, as in other fabrics",
+        "routing": (
+            "minimal: one global link at most; valiant: over a group that is drawn; ugal: of the two the one with less "
+            "to carry; shortest: of all ways with the fewest links, as in other fabrics"
+        ),
         "host_rate_bps": "of hosts' links",
         "local_rate_bps": "of links inside groups",
         "global_rate_bps": "of links between groups",

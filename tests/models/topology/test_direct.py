@@ -11,8 +11,8 @@ from models.topology.attach import Server, attach, hosts
 from models.topology.base_rtt import max_base_rtt, path_base_rtt
 from models.topology.closed_form import ideal_fct_ps
 from models.topology.direct.dragonfly import dragonfly_switches
-from models.topology.direct.minimal import minimal_paths
 from models.topology.direct.torus import torus_switches
+from models.topology.direct.ways import Pairs, Rule, dragonfly_paths
 from models.topology.even_ways import EvenWays
 from models.topology.graph import LinkKind, Topology
 from models.topology.rail_optimised import planes_of, rail_switches
@@ -99,7 +99,8 @@ def test_minimal_ways_have_one_global_link_and_the_fewest_local_ones() -> None:
     assert n_far.max() == 3
     assert 0.21 < (n_far > 1).mean() < 0.22
     header = np.column_stack([ends, *[np.arange(len(ends), dtype=np.int64)] * 2])
-    minimal = minimal_paths(topology, paths, 4, header, 0)
+    pairs = Pairs(header, np.ones(len(ends), np.int64))
+    minimal = dragonfly_paths(topology, paths, 4, pairs, 0, "minimal")
     verify_paths(topology, ends, minimal)
     far = np.add.reduceat((topology.port_delay_ps == FAR.delay_ps)[minimal.port].astype(int), minimal.start[:-1])
     router = (ends - topology.host[0]) // 2
@@ -109,7 +110,44 @@ def test_minimal_ways_have_one_global_link_and_the_fewest_local_ones() -> None:
     assert all(np.array_equal(paths.row(i), minimal.row(i)) for i in np.flatnonzero(same).tolist())
     length = np.diff(minimal.start)
     assert (length[~same] <= 5).all() and (length[~same] >= np.diff(paths.start)[~same]).all()
-    assert minimal_paths(topology, minimal, 4, header, 0) is minimal
+    assert dragonfly_paths(topology, minimal, 4, pairs, 0, "minimal") is minimal
+
+
+def loaded(rule: Rule, shift: int, size_bytes: int = 10**6) -> tuple[np.ndarray, np.ndarray]:
+    """(int64[n_far], messages on each global link; groups between the ends of each way) of 72 hosts, each of which
+    sends to the host so many groups on. Ways join their ends."""
+    topology = hosts(dragonfly_switches(9, 4, 2, 2, LOCAL, FAR), HOST)
+    host = topology.host.astype(np.int64)
+    ends = np.column_stack([host, np.roll(host, -8 * shift)])
+    number = np.arange(72, dtype=np.int64)
+    paths = route_pairs(topology, host, ends[:, 1].copy(), number, number)
+    pairs = Pairs(np.column_stack([ends, number, number]), np.full(72, size_bytes))
+    found = dragonfly_paths(topology, paths, 4, pairs, 3, rule)
+    length = verify_paths(topology, ends, found)
+    is_far = topology.port_delay_ps == FAR.delay_ps
+    data = [found.row(2 * i) for i in range(72)]
+    n_far = np.array([int(is_far[row].sum()) for row in data])
+    assert (length <= 4 + 3 * n_far - n_far // 2).all() and set(n_far.tolist()) <= {1, 2}
+    for row in (row for row, n in zip(data, n_far, strict=True) if n == 2):
+        groups = (topology.port_dst[row[is_far[row]]] - 72) // 4
+        assert len({(int(topology.port_src[row[is_far[row]][0]]) - 72) // 4, *groups.tolist()}) == 3
+    return np.bincount(np.concatenate(data), minlength=len(is_far))[is_far], n_far - 1
+
+
+@pytest.mark.parametrize("shift", [1, 4])
+def test_valiants_ways_spread_what_goes_from_group_to_group(shift: int) -> None:
+    """Two groups share one link, so with minimal ways all 8 messages of a group take it and 8 of 72 links are used.
+    Over groups that are drawn each takes two links, 144 in all, 2 on average. UGAL's longest is no longer than either's
+    (Kim et al., figure 9), and it leaves the minimal way only where that has more to carry."""
+    minimal, valiant, ugal = (loaded(rule, shift) for rule in ("minimal", "valiant", "ugal"))
+    assert minimal[0].max() == 8 and (minimal[0] > 0).sum() == 9 and not minimal[1].any()
+    assert valiant[0].sum() == 144 and valiant[1].all() and valiant[0].max() < 8
+    assert ugal[0].max() <= valiant[0].max() and 0 < ugal[1].sum() < 72
+
+
+def test_ugal_goes_minimally_where_nothing_else_is_sent() -> None:
+    """Messages of no bytes make no queues."""
+    assert not loaded("ugal", 1, 0)[1].any()
 
 
 def test_groups_that_cannot_share_their_links_evenly_are_refused() -> None:
