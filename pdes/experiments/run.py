@@ -27,10 +27,12 @@ from pdes.experiments.together import MOST_NODES, kind_of, why_alone
 from pdes.result import Outcome
 from pdes.results.tables import Columns
 from pdes.scenario import Scenario
+from pdes.scenario.control import find_control
 from pdes.scenario.topology import build_topology
 from pdes.simulation import simulate
 from pdes.simulation.assemble import Assembly, Basis, assemble
 from pdes.simulation.compile import compile_beside
+from pdes.simulation.devices import Device
 from pdes.simulation.memory import within_memory
 from pdes.simulation.outcome.active import under_way_until_ps
 from pdes.simulation.outcome.tables import Spools
@@ -164,16 +166,35 @@ def _part(columns: Columns, first: int, n: int, begins: Mapping[str, int]) -> di
     return found
 
 
-def simulate_many(configs: Sequence[Any]) -> list[Outcome]:
+def simulate_many(configs: Sequence[Any], device: Device = "cpu") -> list[Outcome]:
     """Simulate experiments on one rank, together where they are small and alike: what came of each, in order.
 
-    configs: each as `simulate` takes it. Tables stay in memory; those of an experiment are the same as of a run by
-    itself. Raises SimError, also if one of them fails.
+    configs: each as `simulate` takes it. device: "cuda": on a GPU, all of one congestion control in the same windows
+    (docs/gpu.md). Tables stay in memory; those of an experiment are the same as of a run by itself. Raises SimError,
+    also if one of them fails.
     """
     with no_collection():
         checked = [_checked(config) for config in configs]
+        if device != "cpu":
+            return _on_device(checked, device)
         found: dict[int, Outcome] = dict(run_small(build_all(checked)))
     return [found[i] if i in found else _alone(config) for i, config in enumerate(checked)]
+
+
+def _on_device(configs: list[Config], device: Device) -> list[Outcome]:
+    """All of one congestion control at once."""
+    from pdes.simulation.devices.run import simulate_together  # with the engine, which nothing else here needs
+
+    kinds: dict[str, list[int]] = {}
+    for i, config in enumerate(configs):
+        kinds.setdefault(find_control(config).law.name, []).append(i)
+    found: dict[int, Outcome] = {}
+    with tempfile.TemporaryDirectory(prefix="pdes-experiments-") as folder:
+        for numbers in kinds.values():
+            outs = [Path(folder) / str(i) for i in numbers]
+            results = simulate_together([configs[i] for i in numbers], outs, device)
+            found |= {i: ReadResult(result) for i, result in zip(numbers, results, strict=True)}
+    return [found[i] for i in range(len(configs))]
 
 
 def run_small(scenarios: Sequence[Scenario]) -> dict[int, ExperimentResult]:

@@ -57,6 +57,14 @@ def test_experiments_in_one_loop_are_as_they_are_alone(tmp_path: Path) -> None:
         assert [name for name in FILES if (alone / name).read_bytes() != (folders[i] / name).read_bytes()] == []
 
 
+def test_many_on_a_device_are_in_the_order_that_they_were_given_and_as_alone(tmp_path: Path) -> None:
+    """Also of several controls, which do not share windows."""
+    configs = [tiny_config(number, tmp_path, (law,)) for number, law in enumerate(("none", "fixed-window", "none"))]
+    for config, found in zip(configs, pdes.simulate_many(configs, "cpu-windows"), strict=True):
+        alone = pdes.simulate(config, tmp_path / "alone")
+        assert found.summary == alone.summary and found.flows.equals(alone.flows) and found.tables == alone.tables
+
+
 @pytest.mark.slow
 def test_threads_leave_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pdes.simulation.devices.run.make_engine", lambda device: CpuEngine(n_thread=0))
