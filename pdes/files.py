@@ -5,11 +5,13 @@ good, and Python's parsers give up on deep nesting and on long numbers in ways o
 """
 
 import errno
+import gzip
 import importlib.util
 import json
 import os
 import re
 import stat
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -85,11 +87,30 @@ def whole_within(word: str, most: int, where: str, what: str) -> int:
     raise ConfigError(where, f"{what} {word[:60]!r}", f"a whole number from 0 to {most}")
 
 
-def read_json(path: str | Path) -> Any:
-    """What a JSON file holds. ConfigError names the file, and the line where it stops being JSON or is too deep."""
+def read_zipped(path: str | Path, most: int) -> bytes:
+    """All of a file, unzipped if it is gzip's. OSError: it cannot be read; ConfigError: damaged, above `most` bytes."""
+    with require_file(path).open("rb") as file:
+        is_zipped = file.read(2) == b"\x1f\x8b"
+        file.seek(0)
+        try:
+            content = (gzip.GzipFile(fileobj=file) if is_zipped else file).read(most + 1)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise ConfigError(str(path), f"is not whole as gzip: {error}", "a whole .gz file, or text") from error
+    if len(content) > most:
+        raise ConfigError(
+            str(path), f"holds more than {most} bytes", "less: a shorter recording, or one iteration of it"
+        )
+    return content
+
+
+def read_json(path: str | Path, most: int | None = None, exact: bool = False) -> Any:
+    """What a JSON file holds. ConfigError names the file, and the line where it stops being JSON or is too deep.
+
+    most: bytes of a file that may be gzip's. exact: numbers with a point come as the text that they are.
+    """
     try:
-        text = read_text(path)
-        value = json.loads(text)
+        text = read_text(path) if most is None else read_zipped(path, most).decode("utf-8-sig")
+        value = json.loads(text, parse_float=str if exact else None)
     except OSError as error:
         raise ConfigError(str(path), f"{UNREADABLE}{error.strerror}", "a readable JSON file") from error
     except UnicodeDecodeError as error:

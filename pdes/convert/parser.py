@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from pdes.convert.cluster.names import CLUSTER_FORMATS
+from pdes.convert.servers import KINDS, Fabric
 from pdes.errors import ConfigError
 
 CONVERTED = {
@@ -13,7 +14,9 @@ CONVERTED = {
     "htsim": "a fat-tree file (.topo); --workload",
     "flows": "a CSV with start_s,src,dst,bytes[,agg,core], on a fat-tree, or a folder with one",
     "cluster": "a public trace of jobs on a cluster, or a folder with one",
+    "kineto": "a trace of PyTorch's profiler, .json or .json.gz, or a folder with one per rank",
 }
+PROFILES = ("kineto",)
 USUAL_FORMAT = {"astra-sim": "chakra", "simai": "simai", "htsim": "htsim"}
 EXPORTED = {
     "chakra": "a config, to -o PREFIX: a file per GPU, and the communicators",
@@ -30,7 +33,7 @@ def add_convert(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("input", metavar="INPUT", help="the other simulator's input")
     parser.add_argument("-o", "--output", metavar="FILE", required=True, help="the config to write, such as case.toml")
     parser.add_argument("-w", "--workload", metavar="FILE", help="a trace; a topology alone is not enough for a config")
-    formats = ("chakra", "goal", "simai", "astra-sim-text", "htsim")
+    formats = ("chakra", "goal", "simai", "astra-sim-text", "htsim", "profile")
     text = "what the workload is, if not what goes with the topology"
     parser.add_argument("--workload-format", choices=formats, help=text)
     parser.add_argument("--communicators", metavar="FILE", help="of a Chakra trace, JSON")
@@ -48,9 +51,24 @@ def add_convert(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", dest="trace_format", choices=list(CLUSTER_FORMATS), metavar="NAME", help=text)
     text = "cluster: how many servers there are, in the place of what the trace says; default: a load of 80 %%"
     parser.add_argument("--servers", type=int, metavar="N", help=text)
-    text = "cluster: GPUs of a server; default, where the trace names no machines: 8"
+    text = "GPUs of a server; default: 8, of other numbers of GPUs than multiples of 8 a divisor"
     parser.add_argument("--gpus-per-server", type=int, metavar="N", help=text)
     parser.add_argument("--gpu", metavar="TYPE", help='cluster: the type of all GPUs, such as "V100"')
+    _add_fabric(parser)
+
+
+def _add_fabric(parser: argparse.ArgumentParser) -> None:
+    """Arguments of what says nothing about the network, and of profiles."""
+    names = " and ".join(PROFILES)
+    text = f"{names}: the fabric; default: %(default)s"
+    parser.add_argument("--topology", choices=KINDS, default=KINDS[0], help=text)
+    text = f"{names}: the rate of a GPU's NIC; default: %(default)s"
+    parser.add_argument("--nic-rate", default=Fabric.nic_rate, metavar="RATE", help=text)
+    text = f"{names}: which iteration (ProfilerStep#N); default: the last one"
+    parser.add_argument("--step", type=int, metavar="N", help=text)
+    parser.add_argument("--gpus", type=int, metavar="N", help=f"{names}: GPUs of the job, if the profile does not say")
+    text = f"{names}: bytes of what the profile has none of, as ncclAllReduce=64MB; may be repeated"
+    parser.add_argument("--bytes", metavar="NAME=SIZE", action="append", default=[], help=text)
 
 
 def run_convert(arguments: argparse.Namespace) -> list[str]:
@@ -71,6 +89,8 @@ def run_convert(arguments: argparse.Namespace) -> list[str]:
 
         given = Given(arguments.servers, arguments.gpus_per_server, arguments.gpu)
         return convert_cluster(arguments.input, output, arguments.trace_format, given)
+    if arguments.format in PROFILES:
+        return _run_profile(arguments, output)
     if arguments.workload is None:
         raise ConfigError(f"convert {arguments.format}", "no --workload", "a trace that is to run on the topology")
     form = arguments.workload_format or USUAL_FORMAT[arguments.format]
@@ -87,6 +107,18 @@ def run_convert(arguments: argparse.Namespace) -> list[str]:
     from pdes.convert.htsim_topology import convert as convert_htsim
 
     return convert_htsim(source, output, workload, form)
+
+
+def _run_profile(arguments: argparse.Namespace, output: Path) -> list[str]:
+    from pdes.convert.profile.kineto import read_kineto
+    from pdes.convert.profile.run import Wanted, convert_profiles
+
+    forms = {"kineto": ("kineto", read_kineto, r"\.json(\.gz)?$")}
+    if arguments.gpus is not None and not 1 <= arguments.gpus <= 2**20:
+        raise ConfigError("--gpus", str(arguments.gpus), "a number of GPUs from 1")
+    fabric = Fabric(arguments.topology, arguments.gpus_per_server, arguments.nic_rate)
+    wanted = Wanted(arguments.step, arguments.gpus, tuple(arguments.bytes))
+    return convert_profiles(Path(arguments.input), output, wanted, fabric, forms[arguments.format])
 
 
 def add_export(parser: argparse.ArgumentParser) -> None:

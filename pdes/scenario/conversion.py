@@ -4,12 +4,13 @@ import argparse
 from pathlib import Path
 
 from models.topology.ns3_file import read_ns3_next_hops, read_ns3_topology
-from models.workload.importers.formats import ASTRA_TEXT, SIMAI, TraceSource, read_trace
+from models.workload.importers.formats import ASTRA_TEXT, PROFILE, SIMAI, TraceSource, read_trace
 from models.workload.importers.layer_table import read_layer_table
 from models.workload.importers.system_file import read_system
 from models.workload.traffic.flows import read_ns3_flows, to_hosts
 from pdes.convert.ns3 import INPUT_FILES
-from pdes.convert.parser import USUAL_FORMAT
+from pdes.convert.parser import PROFILES, USUAL_FORMAT
+from pdes.errors import ConfigError
 
 
 def check_inputs(arguments: argparse.Namespace) -> None:
@@ -22,7 +23,12 @@ def check_inputs(arguments: argparse.Namespace) -> None:
         if all((source / name).is_file() for name in INPUT_FILES):
             _check_ns3(source, arguments.compatibility != "none")
         return
-    if arguments.format == "flows" or not source.is_file() or arguments.workload is None:
+    if (
+        arguments.format == "flows"
+        or arguments.format in PROFILES
+        or not source.is_file()
+        or arguments.workload is None
+    ):
         return
     if arguments.format == "simai":
         read_ns3_topology(source)
@@ -42,3 +48,15 @@ def _check_ns3(case: Path, is_ns3: bool) -> None:
     to_hosts(read_ns3_flows(flows, is_ns3), topology.host, str(flows))
     if (case / "nexthops.txt").is_file():
         read_ns3_next_hops(case / "nexthops.txt")
+
+
+def check_outputs(arguments: argparse.Namespace) -> None:
+    """Read the programs that were made of profiles as a run would. ConfigError: they cannot run; no config is left."""
+    if arguments.format not in PROFILES:
+        return
+    output = Path(arguments.output)
+    try:
+        read_trace(TraceSource(PROFILE, output.with_name(f"{output.stem}.profile.json")), 0)
+    except ConfigError:
+        output.unlink(missing_ok=True)
+        raise

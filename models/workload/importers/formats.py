@@ -10,11 +10,13 @@ from models.workload.importers.goal_binary import is_goal_binary, read_goal_bina
 from models.workload.importers.goal_text import read_goal_text
 from models.workload.importers.htsim_traffic import read_connections
 from models.workload.importers.layer_loops import read_layers
+from models.workload.importers.profile import read_profile
 from models.workload.trace.checks import checked
 from models.workload.trace.graph import Leniency, TraceGraph
 from pdes.errors import ConfigError
 
-CHAKRA, GOAL, SIMAI, ASTRA_TEXT, HTSIM = FORMATS = ("chakra", "goal", "simai", "astra-sim-text", "htsim")
+FORMATS = ("chakra", "goal", "simai", "astra-sim-text", "htsim", "profile")
+CHAKRA, GOAL, SIMAI, ASTRA_TEXT, HTSIM, PROFILE = FORMATS
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,8 @@ def _read(source: TraceSource, n_host: int, leniency: Leniency) -> TraceGraph:
         return read_goal_binary(path, leniency) if is_goal_binary(path) else read_goal_text(path, leniency)
     if source.format == HTSIM:
         return read_connections(path, leniency)
+    if source.format == PROFILE:
+        return read_profile(path, leniency)
     if source.format in (SIMAI, ASTRA_TEXT):
         return read_layers(path, source.gpus, n_host, source.format == SIMAI, leniency)
     raise ConfigError(str(path), f'format "{source.format}"', ", ".join(FORMATS))

@@ -22,7 +22,7 @@ class TraceConfig(Table):
     """kind = "trace". file: for Chakra the common part of the ranks' files, or their folder; relative to the config."""
 
     kind: Literal["trace"]
-    format: Literal["chakra", "goal", "simai", "astra-sim-text", "htsim"]
+    format: Literal["chakra", "goal", "simai", "astra-sim-text", "htsim", "profile"]
     file: str = Field(min_length=1)
     communicators: str | None = Field(default=None, min_length=1)
     system: str | None = Field(default=None, min_length=1)
