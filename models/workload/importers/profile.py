@@ -69,10 +69,9 @@ def _groups(content: dict, path: Path) -> list[tuple[str, list]]:
 def _placed(lists: object, n_rank: int, where: str) -> dict[int, tuple[int, tuple[int, ...]]]:
     """(number of its list, the list) by rank."""
     placed: dict[int, tuple[int, tuple[int, ...]]] = {}
-    is_list = isinstance(lists, list) and all(isinstance(ranks, list) and ranks for ranks in lists)
-    for number, ranks in enumerate(lists if is_list and isinstance(lists, list) else [None]):
-        if ranks is None or any(type(r) is not int or not 0 <= r < n_rank for r in ranks):
-            raise ConfigError(where, f"found {shown(ranks or lists)}", f"lists of ranks 0 to {n_rank - 1}")
+    for number, ranks in enumerate(lists if isinstance(lists, list) else [lists]):
+        if not isinstance(ranks, list) or not ranks or any(type(r) is not int or not 0 <= r < n_rank for r in ranks):
+            raise ConfigError(where, f"found {shown(ranks)}", f"lists of ranks 0 to {n_rank - 1}")
         for rank in ranks:
             if rank in placed:
                 raise ConfigError(where, f"rank {rank} twice", "each rank in one list at most")

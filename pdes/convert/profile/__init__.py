@@ -1,1 +1,1 @@
-"""Profiles of GPUs to traces: readers of two profilers' files, and from kernels on streams to nodes, which they share."""
+"""Profiles of GPUs to traces: readers of two profilers' files, and how kernels on streams become nodes."""

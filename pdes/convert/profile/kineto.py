@@ -29,10 +29,10 @@ from pdes.files import read_json
 from pdes.units import PS_PER_US, exact_number, shown
 
 MOST_BYTES = 2**31  # of a trace as text
-MAX_PS = 2**62
+MAX_PS, MAX_LENGTH_PS = 2**80, 2**61
 ON_GPU = ("kernel", "gpu_memcpy", "gpu_memset")
 RUNTIME = ("cuda_runtime", "cuda_driver")
-_PLAIN = re.compile(r"(\d{1,13})(?:\.(\d{1,6}))?")
+_PLAIN = re.compile(r"(\d{1,18})(?:\.(\d{1,6}))?")
 _WAITS = re.compile(r"(cuda|hip|cu)(Device|Stream|Event|Ctx)Synchronize|(cuda|hip)Memcpy$")
 
 
@@ -88,7 +88,8 @@ class KinetoFile:
 
     def span(self, number: int, event: Mapping[str, Any]) -> tuple[int, int]:
         """Begin and end of an event, ps."""
-        begin, length = (_ps(event.get(key), f"{self.where(number, event)}, {key}") for key in ("ts", "dur"))
+        begin = _ps(event.get("ts"), f"{self.where(number, event)}, ts", MAX_PS)
+        length = _ps(event.get("dur"), f"{self.where(number, event)}, dur", MAX_LENGTH_PS)
         return begin, begin + length
 
 
@@ -97,7 +98,7 @@ def _arguments(event: Mapping[str, Any]) -> dict:
     return found if isinstance(found, dict) else {}
 
 
-def _ps(value: object, where: str) -> int:
+def _ps(value: object, where: str, most: int) -> int:
     """Microseconds, as a number or its text, in whole ps."""
     text = str(value) if isinstance(value, int | str) and not isinstance(value, bool) else ""
     match = _PLAIN.fullmatch(text)
@@ -108,8 +109,8 @@ def _ps(value: object, where: str) -> int:
             found = round(exact_number(text) * PS_PER_US)
         except ValueError as error:
             raise ConfigError(where, f"found {shown(value)}", "microseconds, from 0") from error
-    if not 0 <= found <= MAX_PS:
-        raise ConfigError(where, f"found {shown(value)}", "microseconds, from 0")
+    if not 0 <= found <= most:
+        raise ConfigError(where, f"found {shown(value)}", f"microseconds, from 0 to {most // PS_PER_US}")
     return found
 
 
@@ -191,8 +192,9 @@ def _communication(
         if peer not in group or peer == job.rank or job.rank not in group:
             raise ConfigError(where, f"{key} {peer} of rank {job.rank}", "another rank of the group")
     root, has_root = words.get("Rank"), operation in ("broadcast", "reduce", "gather", "scatter")
-    is_root = has_root and type(root) is int and 0 <= root < n  # PyTorch's "Rank" is then the root's place in the group
-    return Communication(operation, size, group, name, group[root] if is_root else None, peer)
+    if not has_root or type(root) is not int or not 0 <= root < n:  # else "Rank" is the root's place in the group
+        return Communication(operation, size, group, name, None, peer)
+    return Communication(operation, size, group, name, group[root])
 
 
 def _is_uneven(splits: object) -> bool:

@@ -28,7 +28,7 @@ Read = Callable[[Path, int | None, Mapping[str, int], dict[str, int], int | None
 def convert_profiles(
     source: Path, output: Path, wanted: Wanted, fabric: Fabric, form: tuple[str, Read, str]
 ) -> list[str]:
-    """Write config and programs; warnings. form: name, reader, pattern of files in folders. ConfigError: see readers."""
+    """Write config and programs; warnings. form: name, reader, pattern of a folder's files. ConfigError: as readers."""
     name, read, pattern = form
     sizes, notes = given_bytes(list(wanted.sizes)), {}
     paths = [source]
