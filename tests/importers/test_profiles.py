@@ -168,7 +168,7 @@ def test_who_waits_across_streams() -> None:
     hidden = [(0, 0, 10, 0), (1, 0, 30, 1), (0, 10, 50, 2), (0, 50, 60, 3)]
     assert after(hidden) == []  # the communication: all else is one stretch of computing
     told = {"stream_waits": [StreamWait(0, 2, 1, 2), StreamWait(0, 3, 1, 3)], "has_stream_waits": True}
-    assert after(hidden, **told) == ["k2", "k1"]
+    assert after(hidden, **told) == ["k0 and 1 more", "k1"]
 
 
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=4), st.data())
