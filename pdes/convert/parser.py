@@ -15,8 +15,11 @@ CONVERTED = {
     "flows": "a CSV with start_s,src,dst,bytes[,agg,core], on a fat-tree, or a folder with one",
     "cluster": "a public trace of jobs on a cluster, or a folder with one",
     "kineto": "a trace of PyTorch's profiler, .json or .json.gz, or a folder with one per rank",
+    "megatron": "a launch script or arguments of Megatron-LM, or its YAML",
+    "nemo": "YAML of NeMo or Megatron-Bridge",
 }
 PROFILES = ("kineto",)
+LAUNCHES = ("megatron", "nemo")
 USUAL_FORMAT = {"astra-sim": "chakra", "simai": "simai", "htsim": "htsim"}
 EXPORTED = {
     "chakra": "a config, to -o PREFIX: a file per GPU, and the communicators",
@@ -53,20 +56,26 @@ def add_convert(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--servers", type=int, metavar="N", help=text)
     text = "GPUs of a server; default: 8, of other numbers of GPUs than multiples of 8 a divisor"
     parser.add_argument("--gpus-per-server", type=int, metavar="N", help=text)
-    parser.add_argument("--gpu", metavar="TYPE", help='cluster: the type of all GPUs, such as "V100"')
+    parser.add_argument(
+        "--gpu", metavar="TYPE", help='cluster: the type of all GPUs, such as "V100"; megatron, nemo: default "h100"'
+    )
     _add_fabric(parser)
 
 
 def _add_fabric(parser: argparse.ArgumentParser) -> None:
     """Arguments of what says nothing about the network, and of profiles."""
-    names = " and ".join(PROFILES)
+    names = ", ".join((*PROFILES, *LAUNCHES))
     text = f"{names}: the fabric; default: %(default)s"
     parser.add_argument("--topology", choices=KINDS, default=KINDS[0], help=text)
     text = f"{names}: the rate of a GPU's NIC; default: %(default)s"
     parser.add_argument("--nic-rate", default=Fabric.nic_rate, metavar="RATE", help=text)
+    text = "megatron: a variable that the script takes from its environment; may be repeated"
+    parser.add_argument("--variable", metavar="NAME=VALUE", action="append", default=[], help=text)
+    text = f"{names}: GPUs of the job, if the input does not say"
+    parser.add_argument("--gpus", type=int, metavar="N", help=text)
+    names = ", ".join(PROFILES)
     text = f"{names}: which iteration (ProfilerStep#N); default: the last one"
     parser.add_argument("--step", type=int, metavar="N", help=text)
-    parser.add_argument("--gpus", type=int, metavar="N", help=f"{names}: GPUs of the job, if the profile does not say")
     text = f"{names}: bytes of what the profile has none of, as ncclAllReduce=64MB; may be repeated"
     parser.add_argument("--bytes", metavar="NAME=SIZE", action="append", default=[], help=text)
 
@@ -91,6 +100,8 @@ def run_convert(arguments: argparse.Namespace) -> list[str]:
         return convert_cluster(arguments.input, output, arguments.trace_format, given)
     if arguments.format in PROFILES:
         return _run_profile(arguments, output)
+    if arguments.format in LAUNCHES:
+        return _run_launch(arguments, output)
     if arguments.workload is None:
         raise ConfigError(f"convert {arguments.format}", "no --workload", "a trace that is to run on the topology")
     form = arguments.workload_format or USUAL_FORMAT[arguments.format]
@@ -109,14 +120,33 @@ def run_convert(arguments: argparse.Namespace) -> list[str]:
     return convert_htsim(source, output, workload, form)
 
 
+def _fabric(arguments: argparse.Namespace) -> Fabric:
+    if arguments.gpus is not None and not 1 <= arguments.gpus <= 2**20:
+        raise ConfigError("--gpus", str(arguments.gpus), "a number of GPUs from 1")
+    return Fabric(arguments.topology, arguments.gpus_per_server, arguments.nic_rate)
+
+
+def _run_launch(arguments: argparse.Namespace, output: Path) -> list[str]:
+    from pdes.convert.launch.job import write_job
+    from pdes.convert.launch.megatron import read_megatron
+    from pdes.convert.launch.nemo import read_nemo
+
+    variables = dict(word.partition("=")[::2] for word in arguments.variable)
+    source, fabric = Path(arguments.input), _fabric(arguments)
+    said: list[str] = []
+    if arguments.format == "megatron":
+        job, said = read_megatron(source, variables)
+    else:
+        job = read_nemo(source)
+    return said + write_job(job, output, arguments.gpu or "h100", fabric, arguments.format, arguments.gpus)
+
+
 def _run_profile(arguments: argparse.Namespace, output: Path) -> list[str]:
     from pdes.convert.profile.kineto import read_kineto
     from pdes.convert.profile.run import Wanted, convert_profiles
 
     forms = {"kineto": ("kineto", read_kineto, r"\.json(\.gz)?$")}
-    if arguments.gpus is not None and not 1 <= arguments.gpus <= 2**20:
-        raise ConfigError("--gpus", str(arguments.gpus), "a number of GPUs from 1")
-    fabric = Fabric(arguments.topology, arguments.gpus_per_server, arguments.nic_rate)
+    fabric = _fabric(arguments)
     wanted = Wanted(arguments.step, arguments.gpus, tuple(arguments.bytes))
     return convert_profiles(Path(arguments.input), output, wanted, fabric, forms[arguments.format])
 

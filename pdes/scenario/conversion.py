@@ -8,8 +8,9 @@ from models.workload.importers.formats import ASTRA_TEXT, PROFILE, SIMAI, TraceS
 from models.workload.importers.layer_table import read_layer_table
 from models.workload.importers.system_file import read_system
 from models.workload.traffic.flows import read_ns3_flows, to_hosts
+from pdes.config import load_config
 from pdes.convert.ns3 import INPUT_FILES
-from pdes.convert.parser import PROFILES, USUAL_FORMAT
+from pdes.convert.parser import LAUNCHES, PROFILES, USUAL_FORMAT
 from pdes.errors import ConfigError
 
 
@@ -23,12 +24,7 @@ def check_inputs(arguments: argparse.Namespace) -> None:
         if all((source / name).is_file() for name in INPUT_FILES):
             _check_ns3(source, arguments.compatibility != "none")
         return
-    if (
-        arguments.format == "flows"
-        or arguments.format in PROFILES
-        or not source.is_file()
-        or arguments.workload is None
-    ):
+    if arguments.format not in USUAL_FORMAT or not source.is_file() or arguments.workload is None:
         return
     if arguments.format == "simai":
         read_ns3_topology(source)
@@ -51,12 +47,13 @@ def _check_ns3(case: Path, is_ns3: bool) -> None:
 
 
 def check_outputs(arguments: argparse.Namespace) -> None:
-    """Read the programs that were made of profiles as a run would. ConfigError: they cannot run; no config is left."""
-    if arguments.format not in PROFILES:
-        return
+    """Read what was made of profiles and launch scripts as a run would. ConfigError: it cannot run; no config is left."""
     output = Path(arguments.output)
     try:
-        read_trace(TraceSource(PROFILE, output.with_name(f"{output.stem}.profile.json")), 0)
+        if arguments.format in (*PROFILES, *LAUNCHES):
+            load_config(output)
+        if arguments.format in PROFILES:
+            read_trace(TraceSource(PROFILE, output.with_name(f"{output.stem}.profile.json")), 0)
     except ConfigError:
         output.unlink(missing_ok=True)
         raise
