@@ -47,7 +47,7 @@ def _check_ns3(case: Path, is_ns3: bool) -> None:
 
 
 def check_outputs(arguments: argparse.Namespace) -> None:
-    """Read what was made of profiles and launch scripts as a run would. ConfigError: it cannot run; no config is left."""
+    """Read what was made of profiles and launch scripts as a run would. ConfigError: it cannot; no config is left."""
     output = Path(arguments.output)
     try:
         if arguments.format in (*PROFILES, *LAUNCHES):

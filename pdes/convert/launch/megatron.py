@@ -33,8 +33,12 @@ def read_megatron(path: Path, variables: dict[str, str]) -> tuple[Settings, list
         raise ConfigError(str(path), f"cannot be read: {why_unreadable(error)}", "a launch script") from error
     script = Script(text, str(path), variables)
     found: dict[str, Setting] = {}
+    loose: list[Word] = []  # of a file of arguments: lines that begin with one
     for command in script.commands():
         words = _split(command, str(path))
+        if words and words[0].text.startswith("--"):
+            loose += words
+            words = loose
         if any(
             word.text in ("--num-layers", "--hidden-size") or word.text.startswith("--num-layers=") for word in words
         ):

@@ -2,7 +2,7 @@
 
 import re
 
-from pdes.convert.launch.settings import Settings
+from pdes.convert.launch.settings import Setting, Settings
 
 TOKENIZER_SIZES = {  # tokens of tokenizers that are always the same ones
     "gpt2bpetokenizer": 50257, "llama2tokenizer": 32000, "llama3tokenizer": 128256,
@@ -28,7 +28,8 @@ def model_tables(job: Settings, tp: int, warnings: list[str]) -> dict[str, dict[
     if "kv_channels" not in job and hidden % heads:
         job.wrong("num_attention_heads", f"a divisor of the hidden size, {hidden}; or kv_channels")
     sequence = job.count("seq_length")
-    model: dict[str, object] = {"layers": layers, "hidden": hidden, "heads": heads, "ffn": ffn, "sequence": sequence}
+    model: dict[str, object] = {"layers": layers, "hidden": hidden, "heads": heads, "sequence": sequence}
+    model |= {} if ffn == 4 * hidden else {"ffn": ffn}
     model["vocabulary"] = _vocabulary(job, tp, warnings)
     groups = job.count("num_query_groups", 1 if job.flag("multi_query_attention") else heads)
     if "num_query_groups" in job and not job.flag("group_query_attention", "group_query_attention" not in job.given):
@@ -98,7 +99,11 @@ def _experts(job: Settings, layers: int, ffn: int) -> dict[str, object]:
     if top_k > n:
         job.wrong("moe_router_topk", f"at most the experts, {n}")
     width = job.count("moe_ffn_hidden_size", ffn)
-    found: dict[str, object] = {"experts": n, "top_k": top_k, "expert_ffn": width}
+    found: dict[str, object] = {"experts": n, "top_k": top_k}
+    if width != ffn:
+        found["expert_ffn"] = width
+    if job.given.get("moe_token_dispatcher_type", Setting("alltoall", "", "")).text.startswith(("alltoall", "flex")):
+        job.known.add("moe_token_dispatcher_type")  # all-gathers of tokens are not what runs here
     shared = job.count("moe_shared_expert_intermediate_size", 0, 0)
     if shared % width:
         job.wrong("moe_shared_expert_intermediate_size", f"a multiple of an expert's width, {width}")

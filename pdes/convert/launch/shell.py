@@ -112,7 +112,8 @@ class Script:
     def _assign(self, match: re.Match[str]) -> None:
         name = match[1]
         self._next(match.end() - self._at)
-        if self._peek() == "(":
+        is_array = self._peek() == "("
+        if is_array:
             self._next()
             value = []
             while True:
@@ -132,7 +133,7 @@ class Script:
             return
         if match[3] == "+=":
             before = self.values.get(name, [])
-            value = before + value if len(before) != 1 or len(value) != 1 else [before[0] + value[0]]
+            value = before + value if is_array or not before else [before[0] + value[0], *before[1:]]
         self._check(sum(map(len, value)))
         if self._n_open > 0 and self.values.get(name, value) != value:
             self.in_branches[name] = self._line
@@ -162,8 +163,10 @@ class Script:
                 self._next()
                 fields[-1] += self._next()
             elif c in "$`":
+                is_variable = c == "$" and self._peek(2) != "$("
                 parts = self._expansion()
-                pieces = [piece for part in parts for piece in part.split()] if splits else [" ".join(parts)]
+                pieces = [piece for part in parts for piece in part.split()] if splits and is_variable else parts
+                pieces = pieces if splits else [" ".join(parts)]
                 fields[-1] += pieces[0] if pieces else ""
                 fields += pieces[1:]
             else:

@@ -10,7 +10,7 @@ from pathlib import Path
 from pdes.errors import ConfigError
 from pdes.files import MAX_DEPTH, read_text, why_unreadable
 
-MOST_KEYS, MOST_CHARACTERS, MOST_REFERENCES = 10**5, 10**7, 32
+MOST_KEYS, MOST_CHARACTERS, MOST_REFERENCES, MOST_OF_VALUE = 10**5, 10**7, 32, 10**4
 Flat = dict[str, tuple[str, int]]
 """Text and line of each value by its key with points; lists as their elements with commas."""
 _REFERENCE = re.compile(r"\$\{([^${}]{1,200})\}")
@@ -44,7 +44,11 @@ def flat_yaml(path: Path) -> Flat:
             found[key] = value, line
         if n_node > MOST_KEYS:
             raise ConfigError(f"{path}, line {line}", f"more than {MOST_KEYS} keys", "less")
-    return {key: (_replaced(value, key, found), line) for key, (value, line) in found.items()}
+    references = _References(found)
+    try:
+        return {key: (references.value(key), line) for key, (_, line) in found.items()}
+    except RecursionError as error:
+        raise ConfigError(str(path), "references to references, hundreds deep", "fewer") from error
 
 
 def _leaves(node: object, key: str, depth: int, path: Path) -> Iterator[tuple[str, str, int]]:
@@ -65,28 +69,41 @@ def _leaves(node: object, key: str, depth: int, path: Path) -> Iterator[tuple[st
         yield key, str(node.value), node.start_mark.line + 1
 
 
-def _replaced(text: str, key: str, found: Flat) -> str:
-    """A value with the values that it refers to; what is not there stays as it is."""
-    for _ in range(MOST_REFERENCES):
-        match = next((m for m in _REFERENCE.finditer(text) if _meant(m[1], key, found) is not None), None)
-        if match is None or len(text) > 10**4:
-            return text
-        text = text[: match.start()] + str(_meant(match[1], key, found)) + text[match.end() :]
-    return text
+class _References:
+    """Values with what they refer to in its place; what is not there, and circles, stay as they are."""
+
+    def __init__(self, found: Flat) -> None:
+        self._found = found
+        self._known: dict[str, str] = {}
+
+    def value(self, key: str) -> str:
+        """The value of a key."""
+        if key not in self._known:
+            self._known[key] = self._found[key][0]  # for a circle
+            text = self._known[key]
+            for _ in range(MOST_REFERENCES):
+                pairs = ((match, self._meant(match[1], key)) for match in _REFERENCE.finditer(text))
+                match, meant = next(((m, found) for m, found in pairs if found is not None), (None, None))
+                if match is None or meant is None or len(text) + len(meant) > MOST_OF_VALUE:
+                    break
+                text = text[: match.start()] + meant + text[match.end() :]
+            self._known[key] = text
+        return self._known[key]
+
+    def _meant(self, reference: str, key: str) -> str | None:
+        name, is_call, arguments = reference.partition(":")
+        if is_call:
+            return _called(name, [word.strip() for word in arguments.split(",")])
+        n_up = len(name) - len(name.lstrip("."))
+        if n_up:
+            name = ".".join([*key.split(".")[:-n_up], name.lstrip(".")])
+        return self.value(name) if name in self._found and name != key else None
 
 
-def _meant(reference: str, key: str, found: Flat) -> str | None:
-    name, is_call, arguments = reference.partition(":")
-    if is_call:
-        numbers = [word.strip() for word in arguments.split(",")]
-        if name == "oc.env":
-            return numbers[1] if len(numbers) > 1 else None
-        if name not in _SUMS or len(numbers) != 2 or not all(n.isdecimal() and len(n) < 13 for n in numbers):
-            return None
-        a, b = map(int, numbers)
-        return str(_SUMS[name](a, b)) if b or not name.startswith("divide") else None
-    n_up = len(name) - len(name.lstrip("."))
-    if n_up:
-        above = key.split(".")[: -n_up or None]
-        name = ".".join([*above, name.lstrip(".")])
-    return found[name][0] if name in found else None
+def _called(name: str, words: list[str]) -> str | None:
+    if name == "oc.env":
+        return words[1] if len(words) > 1 else None
+    if name not in _SUMS or len(words) != 2 or not all(n.isdecimal() and len(n) < 13 for n in words):
+        return None
+    a, b = map(int, words)
+    return str(_SUMS[name](a, b)) if b or not name.startswith("divide") else None
