@@ -4,6 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from models.compute.presets import PRESETS
 from pdes.cli import main
@@ -354,12 +356,27 @@ def test_references_of_hydra(tmp_path: Path) -> None:
 
 
 def test_settings_know_what_was_asked_for() -> None:
-    settings = Settings("f", {"a": Setting("3", "f, line 1", "--a"), "b": Setting("", "f, line 2", "--b")})
-    assert (settings.count("a"), settings.flag("b"), settings.flag("c"), settings.known) == (
+    found = Settings("f", {"a": Setting("3", "f, line 1", "--a"), "b": Setting("", "f, line 2", "--b")})
+    assert (found.count("a"), found.flag("b"), found.flag("c"), found.known) == (
         3,
         True,
         False,
         {"a", "b", "c"},
     )
     with pytest.raises(ConfigError, match="f, line 1: --a 3"):
-        settings.flag("a")
+        found.flag("a")
+
+
+PIECES = "A B = + ( ) [ ] { } $ ${ $( $(( )) \" ' ` \\ ; & | < << # @ * : - -- --x 1 / % \n if fi".split(" ") + [" "]
+
+
+@given(st.lists(st.sampled_from(PIECES)))
+@settings(max_examples=100)
+def test_no_script_is_too_strange_to_end(pieces: list[str]) -> None:
+    """Whatever the text, words or one message come out."""
+    try:
+        words = words_of("".join(pieces))
+    except ConfigError as error:
+        assert "x, line" in str(error)
+    else:
+        assert sum(len(word) for command in words for word in command) < 10**6

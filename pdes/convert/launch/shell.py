@@ -7,6 +7,7 @@ command would print, and a variable that the script does not assign, stay as the
 import ast
 import operator
 import re
+import warnings
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -218,12 +219,13 @@ class Script:
     def _bracketed(self, n: int, opened: str, closed: str) -> str:
         start = self._at + n
         at, depth = start, 1
-        while depth:
-            found = min((p for p in (self._text.find(opened, at), self._text.find(closed, at)) if p >= 0), default=-1)
-            if found < 0:
-                raise self._error(f"no {closed}", "a whole script")
-            depth += 1 if self._text.startswith(opened, found) else -1
-            at = found + len(opened)
+        for match in re.compile(f"{re.escape(opened)}|{re.escape(closed)}").finditer(self._text, start):
+            depth += 1 if match[0] == opened else -1
+            at = match.end()
+            if depth == 0:
+                break
+        if depth:
+            raise self._error(f"no {closed}", "a whole script")
         inner = self._text[start : at - len(closed)]
         self._next(at - self._at)
         return inner
@@ -254,7 +256,8 @@ class Script:
         try:
             if len(text) > 400:
                 raise ValueError
-            return str(_value(ast.parse(text.strip(), mode="eval").body))
+            with warnings.catch_warnings(action="ignore"):  # of text that is hardly Python
+                return str(_value(ast.parse(text.strip(), mode="eval").body))
         except (SyntaxError, ValueError, ZeroDivisionError, RecursionError, MemoryError):
             return f"$(({inner}))"
 
