@@ -14,9 +14,12 @@ from typing import NamedTuple
 from pdes.errors import ConfigError
 
 MOST_CHARACTERS = 10**6  # of a script, and of what one word becomes
+MOST_OF_ALL = 20 * MOST_CHARACTERS  # of what all words become
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\[[^\]\s]*\])?(\+?=)")
 _DEFAULT = re.compile(r"([A-Za-z_]\w*)(\[[@*\d]+\])?(?::?[-=](.*))?", re.DOTALL)
+_PLAIN = re.compile(r"[^ \t\r\n;&|()<>'\"\\$`]*")
+_PLAIN_IN_QUOTES = re.compile(r"[^\"\\$`]*")
 _BEFORE_COMMANDS = ("then", "else", "elif", "do", "if", "while", "until", "!", "time", "{", "exec")
 _BEFORE_NAMES = ("export", "declare", "local", "readonly", "typeset")
 _OPERATORS: dict[type, Callable] = {
@@ -32,6 +35,30 @@ class Word(NamedTuple):
     line: int
 
 
+class _Fields:
+    """The words that one word becomes, piece by piece."""
+
+    def __init__(self) -> None:
+        self._pieces: list[list[str]] = [[]]
+        self.n_character = 0
+
+    def add(self, text: str) -> None:
+        """More of the last one."""
+        self._pieces[-1].append(text)
+        self.n_character += len(text)
+
+    def extend(self, texts: list[str]) -> None:
+        """More of the last one, and others behind it."""
+        for number, text in enumerate(texts):
+            if number:
+                self._pieces.append([])
+            self.add(text)
+
+    def texts(self) -> list[str]:
+        """All of them."""
+        return ["".join(pieces) for pieces in self._pieces]
+
+
 class Script:
     """Commands of a script, one after the other, with variables as they are at each."""
 
@@ -42,7 +69,7 @@ class Script:
         self._given = dict(variables or {})
         self.values: dict[str, list[str]] = {name: [value] for name, value in self._given.items()}
         self.in_branches: dict[str, int] = {}  # line of what a branch assigns anew, by name
-        self._n_open, self._depth = 0, 0
+        self._n_open, self._depth, self._n_character = 0, 0, 0
 
     def commands(self) -> Iterator[list[Word]]:
         """Each command's words."""
@@ -146,7 +173,7 @@ class Script:
 
     def _word(self, splits: bool = True) -> list[Word]:
         """The word that begins here, as several where an unquoted variable or an array has several."""
-        line, fields, is_there = self._line, [""], False
+        line, fields, is_there = self._line, _Fields(), False
         while self._at < len(self._text):
             c = self._peek()
             if c in " \t\r\n;&|()<>" or self._peek(2) == "\\\n":
@@ -156,28 +183,35 @@ class Script:
                 end = self._text.find("'", self._at + 1)
                 if end < 0:
                     raise self._error("no second '", "a whole script")
-                fields[-1] += self._next(end + 1 - self._at)[1:-1]
+                fields.add(self._next(end + 1 - self._at)[1:-1])
             elif c == '"':
                 self._next()
                 self._quoted(fields)
             elif c == "\\":
                 self._next()
-                fields[-1] += self._next()
+                fields.add(self._next())
             elif c in "$`":
                 is_variable = c == "$" and self._peek(2) != "$("
                 parts = self._expansion()
                 pieces = [piece for part in parts for piece in part.split()] if splits and is_variable else parts
-                pieces = pieces if splits else [" ".join(parts)]
-                fields[-1] += pieces[0] if pieces else ""
-                fields += pieces[1:]
+                fields.extend(pieces if splits else [" ".join(parts)])
             else:
-                fields[-1] += self._next()
-            self._check(sum(map(len, fields)))
+                fields.add(self._run(_PLAIN))
+            self._check(fields.n_character)
         if not is_there and self._at < len(self._text):
             self._next()
-        return [Word(text, line) for text in fields if text or len(fields) == 1 and is_there]
+        self._n_character += fields.n_character
+        if self._n_character > MOST_OF_ALL:
+            raise self._error(f"words of more than {MOST_OF_ALL} characters together", "less")
+        texts = fields.texts()
+        return [Word(text, line) for text in texts if text or len(texts) == 1 and is_there]
 
-    def _quoted(self, fields: list[str]) -> None:
+    def _run(self, pattern: re.Pattern[str]) -> str:
+        """As many characters as a pattern takes, one at least."""
+        match = pattern.match(self._text, self._at)
+        return self._next(max(1, match.end() - self._at) if match else 1)
+
+    def _quoted(self, fields: "_Fields") -> None:
         while True:
             c = self._peek()
             if c == "":
@@ -187,14 +221,12 @@ class Script:
                 return
             if c == "\\" and self._peek(2)[1:] in ("\\", '"', "$", "`", "\n"):
                 taken = self._next(2)[1]
-                fields[-1] += "" if taken == "\n" else taken
+                fields.add("" if taken == "\n" else taken)
             elif c in "$`":
-                parts = self._expansion()
-                fields[-1] += parts[0] if parts else ""
-                fields += parts[1:]
+                fields.extend(self._expansion())
             else:
-                fields[-1] += self._next()
-            self._check(sum(map(len, fields)))
+                fields.add(self._run(_PLAIN_IN_QUOTES))
+            self._check(fields.n_character)
 
     def _expansion(self) -> list[str]:
         """What stands for a $ or ` here: the fields of an array, or one text."""
