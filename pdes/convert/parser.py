@@ -15,10 +15,11 @@ CONVERTED = {
     "flows": "a CSV with start_s,src,dst,bytes[,agg,core], on a fat-tree, or a folder with one",
     "cluster": "a public trace of jobs on a cluster, or a folder with one",
     "kineto": "a trace of PyTorch's profiler, .json or .json.gz, or a folder with one per rank",
+    "nsight": "a recording of Nsight Systems, exported as SQLite",
     "megatron": "a launch script or arguments of Megatron-LM, or its YAML",
     "nemo": "YAML of NeMo or Megatron-Bridge",
 }
-PROFILES = ("kineto",)
+PROFILES = ("kineto", "nsight")
 LAUNCHES = ("megatron", "nemo")
 USUAL_FORMAT = {"astra-sim": "chakra", "simai": "simai", "htsim": "htsim"}
 EXPORTED = {
@@ -143,9 +144,13 @@ def _run_launch(arguments: argparse.Namespace, output: Path) -> list[str]:
 
 def _run_profile(arguments: argparse.Namespace, output: Path) -> list[str]:
     from pdes.convert.profile.kineto import read_kineto
+    from pdes.convert.profile.nsight import read_nsight
     from pdes.convert.profile.run import Wanted, convert_profiles
 
-    forms = {"kineto": ("kineto", read_kineto, r"\.json(\.gz)?$")}
+    forms = {
+        "kineto": ("kineto", read_kineto, r"\.json(\.gz)?$"),
+        "nsight": ("nsight", read_nsight, r"\.(sqlite|db)$"),
+    }
     fabric = _fabric(arguments)
     wanted = Wanted(arguments.step, arguments.gpus, tuple(arguments.bytes))
     return convert_profiles(Path(arguments.input), output, wanted, fabric, forms[arguments.format])

@@ -1,6 +1,8 @@
 """Small profiles in the forms of PyTorch's profiler and Nsight Systems, made here: kernels on streams and calls."""
 
 import json
+import sqlite3
+import struct
 from pathlib import Path
 
 COMPUTE_STREAM, NCCL_STREAM = 7, 20
@@ -42,3 +44,74 @@ def write_kineto(path: Path, events: list[dict], rank: int = 0, n_rank: int = 4,
     content = {"schemaVersion": 1, "distributedInfo": {"backend": "nccl", "rank": rank, "world_size": n_rank}}
     path.write_text(json.dumps(content | more | {"traceEvents": events}))
     return path
+
+
+HEAD = "<IIIIQQ"  # domain, -, schema, -, bytes of the payload, bytes with this head
+TABLES = """
+CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT);
+CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, "end" INTEGER, deviceId INTEGER, streamId INTEGER,
+    correlationId INTEGER, globalPid INTEGER, demangledName INTEGER, shortName INTEGER);
+CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start INTEGER, "end" INTEGER, deviceId INTEGER, streamId INTEGER,
+    correlationId INTEGER, globalPid INTEGER, bytes INTEGER);
+CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INTEGER, "end" INTEGER, globalTid INTEGER, correlationId INTEGER,
+    nameId INTEGER);
+CREATE TABLE NVTX_EVENTS (start INTEGER, "end" INTEGER, globalTid INTEGER, text TEXT, textId INTEGER, jsonText TEXT,
+    binaryData BLOB);
+CREATE TABLE NVTX_PAYLOAD_SCHEMA_ENTRIES (domainId INTEGER, schemaId INTEGER, idx INTEGER, type INTEGER, name TEXT,
+    offset INTEGER);
+"""
+SCHEMAS = {  # of NCCL: fields as name, type of NVTX, offset
+    1: [("NCCL communicator ID", 18, None), ("Message size [bytes]", 22, 8)],
+    2: [("NCCL communicator ID", 18, None), ("No. of ranks", 5, 8), ("Rank", 5, 12)],
+}
+
+
+class NsightFile:
+    """A recording of Nsight Systems, row by row. Processes are numbered from 1; times are us."""
+
+    def __init__(self, path: Path, tables: str = TABLES) -> None:
+        self.path = path
+        self.base = sqlite3.connect(path)
+        self.base.executescript(tables)
+        self._strings: dict[str, int] = {}
+        for schema, fields in SCHEMAS.items():
+            for place, (name, kind, offset) in enumerate(fields):
+                self._add("NVTX_PAYLOAD_SCHEMA_ENTRIES", (0, schema, place, kind, name, offset))
+
+    def _add(self, table: str, row: tuple) -> None:
+        self.base.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", row)
+
+    def string(self, text: str) -> int:
+        """The number of a text."""
+        if text not in self._strings:
+            self._strings[text] = len(self._strings) + 1
+            self._add("StringIds", (self._strings[text], text))
+        return self._strings[text]
+
+    def kernel(self, name: str, start: int, dur: int, process: int = 1, **more: int) -> None:
+        """A kernel. more: stream, device, correlation."""
+        stream, correlation = more.get("stream", COMPUTE_STREAM), more.get("correlation", 0)
+        times = (start * 1000, (start + dur) * 1000, more.get("device", 0), stream, correlation, process << 24)
+        self._add("CUPTI_ACTIVITY_KIND_KERNEL", (*times, self.string(name), None))
+
+    def call(
+        self, correlation: int, start: int, dur: int = 1, process: int = 1, name: str = "cudaLaunchKernel"
+    ) -> None:
+        """A call of CUDA."""
+        row = (start * 1000, (start + dur) * 1000, (process << 24) + 7, correlation, self.string(name))
+        self._add("CUPTI_ACTIVITY_KIND_RUNTIME", row)
+
+    def range(self, text: str, start: int, dur: int, process: int = 1, schema: int = 0, **more: object) -> None:
+        """A range of NVTX. more: numbers of its schema in their order, or json."""
+        numbers = [value for key, value in more.items() if key != "json"]
+        form = "<QQ" if schema == 1 else "<QII"
+        content = struct.pack(form, *numbers) if schema else b""
+        head = struct.pack(HEAD, 0, 0, schema, 0, len(content), 32 + len(content)) if schema else None
+        row = (start * 1000, (start + dur) * 1000, (process << 24) + 7, text, None, more.get("json"))
+        self._add("NVTX_EVENTS", (*row, head + content if head else None))
+
+    def close(self) -> Path:
+        """Write it all."""
+        self.base.commit()
+        self.base.close()
+        return self.path
