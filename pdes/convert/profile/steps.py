@@ -25,9 +25,8 @@ def of_step(kernels: list[Kernel], steps: list[Marked], wanted: int | None, path
             raise ConfigError("--step", f"{wanted}, and {path} marks no iterations", "no --step: all of it is taken")
         return kernels, min((k.start_ps for k in kernels), default=0), "everything, as no iterations are marked"
     by_number = {step.number: step for step in sorted(steps)}
-    chosen = (
-        [by_number[n] for n in sorted(by_number)] if wanted is None else [by_number[wanted]] * (wanted in by_number)
-    )
+    numbers = sorted(by_number) if wanted is None else [n for n in by_number if n == wanted]
+    chosen = [by_number[n] for n in numbers]
     for step in reversed(chosen):
         taken = [k for k in kernels if step.begin_ps <= _called_for(k) < step.end_ps]
         if taken:
