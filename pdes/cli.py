@@ -39,8 +39,9 @@ commands:
   pdes-sim search search.toml                     the best layout and fabric: closed form, flow mode, packets
   pdes-sim explain KEY                            print what a key of the config means, its unit and default
   pdes-sim convert ns3 FOLDER -o case.toml        make a config of an ns-3 (HPCC) case, or of
-                                                  astra-sim, simai or htsim inputs, a flow list, or
-                                                  a trace of a cluster's jobs
+                                                  astra-sim, simai or htsim inputs, a flow list,
+                                                  a trace of a cluster's jobs, a profile of PyTorch
+                                                  or Nsight Systems, or a launch script
   pdes-sim export chakra config.toml -o PREFIX    write a workload as Chakra traces or GOAL; flows as ns-3's fct.txt
   pdes-sim calibrate --flow config.toml -o FILE   measure a congestion control for [wormhole] mode = "flow"
 

@@ -1,4 +1,4 @@
-"""`pdes-sim convert FORMAT INPUT -o config.toml`: a config of another simulator's input."""
+"""`pdes-sim convert FORMAT INPUT -o config.toml`: a config of another tool's input."""
 
 import argparse
 import sys
@@ -10,7 +10,7 @@ def make_parser() -> argparse.ArgumentParser:
     """Its arguments."""
     from pdes.convert.parser import add_convert
 
-    parser = new_parser("pdes-sim convert", "Make a config of another simulator's input.", convert)
+    parser = new_parser("pdes-sim convert", "Make a config of another tool's input.", convert)
     add_convert(parser)
     return parser
 

@@ -9,7 +9,7 @@ def make_parser() -> argparse.ArgumentParser:
     """Its arguments."""
     from pdes.results.timeline.parser import add_timeline
 
-    text = "Write what GPUs did over time as a trace for ui.perfetto.dev or chrome://tracing."
+    text = "Write what GPUs did over time as a trace for https://ui.perfetto.dev."
     parser = new_parser("pdes-sim timeline", text, timeline)
     add_timeline(parser)
     return parser

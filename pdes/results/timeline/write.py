@@ -27,7 +27,7 @@ def write_timeline(results: Results, wanted: Wanted, path: Path) -> list[str]:
     trace = _Trace(results, wanted)
     trace.number_rows()
     n_byte = _write(path, trace.all_events(), trace.metadata())
-    return [f"{path}: {format_size(n_byte)}, for https://ui.perfetto.dev or chrome://tracing", *trace.said]
+    return [f"{path}: {format_size(n_byte)}, for https://ui.perfetto.dev", *trace.said]
 
 
 class _Trace:
