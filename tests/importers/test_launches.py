@@ -24,9 +24,9 @@ NODES=${NODES:-16}
 WORLD_SIZE=$(($GPUS * NODES))
 OUT=$1   # a folder
 LAUNCH=(
-    --nproc_per_node $GPUS
-    --nnodes $NODES      # servers
     --master_addr "$HOST" --master_port 6000
+    --nproc_per_node $GPUS
+    --nnodes 1:$NODES      # servers
 )
 SIZES=(--num-layers 96 --hidden-size 12288
     --num-attention-heads 96 --seq-length 2048 --max-position-embeddings 2048)

@@ -76,7 +76,8 @@ def _settings(words: list[Word], path: str) -> dict[str, Setting]:
     found: dict[str, Setting] = {}
     for key, one in _pairs(words[:start], path):
         if key in LAUNCHERS:
-            found[LAUNCHERS[key]] = one._replace(text=one.text.rpartition(":")[2])
+            first = one.text.split()[:1]  # what follows is the program to start
+            found[LAUNCHERS[key]] = one._replace(text="".join(first).rpartition(":")[2])
     for key, one in _pairs(words[start:], path):
         found[LAUNCHERS.get(key, key) if start == 0 else key] = one
     return found
