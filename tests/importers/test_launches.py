@@ -65,6 +65,9 @@ trainer: {half: "${divide_floor:16, 2}", num_nodes: 16, devices: 8, accelerator:
 exp_manager: {explicit_log_dir: null}
 model:
   mcore_gpt: true
+  transformer_engine: true
+  headscale: false
+  seq_len_interpolation_factor: null
   micro_batch_size: 1
   global_batch_size: ${multiply:${.micro_batch_size}, 128}
   tensor_model_parallel_size: ${trainer.half}
@@ -210,6 +213,14 @@ def test_published_sizes(tmp_path: Path) -> None:
     for text, billions in ((GPT3, 174.6), (LLAMA3, 70.55), (MIXTRAL, 46.70)):
         shape = model_shape(load_config(converted(tmp_path, "megatron", text)).workload)
         assert shape.parameters() / 1e9 == pytest.approx(billions, rel=0.001)
+
+
+def test_query_groups_hold_with_their_flag_alone(tmp_path: Path) -> None:
+    def kv_heads(text: str) -> int:
+        return model_shape(load_config(converted(tmp_path, "megatron", text)).workload).n_kv
+
+    assert kv_heads(MIXTRAL) == 8
+    assert kv_heads(MIXTRAL.replace("--group-query-attention", "")) == 32
 
 
 def test_latent_attention_is_a_presets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

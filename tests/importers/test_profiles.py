@@ -243,6 +243,15 @@ def test_events_that_are_wrong_are_refused_with_their_place(
     assert found in said and (str(source) in said) and not (tmp_path / "job.toml").exists()
 
 
+def test_a_barrier_and_odd_waits(tmp_path: Path) -> None:
+    """A barrier has no elements; waits that name nothing are none."""
+    barrier = {k: v for k, v in made.words("barrier", 0, FOUR).items() if "nelems" not in k and k != "dtype"}
+    odd = made.event("cuda_sync", "Stream Wait Event", 0, 1, stream=7, wait_on_stream=[], correlation=[1])
+    events = [made.kernel("k", 0, 5), made.kernel("n", 5, 9, made.NCCL_STREAM, **barrier), odd, made.kernel("k", 14, 5)]
+    time = time_us(tmp_path, events)
+    assert 10 < time < 20
+
+
 def test_ring_attention_is_a_shift_that_every_rank_does(tmp_path: Path) -> None:
     send, receive = (
         made.words("send", MILLION, FOUR, **{"Dst Rank": 1}),

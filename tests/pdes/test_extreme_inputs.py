@@ -131,7 +131,7 @@ def test_json_says_its_line(tmp_path: Path) -> None:
         LEAF_SPINE + '[workload]\nkind = "poisson"\nload = 0.1\nflows = 3\nsizes = "NAME"\n',
         *(
             LEAF_SPINE + f'[workload]\nkind = "trace"\nformat = "{form}"\nfile = "NAME"\n'
-            for form in ("chakra", "goal", "simai", "astra-sim-text", "htsim")
+            for form in ("chakra", "goal", "simai", "astra-sim-text", "htsim", "profile")
         ),
         LEAF_SPINE + '[workload]\nkind = "trace"\nformat = "chakra"\nfile = "c.toml"\ncommunicators = "NAME"\n',
         LEAF_SPINE + '[workload]\nkind = "trace"\nformat = "chakra"\nfile = "trace"\nsystem = "NAME"\n',
@@ -167,6 +167,7 @@ def test_a_config_or_a_case_that_never_ends_is_refused(tmp_path: Path, capsys: p
         ["convert", "astra-sim", str(pipe), "-w", str(pipe), *out],
         ["convert", "simai", str(tmp_path / "tree"), "-w", str(pipe), *out],
         ["convert", "htsim", str(tmp_path / "tree"), "-w", "/dev/zero", *out],
+        *(["convert", form, str(pipe), *out] for form in ("kineto", "nsight", "megatron", "nemo")),
     ):  # fmt: skip
         assert "may never end" in refused(argv, capsys)
     assert "no such file" in refused(["convert", "simai", str(pipe), "-w", str(pipe), *out], capsys)

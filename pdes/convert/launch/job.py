@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from pdes.convert.launch.model import model_tables
-from pdes.convert.launch.settings import Settings
+from pdes.convert.launch.settings import NO, Setting, Settings
 from pdes.convert.launch.silent import changes_nothing
 from pdes.convert.servers import Fabric, topology_table
 from pdes.convert.toml_text import Tables, toml_text, write_whole
@@ -25,11 +25,16 @@ def write_job(job: Settings, output: Path, gpu: str, fabric: Fabric, source: str
     warnings: list[str] = []
     tables, n_world, per_server = job_tables(job, gpu, n_gpu, warnings)
     topology = topology_table(n_world, fabric, per_server if per_server and n_world % per_server == 0 else None)
-    left = [one.name for key, one in job.given.items() if key not in job.known and not changes_nothing(key)]
+    left = [one.name for key, one in job.given.items() if key not in job.known and not _passes(key, one)]
     if left:
         warnings.append(f"{job.path}: not taken, though some may change the time: {', '.join(dict.fromkeys(left))}")
     write_whole(output, toml_text(f"Made by `pdes-sim convert {source}`.", {"topology": topology, **tables}))
     return warnings
+
+
+def _passes(key: str, one: Setting) -> bool:
+    """Whether a key that nobody asked for may be passed over: it changes nothing, or is switched off in YAML."""
+    return changes_nothing(key) or not one.name.startswith("--") and one.text.lower() in (*NO, "0.0")
 
 
 def job_tables(job: Settings, gpu: str, n_gpu: int | None, warnings: list[str]) -> tuple[Tables, int, int | None]:

@@ -32,8 +32,9 @@ def model_tables(job: Settings, tp: int, warnings: list[str]) -> dict[str, dict[
     model |= {} if ffn == 4 * hidden else {"ffn": ffn}
     model["vocabulary"] = _vocabulary(job, tp, warnings)
     groups = job.count("num_query_groups", 1 if job.flag("multi_query_attention") else heads)
-    if "num_query_groups" in job and not job.flag("group_query_attention", "group_query_attention" not in job.given):
-        groups = heads
+    is_argument = "num_query_groups" in job and job.given["num_query_groups"].name.startswith("--")
+    if not job.flag("group_query_attention", not is_argument):  # without it Megatron-LM does not look at the number
+        groups = 1 if job.flag("multi_query_attention") else heads
     if heads % groups:
         job.wrong("num_query_groups", f"a divisor of {heads}, the heads")
     if groups != heads:

@@ -22,8 +22,9 @@ _WORDS = r"""
     memory_snapshot_path consumed_.* iteration use_cpu_initialization params_dtype autocast_dtype
     enable_autocast pipeline_dtype gradient_accumulation_fusion masked_softmax_fusion
     bias_(dropout|activation|swiglu|gelu|dropout_add)_fusion persist_layer_norm perform_initialization
-    average_in_collective mcore_gpt megatron_amp_o2 grad_reduce_in_fp32 layernorm_zero_centered_gamma
-    calculate_per_token_loss tp_comm_bootstrap_backend inference_.* use_flash_attn use_fused_rmsnorm
+    transformer_engine ffn_dropout reduce_amax gc_interval bias_dropout_add_fusion average_in_collective
+    mcore_gpt megatron_amp_o2 grad_reduce_in_fp32 layernorm_zero_centered_gamma calculate_per_token_loss
+    tp_comm_bootstrap_backend inference_.* use_flash_attn use_fused_rmsnorm
 """
 _SILENT = re.compile("|".join(f"(?:{word})" for word in _WORDS.split()))
 

@@ -86,6 +86,10 @@ class KinetoFile:
             if digits.isdecimal() and len(digits) < 19:
                 self.steps.append(Marked(int(digits), *self.span(number, event)))
 
+    def launched(self, correlation: object) -> int | None:
+        """When the call with this number was made; None: it was not recorded."""
+        return self.launch_ps.get(correlation) if type(correlation) is int else None
+
     def span(self, number: int, event: Mapping[str, Any]) -> tuple[int, int]:
         """Begin and end of an event, ps."""
         begin = _ps(event.get("ts"), f"{self.where(number, event)}, ts", MAX_PS)
@@ -136,8 +140,8 @@ def read_kineto(
     profile = RankProfile(
         job.rank, job.n_rank or max((max(g) + 1 for g in groups), default=1), str(path), begin_ps, taken, iteration=said
     )
-    profile.host_waits, profile.has_stream_waits = file.host_waits, bool(file.syncs)
-    profile.stream_waits = list(_stream_waits(file))
+    profile.host_waits, profile.stream_waits = file.host_waits, list(_stream_waits(file))
+    profile.has_stream_waits = bool(profile.stream_waits)
     return [profile]
 
 
@@ -148,8 +152,7 @@ def _kernels(file: KinetoFile, job: Job, sizes: Mapping[str, int], notes: dict[s
         stream = words.get("stream", event.get("tid"))
         if type(stream) is not int:
             raise ConfigError(where, f"stream {shown(stream)}", "args.stream, a whole number")
-        correlation = words.get("correlation")
-        launch = file.launch_ps.get(correlation) if type(correlation) is int else None
+        launch = file.launched(words.get("correlation"))
         communication = None
         if event.get("cat") == "kernel" and ("Collective name" in words or is_communication(name)):
             if "Collective name" not in words:
@@ -177,7 +180,9 @@ def _communication(
     assert operation is not None
     n = _count(words, "Group size", where)
     group, name = ranks_of_group(words, n, job, where)
-    element = element_bytes(str(words.get("dtype")), where) if operation != "barrier" else 1
+    if operation == "barrier":
+        return Communication(operation, 0, group, name)
+    element = element_bytes(str(words.get("dtype")), where)
     inside, outside = (_count(words, key, where) * element for key in ("In msg nelems", "Out msg nelems"))
     size = buffer_bytes(operation, inside, outside, n)
     if size > MAX_BYTES:
@@ -214,8 +219,7 @@ def _count(words: Mapping[str, Any], key: str, where: str) -> int:
 def _stream_waits(file: KinetoFile) -> Iterator[StreamWait]:
     for number, event in file.syncs:
         words = _arguments(event)
-        record = file.launch_ps.get(words.get("wait_on_cuda_event_record_corr_id", -1))
-        call = file.launch_ps.get(words.get("correlation", -1))
+        record, call = (file.launched(words.get(key)) for key in ("wait_on_cuda_event_record_corr_id", "correlation"))
         stream, other = words.get("stream"), words.get("wait_on_stream")
         if type(stream) is int and type(other) is int and record is not None:
             begin = file.span(number, event)[0] if call is None else call
