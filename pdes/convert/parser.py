@@ -77,6 +77,8 @@ def _add_fabric(parser: argparse.ArgumentParser) -> None:
     names = ", ".join(PROFILES)
     text = f"{names}: which iteration (ProfilerStep#N); default: the last one"
     parser.add_argument("--step", type=int, metavar="N", help=text)
+    text = f"{names}: where waits were not recorded, for what ended last, or for all that ended before; default: last"
+    parser.add_argument("--waits", choices=["last", "all"], default="last", help=text)
     text = f"{names}: bytes of what the profile has none of, as ncclAllReduce=64MB; may be repeated"
     parser.add_argument("--bytes", metavar="NAME=SIZE", action="append", default=[], help=text)
 
@@ -152,7 +154,7 @@ def _run_profile(arguments: argparse.Namespace, output: Path) -> list[str]:
         "nsight": ("nsight", read_nsight, r"\.(sqlite|db)$"),
     }
     fabric = _fabric(arguments)
-    wanted = Wanted(arguments.step, arguments.gpus, tuple(arguments.bytes))
+    wanted = Wanted(arguments.step, arguments.gpus, tuple(arguments.bytes), arguments.waits == "all")
     return convert_profiles(Path(arguments.input), output, wanted, fabric, forms[arguments.format])
 
 

@@ -137,7 +137,8 @@ def profiles(draw: st.DrawFn) -> RankProfile:
         for _ in range(draw(st.integers(0, 3)))
     ]
     host = draw(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)).map(lambda t: (min(t), max(t))), max_size=3))
-    return RankProfile(0, 2, "made", 0, kernels_of(rows), waits, host, draw(st.booleans()))
+    is_strict = draw(st.booleans())
+    return RankProfile(0, 2, "made", 0, kernels_of(rows), waits, host, draw(st.booleans()), "", is_strict)
 
 
 @given(profiles())
@@ -167,6 +168,7 @@ def test_who_waits_across_streams() -> None:
     assert after(late, host_waits=[(5, 31)]) == ["k0", "k1"]
     hidden = [(0, 0, 10, 0), (1, 0, 30, 1), (0, 10, 50, 2), (0, 50, 60, 3)]
     assert after(hidden) == []  # the communication: all else is one stretch of computing
+    assert after([*hidden[:3], (0, 50, 60, 3)], waits_for_all=True) == ["k0 and 1 more", "k1"]
     told = {"stream_waits": [StreamWait(0, 2, 1, 2), StreamWait(0, 3, 1, 3)], "has_stream_waits": True}
     assert after(hidden, **told) == ["k0 and 1 more", "k1"]
 

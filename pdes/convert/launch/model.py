@@ -2,7 +2,7 @@
 
 import re
 
-from pdes.convert.launch.settings import Setting, Settings
+from pdes.convert.launch.settings import MOST_LAYERS, MOST_WIDTH, Setting, Settings
 
 TOKENIZER_SIZES = {  # tokens of tokenizers that are always the same ones
     "gpt2bpetokenizer": 50257, "llama2tokenizer": 32000, "llama3tokenizer": 128256,
@@ -18,11 +18,11 @@ DEFAULT_PADDING, USUAL_VOCABULARY = 128, 51200
 
 def model_tables(job: Settings, tp: int, warnings: list[str]) -> dict[str, dict[str, object]]:
     """The model's keys: {"model": {...}}, or {"workload": {"preset": ...}} of one with latent attention."""
-    layers, hidden = job.count("num_layers"), job.count("hidden_size")
-    heads = job.count("num_attention_heads")
+    layers = job.count("num_layers", most=MOST_LAYERS)
+    hidden, heads = (job.count(key, most=MOST_WIDTH) for key in ("hidden_size", "num_attention_heads"))
     is_gated = job.flag("swiglu") or job.flag("gated_linear_unit") or "glu" in job.text("activation").lower()
     usual_ffn = int(8 * hidden / 3 / 64) * 64 if is_gated else 4 * hidden  # Megatron-LM's arguments.py
-    ffn = job.count("ffn_hidden_size", usual_ffn)
+    ffn = job.count("ffn_hidden_size", usual_ffn, most=MOST_WIDTH)
     if heads % tp:
         job.wrong("num_attention_heads", f"a multiple of the tensor parallelism, {tp}")
     if "kv_channels" not in job and hidden % heads:
@@ -40,7 +40,7 @@ def model_tables(job: Settings, tp: int, warnings: list[str]) -> dict[str, dict[
     if groups != heads:
         model["kv_heads"] = groups
     if "kv_channels" in job:
-        model["head_dim"] = job.count("kv_channels")
+        model["head_dim"] = job.count("kv_channels", most=MOST_WIDTH)
     model |= _style(job, is_gated)
     experts = _experts(job, layers, ffn)
     if job.flag("multi_latent_attention"):
@@ -96,10 +96,10 @@ def _experts(job: Settings, layers: int, ffn: int) -> dict[str, object]:
     if "num_experts" not in job:
         job.known |= {"moe_router_topk", "moe_ffn_hidden_size", "moe_layer_freq", "moe_shared_expert_intermediate_size"}
         return {}
-    n, top_k = job.count("num_experts"), job.count("moe_router_topk", 2)
+    n, top_k = job.count("num_experts", most=MOST_WIDTH), job.count("moe_router_topk", 2)
     if top_k > n:
         job.wrong("moe_router_topk", f"at most the experts, {n}")
-    width = job.count("moe_ffn_hidden_size", ffn)
+    width = job.count("moe_ffn_hidden_size", ffn, most=MOST_WIDTH)
     found: dict[str, object] = {"experts": n, "top_k": top_k}
     if width != ffn:
         found["expert_ffn"] = width

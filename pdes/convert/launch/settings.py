@@ -6,7 +6,7 @@ from pdes.errors import ConfigError
 
 YES = ("true", "yes", "on", "1", "")
 NO = ("false", "no", "off", "0", "none", "null", "~")
-MOST = 2**40
+MOST, MOST_WIDTH, MOST_LAYERS = 2**26, 2**20, 2**14  # of [workload]
 
 
 class Setting(NamedTuple):
@@ -36,7 +36,7 @@ class Settings:
         text = f"{one.name} {one.text}".strip()
         raise ConfigError(one.where, f"{text}, {found}" if found else text, accepted)
 
-    def count(self, key: str, default: int | None = None, least: int = 1) -> int:
+    def count(self, key: str, default: int | None = None, least: int = 1, most: int = MOST) -> int:
         """A whole number. default None: it must be there."""
         if key not in self:
             if default is None:
@@ -45,8 +45,8 @@ class Settings:
         text = self.given[key].text.replace("_", "")
         if text.startswith("$"):
             self.wrong(key, "a value, such as with --variable NAME=VALUE", "which the file does not say")
-        if not text.lstrip("-").isdecimal() or len(text) > 13 or not least <= int(text) <= MOST:
-            self.wrong(key, f"a whole number from {least}")
+        if not text.lstrip("-").isdecimal() or len(text) > 13 or not least <= int(text) <= most:
+            self.wrong(key, f"a whole number from {least} to {most}")
         return int(text)
 
     def flag(self, key: str, default: bool = False) -> bool:

@@ -9,6 +9,8 @@ A kernel waits for the one before it on its stream. Across streams:
 - for a kernel during whose end the CPU was in a call that waits, if it was called for behind that call.
 
 What was not the last thing that a kernel waited for leaves no trace in the times, and so no dependency without calls.
+`waits_for_all` errs on the other side: a kernel then waits for the last one of each other stream that ended before it
+began and was called for earlier.
 """
 
 from bisect import bisect_left, bisect_right
@@ -47,12 +49,16 @@ def dependencies(profile: RankProfile, kernels: list[Kernel]) -> list[list[int]]
         idle_from_ps = kernels[before].end_ps if before is not None else profile.begin_ps
         found = asked.get(number, [])
         for stream, other in streams.items():
-            if stream != kernel.stream:
+            if stream == kernel.stream:
+                continue
+            if profile.waits_for_all and not profile.has_stream_waits:
+                found += _before(kernels, kernel, other)
+            else:
                 found += _implied(
                     kernels, kernel, idle_from_ps, other, None if profile.has_stream_waits else stream, host_waits
                 )
         found = sorted({one for one in found if one < number})
-        if kernel.communication is not None and len(found) > 1:
+        if kernel.communication is not None and len(found) > 1 and not profile.waits_for_all:
             found = _without_other_communications(kernels, found)
         after.append([*([before] if before is not None else []), *found])
     return after
@@ -115,6 +121,16 @@ def _implied(
             return [other.numbers[place]] if host_waits.saw(one.end_ps, kernel.launch_ps) else []
         elif one.launch_ps <= kernel.launch_ps and by_gaps is not None:
             return [other.numbers[place]]
+    return []
+
+
+def _before(kernels: list[Kernel], kernel: Kernel, other: _Stream) -> list[int]:
+    """The last kernel of another stream that ended before this one began, and was called for earlier."""
+    last = bisect_right(other.ends, kernel.start_ps)
+    for number in reversed(other.numbers[max(0, last - MOST_LOOKED_AT) : last]):
+        launches = kernels[number].launch_ps, kernel.launch_ps
+        if launches[0] is None or launches[1] is None or launches[0] <= launches[1]:
+            return [number]
     return []
 
 

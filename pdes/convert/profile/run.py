@@ -15,11 +15,15 @@ OURS = ".profile.json"
 
 
 class Wanted(NamedTuple):
-    """What the options say. step: which iteration; n_rank: of the job; sizes: bytes where the profile has none."""
+    """What the options say. step: which iteration; n_rank: of the job; sizes: bytes where the profile has none.
+
+    waits_for_all: see `order`.
+    """
 
     step: int | None = None
     n_rank: int | None = None
     sizes: tuple[str, ...] = ()
+    waits_for_all: bool = False
 
 
 Read = Callable[[Path, int | None, Mapping[str, int], dict[str, int], int | None], list[RankProfile]]
@@ -42,6 +46,8 @@ def convert_profiles(
         profiles = [one for path in paths for one in read(path, wanted.step, sizes, notes, wanted.n_rank)]
     except OSError as error:
         raise ConfigError(str(error.filename or source), f"cannot be read: {error.strerror}", "a profile") from error
+    for profile in profiles:
+        profile.waits_for_all = wanted.waits_for_all
     write_profiles(_complete(profiles, source), output, fabric, name)
     said = [f"{text}: {count}" for text, count in notes.items()]
     return (

@@ -53,3 +53,4 @@ class RankProfile:
     host_waits: list[tuple[int, int]] = field(default_factory=list)  # calls in which the CPU waited: begin, end
     has_stream_waits: bool = False  # such calls were traced, if only in another iteration
     iteration: str = ""  # what was taken, for people
+    waits_for_all: bool = False  # without stream waits: for all that ended before, not only for what ended last
