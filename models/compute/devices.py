@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from models.compute.kernel_table import KernelTable
+from models.compute.layer_times import LayerTimes
 
 TERA, GIB, GB = 10**12, 2**30, 10**9
 FITS = Path(__file__).parent / "fits.json"
@@ -57,7 +58,7 @@ class Links:
 class Device:
     """A GPU type. reference: the fitted type whose times bound those of an unfitted one from below, or None.
 
-    links: of a user's type; collectives inside a server go by the name of any other.
+    links: of a user's type; collectives inside a server go by the name of any other. layers: measured, not by kernels.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Device:
     margin: float = 1.0  # lambda of equation 5, at least 1; 0: no bound
     table: KernelTable | None = None
     links: Links | None = None
+    layers: LayerTimes | None = None
 
     def peak(self, dtype: str) -> int:
         """FLOP/s in a number format; without tensor cores for it, in the next wider one that has them."""

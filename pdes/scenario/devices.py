@@ -6,6 +6,7 @@ from typing import Any
 
 from models.compute.devices import DEVICES, Device, Fit, Links
 from models.compute.kernel_table import read_kernel_table
+from models.compute.layer_times import read_layer_times
 from models.workload.nccl.calibration import ALL_SIZES
 from pdes.config import Config, DeviceConfig
 from pdes.errors import ConfigError
@@ -23,13 +24,16 @@ def own_devices(tables: Mapping[str, DeviceConfig]) -> dict[str, Device]:
 
 
 def training_devices(config: Config) -> dict[str, Device]:
-    """The same with the tables of measured kernels that a training job's [workload] names."""
+    """The same with the tables of measured kernels and layers that a training job's [workload] names."""
     w: Any = config.workload
     known = own_devices(w.devices)
-    files = {name: table.kernels for name, table in w.devices.items()}
-    files |= {w.compute.gpu: w.compute.kernels} if w.compute.kernels else {}
-    tables = {name: read_kernel_table(config.input_path(file)) for name, file in files.items() if file}
-    return known | {name: replace(known[name], table=table) for name, table in tables.items()}
+    for key, field, read in (("kernels", "table", read_kernel_table), ("layer_times", "layers", read_layer_times)):
+        files = {name: getattr(table, key) for name, table in w.devices.items()}
+        own = getattr(w.compute, key)
+        files |= {w.compute.gpu: own} if own else {}
+        tables = {name: read(config.input_path(file)) for name, file in files.items() if file}
+        known = known | {name: replace(known[name], **{field: table}) for name, table in tables.items()}
+    return known
 
 
 def _own(name: str, table: DeviceConfig, known: Mapping[str, Device]) -> Device:

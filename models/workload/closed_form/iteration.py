@@ -7,14 +7,13 @@ longest counts: the others wait for it to sum their gradients. DualPipe has a fo
 
 from dataclasses import replace
 
-from models.compute.parameters import optimizer_ps
 from models.workload.closed_form.exchanges import Exchanges
 from models.workload.closed_form.passes import Passes
 from models.workload.closed_form.pipeline import run_passes
 from models.workload.collectives import chunk_bytes
 from models.workload.compiler.choose import estimate_ps
 from models.workload.compiler.job import Job
-from models.workload.compiler.parts import updated_parameters
+from models.workload.compiler.measured import update_ps
 from models.workload.compiler.tokens import Token, stage_tokens
 
 FOLLOWED = 2  # times pp microbatches
@@ -146,5 +145,4 @@ class _Stage:
 
     def optimizer_ps(self) -> int:
         """Of its share of the parameters, on its slowest GPU."""
-        n_own = updated_parameters(self.job, self.stage)
-        return max(optimizer_ps(self.job.shape, self.job.layout, one, n_own) for one in set(self.job.devices))
+        return max(update_ps(self.job, self.stage, one) for one in set(self.job.devices))

@@ -7,9 +7,9 @@ from models.compute.devices import Device
 from models.compute.layout import Layout
 from models.compute.lower import segments
 from models.compute.parameters import parameters_of
-from models.compute.stages import ends_are_layers, has_part, stage_layers
 from models.workload.closed_form.exchanges import Exchanges
 from models.workload.compiler.job import Job
+from models.workload.compiler.measured import measured_ps
 from models.workload.compiler.parts import chunk_parts
 
 
@@ -71,8 +71,6 @@ class Passes:
     def _busiest_ps(self, stage: int, part: str, which: str) -> int:
         """One layer, on the GPU of the stage that takes longest."""
         job = self.job
-        if job.pass_times_ps is not None:
-            return self._measured_ps(stage, part, which)
         if len(job.devices) == 1 and not job.slowness:
             return self._layer_ps(stage, part, which, job.devices[0], 1.0)
         gpus = self.exchanges.ranks.alike(stage)
@@ -82,19 +80,10 @@ class Passes:
         kinds = {(job.device(gpu), job.slowness.get(gpu, 1.0)) for gpu in gpus}
         return max(self._layer_ps(stage, part, which, device, slowness) for device, slowness in kinds)
 
-    def _measured_ps(self, stage: int, part: str, which: str) -> int:
-        """As `StageWriter` shares out what was measured of a whole stage."""
-        assert self.job.pass_times_ps is not None
-        forward_ps, input_ps, weight_ps = self.job.pass_times_ps
-        times_ps = {"forward": forward_ps, "backward-input": input_ps, "backward-weight": weight_ps}
-        has_ends = ends_are_layers(self.job.shape, self.job.layout)
-        n_layer = sum(map(len, stage_layers(self.job.shape, self.job.layout, stage)))
-        if has_ends:
-            n_layer += sum(has_part(self.job.layout, stage, name) for name in ("embedding", "head"))
-        is_in = has_ends or part in ("dense", "moe")
-        return -(-times_ps.get(which, input_ps + weight_ps) // n_layer) if is_in else 0
-
     def _layer_ps(self, stage: int, part: str, which: str, device: Device, slowness: float) -> int:
+        measured = measured_ps(self.job, self.layout, device, stage, part, which)
+        if measured is not None:
+            return round(measured * slowness)
         key = (self.layout, self.exchanges.alike(stage), device.name, part, which, slowness)
         if key not in self._known:
             self._known[key] = self._worked_out_ps(stage, part, which, device, slowness)

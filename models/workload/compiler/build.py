@@ -14,6 +14,7 @@ from models.workload.compiler.gates import GATES, passer_of
 from models.workload.compiler.groups import StageGroups
 from models.workload.compiler.job import Job
 from models.workload.compiler.kernels import measured_text
+from models.workload.compiler.measured import check_layer_times
 from models.workload.compiler.ranks import Groups, Ranks
 from models.workload.compiler.stage import SKEWED_FROM, SKEWED_TO, StageWriter
 from models.workload.nccl.communicator import Communicator
@@ -51,6 +52,7 @@ def check_job(job: Job, n_gpu: int) -> None:
     if job.routing_skew and layout.ep == 1:
         raise ConfigError("[workload] routing_skew", f"{job.routing_skew} with ep {layout.ep}", "0, or ep of 2 or more")
     check_layout(job.shape, layout)
+    check_layer_times(job)
 
 
 def _gates_of(programs: Programs) -> list[tuple[str, str]]:

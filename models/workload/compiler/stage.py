@@ -9,8 +9,7 @@ both have to be done before the optimizer's step.
 from collections.abc import Callable
 
 from models.compute.devices import Device
-from models.compute.lower import Segment, optimizer_ps, parameters_of, segments
-from models.compute.stages import ends_are_layers, has_part, stage_layers
+from models.compute.lower import Segment, parameters_of, segments
 from models.workload.collectives import chunk_bytes
 from models.workload.compiler.dual_pipe import BOTH
 from models.workload.compiler.emission import Emission, side_stream
@@ -18,7 +17,8 @@ from models.workload.compiler.gates import DONE, GO, TURNS
 from models.workload.compiler.groups import StageGroups
 from models.workload.compiler.job import Job
 from models.workload.compiler.loops import find_loops
-from models.workload.compiler.parts import chunk_parts, is_first, is_last, updated_parameters
+from models.workload.compiler.measured import measured_ps, update_ps
+from models.workload.compiler.parts import chunk_parts, is_first, is_last
 from models.workload.compiler.tokens import Token, stage_tokens
 from models.workload.operations import Operation
 from models.workload.program import OP_COMPUTE, OP_OPEN, OP_PASS, OP_RECEIVE, OP_SEND
@@ -46,7 +46,6 @@ class StageWriter:
         self.groups, self.embedding = groups, embedding
         self.place, self.loads = place, job.expert_loads()
         self.layout = job.expert_layouts()[place]
-        self.chunks = stage_layers(job.shape, job.layout, stage)
         self.names: dict[str, SlotNames] = {}
         layout = job.layout
         self._is_fsdp = layout.zero == 3
@@ -89,9 +88,12 @@ class StageWriter:
     def _part(self, part: str, which: str) -> Emission:
         """One pass over one part: its segments in order."""
         task = "forward" if which == "forward" else "backward"
-        if self.job.pass_times_ps is not None:
-            return self._measured(part, which)
         emission, beside = Emission(), ""
+        measured = measured_ps(self.job, self.layout, self.device, self.stage, part, which)
+        if measured is not None:
+            if measured or part in ("dense", "moe"):
+                emission.add("main", self._compute(measured, task))
+            return emission
 
         def join() -> None:
             if beside:
@@ -129,25 +131,6 @@ class StageWriter:
         for k in range(1, n):
             load = self.loads[self.place if to_experts else (self.place - k) % n]
             emission.add("main", Operation(OP_RECEIVE, back + k - 1, task="ep", task_bytes=max(1, round(share * load))))
-
-    def _measured(self, part: str, which: str) -> Emission:
-        """A layer's part of a pass whose time was measured over the whole stage.
-
-        Embedding and head are in it: as a layer each if layers are shared out so, else for nothing.
-        """
-        assert self.job.pass_times_ps is not None
-        forward_ps, input_ps, weight_ps = self.job.pass_times_ps
-        times_ps = {"forward": forward_ps, "backward-input": input_ps, "backward-weight": weight_ps}
-        whole_ps = times_ps.get(which, input_ps + weight_ps)
-        has_ends = ends_are_layers(self.job.shape, self.layout)
-        n_layer = sum(map(len, self.chunks))
-        if has_ends:
-            n_layer += sum(has_part(self.layout, self.stage, name) for name in ("embedding", "head"))
-        emission, n_layer = Emission(), -(-n_layer // self.layout.n_copy)
-        if has_ends or part in ("dense", "moe"):
-            task = "forward" if which == "forward" else "backward"
-            emission.add("main", self._compute(-(-whole_ps // n_layer), task))
-        return emission
 
     def _segment_exchange(self, emission: Emission, stream: str, segment: Segment) -> None:
         self._exchange(emission, stream, segment.group, segment.kind, segment.size_bytes, segment.group)
@@ -328,8 +311,6 @@ class StageWriter:
             self._collective(emission, self.embedding, "main", "embedding", "all-reduce", size_bytes, "dp")
 
     def _optimizer(self, emission: Emission) -> None:
-        n_own = updated_parameters(self.job, self.stage)
-        time_ps = optimizer_ps(self.job.shape, self.job.layout, self.device, n_own)
-        emission.add("main", self._compute(time_ps, "optimizer"))
+        emission.add("main", self._compute(update_ps(self.job, self.stage, self.device), "optimizer"))
         if self.job.iteration_overhead_ps:
             emission.add("main", self._compute(self.job.iteration_overhead_ps, "optimizer"))

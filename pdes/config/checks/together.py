@@ -77,9 +77,10 @@ def _types_faults(workload: Table | None, topology: Table | None) -> Iterator[Fa
 def _collectives_faults(workload: CollectivesConfig, n_host: int | None) -> Iterator[Fault]:
     yield from device_faults(workload.devices)
     for name, device in workload.devices.items():
-        if device.kernels is not None:
-            found = "is there, but collectives have no kernels"
-            yield Fault(("workload", "devices", name, "kernels"), found, 'Accepted: with kind = "training"')
+        for key, what in (("kernels", "kernels"), ("layer_times", "layers")):
+            if getattr(device, key) is not None:
+                found = f"is there, but collectives have no {what}"
+                yield Fault(("workload", "devices", name, key), found, 'Accepted: with kind = "training"')
     if workload.devices and workload.gpu is None:
         yield Fault(("workload", "devices"), "is there, but [workload] gpu is not", "Accepted: with gpu")
     row_of: dict[str, int] = {}
@@ -180,8 +181,9 @@ def _file_faults(tables: Mapping[str, Table], folder: Path) -> Iterator[Fault]:
         for i_row, collective in enumerate(workload.collective):
             named.append((("workload", "collective", i_row, "msccl"), collective.msccl))
     if isinstance(workload, TrainingConfig):
-        named.append((("workload", "compute", "kernels"), workload.compute.kernels))
-        named += [(("workload", "devices", own, "kernels"), d.kernels) for own, d in workload.devices.items()]
+        for key in ("kernels", "layer_times"):
+            named.append((("workload", "compute", key), getattr(workload.compute, key)))
+            named += [(("workload", "devices", own, key), getattr(d, key)) for own, d in workload.devices.items()]
     for path, name in named:
         if name is not None and not (folder / name).is_file():
             yield Fault(path, missing(folder / name), "Accepted: a file, relative to the config's folder")

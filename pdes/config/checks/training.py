@@ -75,12 +75,33 @@ def _kernels_faults(workload: TrainingConfig) -> Iterator[Fault]:
     """Two files for one type, or a file of what is not used."""
     compute = workload.compute
     own = workload.devices.get(compute.gpu or "")
-    if compute.kernels is not None and own is not None and own.kernels is not None:
-        found = f"is there, and so is [workload.devices.{compute.gpu}] kernels"
-        yield Fault(("workload", "compute", "kernels"), found, "Accepted: one of the two")
+    for key in ("kernels", "layer_times"):
+        if getattr(compute, key) is not None and own is not None and getattr(own, key) is not None:
+            found = f"is there, and so is [workload.devices.{compute.gpu}] {key}"
+            yield Fault(("workload", "compute", key), found, "Accepted: one of the two")
+    yield from _layer_times_faults(workload)
     if compute.kernels is not None and compute.pass_times_ps is not None:
         found = "is there, and so is pass_times, which stands for all kernels of the layers"
         yield Fault(("workload", "compute", "kernels"), found, "Accepted: one of the two")
+
+
+def _layer_times_faults(workload: TrainingConfig) -> Iterator[Fault]:
+    """Times of layers, and what says the same otherwise or is to be chosen by kernels."""
+    compute = workload.compute
+    measured = [(("workload", "compute"), compute)] if compute.layer_times is not None else []
+    devices = workload.devices.items()
+    measured += [(("workload", "devices", name), one) for name, one in devices if one.layer_times is not None]
+    for path, table in measured:
+        if table.kernels is not None:
+            found = "is there, and so is layer_times, which stands for all kernels of the layers"
+            yield Fault((*path, "kernels"), found, "Accepted: one of the two")
+        if compute.pass_times_ps is not None:
+            found = "is there, and so is [workload.compute] pass_times"
+            yield Fault((*path, "layer_times"), found, "Accepted: one of the two")
+        for key, value in (("microbatch", workload.microbatch), ("recompute", workload.recompute)):
+            if value == "auto":
+                accepted = f"Accepted: with a given {key}, as it was measured"
+                yield Fault((*path, "layer_times"), f'is there, and {key} is "auto"', accepted)
 
 
 def _stage_faults(workload: TrainingConfig) -> Iterator[Fault]:

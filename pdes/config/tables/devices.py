@@ -112,7 +112,8 @@ class DeviceConfig(Table):
     Under the name of a known type: that type, with what is given changed, and no bound.
 
     nvlink_bps: of one GPU, one direction. nvlink_latency_ps: of a step of a collective inside a server.
-    nvls: reductions in the NVSwitch. kernels: a file of measured kernel times, relative to the config's folder.
+    nvls: reductions in the NVSwitch. kernels, layer_times: files of measured times,
+    relative to the config's folder.
     """
 
     like: str | None = Field(default=None, min_length=1)
@@ -125,6 +126,7 @@ class DeviceConfig(Table):
     margin: Annotated[float, BeforeValidator(_margin)] = 1.0
     nccl: NcclConstantsConfig | None = None
     kernels: str | None = Field(default=None, min_length=1)
+    layer_times: str | None = Field(default=None, min_length=1)
     constants: ConstantsConfig = ConstantsConfig()
     MEANING: ClassVar[Meaning] = {
         "like": "the known type that has what is not given, and whose times bound this one's",
@@ -140,6 +142,7 @@ class DeviceConfig(Table):
         ),
         "nccl": "of collectives inside a server, as `pdes-sim calibrate` measures them",
         "kernels": "a file of measured kernel times, relative to the config",
+        "layer_times": "a file of measured times of layers, relative to the config, not by kernels",
         "constants": "of the model of kernel times",
     }
 

@@ -148,8 +148,8 @@ class ComputeConfig(Table):
 
     jitter_frac: each computation is up to this share longer or shorter, at random. iteration_overhead: of each
     iteration, for what is not modelled. pass_times: measured, of one microbatch on a pipeline stage: forward, backward
-    for inputs, for weights; instead of the kernels of its layers. kernels: a file of measured kernel times on this GPU,
-    relative to the config's folder.
+    for inputs, for weights; instead of the kernels of its layers. kernels, layer_times: files of measured times on
+    this GPU, relative to the config's folder.
     """
 
     gpu: Gpu | None = None
@@ -158,6 +158,7 @@ class ComputeConfig(Table):
     jitter_frac: float = Field(default=0.0, ge=0, lt=1, alias="jitter")
     iteration_overhead_ps: Duration = quantity("0s", "iteration_overhead")
     kernels: str | None = Field(default=None, min_length=1)
+    layer_times: str | None = Field(default=None, min_length=1)
     pass_times_ps: PassTimes = Field(default=None, alias="pass_times")
     MEANING: ClassVar[Meaning] = {
         "gpu": "GPU type: computing is timed kernel by kernel; without it, by peak_flops and efficiency",
@@ -166,6 +167,7 @@ class ComputeConfig(Table):
         "jitter_frac": "each computation is up to this share longer or shorter, at random",
         "iteration_overhead_ps": "of each iteration, for what is not modelled",
         "kernels": "a file of measured kernel times on this GPU, relative to the config",
+        "layer_times": "a file of measured times of layers on this GPU, relative to the config, not by kernels",
         "pass_times_ps": (
             "measured times of one microbatch on a stage: forward, backward for inputs, backward for weights"
         ),
