@@ -13,6 +13,7 @@ CONVERTED = {
     "simai": "a topology file; --workload",
     "htsim": "a fat-tree file (.topo); --workload",
     "flows": "a CSV with start_s,src,dst,bytes[,agg,core], on a fat-tree, or a folder with one",
+    "sailor": "a plan (.json) of Sailor's; --profiles",
     "cluster": "a public trace of jobs on a cluster, or a folder with one",
     "kineto": "a trace of PyTorch's profiler, .json or .json.gz, or a folder with one per rank",
     "nsight": "a recording of Nsight Systems, exported as SQLite",
@@ -46,6 +47,8 @@ def add_convert(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--compatibility", choices=["ns3-hpcc", "none"], default="ns3-hpcc", help=text)
     text = 'ns3: by our own rules, the same as "--compatibility none"'
     parser.add_argument("--native", action="store_const", dest="compatibility", const="none", help=text)
+    text = "sailor: the folder of the model's profiles, such as profiles/OPT-350"
+    parser.add_argument("--profiles", metavar="FOLDER", help=text)
     text = "flows: ports of a switch of the fat-tree; default: the least that has room"
     parser.add_argument("--k", type=int, metavar="N", help=text)
     parser.add_argument("--rate", default="100Gbps", help="flows: of all links; default: %(default)s")
@@ -95,6 +98,10 @@ def run_convert(arguments: argparse.Namespace) -> list[str]:
         from pdes.convert.flows import convert as convert_flows
 
         return convert_flows(arguments.input, output, Links(arguments.k, arguments.rate, arguments.delay))
+    if arguments.format == "sailor":
+        from pdes.convert.sailor import convert as convert_sailor
+
+        return convert_sailor(arguments.input, output, arguments.profiles)
     if arguments.format == "cluster":
         from pdes.convert.cluster.machines import Given
         from pdes.convert.cluster.trace import convert as convert_cluster

@@ -64,7 +64,7 @@ def _followed_ps(job: Job, exchanges: Exchanges, passes: Passes) -> int:
     size_bytes = chunk_bytes(whole, layout.cp * layout.tp)
     run_passes(
         stages, [stage.tokens() for stage in stages], layout.n_chunk,
-        lambda stage, is_back: exchanges.message(stage, size_bytes, is_back),
+        lambda stage, is_back: exchanges.message(stage, size_bytes, is_back), job.overlap_pipeline,
     )  # fmt: skip
     ends_ps = [stage.reduced_ps() for stage in stages]
     if shape.tied_embeddings and layout.pp > 1:

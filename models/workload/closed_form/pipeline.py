@@ -22,11 +22,16 @@ class Clock(Protocol):
 
 
 def run_passes(
-    clocks: Sequence[Clock], tokens: Sequence[Sequence[Token]], n_chunk: int, message: Callable[[int, bool], Message]
-) -> None:  # fmt: skip
+    clocks: Sequence[Clock],
+    tokens: Sequence[Sequence[Token]],
+    n_chunk: int,
+    message: Callable[[int, bool], Message],
+    overlaps: bool = True,
+) -> None:
     """Run all passes of all stages. message: from a stage to the next one, or back to the one before.
 
-    Messages of a stage that leave by one port do so one after the other.
+    Messages of a stage that leave by one port do so one after the other. overlaps: beside what is computed; else both
+    ends are busy with a message while it takes.
     """
     pp = len(clocks)
     n_place = pp * n_chunk
@@ -49,12 +54,19 @@ def run_passes(
                     if (is_forward, place, i) not in there:
                         break
                     ready_ps = there.pop((is_forward, place, i))
+                    if not overlaps:
+                        neighbour = stage + (-1 if is_forward else 1)
+                        ready_ps = max(ready_ps, clock.now_ps) + sum(messages[neighbour, not is_forward][:2])
                 clock.run(token, ready_ps)
                 following = place + (1 if is_forward else -1)
                 if token.which != "backward-weight" and 0 <= following < n_place:
                     busy_ps, latency_ps, port = messages[stage, not is_forward]
-                    free_ps[stage, port] = max(clock.now_ps, free_ps.get((stage, port), 0)) + busy_ps
-                    there[is_forward, following, i] = free_ps[stage, port] + latency_ps
+                    if overlaps:
+                        free_ps[stage, port] = max(clock.now_ps, free_ps.get((stage, port), 0)) + busy_ps
+                        there[is_forward, following, i] = free_ps[stage, port] + latency_ps
+                    else:
+                        there[is_forward, following, i] = clock.now_ps
+                        clock.now_ps += busy_ps + latency_ps
                 seen[kind] = i + 1
                 at[stage] += 1
                 is_moving = True

@@ -49,6 +49,9 @@ def check_job(job: Job, n_gpu: int) -> None:
         raise ConfigError("[workload] routing_skew", f"{job.routing_skew} with schedule {job.schedule}", "0")
     if layout.vpp > 1 and job.schedule != "1f1b":
         raise ConfigError(f"{where} vpp", f"{layout.vpp} with schedule {job.schedule}", 'schedule "1f1b"')
+    if not job.overlap_pipeline and (layout.vpp > 1 or job.is_split or layout.dual):
+        found = f"false with schedule {job.schedule}" + (f" and vpp {layout.vpp}" if layout.vpp > 1 else "")
+        raise ConfigError("[workload] overlap_pipeline", found, 'true, or schedule "1f1b" or "gpipe" and vpp 1')
     if job.routing_skew and layout.ep == 1:
         raise ConfigError("[workload] routing_skew", f"{job.routing_skew} with ep {layout.ep}", "0, or ep of 2 or more")
     check_layout(job.shape, layout)

@@ -155,6 +155,8 @@ class StageWriter:
             return self._two_passes(token.chunk)
         is_forward = token.which == "forward"
         self._receive(emission, token)
+        if token.late and not is_forward:
+            self._send(emission, token._replace(which="forward"))
         parts = chunk_parts(self.job, self.stage, token.chunk)
         for part, n in parts if is_forward else reversed(parts):
             for times, each in self._buckets(part, n):
@@ -165,7 +167,7 @@ class StageWriter:
                 if token.reduces:
                     self._reduce(bucket, part, each)
                 emission.extend(bucket, times)
-        if token.which != "backward-weight":
+        if token.which != "backward-weight" and not (token.late and is_forward):
             self._send(emission, token)
         return emission
 
@@ -251,21 +253,28 @@ class StageWriter:
 
     def _receive(self, emission: Emission, token: Token) -> None:
         if token.which == "forward" and not is_first(self.job, self.stage, token.chunk):
-            slot = self._neighbour("from-previous", token.chunk)
+            key, back = "from-previous", "to-previous"
         elif token.which in ("backward", "backward-input") and not is_last(self.job, self.stage, token.chunk):
-            slot = self._neighbour("from-next", token.chunk)
+            key, back = "from-next", "to-next"
         else:
             return
+        slot = self._neighbour(key, token.chunk)
         emission.add("main", Operation(OP_RECEIVE, slot, task="pp-wait", task_bytes=self._boundary_bytes()))
+        if not self.job.overlap_pipeline:
+            emission.add("main", Operation(OP_SEND, self._neighbour(back, token.chunk), size_bytes=1, tag="pp"))
 
     def _send(self, emission: Emission, token: Token) -> None:
         if token.which == "forward":
-            is_end, key = is_last(self.job, self.stage, token.chunk), "to-next"
+            is_end, key, back = is_last(self.job, self.stage, token.chunk), "to-next", "from-next"
         else:
-            is_end, key = is_first(self.job, self.stage, token.chunk), "to-previous"
-        if not is_end:
-            slot = self._neighbour(key, token.chunk)
-            emission.add("main", Operation(OP_SEND, slot, size_bytes=self._boundary_bytes(), tag="pp"))
+            is_end, key, back = is_first(self.job, self.stage, token.chunk), "to-previous", "from-previous"
+        if is_end:
+            return
+        slot = self._neighbour(key, token.chunk)
+        emission.add("main", Operation(OP_SEND, slot, size_bytes=self._boundary_bytes(), tag="pp"))
+        if not self.job.overlap_pipeline:  # the receiver says so
+            received = Operation(OP_RECEIVE, self._neighbour(back, token.chunk), task="pp-wait", task_bytes=1)
+            emission.add("main", received)
 
     # A whole iteration.
 

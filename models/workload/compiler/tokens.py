@@ -14,12 +14,16 @@ from models.workload.compiler.schedule import stage_passes
 
 
 class Token(NamedTuple):
-    """A pass as far as its operations depend on it: which, chunk, and whether buckets are gathered or reduced in it."""
+    """A pass as far as its operations depend on it: which, chunk, and whether buckets are gathered or reduced in it.
+
+    late: a forward pass whose message leaves behind the next gradient, and the backward pass which that one is for.
+    """
 
     which: str
     chunk: int
     gathers: bool
     reduces: bool
+    late: bool = False
 
 
 def stage_tokens(job: Job, stage: int, gathers_beside: bool, reduces_beside: bool) -> list[Token]:
@@ -33,6 +37,7 @@ def stage_tokens(job: Job, stage: int, gathers_beside: bool, reduces_beside: boo
     seen: set[int] = set()
     left = {chunk: layout.n_microbatch // layout.n_copy for chunk in range(layout.n_chunk)}
     tokens = []
+    n_ahead, m = _forwards_ahead(job, stage), layout.n_microbatch
     for one in passes:
         gathers = reduces = False
         if gathers_beside:
@@ -43,8 +48,21 @@ def stage_tokens(job: Job, stage: int, gathers_beside: bool, reduces_beside: boo
         if one.which in ("backward", "backward-weight"):
             left[one.chunk] -= 1
             reduces = reduces_beside and (layout.zero >= 2 or left[one.chunk] == 0)
-        tokens.append(Token(one.which, one.chunk, gathers, reduces))
+        late = one.microbatch >= n_ahead if one.which == "forward" else one.microbatch + n_ahead < m
+        tokens.append(Token(one.which, one.chunk, gathers, reduces, late))
     return tokens
+
+
+def _forwards_ahead(job: Job, stage: int) -> int:
+    """Messages of forward passes that leave at once, where a stage waits for each: all but 1F1B's from the steady part.
+
+    From there on a stage and the next one take turns: a gradient, then the activations of the pass before it. Both have
+    the same order of messages, so that none waits for the other (as DeepSpeed's schedule has it).
+    """
+    is_last = stage == job.layout.pp - 1
+    return job.layout.n_microbatch if job.overlap_pipeline or job.schedule != "1f1b" or is_last else (
+        job.layout.pp - 1 - stage
+    )
 
 
 def _pass_times_ps(job: Job) -> tuple[int, int, int]:

@@ -234,6 +234,7 @@ class TrainingTable(Table):
     routing_skew: float = Field(default=0.0, ge=0, le=4)
     overlap_gradients: bool = True
     overlap_parameters: bool = True
+    overlap_pipeline: bool = True
     overlap_tensor: bool = False
     overlap_tensor_gradients: bool = True
     balanced_context: bool = True
@@ -269,6 +270,9 @@ class TrainingTable(Table):
         "routing_skew": "experts' popularity: the i-th GPU of a group gets tokens as 1 / i^skew; 0: balanced",
         "overlap_gradients": "gradients are reduced beside the backward pass, bucket by bucket",
         "overlap_parameters": "parameters are gathered beside the forward pass",
+        "overlap_pipeline": (
+            "messages between stages go beside computing; false: a stage waits until each is received (DeepSpeed)"
+        ),
         "overlap_tensor": "tensor-parallel exchanges are pipelined with their matrix product (Transformer Engine)",
         "overlap_tensor_gradients": (
             "an input's gradient is summed beside the weight's gradient (Megatron-LM since 2022)"
