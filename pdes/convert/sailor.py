@@ -20,6 +20,8 @@ from pdes.convert.toml_text import Tables, toml_text, write_whole
 from pdes.errors import ConfigError
 
 MOST_GPUS = 2**17
+Rows = list[tuple[object, ...]]
+"""Of a file of [workload.devices.NAME] layer_times."""
 
 
 class Group(NamedTuple):
@@ -49,18 +51,24 @@ def convert(source: str | Path, output: str | Path, profiles: str | Path | None)
     if model is None:
         raise ConfigError(f"--profiles {folder}", f"found {folder.name}", f"a folder named {', '.join(MODELS)}")
     plan = read_plan(path, model)
-    files: dict[str, str | None] = {}
-    warnings = []
-    for gpu in sorted({group.gpu for stage in plan.stages for group in stage}):
-        rows = profile_rows(folder / gpu / "profile.json", model)
-        files[gpu] = f"{target.stem}.{gpu}.csv" if rows else None
-        if rows:
-            write_whole(target.with_name(f"{target.stem}.{gpu}.csv"), csv_text(rows))
-        else:
-            warnings.append(f"{folder / gpu}: not of {model.layers} layers: no measured times, kernels are modelled")
+    rows = {gpu: profile_rows(folder / gpu / "profile.json", model) for gpu in gpus_of(plan)}
     head = f"Made by `pdes-sim convert sailor` of {path.name} with the profiles of {folder.resolve().name}."
+    write_job(plan, model, rows, target, head)
+    said = f"is not of {model.layers} layers: its times are left out, and kernels are modelled"
+    return [f"{folder / gpu / 'profile.json'}: {said}" for gpu, times in rows.items() if not times]
+
+
+def gpus_of(plan: Plan) -> list[str]:
+    """Types of GPU, by Sailor's names."""
+    return sorted({group.gpu for stage in plan.stages for group in stage})
+
+
+def write_job(plan: Plan, model: Model, rows: Mapping[str, Rows], target: Path, head: str) -> None:
+    """The config, and a file of times for each type of GPU that has rows."""
+    files = {gpu: f"{target.stem}.{gpu}.csv" for gpu, times in rows.items() if times}
+    for gpu, file in files.items():
+        write_whole(target.with_name(file), csv_text(rows[gpu]))
     write_whole(target, toml_text(head, job_tables(plan, model, files)))
-    return warnings
 
 
 def _json(path: Path) -> Any:
@@ -110,12 +118,12 @@ def _group(path: Path, given: Any) -> Group:
     return Group(machines[0][0], int(tp))
 
 
-def profile_rows(path: Path, model: Model) -> list[tuple[object, ...]]:
-    """Rows of a file of [workload.devices.NAME] layer_times; none if the profile is of a model with other layers.
+def profile_rows(path: Path, model: Model) -> Rows:
+    """Times of layers; none if the profile is of a model with another number of them.
 
     A layer's time is the mean over all of them: the first of a run takes up to a tenth longer than the others.
     """
-    rows: list[tuple[object, ...]] = []
+    rows: Rows = []
     found = _json(path)
     try:
         for microbatch, by_tp in sorted(found.items(), key=lambda item: int(item[0])):
@@ -132,14 +140,14 @@ def profile_rows(path: Path, model: Model) -> list[tuple[object, ...]]:
     return rows
 
 
-def csv_text(rows: list[tuple[object, ...]]) -> str:
+def csv_text(rows: Rows) -> str:
     """A file of times of layers."""
     lines = ["tp,microbatch,part,forward_us,backward_us,update_us"]
     return "\n".join(lines + [",".join(map(str, row)) for row in rows]) + "\n"
 
 
-def job_tables(plan: Plan, model: Model, files: Mapping[str, str | None]) -> Tables:
-    """The config. files: of times of layers by GPU type; None: kernels are modelled."""
+def job_tables(plan: Plan, model: Model, files: Mapping[str, str]) -> Tables:
+    """The config. files: of times of layers by GPU type; without one kernels are modelled."""
     groups = [group for stage in plan.stages for group in stage]
     servers: list[dict[str, object]] = []
     for group in groups:  # in the order of the ranks, so that each group has a server
@@ -173,9 +181,9 @@ def job_tables(plan: Plan, model: Model, files: Mapping[str, str | None]) -> Tab
         "workload.compute": {"gpu": GPUS[groups[0].gpu].name},
         "workload.memory": {"check": "warn"},
     }  # fmt: skip
-    for gpu, file in files.items():
-        sheet = GPUS[gpu]
-        tables[f"workload.devices.{sheet.name}"] = sheet.table() | ({"layer_times": file} if file else {})
+    for gpu in gpus_of(plan):
+        sheet, times = GPUS[gpu], {"layer_times": files[gpu]} if gpu in files else {}
+        tables[f"workload.devices.{sheet.name}"] = sheet.table() | times
         tables[f"workload.devices.{sheet.name}.flops"] = {"bf16": sheet.bf16} if sheet.bf16 else {}
     tables["wormhole"] = {"mode": "flow"}
     return tables

@@ -1,28 +1,28 @@
-"""What Sailor's plans and profiles leave to the reader: sizes of its models, data sheets and links of its GPUs' servers.
+"""What Sailor's plans and profiles leave to the reader: sizes of models, data sheets, and the links of servers.
 
-Models: those of its llm_info.json, by their parameters and what a layer gives the next one. GPUs: NVIDIA's data sheets,
-dense peaks with sums in fp32. Servers: Alps Clariden has four GH200 in a node, each with a Slingshot NIC of 200 Gb/s; the
-servers with RTX GPUs sum gradients at 1 Gb/s (`red_grads` of the plans), which is gigabit Ethernet; Google's a2-highgpu
-have 100 Gb/s, n1 with V100 32 Gb/s.
+Models: those of its llm_info.json, by their parameters and what a layer gives the next one; without dropout, as what it
+says that a layer keeps has the scores of attention once. GPUs: NVIDIA's data sheets, dense peaks with sums in fp32.
+Servers: Alps Clariden has four GH200 in a node, each with a Slingshot NIC of 200 Gb/s; servers with RTX GPUs sum
+gradients at 1 Gb/s (`red_grads` of the plans), which is gigabit Ethernet; Google's a2-highgpu have 100 Gb/s, n1 with
+V100 32 Gb/s.
 """
 
 from typing import NamedTuple
 
 
 class Model(NamedTuple):
-    """A transformer by its sizes. more: keys of [workload.model] that are not a GPT's."""
+    """A GPT by its sizes."""
 
     layers: int
     hidden: int
     heads: int
     vocabulary: int
     sequence: int
-    more: tuple[tuple[str, object], ...] = ()
 
     def table(self) -> dict[str, object]:
         """[workload.model]."""
         sizes = ("layers", "hidden", "heads", "vocabulary", "sequence")
-        return {name: getattr(self, name) for name in sizes} | dict(self.more)
+        return {name: getattr(self, name) for name in sizes} | {"dropout": False}
 
 
 MODELS = {

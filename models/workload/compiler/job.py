@@ -21,7 +21,8 @@ class Job:
     devices: the GPU type of every GPU, or one for all. slowness: how much longer a GPU computes, by GPU number, for
     stragglers. overlap_gradients: the data-parallel exchange of gradients runs beside the backward pass, bucket by
     bucket; else behind it. overlap_parameters: sharded parameters are gathered beside the forward pass.
-    overlap_pipeline: messages between stages are posted and not waited for; else a stage goes on when they are received.
+    overlap_pipeline: messages between stages are posted and not waited for; else a stage goes on when they are
+    received.
     bucket_parameters: layers are put together in a bucket until they have as many. iteration_overhead_ps: what an
     iteration takes besides (data loading, logging, Python). pass_times_ps: measured times of a microbatch's forward
     pass over a stage, its backward pass for inputs and that for weights, instead of kernels and exchanges of layers.

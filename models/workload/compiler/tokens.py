@@ -60,8 +60,10 @@ def _forwards_ahead(job: Job, stage: int) -> int:
     the same order of messages, so that none waits for the other (as DeepSpeed's schedule has it).
     """
     is_last = stage == job.layout.pp - 1
-    return job.layout.n_microbatch if job.overlap_pipeline or job.schedule != "1f1b" or is_last else (
-        job.layout.pp - 1 - stage
+    return (
+        job.layout.n_microbatch
+        if job.overlap_pipeline or job.schedule != "1f1b" or is_last
+        else (job.layout.pp - 1 - stage)
     )
 
 
