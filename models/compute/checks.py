@@ -1,7 +1,7 @@
 """Refuse layouts that do not fit their model, or the memory of their GPU, with one message."""
 
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 
 from models.compute.layout import DTYPE_BYTES, Layout
 from models.compute.memory import GIB, Schedule, memory_of
@@ -14,6 +14,11 @@ PARALLEL, MODEL = "[workload.parallel]", "[workload.model]"
 def check_layout(shape: ModelShape, layout: Layout) -> None:
     """Raise ConfigError if the sizes of a layout do not divide what they split."""
     _check_sizes(layout)
+    if layout.stage_tp:
+        _check_stage_tp(shape, layout)
+        for tp in sorted({tp for sizes in layout.stage_tp for tp in sizes}):
+            check_layout(shape, replace(layout, tp=tp, stage_tp=()))
+        return
     tp, cp, ep = layout.tp, layout.cp, layout.ep
     _divides(f"{PARALLEL} tp", tp, shape.heads, "heads")
     if shape.n_kv % tp and tp % shape.n_kv:
@@ -96,6 +101,28 @@ def _check_replicas(layout: Layout) -> None:
         raise ConfigError(where, found, "other schedules, and vpp = 1")
 
 
+def _check_stage_tp(shape: ModelShape, layout: Layout) -> None:
+    """Sizes of stages and replicas, and what they do not go with."""
+    where, given = f"{PARALLEL} stage_tp", layout.stage_tp
+    if len(given) != layout.pp or {len(sizes) for sizes in given} != {layout.dp}:
+        found = f"{len(given)} stages of {', '.join(map(str, sorted({len(sizes) for sizes in given})))} replicas"
+        raise ConfigError(where, found, f"a list of {layout.pp} sizes, or of {layout.pp} lists of {layout.dp}")
+    largest = max(map(max, given))
+    if layout.tp != largest:
+        found = f"{layout.tp}, and stage_tp has sizes up to {largest}"
+        raise ConfigError(f"{PARALLEL} tp", found, f"{largest}, the largest of them")
+    not_with = {
+        f"vpp = {layout.vpp}": layout.vpp > 1, 'schedule "dualpipe"': layout.dual, f"cp = {layout.cp}": layout.cp > 1,
+        "experts": not shape.is_dense, f"zero = {layout.zero}": layout.zero > 1,
+    }  # fmt: skip
+    for what, is_there in not_with.items():
+        if is_there:
+            raise ConfigError(where, f"is there with {what}", "a dense model, zero of 0 or 1, cp and vpp of 1")
+    if layout.zero and any(len(set(sizes)) > 1 for sizes in given):
+        found = "has a stage whose replicas are unequal, with zero = 1, by which they split its optimizer's states"
+        raise ConfigError(where, found, "equal sizes in each stage, or zero = 0")
+
+
 def _check_dual(layout: Layout) -> None:
     where = 'with schedule "dualpipe"'
     if layout.pp % 2:
@@ -108,14 +135,17 @@ def _check_dual(layout: Layout) -> None:
 
 
 def check_memory(
-    shape: ModelShape, layout: Layout, memory_bytes: int | Sequence[int], schedule: Schedule = "1f1b"
+    shape: ModelShape, layout: Layout, memory_bytes: int | Sequence[int], schedule: Schedule = "1f1b", replica: int = 0
 ) -> None:
     """Raise ConfigError with the breakdown of the stage that needs most beyond what its GPUs have.
 
-    memory_bytes: of a GPU, or of the smallest GPU of each stage.
+    memory_bytes: of a GPU, or of the smallest GPU of each stage. replica: which, where their sizes are unequal.
     """
     limits = [memory_bytes] * layout.pp if isinstance(memory_bytes, int) else memory_bytes
-    needs = [memory_of(shape, layout, stage, schedule) for stage in range(layout.pp)]
+    needs = [
+        memory_of(shape, layout.of_group(stage, replica) if layout.stage_tp else layout, stage, schedule)
+        for stage in range(layout.pp)
+    ]
     stage = max(range(layout.pp), key=lambda i: needs[i].total_bytes - limits[i])
     memory, limit = needs[stage], limits[stage]
     if memory.total_bytes <= limit:

@@ -24,6 +24,7 @@ class Layout:
     dual: microbatches enter the pipeline from both ends, so that every GPU has two of its stages (DualPipe).
     stage_layers: layers of each chunk in the order of the model, pp x vpp of them; (): as even as can be.
     replica_microbatches: of each replica, dp of them; (): n_microbatch each.
+    stage_tp: of each stage the tensor-parallel size in each replica, of which tp is the largest; (): tp everywhere.
     """
 
     tp: int = 1
@@ -57,6 +58,7 @@ class Layout:
     dual: bool = False
     stage_layers: tuple[int, ...] = ()
     replica_microbatches: tuple[int, ...] = ()
+    stage_tp: tuple[tuple[int, ...], ...] = ()
 
     def microbatches_of(self, replica: int) -> int:
         """Microbatches of a replica."""
@@ -68,6 +70,11 @@ class Layout:
             return self
         return replace(self, n_microbatch=self.replica_microbatches[replica], replica_microbatches=())
 
+    def of_group(self, stage: int, replica: int) -> "Layout":
+        """As one stage of one replica has it, for what it computes and keeps."""
+        own = self.of_replica(replica)
+        return replace(own, tp=self.stage_tp[stage][replica], stage_tp=()) if self.stage_tp else own
+
     @property
     def n_microbatch_in_all(self) -> int:
         """Of all replicas."""
@@ -76,8 +83,8 @@ class Layout:
     @property
     def without_layers(self) -> "Layout":
         """What a layer by itself depends on: not how many a stage has, nor what a replica does."""
-        is_even = not self.stage_layers and not self.replica_microbatches
-        return self if is_even else replace(self, stage_layers=(), replica_microbatches=())
+        is_even = not self.stage_layers and not self.replica_microbatches and not self.stage_tp
+        return self if is_even else replace(self, stage_layers=(), replica_microbatches=(), stage_tp=())
 
     @property
     def weight_bytes(self) -> int:
@@ -139,6 +146,8 @@ class Layout:
     @property
     def n_gpu(self) -> int:
         """GPUs of the job."""
+        if self.stage_tp:
+            return self.cp * sum(map(sum, self.stage_tp))
         return self.tp * self.dp * self.pp * self.cp
 
     @property

@@ -11,7 +11,7 @@ more than there are.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Literal
 
 from models.compute.layer_graph import part_graph
@@ -99,7 +99,9 @@ def _saved_bytes(graph: tuple[Operator, ...], layout: Layout) -> int:
 
 
 def stage_parameters(shape: ModelShape, layout: Layout, stage: int) -> Parameters:
-    """All parameters of a GPU of a pipeline stage."""
+    """All parameters of a GPU of a pipeline stage; of unequal tensor-parallel sizes, in the smallest group."""
+    if layout.stage_tp:
+        layout = replace(layout, tp=min(layout.stage_tp[stage]), stage_tp=())
     parts = [shape.layer_kind(i) for chunk in stage_layers(shape, layout, stage) for i in chunk]
     parts += [part for part in ("embedding", "head") if has_part(layout, stage, part)]
     held = [parameters_of(shape, layout.without_layers, part) for part in parts]
@@ -107,7 +109,10 @@ def stage_parameters(shape: ModelShape, layout: Layout, stage: int) -> Parameter
 
 
 def memory_of(shape: ModelShape, layout: Layout, stage: int = 0, schedule: Schedule = "1f1b") -> MemoryBreakdown:
-    """Memory of a GPU of a pipeline stage at its fullest."""
+    """Memory of a GPU of a pipeline stage at its fullest; of unequal tensor-parallel sizes, in the smallest group."""
+    if layout.stage_tp:
+        sizes = layout.stage_tp[stage]
+        layout = replace(layout, tp=min(sizes), stage_tp=())
     held = stage_parameters(shape, layout, stage)
     counts = (held.dense_parameters, layout.n_sharer), (held.expert_parameters, layout.n_expert_sharer)
     weight, gradient, states = (

@@ -160,8 +160,8 @@ def job_tables(plan: Plan, model: Model, files: Mapping[str, str]) -> Tables:
         else:
             servers.append(row)
     sizes = [[group.tp for group in stage] for stage in plan.stages]
-    tp = sizes[0][0]
-    is_even = all(one == tp for stage in sizes for one in stage)
+    tp = max(map(max, sizes))
+    is_even = min(map(min, sizes)) == tp
     n_nic = sum(int(str(row["count"])) * int(str(row["nics"])) for row in servers)
     parallel: dict[str, object] = {"tp": tp, "dp": len(plan.stages[0]), "pp": len(plan.stages)}
     if not is_even:

@@ -22,7 +22,7 @@ class Model(NamedTuple):
     def table(self) -> dict[str, object]:
         """[workload.model]."""
         sizes = ("layers", "hidden", "heads", "vocabulary", "sequence")
-        return {name: getattr(self, name) for name in sizes} | {"dropout": False}
+        return {**{name: getattr(self, name) for name in sizes}, "dropout": False}
 
 
 MODELS = {
@@ -47,10 +47,10 @@ class Gpu(NamedTuple):
 
     def table(self) -> dict[str, object]:
         """[workload.devices.NAME]."""
-        links = {"memory": self.memory, "memory_bandwidth": self.memory_bandwidth}
+        links: dict[str, object] = {"memory": self.memory, "memory_bandwidth": self.memory_bandwidth}
         if self.like:
-            return {"like": self.like} | links
-        return {"nvlink": self.nvlink} | links
+            return {"like": self.like, **links}
+        return {"nvlink": self.nvlink, **links}
 
 
 GPUS = {

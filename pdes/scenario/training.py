@@ -59,7 +59,11 @@ def _check_memory(w: Any, job: Job, ranks: Ranks) -> None:
     if w.memory.check == "off":
         return
     try:
-        check_memory(job.shape, job.layout, job.memory_of_stages(ranks), job.memory_schedule)
+        if job.layout.stage_tp:
+            for replica in range(job.layout.dp):
+                check_memory(job.shape, job.layout, job.memory_of_stages(ranks, replica), job.memory_schedule, replica)
+        else:
+            check_memory(job.shape, job.layout, job.memory_of_stages(ranks), job.memory_schedule)
     except ConfigError as error:
         if w.memory.check == "refuse":
             raise
@@ -95,6 +99,7 @@ def compiled_job(config: Config, server_of_gpu: np.ndarray, nic_goodput_bps: int
         causal_half=w.causal == "half", tp_overlap=w.overlap_tensor,
         tp_gradient_overlap=w.overlap_tensor_gradients, cp_balanced=w.balanced_context, dual=w.schedule == "dualpipe",
         stage_layers=p.stage_layers if isinstance(p.stage_layers, tuple) else (),
+        stage_tp=p.sizes if {tp for sizes in p.sizes for tp in sizes} - {p.tp} else (),
         replica_microbatches=p.replica_microbatches if isinstance(p.replica_microbatches, tuple) else (),
     )  # fmt: skip
     devices, slowness = _devices(config, server_of_gpu)

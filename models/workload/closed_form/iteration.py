@@ -15,6 +15,7 @@ from models.workload.compiler.choose import estimate_ps
 from models.workload.compiler.job import Job
 from models.workload.compiler.measured import update_ps
 from models.workload.compiler.tokens import Token, stage_tokens
+from pdes.errors import ConfigError
 
 FOLLOWED = 2  # times pp microbatches
 
@@ -22,6 +23,9 @@ FOLLOWED = 2  # times pp microbatches
 def iteration_ps(job: Job, exchanges: Exchanges, known: dict[object, int]) -> int:
     """Time of an iteration among others. known: filled, and used again for other jobs with the same `exchanges`."""
     layout = job.layout
+    if layout.stage_tp:
+        found = "is there, and an iteration with unequal sizes is only simulated, not worked out"
+        raise ConfigError("[workload.parallel] stage_tp", found, "a run, or equal sizes to choose among")
     if layout.dual:
         return estimate_ps(job)
     if not layout.replica_microbatches:

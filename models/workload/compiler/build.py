@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from models.workload.compiler.kernels import measured_text
 from models.workload.compiler.measured import check_layer_times
 from models.workload.compiler.ranks import Groups, Ranks
 from models.workload.compiler.stage import SKEWED_FROM, SKEWED_TO, StageWriter
+from models.workload.compiler.unequal import UnequalGroups, embedding_groups, pairs_of, pieces_of, stage_groups
 from models.workload.nccl.communicator import Communicator
 from models.workload.nccl.layout import make_layout
 from models.workload.plan import SLOT_GATE, SLOT_PAIR, PlanBuilder, Slot, StoredProgram, WorkloadPlan
@@ -87,16 +89,20 @@ class _JobBuilder:
         in_server = job.in_server(gpu for one in members for gpu in one)
         return [Communicator(name, members, self.server_of_gpu, in_server, options) for name in names]
 
-    def _stage_groups(self, stage: int) -> StageGroups:
+    def _stage_groups(self, stage: int) -> StageGroups | UnequalGroups:
         ranks, shape = self.ranks, self.job.shape
+        if self.job.layout.stage_tp:
+            return stage_groups(ranks, stage, self._make)
         members: dict[str, Groups] = {"tp": ranks.tensor(stage), "cp": ranks.context(stage), "dp": ranks.sharers(stage)}
         if not shape.is_dense:
             members |= {"ep": ranks.experts(stage), "edp": ranks.expert_sharers(stage)}
         return StageGroups(members, self._make)
 
-    def _embedding_groups(self) -> StageGroups:
+    def _embedding_groups(self) -> StageGroups | UnequalGroups:
         """First and last stage's GPUs of the same rank, whose embeddings are one matrix."""
         pp = self.job.layout.pp
+        if self.job.layout.stage_tp:
+            return embedding_groups(self.ranks, self._make)
         pairs = list(zip(self.ranks.stage(0), self.ranks.stage(pp - 1), strict=True))
         return StageGroups({"embedding": pairs} if pp > 1 and not self.job.layout.dual else {}, self._make)
 
@@ -109,12 +115,16 @@ class _JobBuilder:
             all_groups.append(groups)
             for i, gpu in enumerate(self.ranks.alike(stage)):
                 kind = self._kind(stage, i, gpu)
-                if (kind, groups.places(gpu)) not in programs:
-                    job = replace(self.job, layout=self.job.layout.of_replica(kind[4]))
-                    writer = StageWriter(job, *kind[:3], groups, embedding, kind[3], gpu)
+                own, ends = (one.of(gpu) if isinstance(one, UnequalGroups) else one for one in (groups, embedding))
+                apart = () if isinstance(ends, StageGroups) else ends.places(gpu)
+                if (kind, own.places(gpu), apart) not in programs:
+                    layout, pieces = self.job.layout, pieces_of(self.job.layout, stage, kind[4])
+                    job = replace(self.job, layout=layout.of_group(stage, kind[4]), pieces=pieces)
+                    writer = StageWriter(job, *kind[:3], own, ends, kind[3], gpu)
                     stored = self._store(writer)  # from the first one on it is known on which places programs depend
-                    programs[kind, groups.places(gpu)] = stored
-                program_of_gpu[gpu] = programs[kind, groups.places(gpu)]
+                    apart = () if isinstance(ends, StageGroups) else ends.places(gpu)
+                    programs[kind, own.places(gpu), apart] = stored
+                program_of_gpu[gpu] = programs[kind, own.places(gpu), apart]
         for groups in all_groups:
             groups.connect(self.builder, self.table)
         if self.job.layout.dual:
@@ -132,12 +142,20 @@ class _JobBuilder:
 
     def _kind(self, stage: int, i: int, gpu: int) -> tuple[int, Device, float, int, int]:
         """What a GPU's programs depend on: stage, type, slowness; where they matter, its place among the experts, and
-        the first replica that has as many microbatches."""
+        the first replica that has as many microbatches, and stages of the same sizes."""
         layout = self.job.layout
         place = i % layout.ep if self.job.routing_skew else 0
         many = layout.replica_microbatches
-        replica = many.index(many[i // (layout.tp * layout.cp)]) if many else 0
+        if layout.stage_tp:
+            replica = self._first_like(next(r for r, gpus in enumerate(self.ranks.replicas(stage)) if gpu in gpus))
+        else:
+            replica = many.index(many[i // (layout.tp * layout.cp)]) if many else 0
         return stage, self.job.device(gpu), self.job.slowness.get(gpu, 1.0), place, replica
+
+    def _first_like(self, replica: int) -> int:
+        layout = self.job.layout
+        sorts = [(layout.microbatches_of(r), *(sizes[r] for sizes in layout.stage_tp)) for r in range(layout.dp)]
+        return sorts.index(sorts[replica])
 
     def _connect_experts(self) -> None:
         """Queue pairs of exchanges whose messages differ: from every GPU of a group to every other."""
@@ -158,12 +176,27 @@ class _JobBuilder:
     def _connect_stages(self) -> None:
         """Queue pairs to the next and to the previous stage; in a circle if stages have several chunks."""
         pp, vpp = self.job.layout.pp, self.job.layout.vpp
+        if self.job.layout.stage_tp:
+            self._connect_pieces()
+            return
         for stage in range(pp if vpp > 1 else pp - 1):
             following = self.ranks.stage((stage + 1) % pp)
             for gpu, peer in zip(self.ranks.stage(stage), following, strict=True):
                 forth, back = self.builder.pair(gpu, peer), self.builder.pair(peer, gpu)
                 self.table[gpu] |= {"to-next": [(SLOT_PAIR, forth)], "from-next": [(SLOT_PAIR, back)]}
                 self.table[peer] |= {"from-previous": [(SLOT_PAIR, forth)], "to-previous": [(SLOT_PAIR, back)]}
+
+    def _connect_pieces(self) -> None:
+        """The same where stages have unequal sizes: a queue pair for each piece, both ways, in their order."""
+        for stage in range(self.job.layout.pp - 1):
+            for one, other in zip(self.ranks.replicas(stage), self.ranks.replicas(stage + 1), strict=True):
+                for gpu, peer in pairs_of(one, other):
+                    forth, back = self.builder.pair(gpu, peer), self.builder.pair(peer, gpu)
+                    for at, name, pair in (
+                        (gpu, "to-next", forth), (gpu, "from-next", back),
+                        (peer, "from-previous", forth), (peer, "to-previous", back),
+                    ):  # fmt: skip
+                        self.table[at].setdefault(name, []).append((SLOT_PAIR, pair))
 
     def _connect_both_ways(self) -> None:
         """Queue pairs of microbatches from either end and of their gradients; chunks as `dual_pipe` has them."""
@@ -188,8 +221,17 @@ class _JobBuilder:
     def _facts(self) -> dict[str, object]:
         """What the summary says about a job."""
         layout, shape = self.job.layout, self.job.shape
-        sizes = {"TP": layout.tp, "CP": layout.cp, "EP": layout.ep, "DP": layout.dp, "PP": layout.pp, "VPP": layout.vpp}
-        name = "-".join(f"{key}{n}" for key, n in sizes.items() if n > 1 or key in ("TP", "DP", "PP"))
+        sizes: dict[str, Any] = {
+            "TP": layout.tp,
+            "CP": layout.cp,
+            "EP": layout.ep,
+            "DP": layout.dp,
+            "PP": layout.pp,
+            "VPP": layout.vpp,
+        }
+        if layout.stage_tp:
+            sizes["TP"] = "+".join("/".join(map(str, dict.fromkeys(of_stage))) for of_stage in layout.stage_tp)
+        name = "-".join(f"{key}{n}" for key, n in sizes.items() if key in ("TP", "DP", "PP") or n > 1)
         held = [stage_parameters(shape, layout, stage) for stage in range(layout.pp)]
         measured = sorted({device for device in self.job.devices if device.table is not None}, key=lambda d: d.name)
         texts = [f"{device.name} {measured_text(self.job, device)}" for device in measured]

@@ -50,6 +50,10 @@ class StageGroups:
         """What a GPU's programs depend on: its places in collectives, so far, in which not all do the same."""
         return tuple(communicator.place(gpu) for communicator in self._by_role.values())
 
+    def has(self, communicator: Communicator) -> bool:
+        """Whether it is one of these."""
+        return self._communicators.get(communicator.name) is communicator
+
     def connect(self, builder: PlanBuilder, table: dict[int, dict[str, list[Slot]]]) -> None:
         """Queue pairs and groups of all communicators, into the GPUs' slots by name."""
         for communicator in self._communicators.values():

@@ -10,6 +10,7 @@ from models.compute.model_shape import ModelShape
 from models.workload.compiler.ranks import Ranks
 from models.workload.compiler.schedule import Schedule
 from models.workload.compiler.tuning import Tuning
+from models.workload.compiler.unequal import Pieces
 from models.workload.nccl.calibration import GpuType
 from models.workload.nccl.own_type import in_server_type
 
@@ -46,6 +47,7 @@ class Job:
     nic_goodput_bps: int = 0  # payload that a NIC carries at best; 0: not known
     shares_layers: bool = False  # among stages by what their GPUs can do, see `models.workload.placing.layers`
     overlap_pipeline: bool = True  # see above
+    pieces: Pieces | None = None  # of one stage of one replica, where tensor-parallel sizes are unequal
     shares_batch: bool = False  # among replicas likewise, see `models.workload.placing.replicas`
 
     def device(self, gpu: int) -> Device:
@@ -85,11 +87,14 @@ class Job:
         devices = set(self.devices) if gpus is None or len(self.devices) == 1 else {self.device(gpu) for gpu in gpus}
         return in_server_type(min(devices, key=lambda device: (device.nvlink_bps, device.name)))
 
-    def memory_of_stages(self, ranks: Ranks) -> list[int]:
-        """Memory of the smallest GPU of each stage, or as given."""
+    def memory_of_stages(self, ranks: Ranks, replica: int | None = None) -> list[int]:
+        """Memory of the smallest GPU of each stage, of one replica or of all, or as given."""
         if self.memory_bytes or len(self.devices) == 1:
             return [self.least_memory_bytes] * self.layout.pp
-        stages = (ranks.alike(stage) for stage in range(self.layout.pp))
+        if replica is None:
+            stages = [ranks.alike(stage) for stage in range(self.layout.pp)]
+        else:
+            stages = [ranks.replicas(stage)[replica] for stage in range(self.layout.pp)]
         return [min(self.device(gpu).hbm_bytes for gpu in gpus) for gpus in stages]
 
     @property

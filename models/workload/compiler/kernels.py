@@ -2,6 +2,7 @@
 
 import csv
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 from models.compute.devices import Device
@@ -20,6 +21,15 @@ from pdes.units import PS_PER_US
 def job_kernels(job: Job) -> Counter[Kernel]:
     """Kernels of an iteration on one GPU of each pipeline stage, and how often they run."""
     found: Counter[Kernel] = Counter()
+    if job.layout.stage_tp:  # of each stage with each of its sizes
+        for stage, sizes in enumerate(job.layout.stage_tp):
+            for replica in {tp: i for i, tp in reversed(list(enumerate(sizes)))}.values():
+                own = replace(job, layout=job.layout.of_group(stage, replica))
+                found[optimizer_kernel(own.layout, updated_parameters(own, stage))] += 1
+                for part, n in chunk_parts(own, stage, 0):
+                    for kernel in _part_kernels(own, own.layout, part):
+                        found[kernel] += n * own.layout.n_microbatch
+        return found
     parts: Counter[str] = Counter()
     for stage in range(job.layout.n_program):
         found[optimizer_kernel(job.layout, updated_parameters(job, stage))] += 1

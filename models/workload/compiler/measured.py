@@ -1,6 +1,7 @@
 """Passes whose times were measured, in the place of kernels: of whole stages, or of layers on each type of GPU."""
 
 from models.compute.devices import Device
+from models.compute.layer_times import PartTimes
 from models.compute.layout import Layout
 from models.compute.parameters import optimizer_ps
 from models.compute.stages import ends_are_layers, has_part, stage_layers
@@ -15,9 +16,19 @@ def measured_ps(job: Job, layout: Layout, device: Device, stage: int, part: str,
         return _share_of_stage_ps(job, stage, part, which)
     if device.layers is None:
         return None
-    times = device.layers.of(layout.tp, layout.microbatch, part)
-    assert times is not None  # see `check_layer_times`
+    times = _times(device, layout, part)
     return times.forward_ps if which == "forward" else times.backward_ps
+
+
+def _times(device: Device, layout: Layout, part: str) -> PartTimes:
+    """ConfigError if they are not in the table."""
+    assert device.layers is not None
+    times = device.layers.of(layout.tp, layout.microbatch, part)
+    if times is None:
+        what = "a layer" if part == "dense" else f"the {part}"
+        found = f"no times of {what} with tp {layout.tp} and microbatch {layout.microbatch}"
+        raise ConfigError(device.layers.name, found, "a line for each part and size that the job has")
+    return times
 
 
 def _share_of_stage_ps(job: Job, stage: int, part: str, which: str) -> int:
@@ -45,9 +56,7 @@ def update_ps(job: Job, stage: int, device: Device) -> int:
     whole_ps = 0
     for chunk in range(layout.n_chunk):
         for part, n in chunk_parts(job, stage, chunk):
-            times = device.layers.of(layout.tp, layout.microbatch, part)
-            assert times is not None
-            whole_ps += n * times.update_ps
+            whole_ps += n * _times(device, layout, part).update_ps
     return -(-whole_ps // layout.n_sharer) if layout.zero else whole_ps
 
 
@@ -64,6 +73,5 @@ def check_layer_times(job: Job) -> None:
             found = f"times of whole backward passes, and schedule {job.schedule} takes them apart"
             raise ConfigError(where, found, 'schedule "1f1b" or "gpipe"')
         for part in ("embedding", "dense", "head"):
-            if device.layers.of(layout.tp, layout.microbatch, part) is None:
-                found = f"no times of {'a layer' if part == 'dense' else f'the {part}'} with tp {layout.tp} and "
-                raise ConfigError(where, f"{found}microbatch {layout.microbatch}", "a line for each part and size")
+            if not layout.stage_tp:  # else those of each stage and replica are looked up where they are
+                _times(device, layout, part)

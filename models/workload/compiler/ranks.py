@@ -2,10 +2,12 @@
 
 Ranks are numbered tensor first, then context, data and pipeline (Megatron-LM's tp-cp-dp-pp). Experts: a stage's ranks
 in their order, EP in a row share a layer's experts (Megatron-Core with an expert tensor parallelism of 1), and every
-EP-th holds the same ones. `gpu_of_rank` says which GPU a rank is on.
+EP-th holds the same ones. With unequal tensor-parallel sizes a stage of a replica has its own number of ranks.
+`gpu_of_rank` says which GPU a rank is on.
 """
 
 from collections.abc import Sequence
+from itertools import accumulate, pairwise
 
 from models.compute.layout import Layout
 
@@ -18,11 +20,18 @@ class Ranks:
     def __init__(self, layout: Layout, gpu_of_rank: Sequence[int] | None = None) -> None:
         self.layout = layout
         self.gpu_of_rank = list(range(layout.n_gpu)) if gpu_of_rank is None else list(gpu_of_rank)
-        self.per_stage = layout.tp * layout.cp * layout.dp
+        self.per_stage = layout.tp * layout.cp * layout.dp  # with equal sizes
+        self._sizes = layout.stage_tp or ((layout.tp * layout.cp,) * layout.dp,) * layout.pp
+        self._first = [0, *accumulate(map(sum, self._sizes))]
 
     def stage(self, stage: int) -> tuple[int, ...]:
         """GPUs of a stage, by rank."""
-        return tuple(self.gpu_of_rank[stage * self.per_stage : (stage + 1) * self.per_stage])
+        return tuple(self.gpu_of_rank[self._first[stage] : self._first[stage + 1]])
+
+    def replicas(self, stage: int) -> Groups:
+        """The same by replica."""
+        bounds = [self._first[stage] + n for n in (0, *accumulate(self._sizes[stage]))]
+        return [tuple(self.gpu_of_rank[a:b]) for a, b in pairwise(bounds)]
 
     def alike(self, stage: int) -> tuple[int, ...]:
         """GPUs that run the programs of a stage: its own, and with a dual pipeline those of its mirror image."""
@@ -30,6 +39,8 @@ class Ranks:
 
     def tensor(self, stage: int) -> Groups:
         """GPUs that share each layer's matrices."""
+        if self.layout.stage_tp:
+            return self.replicas(stage)
         gpus, tp = self.alike(stage), self.layout.tp
         return [gpus[i : i + tp] for i in range(0, len(gpus), tp)]
 

@@ -7,6 +7,7 @@ both have to be done before the optimizer's step.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from models.compute.devices import Device
 from models.compute.lower import Segment, parameters_of, segments
@@ -20,10 +21,12 @@ from models.workload.compiler.loops import find_loops
 from models.workload.compiler.measured import measured_ps, update_ps
 from models.workload.compiler.parts import chunk_parts, is_first, is_last
 from models.workload.compiler.tokens import Token, stage_tokens
+from models.workload.compiler.unequal import GroupsOfGpu
 from models.workload.operations import Operation
 from models.workload.program import OP_COMPUTE, OP_OPEN, OP_PASS, OP_RECEIVE, OP_SEND
 from models.workload.slots import SlotNames
 
+Groups = StageGroups | GroupsOfGpu
 SKEWED_TO, SKEWED_FROM = "skewed-to", "skewed-from"
 """Slots of queue pairs to every other GPU of an expert group, the next one first, and from every other."""
 
@@ -37,8 +40,8 @@ class StageWriter:
         stage: int,
         device: Device,
         slowness: float,
-        groups: StageGroups,
-        embedding: StageGroups,
+        groups: Groups,
+        embedding: Groups,
         place: int = 0,
         gpu: int = 0,
     ) -> None:
@@ -47,6 +50,8 @@ class StageWriter:
         self.place, self.loads = place, job.expert_loads()
         self.layout = job.expert_layouts()[place]
         self.names: dict[str, SlotNames] = {}
+        own, pieces = job.layout.without_layers, job.pieces  # gradients are summed piece by piece
+        self._summed = own if pieces is None else replace(own, tp=pieces.gradients)
         layout = job.layout
         self._is_fsdp = layout.zero == 3
         has_copies = layout.n_sharer > 1 or (not job.shape.is_dense and layout.n_expert_sharer > 1)
@@ -63,7 +68,7 @@ class StageWriter:
         self._collective(emission, self.groups, stream, group, kind, size_bytes, task)
 
     def _collective(
-        self, emission: Emission, groups: StageGroups, stream: str, group: str, kind: str, size_bytes: int, task: str
+        self, emission: Emission, groups: Groups, stream: str, group: str, kind: str, size_bytes: int, task: str
     ) -> None:
         """A collective on a stream; parts of it besides the first are on streams of their own beside it."""
         parts = groups.parts(stream, group, kind) if size_bytes else []
@@ -137,14 +142,14 @@ class StageWriter:
 
     def _buckets(self, part: str, n: int) -> list[tuple[int, int]]:
         """(how many buckets, layers in each) of n layers in a row."""
-        own = parameters_of(self.job.shape, self.job.layout, part)
+        own = parameters_of(self.job.shape, self._summed, part)
         n_own = max(1, own.dense_parameters + own.expert_parameters)
         each = 1 if self._is_fsdp else min(n, -(-self.job.bucket_parameters // n_own))
         return [(n // each, each), *([(1, n % each)] if n % each else [])]
 
     def _bucket_bytes(self, part: str, n_layer: int, value_bytes: int) -> list[tuple[str, int]]:
         """(group, bytes over all of it) of a bucket's parameters, each with as many bytes."""
-        own = parameters_of(self.job.shape, self.job.layout, part)
+        own = parameters_of(self.job.shape, self._summed, part)
         sizes = (("dp", own.dense_parameters), ("edp", own.expert_parameters))
         return [(group, n_layer * n * value_bytes) for group, n in sizes if n]
 
@@ -241,40 +246,52 @@ class StageWriter:
 
     # Neighbours in the pipeline.
 
-    def _boundary_bytes(self) -> int:
-        """What a GPU sends of a microbatch to the next stage: activations, split over cp and tp."""
-        layout, shape = self.job.layout, self.job.shape
-        whole = layout.microbatch * shape.sequence * shape.hidden * layout.activation_bytes
-        return chunk_bytes(whole, layout.cp * layout.tp)
+    def _boundary(self, is_next: bool) -> tuple[int, int]:
+        """(messages, bytes of each) of a microbatch to or from a neighbour: activations, split over cp and tp.
 
-    def _neighbour(self, name: str, chunk: int) -> int:
-        """The slot of messages to or from a neighbour; of a dual pipeline each chunk has its own."""
-        return self._slot("main", f"{name}-{chunk}" if self.layout.dual else name)
+        Where the neighbour's tp is another, a message for each piece that this GPU has, see `unequal`.
+        """
+        layout, shape, pieces = self.job.layout, self.job.shape, self.job.pieces
+        whole = layout.microbatch * shape.sequence * shape.hidden * layout.activation_bytes
+        if pieces is None:
+            return 1, chunk_bytes(whole, layout.cp * layout.tp)
+        n = pieces.following if is_next else pieces.previous
+        return n // layout.tp, chunk_bytes(whole, n)
+
+    def _neighbour(self, name: str, chunk: int, n: int) -> int:
+        """The first of n slots of messages to or from a neighbour; of a dual pipeline each chunk has its own."""
+        return self._slot("main", f"{name}-{chunk}" if self.layout.dual else name, n)
 
     def _receive(self, emission: Emission, token: Token) -> None:
         if token.which == "forward" and not is_first(self.job, self.stage, token.chunk):
-            key, back = "from-previous", "to-previous"
+            key, back, is_next = "from-previous", "to-previous", False
         elif token.which in ("backward", "backward-input") and not is_last(self.job, self.stage, token.chunk):
-            key, back = "from-next", "to-next"
+            key, back, is_next = "from-next", "to-next", True
         else:
             return
-        slot = self._neighbour(key, token.chunk)
-        emission.add("main", Operation(OP_RECEIVE, slot, task="pp-wait", task_bytes=self._boundary_bytes()))
+        n, size_bytes = self._boundary(is_next)
+        slot = self._neighbour(key, token.chunk, n)
+        for i in range(n):
+            emission.add("main", Operation(OP_RECEIVE, slot + i, task="pp-wait", task_bytes=size_bytes))
         if not self.job.overlap_pipeline:
-            emission.add("main", Operation(OP_SEND, self._neighbour(back, token.chunk), size_bytes=1, tag="pp"))
+            slot = self._neighbour(back, token.chunk, n)
+            emission.add("main", *(Operation(OP_SEND, slot + i, size_bytes=1, tag="pp") for i in range(n)))
 
     def _send(self, emission: Emission, token: Token) -> None:
-        if token.which == "forward":
+        is_next = token.which == "forward"
+        if is_next:
             is_end, key, back = is_last(self.job, self.stage, token.chunk), "to-next", "from-next"
         else:
             is_end, key, back = is_first(self.job, self.stage, token.chunk), "to-previous", "from-previous"
         if is_end:
             return
-        slot = self._neighbour(key, token.chunk)
-        emission.add("main", Operation(OP_SEND, slot, size_bytes=self._boundary_bytes(), tag="pp"))
+        n, size_bytes = self._boundary(is_next)
+        slot = self._neighbour(key, token.chunk, n)
+        emission.add("main", *(Operation(OP_SEND, slot + i, size_bytes=size_bytes, tag="pp") for i in range(n)))
         if not self.job.overlap_pipeline:  # the receiver says so
-            received = Operation(OP_RECEIVE, self._neighbour(back, token.chunk), task="pp-wait", task_bytes=1)
-            emission.add("main", received)
+            slot = self._neighbour(back, token.chunk, n)
+            received = (Operation(OP_RECEIVE, slot + i, task="pp-wait", task_bytes=1) for i in range(n))
+            emission.add("main", *received)
 
     # A whole iteration.
 
@@ -316,7 +333,8 @@ class StageWriter:
         """Where input and output embeddings are one matrix on two stages, their gradients are summed."""
         shape, layout = self.job.shape, self.job.layout
         if shape.tied_embeddings and layout.pp > 1 and not layout.dual and self.stage in (0, layout.pp - 1):
-            size_bytes = chunk_bytes(shape.vocabulary * shape.hidden, layout.tp) * layout.reduce_bytes
+            n = layout.tp if self.job.pieces is None else self.job.pieces.embedding
+            size_bytes = chunk_bytes(shape.vocabulary * shape.hidden, n) * layout.reduce_bytes
             self._collective(emission, self.embedding, "main", "embedding", "all-reduce", size_bytes, "dp")
 
     def _optimizer(self, emission: Emission) -> None:

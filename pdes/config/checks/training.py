@@ -15,7 +15,10 @@ def training_faults(workload: TrainingConfig, n_host: int | None) -> Iterator[Fa
     if (workload.preset is None) == (model is None):
         found = "is missing, and so is [workload.model]" if model is None else "is there, and so is [workload.model]"
         yield Fault(("workload", "preset"), found, "Accepted: one of the two")
-    if n_host is not None and n_host != parallel.n_gpu:
+    if n_host is not None and n_host != parallel.n_gpu and parallel.stage_tp is not None:
+        found = f"{parallel.n_gpu} GPUs in all, but [topology] has {n_host}"
+        yield Fault(("workload", "parallel", "stage_tp"), found, f"Accepted: sizes whose sum is {n_host}")
+    elif n_host is not None and n_host != parallel.n_gpu:
         cp = ("cp * ", f"{parallel.cp} * ") if parallel.cp > 1 else ("", "")
         sizes = f"tp * {cp[0]}dp * pp = {parallel.tp} * {cp[1]}{parallel.dp} * {parallel.pp} = {parallel.n_gpu}"
         found = f"{sizes}, but [topology] has {n_host} GPUs"
@@ -121,6 +124,24 @@ def _stage_faults(workload: TrainingConfig) -> Iterator[Fault]:
         yield Fault(path, where, "Accepted: one of the two")
 
 
+def _stage_tp_faults(workload: TrainingConfig) -> Iterator[Fault]:
+    """Unequal tensor-parallel sizes, which no closed form prices: nothing is chosen with them."""
+    parallel = workload.parallel
+    if parallel.stage_tp is None:
+        return
+    chosen = {
+        "microbatch": workload.microbatch, "recompute": workload.recompute, "vpp": parallel.vpp,
+        "stage_layers": parallel.stage_layers, "replica_microbatches": parallel.replica_microbatches,
+    }  # fmt: skip
+    found = [f'{key} is "auto"' for key, value in chosen.items() if value == "auto"]
+    found += ['placement is "optimised"'] if workload.placement == "optimised" else []
+    if workload.compute.pass_times_ps is not None:
+        found.append("[workload.compute] pass_times is there, which is that of every stage")
+    for what in found:
+        accepted = "Accepted: with given sizes, and a placement in order or as listed"
+        yield Fault(("workload", "parallel", "stage_tp"), f"is there, and {what}", accepted)
+
+
 def _replica_faults(workload: TrainingConfig) -> Iterator[Fault]:
     """Microbatches by replica, and what they do not go with."""
     listed, path = workload.parallel.replica_microbatches, ("workload", "parallel", "replica_microbatches")
@@ -163,6 +184,7 @@ def _by_kernel_faults(workload: TrainingConfig) -> Iterator[Fault]:
             path = ("workload", table, name) if table else ("workload", name)
             yield Fault(path, "is there, and so is [workload.compute] gpu", "Accepted: without a gpu")
     yield from _kernels_faults(workload)
+    yield from _stage_tp_faults(workload)
     yield from _stage_faults(workload)
     yield from _replica_faults(workload)
     yield from _dtypes_faults(workload)
