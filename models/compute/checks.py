@@ -105,8 +105,9 @@ def _check_stage_tp(shape: ModelShape, layout: Layout) -> None:
     """Sizes of stages and replicas, and what they do not go with."""
     where, given = f"{PARALLEL} stage_tp", layout.stage_tp
     if len(given) != layout.pp or {len(sizes) for sizes in given} != {layout.dp}:
-        found = f"{len(given)} stages of {', '.join(map(str, sorted({len(sizes) for sizes in given})))} replicas"
-        raise ConfigError(where, found, f"a list of {layout.pp} sizes, or of {layout.pp} lists of {layout.dp}")
+        replicas = "/".join(map(str, sorted({len(sizes) for sizes in given})))
+        found = f"sizes of {len(given)} x {replicas} stages and replicas"
+        raise ConfigError(where, found, f"{layout.pp} sizes, or {layout.pp} lists of {layout.dp}")
     largest = max(map(max, given))
     if layout.tp != largest:
         found = f"{layout.tp}, and stage_tp has sizes up to {largest}"

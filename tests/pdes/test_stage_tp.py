@@ -1,4 +1,4 @@
-"""Claims about unequal tensor-parallel sizes: bytes are kept, a pipeline's formula, memory, and equal sizes as before."""
+"""Claims about unequal tensor-parallel sizes: bytes are kept, a pipeline's formula, memory, equal sizes as before."""
 
 from pathlib import Path
 from typing import Any
@@ -54,7 +54,6 @@ def test_gradients_are_summed_once_and_activations_cross_once(
     norms = [2 * h * MODEL["layers"] // len(sizes)] * len(sizes)
     norms[-1] += h
     expected = shape.parameters() + sum(n * (max(of_stage) - 1) for n, of_stage in zip(norms, sizes, strict=True))
-    first = 0
     summed, crossed = np.zeros((len(sizes[0]), 2), int), np.zeros((len(sizes[0]), 2), int)
     replica_of = []
     for of_stage in sizes:
@@ -63,8 +62,16 @@ def test_gradients_are_summed_once_and_activations_cross_once(
     for kind, gpu, i, n in zip(*columns, strict=True):
         summed[replica_of[gpu], i] += n if kind == "dp" else 0
         crossed[replica_of[gpu], i] += n if kind == "pp-wait" else 0
-    assert (summed == 4 * expected).all() and first == 0
+    assert (summed == 4 * expected).all()
     assert (crossed == (len(sizes) - 1) * 2 * M * 2 * MODEL["sequence"] * h).all()
+
+
+def test_optimizer_states_are_split_where_a_stage_has_one_size(tmp_path: Path) -> None:
+    """ZeRO 1: gradients scattered and parameters gathered, of as many values: 4 and 2 bytes each."""
+    run = pdes.simulate(tables([[4, 4], [2, 2]], zero=1), tmp_path / "out")
+    rows, shape, h = run.tasks.to_pydict(), ModelShape(**MODEL), MODEL["hidden"]
+    summed = sum(n for kind, n in zip(rows["kind"], rows["bytes"], strict=True) if kind == "dp")
+    assert summed == 2 * 2 * (4 + 2) * (shape.parameters() + 3 * 4 * h + 5 * h)
 
 
 def test_tied_embeddings_are_summed_once(tmp_path: Path) -> None:
@@ -129,12 +136,14 @@ def with_parallel(config: dict[str, Any], **change: Any) -> dict[str, Any]:
 def test_memory_is_that_of_each_stage_s_own_size() -> None:
     config = config_from_dict(tables([[8, 2], [2, 4]]))
     job = checked_job(config, build_topology(config))
-    plain = config_from_dict(tables([[2, 2], [2, 2]], own={"stage_tp": None} if False else {}))
+    plain = config_from_dict(tables([[2, 2], [2, 2]]))
     small = checked_job(plain, build_topology(plain))
     for stage in range(2):
         assert memory_of(job.shape, job.layout, stage) == memory_of(small.shape, small.layout, stage)
-        wide = job.layout.of_group(stage, 1 - stage * 0)
-        assert wide.tp == (2, 4)[stage]
+        small_and_large = [
+            memory_of(job.shape, job.layout.of_group(stage, r), stage).total_bytes for r in (1 - stage, stage)
+        ]
+        assert small_and_large[0] > small_and_large[1]
 
 
 def test_a_small_group_without_room_is_refused_and_a_large_one_is_not(tmp_path: Path) -> None:
@@ -155,13 +164,14 @@ def test_a_small_group_without_room_is_refused_and_a_large_one_is_not(tmp_path: 
         ({"stage_tp": "big"}, {}, 'stage_tp: found "big". Accepted: a list of whole numbers'),
         ({"stage_tp": [4, [2, 2]]}, {}, "stage_tp: found"),
         ({"stage_tp": [4, 4]}, {}, "16 GPUs in all, but .topology. has 12. Accepted: sizes whose sum is 12"),
-        ({"stage_tp": [2, 2, 2]}, {}, "stage_tp: 3 stages of 2 replicas"),
-        ({"stage_tp": [[4, 4, 4]]}, {}, "stage_tp: 1 stages of 3 replicas"),
+        ({"stage_tp": [2, 2, 2]}, {}, "sizes of 3 x 2 stages and replicas. Accepted: 2 sizes, or 2 lists of 2"),
+        ({"stage_tp": [[4, 4, 4]]}, {}, "stage_tp: sizes of 1 x 3 stages and replicas"),
         ({"tp": 8}, {}, "tp: 8, and stage_tp has sizes up to 4. Accepted: 4, the largest"),
         ({"stage_tp": [[3, 3], [3, 3]], "tp": 3}, {}, "tp: 3 for 8 heads"),
         ({"vpp": 2}, {"microbatches": 4}, "is there with vpp = 2"),
         ({}, {"zero": 2}, "is there with zero = 2"),
         ({"stage_tp": [[4, 2], [4, 2]]}, {"zero": 1}, "with zero = 1, by which they split"),
+        ({}, {"schedule": "zero-bubble-1p"}, "with schedule zero-bubble-1p"),
         ({}, {"schedule": "dualpipe", "microbatches": 4}, 'is there with schedule "dualpipe"'),
         ({}, {"model": MODEL | {"experts": 8}}, "is there with experts"),
         ({}, {"placement": "optimised"}, 'is there, and placement is "optimised"'),

@@ -43,6 +43,11 @@ def plan_job(
 def check_job(job: Job, n_gpu: int) -> None:
     """Raise ConfigError if the layout does not fit the model or the cluster."""
     layout, where = job.layout, "[workload.parallel]"
+    if layout.stage_tp:
+        check_layout(job.shape, layout)  # before their sum is compared
+        if job.is_split:
+            found = f"is there with schedule {job.schedule}, which is for stages that take as long as each other"
+            raise ConfigError(f"{where} stage_tp", found, 'schedule "1f1b" or "gpipe"')
     if layout.n_gpu != n_gpu:
         sizes = f"tp {layout.tp} x cp {layout.cp} x dp {layout.dp} x pp {layout.pp}"
         found = f"{sizes} = {layout.n_gpu} GPUs, and the topology has {n_gpu}"

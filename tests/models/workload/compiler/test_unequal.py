@@ -42,7 +42,7 @@ def test_equal_groups_have_one_slice_of_gpus_at_the_same_place(tp: int, n: int) 
 
 @given(SIZES, SIZES)
 def test_what_a_stage_sends_is_what_the_next_one_keeps(one: int, other: int) -> None:
-    """Whoever sends a piece holds it: as shares of the tensor, what both ends of a message have overlaps by its size."""
+    """Both ends of a message have its piece, as shares of the tensor."""
     a, b = groups_of([one, other])
     pairs = pairs_of(a, b)
     for i, (gpu, peer) in enumerate(pairs):
