@@ -1,6 +1,7 @@
 """Sailor's measured plans: iteration time and peak memory, measured and simulated, plan by plan.
 
-    python bench/sailor.py [--plans FOLDER --profiles FOLDER] [--nic-rate GPU=RATE ...] [--only TEXT] [--out FOLDER]
+    python bench/sailor.py [--plans FOLDER --profiles FOLDER] [--nic-rate GPU=RATE ...] [--set KEY=VALUE ...]
+                           [--kernels] [--only TEXT] [--out FOLDER]
 
 Measurements are Sailor's (Strati et al., SOSP'25; github.com/eth-easl/sailor cf2c8e3, MIT licence): OPT-350 and
 GPT-Neo-2.7 on GH200 nodes of Alps Clariden, OPT-350 on servers with RTX 3090, RTX 2080 and Titan RTX ("mit").
@@ -9,7 +10,7 @@ four GPUs of a type each. sailor_times.csv has what was measured of a layer. Wit
 folder are taken instead, with the profiles of one model: a folder such as profiles/OPT-350.
 
 Each plan is what `pdes-sim convert sailor` makes of it, run in flow mode. --nic-rate: links of a type's servers, in the
-place of the data sheet's.
+place of the data sheet's. --kernels: without what was measured of layers, kernel by kernel.
 """
 
 import argparse
@@ -18,6 +19,7 @@ import json
 import sys
 import tempfile
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,7 +27,8 @@ from rich.console import Console
 from rich.table import Table
 
 from cases import print_last
-from models.compute.memory import memory_of
+from models.compute.memory import memory_of, stage_parameters
+from models.workload.compiler.job import Job
 from pdes.config import load_config
 from pdes.convert.sailor import Group, Plan, Rows, gpus_of, profile_rows, read_plan, write_job
 from pdes.convert.sailor_sheets import GPUS, MODELS
@@ -38,19 +41,31 @@ GIB = 2**30
 
 
 class Measured(NamedTuple):
-    """A plan, what was measured of it, and times of layers by type of GPU. memory_bytes 0: not given."""
+    """A plan, what was measured of it, and times of layers by type of GPU. memory_bytes, gradients_s 0: not given.
+
+    gradients_s: what the sum of gradients behind the last microbatch took.
+    """
 
     name: str
     model: str
     plan: Plan
     iteration_s: float
     memory_bytes: int
+    gradients_s: float
     times: dict[str, Rows]
 
     @property
     def group(self) -> str:
         """The set that its error counts in."""
         return f"{self.name.partition(' ')[0]} {self.model}, microbatch {self.plan.microbatch}"
+
+
+class Simulated(NamedTuple):
+    """An iteration, the fullest GPU's memory, and what is known of the links, see `summed_rate`."""
+
+    seconds: float
+    memory_bytes: int
+    summed_gb_per_s: float
 
 
 def groups_of(text: str) -> list[Group]:
@@ -78,7 +93,8 @@ def own_plans() -> list[Measured]:
             plan = Plan(stages, layers, int(row["microbatch"]), int(row["global_batch"]))
             own = {gpu: times.get((row["model"], gpu), []) for gpu in gpus_of(plan)}
             name = f"{row['cluster']} {row['plan']}"
-            found.append(Measured(name, row["model"], plan, float(row["iteration_s"]), int(row["memory_bytes"]), own))
+            seconds = float(row["iteration_s"]), float(row["gradients_s"])
+            found.append(Measured(name, row["model"], plan, seconds[0], int(row["memory_bytes"]), seconds[1], own))
     return found
 
 
@@ -91,12 +107,13 @@ def plans_in(folder: Path, profiles: Path) -> list[Measured]:
             plan = read_plan(path, MODELS[name])
             times = {gpu: profile_rows(profiles / gpu / "profile.json", MODELS[name]) for gpu in gpus_of(plan)}
             title = f"{folder.resolve().name} {path.stem.removeprefix('plan_config_')}"
-            found.append(Measured(title, name, plan, float(given["real"]), int(given.get("max_mem", 0)), times))
+            memory_bytes, gradients_s = int(given.get("max_mem", 0)), float(given.get("red_grads", 0))
+            found.append(Measured(title, name, plan, float(given["real"]), memory_bytes, gradients_s, times))
     return found
 
 
-def simulated(one: Measured, out: Path, rates: dict[str, str]) -> tuple[float, int]:
-    """(seconds of an iteration, bytes of the fullest GPU)."""
+def simulated(one: Measured, out: Path, rates: dict[str, str], overrides: Sequence[str] = ()) -> Simulated:
+    """Run a plan."""
     config = out / f"{one.model}-{one.name.replace(' ', '-')}.toml"
     write_job(one.plan, MODELS[one.model], one.times, config, f"{one.name}, measured by Sailor's authors.")
     text = config.read_text()
@@ -104,12 +121,22 @@ def simulated(one: Measured, out: Path, rates: dict[str, str]) -> tuple[float, i
         head, name, rest = text.partition(f'gpu = "{GPUS[gpu].name}"\n')
         text = head + name + rest.replace(f'nic_rate = "{GPUS[gpu].nic_rate}"', f'nic_rate = "{rate}"')
     config.write_text(text)
-    given = load_config(config, [])
+    given = load_config(config, list(overrides))
     job = checked_job(given, build_topology(given))
     stages = range(job.layout.pp)
     need = max(memory_of(job.shape, job.layout, stage, job.memory_schedule).total_bytes for stage in stages)
-    done = simulate(config, ["simulation.iterations=2"], out / config.stem)
-    return done.result["iteration_time_ps"][-1] / 1e12, need
+    done = simulate(config, ["simulation.iterations=2", *overrides], out / config.stem)
+    return Simulated(done.result["iteration_time_ps"][-1] / 1e12, need, summed_rate(one, job))
+
+
+def summed_rate(one: Measured, job: Job) -> float:
+    """GB/s of a NIC while gradients were summed, as measured: of a ring over the replicas, in the fullest stage."""
+    groups, dp = [group for stage in one.plan.stages for group in stage], len(one.plan.stages[0])
+    if dp == 1 or not one.gradients_s:
+        return 0.0
+    per_nic = max(1 if GPUS[group.gpu].has_own_nics else group.tp for group in groups)
+    held = max(stage_parameters(job.shape, job.layout, i).dense_parameters for i in range(job.layout.pp))
+    return held * 4 * per_nic * 2 * (dp - 1) / dp / one.gradients_s / 1e9
 
 
 def main(arguments: list[str]) -> int:
@@ -118,6 +145,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--plans", type=Path)
     parser.add_argument("--profiles", type=Path)
     parser.add_argument("--nic-rate", action="append", default=[], metavar="GPU=RATE")
+    parser.add_argument("--set", dest="overrides", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--kernels", action="store_true")
     parser.add_argument("--only", default="", help="plans whose name, model and microbatch have this in them")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args(arguments)
@@ -125,22 +154,25 @@ def main(arguments: list[str]) -> int:
         parser.error("--plans and --profiles go together")
     plans = own_plans() if given.plans is None else plans_in(given.plans, given.profiles)
     plans = [one for one in plans if given.only in f"{one.name} {one.group}"]
+    plans = [one._replace(times=dict.fromkeys(one.times, [])) if given.kernels else one for one in plans]
     if not plans:
         parser.error("no plan with a measured time")
     rates = dict(text.split("=", 1) for text in given.nic_rate)
     out = given.out or Path(tempfile.mkdtemp())
     out.mkdir(parents=True, exist_ok=True)
     table = Table(box=None)
-    for heading in ("plan", "model", "measured s", "simulated s", "error", "memory GiB", "modelled GiB", "error"):
+    headings = ("plan", "model", "measured s", "simulated s", "error", "memory GiB", "modelled GiB", "error")
+    for heading in (*headings, "summed at GB/s"):
         table.add_column(heading, justify="left" if heading in ("plan", "model") else "right", no_wrap=True)
     errors: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for one in plans:
-        seconds, need = simulated(one, out, rates)
+        seconds, need, rate = simulated(one, out, rates, given.overrides)
         error, of_memory = seconds / one.iteration_s - 1, need / (one.memory_bytes or need) - 1
         errors[one.group].append((error, of_memory))
         table.add_row(
             one.name, one.model, f"{one.iteration_s:.3f}", f"{seconds:.3f}", f"{100 * error:+.1f} %",
             f"{one.memory_bytes / GIB:.2f}", f"{need / GIB:.2f}", f"{100 * of_memory:+.1f} %",
+            f"{rate:.3g}" if rate else "",
         )  # fmt: skip
     sets = Table(box=None)
     for heading in ("set", "plans", "MAPE of time", "MAPE of memory"):
@@ -150,7 +182,7 @@ def main(arguments: list[str]) -> int:
         means = [100 * sum(abs(pair[k]) for pair in found) / len(found) for k in (0, 1)]
         sets.add_row(name, str(len(found)), *(f"{mean:.1f} %" for mean in means))
         figures[name] = {"plans": len(found), "time_mape": means[0], "memory_mape": means[1]}
-    console = Console(width=120)
+    console = Console(width=140)
     console.print(table)
     console.print(sets)
     print_last(figures)
