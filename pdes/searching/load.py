@@ -99,6 +99,10 @@ def _check_base(base: dict[str, Any], path: Path) -> None:
         raise ConfigError(
             f"{path}: [workload.compute] gpu", "is missing", "a GPU type, whose memory a layout has to fit"
         )
+    parallel = workload.get("parallel")
+    if isinstance(parallel, dict) and "stage_tp" in parallel:
+        found = "is there, and no closed form knows unequal tensor-parallel sizes"
+        raise ConfigError(f"{path}: [workload.parallel] stage_tp", found, "none, for a search")
     wormhole = base.get("wormhole")
     if isinstance(wormhole, dict) and wormhole.get("mode") == "flow":
         raise ConfigError(

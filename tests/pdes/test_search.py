@@ -239,6 +239,7 @@ def test_what_is_wrong_is_said_before_anything_runs(
     [
         (BASE.replace('gpu = "h100"', ""), r"\[workload.compute\] gpu: is missing"),
         (BASE.partition("[workload]")[0], r"\[workload\] kind: no training job"),
+        (BASE.replace("[workload.parallel]\n", "[workload.parallel]\nstage_tp = [1]\n"), "stage_tp: is there"),
         (BASE.partition("[workload]")[0] + '[workload]\nkind = "poisson"', r'found "poisson"'),
     ],
 )
