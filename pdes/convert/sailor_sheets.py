@@ -54,7 +54,7 @@ class Gpu(NamedTuple):
 
 
 GPUS = {
-    "GH-96": Gpu("gh200-96g", "h100", "96GB", "4TBps", "", "", "200Gbps", True),
+    "GH-96": Gpu("gh200-96g", "gh200", "96GB", "4TBps", "", "", "200Gbps", True),
     "A100-40": Gpu("a100-40g-gcp", "a100-40g", "40GB", "1555GBps", "", "", "100Gbps"),
     "A100-80": Gpu("a100-80g-gcp", "a100-80g", "80GB", "2039GBps", "", "", "100Gbps"),
     "V100-16": Gpu("v100-16g", "", "16GB", "900GBps", "125Tflops", "150GBps", "32Gbps"),
