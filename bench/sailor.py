@@ -19,7 +19,7 @@ import json
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,8 +30,9 @@ from cases import print_last
 from models.compute.memory import memory_of, stage_parameters
 from models.workload.compiler.job import Job
 from pdes.config import load_config
-from pdes.convert.sailor import Group, Plan, Rows, gpus_of, profile_rows, read_plan, write_job
+from pdes.convert.sailor import Group, Plan, gpus_of, read_plan, times_of, write_job
 from pdes.convert.sailor_sheets import GPUS, MODELS
+from pdes.convert.sailor_transfer import Rows, transferred
 from pdes.scenario.topology import build_topology
 from pdes.scenario.training import checked_job
 from runs import simulate
@@ -91,11 +92,23 @@ def own_plans() -> list[Measured]:
             stages = [groups_of(stage) for stage in row["groups"].split("|")]
             layers = [int(n) for n in row["layers"].split()]
             plan = Plan(stages, layers, int(row["microbatch"]), int(row["global_batch"]))
-            own = {gpu: times.get((row["model"], gpu), []) for gpu in gpus_of(plan)}
+            own = {gpu: _times_of(times, row["model"], gpu) for gpu in gpus_of(plan)}
             name = f"{row['cluster']} {row['plan']}"
             seconds = float(row["iteration_s"]), float(row["gradients_s"])
             found.append(Measured(name, row["model"], plan, seconds[0], int(row["memory_bytes"]), seconds[1], own))
     return found
+
+
+def _times_of(times: Mapping[tuple[str, str], Rows], model: str, gpu: str) -> Rows:
+    """As measured; else as another type has them."""
+    if (model, gpu) in times:
+        return times[model, gpu]
+    by_model: dict[str, dict[str, Rows]] = defaultdict(dict)
+    for (name, one), rows in times.items():
+        by_model[name][one] = rows
+    own = by_model.pop(model, {})
+    found = transferred(gpu, own, by_model)
+    return [] if found is None else found.rows
 
 
 def plans_in(folder: Path, profiles: Path) -> list[Measured]:
@@ -105,7 +118,7 @@ def plans_in(folder: Path, profiles: Path) -> list[Measured]:
         given = json.loads(path.read_text())
         if "real" in given:
             plan = read_plan(path, MODELS[name])
-            times = {gpu: profile_rows(profiles / gpu / "profile.json", MODELS[name]) for gpu in gpus_of(plan)}
+            times, _ = times_of(profiles, MODELS[name], gpus_of(plan))
             title = f"{folder.resolve().name} {path.stem.removeprefix('plan_config_')}"
             memory_bytes, gradients_s = int(given.get("max_mem", 0)), float(given.get("red_grads", 0))
             found.append(Measured(title, name, plan, float(given["real"]), memory_bytes, gradients_s, times))

@@ -11,17 +11,16 @@ wait for their messages, gradients summed behind the last microbatch.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pdes.convert.sailor_sheets import GPUS, MODELS, Model
+from pdes.convert.sailor_transfer import Rows, transferred
 from pdes.convert.toml_text import Tables, toml_text, write_whole
 from pdes.errors import ConfigError
 
 MOST_GPUS = 2**17
-Rows = list[tuple[object, ...]]
-"""Of a file of [workload.devices.NAME] layer_times."""
 
 
 class Group(NamedTuple):
@@ -51,11 +50,35 @@ def convert(source: str | Path, output: str | Path, profiles: str | Path | None)
     if model is None:
         raise ConfigError(f"--profiles {folder}", f"found {folder.name}", f"a folder named {', '.join(MODELS)}")
     plan = read_plan(path, model)
-    rows = {gpu: profile_rows(folder / gpu / "profile.json", model) for gpu in gpus_of(plan)}
+    rows, warnings = times_of(folder, model, gpus_of(plan))
     head = f"Made by `pdes-sim convert sailor` of {path.name} with the profiles of {folder.resolve().name}."
     write_job(plan, model, rows, target, head)
-    said = f"is not of {model.layers} layers: its times are left out, and kernels are modelled"
-    return [f"{folder / gpu / 'profile.json'}: {said}" for gpu, times in rows.items() if not times]
+    return warnings
+
+
+def times_of(folder: Path, model: Model, gpus: Sequence[str]) -> tuple[dict[str, Rows], list[str]]:
+    """Rows for each type of GPU, and warnings of those whose profile is of another model. folder: of the model."""
+    rows = {gpu: profile_rows(folder / gpu / "profile.json", model) for gpu in gpus}
+    warnings = []
+    for gpu in (gpu for gpu, times in rows.items() if not times):
+        found = transferred(gpu, _all_rows(folder, model), _of_others(folder))
+        said = "its times are left out, and kernels are modelled"
+        if found is not None:
+            rows[gpu] = found.rows
+            said = f"times are those of {found.reference}, by {found.like}'s on both"
+        warnings.append(f"{folder / gpu / 'profile.json'}: is not of {model.layers} layers: {said}")
+    return rows, warnings
+
+
+def _all_rows(folder: Path, model: Model) -> dict[str, Rows]:
+    paths = {gpu: folder / gpu / "profile.json" for gpu in GPUS}
+    return {gpu: profile_rows(path, model) for gpu, path in paths.items() if path.is_file()}
+
+
+def _of_others(folder: Path) -> dict[str, dict[str, Rows]]:
+    """Of the other models whose profiles lie beside these."""
+    own, beside = folder.resolve().name, folder.resolve().parent
+    return {name: _all_rows(beside / name, other) for name, other in MODELS.items() if name != own}
 
 
 def gpus_of(plan: Plan) -> list[str]:

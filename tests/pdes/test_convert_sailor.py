@@ -81,6 +81,30 @@ def test_a_profile_of_another_model_is_left_out_with_a_warning(tmp_path: Path, c
     load_config(job, [])
 
 
+def profile(path: Path, n_layer: int, times: dict[int, tuple[float, float, float]]) -> None:
+    """times: of a layer, by microbatch, at tp 4."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    layers = {m: {"4": {str(i): list(t) for i in range(n_layer + 2)}} for m, t in times.items()}
+    path.write_text(json.dumps({str(m): by_tp for m, by_tp in layers.items()}))
+
+
+def test_times_on_another_type_go_by_a_model_that_was_measured_on_both(tmp_path: Path, capsys: Any) -> None:
+    """GPT-Neo's layer at a microbatch of 4 takes on A100s what OPT-350's does at 8, and that one takes 0.5, 0.4 and 0.3
+    of it on GH200s; at 2, which takes less, it would be another part."""
+    profile(tmp_path / "GPT-Neo-2.7/GH-96/profile.json", 24, {4: LAYER})
+    profile(tmp_path / "GPT-Neo-2.7/A100-40/profile.json", 32, {4: (0.006, 0.014, 0.002)})
+    profile(tmp_path / "OPT-350/A100-40/profile.json", 24, {2: (0.001, 0.003, 0.001), 8: (0.006, 0.015, 0.001)})
+    profile(tmp_path / "OPT-350/GH-96/profile.json", 24, {2: (0.001, 0.002, 0.0003), 8: (0.003, 0.006, 0.0003)})
+    given = plan([[("GH-96", 4)]], [34], mbs=4)
+    (tmp_path / "plan.json").write_text(json.dumps(given))
+    folder, job = tmp_path / "GPT-Neo-2.7", tmp_path / "job.toml"
+    assert main(["convert", "sailor", str(tmp_path / "plan.json"), "--profiles", str(folder), "-o", str(job)]) == 0
+    assert "times are those of A100-40, by OPT-350's on both" in capsys.readouterr().err
+    rows = (tmp_path / "job.GH-96.csv").read_text().splitlines()
+    assert rows[2] == "4,4,layer,3000.000,5600.000,600.000"
+    load_config(job, [])
+
+
 GOOD = [[("GH-96", 4)]]
 
 
