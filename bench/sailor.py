@@ -6,8 +6,9 @@
 Measurements are Sailor's (Strati et al., SOSP'25; github.com/eth-easl/sailor cf2c8e3, MIT licence): OPT-350 and
 GPT-Neo-2.7 on GH200 nodes of Alps Clariden, OPT-350 on servers with RTX 3090, RTX 2080 and Titan RTX ("mit").
 sailor_plans.csv has the plans, a line each; stages of `groups` are apart by "|", and "GH-96:4*8" is eight replicas on
-four GPUs of a type each. sailor_times.csv has what was measured of a layer. With --plans all plan_config*.json below a
-folder are taken instead, with the profiles of one model: a folder such as profiles/OPT-350.
+four GPUs of a type each. sailor_times.csv has what was measured of a layer; GPT-Neo's times on GH200 follow from those
+on A100 and OPT-350's on both (`sailor_transfer`). With --plans all plan_config*.json below a folder are taken instead,
+with the profiles of one model: a folder such as profiles/OPT-350.
 
 Each plan is what `pdes-sim convert sailor` makes of it, run in flow mode. --nic-rate: links of a type's servers, in the
 place of the data sheet's. --kernels: without what was measured of layers, kernel by kernel.

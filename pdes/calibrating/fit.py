@@ -11,13 +11,12 @@ constant of which measurements say nothing stays near where it was, by `Problem.
 it in place of hill climbing, for which the penalty is smooth up to SMOOTH. Lambda is chosen by what is held out.
 """
 
-import importlib
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from pdes.errors import ConfigError
+from models.cluster.schedulers.rounds.solver import optimize
 
 ROW_ERROR = 0.05  # to be expected of a measurement, relative
 LINEAR_FROM = 0.1  # relative errors above it count by their size
@@ -85,15 +84,6 @@ class Fitted(NamedTuple):
     tried: list[Tried]
 
 
-def optimize() -> Any:
-    """scipy.optimize. ConfigError: it is not installed."""
-    try:
-        return importlib.import_module("scipy.optimize")
-    except ImportError:
-        accepted = "Accepted: pip install pdes-sim[cluster], which has it"
-        raise ConfigError("pdes-sim calibrate", "SciPy is not installed", accepted) from None
-
-
 def bent(errors: np.ndarray) -> np.ndarray:
     """Errors whose squares grow like their sizes above LINEAR_FROM."""
     return np.sign(errors) * LINEAR_FROM * np.sqrt(2 * (np.sqrt(1 + (errors / LINEAR_FROM) ** 2) - 1))
@@ -134,7 +124,7 @@ def fit(problem: Problem, rows: np.ndarray, weight: float = 0.0, start: np.ndarr
         ORIGIN + np.log(value / problem.start)
         for value in (problem.low, problem.high, problem.start if start is None else start)
     )
-    found = optimize().least_squares(
+    found = optimize("pdes-sim calibrate", "a fit").least_squares(
         residuals, np.clip(begin, low + EDGE, high - EDGE), bounds=(low, high), diff_step=problem.difference / ORIGIN,
         ftol=TOLERANCE, xtol=TOLERANCE / ORIGIN, max_nfev=MAX_STEPS,
     )  # fmt: skip

@@ -18,12 +18,12 @@ def make_parser() -> argparse.ArgumentParser:
 def convert(arguments: argparse.Namespace) -> int:
     """Write it, and print warnings, or the audit of a cluster's trace. Raises SimError."""
     from pdes.convert.parser import run_convert
-    from pdes.scenario.conversion import check_inputs, check_outputs
+    from pdes.scenario.conversion import check_inputs, checked_outputs
 
     check_inputs(arguments)
     head = "pdes-sim: " if arguments.format == "cluster" else "pdes-sim: warning: "
-    said = run_convert(arguments)
-    check_outputs(arguments)
+    with checked_outputs(arguments):
+        said = run_convert(arguments)
     for line in said:
         print(f"{head}{line}", file=sys.stderr)
     return 0

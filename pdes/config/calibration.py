@@ -134,8 +134,7 @@ def _alignment(path: Path, table: dict[str, Any] | None) -> Alignment | None:
         value = table.get(name)
         is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
         if name not in names or not is_number:
-            found = f"found {shown(value)}" if name in table and name in names else "unknown key"
-            found = found if name in table else "is missing"
+            found = "is missing" if name not in table else f"found {shown(value)}" if name in names else "unknown key"
             raise ConfigError(f"{path}: [{ALIGNMENT}] {name}", found, f"Accepted: numbers, for {', '.join(names)}")
     least, most = table["least_gpus"], table["most_gpus"]
     if not (isinstance(least, int) and isinstance(most, int) and 1 <= least <= most):

@@ -1,6 +1,9 @@
 """What `pdes-sim convert` only refers to is read before the config is written: what cannot run is not converted."""
 
 import argparse
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from models.topology.ns3_file import read_ns3_next_hops, read_ns3_topology
@@ -46,14 +49,44 @@ def _check_ns3(case: Path, is_ns3: bool) -> None:
         read_ns3_next_hops(case / "nexthops.txt")
 
 
-def check_outputs(arguments: argparse.Namespace) -> None:
-    """Read what was made of profiles and launch scripts as a run would. ConfigError: it cannot; no config is left."""
+@contextmanager
+def checked_outputs(arguments: argparse.Namespace) -> Iterator[None]:
+    """What is made of profiles and launch scripts takes its place once it could be run, else what was there stays.
+
+    ConfigError: it could not be, or be written.
+    """
     output = Path(arguments.output)
+    if arguments.format not in (*PROFILES, *LAUNCHES) or output.is_dir() or not output.absolute().parent.is_dir():
+        yield
+        return
     try:
-        if arguments.format in (*PROFILES, *LAUNCHES):
-            load_config(output)
-        if arguments.format in PROFILES:
-            read_trace(TraceSource(PROFILE, output.with_name(f"{output.stem}.profile.json")), 0)
-    except ConfigError:
-        output.unlink(missing_ok=True)
-        raise
+        with _folder_beside(output) as folder:
+            arguments.output = str(folder / output.name)
+            yield
+            _check_made(arguments)
+            for made in sorted(folder.iterdir(), key=lambda path: path.name == output.name):  # the config last
+                made.replace(output.parent / made.name)
+    except ConfigError as error:
+        where = error.where.replace(arguments.output, str(output))
+        raise ConfigError(where, error.found, error.accepted) from error
+    finally:
+        arguments.output = str(output)
+
+
+@contextmanager
+def _folder_beside(output: Path) -> Iterator[Path]:
+    """A folder that goes. ConfigError: none can be made there."""
+    try:
+        folder = tempfile.TemporaryDirectory(prefix=f".{output.name}.", dir=output.parent)
+    except OSError as error:
+        accepted = "Accepted: a file name in a folder that can be written"
+        raise ConfigError(str(output), f"cannot be written: {error.strerror}", accepted) from error
+    with folder as name:
+        yield Path(name)
+
+
+def _check_made(arguments: argparse.Namespace) -> None:
+    """Read it as a run would."""
+    config = load_config(arguments.output)
+    if arguments.format in PROFILES:
+        read_trace(TraceSource(PROFILE, config.input_path(config.workload.file)), 0)  # pyright: ignore[reportAttributeAccessIssue]

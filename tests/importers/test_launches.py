@@ -16,6 +16,8 @@ from pdes.convert.launch.shell import Script
 from pdes.errors import ConfigError
 from pdes.scenario.training import model_shape
 
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples/convert/gpt3-175b.sh"
+
 GPT3 = r"""#!/bin/bash
 # a GPT-3 with 175 billion parameters
 export CUDA_DEVICE_MAX_CONNECTIONS=1
@@ -391,3 +393,13 @@ def test_no_script_is_too_strange_to_end(pieces: list[str]) -> None:
         assert "x, line" in str(error)
     else:
         assert sum(len(word) for command in words for word in command) < 10**6
+
+
+def test_a_config_that_was_there_stays_where_the_new_one_could_not_be_run(tmp_path: Path) -> None:
+    output = tmp_path / "job.toml"
+    output.write_text("mine")
+    words = ["convert", "megatron", str(EXAMPLE), "-o", str(output)]
+    assert main([*words, "--gpu", "h900"]) == 2
+    assert output.read_text() == "mine" and [path.name for path in tmp_path.iterdir()] == ["job.toml"]
+    assert main([*words, "--gpu", "h100"]) == 0
+    assert "h100" in output.read_text() and [path.name for path in tmp_path.iterdir()] == ["job.toml"]

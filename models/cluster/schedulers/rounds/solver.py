@@ -1,4 +1,4 @@
-"""SciPy, for policies that solve a problem; nothing else of the project needs it."""
+"""SciPy, for policies that solve a problem, and for `pdes-sim calibrate`."""
 
 import importlib
 from typing import Any
@@ -8,13 +8,13 @@ import numpy as np
 from pdes.errors import ConfigError
 
 
-def optimize() -> Any:
-    """scipy.optimize. ConfigError: it is not installed."""
+def optimize(where: str = "[cluster] scheduler", what: str = "this policy") -> Any:
+    """scipy.optimize. ConfigError: it is not installed; where, what: needs it."""
     try:
         return importlib.import_module("scipy.optimize")
     except ImportError as error:
         accepted = 'pip install "pdes-sim[cluster]"'
-        raise ConfigError("[cluster] scheduler", "this policy needs SciPy, which is not installed", accepted) from error
+        raise ConfigError(where, f"{what} needs SciPy, which is not installed", accepted) from error
 
 
 def chosen_of_each(
