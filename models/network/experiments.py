@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from models.network.build.arrays import NetworkState, is_managed
-from models.network.managed_rounds import run_managed_rounds
+from models.network.managed_rounds import managed_rounds
 from models.network.model import NetworkModel
 from models.network.outputs import Outputs
-from models.network.rounds import run_rounds
+from models.network.rounds import plain_rounds
 from models.network.state.parameters import NetworkParameters
 from models.network.state.records import (
     EVENTS,
@@ -36,7 +36,7 @@ from models.network.state.records import (
     SLOT_PS,
 )
 from pdes.engine.foreign import clock_ns
-from pdes.engine.jit import inlined, loop_kernel
+from pdes.engine.jit import inlined, loop_kernel, program_kernel
 from pdes.engine.round import (
     HORIZON,
     IN_ROUND,
@@ -148,7 +148,7 @@ def _end(state, words):
 
 @inlined
 def _in_turn(loop, ex, state, port_peer_row, outputs, experiments, run):
-    """One after the other, each to its end; what `run` returns, which is `run_rounds` or `run_managed_rounds`."""
+    """One after the other, each to its end; what `run` returns, which is `plain_rounds` or `managed_rounds`."""
     while experiments.at[0] < len(experiments.words):
         words = experiments.words[experiments.at[0]]
         begin_ns = clock_ns(ex.clock[0], ex.clock[1:])
@@ -163,20 +163,20 @@ def _in_turn(loop, ex, state, port_peer_row, outputs, experiments, run):
     return ROUND_DONE
 
 
-@loop_kernel
+@program_kernel
 def run_experiments(
     loop, ex: ExchangeState, state: NetworkState, port_peer_row, outputs: Outputs, experiments: Experiments
 ):  # fmt: skip
     """Of networks of plain switches."""
-    return _in_turn(loop, ex, state, port_peer_row, outputs, experiments, run_rounds)
+    return _in_turn(loop, ex, state, port_peer_row, outputs, experiments, plain_rounds)
 
 
-@loop_kernel
+@program_kernel
 def run_managed_experiments(
     loop, ex: ExchangeState, state: NetworkState, port_peer_row, outputs: Outputs, experiments: Experiments
 ):  # fmt: skip
     """Of networks of managed switches."""
-    return _in_turn(loop, ex, state, port_peer_row, outputs, experiments, run_managed_rounds)
+    return _in_turn(loop, ex, state, port_peer_row, outputs, experiments, managed_rounds)
 
 
 class InTurn:

@@ -8,7 +8,7 @@ from models.network.host.shortages import SHORT_OF_PACKETS
 from models.network.outputs import Outputs
 from models.network.rounds import rounds
 from models.network.switch.managed_switch import run_managed_switches
-from pdes.engine.jit import inlined, loop_kernel
+from pdes.engine.jit import inlined, program_kernel
 from pdes.engine.round_exchange import ExchangeState
 
 
@@ -18,7 +18,13 @@ def _serve_managed(state, switches, begin_ps, horizon_ps):
     return 0 if is_done else SHORT_OF_PACKETS
 
 
-@loop_kernel
-def run_managed_rounds(loop, ex: ExchangeState, state: NetworkState, port_peer_row, outputs: Outputs):
+@inlined
+def managed_rounds(loop, ex, state, port_peer_row, outputs):
     """Rounds of a network of managed switches, see `rounds`."""
     return rounds(loop, ex, state, port_peer_row, outputs, _serve_managed)
+
+
+@program_kernel
+def run_managed_rounds(loop, ex: ExchangeState, state: NetworkState, port_peer_row, outputs: Outputs):
+    """See `managed_rounds`."""
+    return managed_rounds(loop, ex, state, port_peer_row, outputs)

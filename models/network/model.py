@@ -274,8 +274,7 @@ class NetworkModel:
             (unpack_arrivals, (fabric, work, ex)),
             (pack, (fabric, work, self.port_peer_row, ex, 0)),
             (run_managed_switches if is_managed else run_switches, (fabric, *own, fabric.found[1], 0, 0)),
-            (self._run_rounds, rounds),
-            *([] if looks is None else [(self._run_with_looks, (*rounds, looks))]),
+            (self._run_rounds, rounds) if looks is None else (self._run_with_looks, (*rounds, looks)),
         ]
 
     def compile(self) -> None:

@@ -11,13 +11,13 @@ import numpy as np
 
 from models.network.build.arrays import NetworkState
 from models.network.host.interrupts import is_interrupted
-from models.network.managed_rounds import run_managed_rounds
+from models.network.managed_rounds import managed_rounds
 from models.network.outputs import Outputs
-from models.network.rounds import run_rounds, take_in
+from models.network.rounds import plain_rounds, take_in
 from models.network.skip.fluid_ticks import IS_AUDITED, Ticks, tick_in_rounds
 from models.network.skip.progress import Samples, offer_sample, take_sample
 from models.network.state.records import N_POSTED, N_UNSEEN
-from pdes.engine.jit import inlined, loop_kernel
+from pdes.engine.jit import inlined, loop_kernel, program_kernel
 from pdes.engine.round import (
     HORIZON,
     IS_INTERRUPTED,
@@ -124,17 +124,17 @@ def _rounds_with_looks(loop, ex, state, port_peer_row, outputs, g, run):
             return ROUND_PAUSE
 
 
-@loop_kernel
+@program_kernel
 def run_rounds_with_looks(
     loop, ex: ExchangeState, state: NetworkState, port_peer_row, outputs: Outputs, g: RoundLooks
 ):  # fmt: skip
     """`run_rounds`, as long as looks find nothing to decide."""
-    return _rounds_with_looks(loop, ex, state, port_peer_row, outputs, g, run_rounds)
+    return _rounds_with_looks(loop, ex, state, port_peer_row, outputs, g, plain_rounds)
 
 
-@loop_kernel
+@program_kernel
 def run_managed_rounds_with_looks(
     loop, ex: ExchangeState, state: NetworkState, port_peer_row, outputs: Outputs, g: RoundLooks
 ):  # fmt: skip
     """The same where switches are managed."""
-    return _rounds_with_looks(loop, ex, state, port_peer_row, outputs, g, run_managed_rounds)
+    return _rounds_with_looks(loop, ex, state, port_peer_row, outputs, g, managed_rounds)

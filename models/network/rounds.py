@@ -32,7 +32,7 @@ from models.network.state.records import (
 from models.network.streams.stream import hear_of_arrival
 from models.network.switch.switch import run_switches
 from models.workload.program import N_JOINED, Work
-from pdes.engine.jit import inlined, loop_kernel, step_kernel
+from pdes.engine.jit import inlined, loop_kernel, program_kernel, step_kernel
 from pdes.engine.round import (
     HORIZON,
     INTERRUPTED,
@@ -305,10 +305,16 @@ def serve_plain(state, switches, begin_ps, horizon_ps):
     return 0
 
 
-@loop_kernel
-def run_rounds(loop, ex: ExchangeState, state: NetworkState, port_peer_row, outputs: Outputs):
+@inlined
+def plain_rounds(loop, ex, state, port_peer_row, outputs):
     """Rounds of a network of plain switches, see `rounds`."""
     return rounds(loop, ex, state, port_peer_row, outputs, serve_plain)
+
+
+@program_kernel
+def run_rounds(loop, ex: ExchangeState, state: NetworkState, port_peer_row, outputs: Outputs):
+    """See `plain_rounds`."""
+    return plain_rounds(loop, ex, state, port_peer_row, outputs)
 
 
 @loop_kernel

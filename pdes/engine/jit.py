@@ -18,15 +18,11 @@ from typing import Any
 
 import numba
 import numpy as np
-from llvmlite.binding import Linkage
 from numba import njit
-from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import CompilerBase, DefaultPassBuilder
-from numba.core.compiler_machinery import AnalysisPass, register_pass
-from numba.core.typed_passes import AnnotateTypes
 
+from pdes.engine.compiling.libraries import Entry, Program, Step, cache_of, compiler_into
+from pdes.engine.compiling.turns import Turns
 from pdes.engine.private_folder import CACHE_NAME, OTHERS_ANY, OTHERS_WRITE, cache_base, make_private
-from pdes.engine.turns import Turns
 
 TRACE_VARIABLE = "PDES_TRACED"
 IS_TRACED = os.environ.get(TRACE_VARIABLE) == "1"  # set before the first kernel is imported, see `tracing`
@@ -95,19 +91,28 @@ TURNS_VARIABLE = "PDES_COMPILES_BESIDE"  # "1": other processes compile the same
 _turns = Turns(lambda: numba.config.CACHE_DIR)  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def _njit(**options: Any) -> Any:
-    """`numba.njit`, in turn with other processes if there are such."""
-    decorate = njit(**options)
-    if os.environ.get(TURNS_VARIABLE) != "1" or JIT_DISABLED or "cache" not in options:
-        return decorate
-    return lambda function: _turns.guard(decorate(function))
+def _njit(library: "type[Step | Entry] | None" = None, **options: Any) -> Any:
+    """`numba.njit`, into such a library if one is given, in turn with other processes if there are such."""
+    if JIT_DISABLED or options.get("inline") == "always":
+        return njit(**options)
+    if library is not None:
+        options |= {"no_cfunc_wrapper": True, "pipeline_class": compiler_into(library)}
+    decorate, cache = njit(**options), None if library is None else cache_of(library)
+
+    def decorated(function: Callable[..., Any]) -> Any:
+        found: Any = decorate(function)
+        if cache is not None:
+            found._cache = cache(function)
+        return _turns.guard(found) if os.environ.get(TURNS_VARIABLE) == "1" else found
+
+    return decorated
 
 
-kernel: Decorator = _njit(cache=True, no_cfunc_wrapper=True, forceinline=False)  # said, as callees inherit it
+kernel: Decorator = _njit(Entry, forceinline=False)  # said, as callees inherit it
 """Compile a function over arrays and scalars; compiled code is cached on disk. Nobody calls it from C, for which Numba
 would compile another way in: 6 % of all compiling."""
 
-loop_kernel: Decorator = _njit(cache=True, _nrt=False, no_cfunc_wrapper=True, forceinline=False)
+loop_kernel: Decorator = _njit(Entry, _nrt=False, forceinline=False)
 """The same for the event loop: it cannot allocate, and arrays that it passes on are not reference-counted, which costs
 10 times the loop itself otherwise."""
 
@@ -154,54 +159,12 @@ def zeros_for(n_own: int, n_row: int, dtype: Any) -> np.ndarray:
     return np.frombuffer(memory, np.uint8).view(dtype)
 
 
-step_kernel: Decorator = _njit(
-    cache=True, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=False
-)
+step_kernel: Decorator = _njit(Step, _nrt=False, no_cpython_wrapper=True, forceinline=False)
 """A loop kernel that only other kernels call: it compiles faster, having no way in from Python, which crashes on it."""
 
-fast_step: Decorator = _njit(cache=True, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True)
+fast_step: Decorator = _njit(Step, _nrt=False, no_cpython_wrapper=True, forceinline=True)
 """A step that every packet takes, put into its callers whatever its size: a call hands over seven words per array."""
 
 
-class _Program(JITCodeLibrary):
-    """A kernel with all that it calls, which nobody else does.
-
-    Numba compiles functions to be called from anywhere, so a call hands over all words of all arrays, needed or not:
-    650 for what a stream does, half the time of flow mode's loop. Of a program's own functions LLVM drops what is not
-    needed. Should Numba ever name its method otherwise, programs are as slow as other kernels.
-    """
-
-    def _optimize_final_module(self) -> None:
-        for function in self._final_module.functions:
-            if not function.is_declaration and function.linkage == Linkage.linkonce_odr:
-                function.linkage = "private"  # without a symbol, which LLVM would take for another kernel's function
-        super()._optimize_final_module()
-
-
-@register_pass(mutates_CFG=False, analysis_only=True)
-class _IntoProgram(AnalysisPass):
-    """Compile into a `_Program`; Numba's own next pass takes the library that is there."""
-
-    _name = "pdes_into_program"
-
-    def __init__(self) -> None:
-        super().__init__()
-
-    def run_pass(self, state: Any) -> bool:
-        state.library = _Program(state.targetctx.codegen(), state.func_id.func_qualname)
-        state.library.enable_object_caching()
-        return False
-
-
-class _ProgramCompiler(CompilerBase):
-    def define_pipelines(self) -> list[Any]:
-        passes: Any = DefaultPassBuilder.define_nopython_pipeline(self.state)
-        passes.add_pass_after(_IntoProgram, AnnotateTypes)
-        passes.finalize()
-        return [passes]
-
-
-program_kernel: Decorator = _njit(
-    cache=True, _nrt=False, no_cfunc_wrapper=True, forceinline=False, pipeline_class=_ProgramCompiler
-)
+program_kernel: Decorator = _njit(Program, _nrt=False, forceinline=False)
 """A loop kernel that Python calls, the whole loop: calls inside of it hand over only what is needed."""

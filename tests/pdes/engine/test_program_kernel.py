@@ -1,4 +1,6 @@
-"""`program_kernel`: the same results as any other kernel, with less handed over from function to function."""
+"""Kernels in libraries of our own: the same results as Numba's, with less handed over from function to function, and
+no machine code for what nobody runs by itself.
+"""
 
 import re
 from typing import Any, NamedTuple
@@ -42,7 +44,25 @@ def as_program(tables: Tables, n):
 
 @program_kernel
 def around(tables: Tables, n):
-    return as_program(tables, n) + take_one(tables, 0)
+    return as_loop(tables, n) + take_one(tables, 0)
+
+
+@step_kernel
+def refuse(n):
+    apart()
+    if n > 2:
+        raise ValueError("too many")
+    return n + 1
+
+
+@loop_kernel
+def refuses_as_loop(n):
+    return refuse(n)
+
+
+@program_kernel
+def refuses_as_program(n):
+    return refuse(n)
 
 
 def make_tables() -> Tables:
@@ -55,6 +75,44 @@ def test_programs_compute_what_loops_do() -> None:
     assert as_program(tables, 10) == as_loop(make_tables(), 10) == 55
     assert around(tables, 10) == 65 + 3 and tables.used.tolist() == [3, *range(3, 12)]
     assert [kernel(make_tables(), 10) for kernel in (as_loop, as_program, around)] == [55, 55, 57]
+
+
+@pytest.mark.skipif(JIT_DISABLED, reason="there is no compiled code")
+def test_no_kernel_calls_a_program() -> None:
+    """What LLVM has dropped of it cannot be handed over."""
+
+    @numba.njit(no_cfunc_wrapper=True)
+    def outer(tables: Tables) -> int:
+        return as_program(tables, 1)
+
+    with pytest.raises(TypeError, match="as_program is a program: Python calls it, and no kernel"):
+        outer(make_tables())
+
+
+@pytest.mark.skipif(JIT_DISABLED, reason="there is no compiled code")
+def test_a_step_is_text_that_its_callers_compile() -> None:
+    """Also one that an earlier process has left: it has no machine code, and whoever calls it has all of it."""
+    assert around(make_tables(), 10) == 57
+    types = take_one.signatures[0]  # pyright: ignore[reportFunctionMemberAccess]
+    left: Any = step_kernel(take_one.py_func)  # pyright: ignore[reportFunctionMemberAccess]
+    left.compile(types)
+    assert sum(left.stats.cache_hits.values()) == 1
+    (found,) = left.overloads.values()
+    assert found.library.get_pointer_to_function(found.fndesc.llvm_func_name) == 0
+
+    @numba.njit
+    def caller(tables: Tables) -> int:
+        return left(tables, 3) + left(tables, 3)
+
+    assert caller(make_tables()) == 4 + 5
+
+
+def test_a_step_may_raise() -> None:
+    """Through all that calls it."""
+    for kernel in (refuses_as_loop, refuses_as_program):
+        assert kernel(1) == 2
+        with pytest.raises(ValueError, match="too many"):
+            kernel(3)
 
 
 def n_parameter(kernel: Any) -> int:

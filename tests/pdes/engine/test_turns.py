@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from pdes.engine.turns import Turns
+from pdes.engine.compiling.turns import Turns
 
 ROOT = Path(__file__).resolve().parents[3]
 HOLD = """
 import sys, time
-from pdes.engine.turns import Turns
+from pdes.engine.compiling.turns import Turns
 with Turns(lambda: sys.argv[1]).take(sys.argv[2]):
     print("held", flush=True)
     sys.stdin.readline()
