@@ -5,6 +5,7 @@ default  all but what is marked `slow`; an eighth of the examples
 all      everything, with all examples, and every run on ranks in processes of its own
 """
 
+import gc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -82,6 +83,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = kept
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests, and what a compiler builds, live long: they are not searched for garbage again and again."""
+    gc.freeze()
+    gc.set_threshold(100_000, 50, 100)
 
 
 class Shared:
