@@ -268,9 +268,9 @@ def main() -> None:
         "jobs": lambda: jobs(1000 if small else arguments.most, arguments.figure),
         "simpy": lambda: beside_simpy(2000 if small else 200_000),
         "daly": lambda: daly(200 if small else 20_000),
-        "renewal": lambda: renewal(20 if small else 400),
+        "renewal": lambda: renewal(2 if small else 400),
         "meta": lambda: meta(10 if small else 400),
-        "llama": lambda: llama(2, ("15min",)) if small else llama(10, ("3min", "6min", "10min", "15min")),
+        "llama": lambda: llama(1, ()) if small else llama(10, ("3min", "6min", "10min", "15min")),
     }
     for name in arguments.case.split(","):
         if name not in cases:

@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -11,8 +13,15 @@ def test_a_quick_run_prints_every_case() -> None:
     cases = "speed,jobs,daly,renewal,meta,llama"
     command = [sys.executable, str(ROOT / "bench" / "cluster.py"), "--quick", "--case", cases]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    for text in ("backfill", "us a job", "Daly", "MTTF", "131,072 GPUs", "Llama 3, 54 days, 2 seeds"):
+    for text in ("backfill", "us a job", "Daly", "MTTF", "131,072 GPUs", "Llama 3, 54 days, 1 seeds"):
         assert text in said
+
+
+@pytest.mark.slow
+def test_all_of_llamas_seeds_and_restarts_are_printed() -> None:
+    command = [sys.executable, str(ROOT / "bench" / "cluster.py"), "--case", "llama"]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert "Llama 3, 54 days, 10 seeds" in said and said.count("with restarts of") == 4
 
 
 def test_a_quick_run_of_policies_prints_every_case() -> None:

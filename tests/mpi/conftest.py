@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LAUNCHER_PREFIXES = ("PMI", "HYDI", "HYDRA", "OMPI_", "MPI_LOCAL", "PALS_", "SLURM_")
 TIMEOUT_S = 240  # a first run compiles
 READ_BY_EACH_RUN = {"PDES_WAIT"}  # variables that are no choice of a whole process
-N_CREW = 4  # that stand by at a time; the longest unused one goes first
+N_CREW = 4  # that stand by at a time
 
 Done = subprocess.CompletedProcess[str]
 Start = Callable[..., Done]
@@ -61,6 +61,12 @@ def start(inherited: dict[str, str]) -> Start:
     return run
 
 
+def is_common(key: tuple[int, frozenset[tuple[str, str]]]) -> bool:
+    """Whether most tests want such a crew; of the others, which go first, `min` takes the longest unused one."""
+    n_rank, environment = key
+    return n_rank <= 2 and not environment
+
+
 @pytest.fixture(scope="session")
 def ask(start: Start, inherited: dict[str, str], pytestconfig: pytest.Config) -> Iterator[Start]:
     """The same as `start`, by ranks that have been started before: for what is no matter of processes.
@@ -79,7 +85,7 @@ def ask(start: Start, inherited: dict[str, str], pytestconfig: pytest.Config) ->
             crew = None
         if crew is None:
             while len(crews) >= N_CREW:
-                crews.pop(next(iter(crews))).end()
+                crews.pop(min(crews, key=is_common)).end()
             crew = Crew(launcher(n_rank), n_rank, inherited | at_start, TIMEOUT_S)
         crews[key] = crew
         return crew.do([str(word) for word in arguments], now)
