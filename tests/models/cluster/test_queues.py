@@ -28,7 +28,10 @@ def erlang_c(n_server: int, offered: float) -> float:
     return blocked / (1 - load * (1 - blocked))
 
 
-@pytest.mark.parametrize(("n_server", "load"), [(1, 0.6), (4, 0.8), (32, 0.9)])
+SLOW = pytest.mark.slow  # M/M/1 is in either test, and two squares tell a formula from a constant
+
+
+@pytest.mark.parametrize(("n_server", "load"), [pytest.param(1, 0.6, marks=SLOW), (4, 0.8), (32, 0.9)])
 def test_waits_are_those_of_m_m_c(n_server: int, load: float) -> None:
     offered = n_server * load
     jobs = drawn(40_000, offered, Distribution("exponential", HOUR))
@@ -46,10 +49,11 @@ def test_waits_are_those_of_m_m_c(n_server: int, load: float) -> None:
     [
         (Distribution("fixed", HOUR), 1.0),
         (Distribution("exponential", HOUR), 2.0),
-        (Distribution("lognormal", HOUR * math.exp(-0.125), 0.5), math.exp(0.25)),
-        (
+        pytest.param(Distribution("lognormal", HOUR * math.exp(-0.125), 0.5), math.exp(0.25), marks=SLOW),
+        pytest.param(
             Distribution("weibull", HOUR / math.gamma(1 + 1 / 1.5), 1.5),
             math.gamma(1 + 2 / 1.5) / math.gamma(1 + 1 / 1.5) ** 2,
+            marks=SLOW,
         ),
     ],
 )
