@@ -8,7 +8,10 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from mpi.crew import Crew
+
 ROOT = Path(__file__).resolve().parents[2]
+TIMEOUT_S = 200
 STAR = """
 [topology]
 kind = "leaf-spine"
@@ -39,8 +42,35 @@ def run(config: Path, out: Path, *more: str) -> subprocess.CompletedProcess[str]
     """On one rank."""
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     return subprocess.run(
-        [sys.executable, *command(config, out, *more)], env=environment, capture_output=True, text=True, timeout=200
+        [sys.executable, *command(config, out, *more)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
     )
+
+
+class Standing:
+    """Processes that do one run after another: one for what is traced, which is known when kernels are imported, and
+    one for the rest."""
+
+    def __init__(self) -> None:
+        self._crews: dict[bool, Crew] = {}
+
+    def run(self, config: Path, out: Path, *more: str) -> subprocess.CompletedProcess[str]:
+        """What `run` does."""
+        is_traced = "--trace" in more
+        crew = self._crews.get(is_traced)
+        if crew is None or crew.is_over:
+            environment = os.environ | {"PYTHONPATH": str(ROOT), "NUMBA_DISABLE_JIT": "1"}
+            environment |= {"PDES_TRACED": "1"} if is_traced else {}
+            crew = self._crews[is_traced] = Crew([], 1, environment, TIMEOUT_S)
+        return crew.do(command(config, out, *more), {})
+
+    def end(self) -> None:
+        """Let them go."""
+        for crew in self._crews.values():
+            crew.end()
 
 
 def table(out: Path, name: str) -> list[dict[str, Any]]:

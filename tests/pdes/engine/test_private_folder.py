@@ -86,6 +86,9 @@ def test_the_users_own_folder_may_be_a_link_or_a_common_one_but_not_one_that_any
         make_private(tmp_path / "disk", ("a",))
 
 
+SLOW = pytest.mark.slow  # that such folders are refused is tested above, without a process
+
+
 class Payload:
     """Leaves a file when it is read from a pickle."""
 
@@ -107,7 +110,9 @@ def compile_one(environment: dict[str, str]) -> str:
 
 @needs_root
 @pytest.mark.skipif(bool(os.environ.get("NUMBA_DISABLE_JIT")), reason="nothing is compiled")
-@pytest.mark.parametrize("whose", ["ours", "nobody's", "open to all", "a link's"])
+@pytest.mark.parametrize(
+    "whose", ["ours", "open to all", *(pytest.param(case, marks=SLOW) for case in ("nobody's", "a link's"))]
+)
 def test_what_somebody_else_has_planted_in_the_temporary_folder_is_not_run(tmp_path, whose):
     (tmp_path / "tmp").mkdir()
     (tmp_path / "file").write_text("")  # where no folder can be
