@@ -29,7 +29,7 @@ from models.network.state.records import (
     WORDS_PER_HOP,
     Fabric,
 )
-from models.network.streams.stream import hear_of_arrival
+from models.network.streams.groups import hear_of_arrival
 from models.network.switch.switch import run_switches
 from models.workload.program import N_JOINED, Work
 from pdes.engine.jit import inlined, loop_kernel, program_kernel, step_kernel

@@ -32,6 +32,7 @@ GRAPH_NODE = record(
     ]
 )
 NODE_WAITS, NODE_RELEASED, NODE_BEGUN, NODE_READY, NODE_DONE = range(5)  # READY: what it waited for has come
+SENT_UNHEEDED = -2  # in `Graph.sent`, as the last: sends of this queue pair are complete when posted
 
 LANE = record([("first", np.int32), ("last", np.int32), ("running", np.int32), ("spare", np.int32)])
 CHANNEL = record([("first", np.int32), ("last", np.int32), ("n_arrived", np.int32), ("spare", np.int32)])
@@ -72,7 +73,7 @@ class GraphPlan:
     n_channel: int
     pair_channel: np.ndarray  # int64[n_pair], -1: none
     heap_size: np.ndarray  # int64[n_agenda]  most timed nodes at once
-    waits_for_ack: bool
+    waits_for_ack: np.ndarray  # bool[n_pair]  sends are complete when all of them is acknowledged, else when posted
     node_id: np.ndarray  # int64[n_node]  in the trace's file, for messages
     peer: np.ndarray  # int32[n_node]
     tag: np.ndarray  # int64[n_node]
@@ -120,7 +121,9 @@ def make_graph(plan: GraphPlan | None, row_of_pair: np.ndarray) -> Graph:
     nodes["next"][begins[:-1][same]] = begins[1:][same]
     agendas["first"][owner[::-1]] = begins[::-1]
     agendas["last"][owner] = begins
-    sent = np.full((n_pair if plan.waits_for_ack else 0, 2), -1, np.int32)
+    sent = np.full((n_pair if plan.waits_for_ack.any() else 0, 2), -1, np.int32)
+    if len(sent):
+        sent[row_of_pair, 1] = np.where(plan.waits_for_ack, -1, SENT_UNHEEDED)
     n_heap = int(plan.heap_size.sum())
     return Graph(
         nodes, plan.successors.astype(np.int32), agendas, lanes, channels, pair_channel, sent,

@@ -12,7 +12,8 @@ import numpy as np
 from models.network.state.parameters import BufferParameters, NetworkParameters
 from models.topology.graph import Topology
 from models.topology.paths import Paths
-from models.workload.jobs.join import PlacedJob, join_plans
+from models.workload.jobs.join import join_plans
+from models.workload.jobs.placed import PlacedJob
 from models.workload.plan import WorkloadPlan
 from pdes.scenario import Scenario
 

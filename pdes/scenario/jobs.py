@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 
 from models.topology.graph import Topology
-from models.workload.jobs.join import PlacedJob, join_plans
+from models.workload.jobs.join import join_plans
 from models.workload.jobs.place import choose_gpus
+from models.workload.jobs.placed import PlacedJob
 from models.workload.plan import WorkloadPlan
 from models.workload.traffic.flows import NO_PRIORITY
 from pdes.config import Config
 from pdes.config.tables.jobs import InputConfig, JobsConfig
+from pdes.config.tables.trace import TraceConfig
 from pdes.errors import ConfigError
 from pdes.random_plain import PURPOSE_JOB_SEED, random_bits_plain
 
@@ -30,7 +32,9 @@ def build_jobs(config: Config, topology: Topology, plan_workload: Planner) -> Wo
     number, placed = {job.name: i for i, job in enumerate(jobs.job)}, []
     hosts = gpus_of_jobs(config, topology)
     for i, job in enumerate(jobs.job):
-        n_iteration = 1 if isinstance(job.workload, InputConfig) else job.iterations or config.simulation.iterations
+        n_iteration = job.iterations or config.simulation.iterations
+        if isinstance(job.workload, InputConfig | TraceConfig):
+            n_iteration = job.iterations or 1
         own = config.of_job(job.workload, n_iteration, _seed(config, job.name))
         with _said_of_job(i):
             plan = plan_workload(own, replace(topology, host=topology.host[hosts[i]]), np.arange(len(hosts[i])))
@@ -99,6 +103,8 @@ def _said_of_job(i: int) -> Iterator[None]:
     try:
         yield
     except ConfigError as error:
+        if error.where == "[simulation] iterations":
+            raise ConfigError(f"[[job]] {i + 1}: iterations", error.found, error.accepted) from error
         if not error.where.startswith(("[workload", "[[workload", "workload")):
             raise
         key = error.where.replace("[", "").replace("] ", ".").replace("]", "").replace(" ", ".").replace(":", "")

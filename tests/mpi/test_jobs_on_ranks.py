@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from reference import made_traces as made
+
 FILES = ("result.json", "flows.parquet", "tasks.parquet", "breakdown.parquet", "ports.parquet")
 
 
@@ -86,3 +88,71 @@ def test_jobs_are_the_same_bytes(mode: str, tmp_path: Path, simulate: Callable, 
     jobs = json.loads((tmp_path / "1" / "result.json").read_text())["jobs"]
     assert [job["flows_finished"] for job in jobs] == [job["flows"] for job in jobs]
     assert jobs[0]["shared_ports"] > 0 and jobs[2]["begin_ps"] >= max(job["end_ps"] for job in jobs[:2])
+
+
+def traced_jobs(folder: Path) -> str:
+    """Traces whose sends end at different instants, one behind the other, beside a collective that waits for both."""
+    made.hybrid_llama(folder)
+    (folder / "ring.goal").write_text(made.GOAL_RING)
+    return """
+        [topology]
+        kind = "leaf-spine"
+        leaves = 3
+        spines = 2
+        hosts_per_leaf = 4
+        [[job]]
+        name = "llama"
+        gpus = 4
+        placement = "spread"
+        [job.workload]
+        kind = "trace"
+        format = "chakra"
+        file = "llama"
+        communicators = "llama.json"
+        [[job]]
+        name = "goal"
+        gpus = 3
+        placement = "spread"
+        start = "2us"
+        [job.workload]
+        kind = "trace"
+        format = "goal"
+        file = "ring.goal"
+        [[job]]
+        name = "again"
+        gpus = 8
+        after = ["goal", "llama"]
+        delay = "10us"
+        [job.workload]
+        kind = "trace"
+        format = "chakra"
+        file = "llama"
+        communicators = "llama.json"
+        [[job]]
+        name = "ring"
+        gpus = 12
+        after = ["again"]
+        delay = "12us"
+        [job.workload]
+        kind = "collectives"
+        [[job.workload.collective]]
+        name = "ring"
+        operation = "all-reduce"
+        size = "200kB"
+    """
+
+
+@pytest.mark.parametrize("mode", ["off", "flow"])
+def test_jobs_that_are_traces_are_the_same_bytes(
+    mode: str, tmp_path: Path, simulate: Callable, rank_counts: Callable
+) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text("\n".join(line.strip() for line in traced_jobs(tmp_path).splitlines()))
+    counts = rank_counts(1, 2, 3)
+    for n in counts:
+        simulate(n, config, tmp_path / str(n), f"wormhole.mode={mode}", "partition.placement=round-robin")
+    files = [name for name in FILES if (tmp_path / "1" / name).exists()]
+    for n in counts[1:]:
+        assert not [f for f in files if (tmp_path / "1" / f).read_bytes() != (tmp_path / str(n) / f).read_bytes()], n
+    jobs = json.loads((tmp_path / "1" / "result.json").read_text())["jobs"]
+    assert all(job["flows_finished"] == job["flows"] and job["end_ps"] is not None for job in jobs)

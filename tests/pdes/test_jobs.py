@@ -161,7 +161,7 @@ FAULTY = [
     ({"workload": collective(), "gpus": 17}, "[[job]] 1: gpus", "17, and [topology] has 16"),
     ({"workload": collective(), "gpus": [1, 1]}, "[[job]] 1: gpus", "found"),
     ({"workload": collective(), "delay": "1ns"}, "[[job]] 1: delay", "at least \"10us\""),
-    ({"workload": {"kind": "trace", "file": "x"}}, "[[job]] 1: workload.kind", "found \"trace\""),
+    ({"workload": {"kind": "trace", "file": "x"}}, "[[job]] 1: workload.format", "missing"),
     ({"workload": collective(gpus=[0, 5]), "gpus": 4}, "[[job]] 1: workload.collective.0.gpus", "names GPU 5"),
     ({}, "[[job]] 1: workload", "this table is missing"),
 ]  # fmt: skip

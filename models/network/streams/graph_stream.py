@@ -12,8 +12,9 @@ import numpy as np
 
 from models.network.host.messages import post_message
 from models.network.state.records import N_TASK_ROW, Fabric, Nic
+from models.network.streams.groups import end_in_job
 from models.network.streams.wake import set_wake
-from models.workload.graph import NODE_BEGUN, NODE_DONE, NODE_READY, NODE_RELEASED, Graph
+from models.workload.graph import NODE_BEGUN, NODE_DONE, NODE_READY, NODE_RELEASED, SENT_UNHEEDED, Graph
 from models.workload.program import KEEPS_TASKS, N_STREAM_DONE, WAITING_DONE, WAITING_NODE, Work
 from models.workload.trace.graph import COLLECTIVE, COMPUTE, RECEIVE, SEND
 from pdes.engine.apart import apart
@@ -99,16 +100,18 @@ def _start_timed(graph: Graph, agenda, i_node, now_ps):
 def _write_row(work: Work, task_rows, counters, i_node, now_ps):
     """The task row of a node that ends: its id is its place in the trace, its stream's name its own."""
     node = work.graph.nodes[np.uint64(i_node)]
-    work.iteration_tasks[0] += 1
-    if now_ps > work.iteration_end_ps[0]:
-        work.iteration_end_ps[0] = now_ps
+    stream = work.streams[np.uint64(work.graph.agendas[np.uint64(node.agenda)].stream)]
+    iteration = np.uint64(work.jobs[np.uint64(stream.job)].first_iteration)
+    work.iteration_tasks[iteration] += 1
+    if now_ps > work.iteration_end_ps[iteration]:
+        work.iteration_end_ps[iteration] = now_ps
     if not work.totals[KEEPS_TASKS]:
         return
-    stream = work.streams[np.uint64(work.graph.agendas[np.uint64(node.agenda)].stream)]
     row = counters[N_TASK_ROW]
     counters[N_TASK_ROW] = row + 1
     out = task_rows[np.uint64(row)]
-    out[0], out[1], out[2], out[3], out[4] = i_node, stream.gpu, 0, node.kind, node.label
+    out[0] = stream.first_task + i_node
+    out[1], out[2], out[3], out[4] = stream.gpu, 0, node.kind, node.label
     out[5], out[6], out[7] = node.begun_ps, now_ps, node.size_bytes
 
 
@@ -155,7 +158,7 @@ def _begin(fabric: Fabric, nic: Nic, work: Work, agenda, i_node, now_ps):
         return False
     if kind == SEND:
         _post(fabric, nic, work, i_node, now_ps)
-        if graph.sent.shape[0] == 0:
+        if graph.sent.shape[0] == 0 or graph.sent[np.uint64(node.place), 1] == SENT_UNHEEDED:
             return True
         first = np.int64(graph.sent[np.uint64(node.place), 0])
         node.next = -1
@@ -219,6 +222,9 @@ def go_on(fabric: Fabric, work: Work, stream, i_stream, agenda, now_ps):
     if agenda.n_left == 0 and stream.waiting_for != WAITING_DONE:
         stream.waiting_for = WAITING_DONE
         work.totals[N_STREAM_DONE] += 1
+        job = work.jobs[np.uint64(stream.job)]
+        if job.end_end > job.first_end:
+            end_in_job(work, fabric.nodes, fabric.node_time, job, now_ps)
 
 
 @step_kernel

@@ -15,10 +15,10 @@ from models.network.streams.compute_time import (
     slow_computing,
 )
 from models.network.streams.graph_stream import begins_node, end_collective, run_graph
+from models.network.streams.groups import end_in_job, join_group
 from models.network.streams.wake import set_wake
 from models.workload.program import (
     KEEPS_TASKS,
-    N_JOINED,
     N_PARTS,
     N_PASS,
     N_PASS_SPENT,
@@ -49,7 +49,6 @@ from models.workload.program import (
     WAITING_TIME,
     Work,
 )
-from pdes.engine.apart import apart
 from pdes.engine.jit import inlined, step_kernel
 from pdes.engine.time_index import NEVER
 
@@ -85,49 +84,6 @@ def _consume(nic: Nic, constants, slots, stream, slot):
 
 
 @step_kernel
-def _leave_job_group(work: Work, nodes, node_time, i_stream, end_ps):
-    """A member of a job's group knows of all arrivals: its job begins then, or it has ended and let that job begin."""
-    apart()
-    stream = work.streams[np.uint64(i_stream)]
-    if stream.waiting_for == WAITING_GROUP:
-        stream.job_begin_ps = end_ps
-        set_wake(work.streams, nodes, node_time, i_stream, end_ps)
-
-
-@step_kernel
-def hear_of_arrival(work: Work, nodes, node_time, group_id, end_ps):
-    """Tell this rank's members that one arrived, whose own duration is over at end_ps; who knows of all goes on."""
-    group = work.groups[group_id]
-    n_member = group.end_member - group.first_member
-    for k in range(group.first_member, group.end_member):
-        member = work.members[np.uint64(k)]
-        if not member.is_here:
-            continue
-        member.n_arrived += 1
-        member.end_ps = max(member.end_ps, end_ps)
-        if member.n_arrived == n_member:
-            i_stream = np.int64(work.group_stream[np.uint64(k)])
-            stream = work.streams[np.uint64(i_stream)]
-            if stream.job_begin_ps < 0 or stream.waiting_for != WAITING_GROUP:
-                _leave_job_group(work, nodes, node_time, i_stream, member.end_ps)
-            else:
-                set_wake(work.streams, nodes, node_time, i_stream, member.end_ps)
-            member.n_arrived = 0
-            member.end_ps = 0
-
-
-@step_kernel
-def _join_group(work: Work, nodes, node_time, group_id, time_ps, now_ps):
-    """A member arrived; all go on when they know of all, time_ps after the latest arrival."""
-    group, end_ps = work.groups[group_id], now_ps + time_ps
-    hear_of_arrival(work, nodes, node_time, group_id, end_ps)
-    if group.end_peer > group.first_peer:
-        row = work.joined[np.uint64(work.totals[N_JOINED])]
-        row[0], row[1] = group_id, end_ps
-        work.totals[N_JOINED] += 1
-
-
-@step_kernel
 def _pass_gate(work: Work, nodes, node_time, gate_id, opens, now_ps):
     """Open a gate for the stream behind it, or go through it: True if the operation is complete."""
     gate = work.gates[gate_id]
@@ -141,15 +97,6 @@ def _pass_gate(work: Work, nodes, node_time, gate_id, opens, now_ps):
         gate.n_open -= 1
         return True
     return False
-
-
-@step_kernel
-def _end_in_job(work: Work, nodes, node_time, job, now_ps):
-    """A stream has ended: jobs that wait for its job hear of it."""
-    apart()
-    for k in range(job.first_end, job.end_end):
-        row = work.ends[np.uint64(k)]
-        _join_group(work, nodes, node_time, row[0], row[1], now_ps)
 
 
 @inlined
@@ -175,7 +122,7 @@ def _advance_operation(fabric, nic, work, rows, stream, i_stream, operation, now
         if begins:
             stream.waiting_for = WAITING_GROUP
             group_id = np.int64(work.slots[np.uint64(stream.first_slot + operation.slot)])
-            _join_group(work, fabric.nodes, fabric.node_time, group_id, operation.time_ps, now_ps)
+            join_group(work, fabric.nodes, fabric.node_time, group_id, operation.time_ps, now_ps)
     elif kind == OP_REPEAT:
         done = True
     elif kind == OP_RECEIVE:
@@ -339,4 +286,4 @@ def run_stream(fabric: Fabric, nic: Nic, work: Work, rows: Rows, i_stream, now_p
     stream.waiting_for = WAITING_DONE
     work.totals[N_STREAM_DONE] += 1
     if job.end_end > job.first_end:
-        _end_in_job(work, fabric.nodes, fabric.node_time, job, now_ps)
+        end_in_job(work, fabric.nodes, fabric.node_time, job, now_ps)

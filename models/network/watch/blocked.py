@@ -36,11 +36,12 @@ def explain_blocked(
 ) -> list[Blocked]:
     """Everything of this rank that is not done at the end of a run: streams, or nodes of a trace that have begun."""
     found, streams = [], state.work.streams
+    of_graphs = [] if plan.graph is None else np.unique(streams["job"][plan.graph.agenda_stream])
     is_open = (streams["waiting_for"] != WAITING_DONE) & (rank_of_node[streams["node"]] == rank)
     for i in np.flatnonzero(is_open).tolist():
         if int(streams[i].waiting_for) == WAITING_GRAPH:
             found += _nodes(state, topology, plan, i)
-        elif plan.graph is None:
+        elif int(streams[i].job) not in of_graphs:  # those of a trace's communicators say it by their nodes
             found.append(_stream(state, topology, plan, i))
     return sorted(found, key=lambda blocked: blocked.node)
 

@@ -7,40 +7,29 @@ it when they have ended, and `delay_ps` later all its streams begin (`streams.st
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from models.workload.jobs.graphs import first_nodes, join_graphs
 from models.workload.jobs.part import JobPart
-from models.workload.plan import SLOT_GATE, SLOT_GROUP, SLOT_PAIR, WorkloadPlan
+from models.workload.jobs.placed import PlacedJob
+from models.workload.plan import SLOT_GATE, SLOT_GROUP, SLOT_NODE, SLOT_PAIR, WorkloadPlan
 from models.workload.program import OP_REPEAT
+from models.workload.trace.graph import KIND_NAMES
 from models.workload.traffic.flows import NO_PRIORITY
 
 NEVER = 2**62
 
 
-class PlacedJob(NamedTuple):
-    """One job: its plan over its own GPUs, host numbers of these, and when it begins.
-
-    after: numbers of jobs that have to end first, all before it in the list; delay_ps later it begins, and not before
-    start_ps. priority: of what has none of its own, -1: the network's.
-    """
-
-    name: str
-    plan: WorkloadPlan
-    hosts: np.ndarray
-    start_ps: int = 0
-    after: tuple[int, ...] = ()
-    delay_ps: int = 0
-    priority: int = NO_PRIORITY
-
-
 def join_plans(jobs: Sequence[PlacedJob]) -> WorkloadPlan:
-    """The plan of all of them. They have no graphs of traces, and queue pairs are not scaled yet."""
-    assert all(job.plan.graph is None and job.plan.n_part == 1 and not job.plan.jobs for job in jobs)
+    """The plan of all of them. Queue pairs are not scaled yet."""
+    assert all(job.plan.n_part == 1 and not job.plan.jobs for job in jobs)
     plans = [job.plan for job in jobs]
     streams, rank_of = _streams(jobs)
-    names = {key: _Numbered([getattr(plan, key) for plan in plans]) for key in ("tags", "kinds", "stream_names")}
+    names = {key: _Numbered([getattr(plan, key) for plan in plans]) for key in ("tags", "stream_names")}
+    of_nodes = [KIND_NAMES] if any(plan.graph is not None for plan in plans) else []
+    names["kinds"] = _Numbered([plan.kinds for plan in plans], of_nodes)
     streams["name"] = names["stream_names"].moved([plan.streams["name"] for plan in plans])[rank_of.argsort()]
     group_start, group_stream, group_time_ps = _groups(jobs, rank_of)
     return WorkloadPlan(
@@ -71,23 +60,28 @@ def join_plans(jobs: Sequence[PlacedJob]) -> WorkloadPlan:
         n_main=sum(plan.n_main for plan in plans),
         jobs=_parts(jobs),
         pair_job=np.repeat(np.arange(len(jobs)), [len(plan.pair_src) for plan in plans]),
+        graph=join_graphs(jobs, rank_of, names["stream_names"].tables(), names["tags"].tables()),
     )
 
 
 class _Numbered:
-    """Names that several plans number for themselves, numbered together."""
+    """Names that several plans number for themselves, numbered together, behind those of `first`."""
 
-    def __init__(self, lists: Sequence[tuple[str, ...]]) -> None:
+    def __init__(self, lists: Sequence[tuple[str, ...]], first: Sequence[tuple[str, ...]] = ()) -> None:
         self._lists = lists
-        self._number = {name: i for i, name in enumerate(dict.fromkeys(name for names in lists for name in names))}
+        every = dict.fromkeys(name for names in (*first, *lists) for name in names)
+        self._number = {name: i for i, name in enumerate(every)}
 
     def all(self) -> tuple[str, ...]:
         return tuple(self._number)
 
     def moved(self, numbers: Sequence[np.ndarray]) -> np.ndarray:
         """One array of all plans' numbers; -1 stays."""
-        tables = [np.array([*(self._number[name] for name in names), -1], np.int64) for names in self._lists]
-        return np.concatenate([table[own] for table, own in zip(tables, numbers, strict=True)])
+        return np.concatenate([table[own] for table, own in zip(self.tables(), numbers, strict=True)])
+
+    def tables(self) -> list[np.ndarray]:
+        """Of each plan, its own numbers' common ones; -1 stays."""
+        return [np.array([*(self._number[name] for name in names), -1], np.int64) for names in self._lists]
 
 
 def _before(counts: Sequence[int]) -> list[int]:
@@ -105,11 +99,13 @@ def _streams(jobs: Sequence[PlacedJob]) -> tuple[np.ndarray, np.ndarray]:
         "first_task": _before([plan.n_task for plan in plans]),
     }
     shifts["first_operation"] = shifts["end_operation"] = shifts["operation"]
-    first_main, parts = _before([plan.n_main for plan in plans]), []
+    first_main, nodes_before, parts = _before([plan.n_main for plan in plans]), first_nodes(jobs), []
     for i, job in enumerate(jobs):
         own = job.plan.streams.copy()
         for name, before in shifts.items():
             own[name] += before[i]
+        if job.plan.graph is not None:  # of its streams, only nodes write rows: the first one's id is the job's first
+            own["first_task"] -= nodes_before[i]
         own["gpu"], own["job"] = job.hosts[own["gpu"]], i
         own["spent_row"] += np.where(own["spent_row"] >= 0, first_main[i], 0)
         own["job_begin_ps"] = -1 if job.after else job.start_ps
@@ -144,6 +140,7 @@ def _operations(plans: Sequence[WorkloadPlan], tags: _Numbered, kinds: _Numbered
 
 def _slots(plans: Sequence[WorkloadPlan]) -> np.ndarray:
     counts = {
+        SLOT_NODE: _before([0 if plan.graph is None else len(plan.graph.nodes) for plan in plans]),
         SLOT_PAIR: _before([len(plan.pair_src) for plan in plans]),
         SLOT_GROUP: _before([len(plan.group_start) - 1 for plan in plans]),
         SLOT_GATE: _before([len(plan.gate_stream) for plan in plans]),

@@ -58,7 +58,7 @@ def plan_trace(graph: TraceGraph, order: np.ndarray, n_host: int, rules: Collect
         n_channel=n_channel,
         pair_channel=pair_channel,
         heap_size=_heap_sizes(graph, nodes, len(agenda_stream)),
-        waits_for_ack=graph.waits_for_ack,
+        waits_for_ack=np.full(len(plan.pair_src), graph.waits_for_ack),
         node_id=graph.node_id,
         peer=graph.peer,
         tag=graph.tag,

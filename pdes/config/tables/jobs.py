@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import BeforeValidator, Field
 
 from pdes.config.tables.fields import Count, Duration, FieldError, Meaning, Size, Table, quantity
+from pdes.config.tables.trace import TraceConfig
 from pdes.config.tables.workload import CollectivesConfig, FlowsConfig, PoissonConfig, TrainingConfig
 from pdes.units import parse_duration_ps, shown
 
@@ -30,7 +31,7 @@ class InputConfig(Table):
 
 JOB_KINDS: dict[str, type[Table]] = {
     "training": TrainingConfig, "collectives": CollectivesConfig, "flows": FlowsConfig, "poisson": PoissonConfig,
-    "input": InputConfig,
+    "trace": TraceConfig, "input": InputConfig,
 }  # fmt: skip
 
 
@@ -59,7 +60,7 @@ class JobConfig(Table):
     """One [[job]]; its workload is checked by its kind before."""
 
     name: str = Field(min_length=1, max_length=200)
-    workload: TrainingConfig | CollectivesConfig | FlowsConfig | PoissonConfig | InputConfig
+    workload: TrainingConfig | CollectivesConfig | FlowsConfig | PoissonConfig | TraceConfig | InputConfig
     gpus: Gpus = "all"
     placement: JobPlacement = "packed"
     start_ps: Duration = quantity("0s", "start")
@@ -69,7 +70,7 @@ class JobConfig(Table):
     iterations: Count | None = None
     MEANING: ClassVar[Meaning] = {
         "name": "by which results and other jobs know it",
-        "workload": "what it does: a table like [workload], of kind training, collectives, flows, poisson or input",
+        "workload": "a table like [workload], of kind training, collectives, flows, poisson, trace or input",
         "gpus": "how many GPUs it has, or which, in the order of its ranks; without it, a training job's own number",
         "placement": "of so many GPUs: servers in order, in turns over the racks, or at random",
         "start_ps": "not before",
