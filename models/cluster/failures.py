@@ -11,8 +11,8 @@ from models.cluster.distribution import Distribution
 from models.cluster.machine import Machine
 from pdes.random_plain import PURPOSE_DETECTION, PURPOSE_FAILURE, PURPOSE_REPAIR, PURPOSE_VICTIM, uniform_plain
 
-SERVER, RACK, JOB, SPEED, NETWORK = "server", "rack", "job", "speed", "network"
-SLOWS = (SPEED, NETWORK)
+SERVER, RACK, JOB, SPEED, NETWORK, UPLINK = "server", "rack", "job", "speed", "network", "uplink"
+SLOWS = (SPEED, NETWORK, UPLINK)
 
 
 class Process(NamedTuple):
@@ -20,9 +20,10 @@ class Process(NamedTuple):
 
     per: "gpu", "server" or "rack": what has such a process each. gap: between its failures. takes: "server" or "rack",
     which are down for detection and repair; "job": it only interrupts the job that it hits; "speed", "network":
-    nothing is down, servers keep the share `leaves` of it for detection and repair. drains: these servers are down for
-    the repair instead, once it is noticed, and jobs leave them with a checkpoint. gpu: only where these are, "" for
-    everywhere.
+    nothing is down, servers keep the share `leaves` of it for detection and repair; "uplink": a link above the rack is
+    down for as long, and its jobs go at what the run with that link down says (`Rules.rerouted`). drains: these servers
+    are down for the repair instead, once it is noticed, and jobs leave them with a checkpoint. gpu: only where these
+    are, "" for everywhere.
     """
 
     component: str

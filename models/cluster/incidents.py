@@ -2,13 +2,14 @@
 
 A job goes at the speed of its slowest server. A server that has lost a part of its network slows a job on several
 servers by what the network takes of its time (`Rules.network_share`): a share c at full speed is c / l at a share l of
-it. Assumptions: what a job does not lose so, it does as before; whatever is slow in a server slows all jobs there.
+it. One in several racks, with an uplink of one of them down, goes as a run around that link says. Assumptions: what a
+job does not lose so, it does as before; whatever is slow in a server slows all jobs there.
 """
 
 from collections.abc import Iterable
 from typing import Protocol
 
-from models.cluster.failures import JOB, NETWORK, SLOWS, Failures, Process
+from models.cluster.failures import JOB, NETWORK, SLOWS, UPLINK, Failures, Process
 from models.cluster.job import Job
 from models.cluster.machine import Machine
 from models.cluster.progress import Done
@@ -168,16 +169,28 @@ class Incidents:
             share = storage.input_share(job.n_held, len(job.place), job.full_speed)
             why = INPUT if share < 1 else ""
         if self.slow:
+            lost: dict[int, set[int]] = {}
             for server, _ in job.place:
                 for component in self.slow.get(server, ()):
                     process = self._process(component)
                     here = process.leaves
+                    if process.takes == UPLINK:
+                        lost.setdefault(self.loop.machine.rack_of[server], set()).add(component)
                     if process.takes == NETWORK:
                         network = self.loop.rules.network_share if len(job.place) > 1 else 0.0
                         here = 1 / (1 - network + network / process.leaves)
                     if here < share:
                         share, why = here, process.component
+            if lost and (here := self._rerouted(job, lost)) < share:
+                share, why = here, self._process(min(min(lost.values(), key=min))).component
         return share, why
+
+    def _rerouted(self, job: Job, lost: dict[int, set[int]]) -> float:
+        """lost: by rack, the components that have taken an uplink each."""
+        rerouted, rack_of = self.loop.rules.rerouted, self.loop.machine.rack_of
+        if rerouted is None or len({rack_of[server] for server, _ in job.place}) < 2:
+            return 1.0
+        return rerouted(job, {rack: len(lost[rack]) for rack in sorted(lost)})
 
     def _begin_slowness(self, component: int, noticed_us: int, repaired_us: int) -> None:
         if self._process(component).drains:

@@ -130,11 +130,12 @@ class Cluster:
         self.happened(SPED, job, -1, cause)
 
     def set_full_speed(self, job: Job, speed: float) -> None:
-        """The same of what it is without what slows it, which goes on to do so."""
-        self.set_speed(job, speed)
+        """The same of what it is without what slows it, which goes on to do so, maybe to another share."""
+        if speed != job.full_speed:
+            self.set_speed(job, speed)
         if self.incidents.slow or self.rules.storage is not None:
             share, cause = self.incidents.share_of_speed(job)
-            if cause:
+            if share * speed != job.speed or cause != job.slow_cause:
                 self.set_speed(job, share * speed, cause)
 
     # The loop

@@ -11,17 +11,24 @@ from models.cluster.job import Place
 
 
 class Pool(NamedTuple):
-    """Servers that are alike. speed: work per time of a job here, if the job has no table of its own."""
+    """Servers that are alike. speed: work per time of a job here, if the job has no table of its own.
+
+    racks_per_pod: of a fabric whose racks share switches by pods, 0 of others.
+    """
 
     gpu: str
     n_server: int
     n_gpu: int
     servers_per_rack: int
     speed: float
+    racks_per_pod: int = 0
 
 
 class Machine:
-    """free: GPUs of each server that no job has, -1 for a server that is down. n_free, n_up: GPUs by pool."""
+    """free: GPUs of each server that no job has, -1 for a server that is down. n_free, n_up: GPUs by pool.
+
+    pod_of: by rack, a number of its own for each pod; racks of a pool without pods are in one.
+    """
 
     def __init__(self, pools: list[Pool]) -> None:
         self.pools = pools
@@ -36,11 +43,14 @@ class Machine:
         self.n_up = list(self.n_free)
         self.rack_free: list[int] = []
         self.racks_of: list[range] = []
+        self.pod_of: list[int] = []
         for i, pool in enumerate(pools):
             self.first.append(len(self.free))
             first_rack, per_rack = len(self.rack_free), pool.servers_per_rack
             n_rack = -(-pool.n_server // per_rack)
             self.racks_of.append(range(first_rack, first_rack + n_rack))
+            first_pod, per_pod = 1 + max(self.pod_of, default=-1), pool.racks_per_pod or n_rack
+            self.pod_of += [first_pod + rack // per_pod for rack in range(n_rack)]
             self.rack_free += [0] * n_rack
             for k in range(pool.n_server):
                 self.pool_of.append(i)

@@ -1,6 +1,6 @@
 """What the event loop of the cluster is told: the rules of the place, who watches, who decides; and its words."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
 
 from models.cluster.job import Job, Place, Request
@@ -65,7 +65,8 @@ class Rules(NamedTuple):
 
     network_share: of the time of a job on several servers, what their network takes at its full speed.
     storage: where jobs' input comes from; None: it is always there. choose: a place for a job as it is, instead of
-    `place`, which knows a number of GPUs alone.
+    `place`, which knows a number of GPUs alone. rerouted: the share of its full speed that a running job has where so
+    many uplinks of its racks are down.
     """
 
     place: Policy
@@ -75,3 +76,4 @@ class Rules(NamedTuple):
     network_share: float = 0.0
     storage: Storage | None = None
     choose: Callable[[Machine, int, int, Job], Place | None] | None = None
+    rerouted: Callable[[Job, Mapping[int, int]], float] | None = None

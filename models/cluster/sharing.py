@@ -1,8 +1,9 @@
 """Jobs that share links change each other's speed: who shares with whom, and when that is looked at anew.
 
 A job within one rack stays below its leaf switches; one in several racks sends through the uplinks of each. Two jobs
-share links where both are in several racks and have one in common. A start or an end changes the speed of the job and
-of those that share links with it, and of nobody else.
+share links where both are in several racks and have one in common; or both in several pods, where racks have pods, and
+have one in common. A start or an end changes the speed of the job and of those that share links with it, and of nobody
+else.
 """
 
 from collections.abc import Sequence
@@ -13,7 +14,9 @@ from models.cluster.machine import Machine
 
 
 class Case(NamedTuple):
-    """A running job, and those that share links with it, in the order of how many racks they share, then of number."""
+    """A running job, and those that share links with it, in the order of how many racks and pods they share, then of
+    number.
+    """
 
     job: Job
     others: tuple[Job, ...]
@@ -40,6 +43,7 @@ class Sharing:
 
     def __init__(self, machine: Machine, speed: SpeedOfCase, most: int) -> None:
         self._rack_of, self._speed, self._most = machine.rack_of, speed, most
+        self._pod_of, self._n_rack = machine.pod_of, len(machine.pod_of)
         self._jobs_in: dict[int, dict[int, Job]] = {}
         self._racks: dict[int, tuple[int, ...]] = {}
 
@@ -63,8 +67,10 @@ class Sharing:
                 self._jobs_in.setdefault(rack, {})[job.number] = job
 
     def racks(self, job: Job) -> tuple[int, ...]:
-        """Where a job is, ascending."""
-        return tuple(sorted({self._rack_of[server] for server, _ in job.place}))
+        """Where a job is, ascending; behind its racks its pods, numbered from there on, if there are several."""
+        racks = {self._rack_of[server] for server, _ in job.place}
+        pods = {self._n_rack + self._pod_of[rack] for rack in racks}
+        return (*sorted(racks), *(sorted(pods) if len(pods) > 1 else ()))
 
     def case(self, job: Job) -> Case:
         """A running job and who shares links with it."""
@@ -102,5 +108,4 @@ class Sharing:
         """Ask for all speeds at once, so that what has to be found out can be at the same time."""
         cases = [self.case(job) for job in {job.number: job for job in jobs if not job.is_hung}.values()]
         for case, speed in zip(cases, self._speed(cases), strict=True):
-            if speed != case.job.full_speed:
-                loop.set_full_speed(case.job, speed)
+            loop.set_full_speed(case.job, speed)  # also where that stays: what slows it may depend on the others

@@ -1,13 +1,13 @@
 """From a config of the cluster level to what its event loop takes."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import Any, NamedTuple
 
 from models.cluster.arrivals import Arrivals, requests
 from models.cluster.checkpoint_rule import CheckpointRule
 from models.cluster.distribution import NEVER, Distribution, table_of
-from models.cluster.failures import SLOWS, Failures, Process, Window
+from models.cluster.failures import SLOWS, UPLINK, Failures, Process, Window
 from models.cluster.find import find_scheduler
 from models.cluster.job import Job, Place, Request
 from models.cluster.machine import Machine, Pool
@@ -15,11 +15,11 @@ from models.cluster.placement import POLICIES
 from models.cluster.placement.least_contended import LeastContended
 from models.cluster.rules import NEVER_US, Rules
 from models.cluster.schedulers.scheduler import Scheduler
-from models.cluster.sharing import Sharing
+from models.cluster.sharing import Case, Sharing
 from models.cluster.spares import Spares
 from models.cluster.storage import Storage
 from pdes.cluster.elastic import read_curves
-from pdes.cluster.iterations.build import build_runs, fitting
+from pdes.cluster.iterations.build import build_runs, fitting, pods_of
 from pdes.cluster.iterations.speeds import RunAll, RunSpeeds
 from pdes.cluster.jobs_file import read_jobs
 from pdes.cluster.speeds import Speeds, read_speeds
@@ -51,7 +51,11 @@ def build(loaded: Loaded, skip: int = 0, run_all: RunAll = here) -> Built:
     run_all: where iteration times are run, see `iterations.workers`.
     """
     config = loaded.run.cluster
-    pools = [Pool(p.gpu, p.servers, p.gpus_per_server, p.servers_per_rack, p.speed) for p in config.pool]
+    pools = [
+        Pool(p.gpu, p.servers, p.gpus_per_server, p.servers_per_rack, p.speed,
+             pods_of(loaded, p.gpus_per_server, p.servers_per_rack))
+        for p in config.pool
+    ]  # fmt: skip
     machine = Machine(pools)
     failures = Failures(_processes(loaded, pools), machine, config.seed, _windows(loaded, machine))
     speeds = read_speeds(None if config.speeds is None else loaded.input_path(config.speeds), pools)
@@ -69,7 +73,7 @@ def build(loaded: Loaded, skip: int = 0, run_all: RunAll = here) -> Built:
     checkpoints = CheckpointRule(interval, (times_us[0], times_us[1], times_us[2]), failures, storage)
     sharing, choose = _sharing(loaded, machine, runs)
     place, share = POLICIES.get(config.placement, POLICIES["packed"]), config.network_share or 0.0
-    rules = Rules(place, speeds, checkpoints, stop_us, share, storage, choose)
+    rules = Rules(place, speeds, checkpoints, stop_us, share, storage, choose, _rerouted(sharing, runs))
     spares = Spares([p.hot_spares for p in config.pool], [p.cold_spares for p in config.pool], config.cold_start_us)
     n_job = None if config.first is None else max(config.first - skip, 0)
     asked = fitting(loaded, _elastic(loaded, _requests(loaded, speeds, skip), speeds), runs)
@@ -90,6 +94,13 @@ def _sharing(
         accepted = "Accepted: with [cluster.runs], and neighbours above 0"
         raise loaded.fault("[cluster] placement", 'found "least-contended", and nobody knows who slows whom', accepted)
     return sharing, LeastContended(sharing, runs).place
+
+
+def _rerouted(sharing: Sharing | None, runs: RunSpeeds | None) -> Callable[[Job, Mapping[int, int]], float] | None:
+    """Who says how fast a job is with uplinks down; None without runs."""
+    if runs is None:
+        return None
+    return lambda job, lost: runs.rerouted(Case(job, ()) if sharing is None else sharing.case(job), lost)
 
 
 def _requests(loaded: Loaded, speeds: Speeds, skip: int) -> Iterator[Request]:
@@ -167,6 +178,9 @@ def _processes(loaded: Loaded, pools: list[Pool]) -> list[Process]:
         if failure.gpu is not None and failure.gpu not in names:
             accepted = f"Accepted: {', '.join(map(shown, names))}"
             raise loaded.fault(f"{key}: gpu", f"found {shown(failure.gpu)}", accepted)
+        if failure.takes == UPLINK and loaded.run.cluster.runs is None:
+            accepted = "Accepted: with [cluster.runs], as runs say what that costs"
+            raise loaded.fault(f"{key}: takes", 'found "uplink"', accepted)
         detection, repair = (
             NEVER if drawn is None else _distribution(loaded, drawn, f"{key}: {name}")
             for name, drawn in (("detection", failure.detection), ("repair", failure.repair))

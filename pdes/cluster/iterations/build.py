@@ -5,6 +5,7 @@ from typing import Any
 
 from models.cluster.job import Request
 from models.cluster.machine import Machine, Pool
+from pdes.cluster.iterations.fabric import check_fabric, racks_per_pod
 from pdes.cluster.iterations.memo import IterationMemo
 from pdes.cluster.iterations.run import Bench, share_of, tables_of
 from pdes.cluster.iterations.shape import packed
@@ -13,8 +14,6 @@ from pdes.config.cluster.load import Loaded
 from pdes.config.cluster.runs import RunsConfig
 from pdes.errors import ConfigError
 from pdes.units import shown
-
-FROM_POOLS = ("kind", "gpus", "gpus_per_server", "servers_per_rail_switch")
 
 
 def build_runs(loaded: Loaded, machine: Machine, run_all: RunAll) -> RunSpeeds | None:
@@ -43,10 +42,19 @@ def _bench(loaded: Loaded, config: RunsConfig, kinds: dict[str, dict[str, Any]],
     return Bench(tables, config.fabric, kinds, *sizes, gpu, config.iterations, folder, program())
 
 
+def pods_of(loaded: Loaded, gpus_per_server: int, servers_per_rack: int) -> int:
+    """Racks in a pod of the fabric that runs are on; 0: it has none, or there are no runs. Raises ConfigError."""
+    config = loaded.run.cluster.runs
+    if config is None:
+        return 0
+    try:
+        check_fabric(config.fabric)
+        return racks_per_pod(config.fabric, gpus_per_server, servers_per_rack)
+    except ConfigError as error:
+        raise loaded.fault(error.where, error.found, error.accepted) from error
+
+
 def _check(loaded: Loaded, config: RunsConfig) -> None:
-    for key in config.fabric:
-        if key in FROM_POOLS:
-            raise loaded.fault(f"[cluster.runs.fabric] {key}", "follows from the pools", "Accepted: other keys of roft")
     mode = config.wormhole.get("mode")
     if config.check and mode != "flow":
         raise loaded.fault(

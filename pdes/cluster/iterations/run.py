@@ -11,8 +11,10 @@ from collections.abc import Mapping
 from math import lcm
 from typing import Any, NamedTuple
 
+from pdes.cluster.iterations.fabric import topology_of
 from pdes.cluster.iterations.memo import Entry
 from pdes.cluster.iterations.shape import Part, Shape
+from pdes.cluster.iterations.uplinks import without_uplinks
 
 MOST_BESIDE = 200  # iterations of a job beside
 
@@ -39,6 +41,7 @@ class Bench(NamedTuple):
         found = [
             self.code, self.tables, self.rails, kinds, self.gpus_per_server, self.servers_per_rack,
             self.gpu, self.iterations, [part.where for part in shape.parts], [part.kind for part in shape.parts],
+            *([shape.lost] if shape.lost else []),
         ]  # fmt: skip
         return hashlib.sha256(json.dumps(found, sort_keys=True, default=str).encode()).hexdigest()[:32]
 
@@ -46,11 +49,7 @@ class Bench(NamedTuple):
 def tables_of(bench: Bench, shape: Shape, alone_ps: Mapping[int, int]) -> dict[str, Any]:
     """The config. alone_ps: what the parts beside, by number, take alone; for how often they run."""
     n_rack = 1 + max(rack for part in shape.parts for rack, _, _ in part.where)
-    per_rack = bench.servers_per_rack
-    topology = bench.rails | {
-        "kind": "roft", "gpus": n_rack * per_rack * bench.gpus_per_server,
-        "gpus_per_server": bench.gpus_per_server, "servers_per_rail_switch": per_rack,
-    }  # fmt: skip
+    topology = topology_of(bench.rails, bench.gpus_per_server, bench.servers_per_rack, n_rack)
     taken: dict[tuple[int, int], int] = {}
     jobs = []
     for i, part in enumerate(shape.parts):
@@ -62,7 +61,8 @@ def tables_of(bench: Bench, shape: Shape, alone_ps: Mapping[int, int]) -> dict[s
             "workload": _workload(bench, part),
         })  # fmt: skip
     output = {"dir": "results", "flows": False, "tasks": False}
-    return bench.tables | {"topology": topology, "job": jobs, "output": output}
+    tables = bench.tables | {"topology": topology, "job": jobs, "output": output}
+    return without_uplinks(tables, bench.folder, bench.servers_per_rack * bench.gpus_per_server, shape.lost)
 
 
 def _gpus(bench: Bench, part: Part, taken: dict[tuple[int, int], int]) -> list[int]:

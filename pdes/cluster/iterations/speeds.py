@@ -4,7 +4,7 @@ A duration, or a number of steps, is about a job that is packed and alone on the
 run when it is asked for, all cases of one instant at the same time, and is never run again.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from models.cluster.job import Place, Request
@@ -69,9 +69,18 @@ class RunSpeeds:
             for case in cases
         ]
 
+    def rerouted(self, case: Case, lost: Mapping[int, int]) -> float:
+        """The share of its full speed that a running job has with so many uplinks of its racks down, by rack."""
+        if not self.knows(case.job.request.kind):
+            return 1.0
+        others = [other for other in case.others if self.knows(other.request.kind)]
+        whole, without = shape_of(self.machine, case.job, others), shape_of(self.machine, case.job, others, lost)
+        whole_ps, without_ps = self.times_ps([whole, without])
+        return min(1.0, whole_ps / without_ps)
+
     def times_ps(self, shapes: Sequence[Shape]) -> list[int]:
         """Of an iteration of each shape's first job. Raises SimError, ConfigError of a run."""
-        singles = [alone(one.pool, part) for one in shapes for part in one.parts]
+        singles = [alone(self.machine, one.pool, part) for one in shapes for part in one.parts]
         by_itself = dict(zip(singles, self._known_ps(singles, {}), strict=True))
         return self._known_ps(shapes, by_itself)
 
@@ -89,7 +98,7 @@ class RunSpeeds:
             self.tell(f"running {len(new)} iteration times, {new[0][0].text()} first")
             asked = []
             for one, packets in new:
-                times = {i: by_itself.get(alone(one.pool, part), 0) for i, part in enumerate(one.parts)}
+                times = {i: by_itself.get(alone(self.machine, one.pool, part), 0) for i, part in enumerate(one.parts)}
                 bench = self.benches[one.pool]
                 tables = tables_of(bench, one, times)
                 asked.append((tables | {"wormhole": {"mode": "off"}} if packets else tables, bench.folder))

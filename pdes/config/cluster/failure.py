@@ -13,6 +13,7 @@ KNOWN = {
     "nic": ("gpu", "network"),
     "host": ("server", "server"),
     "switch": ("rack", "rack"),
+    "uplink": ("rack", "uplink"),
     "link": ("gpu", "network"),
     "software": ("server", "job"),
 }
@@ -25,17 +26,18 @@ class FailureConfig(Table):
     component: str = Field(min_length=1)
     per: Literal["gpu", "server", "rack"] = "server"
     gap: Drawn
-    takes: Literal["server", "rack", "job", "speed", "network"] = "server"
+    takes: Literal["server", "rack", "job", "speed", "network", "uplink"] = "server"
     leaves: Annotated[float, Field(gt=0, lt=1)] | None = None
     drains: bool = False
     detection: DrawnFromZero = None
     repair: DrawnFromZero = None
     gpu: str | None = None
     MEANING: ClassVar[Meaning] = {
-        "component": "its name in results; gpu, hbm, nic, host, switch, link, software have what follows by default",
+        "component": "its name in results; gpu, hbm, nic, host, switch, uplink, link, software have defaults",
         "per": "what fails so often: each GPU, each server or each rack",
         "gap": "between two failures of one of them",
-        "takes": "server, rack: down until repaired; job: only stops the job; speed, network: servers are slow",
+        "takes": "server, rack: down until repaired; job: only stops the job; speed, network: servers are slow; "
+        "uplink: a link above the rack is down, and traffic goes around it",
         "leaves": 'of takes = "speed" or "network": the share that is left',
         "drains": "of these: once it is noticed, jobs leave the servers, which are down for the repair",
         "detection": "how long nobody notices, while the job's GPUs stand still",
@@ -54,6 +56,8 @@ class FailureConfig(Table):
     def _check(self) -> "FailureConfig":
         if self.per == "rack" and self.takes == "server":
             raise FieldError('per = "rack" and takes = "server"', 'Accepted of a rack: takes = "rack", or "job"')
+        if self.takes == "uplink" and self.per != "rack":
+            raise FieldError(f'takes = "uplink", and per = "{self.per}"', 'Accepted: per = "rack", for all its uplinks')
         if self.takes == "job" and self.repair is not None:
             raise FieldError('takes = "job", and a repair', "Accepted: no repair, as nothing is down")
         if (self.takes in ("speed", "network")) != (self.leaves is not None):
@@ -61,7 +65,8 @@ class FailureConfig(Table):
             raise FieldError(found, 'Accepted: leaves = 0.5, or another share, with takes = "speed" or "network"')
         if self.leaves is None and self.drains:
             raise FieldError(f'takes = "{self.takes}", and drains', 'Accepted with drains: takes = "speed", "network"')
-        if self.leaves is not None and self.repair is None and self.detection is None:
+        slows = self.leaves is not None or self.takes == "uplink"
+        if slows and self.repair is None and self.detection is None:
             raise FieldError("neither detection nor repair", "Accepted: how long servers are slow, as one of them")
         return self
 

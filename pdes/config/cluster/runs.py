@@ -31,7 +31,8 @@ class RunsConfig(Table):
     memo: Annotated[str, Field(min_length=1)] | None = None
     MEANING: ClassVar[Meaning] = {
         "kind": "kinds of jobs that are run; all others go at their pool's speed",
-        "fabric": 'keys of [topology] kind = "roft", but for its sizes: rates, delays, oversubscription',
+        "fabric": 'keys of [topology], but for sizes that follow from the pools; kind = "roft" if it is not given, or '
+        '"dual-plane", "leaf-spine", "fat-tree", "three-tier"',
         "network": "as [network]",
         "wormhole": "as [wormhole]: flow mode if it is not given",
         "iterations": "of a run; the first one is left out of its mean",

@@ -1,5 +1,6 @@
 """Jobs that share links: an M/G/1 queue with processor sharing, work that is conserved, and who is asked about."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -108,15 +109,17 @@ def test_jobs_in_one_rack_share_nothing() -> None:
 @given(st.data())
 @settings(deadline=None)
 def test_the_same_arrangement_elsewhere_is_the_same_case(data: st.DataObject) -> None:
-    """Racks, and servers within racks, in another order: for one job always, for several up to names of racks."""
-    n_rack, per_rack = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 4))
-    machine = Machine([Pool("GPU", n_rack * per_rack, 8, per_rack, 1.0)])
+    """Pods, racks in them and servers in those in another order: for one job always, for several up to their names."""
+    n_pod, per_pod = data.draw(st.sampled_from([(1, 1), (1, 4), (2, 2), (3, 2)]))
+    n_rack, per_rack, has_pods = n_pod * per_pod, data.draw(st.integers(1, 4)), n_pod > 1
+    machine = Machine([Pool("GPU", n_rack * per_rack, 8, per_rack, 1.0, per_pod if has_pods else 0)])
     servers = st.lists(st.integers(0, n_rack * per_rack - 1), min_size=1, max_size=6, unique=True)
     jobs = [
         (kind, [(server, data.draw(st.integers(1, 4))) for server in data.draw(servers)])
         for kind in data.draw(st.lists(st.sampled_from("ab"), min_size=1, max_size=3))
     ]
-    racks = data.draw(st.permutations(range(n_rack)))
+    inner = [data.draw(st.permutations(range(per_pod))) for _ in range(n_pod)]
+    racks = [pod * per_pod + rack for pod in data.draw(st.permutations(range(n_pod))) for rack in inner[pod]]
     within = [data.draw(st.permutations(range(per_rack))) for _ in range(n_rack)]
 
     def moved(server: int) -> int:
@@ -130,7 +133,11 @@ def test_the_same_arrangement_elsewhere_is_the_same_case(data: st.DataObject) ->
         assert here == there
     for (kind, place), part in zip(jobs, here.parts, strict=True):
         assert part.kind == kind and part.n_gpu == sum(n for _, n in place)
-        assert alone(0, part) == shape(machine, 0, [(kind, place)])
+        assert alone(machine, 0, part) == shape(machine, 0, [(kind, place)])
+        pods = Counter(machine.pod_of[machine.rack_of[server]] for server, _ in place)
+        assert not has_pods or Counter(pods.values()) == Counter(
+            Counter(rack // per_pod for rack, _, _ in part.where).values()
+        )
     # Servers and racks that two jobs have in common they have in common in the case, too.
     used = [{(rack, server) for rack, server, _ in part.where} for part in here.parts]
     for i, (_, one) in enumerate(jobs):
@@ -148,6 +155,20 @@ def _invariant(found: Shape) -> list[list[list[int]]]:
         for rack, _, n in part.where:
             racks.setdefault(rack, [[] for _ in found.parts])[i].append(n)
     return sorted([sorted(own) for own in of_jobs] for of_jobs in racks.values())
+
+
+def test_jobs_in_several_pods_share_what_is_above_them() -> None:
+    """Four racks of one server, two to a pod: jobs in other racks of the same pods meet at the cores, others do not."""
+    machine = Machine([Pool("GPU", 8, 8, 1, 1.0, 2), Pool("GPU", 4, 8, 2, 1.0)])
+    assert machine.pod_of == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
+    sharing = Sharing(machine, fair, 10)
+    jobs = [Job(Request(i, "a", 0, 16, 100)) for i in range(4)]
+    for job, servers in zip(jobs, [(0, 2), (1, 3), (4, 5), (1, 7)], strict=True):
+        job.place = [(server, 8) for server in servers]
+        sharing.add(job)
+    assert [[other.number for other in sharing.case(job).others] for job in jobs] == [[1, 3], [0, 3], [], [1, 0]]
+    one = shape(machine, 0, [("a", jobs[0].place), ("a", jobs[1].place), ("a", jobs[2].place)])
+    assert [[rack for rack, _, _ in part.where] for part in one.parts] == [[0, 2], [1, 3], [4, 5]]
 
 
 def test_a_packed_job_fills_servers_from_a_racks_first_on() -> None:
