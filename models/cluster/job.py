@@ -40,7 +40,7 @@ class Job:
     per time, full_speed what it is where nothing slows it, slow_cause what does. mark: where its speed changed last.
     version: of the end that is expected. owes_us: what its next start takes longer, as it was stopped.
     is_hung: a failure of cause has ended it, which nobody has noticed until back_us. rules: its checkpoints, since its
-    start. key, level: the scheduler's own.
+    start. crowd_us: jobs in the cluster over time, summed up to its submission. key, level: the scheduler's own.
     """
 
     __slots__ = (
@@ -48,6 +48,7 @@ class Job:
         "saved_us", "start_us", "begin_us", "end_us", "version", "ready_us", "first_start_us", "waited_us", "gpu_us",
         "lost_gpu_us", "overhead_gpu_us", "n_start", "n_preemption", "n_failure", "owes_us", "key", "level",
         "estimated_end_us", "is_hung", "back_us", "cause", "rules", "full_speed", "slow_cause", "mark", "n_move",
+        "crowd_us",
     )  # fmt: skip
 
     def __init__(self, request: Request) -> None:
@@ -67,6 +68,7 @@ class Job:
         self.estimated_end_us, self.is_hung, self.cause = -1, False, ""
         self.rules, self.mark = NO_CHECKPOINTS, FROM_START
         self.full_speed, self.slow_cause, self.n_move = 1.0, "", 0
+        self.crowd_us = 0
 
     @property
     def left_us(self) -> int:

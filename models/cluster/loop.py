@@ -103,6 +103,18 @@ class Cluster:
             self._wakes.add(at_us)
             heapq.heappush(self._events, (at_us, WAKE, 0, 0))
 
+    def isolated_us(self, job: Job) -> int:
+        """What a job that ends now would have taken with its equal share of the GPUs that it may use, by itself.
+
+        Themis' time in isolation (Mahajan et al. 2020, section 3): the share is one over the mean number of jobs in the
+        cluster while it was there, itself among them; on fewer GPUs than it asks for it takes longer in proportion.
+        """
+        pools = [pool for i, pool in enumerate(self.machine.pools) if self.may_use(job, i)]
+        n_gpu = sum(pool.n_server * pool.n_gpu for pool in pools)
+        span_us = max(self.now_us - job.request.submit_us, 1)
+        work_us = job.request.work_us
+        return max(work_us, work_us * job.n_gpu * (self.usage.jobs_us - job.crowd_us) // (n_gpu * span_us))
+
     def settle(self, job: Job) -> None:
         """Count what a running job has had, as the run stops here: what is under way counts as work."""
         job.gpu_us += (self.now_us - job.start_us) * job.n_held
@@ -189,7 +201,9 @@ class Cluster:
                 self._end(job)
         elif kind == ARRIVE:
             assert self.next is not None
-            self._wait(Job(self.next))
+            job = Job(self.next)
+            job.crowd_us = self.usage.jobs_us
+            self._wait(job)
             self._pull()
         elif kind == FAIL:
             self.incidents.fail(number)

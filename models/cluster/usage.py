@@ -21,6 +21,11 @@ class Usage:
         self.intervals: list[array] = [array("q") for _ in COLUMNS]
         self.begins_us = array("q")
 
+    @property
+    def jobs_us(self) -> int:
+        """Jobs that waited or ran, times time, until now."""
+        return self.totals[0] + self.totals[2]
+
     def advance(self, now_us: int, level: Level) -> None:
         """The level has been the same since the last call, until now."""
         while self.interval_us and now_us >= self._begin_us + self.interval_us:

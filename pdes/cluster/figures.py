@@ -35,6 +35,7 @@ def figures(loaded: Loaded, cluster: Cluster, jobs: Arrays) -> dict[str, Any]:
         "completion_s": _spread((jobs["end_us"] - jobs["submit_us"])[done]),
         "wait_s": _spread(jobs["waited_us"][done]),
         "first_wait_s": _spread((jobs["start_us"] - jobs["submit_us"])[done]),
+        "finish_time_fairness": _fairness(jobs, done),
         "mean_waiting_jobs": cluster.usage.totals[0] / span_us,
         "mean_running_jobs": cluster.usage.totals[2] / span_us,
         "gpu_hours": {
@@ -55,6 +56,17 @@ def figures(loaded: Loaded, cluster: Cluster, jobs: Arrays) -> dict[str, Any]:
         "moves": int(jobs["moves"].sum()),
         "spares_used": {"hot": cluster.spares.n_used[0], "cold": cluster.spares.n_used[1]},
     }
+
+
+def _fairness(jobs: Arrays, done: np.ndarray) -> dict[str, float]:
+    """Of jobs that are done: how many times as long as in isolation they took, and the share of them above 1."""
+    if not done.any():
+        return {}
+    took_us = np.maximum(jobs["end_us"] - jobs["submit_us"], 1)[done]
+    times = took_us / np.maximum(jobs["isolated_us"][done], 1)
+    p50, p90, p99 = np.percentile(times, [50, 90, 99])
+    found = {"mean": times.mean(), "p50": p50, "p90": p90, "p99": p99, "most": times.max()}
+    return {name: float(value) for name, value in found.items()} | {"above_1": float((times > 1).mean())}
 
 
 def _hours(gpu_us: dict[str, int]) -> dict[str, float]:

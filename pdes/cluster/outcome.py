@@ -14,7 +14,7 @@ def outcome(loaded: Loaded) -> dict[str, Any]:
     """result.json as a run would write it. Raises SimError, ConfigError."""
     built, watch = build(loaded), Recorder(False)
     cluster = Cluster(built.machine, built.rules, built.requests, built.failures, watch)
-    cluster.spares, cluster.sharing = built.spares, built.sharing
+    cluster.spares, cluster.sharing, watch.isolated_us = built.spares, built.sharing, cluster.isolated_us
     try:
         cluster.run(built.scheduler(cluster, built.options))
     except StuckError as error:

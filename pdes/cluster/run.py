@@ -104,6 +104,7 @@ def _simulated(
     stream = sys.stderr if not is_quiet and sys.stderr.isatty() else None
     watch = _Progress(loaded.run.output.events, folder.work, stream)
     cluster = Cluster(built.machine, built.rules, jobs, built.failures, watch)
+    watch.isolated_us = cluster.isolated_us
     cluster.spares, cluster.usage = built.spares, Usage(loaded.run.output.interval_us)
     if built.runs is not None:
         built.runs.tell = watch.say

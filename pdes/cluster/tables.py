@@ -3,7 +3,7 @@
 Their rows go to files while the run goes on, and from there, in order, into the tables.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from pdes.cluster.rows import Rows, Texts
 
 JOB_COLUMNS = (
     "job_id", "submit_us", "start_us", "end_us", "waited_us", "gpus", "work_us", "done_us", "gpu_us", "lost_gpu_us",
-    "overhead_gpu_us", "starts", "preemptions", "failures", "moves", "priority", "tenant", "kind", "job",
+    "overhead_gpu_us", "isolated_us", "starts", "preemptions", "failures", "moves", "priority", "tenant", "kind", "job",
 )  # fmt: skip
 EVENT_COLUMNS = ("time_us", "event", "job_id", "server", "gpus", "component")
 PLACE_COLUMNS = ("job_id", "start_us", "end_us", "server", "servers", "gpus")
@@ -40,7 +40,8 @@ class Recorder:
     """Hears of everything that happens (`loop.Watch`). has_events: whether there are to be tables of events and places.
 
     A row of the places is a stretch of servers, one after the other, with as many GPUs each, that a job has had.
-    folder: of the files that rows go to; None: all stay in memory.
+    folder: of the files that rows go to; None: all stay in memory. isolated_us: of a job that ends, set by who has the
+    cluster.
     """
 
     def __init__(self, has_events: bool, folder: Path | None = None) -> None:
@@ -50,6 +51,7 @@ class Recorder:
         self.texts = Texts(folder)  # names of jobs
         self.names = {name: Names() for name in NAMED}
         self.has_events = has_events
+        self.isolated_us: Callable[[Job], int] = lambda job: job.request.work_us
 
     def happened(self, now_us: int, what: str, job: Job | None, server: int, why: str) -> None:
         """A row of the events."""
@@ -84,8 +86,9 @@ class Recorder:
         row = (
             job.number, request.submit_us, NONE if job.first_start_us < 0 else job.first_start_us, end_us,
             job.waited_us, job.n_gpu, request.work_us, job.saved_us, job.gpu_us, job.lost_gpu_us, job.overhead_gpu_us,
-            job.n_start, job.n_preemption, job.n_failure, job.n_move, job.priority, number["tenant"].number(job.tenant),
-            number["kind"].number(request.kind), self.texts.add(request.name),
+            NONE if end_us == NONE else self.isolated_us(job), job.n_start, job.n_preemption, job.n_failure,
+            job.n_move, job.priority, number["tenant"].number(job.tenant), number["kind"].number(request.kind),
+            self.texts.add(request.name),
         )  # fmt: skip
         self.jobs.add(row)
 

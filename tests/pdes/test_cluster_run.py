@@ -7,6 +7,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from pdes.cli import main
+from pdes.cluster.outcome import outcome
+from pdes.cluster.run import run_cluster
+from pdes.config.cluster.load import load_cluster
 from reference.cluster_config import CONFIG, run
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -220,3 +223,19 @@ def test_a_damaged_folder_gets_one_message(
     assert main(["report", str(tmp_path / "out")]) == 2
     said = capsys.readouterr().err
     assert "the results cannot be read" in said and len(said.splitlines()) == 1
+
+
+def test_results_have_finish_time_fairness(tmp_path: Path) -> None:
+    """Two jobs on one GPU, one after the other: see tests/models/cluster/test_fairness.py."""
+    folder = tmp_path
+    (folder / "jobs.csv").write_text("job,submit_s,gpus,duration_s\na,0,1,100\nb,0,1,100\n")
+    (folder / "config.toml").write_text(
+        '[cluster]\njobs = "jobs.csv"\n[[cluster.pool]]\nservers = 1\ngpus_per_server = 1\n'
+        f'[output]\ndir = "{folder}/out"\n'
+    )
+    loaded = load_cluster(folder / "config.toml", [])
+    result = run_cluster(loaded, is_quiet=True)
+    found = result["finish_time_fairness"]
+    assert found["mean"] == pytest.approx((1 / 2 + 4 / 3) / 2) and found["most"] == pytest.approx(4 / 3)
+    assert found["above_1"] == 0.5 and outcome(loaded)["finish_time_fairness"] == found
+    assert pq.read_table(folder / "out" / "jobs.parquet")["isolated_us"].to_pylist() == [200_000_000, 150_000_000]
