@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pdes.convert.cluster.audit import LEFT_OUT, Audit, Finding, quoted
+from pdes.convert.cluster.variants import Variants, as_published
 from pdes.errors import ConfigError
 from pdes.files import require_file
 
+NO_VARIANTS: Variants = {}
 MAX_LINE_BYTES = 10**6
 HEAD_BYTES = 2**16
 MAX_HEAD_LINES = 20
@@ -29,6 +31,10 @@ class Head(NamedTuple):
     def has(self, *names: str) -> bool:
         """Whether the first line names all these columns."""
         return set(names) <= set(self.columns)
+
+    def as_published(self, variants: Variants) -> "Head":
+        """The same with columns by the names that the trace was published with."""
+        return self._replace(columns=as_published(self.columns, variants))
 
 
 def read_head(path: Path) -> Head:
@@ -87,15 +93,15 @@ def table_lines(path: Path, audit: Audit, delimiter: str = ",") -> Iterator[tupl
 
 
 def records(
-    path: Path, audit: Audit, needed: Sequence[str], optional: Sequence[str] = ()
+    path: Path, audit: Audit, needed: Sequence[str], optional: Sequence[str] = (), variants: Variants = NO_VARIANTS
 ) -> Iterator[tuple[int, list[str]]]:
     """(line, the fields of `needed` and `optional`, empty where there is no such column) below a header line.
 
-    ConfigError: there is no header, or it lacks a column.
+    variants: other names of these columns. ConfigError: there is no header, or it lacks a column.
     """
     lines = table_lines(path, audit)
     _, header = next(lines, (0, []))
-    names = [word.lower() for word in header]
+    names = as_published([word.lower() for word in header], variants)
     missing = [name for name in needed if name not in names]
     if missing:
         found = f"no column {missing[0]} in {quoted(','.join(names))}"

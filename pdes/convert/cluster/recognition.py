@@ -7,7 +7,7 @@ from typing import NamedTuple
 from pdes.convert.cluster import jobs_csv
 from pdes.convert.cluster.companions import files_of
 from pdes.convert.cluster.intake import Intake
-from pdes.convert.cluster.lines import Head, read_head
+from pdes.convert.cluster.lines import NO_VARIANTS, Head, read_head
 from pdes.convert.cluster.names import CLUSTER_FORMATS
 from pdes.convert.cluster.readers import (
     acme,
@@ -20,6 +20,7 @@ from pdes.convert.cluster.readers import (
     philly_log,
     sia,
 )
+from pdes.convert.cluster.variants import PHILLY_CSV, SIA, SLURM, Variants
 from pdes.errors import ConfigError
 from pdes.files import missing
 
@@ -29,24 +30,26 @@ class Format(NamedTuple):
 
     matches: Callable[[Head], bool]
     read: Callable[[Path, Intake], None]
+    variants: Variants = NO_VARIANTS  # other names of its columns
 
 
 FORMATS = {
-    "philly-csv": Format(philly_csv.matches, philly_csv.read),
+    "philly-csv": Format(philly_csv.matches, philly_csv.read, PHILLY_CSV),
     "philly": Format(philly_log.matches, philly_log.read),
-    "sia": Format(sia.matches, sia.read),
+    "sia": Format(sia.matches, sia.read, SIA),
     "gavel": Format(gavel.matches, gavel.read),
     "alibaba-2020": Format(alibaba_2020.matches, alibaba_2020.read),
     "alibaba-2020-tables": Format(pai_tables.matches, pai_tables.read),
     "alibaba-2023": Format(alibaba_2023.matches, alibaba_2023.read),
-    "acme": Format(acme.matches, acme.read),
-    "helios": Format(helios.matches, helios.read),
+    "acme": Format(acme.matches, acme.read, SLURM),
+    "helios": Format(helios.matches, helios.read, SLURM),
     "jobs": Format(jobs_csv.matches, jobs_csv.read),
 }
 COMPANIONS = (  # what is no trace of jobs, but belongs to one
     (alibaba_2023.is_nodes, "a list of nodes", "the list of pods in the same folder"),
     (philly_log.is_machines, "a list of machines", "cluster_job_log in the same folder"),
     (pai_tables.is_jobs, "a table of jobs without their GPUs", "pai_task_table in the same folder"),
+    (sia.is_durations, "a table of durations", "the workload in the same folder"),
     (helios.is_numbers, "a table of GPUs by day", "cluster_log.csv in the same folder"),
 )
 PACKED = (
@@ -87,7 +90,12 @@ def _beginning(head: Head) -> str:
 
 
 def _format_of(head: Head) -> str | None:
-    return next((name for name, form in FORMATS.items() if form.matches(head)), None)
+    """As published, else with columns by other names; of these the one with most columns of its own goes first."""
+    found = next((name for name, form in FORMATS.items() if form.matches(head)), None)
+    if found is not None:
+        return found
+    varied = ((name, form) for name, form in reversed(FORMATS.items()) if form.variants)
+    return next((name for name, form in varied if form.matches(head.as_published(form.variants))), None)
 
 
 def _find_in(folder: Path, wanted: str | None) -> tuple[Path, str]:

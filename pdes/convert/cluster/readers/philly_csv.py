@@ -10,6 +10,7 @@ from pdes.convert.cluster.fields import date_us
 from pdes.convert.cluster.intake import Intake
 from pdes.convert.cluster.jobs import Job
 from pdes.convert.cluster.lines import Head, records
+from pdes.convert.cluster.variants import PHILLY_CSV
 
 COLUMNS = ("timestamp", "duration", "num_gpus")
 
@@ -22,7 +23,7 @@ def matches(head: Head) -> bool:
 def read(path: Path, intake: Intake) -> None:
     """All jobs."""
     intake.is_dated = True
-    for n_before, (line, words) in enumerate(records(path, intake.audit, COLUMNS, ("cluster",))):
+    for n_before, (line, words) in enumerate(records(path, intake.audit, COLUMNS, ("cluster",), PHILLY_CSV)):
         time, duration, gpus, cluster = words
         intake.begin(line, str(n_before))
         submit_us = intake.submit("timestamp", time, date_us)

@@ -1,19 +1,24 @@
 """Workloads of Pollux and Sia: name,time,application,num_replicas,batch_size; seconds, and a GPU per replica.
 
 As they are published they do not say how long a job runs: their simulators have tables of each application's speed.
-Only a file with a column `duration` can be read.
+Either the file has a column `duration`, or a table beside it says it: application,num_replicas,duration, where a row
+without num_replicas is about all others of its application.
 """
 
 from pathlib import Path
 
-from pdes.convert.cluster.fields import millionths
-from pdes.convert.cluster.intake import Intake
+from pdes.convert.cluster.audit import LEFT_OUT, Finding, quoted
+from pdes.convert.cluster.companions import beside
+from pdes.convert.cluster.fields import PER_UNIT, millionths
+from pdes.convert.cluster.intake import BAD_DURATION, BAD_GPUS, NO_DURATION, Intake
 from pdes.convert.cluster.jobs import Job
 from pdes.convert.cluster.lines import Head, read_head, records
+from pdes.convert.cluster.variants import SIA
 from pdes.errors import ConfigError
 
 COLUMNS = ("time", "application", "num_replicas")
-DURATIONS = ("duration", "duration_s", "run_time", "runtime")  # one of these, in seconds
+Durations = dict[tuple[str, int | None], str]
+"""Seconds as they are written, by application and replicas; None: all others."""
 
 
 def matches(head: Head) -> bool:
@@ -21,19 +26,52 @@ def matches(head: Head) -> bool:
     return head.has(*COLUMNS)
 
 
+def is_durations(head: Head) -> bool:
+    """Whether the file says how long jobs of an application run."""
+    named = head.as_published(SIA)
+    return named.has("application", "duration") and not named.has("time")
+
+
 def read(path: Path, intake: Intake) -> None:
-    """All jobs. ConfigError: there is no column of durations."""
-    columns = read_head(path).columns
-    name = next((name for name in DURATIONS if name in columns), None)
-    if name is None:
-        found = "no column duration: how long a job runs follows from a table of its application's speeds"
-        accepted = "a column duration, the seconds that a job runs on its num_replicas GPUs"
-        raise ConfigError(f"{path}, line 1", found, accepted)
-    lines = records(path, intake.audit, (*COLUMNS, name), ("name",))
-    for n_before, (line, (time, application, gpus, duration, job)) in enumerate(lines):
+    """All jobs. ConfigError: nothing says how long they run."""
+    columns = read_head(path).as_published(SIA).columns
+    table: Durations | None = None
+    if "duration" not in columns:
+        table = _durations(path, intake)
+    lines = records(path, intake.audit, COLUMNS, ("name", "duration"), SIA)
+    for n_before, (line, (time, application, gpus, job, duration)) in enumerate(lines):
         intake.begin(line, job if "name" in columns else str(n_before))
         submit_us = intake.submit("time", time, millionths)
-        duration_us = intake.duration(name, duration)
         n_gpu = intake.gpus("num_replicas", gpus)
+        if table is not None:
+            duration = table.get((application, n_gpu), table.get((application, None), ""))
+            if not duration:
+                intake.wrong(NO_DURATION, "application", f"{quoted(application)} on {gpus} GPUs")
+                continue
+        duration_us = intake.duration("duration", duration)
         if submit_us is not None and duration_us is not None and n_gpu is not None:
             intake.take(Job(line, "", submit_us, duration_us, n_gpu, kind=application), "time")
+
+
+def _durations(path: Path, intake: Intake) -> Durations:
+    """What the table beside a workload says; its bad rows are findings."""
+    other = beside(path, is_durations)
+    if other is None:
+        found = "no column duration: how long a job runs follows from a table of its application's speeds"
+        accepted = (
+            "a column duration, the seconds that a job runs on its num_replicas GPUs, or a table beside it: "
+            "application,num_replicas,duration"
+        )
+        raise ConfigError(f"{path}, line 1", found, accepted)
+    table: Durations = {}
+    for line, (application, duration, gpus) in records(
+        other, intake.audit, ("application", "duration"), ("num_replicas",), SIA
+    ):
+        value, n_gpu = millionths(duration), millionths(gpus) if gpus else None
+        if value is None or value <= 0:
+            intake.audit.add(Finding(BAD_DURATION, other.name, line, "", "duration", quoted(duration), LEFT_OUT))
+        elif gpus and (n_gpu is None or n_gpu <= 0 or n_gpu % PER_UNIT):
+            intake.audit.add(Finding(BAD_GPUS, other.name, line, "", "num_replicas", quoted(gpus), LEFT_OUT))
+        else:
+            table[application, None if n_gpu is None else n_gpu // PER_UNIT] = duration
+    return table

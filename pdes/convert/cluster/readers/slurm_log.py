@@ -17,6 +17,7 @@ from pdes.convert.cluster.intake import (
 )
 from pdes.convert.cluster.jobs import Job
 from pdes.convert.cluster.lines import records
+from pdes.convert.cluster.variants import SLURM
 
 COLUMNS = ("job_id", "user", "gpu_num", "state", "submit_time", "start_time", "end_time", "duration")
 OPTIONAL = ("node_num", "vc", "type")
@@ -26,7 +27,7 @@ KEPT = "kept"
 def read(path: Path, intake: Intake) -> None:
     """All jobs that need GPUs."""
     intake.is_dated = True
-    for line, words in records(path, intake.audit, COLUMNS, OPTIONAL):
+    for line, words in records(path, intake.audit, COLUMNS, OPTIONAL, SLURM):
         job, user, gpus, state, submitted, started, ended, duration, nodes, vc, kind = words
         intake.begin(line, job)
         n_gpu = intake.gpus("gpu_num", gpus, may_be_none=True)
