@@ -27,6 +27,7 @@ OURS: dict[str, tuple[str, dict[str, Any]]] = {
     "fifo_perf": ("fifo-perf", {}),
     "max_min_fairness": ("max-min", {}),
     "max_min_fairness_perf": ("max-min-perf", {}),
+    "finish_time_fairness_perf": ("finish-time-fair", {}),
     "allox": ("allox", {}),
 }
 EXACT = {  # seed, mean gap in seconds: average seconds, with AlloX

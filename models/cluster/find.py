@@ -12,6 +12,7 @@ from models.cluster.schedulers.priority import Priority
 from models.cluster.schedulers.quota import Quota
 from models.cluster.schedulers.rounds.allox import Allox
 from models.cluster.schedulers.rounds.fifo import FifoPerf, FifoRounds
+from models.cluster.schedulers.rounds.finish_time import FinishTimeFair
 from models.cluster.schedulers.rounds.max_min import MaxMin, MaxMinPerf
 from models.cluster.schedulers.rounds.pollux import Pollux
 from models.cluster.schedulers.rounds.sia import Sia
@@ -35,6 +36,7 @@ SCHEDULERS: dict[str, type[Scheduler]] = {
     "fifo-perf": FifoPerf,
     "max-min": MaxMin,
     "max-min-perf": MaxMinPerf,
+    "finish-time-fair": FinishTimeFair,
     "allox": Allox,
     "sia": Sia,
     "pollux": Pollux,

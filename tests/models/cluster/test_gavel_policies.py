@@ -3,6 +3,8 @@
 from itertools import pairwise
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from models.cluster.failures import Failures
 from models.cluster.find import SCHEDULERS
@@ -14,7 +16,7 @@ from models.cluster.progress import Checkpoints
 from models.cluster.rules import Rules
 
 MINUTE_US = 60 * 10**6
-SOLVED = ("max-min-perf", "allox")
+SOLVED = ("max-min-perf", "finish-time-fair", "allox")
 ALL = ("fifo-rounds", "fifo-perf", "max-min", *SOLVED)
 
 
@@ -81,6 +83,58 @@ def test_max_min_perf_shares_out_equally_where_no_trade_helps_both():
     """Speeds (1, 0.1) and (1, 0.9): (0.1 + 0.9 x) / 0.55 = (1 - 0.1 x) / 0.95 has x = 1/2, where both are 1."""
     shares = run("max-min-perf", [(0, 60), (0, 60)], speeds=[(1.0, 0.1), (1.0, 0.9)])[2]
     assert [x for row in shares.values() for x in row] == pytest.approx([0.5] * 4)
+
+
+def test_finish_time_fairness_lets_the_job_that_has_waited_longest_catch_up():
+    """One GPU, both with 60 left: there for 60 and 0, each with half of it in isolation, 120 for what is left."""
+    scheduler = waiting([(0, 60), (60, 60)], servers=(1,), now=60)
+    (first,), (second,) = scheduler.shares().values()
+    # (60 + 60 / x) / 120 = (60 / (1 - x)) / 120, so x * x + x = 1
+    assert (first, second) == pytest.approx(((5**0.5 - 1) / 2, (3 - 5**0.5) / 2), rel=1e-3)
+
+
+@given(st.data())
+@settings(max_examples=40, deadline=None)
+def test_finish_time_fairness_is_the_least_largest_rho(data):
+    """Two jobs on two pools: no shares on a fine grid have a smaller one."""
+    pytest.importorskip("scipy")
+    speeds = [tuple(data.draw(st.sampled_from([0.1, 0.4, 0.7, 1.0])) for _ in range(2)) for _ in range(2)]
+    jobs = [(data.draw(st.integers(0, 90)), data.draw(st.integers(5, 200))) for _ in range(2)]
+    scheduler = waiting(sorted(jobs), servers=(1, 1), now=100, speeds=speeds)
+    jobs = sorted(jobs)
+
+    def worst(shares):
+        found = []
+        for (at, work), own, row in zip(jobs, speeds, shares, strict=True):
+            speed = sum(s * x for s, x in zip(own, row, strict=True))
+            found.append((100 - at + work / max(speed, 1e-12)) / (work / (sum(own) / 2)))
+        return max(found)
+
+    got = [row for _, row in sorted(scheduler.shares().items())]
+    assert all(sum(row) <= 1 + 1e-9 for row in got) and all(
+        sum(column) <= 1 + 1e-9 for column in zip(*got, strict=True)
+    )
+    grid = [i / 40 for i in range(41)]
+    least = min(worst([(x, y), (1 - x, 1 - y)]) for x in grid for y in grid if x + y <= 1 and 2 - x - y <= 1)
+    assert worst(got) <= least * (1 + 1e-3)
+
+
+def waiting(jobs, servers, now, speeds=None):
+    """A scheduler at an instant at which none of its jobs has run yet."""
+    pytest.importorskip("scipy")
+    machine = Machine([Pool(f"g{i}", n, 1, 16, 1.0) for i, n in enumerate(servers)])
+    requests = [Request(i, str(i), at * MINUTE_US, 1, work * MINUTE_US) for i, (at, work) in enumerate(jobs)]
+
+    def speed(request, pool, place):
+        return speeds[request.number][pool] if speeds else 1.0
+
+    rules = Rules(POLICIES["packed"], speed, lambda request, n: Checkpoints())
+    cluster = Cluster(machine, rules, requests, Failures([], machine, 0), Watch())
+    cluster.now_us = now * MINUTE_US
+    scheduler = SCHEDULERS["finish-time-fair"](cluster, {})
+    for request in requests:
+        scheduler.submitted(Job(request))
+    return scheduler
 
 
 def test_allox_puts_the_short_job_first():

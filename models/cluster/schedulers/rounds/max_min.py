@@ -17,6 +17,10 @@ class MaxMin(Rounds):
     shuffles = True
 
     def shares(self) -> Shares:
+        """Those of all."""
+        return self.equal_shares()
+
+    def equal_shares(self) -> Shares:
         """Together at most all of a job's time."""
         n_up = self.cluster.machine.n_up
         n = max(len(self.active), sum(n_up))
@@ -33,23 +37,33 @@ class MaxMinPerf(MaxMin):
         self.optimize = optimize()
 
     def shares(self) -> Shares:
-        """Variables: each job's share of each pool, then the least progress."""
-        equal, n_pool = super().shares(), self.n_pool
-        numbers, n_up = list(self.active), self.cluster.machine.n_up
-        n_job, width = len(numbers), len(numbers) * n_pool + 1
+        """Of all that may use anything that is up, the least progress is the most there can be."""
+        equal, n_pool = self.equal_shares(), self.n_pool
+        numbers = list(self.active)
+        speeds = np.array([[self.speed(self.active[n], pool) for pool in range(n_pool)] for n in numbers])
+        progress = np.array([own @ np.array(equal[n]) for own, n in zip(speeds, numbers, strict=True)])
+        if not (progress > 0).any():
+            return equal
+        found = self.most(speeds, progress)
+        return {number: [float(x) for x in row] for number, row in zip(numbers, found, strict=True)}
+
+    def most(self, speeds: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+        """Shares, float[n_job, n_pool], by which all jobs get the most times the speed that they want.
+
+        speeds: of each job in each pool. wanted: 0 for a job that all it may use is down for. Variables: each job's
+        share of each pool, then that number of times.
+        """
+        (n_job, n_pool), n_up = speeds.shape, self.cluster.machine.n_up
+        width = n_job * n_pool + 1
         limits, most = np.zeros((2 * n_job + n_pool, width)), np.zeros(2 * n_job + n_pool)
-        for i, number in enumerate(numbers):
-            speeds = np.array([self.speed(self.active[number], pool) for pool in range(n_pool)])
+        for i in range(n_job):
             own = slice(i * n_pool, (i + 1) * n_pool)
-            progress = speeds @ np.array(equal[number])
-            if progress > 0:  # else all that it may use is down
-                limits[i, own], limits[i, -1] = -speeds / progress, 1.0
+            if wanted[i] > 0:
+                limits[i, own], limits[i, -1] = -speeds[i] / wanted[i], 1.0
             limits[n_job + i, own], most[n_job + i] = 1.0, 1.0
         for pool in range(n_pool):
             limits[2 * n_job + pool, pool:-1:n_pool], most[2 * n_job + pool] = 1.0, n_up[pool]
-        if not limits[:n_job, -1].any():
-            return equal
         target = np.zeros(width)
         target[-1] = -1.0
-        found = self.optimize.linprog(target, A_ub=limits, b_ub=most, method="highs").x[:-1].reshape(n_job, n_pool)
-        return {number: [float(x) for x in row] for number, row in zip(numbers, found.clip(0, 1), strict=True)}
+        found = self.optimize.linprog(target, A_ub=limits, b_ub=most, method="highs").x[:-1]
+        return found.reshape(n_job, n_pool).clip(0, 1)

@@ -1,0 +1,60 @@
+"""Finish-time fairness (Themis, NSDI '20) in Gavel's rounds (OSDI '20, section 4.2): the worst-off job first of all.
+
+A job's rho is the time that it will have taken over that with an equal share of each pool all along. What it will take
+is how long it has been there, and what is left over its speed by the new shares; in isolation likewise, by the equal
+shares of each time. Shares make the largest rho as small as can be: for a rho that is a linear programme, whose answer
+has a smaller one, so a few programmes come to the least (Dinkelbach 1967). Jobs of one GPU.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from models.cluster.schedulers.rounds.max_min import MaxMinPerf
+from models.cluster.schedulers.rounds.rounds import Shares
+
+MOST_PROGRAMMES, CLOSE = 50, 1e-4
+
+
+class FinishTimeFair(MaxMinPerf):
+    """isolated_us: by job, what it would have taken in isolation until its shares were last computed. before: its work
+    that was left then, and its speed in isolation from then on.
+    """
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.isolated_us: dict[int, float] = {}
+        self.before: dict[int, tuple[float, float]] = {}
+
+    def shares(self) -> Shares:
+        """Variables: each job's share of each pool, then how many times what the last rho asks for all jobs get."""
+        numbers, n_pool, now_us = list(self.active), self.n_pool, self.cluster.now_us
+        equal = self.equal_shares()
+        speeds = np.array([[self.speed(self.active[n], pool) for pool in range(n_pool)] for n in numbers])
+        alone = (speeds * np.array([equal[n] for n in numbers])).sum(axis=1)
+        if not (alone > 0).all():
+            return super().shares()  # all that a job may use is down
+        left_us = np.array([max(self.left_us(self.active[n]), 1.0) for n in numbers])
+        there_us = np.array([float(now_us - self.active[n].request.submit_us) for n in numbers])
+        self._count_isolated(numbers, left_us, alone)
+        isolated_us = np.array([self.isolated_us[n] for n in numbers]) + left_us / alone
+        shares = np.array([equal[n] for n in numbers])
+        rho = ((there_us + left_us / alone) / isolated_us).max()
+        for _ in range(MOST_PROGRAMMES):
+            wanted = left_us / np.maximum(rho * isolated_us - there_us, 1e-9)  # speeds; rho is above there / isolated
+            found = self.most(speeds, wanted)
+            less = ((there_us + left_us / np.maximum((speeds * found).sum(axis=1), 1e-12)) / isolated_us).max()
+            if less >= rho:
+                break
+            rho, shares, is_close = less, found, less > rho * (1 - CLOSE)
+            if is_close:
+                break
+        return {number: [float(x) for x in row] for number, row in zip(numbers, shares, strict=True)}
+
+    def _count_isolated(self, numbers: list[int], left_us: np.ndarray, alone: np.ndarray) -> None:
+        found, before = {}, {}
+        for number, left, speed in zip(numbers, left_us.tolist(), alone.tolist(), strict=True):
+            left_before, speed_before = self.before.get(number, (left, speed))
+            found[number] = self.isolated_us.get(number, 0.0) + max(left_before - left, 0.0) / speed_before
+            before[number] = left, speed
+        self.isolated_us, self.before = found, before
