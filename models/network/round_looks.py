@@ -17,7 +17,7 @@ from models.network.rounds import plain_rounds, take_in
 from models.network.skip.fluid_ticks import IS_AUDITED, Ticks, tick_in_rounds
 from models.network.skip.progress import Samples, offer_sample, take_sample
 from models.network.state.records import N_POSTED, N_UNSEEN
-from pdes.engine.jit import inlined, loop_kernel, program_kernel
+from pdes.engine.jit import inlined, program_kernel, step_kernel
 from pdes.engine.round import (
     HORIZON,
     IS_INTERRUPTED,
@@ -63,7 +63,7 @@ class RoundLooks(NamedTuple):
     ticks: Ticks  # empty where nothing goes at flow level
 
 
-@loop_kernel
+@step_kernel
 def _who_looks(loop, state: NetworkState, ex: ExchangeState, g: RoundLooks):
     """What this rank knows, before anything is sampled, of what a look has to see to: one of FOR_*."""
     now_ps, words, counters = loop[HORIZON], g.words, state.fabric.counters
@@ -82,7 +82,7 @@ def _who_looks(loop, state: NetworkState, ex: ExchangeState, g: RoundLooks):
     return FOR_TICK if is_there and not g.ticks.words[IS_AUDITED] else FOR_PYTHON
 
 
-@loop_kernel
+@step_kernel
 def finds_nothing(loop, state: NetworkState, ex: ExchangeState, g: RoundLooks):
     """Look at a round's end; whether there is nothing for Python, so that rounds may go on: the same on every rank.
 

@@ -35,7 +35,7 @@ def leave(partitions: Partitions, flow):
     return partitions.n_partition[0] - n_before + 1
 
 
-@loop_kernel
+@step_kernel
 def leave_all(partitions: Partitions, label):
     """Make all flows of a partition inactive."""
     flow = np.int64(partitions.first_member[label])

@@ -11,14 +11,22 @@ import pytest
 import pdes
 from models.network.build.arrays import NetworkState
 from models.network.skip.fluid_states import FluidStates
-from models.network.skip.fluid_ticks import IS_AUDITED, N_UNPLACED, tick_in_rounds
+from models.network.skip.fluid_ticks import IS_AUDITED, N_UNPLACED, Ticks, tick_in_rounds
 from models.network.skip.progress import Samples
-from models.network.state.records import N_FREE_PACKET, N_UNSEEN
+from models.network.state.records import N_FREE_PACKET, N_UNSEEN, Fabric, Nic
+from models.network.state.switch_state import Buffers
 from mpi.test_fluid_on_ranks import all_to_all, all_to_alls, at_flow_level, pairs
 from pdes.config import load_config
+from pdes.engine.jit import loop_kernel
 
 TOLERANCE = 0.02  # of the configuration: parts of shares are taken for known that differ by so much
 ROUND_PS, COMER_BYTES, ROUND_TRIP_PS = 2600000000, 50000, 8270720
+
+
+@loop_kernel
+def tick_once(fabric: Fabric, buffers: Buffers, nic: Nic, samples: Samples, ticks: Ticks, now_ps: int) -> int:
+    """The step, from Python."""
+    return tick_in_rounds(fabric, buffers, nic, samples, ticks, now_ps)
 
 
 def run(folder: Path, text: str) -> dict[str, Any]:
@@ -92,7 +100,7 @@ def test_ticks_in_rounds_come_to_what_ticks_in_python_do(tmp_path: Path, monkeyp
         counters = state.fabric.counters
         if self.fluid.level.is_used and (now_ps >= self.next_ps or counters[N_UNSEEN] > 0):
             n_free, counters[N_FREE_PACKET] = int(counters[N_FREE_PACKET]), 0
-            next_ps = tick_in_rounds(state.fabric, state.buffers, state.nic, samples, self.ticks, now_ps)
+            next_ps = tick_once(state.fabric, state.buffers, state.nic, samples, self.ticks, now_ps)
             counters[N_FREE_PACKET] += n_free
             if next_ps >= 0:
                 return state, {}

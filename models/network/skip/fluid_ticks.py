@@ -163,7 +163,7 @@ def end_tick(fabric: Fabric, buffers: Buffers, nic: Nic, t: Ticks, now_ps):
     return True
 
 
-@loop_kernel
+@step_kernel
 def tick_in_rounds(fabric: Fabric, buffers: Buffers, nic: Nic, s: Samples, t: Ticks, now_ps):
     """Tick; the next one's instant, -1: Python has to see to what is left of this one. Every rank must."""
     n_post = gather_posts(fabric, nic, t)

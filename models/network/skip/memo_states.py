@@ -22,7 +22,7 @@ from models.network.state.parameters import NetworkParameters
 from models.network.state.records import IS_SELECTIVE, N_EXTRA, N_FREE_PACKET, N_QUEUE
 from models.topology.graph import Topology
 from pdes.engine.exchange import World
-from pdes.engine.jit import loop_kernel
+from pdes.engine.jit import loop_kernel, step_kernel
 from pdes.skipping.history import DONE
 from pdes.skipping.in_place_sort import sort_in_place
 from pdes.skipping.replay.blocks import HEADER_WORDS, find_equal, merge_blocks
@@ -279,7 +279,7 @@ class MemoStates:
         return state
 
 
-@loop_kernel
+@step_kernel
 def _number_nodes(layout: Layout, ports, first, end):
     """Number the nodes of ports[first:end] in the order of ids; how many, in layout.node, which are ascending."""
     n_node = 0

@@ -113,14 +113,14 @@ def sample_pairs(fabric: Fabric, nic: Nic, here, control_word, out):
             row[np.uint64(N_COLUMN + k)] = nic.control[np.uint64(pair), np.uint64(control_word[k])]
 
 
-@loop_kernel
+@step_kernel
 def offer_sample(fabric: Fabric, nic: Nic, s: Samples, is_wanted, least):
     """Sample this rank's queue pairs, if that is wanted, and meet the other ranks; the least of what they bring."""
     n_own = sample_pairs(fabric, nic, s.here, s.control_word, s.own) if is_wanted else np.int64(0)
     return offer(s.gathering, s.own_words, n_own * s.own.shape[1], least)
 
 
-@loop_kernel
+@step_kernel
 def take_sample(s: Samples):
     """Put what all ranks have sampled into s.rows, by ascending queue pair; how many rows. Every rank must."""
     return take_in_order(s.gathering, s.own_words, s.gathering.n_word[s.gathering.facts[RANK]], s.gathered, s.rows)

@@ -9,6 +9,7 @@ acknowledgements. A window that looks flat is not enough: a control that regains
 changes by little in any of them, and by half in a long message.
 """
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -169,7 +170,8 @@ class Seen:
             return []
         part = self._memory.part[rows]
         order = np.argsort(part, kind="stable")
-        return np.split(rows[order], np.flatnonzero(np.diff(part[order])) + 1)
+        rows, edges = rows[order], np.flatnonzero(np.diff(part[order])) + 1
+        return [rows[a:b] for a, b in pairwise([0, *edges.tolist(), len(rows)])]
 
     def even(self) -> list[np.ndarray]:
         """Rows of each company that goes on evenly."""
