@@ -6,8 +6,8 @@ was for code that nobody runs. And a call hands over all words of all arrays, ne
 three quarters of the time of a training program's loop.
 
 Here a `Step`, which other kernels alone call, stays as Numba wrote it. An `Entry`, which Python calls, is optimised
-with all steps below it, once. A `Program` is an entry that no kernel calls: within it LLVM drops what is handed over
-and not needed.
+with all steps below it. A `Program` is an entry that no kernel calls: within it LLVM drops what is handed over and
+not needed.
 
 This overrides methods of Numba's classes that are not public; `tests/pdes/engine/test_program_kernel.py` sees when one
 of them is called otherwise.
@@ -132,7 +132,9 @@ class Program(Entry):
         for function in self._final_module.functions:
             if not function.is_declaration and function.linkage == Linkage.linkonce_odr:
                 function.linkage = "private"  # without a symbol, which LLVM would take for another kernel's function
-        super()._optimize_final_module()
+        codegen: Any = self._codegen  # Numba's first round of passes is for reference counts, of which there are none
+        passes, builder = codegen._module_pass_manager()
+        passes.run(self._final_module, builder)
 
     def _text(self) -> bytes:
         return b""
