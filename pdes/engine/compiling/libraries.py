@@ -1,9 +1,9 @@
 """What LLVM sees at once: a step is text until somebody from Python's side comes in, then all is optimised together.
 
 Numba compiles every function to be called from anywhere. It optimises each with all that it calls, and so what lies
-deep in the event loop once for every function around it, and makes machine code of each time; a third of all compiling
-was for code that nobody runs. And a call hands over all words of all arrays, needed or not: 650 for what a stream does,
-three quarters of the time of a training program's loop.
+deep in the event loop once for every function around it, and makes machine code each time: a quarter of all compiling.
+And a call hands over all words of all arrays, needed or not: 650 for what a stream does, three quarters of the time of
+a training program's loop.
 
 Here a `Step`, which other kernels alone call, stays as Numba wrote it. An `Entry`, which Python calls, is optimised
 with all steps below it. A `Program` is an entry that no kernel calls: within it LLVM drops what is handed over and
@@ -132,9 +132,13 @@ class Program(Entry):
         for function in self._final_module.functions:
             if not function.is_declaration and function.linkage == Linkage.linkonce_odr:
                 function.linkage = "private"  # without a symbol, which LLVM would take for another kernel's function
-        codegen: Any = self._codegen  # Numba's first round of passes is for reference counts, of which there are none
-        passes, builder = codegen._module_pass_manager()
-        passes.run(self._final_module, builder)
+        codegen: Any = self._codegen
+        try:  # Numba's first round of passes is for reference counts, of which there are none
+            passes, builder = codegen._module_pass_manager()
+        except TypeError:  # passes as they were before LLVM 20
+            super()._optimize_final_module()
+        else:
+            passes.run(self._final_module, builder)
 
     def _text(self) -> bytes:
         return b""
