@@ -2,12 +2,12 @@
 
 import argparse
 import contextlib
-import gc
 import os
 import sys
 from importlib import import_module
 
 from pdes.commands.complaint import complain
+from pdes.engine.compiling.garbage import collect_seldom
 from pdes.errors import SimError, closest
 from pdes.launcher import read_launch
 
@@ -52,8 +52,8 @@ Exit status: 0 done, 2 bad input, 75 stopped by SIGTERM after a checkpoint or be
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command; return the exit status. argv: without the program's name; None: the process's own."""
-    if argv is None:  # modules, plans and kernels live as long as the process: to look for circles in them takes 0.5 s
-        gc.set_threshold(100_000, 50, 100)
+    if argv is None:
+        collect_seldom()
     launch = read_launch()
     try:
         arguments = _parse(sys.argv[1:] if argv is None else argv, is_silent=launch.rank > 0)

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from pdes.engine.compiling.garbage import collect_seldom
+
 HERE = Path(__file__).parent
 SHARE_OF_EXAMPLES = {"quick": 8, "default": 8, "all": 1}  # one of so many
 LEAST_EXAMPLES = 5
@@ -88,7 +90,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_collection_finish() -> None:
     """Thousands of tests, and what a compiler builds, live long: they are not searched for garbage again and again."""
     gc.freeze()
-    gc.set_threshold(100_000, 50, 100)
+    collect_seldom()
 
 
 class Shared:

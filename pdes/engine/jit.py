@@ -110,7 +110,7 @@ def _njit(library: "type[Step | Entry] | None" = None, **options: Any) -> Any:
 
 kernel: Decorator = _njit(Entry, forceinline=False)  # said, as callees inherit it
 """Compile a function over arrays and scalars; compiled code is cached on disk. Nobody calls it from C, for which Numba
-would compile another way in: 6 % of all compiling."""
+would compile another way in."""
 
 loop_kernel: Decorator = _njit(Entry, _nrt=False, forceinline=False)
 """The same for the event loop: it cannot allocate, and arrays that it passes on are not reference-counted, which costs
@@ -160,7 +160,7 @@ def zeros_for(n_own: int, n_row: int, dtype: Any) -> np.ndarray:
 
 
 step_kernel: Decorator = _njit(Step, _nrt=False, no_cpython_wrapper=True, forceinline=False)
-"""A loop kernel that only other kernels call: it compiles faster, having no way in from Python, which crashes on it."""
+"""A loop kernel that only other kernels call: it is compiled within them alone, and Python crashes on it."""
 
 fast_step: Decorator = _njit(Step, _nrt=False, no_cpython_wrapper=True, forceinline=True)
 """A step that every packet takes, put into its callers whatever its size: a call hands over seven words per array."""

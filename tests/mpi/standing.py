@@ -3,7 +3,6 @@
 mpirun -n 2 python tests/mpi/standing.py FOLDER    every rank takes its orders from the socket there, see `mpi.crew`
 """
 
-import gc
 import json
 import os
 import runpy
@@ -14,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from pdes.engine.compiling.garbage import collect_seldom
 from pdes.launcher import read_launch
 
 
@@ -56,7 +56,7 @@ def surroundings(order: dict[str, Any], out: Path, err: Path) -> Iterator[None]:
 
 def main() -> None:
     folder, rank = Path(sys.argv[1]), read_launch().rank
-    gc.set_threshold(100_000, 50, 100)  # as `models.network.build.warm_up` has it: a first run compiles
+    collect_seldom()
     with socket.socket(socket.AF_UNIX) as orders:
         orders.connect(str(folder / "orders"))
         with orders.makefile("rw") as lines:

@@ -42,12 +42,7 @@ def test_the_same_bytes_on_any_number_of_ranks(
 
 
 def test_a_stuck_trace_ends_all_ranks_with_one_message(tmp_path: Path, start: Callable) -> None:
-    ranks: list[list[made.Node]] = []
-    for names in (("a", "b"), ("b", "a")):
-        first, second = ({"comm_type": 0, "comm_size": 1000, "pg_name": name} for name in names)
-        ranks.append([(1, "one", made.COLL, [], first), (2, "two", made.COLL, [1], second)])
-    made.write_chakra(tmp_path, "stuck", ranks)
-    (tmp_path / "groups.json").write_text('{"a": [0, 1], "b": [0, 1]}')
+    made.write_stuck(tmp_path)
     config = tmp_path / "config.toml"
     config.write_text(CONFIG + 'format = "chakra"\nfile = "stuck"\ncommunicators = "groups.json"\n')
     for n_rank in (1, 2):

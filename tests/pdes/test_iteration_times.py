@@ -18,7 +18,7 @@ from pdes.cluster.run import run_cluster
 from pdes.config.cluster.load import load_cluster
 from pdes.config.values import make_config
 from pdes.errors import ConfigError
-from reference.run_jobs import WORKLOAD, write
+from reference.run_jobs import WORKLOAD, training_job, write
 
 
 def rows(folder: Path) -> dict[str, dict[str, Any]]:
@@ -37,14 +37,6 @@ def test_times_are_those_of_runs_of_the_same_jobs_on_the_same_gpus(tmp_path: Pat
     packed = times["dense 6 (rack 0: 2+2, rack 1: 2)"]
     beside = times["dense 6 (rack 0: 2+2, rack 1: 2) beside deep 6 (rack 2: 2+2, rack 1: 2)"]
 
-    def job(name: str, gpus: list[int], pp: int, iterations: int) -> dict[str, Any]:
-        model = {"layers": 2, "hidden": 1024, "heads": 8, "vocabulary": 1024, "sequence": 256}
-        workload = {
-            "kind": "training", "microbatches": 2, "model": model, "compute": {"gpu": "h100"},
-            "parallel": {"tp": 1, "pp": pp, "dp": len(gpus) // pp},
-        }  # fmt: skip
-        return {"name": name, "gpus": gpus, "iterations": iterations, "workload": workload}
-
     def mean_s(*jobs: dict[str, Any]) -> float:
         topology = {"kind": "roft", "gpus": 12, "gpus_per_server": 2, "servers_per_rail_switch": 2,
                     "nic_rate": "100Gbps", "oversubscription": 2.0}  # fmt: skip
@@ -52,8 +44,8 @@ def test_times_are_those_of_runs_of_the_same_jobs_on_the_same_gpus(tmp_path: Pat
         first = pdes.simulate(config, tmp_path / "by-hand").summary["jobs"][0]
         return sum(first["iteration_time_ps"][1:]) / 2e12
 
-    assert packed == pytest.approx(mean_s(job("a", [0, 1, 2, 3, 4, 5], 1, 3)), rel=1e-9)
-    together = mean_s(job("a", [0, 1, 2, 3, 4, 5], 1, 3), job("c", [8, 9, 10, 11, 6, 7], 2, 40))
+    assert packed == pytest.approx(mean_s(training_job("a", [0, 1, 2, 3, 4, 5], 1, 3)), rel=1e-9)
+    together = mean_s(training_job("a", [0, 1, 2, 3, 4, 5], 1, 3), training_job("c", [8, 9, 10, 11, 6, 7], 2, 40))
     assert beside == pytest.approx(together, rel=1e-9) and beside > 1.02 * packed
     # Both end at what their speeds say: a is slowed down until c has ended, or to its end.
     ran = rows(tmp_path / "out")

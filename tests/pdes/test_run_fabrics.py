@@ -14,7 +14,7 @@ from pdes.config.cluster.load import load_cluster
 from pdes.config.values import make_config
 from pdes.errors import ConfigError
 from pdes.scenario.topology import build_topology
-from reference.run_jobs import write
+from reference.run_jobs import training_job, write
 
 THREE = 'kind = "three-tier", edges_per_pod = 2, aggregations_per_pod = 2, cores = 2, link_rate = "100Gbps"'
 FABRICS = {
@@ -51,14 +51,6 @@ def test_times_are_those_of_runs_on_such_a_fabric(tmp_path: Path, kind: str) -> 
     result = simulate(of_fabric(tmp_path, fabric))
     times = {name: one["iteration_s"] for name, one in result["iteration_times"].items()}
 
-    def job(name: str, gpus: list[int], pp: int, iterations: int) -> dict[str, Any]:
-        model = {"layers": 2, "hidden": 1024, "heads": 8, "vocabulary": 1024, "sequence": 256}
-        workload = {
-            "kind": "training", "microbatches": 2, "model": model, "compute": {"gpu": "h100"},
-            "parallel": {"tp": 1, "pp": pp, "dp": len(gpus) // pp},
-        }  # fmt: skip
-        return {"name": name, "gpus": gpus, "iterations": iterations, "workload": workload}
-
     def mean_s(n_rack: int, *jobs: dict[str, Any]) -> float:
         rates = {"nic_rate": "100Gbps", "oversubscription": 2.0}
         if kind == "three-tier":
@@ -70,11 +62,13 @@ def test_times_are_those_of_runs_on_such_a_fabric(tmp_path: Path, kind: str) -> 
         first = pdes.simulate(config, tmp_path / "by-hand").summary["jobs"][0]
         return sum(first["iteration_time_ps"][1:]) / 2e12
 
-    assert times["dense 6 (rack 0: 2+2, rack 1: 2)"] == pytest.approx(mean_s(2, job("a", [*range(6)], 1, 3)), rel=1e-9)
+    assert times["dense 6 (rack 0: 2+2, rack 1: 2)"] == pytest.approx(
+        mean_s(2, training_job("a", [*range(6)], 1, 3)), rel=1e-9
+    )
     beside = next(name for name in times if name.startswith("dense") and "beside" in name)
     place = {"rack 2: 2+2, rack 1: 2": [8, 9, 10, 11, 6, 7]}
     (own,) = (gpus for text, gpus in place.items() if f"beside deep 6 ({text})" in beside)
-    together = mean_s(3, job("a", [*range(6)], 1, 3), job("c", own, 2, 40))
+    together = mean_s(3, training_job("a", [*range(6)], 1, 3), training_job("c", own, 2, 40))
     assert times[beside] == pytest.approx(together, rel=1e-9)
 
 

@@ -149,12 +149,7 @@ def test_what_is_wrong_is_said_of_the_job(tmp_path: Path) -> None:
 
 
 def test_a_stuck_trace_is_explained_beside_other_jobs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    ranks: list[list[made.Node]] = []
-    for names in (("a", "b"), ("b", "a")):
-        first, second = ({"comm_type": 0, "comm_size": 1000, "pg_name": name} for name in names)
-        ranks.append([(1, "one", made.COLL, [], first), (2, "two", made.COLL, [1], second)])
-    made.write_chakra(tmp_path, "stuck", ranks)
-    (tmp_path / "groups.json").write_text('{"a": [0, 1], "b": [0, 1]}')
+    made.write_stuck(tmp_path)
     stuck = {
         "kind": "trace", "format": "chakra", "file": str(tmp_path / "stuck"),
         "communicators": str(tmp_path / "groups.json"),

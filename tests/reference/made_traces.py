@@ -60,6 +60,16 @@ def two_ranks() -> list[list[Node]]:
     ]
 
 
+def write_stuck(folder: Path) -> None:
+    """ "stuck" and groups.json: two ranks that enter two collectives in different orders."""
+    ranks: list[list[Node]] = []
+    for names in (("a", "b"), ("b", "a")):
+        first, second = ({"comm_type": 0, "comm_size": 1000, "pg_name": name} for name in names)
+        ranks.append([(1, "one", COLL, [], first), (2, "two", COLL, [1], second)])
+    write_chakra(folder, "stuck", ranks)
+    (folder / "groups.json").write_text('{"a": [0, 1], "b": [0, 1]}')
+
+
 def hybrid_llama(folder: Path) -> Path:
     """Two stages of two tensor ranks each: communicators by name, and backward nodes before forward ones."""
     ranks: list[list[Node]] = []

@@ -1,6 +1,7 @@
 """A cluster whose jobs' iteration times come from runs: two models, six jobs, eight small servers."""
 
 from pathlib import Path
+from typing import Any
 
 WORKLOAD = """
 kind = "training"
@@ -48,3 +49,13 @@ def write(folder: Path, jobs: str = JOBS, **changes: str) -> Path:
     words = {"dense": WORKLOAD.format(pp=1), "deep": WORKLOAD.format(pp=2), "out": str(folder / "out")} | changes
     (folder / "config.toml").write_text(CONFIG.format(**words))
     return folder / "config.toml"
+
+
+def training_job(name: str, gpus: list[int], pp: int, iterations: int) -> dict[str, Any]:
+    """A [[job]] of these small models, written by hand."""
+    model = {"layers": 2, "hidden": 1024, "heads": 8, "vocabulary": 1024, "sequence": 256}
+    workload = {
+        "kind": "training", "microbatches": 2, "model": model, "compute": {"gpu": "h100"},
+        "parallel": {"tp": 1, "pp": pp, "dp": len(gpus) // pp},
+    }  # fmt: skip
+    return {"name": name, "gpus": gpus, "iterations": iterations, "workload": workload}

@@ -1,7 +1,7 @@
 """Compiling beside a run: what processes do that leave kernels in the cache while it gets ready.
 
-The hosts' kernel takes the larger half of all compiling and is the same for every run, as nearly all of the rounds is:
-they are compiled for a network of two hosts while the scenario is built. See `pdes.simulation.compilers`.
+The hosts' steps and nearly all that the rounds are made of are the same for every run: they are compiled for a network
+of two hosts while the scenario is built. See `pdes.simulation.compilers`.
 `python -m models.network.build.warm_up` compiles the hosts' alone, as long as whoever has started it lives:
 `scripts/run` does so as soon as Numba is installed.
 """
@@ -24,6 +24,7 @@ from models.network.state.parameters import NetworkParameters
 from models.topology.graph import make_topology
 from models.topology.paths import Paths
 from models.workload.traffic.flows import FlowList, plan_flows
+from pdes.engine.compiling.garbage import collect_seldom
 from pdes.engine.exchange import World
 
 
@@ -70,7 +71,7 @@ def perform(line: str, model: NetworkModel) -> None:
 def serve(lines: "queue.SimpleQueue[str]") -> None:
     """Compile what lines name, and answer each with a line on standard output; whoever starts the process ends it."""
     gc.freeze()
-    gc.set_threshold(100_000, 50, 100)  # the compiler's trees live long: 5 % less time for 45 MB
+    collect_seldom()
     model = two_hosts()
     while True:
         perform(lines.get(), model)

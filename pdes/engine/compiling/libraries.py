@@ -1,9 +1,8 @@
 """What LLVM sees at once: a step is text until somebody from Python's side comes in, then all is optimised together.
 
 Numba compiles every function to be called from anywhere. It optimises each with all that it calls, and so what lies
-deep in the event loop once for every function around it, and makes machine code each time: a quarter of all compiling.
-And a call hands over all words of all arrays, needed or not: 650 for what a stream does, three quarters of the time of
-a training program's loop.
+deep in the event loop once for every function around it, and makes machine code each time. And a call hands over all
+words of all arrays, needed or not: 676 for what a stream does (docs/experiments/one-core.md, "Calls").
 
 Here a `Step`, which other kernels alone call, stays as Numba wrote it. An `Entry`, which Python calls, is optimised
 with all steps below it. A `Program` is an entry that no kernel calls: within it LLVM drops what is handed over and
@@ -13,6 +12,7 @@ This overrides methods of Numba's classes that are not public; `tests/pdes/engin
 of them is called otherwise.
 """
 
+from functools import cache
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -147,6 +147,7 @@ class Program(Entry):
         raise TypeError(f"{self.name} is a program: Python calls it, and no kernel")
 
 
+@cache
 def compiler_into(library_class: type[JITCodeLibrary]) -> type[CompilerBase]:
     """A compiler into libraries of a class; Numba's own passes take the library that is there."""
 
@@ -172,6 +173,7 @@ def compiler_into(library_class: type[JITCodeLibrary]) -> type[CompilerBase]:
     return Compiler
 
 
+@cache
 def cache_of(library_class: "type[Step | Entry]") -> type[FunctionCache]:
     """Where kernels in libraries of a class are kept."""
 

@@ -93,7 +93,8 @@ def test_no_kernel_calls_a_program() -> None:
 def test_a_step_is_text_that_its_callers_compile() -> None:
     """Also one that an earlier process has left: it has no machine code, and whoever calls it has all of it."""
     assert around(make_tables(), 10) == 57
-    types = take_one.signatures[0]  # pyright: ignore[reportFunctionMemberAccess]
+    types = (numba.typeof(make_tables()), numba.int64)
+    take_one.compile(types)  # pyright: ignore[reportFunctionMemberAccess]
     left: Any = step_kernel(take_one.py_func)  # pyright: ignore[reportFunctionMemberAccess]
     left.compile(types)
     assert sum(left.stats.cache_hits.values()) == 1
