@@ -204,6 +204,7 @@ class Controller:
 
         may: which rows are theirs; labels: of each of these.
         """
+        assert self.memo is not None
         version = self._partitions.version
         is_free = ~self._frozen.is_frozen[rows[may, h.FLOW]]  # it may have been frozen in this very look
         if self.audit is not None and self.audit.running:
@@ -214,11 +215,15 @@ class Controller:
         order = np.argsort(labels, kind="stable")
         labels, rows = labels[order], rows[may[order]]
         begin = np.flatnonzero(np.diff(labels, prepend=-1))
-        labels, pairs = labels[begin], rows[:, h.FLOW].copy()
-        versions, cut = version[labels], np.append(begin, len(pairs))
+        labels, size = labels[begin], np.diff(begin, append=len(rows))
+        ask(self._survey, labels, version[labels], rows)
+        takes = self.memo.patience.takes(rows[begin, h.FLOW])
+        rows, labels, size = rows[np.repeat(takes, size)], labels[takes], size[takes]
+        if len(rows) == 0:
+            return
+        pairs, versions, cut = rows[:, h.FLOW].copy(), version[labels], np.append(0, np.cumsum(size))
         ports, end = self._ports_of_groups.of(pairs, cut)
         self._fresh = Fresh(labels.tolist(), versions.tolist(), pairs, ports, rows, np.stack([cut, end]))
-        ask(self._survey, labels, versions, rows)
 
     @property
     def fresh(self) -> Fresh | None:

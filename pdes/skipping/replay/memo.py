@@ -19,6 +19,7 @@ import numpy as np
 
 from pdes.engine.time_index import NEVER
 from pdes.skipping import history as h
+from pdes.skipping.replay.patience import Patience
 from pdes.units import BITS_PER_BYTE, PS_PER_S
 
 WORD_BYTES = 8
@@ -184,6 +185,7 @@ class Memo:
         self.n_refused = 0  # of those that were read: they were wrong
         self.counters = MemoCounters()
         self._line_bps, self._look_ps, self._packet_bytes = line_bps, look_ps, packet_bytes
+        self.patience = Patience(len(line_bps))
 
     def start_with(self, entries: dict[bytes, Entry]) -> None:
         """Have entries that earlier runs have found; the same on every rank, before anything runs."""
@@ -291,6 +293,8 @@ class Memo:
     def end(self, episode: Episode, entry: Entry | None) -> None:
         """An episode is over; entry: what it came to, None if it was disturbed."""
         del self.running[episode.label]
+        firsts = [episode.pairs[:1], *(f.pairs.reshape(f.n_member, -1)[:, 0] for f in episode.followers)]
+        self.patience.note(np.concatenate(firsts), entry is None)
         if entry is None:
             self.counters.broken += 1
         elif entry.n_draw == 0:
