@@ -39,7 +39,7 @@ from models.network.skip.skipped import Skipped
 from models.network.skip.suspend.hidden import Hidden
 from models.network.skip.suspend.suspension import Suspension
 from models.network.skip.taken_interrupts import meets_frozen, take_interrupts
-from models.network.skip.wave_states import WaveStates
+from models.network.skip.wave_states import Learner, WaveStates
 from models.network.state.records import N_POSTED
 from models.network.state.ways import ports_of_pairs
 from models.network.switch.routed_ways import RoutedWays
@@ -240,14 +240,19 @@ class FastForward:
         if self.fluid is not None and is_wave_due:
             state, rows, is_alone = self.fluid.look(state, rows, horizon_ps, self.grow)
         if self.waves is not None and self.wave_states is not None and (is_wave_due or self.fluid is None):
-            learn = None if self.fluid is None else self.fluid.fluid.learn_episode
-            state, rows = self.wave_states.look(state, self.waves, rows, horizon_ps, is_alone, learn, self.grow)
+            state, rows = self.wave_states.look(state, self.waves, rows, horizon_ps, is_alone, self._learner, self.grow)
         allows = None if self.suspension.room is None and self.lossy_port is None else partial(self._allows, state)
         self.suspension.freeze(state, self._controller.decide(horizon_ps, rows, allows, is_assessed))
         if self.replays is not None:
             self.replays.look(state, self._controller, rows, horizon_ps, self.grow)
         if self.series is not None:
             self.series.add(*self._controller.census(horizon_ps))
+
+    @property
+    def _learner(self) -> Learner | None:
+        """Who learns from waves; None: nobody, they are a forecast of their own."""
+        shares = None if self.fluid is None else self.fluid.fluid.shares
+        return None if shares is None else Learner(shares.wants, shares.learn_episode)
 
     def _sample(self, state: NetworkState) -> np.ndarray:
         """Samples of all active queue pairs, of all ranks, ascending; those of the sample before are written over."""

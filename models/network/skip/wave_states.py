@@ -1,6 +1,7 @@
 """Waves in the packet network: one whose flows end as those of an earlier one did, without being simulated."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,10 +30,16 @@ from pdes.engine.exchange import World
 from pdes.skipping import history as h
 from pdes.skipping import prediction as m
 from pdes.skipping.similar.wave_entries import Past, Wave, WaveReplay
-from pdes.skipping.similar.waves import Waves
+from pdes.skipping.similar.waves import Wants, Waves
 
 Grow = Callable[[], NetworkState]
-Learn = Callable[[np.ndarray, np.ndarray], None]
+
+
+class Learner(NamedTuple):
+    """Who learns from waves, which are no forecast then."""
+
+    wants: Wants
+    learn: Callable[[np.ndarray, np.ndarray], None]  # samples of one that is over, and when messages came across
 
 
 def end_ports(state: NetworkState) -> np.ndarray:
@@ -81,9 +88,9 @@ class WaveStates:
         self._late_bytes[:], self._twice[:] = 0, 0
         return n_hop
 
-    def _past(self, state: NetworkState, waves: list[Wave], now_ps: int) -> list[Past]:
+    def _past(self, state: NetworkState, waves: list[Wave], now_ps: int, has_words: bool) -> list[Past]:
         """How the flows of waves that are over have ended; the same on every rank. End byte -1: the flow has another
-        message under way, so its state is none of an end."""
+        message under way, so its state is none of an end. has_words: with the states of queue pairs."""
         own = []
         for wave in waves:
             pairs, nic = wave.of.pairs, state.nic
@@ -97,22 +104,25 @@ class WaveStates:
         ends = np.cumsum([len(each) for each in own])[:-1]
         sums = np.split(self._world.gather_sum(np.concatenate(own)), ends)
         members = [(wave.of.pairs, wave.of.ports, wave.of.rows[:, h.MESSAGE_END].copy()) for wave in waves]
-        words = self._states.ends(state, members, now_ps)
+        words = self._states.ends(state, members, now_ps) if has_words else [np.zeros(0, np.int64)] * len(waves)
         columns = [np.ascontiguousarray(s.T) for s in sums]
         return [Past(s[0], s[3], s[1], s[2], w) for s, w in zip(columns, words, strict=True)]
 
     def look(
         self, state: NetworkState, waves: Waves, rows: np.ndarray, now_ps: int, is_alone: np.ndarray | None,
-        learn: Learn | None, grow: Grow,
+        learner: Learner | None, grow: Grow,
     ) -> tuple[NetworkState, np.ndarray]:  # fmt: skip
         """Note what is over, and freeze what goes as an earlier one did; (state, samples of what does not).
 
-        is_alone: see `Waves.look`. learn: is told of those that are over, samples and when messages came across.
+        is_alone: see `Waves.look`. learner: who learns from those that are over.
         """
-        over, found = waves.look(now_ps, rows, state.nic.is_frozen, is_alone)
-        for wave, past in zip(over, self._past(state, over, now_ps), strict=True):
-            if waves.finish(wave, past) and learn is not None:
-                learn(wave.of.rows, past.delivered_ps)
+        over, found = waves.look(now_ps, rows, state.nic.is_frozen, is_alone, learner and learner.wants)
+        for wave, past in zip(over, self._past(state, over, now_ps, learner is None), strict=True):
+            if waves.finish(wave, past, learner is None) and learner is not None:
+                learner.learn(wave.of.rows, past.delivered_ps)
+        if learner is not None:
+            waves.follow(now_ps, found)
+            return state, rows
         forms = [self._states.form(state, (each.pairs, each.ports, each.pairs)) for each in found]
         new = waves.begin(now_ps, found, forms)
         for replay in new:

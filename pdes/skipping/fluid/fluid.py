@@ -153,12 +153,6 @@ class Fluid:
             self.audit.stretches.note(new.ended_ps)
             self.level.note_alone(new.flow, new.size, new.delivered_ps - int(self.links.behind_ps[new.flow]))
 
-    def learn_episode(self, rows: np.ndarray, delivered_ps: np.ndarray) -> None:
-        """Learn of flows that met from their first posting to their last end, whose samples these are. The first
-        message of a queue pair begins at line rate, and says nothing of those behind it."""
-        if self.shares is not None and (rows[:, h.MESSAGE_BEGIN] > 0).all():
-            self.shares.learn_episode(rows, delivered_ps)
-
     def take(self, now_ps: int, frozen_port: np.ndarray) -> np.ndarray:
         """Take over messages under way; predictions of those that are not simulated any more, by flow.
 
@@ -174,14 +168,16 @@ class Fluid:
             if not is_taken[company].any():
                 found.append(self._take_even(now_ps, company, frozen_port))
         if self.shares is not None:
-            flow = self._rows[:, h.FLOW].copy()
-            for company in self._seen.whole():
+            flow, version = self._rows[:, h.FLOW].copy(), self.shares.version
+            for company, has_settled in self._seen.whole(version):
                 if self.level.table.n_message[flow[company[0]]] == 0:
                     given = self.shares.rates(flows := flow[company])
                     if given is not None:
                         found.append(self._take_shares(self.shares, now_ps, company, frozen_port, given))
-                    elif self._seen.may_have_settled(now_ps, flows):
-                        self._learn_shares(self.shares, now_ps, company, flows)
+                        continue
+                    self._seen.pass_over(flows, version)
+                    if has_settled:
+                        self._learn_shares(self.shares, company, flows)
         self._note_news()
         predicted = np.concatenate(found)
         return predicted[np.argsort(predicted[:, m.FLOW], kind="stable")]
@@ -238,7 +234,7 @@ class Fluid:
         """Take over a company that goes on evenly, at the rates that were measured."""
         rows = self._rows[company]
         flows, done, end = rows[:, h.FLOW].copy(), rows[:, h.DONE], rows[:, h.MESSAGE_END]
-        windows = np.array([self._seen.last_window(flow) for flow in flows.tolist()])
+        windows = self._seen.last_windows(flows)
         if self.shares is not None and len(company) > 1:
             self.shares.learn(flows, windows, rows[:, h.SENT] - done)
         late_ps = self.links.behind_ps[flows] + self.links.ack_ps[flows]
@@ -261,12 +257,11 @@ class Fluid:
         self.counters.measured += len(company)
         return self._join(now_ps, Rests(company, free_ps, rates))
 
-    def _learn_shares(self, shares: Shares, now_ps: int, company: np.ndarray, flows: np.ndarray) -> None:
-        """Learn of a company of which it is not known what its flows get."""
-        windows = self._seen.settled(now_ps, flows) if shares.is_news(flows) else flows[:0]
-        if len(windows):
+    def _learn_shares(self, shares: Shares, company: np.ndarray, flows: np.ndarray) -> None:
+        """Learn of a company that has settled, and of which it is not known what its flows get."""
+        if shares.is_news(flows):
             rows = self._rows[company]
-            shares.learn(flows, windows, rows[:, h.SENT] - rows[:, h.DONE])
+            shares.learn(flows, self._seen.last_windows(flows), rows[:, h.SENT] - rows[:, h.DONE])
 
     def _take_shares(
         self, shares: Shares, now_ps: int, company: np.ndarray, frozen_port: np.ndarray, given: Rates

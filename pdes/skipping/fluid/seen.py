@@ -42,6 +42,7 @@ class Memory(NamedTuple):
     n_blocked: np.ndarray  # of them that share a port with what is frozen, or at flow level
     n_bad: np.ndarray  # of them that are so, or not under way as they should be
     n_even: np.ndarray  # of them that go on evenly
+    n_settled: np.ndarray  # of them whose window ends now and began after the company had settled
     left_ps: np.ndarray  # until the first of them has sent all, by the windows that end now
     may_ps: np.ndarray  # float64, by row: for how long its rate may be relied on; below 0: not at all, or none ends now
     first_row: np.ndarray  # int64[n_port], FREE between looks
@@ -54,7 +55,7 @@ def make_memory(n_flow: int, n_port: int) -> Memory:
         return np.zeros(n_flow, np.int64)
 
     return Memory(
-        flows(), flows(), flows(), flows(), np.zeros((n_flow, N_KEPT, N_COLUMN), np.int64), flows(), flows(),
+        flows(), flows(), flows(), flows(), np.zeros((n_flow, N_KEPT, N_COLUMN), np.int64), flows(), flows(), flows(),
         flows(), flows(), flows(), flows(), flows(), flows(), np.zeros(n_flow), np.full(n_port, FREE, np.int64),
     )  # fmt: skip
 
@@ -70,7 +71,7 @@ def _digest(flow, message, is_loaded):
 def _join(rows, is_loaded, port_start, port_of, holder, m: Memory):
     """Find which rows share ports, and which of them share one with what is frozen or at flow level."""
     for row in range(rows.shape[0]):
-        m.digest[row], m.count[row], m.n_even[row] = 0, 0, 0
+        m.digest[row], m.count[row], m.n_even[row], m.n_settled[row] = 0, 0, 0, 0
         m.n_blocked[row], m.n_bad[row], m.left_ps[row], m.may_ps[row] = 0, 0, NEVER, -1.0
     find_components(rows[:, h.FLOW], port_start, port_of, m.first_row, m.part)
     for row in range(rows.shape[0]):
@@ -130,6 +131,8 @@ def see(rows, is_loaded, frozen, ways, holder, m: Memory, times, tolerance):
             m.company[flow] = 0
             continue
         _carry_on(rows, row, root, m, now_ps, rtt_ps, tolerance)
+        if m.mark_ps[flow] == now_ps and m.n_kept[flow] > 2:
+            m.n_settled[root] += now_ps - m.window_ps[flow] // 2 >= m.since_ps[flow] + SETTLED_ROUND_TRIPS * rtt_ps
         if now_ps < m.since_ps[flow] + PATIENCE_ROUND_TRIPS * rtt_ps:
             next_ps = min(next_ps, m.mark_ps[flow] + m.window_ps[flow])
     for row in range(rows.shape[0]):
@@ -145,7 +148,8 @@ class Seen:
     def __init__(self, ways: Ways, n_port: int, tolerance: float, rtt_ps: int) -> None:
         self._ways, self._tolerance, self._rtt_ps = ways, tolerance, rtt_ps
         self._memory = make_memory(len(ways[0]) - 1, n_port)
-        self._n_row = 0
+        self._passed = np.zeros((len(ways[0]) - 1, 2), np.int64)  # by a company's first flow: digest and version
+        self._n_row, self._flow = 0, np.zeros(0, np.int64)
         self._n_flow_of = np.zeros(0, np.int64)  # of each row's company
         self.is_alone = np.zeros(0, np.bool_)  # bool[n_row]: whose ways nobody else's data uses
         self.next_look_ps = NEVER  # when it wants to see how flows get on
@@ -156,7 +160,7 @@ class Seen:
         """See samples of the flows that go packet by packet, ascending; for the rest see `see`."""
         times = (now_ps, self._rtt_ps)
         self.next_look_ps = int(see(rows, is_loaded, frozen, self._ways, holder, self._memory, times, self._tolerance))
-        self._n_row = len(rows)
+        self._n_row, self._flow = len(rows), rows[:, h.FLOW].copy()
         self._n_flow_of = self._of_rows(self._memory.count)
         self.is_alone = (self._n_flow_of == 1) & (self._of_rows(self._memory.n_blocked) == 0)
 
@@ -178,25 +182,30 @@ class Seen:
         n = self._of_rows(self._memory.n_even)
         return self._companies((n > 0) & (n == self._n_flow_of))
 
-    def whole(self) -> list[np.ndarray]:
-        """Rows of each company of two or more whose flows are all under way as they should be."""
-        return self._companies((self._n_flow_of >= 2) & (self._of_rows(self._memory.n_bad) == 0))
+    def whole(self, version: int) -> list[tuple[np.ndarray, bool]]:
+        """(rows, whether a window ends now that began after it had settled) of each company of two or more whose flows
+        are all under way as they should be; not of those that were passed over (`pass_over`) in this version as they
+        are, unless such a window ends.
+        """
+        m, flow = self._memory, self._flow
+        roots = np.flatnonzero(m.part[: self._n_row] == np.arange(self._n_row))
+        roots = roots[(m.count[roots] >= 2) & (m.n_bad[roots] == 0)]
+        has_settled, passed = m.n_settled[roots] == m.count[roots], self._passed[flow[roots]]
+        is_one = np.zeros(self._n_row, np.bool_)
+        is_one[roots] = has_settled | (passed[:, 0] != m.digest[roots]) | (passed[:, 1] != version)
+        found = self._companies(self._of_rows(is_one))
+        return [(rows, bool(m.n_settled[rows[0]] == m.count[rows[0]])) for rows in found]
+
+    def pass_over(self, flows: np.ndarray, version: int) -> None:
+        """Nothing is known of a company, until more is known: another version."""
+        self._passed[flows[0]] = self._memory.company[flows[0]], version
 
     def last_window(self, flow: int) -> tuple[int, int]:
         """(bytes, ps) of a flow's last window."""
         return last_window(self._memory.kept, self._memory.n_kept, flow)
 
-    def may_have_settled(self, now_ps: int, flows: np.ndarray) -> bool:
-        """Whether a window of a company's first flow ends now: most often none does."""
-        return bool(self._memory.mark_ps[flows[0]] == now_ps)
-
-    def settled(self, now_ps: int, flows: np.ndarray) -> np.ndarray:
-        """int64[n, 2]: bytes and ps of the last windows of a company's flows, if these end now and it has settled
-        before they began; else none."""
-        m, settled_ps = self._memory, SETTLED_ROUND_TRIPS * self._rtt_ps
-        is_over = (m.mark_ps[flows] == now_ps) & (m.n_kept[flows] > 2)
-        if not (is_over & (now_ps - m.window_ps[flows] // 2 >= m.since_ps[flows] + settled_ps)).all():
-            return np.zeros((0, 2), np.int64)
+    def last_windows(self, flows: np.ndarray) -> np.ndarray:
+        """int64[n, 2]: bytes and ps of flows' last windows."""
         return np.array([self.last_window(flow) for flow in flows.tolist()])
 
     def forget(self, flows: np.ndarray) -> None:

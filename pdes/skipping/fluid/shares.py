@@ -24,6 +24,7 @@ from pdes.skipping import history as h
 from pdes.skipping.fluid.make_table import Links
 from pdes.skipping.fluid.max_min import make_scratch, max_min
 from pdes.skipping.fluid.weights import MOST_BURSTS, MOST_FLOWS, NOTHING, Uneven, fit, make_episode, run_fluid, together
+from pdes.skipping.similar.waves import Wants
 
 MIN_LEFT_ROUND_TRIPS = 4  # of the last of a company's messages, else they are simulated
 MOVES_ROUND_TRIPS = 4  # for so long what a flow got done is told from where it began, not from what is acknowledged
@@ -89,6 +90,7 @@ class Shares:
         self._known: dict[bytes, Known] = {}
         self._uneven: set[bytes] = set()  # whose windows say that they share unevenly
         self.news: dict[bytes, Known] = {}  # what somebody has still to be told of that
+        self.version = 0  # of what is known
         self._fair_of: dict[bytes, Fair] = {}  # by flows: looks see the same ones again and again
 
     @property
@@ -159,8 +161,11 @@ class Shares:
         """Learn how flows share that do so unevenly, of messages that were simulated from the first posting to the last
         end, with nobody else on busy ports of theirs.
 
-        rows: samples of their flows. delivered_ps: int64[n], when the messages came across.
+        rows: samples of their flows. delivered_ps: int64[n], when the messages came across. The first message of a
+        queue pair begins at line rate, and says nothing of those behind it.
         """
+        if (rows[:, h.MESSAGE_BEGIN] == 0).any():
+            return
         flows, posted_ps = rows[:, h.FLOW].copy(), rows[:, h.POSTED_PS]
         size = rows[:, h.MESSAGE_END] - rows[:, h.MESSAGE_BEGIN]
         _, n_most, key = self._fair(flows)
@@ -179,8 +184,21 @@ class Shares:
             part = (known.part * n + part * n_more) / (n + n_more)
             self._know(key, Known(part, max(n_most, known.n_most), 0, together(known.uneven, uneven)))
 
+    @property
+    def wants(self) -> Wants:
+        """Which waves `learn_episode` learns from, or may learn from by the time that they are over."""
+        return Wants(LEAST_FLOWS, self._is_wanted)
+
+    def _is_wanted(self, flows: np.ndarray) -> bool:
+        _, n_most, key = self._fair(flows)
+        if n_most < LEAST_FLOWS or len(flows) > MOST_FLOWS:
+            return False
+        known = self._known.get(key)
+        return known is None or 0 < known.uneven.n_burst < MOST_BURSTS
+
     def _know(self, key: bytes, known: Known) -> None:
         self._known[key] = self.news[key] = known
+        self.version += 1
 
     def rates(self, flows: np.ndarray) -> Rates | None:
         """What flows that share ports get of them; None: it is not known."""

@@ -13,8 +13,13 @@ that the wave lasts, and how far apart they have come by the time of comparison,
 stay within the tolerance. Congestion controls begin in different states; that matters for some round trips, so a wave
 is only taken for another if it lasts for at least MIN_ROUND_TRIPS, and if the same of its flows are the first of their
 queue pairs: these begin at line rate.
+
+Where flow level learns what flows get that share ports (`fluid.shares`), it has taken such flows before a wave of them
+is replayed: of 300 M to 10 G packet-hops that jobs need, replays skipped below 20,000. There waves are no forecast, and
+only those are followed to their ends that flow level learns from.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -44,6 +49,13 @@ LEAST_ALIKE, MOST_ALIKE = 2, 3  # earlier waves that one is taken to go as
 LOOKS = 16  # at the least, at a wave
 AUDIT_STREAM = 1
 BIT_PS = 8e12  # bits per byte x ps per second
+
+
+class Wants(NamedTuple):
+    """Which waves somebody learns from."""
+
+    least_flows: int  # it has
+    is_wanted: Callable[[np.ndarray], bool]  # by its flows, int64[], ascending
 
 
 @dataclass
@@ -118,13 +130,15 @@ class Waves:
         find_waves(none, none, self._start, self._port_of, self._ends, self._byte_ps, self._scratch)
 
     def look(
-        self, now_ps: int, rows: np.ndarray, is_frozen: np.ndarray, alone: np.ndarray | None = None
-    ) -> tuple[list[Wave], list[Candidate]]:
+        self, now_ps: int, rows: np.ndarray, is_frozen: np.ndarray, alone: np.ndarray | None = None,
+        wants: Wants | None = None,
+    ) -> tuple[list[Wave], list[Candidate]]:  # fmt: skip
         """(those that are over, those that begin). rows: of active flows that are not frozen, ascending.
 
         is_frozen: of each flow whether it is, 0 or 1.
 
-        alone: bool[n_row], flows that share no port with others' data; they alone are no wave (`fluid.seen`).
+        alone: bool[n_row], flows that share no port with others' data; they alone are no wave (`fluid.seen`). wants:
+        which waves begin; None: all.
         """
         flows, sizes = rows[:, h.FLOW].copy(), rows[:, h.MESSAGE_END] - rows[:, h.MESSAGE_BEGIN]
         n = find_waves(flows, sizes, self._start, self._port_of, self._ends, self._byte_ps, self._scratch)
@@ -134,7 +148,7 @@ class Waves:
             is_taken, over = self._see_running(now_ps, rows, part, n, is_frozen)
         if alone is not None:
             is_taken |= np.bincount(part, ~alone, minlength=n) == 0
-        found = self._beginning(now_ps, rows, part, is_taken)
+        found = self._beginning(now_ps, rows, part, is_taken, wants)
         old_ps = [
             (now_ps - wave.of.first_ps) // LOOKS for wave in self.running
         ]  # noticed late by a small part of its time
@@ -194,7 +208,9 @@ class Waves:
             known = self._joined = (list(waves), np.concatenate(members), cut)
         return known[1], known[2]
 
-    def _beginning(self, now_ps: int, rows: np.ndarray, part: np.ndarray, is_taken: np.ndarray) -> list[Candidate]:
+    def _beginning(
+        self, now_ps: int, rows: np.ndarray, part: np.ndarray, is_taken: np.ndarray, wants: Wants | None
+    ) -> list[Candidate]:
         """Flows that share ports, all of which are under way, with nothing done but what is known of them."""
         n = len(is_taken)
         self.waits = False
@@ -204,12 +220,16 @@ class Waves:
         newest_ps = np.zeros(n, np.int64)
         np.maximum.at(newest_ps, part, rows[:, h.POSTED_PS])
         may = ~is_taken & (np.bincount(part, ~is_ready, n) == 0)
+        if wants is not None:
+            may &= np.bincount(part, minlength=n) >= wants.least_flows
         is_new = newest_ps > now_ps - self._rtt_ps // 2
         self.waits = bool((may & is_new).any())
         found = []
         for i in np.flatnonzero(may & ~is_new).tolist():
             mine = rows[part == i]
             pairs = mine[:, h.FLOW].copy()
+            if wants is not None and not wants.is_wanted(pairs):
+                continue
             ports = np.unique(self._ports(pairs))
             is_held = self._scratch.is_busy[ports] != 0
             found.append(Candidate(pairs, ports, ports[is_held], ports[~is_held], mine))
@@ -219,6 +239,12 @@ class Waves:
         return np.concatenate([self._port_of[self._start[f] : self._start[f + 1]] for f in flows.tolist()]).astype(
             np.int64
         )
+
+    def follow(self, now_ps: int, found: list[Candidate]) -> None:
+        """Simulate those that begin, for who wants to learn from them."""
+        for candidate in found:
+            done = candidate.rows[:, h.DONE] - candidate.rows[:, h.MESSAGE_BEGIN]
+            self.running.append(Wave(b"", candidate, [now_ps - candidate.first_ps], [done]))
 
     def begin(self, now_ps: int, found: list[Candidate], forms: list[bytes]) -> list[WaveReplay]:
         """Of those that begin, what need not be simulated; the others are. forms: what their ways are."""
@@ -266,12 +292,15 @@ class Waves:
         across_ps = posted_ps + (mean.delivered_ps - mean.posted_ps)
         return mean if across_ps.min() > now_ps - first_ps else None
 
-    def finish(self, wave: Wave, past: Past) -> bool:
-        """A wave is over: note what it came to; whether it has gone on by itself."""
+    def finish(self, wave: Wave, past: Past, is_noted: bool = True) -> bool:
+        """A wave is over: note what it came to, if it is_noted; whether it has gone on by itself."""
         first_ps, rows = wave.of.first_ps, wave.of.rows
         if (past.end_byte != rows[:, h.MESSAGE_END]).any():
             self._break(wave)
             return False
+        if not is_noted:
+            self.counters.waves += 1
+            return True
         entry = WaveEntry(
             rows[:, h.POSTED_PS] - first_ps, past.delivered_ps - first_ps, past.ended_ps - first_ps, past.marked,
             np.array(wave.curve_ps, np.int64), np.array(wave.curve, np.int64), past.words,

@@ -83,7 +83,29 @@ def test_flows_that_share_ports_directly_or_through_others_are_one_company(data:
     assert sorted(map(tuple, found)) == sorted(wanted)
     is_alone = [len(parts[i]) == 1 and free[k] for k, i in enumerate(flows)]
     assert ways.seen.is_alone.tolist() == is_alone
-    assert sorted(len(each) for each in ways.seen.whole()) == sorted(len(each) for each in wanted if len(each) > 1)
+    whole = [rows for rows, _ in ways.seen.whole(1)]
+    assert sorted(map(len, whole)) == sorted(len(each) for each in wanted if len(each) > 1)
+
+
+def test_who_was_passed_over_is_not_seen_again_until_more_is_known_or_a_window_ends() -> None:
+    ways = Ways([[0], [0], [1], [1]])
+    flows = np.arange(2)
+
+    def seen(k: int, ids: list[int], version: int) -> list[tuple[list[int], bool]]:
+        now_ps = 1000 + k * WINDOW_PS // 2
+        ways.look(now_ps, [row(i, ids[i], (1 + i) * now_ps, now_ps) for i in range(4)])
+        return [(rows.tolist(), has_settled) for rows, has_settled in ways.seen.whole(version)]
+
+    assert seen(0, [1, 1, 1, 1], 0) == [([0, 1], False), ([2, 3], False)]
+    ways.seen.pass_over(flows, 0)
+    assert seen(1, [1, 1, 1, 1], 0) == [([2, 3], False)]
+    assert seen(1, [1, 1, 1, 1], 1) == [([0, 1], False), ([2, 3], False)]
+    assert seen(2, [1, 2, 1, 1], 0) == [([0, 1], False), ([2, 3], False)]  # another message
+    ways.seen.pass_over(flows, 0)
+    found = [seen(k, [1, 2, 1, 1], 0) for k in range(3, 18)]
+    mine = [k for k, each in zip(range(3, 18), found, strict=True) if ([0, 1], True) in each]
+    assert mine == [2 + 2 * (1 + 2 + 4)]  # the third window began when the company had settled
+    assert not any(([0, 1], False) in each for each in found)
 
 
 def test_a_company_is_even_when_it_has_settled_and_two_windows_agree() -> None:

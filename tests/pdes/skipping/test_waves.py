@@ -18,7 +18,7 @@ from pdes.skipping.controller import Controller
 from pdes.skipping.holders import Holders
 from pdes.skipping.similar.busy_ports import BUSY, Scratch, find_waves
 from pdes.skipping.similar.wave_entries import Candidate, Past, Wave, WaveEntry, WaveReplay
-from pdes.skipping.similar.waves import BIT_PS, WaveLinks, Waves
+from pdes.skipping.similar.waves import BIT_PS, Wants, WaveLinks, Waves
 
 N_PORT = 12
 
@@ -143,6 +143,30 @@ def waves_of_two(tolerance: float) -> Waves:
     """Of two flows over one port, no round trip of which matters."""
     links = WaveLinks(np.array([0, 1, 2]), np.zeros(2, np.int32), np.array([10**11]), np.zeros((2, 4), np.int64))
     return Waves(links, Holders(1), tolerance, 1000, np.zeros(0, np.int64), 1000)
+
+
+@pytest.mark.parametrize("least, wanted", [(2, [[0, 1], [2, 3, 4]]), (2, [[2, 3, 4]]), (3, [[0, 1], [2, 3, 4]])])
+def test_only_those_begin_that_somebody_learns_from(least: int, wanted: list[list[int]]) -> None:
+    """And they are followed to their ends without being noted."""
+    start, port_of = np.arange(6), np.array([0, 0, 1, 1, 1], np.int32)
+    links = WaveLinks(start, port_of, np.full(2, 10**11), np.stack([port_of] * 2, axis=1).astype(np.int64))
+    waves = Waves(links, Holders(2), 0.1, 1000, np.zeros(0, np.int64), 1000)
+    rows = samples([0, 1, 2, 3, 4], [7] * 5, [0] * 5)
+    rows[:, h.IS_WHOLE] = 1
+    wants = Wants(least, lambda flows: flows.tolist() in wanted)
+    frozen = np.zeros(5, np.uint8)
+    assert waves.look(400, rows, frozen, wants=wants) == ([], []) and waves.next_look_ps == 400  # too new
+    over, found = waves.look(5000, rows, frozen, wants=wants)
+    assert over == [] and [each.pairs.tolist() for each in found] == [w for w in wanted if len(w) >= least]
+    waves.follow(5000, found)
+    over, found = waves.look(10**6, rows[:0], frozen, wants=wants)
+    assert [wave.of.pairs.tolist() for wave in over] == [w for w in wanted if len(w) >= least] and found == []
+    for wave in over:
+        n = len(wave.of.pairs)
+        past = Past(np.full(n, 100), *(np.zeros(n, np.int64) for _ in range(4)))
+        assert waves.finish(wave, past, is_noted=False)
+        assert not waves.finish(wave, past._replace(end_byte=np.full(n, 200)), is_noted=False)  # it went on
+    assert waves.entries == {} and waves.running == [] and waves.counters.waves == len(over)
 
 
 def test_first_messages_of_queue_pairs_are_no_pattern_for_later_ones():
