@@ -11,7 +11,7 @@ from pdes.results.report.page import page_html
 from pdes.results.report.tables import Tile, paragraph, plot_html, section, table_html, tiles_html
 from pdes.searching.found import Found
 from pdes.searching.told import TIME, table_rows, verdicts
-from pdes.sweeps.sensitivity import pareto
+from pdes.sweeps.pareto import pareto
 
 MOST_ROWS, MOST_REASONS, MOST_DOTS = 500, 50, 5000
 

@@ -17,6 +17,7 @@ from pdes.sweeps.design import Point
 from pdes.sweeps.load import Sweep, label
 from pdes.sweeps.metrics import Metric, chosen
 from pdes.sweeps.paired import CONFIDENCE, Difference, Interval, interval, more_text, paired
+from pdes.sweeps.pareto import pareto
 from pdes.sweeps.store import DONE, Row
 
 if TYPE_CHECKING:
@@ -54,6 +55,28 @@ class Found:
         own = [metric for metric in self.metrics if metric.sign]
         return list(self.sweep.wanted) or own[:4]
 
+    @cached_property
+    def traded(self) -> list[Metric]:
+        """That the Pareto front is of: all that are asked for, else the first two that are compared."""
+        return [metric for metric in self.compared if metric.sign] if self.sweep.wanted else self.compared[:2]
+
+    @property
+    def traded_text(self) -> str:
+        """Their names."""
+        *names, last = [metric.name for metric in self.traded]
+        return f"{', '.join(names)} and {last}" if names else last
+
+    def front(self) -> list[dict[str, Any]]:
+        """Points whose means no other point beats in all metrics that are traded, {key: value} each, the best by the
+        first of these first; [] if there are not two."""
+        return [self._keys_of(self.sweep.points[i]) for i in self.front_points()]
+
+    def front_points(self) -> list[int]:
+        """Their numbers."""
+        if len(self.traded) < 2 or len(self.sweep.points) < 2:
+            return []
+        return pareto(*(self.values(metric).mean(axis=1) * metric.sign for metric in self.traded))
+
     def values(self, metric: Metric) -> np.ndarray:
         """float64[n_point, n_seed], NaN where a run has none."""
         flat = [row.metrics.get(metric.name, math.nan) if row.status == DONE else math.nan for row in self.rows]
@@ -74,7 +97,10 @@ class Found:
         i = self.order(metric)[0]
         if math.isnan(self.intervals(metric)[i].mean):
             raise ConfigError(self.sweep.where, f"no point has {metric.name} in every seed", "another metric")
-        pairs = zip(self.sweep.axes, self.sweep.points[i], strict=True)
+        return self._keys_of(self.sweep.points[i])
+
+    def _keys_of(self, point: Point) -> dict[str, Any]:
+        pairs = zip(self.sweep.axes, point, strict=True)
         return {key: own for axis, value in pairs for key, own in axis.items(value)}
 
     def metric(self, name: str | None = None) -> Metric:

@@ -8,7 +8,7 @@ from pdes.results.report.tables import Tile, paragraph, plot_html, section, tabl
 from pdes.sweeps.found import Found
 from pdes.sweeps.load import label
 from pdes.sweeps.metrics import Metric
-from pdes.sweeps.plots import heat_plot, lines_plot, pareto_plot
+from pdes.sweeps.plots import heat_plot, lines_plot, pareto_plots
 from pdes.sweeps.sensitivity import effects
 from pdes.sweeps.store import DONE
 from pdes.sweeps.told import with_half
@@ -22,12 +22,14 @@ def page(found: Found) -> str:
     sections = [section("headline", "Headline", tiles_html(_tiles(found)), *_notes(found))]
     for metric in found.compared:
         sections.append(section(metric.name, metric.name, *_metric(found, metric, plots)))
-    front = pareto_plot(found)
-    if front is not None:
-        plots["pareto"] = front
-        a, b = found.compared[:2]
-        text = "Each point's mean. No point of the front is beaten in both."
-        sections.append(section("pareto", "Pareto front", plot_html("pareto", f"{a.name} and {b.name}", text)))
+    front = pareto_plots(found)
+    if front:
+        text = f"Each point's mean. No point of the front is beaten in {found.traded_text} at once."
+        shown = []
+        for other, plot in front:
+            plots[name := f"pareto-{len(shown)}"] = plot
+            shown.append(plot_html(name, f"{found.traded[0].name} and {other.name}", text))
+        sections.append(section("pareto", "Pareto front", *shown))
     sections.append(section("points", "Points", _points(found)))
     sections.append(section("failures", "Runs without a result", _failures(found)))
     wall_s = sum(row.wall_s for row in found.rows)

@@ -12,7 +12,6 @@ from pdes.sweeps.design import Axis, number_of
 from pdes.sweeps.found import Found
 from pdes.sweeps.load import label
 from pdes.sweeps.metrics import Metric
-from pdes.sweeps.sensitivity import pareto
 
 MOST_LINES, MOST_BARS, LEAST_ON_A_LINE = 10, 40, 3
 
@@ -94,14 +93,17 @@ def heat_plot(found: Found, metric: Metric) -> Plot | None:
     return {"data": data, "layout": layout, "height": 120 + 34 * len(values[b])}
 
 
-def pareto_plot(found: Found) -> Plot | None:
-    """The first two metrics against each other, and the front; None: there are not two."""
-    if len(found.compared) < 2 or len(found.sweep.points) < 2:
-        return None
-    a, b = found.compared[:2]
+def pareto_plots(found: Found) -> list[tuple[Metric, Plot]]:
+    """Each other metric that is traded against the first, and the front of all; []: there is none."""
+    front = found.front_points()
+    return [(other, _front(found, other, front)) for other in found.traded[1:]] if front else []
+
+
+def _front(found: Found, b: Metric, front: list[int]) -> Plot:
+    a = found.traded[0]
     (x_title, x_size), (y_title, y_size) = scaled(found, a), scaled(found, b)
     x, y = (found.values(metric).mean(axis=1) for metric in (a, b))
-    front = pareto(x * (a.sign or 1), y * (b.sign or 1))
+    is_line = len(found.traded) == 2  # of more, the front is no line here
     names = [as_text(found.label(point)) for point in found.sweep.points]
     data = [
         {
@@ -111,8 +113,8 @@ def pareto_plot(found: Found) -> Plot | None:
             "hovertemplate": "%{text}<br>%{x:,.4~g}, %{y:,.4~g}<extra></extra>",
         },
         {
-            "type": "scatter", "mode": "lines+markers", "name": "Pareto front", "x": _numbers(x[front] / x_size),
-            "y": _numbers(y[front] / y_size), "text": [names[i] for i in front],
+            "type": "scatter", "mode": "lines+markers" if is_line else "markers", "name": "Pareto front",
+            "x": _numbers(x[front] / x_size), "y": _numbers(y[front] / y_size), "text": [names[i] for i in front],
             "line": {"shape": "hv" if a.sign > 0 else "vh", "color": SERIES_COLOURS[1]},
             "hovertemplate": "%{text}<br>%{x:,.4~g}, %{y:,.4~g}<extra></extra>",
         },

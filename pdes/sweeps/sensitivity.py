@@ -63,14 +63,3 @@ def _share(means: np.ndarray, group: np.ndarray) -> float:
         return math.nan if total else 0.0
     within = sum(float(((means[group == name] - means[group == name].mean()) ** 2).sum()) for name in names)
     return max(0.0, 1 - (within / (n - k)) / (total / (n - 1)))
-
-
-def pareto(a: np.ndarray, b: np.ndarray) -> list[int]:
-    """Points that no other is as good as in both and better in one; less is better. By a."""
-    order = [int(i) for i in np.lexsort((b, a)) if math.isfinite(a[i]) and math.isfinite(b[i])]
-    front, least = [], math.inf
-    for i in order:
-        if b[i] < least:
-            front.append(i)
-            least = float(b[i])
-    return front

@@ -8,7 +8,7 @@ from pdes.sweeps.found import Found
 from pdes.sweeps.load import label
 from pdes.sweeps.metrics import Metric
 from pdes.sweeps.paired import Interval
-from pdes.sweeps.sensitivity import effects, pareto
+from pdes.sweeps.sensitivity import effects
 from pdes.sweeps.store import DONE
 
 MOST_LINES = 10
@@ -66,11 +66,10 @@ def lines(found: Found) -> list[str]:
     if len(sweep.axes) > 1 and shares:
         parts = ", ".join(f"{effect.axis} {100 * effect.share:.0f} %" for effect in shares)
         said += ["", f"Share of {metric.name}'s variance that an axis explains alone: {parts}"]
-    if len(found.compared) > 1:
-        a, b = found.compared[:2]
-        own = [found.values(each).mean(axis=1) * (each.sign or 1) for each in (a, b)]
-        front = [found.label(sweep.points[i]) for i in pareto(*own)]
-        said += ["", f"Pareto front of {a.name} and {b.name}: {'; '.join(front[:MOST_LINES])}"]
+    front = [found.label(sweep.points[i]) for i in found.front_points()]
+    if front:
+        left = f"; and {len(front) - MOST_LINES:,} more" if len(front) > MOST_LINES else ""
+        said += ["", f"Pareto front of {found.traded_text}: {'; '.join(front[:MOST_LINES])}{left}"]
     return said
 
 

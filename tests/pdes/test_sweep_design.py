@@ -16,9 +16,11 @@ from pdes.sweeps.design import axes_of, number_of, points_of
 from pdes.sweeps.expression import Expression
 from pdes.sweeps.found import Found
 from pdes.sweeps.load import sweep_of
+from pdes.sweeps.metrics import OF_CLUSTERS
 from pdes.sweeps.page import page
 from pdes.sweeps.paired import interval, paired
-from pdes.sweeps.sensitivity import effects, pareto
+from pdes.sweeps.pareto import pareto
+from pdes.sweeps.sensitivity import effects
 from pdes.sweeps.store import DONE, FAILED, Row
 from pdes.sweeps.told import facts, lines
 
@@ -127,12 +129,34 @@ def test_axes_that_add_up_have_shares_in_proportion_to_their_variances() -> None
     assert shares["a"] == pytest.approx(0.9, abs=0.02) and shares["b"] == pytest.approx(0.1, abs=0.11)
 
 
-@given(st.lists(st.tuples(numbers, numbers), min_size=1, max_size=30))
-def test_a_front_is_what_nothing_beats(pairs: list[tuple[int, int]]) -> None:
-    a, b = np.array(pairs, float).T
-    front = {pairs[i] for i in pareto(a, b)}
-    beaten = {p for p in pairs if any(q != p and q[0] <= p[0] and q[1] <= p[1] for q in pairs)}
-    assert front == set(pairs) - beaten
+@given(st.integers(1, 4).flatmap(lambda n: st.lists(st.tuples(*[numbers] * n), min_size=1, max_size=30)))
+def test_a_front_is_what_nothing_beats(points: list[tuple[int, ...]]) -> None:
+    front = pareto(*np.array(points, float).T)
+    beaten = {p for p in points if any(q != p and all(b <= a for a, b in zip(p, q, strict=True)) for q in points)}
+    assert [points[i] for i in front] == sorted(p for p in points if p not in beaten)
+    holes = np.array([*points, [-99] * len(points[0])], float).T
+    holes[-1, -1] = np.nan  # best of all, if one of its runs had not failed
+    assert pareto(*holes) == front
+
+
+def test_the_front_is_of_all_metrics_that_are_asked_for() -> None:
+    """The second point is the best by none of the three; the fourth is beaten by the first. More goodput is better."""
+    names, tables = (
+        ["iteration", "fct_p99", "goodput"],
+        [(1.0, 3.0, 0.5), (2.0, 2.0, 0.6), (3.0, 1.0, 0.9), (1.0, 3.0, 0.4)],
+    )
+    for asked, front in ((names, [0, 1, 2]), (names[:2], [0, 3, 1, 2]), (names[:1], []), ([], [0, 3, 1, 2])):
+        keys: dict[str, Any] = {"seeds": 1, "metrics": [name for name in asked if name != "goodput"]}
+        sweep = sweep_of({"topology": {}, "workload": {}}, Path("a.toml"), {"a.x": [1, 2, 3, 4]}, "out", keys)
+        goodput = next(metric for metric in OF_CLUSTERS if metric.name == "goodput")
+        sweep = sweep._replace(wanted=[*sweep.wanted, *([goodput] if "goodput" in asked else [])])
+        rows = [Row("", "", 1, DONE, dict(zip(names, table, strict=True)), "", 0.0) for table in tables]
+        found = Found(sweep, rows, 0)
+        assert found.front() == [{"a.x": i + 1} for i in front], asked
+        said = next((line for line in lines(found) if line.startswith("Pareto")), "")
+        title = {3: "iteration, fct_p99 and goodput", 1: ""}.get(len(asked), "iteration and fct_p99")
+        assert said == (f"Pareto front of {title}: " + "; ".join(f"x {i + 1}" for i in front) if front else "")
+        assert page(found).count('class="plot" data-plot="pareto') == max(0, len(asked or names[:2]) - 1)
 
 
 def test_all_verdicts_hold_together_as_often_as_is_said() -> None:
