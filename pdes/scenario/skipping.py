@@ -37,9 +37,9 @@ MEASURED = {  # (forecasts, whether the control is HPCC) -> docs/accuracy.md, be
     (WAVES, True): [Measured("mixtures of experts", "2.2 to 4.9 % (chaos alone: 2.2 to 5.0 %)", "2.9 to 14.4")],
     (LONE, False): [Measured("GPT-175B", "0.43 %", "795")],
     (LONE, True): [Measured("GPT-175B", "0.65 % (chaos alone: 0.47 %)", "440")],
-    (ALL, False): [Measured("mixtures of experts", "0.16 to 0.22 %", "308 to 7,746")],
+    (ALL, False): [Measured("mixtures of experts", "0.092 to 0.22 %", "262 to 7,758")],
     (ALL, True): [
-        Measured("mixtures of experts", "2.8 % (chaos alone: 2.2 to 2.6 %)", "121 to 184"),
+        Measured("mixtures of experts", "2.8 % (chaos alone: 2.2 to 2.6 %)", "118 to 177"),
         Measured("GPT-175B", "0.85 % (chaos alone: 0.47 %)", "1,445"),
     ],
 }

@@ -13,6 +13,17 @@ from pdes.skipping import prediction as m
 MAX_ENTRIES = 256  # of one key
 
 
+@dataclass
+class WaveCounters:
+    """For the results."""
+
+    waves: int = 0  # that were simulated from beginning to end
+    replayed: int = 0
+    interrupted: int = 0
+    broken: int = 0  # simulated, and somebody came, or a queue pair went on to another message
+    audited: int = 0
+
+
 @loop_kernel
 def interpolate(at_ps, posted_ps, ended_ps, curve_ps, curve, size_bytes, done):
     """Write what flows have got done at an instant: straight from 0 when posted, through the curve, to the end."""

@@ -20,7 +20,6 @@ only those are followed to their ends that flow level learns from.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -38,6 +37,7 @@ from pdes.skipping.similar.wave_entries import (
     Entries,
     Past,
     Wave,
+    WaveCounters,
     WaveEntry,
     WaveReplay,
     interpolate,
@@ -56,17 +56,6 @@ class Wants(NamedTuple):
 
     least_flows: int  # it has
     is_wanted: Callable[[np.ndarray], bool]  # by its flows, int64[], ascending
-
-
-@dataclass
-class WaveCounters:
-    """For the results."""
-
-    waves: int = 0  # that were simulated from beginning to end
-    replayed: int = 0
-    interrupted: int = 0
-    broken: int = 0  # simulated, and somebody came, or a queue pair went on to another message
-    audited: int = 0
 
 
 class WaveLinks(NamedTuple):
