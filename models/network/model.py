@@ -72,6 +72,7 @@ from models.network.watch.observers import Observer, look_at, next_look_ps
 from models.topology.graph import Topology
 from models.topology.routing import Paths
 from models.workload.plan import WorkloadPlan
+from pdes.engine.compiling.straight import let_go
 from pdes.engine.exchange import World
 from pdes.engine.foreign import clock_ns
 from pdes.engine.round import END_RUN, close_round, make_loop, open_round
@@ -289,6 +290,7 @@ class NetworkModel:
 
     def relieve(self, code: int) -> None:
         """Grow what ran short, or write out rows; raise on a fault."""
+        let_go()
         state = self.state
         if code == SHORT_OF_ROWS:
             self.flush()

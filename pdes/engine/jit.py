@@ -21,6 +21,7 @@ import numpy as np
 from numba import njit
 
 from pdes.engine.compiling.libraries import Entry, Program, Step, cache_of, compiler_into
+from pdes.engine.compiling.straight import make_straight
 from pdes.engine.compiling.turns import Turns
 from pdes.engine.private_folder import CACHE_NAME, OTHERS_ANY, OTHERS_WRITE, cache_base, make_private
 
@@ -103,6 +104,8 @@ def _njit(library: "type[Step | Entry] | None" = None, **options: Any) -> Any:
         found: Any = decorate(function)
         if cache is not None:
             found._cache = cache(function)
+        if library is not None and issubclass(library, Entry):
+            make_straight(found)
         return _turns.guard(found) if os.environ.get(TURNS_VARIABLE) == "1" else found
 
     return decorated

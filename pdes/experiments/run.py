@@ -18,6 +18,7 @@ from models.workload.program import WAITING_DONE
 from pdes.config import Config, load_config
 from pdes.config.values import make_config
 from pdes.debug.options import DebugPlan
+from pdes.engine.compiling.straight import let_go
 from pdes.engine.exchange import World
 from pdes.engine.round import make_loop, run_rounds
 from pdes.engine.time_index import NEVER
@@ -178,6 +179,7 @@ def simulate_many(configs: Sequence[Any], device: Device = "cpu") -> list[Outcom
         if device != "cpu":
             return _on_device(checked, device)
         found: dict[int, Outcome] = dict(run_small(build_all(checked)))
+        let_go()
     return [found[i] if i in found else _alone(config) for i, config in enumerate(checked)]
 
 

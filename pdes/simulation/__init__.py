@@ -13,6 +13,7 @@ from pdes.beginning import Beginning
 from pdes.checkpoint_places import checkpoint_directory
 from pdes.config import Config, load_config
 from pdes.config.values import make_config
+from pdes.engine.compiling.straight import let_go
 from pdes.engine.exchange import World
 from pdes.errors import SimError
 from pdes.plan_options import Asked
@@ -67,6 +68,7 @@ def run(
     finally:
         if job is not None:
             job.rows.close()
+        let_go()
         if world.rank == 0:
             prepared.folder.abandon()
 

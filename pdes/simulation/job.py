@@ -5,6 +5,7 @@ import numpy as np
 from models.network.model import NetworkModel
 from partition.placement import balance
 from pdes.checkpoint_places import checkpoint_directory
+from pdes.engine.compiling.straight import let_go
 from pdes.engine.exchange import World
 from pdes.engine.round import N_LOOP, NOW, make_loop
 from pdes.engine.time_index import NEVER
@@ -55,6 +56,7 @@ class Run:
         """Let go of the network, before there is another: two of them may be too much for the memory."""
         del self.assembly
         self.rows.source = None
+        let_go()
 
     @property
     def model(self) -> NetworkModel:
