@@ -9,16 +9,18 @@ from typing import Any
 import numpy as np
 
 from models.topology.graph import Topology
+from models.workload.importers.formats import n_rank
 from models.workload.jobs.join import join_plans
 from models.workload.jobs.place import choose_gpus
 from models.workload.jobs.placed import PlacedJob
 from models.workload.plan import WorkloadPlan
 from models.workload.traffic.flows import NO_PRIORITY
 from pdes.config import Config
-from pdes.config.tables.jobs import InputConfig, JobsConfig
+from pdes.config.tables.jobs import InputConfig, JobConfig, JobsConfig
 from pdes.config.tables.trace import TraceConfig
 from pdes.errors import ConfigError
 from pdes.random_plain import PURPOSE_JOB_SEED, random_bits_plain
+from pdes.scenario.traces import trace_source
 
 Planner = Callable[[Config, Topology, np.ndarray], WorkloadPlan]
 
@@ -74,12 +76,24 @@ def gpus_of_jobs(config: Config, topology: Topology) -> list[np.ndarray]:
             found[i] = np.array(job.gpus, np.int64)
             continue
         free = [gpu for gpu in range(topology.n_host) if gpu not in taken]
-        n = job.n_gpu or topology.n_host
+        n_traced = _n_traced(config, job, topology.n_host)
+        n = job.n_gpu or n_traced or topology.n_host
         if n > len(free):
             text = f"{n} of {topology.n_host} GPUs, and {len(free)} are left by jobs that may run at the same time"
             raise ConfigError(where, text, 'Accepted: fewer, or "after" some of those jobs')
         found[i] = choose_gpus(topology, free, n, job.placement, _seed(config, job.name))
     return [found[i] for i in range(len(jobs.job))]
+
+
+def _n_traced(config: Config, job: JobConfig, n_host: int) -> int | None:
+    """GPUs of a job that does not say how many it has: as many as its trace has ranks; None: nobody says."""
+    if not isinstance(job.workload, TraceConfig) or "gpus" in job.model_fields_set:
+        return None
+    source = trace_source(config, job.workload)
+    n = n_rank(source)
+    if n is not None and n > n_host:
+        raise ConfigError(str(source.path), f"{n} ranks", f"at most {n_host}, the topology's hosts")
+    return n
 
 
 def _served(jobs: JobsConfig, i: int, own: InputConfig, found: dict[int, np.ndarray]) -> np.ndarray:

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.workload.importers.formats import TraceSource, read_trace
+from models.workload.importers.formats import TraceSource, n_rank, read_trace
 from models.workload.importers.goal_binary import COOKIE, HEAD, NODE, PLACE
 from models.workload.trace.graph import ANY, COMPUTE, RECEIVE, SEND, TraceGraph
 from pdes.errors import ConfigError
@@ -54,6 +54,7 @@ def test_text_and_binary_are_the_same_graph(tmp_path: Path) -> None:
     assert (text.peer[5], text.tag[5]) == (ANY, ANY)
     assert text.dep[text.dep_start[7] :].tolist() == [5]  # irequires: what the other one waits for
     assert not text.waits_for_ack
+    assert [n_rank(TraceSource("goal", tmp_path / name)) for name in ("ring.goal", "ring.bin")] == [3, 3]
 
 
 @pytest.mark.parametrize(

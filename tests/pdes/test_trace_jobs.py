@@ -1,12 +1,14 @@
 """Jobs whose work is a trace: alone they are the trace itself, and beside others what several jobs have to be."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from models.workload.importers.formats import TraceSource, n_rank, read_trace
 from pdes.cli import main
 from pdes.config.values import make_config
 from pdes.errors import ConfigError
@@ -134,6 +136,55 @@ def test_a_trace_of_ours_is_the_job_that_it_was_written_from(tmp_path: Path) -> 
         same(one.table(table), other.table(table))
     with pytest.raises(ConfigError, match=r"\[\[job\]\] 1: iterations: 1, and the trace .* has 2"):
         build_scenario(make_config(jobs_config(tmp_path, {"name": "it", "gpus": 4, "workload": written})))
+
+
+@pytest.mark.parametrize("placement", ["packed", "spread"])
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_trace_has_as_many_gpus_as_it_has_ranks(tmp_path: Path, form: str, placement: str) -> None:
+    """Between jobs that leave it no more than these, and none to the cluster as a whole."""
+    n = {"chakra": 4, "goal": 3, "simai": 8, "htsim": 4}[form]
+    its = {"name": "it", "workload": trace(tmp_path, form), "placement": placement}
+    own = {"name": "own", "gpus": [1, 6], "workload": collective()}
+    rest = {"name": "rest", "gpus": 14 - n, "workload": collective()}
+    plain, counted = (
+        Ran(jobs_config(tmp_path / name, own, its | more, rest, wormhole={"mode": "auto"}))
+        for name, more in (("plain", {}), ("counted", {"gpus": n}))
+    )
+    assert plain.jobs == counted.jobs and len(plain.jobs["it"]["gpus"]) == n
+    for table in ("flows", "tasks", "ports"):
+        assert plain.table(table).keys() == counted.table(table).keys()
+        for column, values in plain.table(table).items():
+            assert np.array_equal(values, counted.table(table)[column])
+
+
+def test_how_many_ranks_is_known_without_the_nodes(tmp_path: Path) -> None:
+    profile = {"form": 1, "ranks": 5, "programs": [{"nodes": [{"time_ps": 1000}]}]}
+    texts = {"astra-sim-text": made.ASTRA_DATA, "profile": json.dumps(profile)}
+    sources = {form: TraceSource(form, Path(trace(tmp_path, form)["file"])) for form in FORMATS}
+    for form, text in texts.items():
+        (tmp_path / form).write_text(text)
+        sources[form] = TraceSource(form, tmp_path / form)
+    groups = {"chakra": tmp_path / "llama.json"}
+    for form, source in sources.items():
+        read, _ = read_trace(replace(source, communicators=groups.get(form)), 16)
+        assert n_rank(source) == (None if form == "astra-sim-text" else read.n_rank)
+    for form in ("astra-sim-text", "simai"):
+        assert n_rank(replace(sources[form], gpus=4)) == 4
+    with pytest.raises(ConfigError, match="num_ranks"):
+        n_rank(TraceSource("goal", tmp_path / "htsim"))
+
+
+def test_a_trace_that_leaves_it_open_has_all_gpus(tmp_path: Path) -> None:
+    """And so has one whose job asks for all; one with more ranks than these is refused."""
+    (tmp_path / "dp").write_text(made.ASTRA_DATA)
+    its = {"name": "it", "workload": {"kind": "trace", "format": "astra-sim-text", "file": str(tmp_path / "dp")}}
+    chakra = {"name": "it", "workload": trace(tmp_path, "chakra")}
+    for job, n in ((its, 16), (chakra | {"gpus": "all"}, 16), (chakra, 4)):
+        scenario = build_scenario(make_config(jobs_config(tmp_path, job)))
+        assert len(scenario.plan.parts[0].hosts) == n
+    few = jobs_config(tmp_path, chakra) | {"topology": FABRIC | {"leaves": 1, "hosts_per_leaf": 3}}
+    with pytest.raises(ConfigError, match="llama: 4 ranks. Accepted: at most 3, the topology's hosts"):
+        build_scenario(make_config(few))
 
 
 def test_what_is_wrong_is_said_of_the_job(tmp_path: Path) -> None:

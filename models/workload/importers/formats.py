@@ -5,12 +5,12 @@ from pathlib import Path
 
 import numpy as np
 
-from models.workload.importers.chakra import Device, read_chakra
-from models.workload.importers.goal_binary import is_goal_binary, read_goal_binary
-from models.workload.importers.goal_text import read_goal_text
-from models.workload.importers.htsim_traffic import read_connections
-from models.workload.importers.layer_loops import read_layers
-from models.workload.importers.profile import read_profile
+from models.workload.importers.chakra import Device, rank_files, read_chakra
+from models.workload.importers.goal_binary import is_goal_binary, n_binary_rank, read_goal_binary
+from models.workload.importers.goal_text import n_text_rank, read_goal_text
+from models.workload.importers.htsim_traffic import n_node, read_connections
+from models.workload.importers.layer_loops import n_layer_gpu, read_layers
+from models.workload.importers.profile import n_profile_rank, read_profile
 from models.workload.trace.checks import checked
 from models.workload.trace.graph import Leniency, TraceGraph
 from pdes.errors import ConfigError
@@ -35,6 +35,18 @@ def read_trace(source: TraceSource, n_host: int) -> tuple[TraceGraph, np.ndarray
     """A trace that can run, and an order of its nodes. ConfigError names file, line or byte, rank and node."""
     leniency = Leniency(source.tolerant)
     return checked(_read(source, n_host, leniency), leniency)
+
+
+def n_rank(source: TraceSource) -> int | None:
+    """How many ranks a trace has, without its nodes; None: it leaves that open. ConfigError as of a reader."""
+    path = source.path
+    if source.format == CHAKRA:
+        return len(rank_files(path))
+    if source.format == GOAL:
+        return n_binary_rank(path) if is_goal_binary(path) else n_text_rank(path)
+    if source.format == HTSIM:
+        return n_node(path)
+    return n_profile_rank(path) if source.format == PROFILE else n_layer_gpu(path, source.gpus)
 
 
 def _read(source: TraceSource, n_host: int, leniency: Leniency) -> TraceGraph:

@@ -47,13 +47,24 @@ class _Bytes:
         return values
 
 
+def n_binary_rank(path: Path) -> int:
+    """How many ranks a schedule has. ConfigError: it does not begin as one."""
+    with path.open("rb") as file:
+        return _n_rank(_Bytes(path, file.read(HEAD.size), 0))
+
+
+def _n_rank(head: _Bytes) -> int:
+    cookie, n_rank, _, _ = head.take(HEAD)
+    if cookie != COOKIE or n_rank < 1:
+        raise ConfigError(str(head.path), f"begins with {cookie}, {n_rank} ranks", f"the cookie {COOKIE} and ranks")
+    return n_rank
+
+
 def read_goal_binary(path: Path, leniency: Leniency) -> TraceGraph:
     """All ranks of a schedule. ConfigError names the byte."""
     data = path.read_bytes()
     head = _Bytes(path, data, 0)
-    cookie, n_rank, _, _ = head.take(HEAD)
-    if cookie != COOKIE or n_rank < 1:
-        raise ConfigError(str(path), f"begins with {cookie}, {n_rank} ranks", f"the cookie {COOKIE} and ranks")
+    n_rank = _n_rank(head)
     places = [head.take(PLACE) for _ in range(n_rank)]
     builder = GraphBuilder(str(path), leniency)
     for rank, (begin, end) in enumerate(places):

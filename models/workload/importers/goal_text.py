@@ -83,11 +83,20 @@ class _Tokens:
         return ConfigError(f"{self.path}, line {line}", found, accepted)
 
 
+def n_text_rank(path: Path) -> int:
+    """How many ranks a schedule has. ConfigError names the line."""
+    return _n_rank(_Tokens(path))
+
+
+def _n_rank(words: _Tokens) -> int:
+    words.expect("num_ranks")
+    return words.number("number of ranks", 1)
+
+
 def read_goal_text(path: Path, leniency: Leniency) -> TraceGraph:
     """All ranks of a schedule. ConfigError names the line."""
     words = _Tokens(path)
-    words.expect("num_ranks")
-    n_rank = words.number("number of ranks", 1)
+    n_rank = _n_rank(words)
     builder, ranks = GraphBuilder(str(path), leniency), {}
     while words.peek:
         line = words.line

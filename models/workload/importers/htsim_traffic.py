@@ -64,6 +64,11 @@ def read_connections(path: Path, leniency: Leniency) -> TraceGraph:
     return builder.finish(waits_for_ack=True, facts={"connections": len(flows), "triggers": len(triggers)})
 
 
+def n_node(path: Path) -> int:
+    """How many there are. ConfigError names the line."""
+    return _read(path)[0]["Nodes"]
+
+
 def _arrival(
     ranks: list[list[dict]],
     flows: list[_Flow],

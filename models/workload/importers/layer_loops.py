@@ -44,6 +44,12 @@ def read_layers(path: Path, n_gpu: int | None, n_host: int, is_simai: bool, leni
     return builder.finish(facts={"layers": len(table.layers), "layout": groups.layout})
 
 
+def n_layer_gpu(path: Path, n_gpu: int | None) -> int | None:
+    """Over how many GPUs a workload's pass goes; None: the file does not say, so all that there are."""
+    table = read_layer_table(path)
+    return n_gpu or (table.number("all_gpus", 1) if table.numbers.get("all_gpus") else None)
+
+
 class _Groups:
     """The communicators of a workload."""
 

@@ -34,12 +34,21 @@ MAX_ALL_NODES = 2**27  # of all ranks: a program for all is no larger in the fil
 KINDS = ("time_ps", "collective", "send", "receive")
 
 
-def read_profile(path: Path, leniency: Leniency) -> TraceGraph:
-    """The nodes of all ranks. ConfigError names the file, the program and the node."""
+def n_profile_rank(path: Path) -> int:
+    """How many ranks a profile has. ConfigError names the file."""
+    return _content(path)[1]
+
+
+def _content(path: Path) -> tuple[dict[str, Any], int]:
     content = read_json(path)
     if not isinstance(content, dict) or content.get("form") != FORM:
         raise ConfigError(str(path), "is no profile of this form", f'{{"form": {FORM}, "ranks": ..., ...}}')
-    n_rank = _whole(content, "ranks", str(path), 1, MAX_RANKS)
+    return content, _whole(content, "ranks", str(path), 1, MAX_RANKS)
+
+
+def read_profile(path: Path, leniency: Leniency) -> TraceGraph:
+    """The nodes of all ranks. ConfigError names the file, the program and the node."""
+    content, n_rank = _content(path)
     members = {name: _placed(lists, n_rank, f"{path}, group {name}") for name, lists in _groups(content, path)}
     programs = _programs(content.get("programs"), n_rank, path)
     if sum(len(nodes) for nodes in programs) > MAX_ALL_NODES:

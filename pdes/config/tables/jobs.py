@@ -71,7 +71,7 @@ class JobConfig(Table):
     MEANING: ClassVar[Meaning] = {
         "name": "by which results and other jobs know it",
         "workload": "a table like [workload], of kind training, collectives, flows, poisson, trace or input",
-        "gpus": "how many GPUs it has, or which, in the order of its ranks; without it, a training job's own number",
+        "gpus": "how many GPUs it has, or which, in the order of its ranks; without it, as its layout or trace says",
         "placement": "of so many GPUs: servers in order, in turns over the racks, or at random",
         "start_ps": "not before",
         "after": "names of jobs that must have ended; its GPUs may be theirs",
