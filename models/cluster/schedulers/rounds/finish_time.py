@@ -3,7 +3,9 @@
 A job's rho is the time that it will have taken over that with an equal share of each pool all along. What it will take
 is how long it has been there, and what is left over its speed by the new shares; in isolation likewise, by the equal
 shares of each time. Shares make the largest rho as small as can be: for a rho that is a linear programme, whose answer
-has a smaller one, so a few programmes come to the least (Dinkelbach 1967). Jobs of one GPU.
+has a smaller one, so a few programmes come to the least (Dinkelbach 1967). The first asks for the rho of the last
+shares: most often that is nearly right, and if it is too small, shares that come nearest to it are a start. Jobs of
+one GPU.
 """
 
 from typing import Any
@@ -18,13 +20,14 @@ MOST_PROGRAMMES, CLOSE = 50, 1e-4
 
 class FinishTimeFair(MaxMinPerf):
     """isolated_us: by job, what it would have taken in isolation until its shares were last computed. before: its work
-    that was left then, and its speed in isolation from then on.
+    that was left then, and its speed in isolation from then on. rho: the largest by the last shares.
     """
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.isolated_us: dict[int, float] = {}
         self.before: dict[int, tuple[float, float]] = {}
+        self.rho = float("inf")
 
     def shares(self) -> Shares:
         """Variables: each job's share of each pool, then how many times what the last rho asks for all jobs get."""
@@ -40,15 +43,19 @@ class FinishTimeFair(MaxMinPerf):
         isolated_us = np.array([self.isolated_us[n] for n in numbers]) + left_us / alone
         shares = np.array([equal[n] for n in numbers])
         rho = ((there_us + left_us / alone) / isolated_us).max()
+        least = ((there_us + left_us / speeds.max(axis=1)) / isolated_us).max()  # were each on its best pool, alone
+        asked = min(max(self.rho, least), rho)
         for _ in range(MOST_PROGRAMMES):
-            wanted = left_us / np.maximum(rho * isolated_us - there_us, 1e-9)  # speeds; rho is above there / isolated
+            wanted = left_us / np.maximum(asked * isolated_us - there_us, 1e-9)  # asked is above there / isolated
             found = self.most(speeds, wanted)
-            less = ((there_us + left_us / np.maximum((speeds * found).sum(axis=1), 1e-12)) / isolated_us).max()
-            if less >= rho:
-                break
-            rho, shares, is_close = less, found, less > rho * (1 - CLOSE)
+            got = ((there_us + left_us / np.maximum((speeds * found).sum(axis=1), 1e-12)) / isolated_us).max()
+            is_close = abs(got - asked) <= CLOSE * asked or (asked >= rho and got >= rho)
+            if got < rho:
+                rho, shares = got, found
             if is_close:
                 break
+            asked = rho
+        self.rho = float(rho)
         return {number: [float(x) for x in row] for number, row in zip(numbers, shares, strict=True)}
 
     def _count_isolated(self, numbers: list[int], left_us: np.ndarray, alone: np.ndarray) -> None:

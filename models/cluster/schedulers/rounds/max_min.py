@@ -3,6 +3,7 @@
 A job's progress is its mean speed over that of an equal share of each pool.
 """
 
+import importlib
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ class MaxMinPerf(MaxMin):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.optimize = optimize()
+        self.sparse = importlib.import_module("scipy.sparse")
 
     def shares(self) -> Shares:
         """Of all that may use anything that is up, the least progress is the most there can be."""
@@ -53,16 +55,18 @@ class MaxMinPerf(MaxMin):
         speeds: of each job in each pool. wanted: 0 for a job that all it may use is down for. Variables: each job's
         share of each pool, then that number of times.
         """
-        (n_job, n_pool), n_up = speeds.shape, self.cluster.machine.n_up
-        width = n_job * n_pool + 1
-        limits, most = np.zeros((2 * n_job + n_pool, width)), np.zeros(2 * n_job + n_pool)
-        for i in range(n_job):
-            own = slice(i * n_pool, (i + 1) * n_pool)
-            if wanted[i] > 0:
-                limits[i, own], limits[i, -1] = -speeds[i] / wanted[i], 1.0
-            limits[n_job + i, own], most[n_job + i] = 1.0, 1.0
-        for pool in range(n_pool):
-            limits[2 * n_job + pool, pool:-1:n_pool], most[2 * n_job + pool] = 1.0, n_up[pool]
+        (n_job, n_pool), n_up = speeds.shape, np.array(self.cluster.machine.n_up, float)
+        width, shares = n_job * n_pool + 1, np.arange(n_job * n_pool)
+        owners, asks = shares // n_pool, np.flatnonzero(wanted > 0)
+        ratio = -(speeds[asks] / wanted[asks, None]).ravel()
+        rows = np.concatenate([np.repeat(asks, n_pool), asks, n_job + owners, 2 * n_job + shares % n_pool])
+        columns = np.concatenate(
+            [shares.reshape(n_job, n_pool)[asks].ravel(), np.full(len(asks), width - 1), shares, shares]
+        )
+        values = np.concatenate([ratio, np.ones(len(asks) + 2 * len(shares))])
+        limits = self.sparse.csc_array((values, (rows, columns)), shape=(2 * n_job + n_pool, width))
+        limits.eliminate_zeros()
+        most = np.concatenate([np.zeros(n_job), np.ones(n_job), n_up])
         target = np.zeros(width)
         target[-1] = -1.0
         found = self.optimize.linprog(target, A_ub=limits, b_ub=most, method="highs").x[:-1]

@@ -27,6 +27,10 @@ def chosen_of_each(
     use = np.flatnonzero((costs < 0) & (sizes <= room[pools])) if len(costs) else []
     if not len(use):
         return []
+    order = use[np.lexsort((costs[use], owners[use]))]
+    best = order[np.unique(owners[order], return_index=True)[1]]
+    if (np.bincount(pools[best], sizes[best], len(room)) <= room).all():  # nobody stands in another's way
+        return best.tolist()
     solver, sparse = optimize(), importlib.import_module("scipy.sparse")
     n, columns = len(use), np.arange(len(use))
     numbers, rows = np.unique(owners[use], return_inverse=True)
