@@ -1,8 +1,10 @@
 """The cluster level: how fast it is, what it costs per job, and failures beside what others have measured.
 
     python bench/cluster.py [--quick] [--case speed,jobs,simpy,daly,renewal,meta,llama] [--most N] [--figure FILE]
+                            [--scheduler NAME ..]
 
-speed: 100,000 jobs of examples/cluster/month.toml by scheduler, at the load there and at one above what there is. jobs:
+speed: 100,000 jobs of examples/cluster/month.toml by scheduler, at the load there and at one above what there is; those
+that solve a problem in each round have 10,000 jobs on a tenth or less of it, at about the load there. jobs:
 the same cluster with 1,000 to 1,000,000 jobs (--most): time and memory per job, each in a process of its own, and a
 figure (--figure). simpy: the event loop beside SimPy (pip install simpy) on M/M/c, the same draws, whose waits must be
 equal. daly: the interval between checkpoints that costs least by simulation, beside Daly's. renewal: servers that are
@@ -38,7 +40,26 @@ from plots import draw
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples" / "cluster"
 MINUTE, HOUR, DAY = 60 * 10**6, 3600 * 10**6, 86400 * 10**6
-SCHEDULERS = ("fcfs", "backfill", "sjf", "srtf", "priority", "las", "gang")
+REGION = '{gpu="H100",servers=1024,hot_spares=4},'
+QUOTAS = ("cluster.arrivals.tenants={a=4,b=3,c=2,d=1}", "cluster.options.quotas={a=13000,b=9800,c=6500,d=3200}")
+SCHEDULERS: dict[str, tuple[str, ...]] = {  # with overrides
+    **dict.fromkeys(("fcfs", "backfill", "sjf", "srtf", "priority", "las", "gang"), ()),
+    "quota": QUOTAS,
+    "mast": (*QUOTAS, f"cluster.pool=[{4 * REGION}]"),
+    **dict.fromkeys(("fifo-rounds", "max-min"), ()),
+}
+OF_64_SERVERS = 'cluster.pool=[{gpu="H100",servers=64,hot_spares=4}]'
+TENTH = (
+    'cluster.pool=[{gpu="H100",servers=410,hot_spares=4}]',
+    "cluster.arrivals.gpus={1=40,2=10,4=10,8=25,64=10,512=5}",
+)
+SMALL = (OF_64_SERVERS, "cluster.arrivals.gpus={1=40,2=10,4=10,8=25,64=5}")
+OF_ONE_GPU = (OF_64_SERVERS, "cluster.arrivals.gpus={1=1}")
+SOLVERS: dict[str, tuple[int, tuple[str, ...]]] = {  # jobs per hour, overrides
+    **dict.fromkeys(("max-min-perf", "finish-time-fair", "allox"), (100, OF_ONE_GPU)),
+    "pollux": (18, TENTH),
+    "sia": (13, SMALL),
+}
 
 
 class Done:
@@ -74,19 +95,28 @@ def example(name: str, *overrides: str) -> tuple[dict, float]:
         return run_cluster(loaded, True), time.perf_counter() - began_s
 
 
-def speed(n_job: int) -> None:
-    """By scheduler."""
+def speed(n_job: int, names: list[str]) -> None:
+    """By scheduler: seconds of a core, which other work does not change much."""
     print(f"{n_job:,} jobs on 4,096 servers x 8 GPUs, 35 days at load 0.9; and at twice the load")
-    print(f"{'scheduler':10} {'s':>7} {'wait, h':>8} {'stopped':>9}   {'s':>7} {'wait, h':>8} {'stopped':>9}")
-    for name in SCHEDULERS:
-        cells = []
-        for per_hour in (120, 240):
-            result, wall_s = example(
-                "month", f"cluster.scheduler={name}", f"cluster.arrivals.jobs={n_job}",
-                f"cluster.arrivals.per_hour={per_hour}", "cluster.arrivals.priorities={0=7,1=3}",
-            )  # fmt: skip
-            cells.append(f"{wall_s:7.1f} {result['wait_s']['mean'] / 3600:8.2f} {result['preemptions']:9,}")
-        print(f"{name:10} {'   '.join(cells)}", flush=True)
+    print(f"{'scheduler':16} {'CPU s':>7} {'wait, h':>8} {'stopped':>9}   {'CPU s':>7} {'wait, h':>8} {'stopped':>9}")
+    for name in (name for name in SCHEDULERS if name in names):
+        cells = [_timed(name, n_job, per_hour, SCHEDULERS[name]) for per_hour in (120, 240)]
+        print(f"{name:16} {'   '.join(cells)}", flush=True)
+    print(
+        f"{n_job // 10:,} jobs; of one GPU on 64 servers x 8 GPUs; pollux: of all sizes on 410; sia: of all sizes on 64"
+    )
+    for name in (name for name in SOLVERS if name in names):
+        print(f"{name:16} {_timed(name, n_job // 10, *SOLVERS[name])}", flush=True)
+
+
+def _timed(name: str, n_job: int, per_hour: int, overrides: tuple[str, ...]) -> str:
+    began_s = time.process_time()
+    result, _ = example(
+        "month", f"cluster.scheduler={name}", f"cluster.arrivals.jobs={n_job}",
+        f"cluster.arrivals.per_hour={per_hour}", "cluster.arrivals.priorities={0=7,1=3}", *overrides,
+    )  # fmt: skip
+    cpu_s = time.process_time() - began_s
+    return f"{cpu_s:7.1f} {result['wait_s']['mean'] / 3600:8.2f} {result['preemptions']:9,}"
 
 
 def jobs(most: int, figure: Path | None) -> None:
@@ -261,10 +291,12 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="small cases")
     parser.add_argument("--figure", type=Path, metavar="FILE", help="of jobs: an SVG or PNG")
     parser.add_argument("--most", type=int, default=1_000_000, metavar="N", help="jobs, of the case jobs (1,000,000)")
+    every = [*SCHEDULERS, *SOLVERS]
+    parser.add_argument("--scheduler", nargs="+", choices=every, default=every, metavar="NAME", help="of speed (all)")
     arguments = parser.parse_args()
     small = arguments.quick
     cases = {
-        "speed": lambda: speed(1000 if small else 100_000),
+        "speed": lambda: speed(1000 if small else 100_000, arguments.scheduler),
         "jobs": lambda: jobs(1000 if small else arguments.most, arguments.figure),
         "simpy": lambda: beside_simpy(2000 if small else 200_000),
         "daly": lambda: daly(200 if small else 20_000),
