@@ -83,7 +83,7 @@ class Straight(CPUDispatcher):
         entries = self._straight
         if entries is None:
             if sum(map(n_array, args)) < LEAST_ARRAYS:
-                self.__class__ = CPUDispatcher
+                self.__class__ = CPUDispatcher  # pyright: ignore[reportAttributeAccessIssue]
                 return self(*args)
             entries = self._straight = {}
         entry = entries.get(kinds)
