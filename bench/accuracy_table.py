@@ -33,7 +33,7 @@ def cases() -> list[Case]:
 def kind_of(case: Case) -> str:
     """The heading that a case stands below."""
     if case["lanes_and_shares"]:
-        return "Mixtures of experts, with waves and flow level"
+        return "Mixtures of experts, at flow level"
     if float(case["tolerance"]):
         return "Mixtures of experts, with waves"
     return "Mixtures of experts, without estimates" if case["config"].startswith("moe") else "Dense models"

@@ -30,7 +30,7 @@ KINDS = {
     "Dense models": "dense",
     "Mixtures of experts, without estimates": "experts, no estimates",
     "Mixtures of experts, with waves": "experts, waves",
-    "Mixtures of experts, with waves and flow level": "experts, flow level",
+    "Mixtures of experts, at flow level": "experts, flow level",
 }
 
 

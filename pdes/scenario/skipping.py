@@ -83,10 +83,11 @@ def skipping_facts(config: Config, p: NetworkParameters) -> list[tuple[str, str]
         return [("skipping", what), ("how far off", calibration_text(p.flow.facts))]
     if not names:
         return [("skipping", f"{w.mode}, but nothing can be skipped: {why}")]
+    said = [name for name in names if name != "similar" or "shares" not in names]  # flow level comes first there
     within = f", expected within {100 * w.tolerance:g} %" if "similar" in names else ""
     without = f"; not {', '.join(lost)}: {why}" if lost else ""
     return [
-        ("skipping", f"{w.mode}: {', '.join(names)}{within}{without}"),
+        ("skipping", f"{w.mode}: {', '.join(said)}{within}{without}"),
         ("how far off", _how_far_off(config, p, names)),
     ]
 

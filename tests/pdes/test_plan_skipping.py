@@ -49,7 +49,7 @@ def test_exact_has_what_was_measured_with_the_control() -> None:
 
 def test_auto_says_what_is_expected_and_what_was_measured() -> None:
     used, far = facts(AUTO, "wormhole.tolerance=0.03")
-    assert used == "auto: periodic, replay, similar, alone, shares, expected within 3 %"
+    assert used == "auto: periodic, replay, alone, shares, expected within 3 %"
     assert "0.092 to 0.22 % in mixtures of experts (262 to 7,758 times fewer" in far and "at a tolerance of 0.02" in far
     _, far = facts(AUTO, HPCC)
     assert "0.85 % (chaos alone: 0.47 %) in GPT-175B" in far

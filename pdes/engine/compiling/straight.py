@@ -1,9 +1,9 @@
 """Calling a kernel from Python straight, without asking for the types of all arrays that it gets.
 
-Numba looks at every argument of every call: 0.2 us an array, 20 us for a network's ports, queues and queue pairs, and
-150 us for the rounds. Those arrays lie in tuples that stay the same objects for thousands of calls. Here a tuple's
-types are asked for once, as long as somebody keeps it (`let_go`), and a call whose arguments have the types of an
-earlier one goes to the machine code of that one.
+Numba looks at every argument of every call: 0.2 us an array, of which the rounds get 313 (docs/experiments/one-core.md,
+"Calls from Python"). Those arrays lie in tuples that stay the same objects for thousands of calls. Here a tuple's types
+are asked for once, as long as it is kept (`let_go`), and a call whose arguments have the types of an earlier one goes
+to the machine code of that one.
 
 Everything that decides a type is compared, for all arguments that are no such tuple at every call: dtype, dimensions,
 layout and flags of arrays, classes of all else.
@@ -15,7 +15,7 @@ import numpy as np
 from numba.core.registry import CPUDispatcher
 
 LEAST_ARRAYS = 12  # in tuples: with fewer, Numba is as fast
-LARGE = 8  # elements of a tuple that is remembered
+LARGE = 8  # elements of a tuple that is remembered, as is one that has such a tuple
 FLAGS = 0x1 | 0x2 | 0x100 | 0x400  # of an array: C and Fortran order, aligned, writeable
 INT64 = np.iinfo(np.int64)
 SCALARS = frozenset({bool, float, np.bool_, np.int8, np.uint8, np.int32, np.int64, np.uint64, np.float64})
@@ -57,7 +57,7 @@ def _kind(value: Any) -> Any:
         if UNKNOWN in kinds:
             return UNKNOWN
         code = _codes.setdefault(kinds, len(_codes))
-        if len(value) >= LARGE:
+        if len(value) >= LARGE or any(id(part) in _known for part in value):
             if len(_known) == MOST_KNOWN:
                 _known.clear()
             _known[id(value)] = value, code

@@ -15,7 +15,7 @@ is only taken for another if it lasts for at least MIN_ROUND_TRIPS, and if the s
 queue pairs: these begin at line rate.
 
 Where flow level learns what flows get that share ports (`fluid.shares`), it has taken such flows before a wave of them
-is replayed: of 300 M to 10 G packet-hops that jobs need, replays skipped below 20,000. There waves are no forecast, and
+is replayed: of 300 M to 14 G packet-hops that jobs need, replays skipped below 20,000. There waves are no forecast, and
 only those are followed to their ends that flow level learns from.
 """
 
