@@ -99,7 +99,7 @@ def print_ranks(scenario: Scenario, wanted: Asked) -> None:
             row.limit,
         )  # fmt: skip
     console.print(table)
-    for text in _why_low(found):
+    for text in (*_why_low(found), *_where_alone(scenario, found)):
         console.print(text, soft_wrap=True)
 
 
@@ -150,6 +150,16 @@ def _why_low(found: Sequence[Prediction]) -> list[str]:
         text = f"{row.n_rank} ranks, {100 * row.efficiency:.0f} % efficiency: held back by {LIMITS.get(said, said)}"
         lines.append(f"{text} (of the loop: {', '.join(much)}; work {100 * row.work_ns / row.total_ns:.0f} %)")
     return lines
+
+
+def _where_alone(scenario: Scenario, found: Sequence[Prediction]) -> list[str]:
+    """Where rank 0 does it all, as all ranks together would take longer."""
+    slower = [row for row in found if row.speedup < 1]
+    if not slower or not scenario.may_begin_alone:
+        return []
+    counts = ", ".join(str(row.n_rank) for row in slower)
+    text = f"on {counts} ranks rank 0 will go on alone, in about {_time(slower[0].one_rank_ns)}, as it is faster so "
+    return [f'{text}([partition] start = "auto")']
 
 
 def _time(ns: float) -> str:

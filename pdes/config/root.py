@@ -107,7 +107,7 @@ class Config(Table):
         """
         left_out = {
             "output": True, "checkpoint": True, "run": True,
-            "partition": {"placement", "rebalance", "rebalance_interval_ps"},
+            "partition": {"placement", "start", "rebalance", "rebalance_interval_ps"},
             "wormhole": {"memo", "memo_limit_bytes"},
         }  # fmt: skip
         tables = self.model_dump(mode="json", exclude=left_out)

@@ -148,6 +148,19 @@ class RowSpool:
             else:
                 self._append(self._part, i_columns, block)
 
+    def absorb(self, rank: int) -> None:
+        """Take over what another rank has written and will not write any more. Before anyone reads.
+
+        That rank `forget`s it then. SimError: the disk is full or refuses.
+        """
+        with open(self._part_path(rank), "rb") as part:
+            self.load(part)
+
+    def forget(self) -> None:
+        """Have nothing written: another rank has it now."""
+        assert self._part is not None
+        self._part.write_bytes(b"")
+
     def close(self) -> None:
         """Drop the rows; what lies in the folder stays until the folder goes."""
         self._cells = None

@@ -222,7 +222,8 @@ def _print_totals(console: "Console", result: Mapping[str, Any], run: Mapping[st
         console.print(line, soft_wrap=True)
     loop_s = run.get("loop_seconds", 0.0)
     ranks = f"{run['ranks']} rank{'s' if run['ranks'] != 1 else ''}"
-    text = f"Run {_seconds(run['wall_seconds'])} on {ranks}, {_seconds(loop_s)} in the event loop"
+    alone = f" ({text})" if (text := alone_text(run)) else ""
+    text = f"Run {_seconds(run['wall_seconds'])} on {ranks}{alone}, {_seconds(loop_s)} in the event loop"
     if loop_s > 0:
         hops_per_s, events_per_s = round(run["packet_hops_per_second"]), round(result["events"] / loop_s)
         each = f"{format_count(hops_per_s)} packet-hops/s"
@@ -230,6 +231,16 @@ def _print_totals(console: "Console", result: Mapping[str, Any], run: Mapping[st
             each = f"{format_count(round(n_done / loop_s))} flows/s"
         text += f": {each}, {format_count(events_per_s)} events/s"
     console.print(text, soft_wrap=True)
+
+
+def alone_text(run: Mapping[str, Any]) -> str:
+    """Whether rank 0 has simulated alone, "" if all ranks have from the first event on. run: `run.json`."""
+    spreading = run.get("spreading") or {}
+    if not spreading:
+        return ""
+    n_join = sum(change["to"] == "all ranks" for change in spreading["changes"])
+    times = "once" if n_join == 1 else f"{n_join} times"
+    return f"rank 0 began alone, the others joined it {times}" if n_join else "rank 0 alone"
 
 
 def _has_no_packets(result: Mapping[str, Any]) -> bool:

@@ -96,6 +96,12 @@ class Scenario:
             return chosen
         return "dealt" if usable(self.config, self.parameters)[0] else "metis"
 
+    @property
+    def may_begin_alone(self) -> bool:
+        """Whether rank 0 begins by itself where there are several, see `pdes.simulation.spreading`."""
+        may_skip = self.config.wormhole.mode == "flow" or bool(usable(self.config, self.parameters)[0])
+        return self.config.partition.start == "auto" and may_skip
+
     def lp_edges(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(LP, LP, expected messages) of every port that joins two LPs."""
         src, dst = self.lp_of_node[self.topology.port_src], self.lp_of_node[self.topology.port_dst]

@@ -92,7 +92,7 @@ def _run(job: Run, quiet: bool, heeds_signals: bool, shows_progress: bool, begin
 
 
 def _warn(job: Run) -> None:
-    s, world = job.scenario, job.world
+    s, world = job.scenario, job.everyone
     n_idle = world.size - s.n_lp
     if world.rank == 0 and n_idle > 0:
         text = f"{_counted(world.size, 'rank')} for {_counted(s.n_lp, 'LP')}: {_counted(n_idle, 'rank')} "
@@ -103,7 +103,7 @@ def _warn(job: Run) -> None:
 def _say_what_saves_time(job: Run) -> None:
     """Where a run without fast-forwarding takes minutes or more, that there are other modes."""
     s, hops = job.scenario, int(job.scenario.port_hops.sum())
-    if job.world.rank > 0 or s.config.wormhole.mode != "off" or s.stop_ps is not None or hops < MANY_HOPS:
+    if job.everyone.rank > 0 or s.config.wormhole.mode != "off" or s.stop_ps is not None or hops < MANY_HOPS:
         return
     text = f"all {format_count(hops)} packet-hops are simulated. `pdes-sim plan` says how long that takes, and"
     print(f'pdes-sim: {text} with [wormhole] mode = "exact", "auto" or "flow"', file=sys.stderr)

@@ -27,9 +27,12 @@ class Balancer:
         self._job, self._every_s, self._clock = job, every_s, clock
         self._cost_ns = GUESS_NS + GUESS_NODE_NS * job.scenario.topology.n_node
         self._n_look, self._look_s, self._busiest_ns, self._largest_drift, self._moves = 0, 0.0, 0, 0.0, []
-        self._begin(0.0)
+        self.begin()
 
-    def _begin(self, look_s: float) -> None:
+    def begin(self, look_s: float = 0.0) -> None:
+        """An interval begins here. look_s: what the last look has taken."""
+        if self._job.is_asleep:
+            return
         self._next_s = self._clock() + max(self._every_s, look_s / LOOK_SHARE)
         self._busy_ns, self._n_step = int(self._job.loop[COMPUTE_NS]), self._job.model.state.fabric.n_step.copy()
 
@@ -58,7 +61,7 @@ class Balancer:
             seconds = self._clock() - begin_s
             self._cost_ns = int(seconds * NS_PER_S)
             self._moves.append(self._facts_of(advice, n_moved, seconds))
-        self._begin(look_s)
+        self.begin(look_s)
         return advice.rank_of_lp is not None
 
     def _load(self) -> tuple[int, np.ndarray]:

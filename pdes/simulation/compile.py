@@ -15,16 +15,25 @@ from pdes.simulation.job import Run
 def compile_kernels(job: Run, beginning: Beginning | None = None) -> float:
     """Compile what a run needs; seconds that it took. Every rank must call it."""
     begin_s, beginning = time.monotonic(), beginning or Beginning()
+    if job.is_asleep:
+        return 0.0
     if job.world.rank == 0:
         _say_what_it_takes(job, beginning)
         _compile_beside(job, beginning)
-        _compile(job)
+    compile_in_turn(job)
+    if job.world.rank == 0:
         beginning.enter(STARTING)
+    return time.monotonic() - begin_s
+
+
+def compile_in_turn(job: Run) -> None:
+    """Compile the kernels on rank 0, or load them there, then on the ranks that simulate with it."""
+    if job.world.rank == 0:
+        _compile(job)
     job.world.barrier()
     if job.world.rank > 0:
         _compile(job)
     job.world.barrier()
-    return time.monotonic() - begin_s
 
 
 def compile_beside(assembly: Assembly, kernels: list[tuple[Any, tuple[Any, ...]]]) -> None:

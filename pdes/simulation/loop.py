@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from models.network.flow_mode.state import N_AS_PACKETS, N_MESSAGE
 from models.network.state.records import PACKET_HOPS
 from models.network.watch.results import unfinished_rows
@@ -28,8 +26,10 @@ from pdes.engine.round import (
 from pdes.results.progress import Progress
 from pdes.simulation.balance import Balancer
 from pdes.simulation.checkpoints.take import Checkpoints
+from pdes.simulation.crew import WAKES, counted, hear, sleep
 from pdes.simulation.job import Run
 from pdes.simulation.rests import Rests
+from pdes.simulation.spreading import Spreading
 from pdes.units import PS_PER_S
 
 
@@ -45,6 +45,10 @@ class Ended:
     """What `run.json` says of them."""
     balance: dict[str, Any]
     """And of LPs that changed ranks; {} if none could."""
+    spreading: dict[str, Any]
+    """And of ranks that joined or fell asleep; {} if all simulated from the first event on."""
+    ranks: list[tuple[float, float, float, int]]
+    """What each rank did, see `crew.counted`; [] on ranks above 0, and where one rank did several runs."""
 
 
 def run_to_end(
@@ -57,39 +61,53 @@ def run_to_end(
     told = _Told(job, quiet, shows_progress)
     every_ps = job.scenario.config.checkpoint.every_ps
     every_s = None if every_ps is None else every_ps / PS_PER_S
-    requests = Requests(every_s if job.world.rank == 0 else None, heeds_signals)
+    requests = Requests(every_s if job.everyone.rank == 0 else None, heeds_signals)
     checkpoints = Checkpoints(job, requests, told.say)
     balance_s = job.scenario.config.partition.rebalance_interval_ps / PS_PER_S
     balancer = Balancer(job, balance_s) if _may_move(job) else None
-    rests = Rests(job, checkpoints, balancer)
+    spreading = Spreading(job) if job.begins_alone else None
+    rests = Rests(job, checkpoints, balancer, spreading)
 
     def tick() -> None:
         told.update(balancer is not None and balancer.has_moved)
+        hear(job, requests)
         rests.tick()
 
     pause_s = min(PAUSE_EVERY_S, balance_s / 4, PAUSE_EVERY_S if every_s is None else every_s / 4)
-    job.world.barrier()
-    begin_s = time.monotonic()
-    with requests, _watched(job):
+    job.everyone.barrier()
+    begin_s, status = time.monotonic(), WAKES
+    with requests:
         if beginning is not None:
             beginning.end()
             if beginning.seen:
                 requests.take_over(beginning.seen)
-        while rests.has_moved:
+        while rests.has_moved and status == WAKES:
+            if job.is_asleep:
+                status = sleep(job, requests)
+                rests.begin()
+                continue
             rests.has_moved = False
-            run_rounds(job.model, job.loop, job.model.exchange, tick, pause_s, rests.rest)
-    job.world.barrier()
+            told.begin()
+            with _watched(job):
+                run_rounds(job.model, job.loop, job.model.exchange, tick, pause_s, rests.rest)
+    if job.begins_alone and job.everyone.rank == 0 and job.world.size == 1:
+        job.everyone.bcast(checkpoints.exit_status)
+    status = status if job.is_asleep else checkpoints.exit_status
+    job.everyone.barrier()
     loop_s = time.monotonic() - begin_s
     told.close()
-    if not checkpoints.exit_status:
+    if not (status or job.is_asleep):
         _take_what_is_left(job)
-    return Ended(loop_s, checkpoints.exit_status, checkpoints.facts(), {} if balancer is None else balancer.facts())
+    balance = {} if balancer is None else balancer.facts()
+    ranks = job.everyone.gather(counted(job))
+    changes = {} if spreading is None else spreading.facts()
+    return Ended(loop_s, status, checkpoints.facts(), balance, changes, ranks or [])
 
 
 def _may_move(job: Run) -> bool:
     """Whether LPs may change ranks."""
     is_wanted = job.scenario.config.partition.rebalance and not job.looks_at_rounds
-    return is_wanted and 1 < job.world.size < job.scenario.n_lp
+    return is_wanted and 1 < job.everyone.size < job.scenario.n_lp
 
 
 def _take_what_is_left(job: Run) -> None:
@@ -124,13 +142,27 @@ class _Told:
     """What people hear of a run while it lasts, on rank 0."""
 
     def __init__(self, job: Run, quiet: bool, shows_progress: bool) -> None:
-        s, world = job.scenario, job.world
+        s, world = job.scenario, job.everyone
         self._job, self._stream = job, sys.stderr if world.rank == 0 and not quiet else None
         is_shown = shows_progress or (self._stream is not None and self._stream.isatty())
-        unit = "packet-hops" if job.model.flow is None else "flows"
+        unit = "flows" if s.config.wormhole.mode == "flow" else "packet-hops"
         self._progress = Progress(self._stream if is_shown else None, world.size, s.stop_ps, unit=unit)
-        mine = job.model.rank_of_node[s.topology.port_src] == world.rank
-        self._expected_hops, self._mean_hops = _hops(s.port_hops[mine]), _hops(s.port_hops) // world.size
+        self._all_hops = int(s.port_hops.sum())  # that are expected if nothing is skipped
+        self._base_hops = self._base_done = 0
+        self._factor = 1.0  # all ranks' packet-hops beside this one's
+
+    def begin(self) -> None:
+        """Rounds begin, or go on with other ranks: rank 0 has counted all until now."""
+        job, hops = self._job, self._job.scenario.port_hops
+        mine = int(hops[job.model.rank_of_node[job.scenario.topology.port_src] == job.world.rank].sum())
+        self._factor = self._all_hops / mine if mine else job.world.size
+        self._base_hops, self._base_done = self._counted()
+
+    def _counted(self) -> tuple[int, int]:
+        """On this rank: packet-hops simulated, and those and what was skipped."""
+        model = self._job.model
+        hops = int(model.state.fabric.counters[PACKET_HOPS])
+        return hops, hops + (0 if model.fast_forward is None else model.fast_forward.hops_so_far(model.state))
 
     def say(self, text: str) -> None:
         """A line of its own."""
@@ -140,18 +172,17 @@ class _Told:
 
     def update(self, has_moved: bool) -> None:
         """How far the run is. has_moved: whether LPs have changed ranks."""
-        job, model, n_rank = self._job, self._job.model, self._job.world.size
+        job, model = self._job, self._job.model
         if model.flow is not None:
             n_flow = int(model.flow.words[N_MESSAGE] + model.flow.words[N_AS_PACKETS])
             self._progress.update(job.now_ps, n_flow, n_flow / max(1, job.assembly.n_flow), self._how_it_goes)
             return
-        hops = int(model.state.fabric.counters[PACKET_HOPS]) - job.restored["hops"]
-        done = hops + job.restored["hops"] / n_rank
-        if model.fast_forward is not None:
-            done += model.fast_forward.hops_so_far(model.state)
-        expected = self._mean_hops if has_moved else self._expected_hops
-        share = done / max(1, expected) * (job.scenario.plan.n_iteration / job.assembly.n_iteration)
-        self._progress.update(job.now_ps, hops * n_rank, share, self._how_it_goes)
+        factor = job.world.size if has_moved else self._factor
+        hops, done = self._counted()
+        hops = self._base_hops + (hops - self._base_hops) * factor - job.restored["hops"]
+        done = self._base_done + (done - self._base_done) * factor
+        share = done / max(1, self._all_hops) * (job.scenario.plan.n_iteration / job.assembly.n_iteration)
+        self._progress.update(job.now_ps, round(hops), share, self._how_it_goes)
 
     def close(self) -> None:
         """No more of it."""
@@ -161,16 +192,13 @@ class _Told:
         """How long this rank waits for others, and what need not be simulated."""
         job, loop = self._job, self._job.loop
         compute_ns, idle_ns = int(loop[COMPUTE_NS]), int(loop[WAIT_NS] + loop[EXCHANGE_NS])
-        fast, found = job.model.fast_forward, []
-        if job.world.size > 1:
+        found: list[str] = []
+        if job.everyone.size > job.world.size:
+            found.append("the other ranks sleep")
+        elif job.world.size > 1:
             share = idle_ns / max(compute_ns + idle_ns, 1)
             found.append(f"rank 0 waits {100 * share:.0f} %, expected imbalance {job.balance:.2f}")
-        if fast is not None:
-            skipped, hops = fast.hops_so_far(job.model.state), int(job.model.state.fabric.counters[PACKET_HOPS])
-            found.append(f"skipped {100 * skipped / max(skipped + hops, 1):.1f} %")
+        if job.model.fast_forward is not None:
+            hops, done = self._counted()
+            found.append(f"skipped {100 * (done - hops) / max(done, 1):.1f} %")
         return found
-
-
-def _hops(port_hops: np.ndarray) -> int:
-    """Packet-hops that are expected if nothing is skipped."""
-    return int(port_hops.sum())

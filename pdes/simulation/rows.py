@@ -2,6 +2,7 @@
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +17,7 @@ INSTANTS = ("start_ps", "delivered_ps", "finish_ps", "end_ps")  # columns of flo
 
 
 class Rows:
-    """Of all iterations that are simulated. They stay where they are when LPs change ranks."""
+    """Of all iterations that are simulated. They stay where they are when LPs change ranks, unless a rank has none."""
 
     def __init__(self, scenario: Scenario, world: World, folder: Path) -> None:
         """folder: for what does not fit in memory."""
@@ -81,6 +82,34 @@ class Rows:
             spool.truncate(min(n_row, spool.n_row))
         plan = self._scenario.plan
         self.spent.truncate(plan.n_spent // plan.n_iteration * source.n_iteration)
+
+    def absorb(self, parts: list[dict[str, Any]]) -> None:
+        """Have all that ranks have written and counted. On rank 0, when they write no more. parts: what they counted.
+
+        The others `forget` theirs once this is done.
+        """
+        self.load_counts(parts)
+        for spool in self.spools.values():
+            for rank in range(1, len(parts)):
+                spool.absorb(rank)
+
+    def load_counts(self, parts: list[dict[str, Any]]) -> None:
+        """What several ranks have counted, see `save_counts`."""
+        self.n_flow_done, self.flow_ps = (sum(part[name] for part in parts) for name in ("n_flow_done", "flow_ps"))
+        self.last_finish_ps = max(part["last_finish_ps"] for part in parts)
+        self.jobs.load([part["jobs"] for part in parts])
+
+    def save_counts(self) -> dict[str, Any]:
+        """What this rank has counted."""
+        found = {name: getattr(self, name) for name in ("n_flow_done", "flow_ps", "last_finish_ps")}
+        return found | {"jobs": self.jobs.save()}
+
+    def forget(self) -> None:
+        """Have nothing written and counted, as another rank has it now."""
+        self.n_flow_done, self.flow_ps, self.last_finish_ps = 0, 0, -1
+        self.jobs = JobCounts(self._scenario.plan)
+        for spool in self.spools.values():
+            spool.forget()
 
     def fill(self, source: Assembly) -> None:
         """Write the rows of passes that were left out. On rank 0, when all ranks' rows are there."""

@@ -107,10 +107,13 @@ def rank_counts(pytestconfig: pytest.Config) -> Callable[..., tuple]:
 
 @pytest.fixture(scope="session")
 def simulate(ask: Start) -> Start:
-    """simulate(n_rank, config, out, *sets, **environment): a run that must succeed; sets are "table.key=value"."""
+    """simulate(n_rank, config, out, *sets, **environment): a run that must succeed; sets are "table.key=value".
+
+    All of its ranks simulate from the first event on, if sets do not say otherwise, and those that resume it, too.
+    """
 
     def run(n_rank: int, config: Path, out: Path, *sets: str, **environment: str) -> Done:
-        overrides = [word for text in sets for word in ("--set", text)]
+        overrides = [word for text in ("partition.start=spread", *sets) for word in ("--set", text)]
         done = ask(n_rank, "-m", "pdes", config, "--out", out, "--quiet", *overrides, **environment)
         assert done.returncode == 0, done.stderr
         return done

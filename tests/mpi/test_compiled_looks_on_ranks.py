@@ -63,9 +63,8 @@ def counts(ask: Callable, n_rank: int, config: Path, out: Path, more: str, **env
     """What each rank has counted in a run, by rank."""
     script = config.with_name("counting.py")
     script.write_text(SCRIPT.format(more=more))
-    done = ask(
-        n_rank, script, config, "--out", out, "--quiet", "--set", "partition.placement=round-robin", **environment
-    )
+    sets = "--set", "partition.placement=round-robin", "--set", "partition.start=spread"
+    done = ask(n_rank, script, config, "--out", out, "--quiet", *sets, **environment)
     assert done.returncode == 0, done.stderr
     found: list[dict[str, Any]] = json.loads(done.stdout)
     assert [each["rank"] for each in found] == list(range(n_rank))

@@ -113,6 +113,8 @@ operation = "all-reduce"
 size = "20MB"
 [wormhole]
 mode = "exact"
+[partition]
+start = "spread"
 """
 SLOW = pytest.mark.slow  # three ranks by memory, and two in either way, are not
 WAYS = [

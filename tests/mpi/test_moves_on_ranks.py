@@ -1,4 +1,4 @@
-"""LPs that move between ranks at random rounds, to random ranks, change no byte (design R6, R7)."""
+"""LPs that move at random rounds change no byte, nor do ranks that join and fall asleep (design R6, R7)."""
 
 import json
 from collections.abc import Callable
@@ -14,6 +14,7 @@ from mpi.test_same_bytes import compiled, experts, rails, random_flows
 from reference.checkpointed import checkpoints_of, different
 
 FORCED = Path(__file__).with_name("forced_moves.py")
+CHANGES = Path(__file__).with_name("forced_changes.py")
 
 
 def split(folder: Path) -> str:
@@ -59,10 +60,23 @@ def alone(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 def forced(ask: Callable, n_rank: int, seed: int, every: int, config: Path, out: Path, *sets: str) -> list[dict]:
     """A run whose LPs move; the moves."""
+    sets = ("partition.start=spread", *sets)
+    return run_script(FORCED, ask, n_rank, (seed, every), config, out, *sets)["rebalance"]["moves"]
+
+
+def changed(ask: Callable, n_rank: int, seed: int, every: int, config: Path, out: Path, *sets: str) -> list[dict]:
+    """A run that goes from rank 0 to all ranks and back; the changes."""
+    return run_script(CHANGES, ask, n_rank, (seed, every), config, out, *sets)["spreading"]["changes"]
+
+
+def run_script(
+    script: Path, ask: Callable, n_rank: int, numbers: tuple[int, int], config: Path, out: Path, *sets: str
+) -> dict:
+    """What `run.json` says of a run by one of the scripts."""
     overrides = [word for text in sets for word in ("--set", text)]
-    done = ask(n_rank, FORCED, seed, every, config, "--out", out, *overrides)
+    done = ask(n_rank, script, *numbers, config, "--out", out, *overrides)
     assert done.returncode == 0, done.stderr
-    return json.loads((out / "run.json").read_text())["rebalance"]["moves"]
+    return json.loads((out / "run.json").read_text())
 
 
 @pytest.mark.parametrize(("n_rank", "seed"), [(2, 1), pytest.param(3, 2, marks=pytest.mark.slow)])
@@ -78,27 +92,44 @@ def test_moves_at_random_rounds_change_no_byte(
     assert different(alone / "whole", tmp_path) == []
 
 
-def test_moves_and_checkpoints_go_together(
-    tmp_path: Path, simulate: Callable, ask: Callable, rank_counts: Callable
+@pytest.mark.parametrize(("n_rank", "seed"), [(2, 3), pytest.param(3, 4, marks=pytest.mark.slow)])
+def test_ranks_that_join_and_fall_asleep_change_no_byte(
+    alone: Path, n_rank: int, seed: int, tmp_path: Path, ask: Callable
 ) -> None:
-    """A run whose LPs move takes checkpoints, and goes on from one on another number of ranks."""
+    run = json.loads((alone / "whole" / "run.json").read_text())
+    changes = changed(ask, n_rank, seed, max(1, run["rounds"] // 12), alone / "config.toml", tmp_path)
+    assert [change["to"] for change in changes] == (["all ranks", "rank 0"] * len(changes))[: len(changes)]
+    assert len(changes) >= 3
+    assert different(alone / "whole", tmp_path) == []
+    hops = json.loads((tmp_path / "run.json").read_text())["packet_hops_by_rank"]
+    assert sum(hops) == json.loads((tmp_path / "result.json").read_text())["packet_hops"] and min(hops) >= 0
+
+
+@pytest.mark.parametrize("how", [forced, changed])
+def test_moves_and_checkpoints_go_together(
+    tmp_path: Path, simulate: Callable, ask: Callable, rank_counts: Callable, how: Callable
+) -> None:
+    """A run whose LPs or ranks change takes checkpoints, and goes on from one on another number of ranks."""
     config = tmp_path / "config.toml"
     config.write_text(waves.CONFIG)
     simulate(1, config, tmp_path / "whole")
     sets = ("checkpoint.every=300ms", "checkpoint.keep=9999")
-    moves = forced(ask, 2, 5, 400, config, tmp_path / "moved", *sets)
-    assert len(moves) >= 5 and different(tmp_path / "whole", tmp_path / "moved") == []
+    assert len(how(ask, 2, 5, 400, config, tmp_path / "moved", *sets)) >= 5
+    assert different(tmp_path / "whole", tmp_path / "moved") == []
     found = checkpoints_of(tmp_path / "moved")
     (n_rank,) = rank_counts(3) or (1,)
     resume(ask, n_rank, found[len(found) // 2], tmp_path / "resumed")
     assert different(tmp_path / "whole", tmp_path / "resumed") == []
 
 
-def test_a_memo_on_disk_gets_the_same_additions(tmp_path: Path, simulate: Callable, ask: Callable) -> None:
+@pytest.mark.parametrize("how", [forced, changed])
+def test_a_memo_on_disk_gets_the_same_additions(
+    tmp_path: Path, simulate: Callable, ask: Callable, how: Callable
+) -> None:
     config = tmp_path / "config.toml"
     config.write_text(waves.CONFIG)
     simulate(1, config, tmp_path / "whole", f"wormhole.memo={tmp_path / 'one.memo'}")
-    assert len(forced(ask, 2, 6, 400, config, tmp_path / "moved", f"wormhole.memo={tmp_path / 'two.memo'}")) >= 5
+    assert len(how(ask, 2, 6, 400, config, tmp_path / "moved", f"wormhole.memo={tmp_path / 'two.memo'}")) >= 5
     assert different(tmp_path / "whole", tmp_path / "moved") == []
     added = [json.loads((tmp_path / name / "run.json").read_text())["memo"] for name in ("whole", "moved")]
     assert added[0]["entries_added"] == added[1]["entries_added"] > 0

@@ -18,7 +18,7 @@ from pdes.engine.exchange import World
 from pdes.engine.round import END_RUN, HORIZON, NOW, STOP, make_loop, run_rounds
 from pdes.errors import SimError
 from pdes.plan_options import REDUCTION_NS
-from pdes.plan_ranks import Costs, placements, predictions, reduction_by_table
+from pdes.plan_ranks import Costs, _where_alone, placements, predictions, reduction_by_table
 from pdes.scenario import Scenario, build_scenario
 from pdes.simulation.profile.forked import forked
 from pdes.simulation.profile.instants import sample_run, skipping
@@ -216,6 +216,20 @@ def test_what_holds_many_ranks_back_is_said_in_words(scenario: Scenario, capsys:
     assert said.startswith("4 ranks, 25 % efficiency: held back by the critical path") and "longest LP 75 %" in said
     even = dict.fromkeys(range(scenario.n_lp), 1e9)
     assert _why_low(predictions(scenario, profiled(scenario, even, 1.0), [1, 2], costs)) == []
+
+
+def test_plan_says_where_rank_0_goes_on_alone(tmp_path: Path, scenario: Scenario) -> None:
+    """Where something may be skipped and all ranks take longer than one, as decisions do."""
+    costs = Costs(reduction_by_table(REDUCTION_NS), 0.0, 0.0)
+    even = dict.fromkeys(range(scenario.n_lp), 1e9 / scenario.n_lp)
+    found = predictions(scenario, profiled(scenario, even, 1.0), [1, 2, 4], costs)
+    slower = [replace(row, serial_ns=2e9 * (row.n_rank > 1)) for row in found]
+    of_mode = {
+        mode: build_scenario(load_config(tmp_path / "case.toml", [f"wormhole.mode={mode}"])) for mode in ("off", "auto")
+    }
+    (said,) = _where_alone(of_mode["auto"], slower)
+    assert said.startswith("on 2, 4 ranks rank 0 will go on alone, in about 1 s")
+    assert _where_alone(of_mode["off"], slower) == _where_alone(of_mode["auto"], found) == []
 
 
 def test_plan_says_what_was_sampled(scenario: Scenario, capsys: pytest.CaptureFixture[str]) -> None:

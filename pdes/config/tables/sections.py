@@ -43,12 +43,13 @@ class SimulationConfig(Table):
 class PartitionConfig(Table):
     """[partition]. delay_threshold_ps None: "auto". Placement and re-balancing never change a result.
 
-    rebalance: LPs move between ranks when these drift apart; every so often, rebalance_interval_ps of wall time, it is
-    seen to.
+    start: "auto": rank 0 begins alone where something may be skipped, see `pdes.simulation.crew`. rebalance: LPs move
+    between ranks when these drift apart; every so often, rebalance_interval_ps of wall time, it is seen to.
     """
 
     delay_threshold_ps: AutoDuration = quantity("auto", "delay_threshold")
     placement: Literal["auto", "metis", "block", "round-robin", "dealt"] = "auto"
+    start: Literal["auto", "spread"] = "auto"
     rebalance: bool = True
     rebalance_interval_ps: PositiveDuration = quantity("2s", "rebalance_interval")
     MEANING: ClassVar[Meaning] = {
@@ -59,6 +60,10 @@ class PartitionConfig(Table):
         "placement": (
             "of logical processes on ranks; never changes a result. metis cuts few messages; dealt: in turn, hosts "
             "with their switch: every rank has a part of what is simulated. auto: dealt if anything can be skipped"
+        ),
+        "start": (
+            "auto: where something may be skipped rank 0 begins alone, and the others join it while that pays; spread: "
+            "all ranks simulate from the first event; never changes a result"
         ),
         "rebalance": "logical processes change ranks while the run lasts, where that pays; never changes a result",
         "rebalance_interval_ps": "wall time between looks at how busy ranks are",

@@ -21,6 +21,7 @@ from pdes.results.report.flows import HEADINGS, FlowSample, class_rows, read_flo
 from pdes.results.report.groups import groups_of
 from pdes.results.report.ports import Ports, read_ports
 from pdes.results.report.tables import paragraph, plot_html, section, table_html, tiles_html
+from pdes.results.summary import alone_text
 from pdes.results.tables import UNWRITTEN, read_table
 from pdes.results.trouble import trouble_text
 from pdes.units import format_count, format_duration
@@ -202,12 +203,12 @@ def _partitions_plot(path: Any) -> Plot:
 def run_section(facts: Facts, plots: Plots) -> str:
     """How it was run: ranks, balance, rates."""
     result, run = facts.result, facts.run
-    compute = run.get("compute_seconds") or []
+    compute, alone = run.get("compute_seconds") or [], alone_text(run)
     rows = [
         ("simulated", simulated_text(result).removeprefix("Simulated ")),
         ("packet-hops", f"{result['packet_hops']:,} simulated, {result.get('skipped_packet_hops', 0):,} skipped"),
         ("events", f"{result['events']:,}"),
-        ("ranks", f"{run['ranks']:,}"),
+        ("ranks", f"{run['ranks']:,}" + (f": {alone}" if alone else "")),
         ("wall time", _seconds(run["wall_seconds"])),
         ("compiling", _seconds(run.get("compile_seconds", 0))),
         ("event loop", _seconds(run.get("loop_seconds", 0))),
@@ -216,7 +217,7 @@ def run_section(facts: Facts, plots: Plots) -> str:
         ("logical processes", f"{result.get('logical_processes', 0):,}"),
         ("lookahead", format_duration(result.get("lookahead_ps", 0))),
     ]
-    if run["ranks"] > 1 and sum(compute):
+    if run["ranks"] > 1 and sum(compute) and not alone:
         rows.append(("heaviest rank over the mean", f"{max(compute) * len(compute) / sum(compute):.3f}"))
     if run.get("resumed_from_round"):
         rows.append(("resumed from round", f"{run['resumed_from_round']:,}"))

@@ -45,7 +45,7 @@ def run_on_device(jobs: Sequence[Run], device: Device, beginning: Beginning) -> 
     found = run_networks([network_of(job) for job in jobs], make_engine(device))
     for job, flows in zip(jobs, found, strict=True):
         _take(job, flows)
-    return Ended(time.monotonic() - begin_s, 0, {}, {})
+    return Ended(time.monotonic() - begin_s, 0, {}, {}, {}, [])
 
 
 def _take(job: Run, flows: np.ndarray) -> None:

@@ -23,6 +23,7 @@ from pdes.results.trouble import count_trouble
 from pdes.scenario import Scenario
 from pdes.scenario.queues import find_queues
 from pdes.simulation.assemble import Assembly
+from pdes.simulation.crew import counted
 from pdes.simulation.job import Run
 from pdes.simulation.jobs import job_facts
 from pdes.simulation.loop import Ended
@@ -171,14 +172,15 @@ def run_facts(job: Run, totals: dict[str, Any], compile_s: float, ended: Ended) 
     names = ("pdes-sim", "numpy", "numba", "mpi4py", "pyarrow", "pymetis")
     rounds, hops, events = int(job.loop[N_ROUND]), totals["hops"], totals["events"]
     before = job.restored  # what was restored has not been simulated here
-    compute, wait, exchange = zip(*totals["seconds"], strict=True)
+    compute, wait, exchange, hops_by_rank = zip(*(ended.ranks or [counted(job)]), strict=True)
     return {
-        "ranks": job.world.size,
-        "mpi_library": job.world.library(),
+        "ranks": job.everyone.size,
+        "mpi_library": job.everyone.library(),
         "placement": job.scenario.placement,
         "rank_of_lp": job.rank_of_lp.tolist(),
         "expected_imbalance": job.balance,
         "rebalance": ended.balance,
+        "spreading": ended.spreading,
         "threshold_choice": job.scenario.threshold_reason,
         "output": str(job.folder.directory),
         "wall_seconds": time.monotonic() - job.begin_s,
@@ -193,7 +195,7 @@ def run_facts(job: Run, totals: dict[str, Any], compile_s: float, ended: Ended) 
         "compute_seconds": list(compute),
         "wait_seconds": list(wait),
         "exchange_seconds": list(exchange),
-        "packet_hops_by_rank": totals["hops_by_rank"],
+        "packet_hops_by_rank": list(hops_by_rank),
         "versions": {name: version_of(name) for name in names} | {"python": platform.python_version()},
         "machine": f"{platform.machine()} {platform.system()}",
     }

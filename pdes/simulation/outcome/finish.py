@@ -14,6 +14,9 @@ from pdes.simulation.outcome.write import write_results
 def finish(job: Run, compile_s: float, ended: Ended, quiet: bool) -> int:
     """Write the results, on all ranks; the exit status. Raises SimError. compile_s: what kernels took."""
     world = job.world
+    if job.is_asleep:
+        job.everyone.barrier()
+        return 0
     totals = gather(job)
     say = _sayer(job)
     job.assembly.debug.tell(say, totals["last_ps"])
@@ -30,7 +33,7 @@ def finish(job: Run, compile_s: float, ended: Ended, quiet: bool) -> int:
         if job.witness is not None:
             job.witness.release_folder()
         check_deadlock(job, totals)
-    job.world.barrier()
+    job.everyone.barrier()
     return 0
 
 

@@ -10,11 +10,9 @@ from models.network.state.records import EVENTS, LAST_EVENT_PS, N_TIMEOUT, PACKE
 from models.network.streams.repeats import RepeatWatch
 from models.network.watch.blocked import explain_blocked
 from models.network.watch.results import port_columns
-from pdes.engine.round import COMPUTE_NS, EXCHANGE_NS, WAIT_NS
 from pdes.simulation.job import Run
 from pdes.simulation.jobs import begins_ps
 from pdes.simulation.outcome.active import last_use_ps
-from pdes.units import NS_PER_S
 
 
 def gather(job: Run) -> dict[str, Any]:
@@ -57,7 +55,6 @@ def gather(job: Run) -> dict[str, Any]:
         "last_finish_ps": last_finish_ps,
         "jobs": _of_jobs(job),
         "last_use_ps": used_ps,
-        "seconds": [float(job.loop[i]) / NS_PER_S for i in (COMPUTE_NS, WAIT_NS, EXCHANGE_NS)],
         "stalled": _stalled(job),
         "blocked": explain_blocked(job.model.state, job.scenario.topology, job.scenario.plan, job.world.rank,
                                    job.model.rank_of_node),
@@ -65,7 +62,6 @@ def gather(job: Run) -> dict[str, Any]:
     parts = job.world.allgather(own)
     totals = {
         "hops": sum(p["hops"] for p in parts),
-        "hops_by_rank": [p["hops"] for p in parts],
         "events": sum(p["events"] for p in parts),
         **{name: sum((p[name] for p in parts), Counter()) for name in ("skipped", "skipped_flow_ps")},
         "flow_ps": sum(p["flow_ps"] for p in parts),
@@ -80,7 +76,6 @@ def gather(job: Run) -> dict[str, Any]:
         },
         "n_task_done": np.sum([p["n_task_done"] for p in parts], axis=0),
         "ports": {name: np.sum([p["ports"][name] for p in parts], axis=0) for name in parts[0]["ports"]},
-        "seconds": [p["seconds"] for p in parts],
         "stalled": [item for p in parts for item in p["stalled"]],
         "blocked": [item for p in parts for item in p["blocked"]],
         "samples": {} if assembly.sampler is None else assembly.sampler.gather(),

@@ -11,6 +11,7 @@ from pdes.errors import ConfigError, SimError
 from pdes.results.folder import ResultFolder
 from pdes.results.iteration import PART_NAMES, TASK_KINDS, breakdown_of_tasks
 from pdes.results.summary import (
+    alone_text,
     pick_busiest_ports,
     pick_slowest_flows,
     print_report,
@@ -186,6 +187,22 @@ def test_a_run_without_training_or_flows_prints_its_totals_only(capsys):
     first, second = capsys.readouterr().out.splitlines()
     assert first == "Simulated 0 ps: 0 flows, 0 packet-hops, 0 events"
     assert second == "Run 12.3 s on 1 rank, 0 ps in the event loop"
+
+
+@pytest.mark.parametrize(
+    ("spreading", "expected"),
+    [
+        ({}, ""),
+        ({"begins": "rank 0", "changes": []}, "rank 0 alone"),
+        ({"begins": "rank 0", "changes": [{"to": "all ranks"}]}, "rank 0 began alone, the others joined it once"),
+        (
+            {"begins": "rank 0", "changes": [{"to": "all ranks"}, {"to": "rank 0"}, {"to": "all ranks"}]},
+            "rank 0 began alone, the others joined it 2 times",
+        ),
+    ],
+)
+def test_a_run_says_which_of_its_ranks_simulated(spreading: dict, expected: str) -> None:
+    assert alone_text(RUN | {"spreading": spreading}) == expected and alone_text(RUN) == ""
 
 
 def write_results(folder, result: dict, with_tasks: bool = True) -> None:
