@@ -58,8 +58,14 @@ def lookahead_ps(
 ) -> int:
     """The least delay of a link or a tie that joins two LPs; NO_LOOKAHEAD_PS if none does."""
     links = port_delay_ps[lp_of_node[port_src] != lp_of_node[port_dst]]
-    others = ties.delay_ps[lp_of_node[ties.a] != lp_of_node[ties.b]]
-    return min(int(delays.min(initial=NO_LOOKAHEAD_PS)) for delays in (links, others))
+    return min(int(links.min(initial=NO_LOOKAHEAD_PS)), ties_lookahead_ps(lp_of_node, ties))
+
+
+def ties_lookahead_ps(lp_of_node: np.ndarray, ties: Ties) -> int:
+    """The least delay of a tie that joins two LPs; NO_LOOKAHEAD_PS if none does."""
+    if not len(ties.delay_ps):
+        return NO_LOOKAHEAD_PS
+    return int(ties.delay_ps[lp_of_node[ties.a] != lp_of_node[ties.b]].min(initial=NO_LOOKAHEAD_PS))
 
 
 def _union(n_node: int, end_a: np.ndarray, end_b: np.ndarray) -> np.ndarray:
@@ -68,13 +74,13 @@ def _union(n_node: int, end_a: np.ndarray, end_b: np.ndarray) -> np.ndarray:
     Union-find on whole arrays (Shiloach and Vishkin 1982): every root hooks onto the least root that a pair joins it
     to, then all paths are halved until they are flat; again until no pair joins two roots.
     """
-    root = np.arange(n_node)
-    while True:
-        root_a, root_b = root[end_a], root[end_b]
-        if np.array_equal(root_a, root_b):
-            return root
+    root, root_a, root_b = np.arange(n_node), end_a, end_b
+    while (root_a != root_b).any():
         least = np.minimum(root_a, root_b)
         np.minimum.at(root, root_a, least)
         np.minimum.at(root, root_b, least)
-        while not np.array_equal(root, root[root]):
-            root = root[root]
+        above = root[root]
+        while (above != root).any():
+            root, above = above, above[above]
+        root_a, root_b = root[end_a], root[end_b]
+    return root

@@ -67,8 +67,10 @@ def choose_threshold(
     one that leaves a single LP with load with which others have nothing to do; if all do, the smallest stands.
     """
     load_hops = np.ceil(np.asarray(node_load_hops)).astype(np.int64)
-    delays = np.unique(port_delay_ps)
-    thresholds = [int(delay) for delay in delays if delay > 0] + [int(delays.max(initial=0)) + 1]
+    longest_ps = int(port_delay_ps.max(initial=0))
+    is_one = len(port_delay_ps) > 0 and bool((port_delay_ps == longest_ps).all())
+    delays = [longest_ps] if is_one else np.unique(port_delay_ps).tolist()
+    thresholds = [delay for delay in delays if delay > 0] + [longest_ps + 1]
     candidates, cuts = [], {}
     for threshold_ps in thresholds:
         cuts[threshold_ps] = lp_of_node = cut_by_delay(

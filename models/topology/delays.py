@@ -18,6 +18,8 @@ def check_delays(topology: Topology, paths: Paths, where: str) -> None:
 
     where: what has the delays, for the message, which names the slowest links. Python's integers: sums pass 64 bits.
     """
+    if 2 * topology.n_port * int(topology.port_delay_ps.max(initial=0)) <= MAX_ROUND_TRIP_PS:
+        return  # nor could a path over all of them
     n_hop = 1 + int(distances(topology).hops.max(initial=0))
     n_hop = max(n_hop, int(np.diff(paths.start).max(initial=0)))
     slowest = np.argsort(-topology.port_delay_ps, kind="stable")

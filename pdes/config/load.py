@@ -1,5 +1,6 @@
 """Reading a config file: TOML, then overrides of single keys, then every table by itself, then all of them together."""
 
+from copy import deepcopy
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -144,16 +145,37 @@ def _check_kind(name: str, content: Any, tables: dict[str, Table], kinds: dict[s
         meant = suggestion(content.get("kind"), kinds)
         return [Fault((name, "kind"), found, _kind_choice(kinds) + meant)]
     try:
-        tables[name] = table.model_validate(content) if content else _default(table)
+        tables[name] = _validated(table, _Content(content))
     except ValidationError as error:
         return [_of_other_form(fault, name, content) for fault in faults_of(error, table, name)]
     return []
 
 
-@lru_cache
-def _default(table: type[Table]) -> Table:
-    """A table of which the config says nothing; tables do not change. Raises ValidationError."""
-    return table.model_validate({})
+class _Content:
+    """What a config says of a table, to be looked up by: of two that are written alike, types of values too."""
+
+    def __init__(self, content: dict[str, Any]) -> None:
+        self.content, self.text = content, repr(content)
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Content) and self.text == other.text and _is_plain(self.content)
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether its text tells all of it."""
+    if type(value) is dict:
+        return all(type(key) is str and _is_plain(inner) for key, inner in value.items())
+    return all(map(_is_plain, value)) if type(value) is list else type(value) in (str, int, float, bool)
+
+
+@lru_cache(maxsize=256)
+def _validated(table: type[Table], given: _Content) -> Table:
+    """A table, one for all configs that say the same of it: tables do not change. Raises ValidationError."""
+    given.content = deepcopy(given.content)  # the caller's may change
+    return table.model_validate(given.content)
 
 
 def _of_other_form(fault: Fault, name: str, content: dict[str, Any]) -> Fault:

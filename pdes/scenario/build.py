@@ -12,9 +12,9 @@ from models.network.state.parameters import NetworkParameters, used_ports
 from models.topology.delays import check_delays
 from models.topology.graph import Topology
 from models.topology.ns3_time import truncated
-from models.topology.routing import Paths
+from models.topology.routing import NextHops, Paths
 from models.workload.plan import WorkloadPlan
-from partition.lps import NO_LOOKAHEAD_PS, NO_TIES, Ties, cut_by_delay, lookahead_ps
+from partition.lps import NO_LOOKAHEAD_PS, NO_TIES, Ties, cut_by_delay, lookahead_ps, ties_lookahead_ps
 from partition.placement import Method, place
 from partition.threshold import choose_threshold
 from pdes.config import Config
@@ -135,16 +135,21 @@ def shortest_time_s(config: Config, topology: Topology, port_hops: np.ndarray) -
 
 def _ties(topology: Topology, plan: WorkloadPlan) -> Ties:
     """What GPUs of a server do together: a timed collective, each member with the next."""
+    if not len(plan.group_stream):
+        return NO_TIES
     node = topology.host[plan.streams["gpu"][plan.group_stream]].astype(np.int64)
     group = np.repeat(np.arange(len(plan.group_time_ps)), np.diff(plan.group_start))
     in_one = np.flatnonzero(group[1:] == group[:-1])
     return Ties(node[in_one], node[in_one + 1], plan.group_time_ps[group[in_one]])
 
 
-def _cut(config: Config, topology: Topology, plan: WorkloadPlan, port_hops: np.ndarray, used: np.ndarray) -> Cut:
+def _cut(
+    config: Config, topology: Topology, plan: WorkloadPlan, port_hops: np.ndarray, used: np.ndarray, time_s: float
+) -> Cut:  # fmt: skip
     """Without fast-forwarding only links that carry something count, as they do for the lookahead.
 
     A server is then cut between its GPUs, too, where their collectives last long enough. used: bool[n_port].
+    time_s: of `shortest_time_s`.
     """
     ports = (topology.port_src, topology.port_dst, topology.port_delay_ps)
     server, ties = topology.server, NO_TIES
@@ -154,7 +159,6 @@ def _cut(config: Config, topology: Topology, plan: WorkloadPlan, port_hops: np.n
     graph = (topology.n_node, *ports, server)
     threshold_ps, reason, lp_of_node = config.partition.delay_threshold_ps, "given", None
     if threshold_ps is None:
-        time_s = shortest_time_s(config, topology, port_hops)
         node_load = np.bincount(topology.port_dst, weights=port_hops, minlength=topology.n_node) / max(time_s, 1e-9)
         choice = choose_threshold(*graph, node_load, ties)
         threshold_ps, reason, lp_of_node = choice.threshold_ps, choice.reason, choice.lp_of_node
@@ -162,12 +166,13 @@ def _cut(config: Config, topology: Topology, plan: WorkloadPlan, port_hops: np.n
         raise ConfigError("[partition] delay_threshold", format_duration(threshold_ps), "a duration above zero")
     if lp_of_node is None:
         lp_of_node = cut_by_delay(*graph, threshold_ps, ties)
-    ahead_ps, link_ps = (lookahead_ps(*ports, lp_of_node, some) for some in (ties, NO_TIES))
+    link_ps = lookahead_ps(*ports, lp_of_node)
+    ahead_ps = min(link_ps, ties_lookahead_ps(lp_of_node, ties))
     short_ps = link_ps if link_ps < NO_LOOKAHEAD_PS else int(ports[2].max(initial=MAX_LOOKAHEAD_PS))
     return Cut(lp_of_node, threshold_ps, reason, ahead_ps, short_ps)
 
 
-def _longest_round_ps(config: Config, topology: Topology, port_hops: np.ndarray, short_round_ps: int) -> int:
+def _longest_round_ps(config: Config, port_hops: np.ndarray, short_round_ps: int, time_s: float) -> int:
     """So that what looks at the network, at round ends, comes in time; where nothing does, by what a round has to do.
 
     With fast-forwarding rounds decide what is skipped, so what is sampled does not change them. Ranks that seldom wait
@@ -180,15 +185,15 @@ def _longest_round_ps(config: Config, topology: Topology, port_hops: np.ndarray,
         return min(MAX_LOOKAHEAD_PS, max(interval_ps // ROUNDS_PER_SAMPLE, short_round_ps))
     if config.network.deadlock_check_ps is not None:
         return MAX_LOOKAHEAD_PS
-    longest_ps, full_ps = MAX_LOOKAHEAD_PS, _full_round_ps(config, topology, port_hops)
+    longest_ps, full_ps = MAX_LOOKAHEAD_PS, _full_round_ps(port_hops, time_s)
     while 2 * longest_ps <= min(full_ps, PS_PER_S):
         longest_ps *= 2
     return longest_ps
 
 
-def _full_round_ps(config: Config, topology: Topology, port_hops: np.ndarray) -> int:
-    """In which there are HOPS_PER_ROUND if all ports are as busy as can be."""
-    hops_per_s = float(port_hops.sum()) / max(shortest_time_s(config, topology, port_hops), 1e-9)
+def _full_round_ps(port_hops: np.ndarray, time_s: float) -> int:
+    """In which there are HOPS_PER_ROUND if all ports are as busy as can be. time_s: of `shortest_time_s`."""
+    hops_per_s = float(port_hops.sum()) / max(time_s, 1e-9)
     return int(HOPS_PER_ROUND * PS_PER_S / max(hops_per_s, 1.0))
 
 
@@ -206,7 +211,8 @@ def _output_round_ps(config: Config, plan: WorkloadPlan, parameters: NetworkPara
 def build_scenario(config: Config, topology_of: Callable[[Config], Topology] = build_topology) -> Scenario:
     """Everything a run needs, checked. topology_of: for who knows it already. Raises ConfigError."""
     with said_of(config):
-        return _build(config, topology_of)
+        begun = begin(config, find_control(config), topology_of(config))
+        return complete(begun, build_paths(config, begun.topology, begun.plan, begun.next_hops))
 
 
 @contextmanager
@@ -223,22 +229,44 @@ def said_of(config: Config) -> Iterator[None]:
         raise ConfigError(config.place(error.where), error.found, error.accepted) from error
 
 
-def _build(config: Config, topology_of: Callable[[Config], Topology]) -> Scenario:
-    control = find_control(config)
-    topology = topology_of(config)
-    plan = build_workload(config, topology)
-    next_hops = given_next_hops(config)
-    paths, fixed = override_paths(config.network, topology, plan, build_paths(config, topology, plan, next_hops))
-    fixed |= config.network.paths_file is not None
+class Begun(NamedTuple):
+    """A scenario without the ways of its queue pairs, and what follows from them."""
+
+    config: Config
+    control: Control
+    topology: Topology
+    plan: WorkloadPlan
+    next_hops: NextHops | None
+
+
+class AlongPaths(NamedTuple):
+    """What follows from paths that [network] leaves as they are."""
+
+    rtt: tuple[np.ndarray, np.ndarray]  # of `path_base_rtt`
+    port_hops: np.ndarray  # of `expected_port_hops`
+
+
+def begin(config: Config, control: Control, topology: Topology) -> Begun:
+    """What it sends, and by which tables. Raises ConfigError, within `said_of`."""
+    return Begun(config, control, topology, build_workload(config, topology), given_next_hops(config))
+
+
+def complete(begun: Begun, routes: Paths, known: AlongPaths | None = None) -> Scenario:
+    """routes: of `build_paths`. known: for who has it already. Raises ConfigError, within `said_of`."""
+    config, control, topology, plan, next_hops = begun
+    n = config.network
+    paths, fixed = override_paths(n, topology, plan, routes)
+    fixed |= n.paths_file is not None
     check_delays(topology, paths, delays_from(config))
-    windows = find_windows(config.network, control, topology, plan, paths, next_hops)
+    windows = find_windows(n, control, topology, plan, paths, next_hops, None if known is None else known.rtt)
     parameters = network_parameters(config, control, topology, plan, windows, fixed)
-    port_hops = expected_port_hops(plan, paths, topology.n_port, config.network.payload_bytes)
-    cut = _cut(config, topology, plan, port_hops, used_ports(topology, paths.port, parameters))
+    port_hops = expected_port_hops(plan, paths, topology.n_port, n.payload_bytes) if known is None else known.port_hops
+    time_s = shortest_time_s(config, topology, port_hops)
+    cut = _cut(config, topology, plan, port_hops, used_ports(topology, paths.port, parameters), time_s)
     ahead_ps = cut.lookahead_ps
     if parameters.flow is not None:
         ahead_ps = min(ahead_ps, least_latency_ps(topology, paths, parameters))
-    longest_ps = _longest_round_ps(config, topology, port_hops, cut.short_round_ps)
+    longest_ps = _longest_round_ps(config, port_hops, cut.short_round_ps, time_s)
     return Scenario(
         config=config,
         topology=topology,

@@ -41,9 +41,9 @@ def build_workload(config: Config, topology: Topology) -> WorkloadPlan:
     has_jobs = isinstance(config.workload, JobsConfig)
     plan = build_jobs(config, topology, _workload) if has_jobs else _workload(config, topology, topology.host)
     priority = np.full(len(plan.pair_src), NO_PRIORITY) if plan.pair_priority is None else plan.pair_priority
-    plan = replace(plan, pair_priority=np.where(priority == NO_PRIORITY, config.network.priority, priority))
+    priority = np.where(priority == NO_PRIORITY, config.network.priority, priority)
+    plan = replace(plan, pair_priority=priority, keeps_tasks=config.output.tasks)
     plan = scale_queue_pairs(plan, config.network.routing.queue_pairs_per_flow)
-    plan = replace(plan, keeps_tasks=config.output.tasks)
     if not config.network.is_ns3:
         return plan
     operations = plan.operations.copy()

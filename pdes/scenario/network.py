@@ -90,6 +90,9 @@ def with_skips(config: Config, parameters: NetworkParameters) -> NetworkParamete
         return replace(parameters, flow=flow)
     has_fluid = "alone" in w.uses and not why_no_fluid(config, parameters)
     has_shares = has_fluid and "shares" in w.uses
+    p = parameters
+    if (w.may_skip, has_fluid, has_shares) == (p.may_skip, p.has_fluid, p.has_shares):
+        return p
     return replace(parameters, may_skip=w.may_skip, has_fluid=has_fluid, has_shares=has_shares)
 
 
@@ -187,20 +190,20 @@ def marking(n: NetworkConfig, control: Control, topology: Topology) -> tuple[np.
     """(kmin, kmax int64, pmax float64), each [n_port]: scaled from 100 Gbps, or as [[network.ecn_rate]] says."""
     law, n_port = control.law, topology.n_port
     is_marking = law.ecn_at_100g is not None if n.ecn is None else n.ecn
-    low, high, probability = np.full(n_port, NO_MARKING), np.full(n_port, NO_MARKING), np.ones(n_port)
     if not is_marking:
-        return low, high, probability
-    fixed = {row.rate_bps: row for row in n.ecn_rate}
-    for rate_bps in topology.rates[0].tolist():
-        here = topology.port_rate_bps == rate_bps
+        return np.full(n_port, NO_MARKING), np.full(n_port, NO_MARKING), np.ones(n_port)
+    fixed, of_rates = {row.rate_bps: row for row in n.ecn_rate}, []
+    rates_bps, i_rate = topology.rates
+    for rate_bps in rates_bps.tolist():
         row = fixed.get(rate_bps)
         if row is not None:
             kmin, kmax, pmax = row.kmin_bytes, row.kmax_bytes, row.pmax
         else:
             kmin, kmax, pmax = _scaled_marking(n, control, rate_bps)
-        low[here], high[here] = min(kmin, NO_MARKING), min(kmax, NO_MARKING)
-        probability[here] = pmax
-    return low, high, probability
+        of_rates.append((min(kmin, NO_MARKING), min(kmax, NO_MARKING), pmax))
+    low, high, probability = zip(*of_rates, strict=True) if of_rates else ((), (), ())
+    whole = np.array(low, np.int64)[i_rate], np.array(high, np.int64)[i_rate]
+    return *whole, np.array(probability, np.float64)[i_rate]
 
 
 def _scaled_marking(n: NetworkConfig, control: Control, rate_bps: int) -> tuple[int, int, float]:

@@ -29,7 +29,7 @@ def find_queues(network: NetworkConfig, plan: WorkloadPlan) -> Queues:
     """Number the priorities in use from 1: the highest first; by ns-3's rules the lowest, and 0 keeps queue 0."""
     pair_priority = plan.pair_priority
     assert pair_priority is not None
-    used = np.unique(pair_priority).tolist()
+    used = np.flatnonzero(np.bincount(pair_priority)).tolist()
     if network.is_ns3:
         ordered = [priority for priority in used if priority > 0] or [network.priority or 1]
         scheduler, weight = ROUND_ROBIN, ()

@@ -29,8 +29,12 @@ def find_windows(
     plan: WorkloadPlan,
     paths: Paths,
     next_hops: NextHops | None,
+    known: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> Windows:
-    """What [network] window and base_rtt stand for; base_rtt "auto": a pair's own under window "pair-bdp"."""
+    """What [network] window and base_rtt stand for; base_rtt "auto": a pair's own under window "pair-bdp".
+
+    known: `path_base_rtt`, for who has it already.
+    """
     rule = control.law.window if network.window == "auto" else network.window
     n_pair = len(plan.pair_src)
     if network.is_ns3:
@@ -42,7 +46,7 @@ def find_windows(
     else:
         sizes = (control.data_bytes(network), control.ack_bytes(network))
         base_rtt_ps, bdp_bytes = max_base_rtt(topology, *sizes)
-        pair_ps, pair_bytes = path_base_rtt(topology, paths, *sizes)
+        pair_ps, pair_bytes = known or path_base_rtt(topology, paths, *sizes)
     is_own = rule == "pair-bdp" if network.base_rtt == "auto" else network.base_rtt == "pair"
     rtt_ps = pair_ps if is_own else np.full(n_pair, base_rtt_ps, np.int64)
     if rule == "pair-bdp":

@@ -30,7 +30,8 @@ def join_plans(jobs: Sequence[PlacedJob]) -> WorkloadPlan:
     names = {key: _Numbered([getattr(plan, key) for plan in plans]) for key in ("tags", "stream_names")}
     of_nodes = [KIND_NAMES] if any(plan.graph is not None for plan in plans) else []
     names["kinds"] = _Numbered([plan.kinds for plan in plans], of_nodes)
-    streams["name"] = names["stream_names"].moved([plan.streams["name"] for plan in plans])[rank_of.argsort()]
+    own_names = np.concatenate([plan.streams["name"] for plan in plans])
+    streams["name"] = names["stream_names"].moved(own_names, _lengths(plans, "streams"))[rank_of.argsort()]
     group_start, group_stream, group_time_ps = _groups(jobs, rank_of)
     return WorkloadPlan(
         name="jobs",
@@ -75,13 +76,28 @@ class _Numbered:
     def all(self) -> tuple[str, ...]:
         return tuple(self._number)
 
-    def moved(self, numbers: Sequence[np.ndarray]) -> np.ndarray:
-        """One array of all plans' numbers; -1 stays."""
-        return np.concatenate([table[own] for table, own in zip(self.tables(), numbers, strict=True)])
+    def moved(self, numbers: np.ndarray, counts: Sequence[int]) -> np.ndarray:
+        """The common numbers of all plans' own, one plan's behind the other's, counts of each; -1 stays."""
+        tables = self.tables()
+        end = np.cumsum([len(table) for table in tables])
+        last = np.repeat(end - 1, counts)  # of the plan's table, which stands for -1
+        first = np.repeat(end - [len(table) for table in tables], counts)
+        return np.concatenate(tables)[np.where(numbers < 0, last, first + numbers)]
 
     def tables(self) -> list[np.ndarray]:
         """Of each plan, its own numbers' common ones; -1 stays."""
         return [np.array([*(self._number[name] for name in names), -1], np.int64) for names in self._lists]
+
+
+def stacked(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """Records of one dtype, one array behind the other. NumPy would compare the fields of each with the others'."""
+    assert len({part.dtype for part in parts}) == 1
+    return np.concatenate([part.view(np.uint8) for part in parts]).view(parts[0].dtype)
+
+
+def _lengths(plans: Sequence[WorkloadPlan], name: str) -> list[int]:
+    """Of an array that each plan has."""
+    return [len(getattr(plan, name)) for plan in plans]
 
 
 def _before(counts: Sequence[int]) -> list[int]:
@@ -99,19 +115,24 @@ def _streams(jobs: Sequence[PlacedJob]) -> tuple[np.ndarray, np.ndarray]:
         "first_task": _before([plan.n_task for plan in plans]),
     }
     shifts["first_operation"] = shifts["end_operation"] = shifts["operation"]
-    first_main, nodes_before, parts = _before([plan.n_main for plan in plans]), first_nodes(jobs), []
-    for i, job in enumerate(jobs):
-        own = job.plan.streams.copy()
-        for name, before in shifts.items():
-            own[name] += before[i]
-        if job.plan.graph is not None:  # of its streams, only nodes write rows: the first one's id is the job's first
-            own["first_task"] -= nodes_before[i]
-        own["gpu"], own["job"] = job.hosts[own["gpu"]], i
-        own["spent_row"] += np.where(own["spent_row"] >= 0, first_main[i], 0)
-        own["job_begin_ps"] = -1 if job.after else job.start_ps
-        own["wake_ps"] = NEVER if job.after else own["wake_ps"] + job.start_ps
-        parts.append(own)
-    streams = np.concatenate(parts)
+    streams = stacked([plan.streams for plan in plans])
+    i_job = np.repeat(np.arange(len(jobs)), _lengths(plans, "streams"))
+
+    def each(of_jobs: Sequence[int]) -> np.ndarray:
+        return np.array(of_jobs, np.int64)[i_job]
+
+    for name, before in shifts.items():
+        streams[name] += each(before)
+    # Of a graph's streams, only nodes write rows: the first one's id is the job's first.
+    nodes_before = first_nodes(jobs)
+    streams["first_task"] -= each([0 if plan.graph is None else n for plan, n in zip(plans, nodes_before, strict=True)])
+    hosts, streams["job"] = np.concatenate([job.hosts for job in jobs]), i_job
+    streams["gpu"] = hosts[streams["gpu"] + each(_before([len(job.hosts) for job in jobs]))]
+    first_main = each(_before([plan.n_main for plan in plans]))
+    streams["spent_row"] += np.where(streams["spent_row"] >= 0, first_main, 0)
+    waits, start_ps = each([bool(job.after) for job in jobs]) > 0, each([job.start_ps for job in jobs])
+    streams["job_begin_ps"] = np.where(waits, -1, start_ps)
+    streams["wake_ps"] = np.where(waits, NEVER, streams["wake_ps"] + start_ps)
     order = np.lexsort((np.arange(len(streams)), streams["gpu"]))
     rank_of = np.empty(len(order), np.int64)
     rank_of[order] = np.arange(len(order))
@@ -120,21 +141,21 @@ def _streams(jobs: Sequence[PlacedJob]) -> tuple[np.ndarray, np.ndarray]:
 
 def _ranked(rank_of: np.ndarray, numbers: Sequence[np.ndarray], plans: Sequence[WorkloadPlan]) -> np.ndarray:
     """Streams of each plan's own numbers by their place among all; -1 stays."""
-    before = _before([len(plan.streams) for plan in plans])
-    found = [
-        np.where(own < 0, -1, rank_of[np.maximum(own, 0) + shift] if len(plan.streams) else -1)
-        for own, shift, plan in zip(numbers, before, plans, strict=True)
-    ]
-    return np.concatenate(found).astype(np.int64)
+    before = np.repeat(_before(_lengths(plans, "streams")), [len(own) for own in numbers])
+    own = np.concatenate(numbers).astype(np.int64)
+    known = own >= 0
+    own[known] = rank_of[own[known] + before[known]]
+    return np.where(known, own, -1)
 
 
 def _operations(plans: Sequence[WorkloadPlan], tags: _Numbered, kinds: _Numbered) -> np.ndarray:
     """Tags and kinds of tasks by their common numbers; a loop's operation has no tag."""
-    operations = np.concatenate([plan.operations for plan in plans])
+    operations = stacked([plan.operations for plan in plans])
     is_loop = operations["kind"] == OP_REPEAT
-    own = [np.where(plan.operations["kind"] == OP_REPEAT, -1, plan.operations["tag"]) for plan in plans]
-    operations["tag"] = np.where(is_loop, operations["tag"], tags.moved(own))
-    operations["task_kind"] = kinds.moved([plan.operations["task_kind"] for plan in plans])
+    counts = _lengths(plans, "operations")
+    own = np.where(is_loop, -1, operations["tag"])
+    operations["tag"] = np.where(is_loop, operations["tag"], tags.moved(own, counts))
+    operations["task_kind"] = kinds.moved(operations["task_kind"], counts)
     return operations
 
 
@@ -145,13 +166,11 @@ def _slots(plans: Sequence[WorkloadPlan]) -> np.ndarray:
         SLOT_GROUP: _before([len(plan.group_start) - 1 for plan in plans]),
         SLOT_GATE: _before([len(plan.gate_stream) for plan in plans]),
     }
-    found = []
-    for i, plan in enumerate(plans):
-        slots = plan.slots.copy()
-        for kind, before in counts.items():
-            slots[plan.slot_kind == kind] += before[i]
-        found.append(slots)
-    return np.concatenate(found)
+    slots, kinds = (np.concatenate([getattr(plan, name) for plan in plans]) for name in ("slots", "slot_kind"))
+    n_own = _lengths(plans, "slots")
+    for kind, before in counts.items():
+        slots += np.where(kinds == kind, np.repeat(before, n_own), 0).astype(slots.dtype)
+    return slots
 
 
 def _groups(jobs: Sequence[PlacedJob], rank_of: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

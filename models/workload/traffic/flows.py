@@ -178,7 +178,7 @@ def plan_flows(flows: FlowList, n_host: int, queue_pairs: str = "per-flow", name
         raise SimError(f"queue_pairs {queue_pairs}")
     key = flows.src * n_host + flows.dst
     priority = np.full(n_flow, NO_PRIORITY, np.int64) if flows.priority is None else flows.priority
-    order = np.lexsort((np.arange(n_flow), flows.start_ps, flows.src))
+    order = np.lexsort((flows.start_ps, flows.src))  # of equal ones the first comes first
     if queue_pairs == "per-flow":
         by_key = np.argsort(key, kind="stable")
         first = np.searchsorted(key[by_key], key[by_key])
@@ -199,11 +199,14 @@ def plan_flows(flows: FlowList, n_host: int, queue_pairs: str = "per-flow", name
     operations["kind"], operations["slot"], operations["n_step"] = OP_START, np.arange(n_flow), 1
     operations["size_bytes"], operations["time_ps"] = flows.size_bytes[order], flows.start_ps[order]
     operations["flow"], operations["task_kind"] = order, -1
-    operations["tag"] = [tag_number[flows.tag[i]] for i in order]
-    sources, first, count = np.unique(flows.src[order], return_index=True, return_counts=True)
-    streams = np.zeros(len(sources), STREAM)
-    streams["gpu"], streams["operation"], streams["first_operation"] = sources, first, first
-    streams["end_operation"], streams["n_iteration"], streams["waiting_for"] = first + count, 1, WAITING_TIME
+    if len(names) > 1:
+        operations["tag"] = np.array([tag_number[tag] for tag in flows.tag])[order]
+    source = flows.src[order]
+    first = np.flatnonzero(np.concatenate([[True], source[1:] != source[:-1]]))
+    streams = np.zeros(len(first), STREAM)
+    streams["gpu"], streams["operation"], streams["first_operation"] = source[first], first, first
+    streams["end_operation"][:-1], streams["end_operation"][-1] = first[1:], n_flow
+    streams["n_iteration"], streams["waiting_for"] = 1, WAITING_TIME
     streams["spent_row"] = -1
     return WorkloadPlan(
         name=name,

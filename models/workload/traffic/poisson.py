@@ -7,6 +7,7 @@ of its purpose and of the message's number, so a longer run begins like a shorte
 """
 
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
@@ -80,7 +81,7 @@ def poisson_flows(traffic: Traffic, host_rate_bps: np.ndarray) -> FlowList:
         columns.append(_incasts(traffic.incast, traffic.seed, last_ps, host_rate_bps))
         names.append("incast")
     src, dst, size_bytes, start_ps = (np.concatenate(parts) for parts in zip(*columns, strict=True))
-    tag = tuple(name for name, part in zip(names, columns, strict=True) for _ in range(len(part[0])))
+    tag = tuple(chain.from_iterable((name,) * len(part[0]) for name, part in zip(names, columns, strict=True)))
     n_flow = len(src)
     return FlowList(
         src, dst, size_bytes, start_ps, np.full(n_flow, DPORT), tag, priority=np.full(n_flow, NO_PRIORITY, np.int64)

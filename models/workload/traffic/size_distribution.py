@@ -6,7 +6,7 @@ Between two points the size is uniform. Distributions by name are files of this 
 
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +27,7 @@ class SizeDistribution:
     size_bytes: np.ndarray
     frac: np.ndarray
 
-    @property
+    @cached_property
     def mean_bytes(self) -> float:
         """Of the distribution as it is drawn, up to the rounding to whole bytes."""
         middle = (self.size_bytes[1:] + self.size_bytes[:-1]) / 2

@@ -1,6 +1,8 @@
 """What the tables must satisfy together or beyond one value, as far as no topology has to be built for it."""
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from operator import is_
 from pathlib import Path
 
 from pdes.config.checks.jobs import jobs_faults
@@ -31,7 +33,34 @@ MAX_COLLECTIVE_BYTES = 10**15  # sums over steps and iterations stay below 2**63
 
 def cross_faults(tables: Mapping[str, Table], folder: Path) -> list[Fault]:
     """All faults that single values do not show. tables: those that are valid by themselves, by name."""
-    topology, network, workload = (tables.get(name) for name in ("topology", "network", "workload"))
+    given = _Same(tuple(tables.get(name) for name in ("topology", "network", "workload", "wormhole")))
+    has_jobs = isinstance(tables.get("workload"), JobsConfig)
+    faults = _faults_of(given.tables, folder) if has_jobs else _known_faults(given)
+    return list(faults) + list(_file_faults(tables, folder)) + list(_output_faults(tables.get("output")))
+
+
+class _Same:
+    """Tables to be looked up by: the same objects, which never change."""
+
+    def __init__(self, tables: tuple[Table | None, ...]) -> None:
+        self.tables = tables
+
+    def __hash__(self) -> int:
+        return hash(tuple(map(id, self.tables)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and all(map(is_, self.tables, other.tables))
+
+
+@lru_cache(maxsize=64)
+def _known_faults(given: _Same) -> tuple[Fault, ...]:
+    """Without jobs, which name files, nothing depends on more than the tables."""
+    return _faults_of(given.tables, Path())
+
+
+def _faults_of(tables: tuple[Table | None, ...], folder: Path) -> tuple[Fault, ...]:
+    """But for files of the tables themselves that are not there, and outputs."""
+    topology, network, workload, wormhole = tables
     faults = [*topology_faults(topology), *ways_faults(topology, network), *network_faults(network)]
     n_host = None if faults or topology is None else getattr(topology, "n_host", None)
     if isinstance(workload, JobsConfig):
@@ -41,8 +70,8 @@ def cross_faults(tables: Mapping[str, Table], folder: Path) -> list[Fault]:
             own += _file_faults({"workload": job.workload}, folder)
             faults += [_of_job(fault, i) for fault in own]
     faults += [*_workload_faults(workload, n_host), *_types_faults(workload, topology)]
-    faults += wormhole_faults(tables.get("wormhole"))
-    return faults + list(_file_faults(tables, folder)) + list(_output_faults(tables.get("output")))
+    faults += wormhole_faults(wormhole)
+    return tuple(faults)
 
 
 def _workload_faults(workload: Table | None, n_host: int | None) -> Iterator[Fault]:

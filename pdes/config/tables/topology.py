@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from fractions import Fraction
+from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
@@ -13,6 +14,7 @@ from pdes.config.tables.servers import NvLinkTable, ServersTable
 Oversubscription = Annotated[float, Field(ge=1, le=1000)]
 
 
+@lru_cache
 def exact(number: float) -> Fraction:
     """The decimal that the user wrote: 1.1 is 11/10, not the nearest binary fraction."""
     return Fraction(str(number))
