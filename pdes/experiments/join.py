@@ -5,7 +5,7 @@ other, see `models.network.experiments`.
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -113,8 +113,20 @@ def _join_parameters(parts: Sequence[NetworkParameters], at: Offsets) -> Network
         pair_queue=all_of("pair_queue"),
         buffer=_join_buffers([part.buffer for part in parts]),
         loss_probability=None if parts[0].loss_probability is None else all_of("loss_probability"),
-        law_sets=tuple((part.law_values, int(n)) for part, n in zip(parts, np.diff(at.pair), strict=True)),
+        law_sets=_law_sets(parts, np.diff(at.pair).tolist()),
     )
+
+
+def _law_sets(parts: Sequence[NetworkParameters], n_pair: Sequence[int]) -> tuple[tuple[dict[str, Any], int], ...]:
+    """(values, queue pairs) of neighbours that have the same ones."""
+    found: list[tuple[dict[str, Any], int]] = []
+    for part, n in zip(parts, n_pair, strict=True):
+        values = part.law_values
+        if found and found[-1][0] == values:
+            found[-1] = values, found[-1][1] + n
+        else:
+            found.append((values, n))
+    return tuple(found)
 
 
 def _join_buffers(parts: Sequence[BufferParameters | None]) -> BufferParameters | None:

@@ -13,7 +13,6 @@ import numpy as np
 from models.network.experiments import EVENT, HOPS, IS_GIVEN_UP, LAST_PS, SPENT_NS, TIMEOUTS, Experiment, InTurn
 from models.network.state.constants import make_constants
 from models.network.watch.results import open_pauses, port_columns, unfinished_rows
-from models.topology.graph import Topology
 from models.workload.program import WAITING_DONE
 from pdes.config import Config, load_config
 from pdes.config.values import make_config
@@ -22,27 +21,24 @@ from pdes.engine.compiling.straight import let_go
 from pdes.engine.exchange import World
 from pdes.engine.round import make_loop, run_rounds
 from pdes.engine.time_index import NEVER
+from pdes.experiments.build import build_all
 from pdes.experiments.join import Offsets, join_scenarios, offsets_of
-from pdes.experiments.result import ExperimentResult, Part, Ran, ReadResult
+from pdes.experiments.result import ExperimentResult, FlowTables, Part, Ran, ReadResult
 from pdes.experiments.together import MOST_NODES, kind_of, why_alone
 from pdes.result import Outcome
 from pdes.results.tables import Columns
 from pdes.scenario import Scenario
 from pdes.scenario.control import find_control
-from pdes.scenario.topology import build_topology
 from pdes.simulation import simulate
 from pdes.simulation.assemble import Assembly, Basis, assemble
 from pdes.simulation.compile import compile_beside
 from pdes.simulation.devices import Device
-from pdes.simulation.memory import within_memory
 from pdes.simulation.outcome.active import under_way_until_ps
 from pdes.simulation.outcome.tables import Spools
-from pdes.simulation.preparation.placing import build_placed
 from pdes.simulation.rows import Rows
 from pdes.units import NS_PER_S
 
 MOST_TIMES, LEAST_EVENTS = 20, 100_000  # what has more events than so many times its packet-hops may never end
-MOST_TOPOLOGIES = 4  # as many as `models.topology.distance` keeps tables of
 
 
 def in_batches(scenarios: Mapping[int, Scenario]) -> Iterator[list[int]]:
@@ -108,9 +104,19 @@ class _Whole:
     def __init__(self, at: Offsets, union: Scenario, assembly: Assembly, rows: Rows, words: np.ndarray) -> None:
         state = assembly.model.state
         self.at, self.union, self.assembly, self.rows, self.words = at, union, assembly, rows, words
+        plan = union.plan
         self.spools = {name: _columns(spool.read_groups()) for name, spool in rows.spools.items()}
+        n_flow = [part.n_flow for part in plan.jobs]
+        _move(self.spools["flows"], n_flow, {"src": at.node, "dst": at.node, "pair": at.pair})
+        _move(self.spools["tasks"], [part.n_task for part in plan.jobs], {"gpu": at.host})
+        _move(self.spools["breakdown"], [part.n_main * part.n_iteration for part in plan.jobs], {"gpu": at.host})
+        own = {name: column for name, column in self.spools["flows"].items() if name != "pair"}
+        end = np.cumsum(n_flow)
+        ids = np.arange(end[-1]) - np.repeat(end - n_flow, n_flow)
+        self.flows = FlowTables({"flow_id": ids} | own, end.tolist(), plan.tags)
         end_ps = np.repeat(words[:, LAST_PS], np.diff(at.port))
-        self.ports = port_columns(state, union.topology, assembly.model.rank_of_node, 0, end_ps)
+        self.ports = dict(port_columns(state, union.topology, assembly.model.rank_of_node, 0, end_ps))
+        _move(self.ports, np.diff(at.port).tolist(), {"port_id": at.port, "node": at.node, "peer": at.node})
         self.is_paused = open_pauses(state, union.topology)[0]
         self.until_ps = under_way_until_ps(state, union.topology)
         is_open = state.work.streams["waiting_for"] != WAITING_DONE
@@ -118,15 +124,14 @@ class _Whole:
 
     def result(self, i: int, s: Scenario) -> ExperimentResult | None:
         """Of experiment i, whose scenario is s."""
-        part, at = self.union.plan.jobs[i], self.at
+        part = self.union.plan.jobs[i]
         n_done = int(self.rows.jobs.n_flow_done[i])
         is_whole = n_done == s.plan.n_flow and not self.n_open[i]
         if self.words[i, IS_GIVEN_UP] or not (is_whole or s.stop_ps is not None):
             return None
-        nodes = {"src": at.node[i], "dst": at.node[i], "pair": at.pair[i]}
-        flows = _part(self.spools["flows"], part.first_flow, part.n_flow, nodes)
-        tasks = _part(self.spools["tasks"], part.first_task, part.n_task, {"gpu": at.host[i]})
-        spent = _part(self.spools["breakdown"], part.first_spent, s.plan.n_spent, {"gpu": at.host[i]})
+        flows = _part(self.spools["flows"], part.first_flow, part.n_flow)
+        tasks = _part(self.spools["tasks"], part.first_task, part.n_task)
+        spent = _part(self.spools["breakdown"], part.first_spent, part.n_main * part.n_iteration)
         assembly = Assembly(
             s, np.zeros(s.n_lp, np.int64), self.assembly.model, self.assembly.facts, None, self.assembly.debug,
             None, None, None, None,
@@ -134,7 +139,9 @@ class _Whole:
         rows = Spools(Part(flows), Part(tasks), Part(spent))
         spent_s = float(self.words[i, SPENT_NS]) / NS_PER_S
         how = {"ranks": 1, "experiments": len(self.words), "loop_seconds": spent_s}
-        return ExperimentResult(Ran(s, assembly), rows, self._totals(i, s, n_done), self.union.plan, how)
+        return ExperimentResult(
+            Ran(s, assembly), rows, self._totals(i, s, n_done), self.union.plan, how, (self.flows, i)
+        )  # fmt: skip
 
     def _totals(self, i: int, s: Scenario, n_done: int) -> dict[str, Any]:
         """As `gather` has them."""
@@ -142,7 +149,7 @@ class _Whole:
         iterations = slice(part.first_iteration, part.first_iteration + part.n_iteration)
         first, end = int(at.port[i]), int(at.port[i + 1])
         is_timeless = bool(s.plan.n_main or s.plan.n_task or self.is_paused[first:end].any())
-        ports = _part(self.ports, first, end - first, {"port_id": first, "node": at.node[i], "peer": at.node[i]})
+        ports = _part(self.ports, first, end - first)
         return {
             "hops": int(words[HOPS]), "events": int(words[EVENT]), "timeouts": int(words[TIMEOUTS]),
             "last_ps": int(words[LAST_PS]), "skipped": Counter(), "skipped_flow_ps": Counter(),
@@ -158,13 +165,17 @@ def _columns(groups: Any) -> dict[str, np.ndarray]:
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if parts else {}
 
 
-def _part(columns: Columns, first: int, n: int, begins: Mapping[str, int]) -> dict[str, np.ndarray]:
-    """Rows first .. first + n - 1, with the numbers that an experiment has by itself."""
-    found = {name: column[first : first + n] for name, column in columns.items()}
+def _move(columns: dict[str, np.ndarray], n_row: Sequence[int], begins: Mapping[str, np.ndarray]) -> None:
+    """Numbers of all become those that an experiment has by itself. n_row: rows of each; begins: of its numbers."""
     for name, begin in begins.items():
-        if name in found:
-            found[name] = np.where(found[name] < 0, found[name], found[name] - begin)
-    return found
+        if name in columns:
+            own = columns[name]
+            columns[name] = np.where(own < 0, own, own - np.repeat(begin[: len(n_row)], n_row))
+
+
+def _part(columns: Columns, first: int, n: int) -> dict[str, np.ndarray]:
+    """Rows first .. first + n - 1."""
+    return {name: column[first : first + n] for name, column in columns.items()}
 
 
 def simulate_many(configs: Sequence[Any], device: Device = "cpu") -> list[Outcome]:
@@ -212,34 +223,6 @@ def _checked(config: Any) -> Config:
     if isinstance(config, str | Path):
         return load_config(config)
     return config if isinstance(config, Config) else make_config(config)
-
-
-def build_all(configs: Sequence[Config]) -> list[Scenario]:
-    """Their scenarios; those with the same [topology] share it, and what follows from it alone. Raises ConfigError."""
-    if not configs:
-        return []
-    known = Topologies()
-    with within_memory(configs[0]):
-        return [build_placed(config, known) for config in configs]
-
-
-class Topologies:
-    """The last few that have been built, by what they follow from. One from a file is built anew."""
-
-    def __init__(self) -> None:
-        self._known: dict[Any, Topology] = {}
-
-    def __call__(self, config: Config) -> Topology:
-        """That of a config."""
-        network = config.network
-        key = config.topology.model_dump_json(), network.loss, network.switch_latency_ps, network.is_ns3
-        if config.topology.kind == "file":
-            return build_topology(config)
-        if key not in self._known:
-            if len(self._known) >= MOST_TOPOLOGIES:
-                del self._known[next(iter(self._known))]
-            self._known[key] = build_topology(config)
-        return self._known[key]
 
 
 @contextmanager

@@ -90,6 +90,24 @@ def arrow_table(schema_name: str, groups: Iterable[Columns], names: Mapping[str,
     return pa.concat_tables(tables) if tables else _schema(_columns_of(schema_name, names)).empty_table()
 
 
+def arrow_tables(
+    schema_name: str, columns: Columns, names: Mapping[str, Sequence[str]] | None, ends: Sequence[int]
+) -> list[Any]:  # fmt: skip
+    """`arrow_table` of each of several runs. columns: rows of all, with ids; ends: behind the last row of each."""
+    import pyarrow as pa
+
+    known = _columns_of(schema_name, names)
+    whole, lists = complete(columns, known, 0), _lists(pa, known, names)
+    arrays = [_arrow_column(pa, schema_name, c, whole[c], lists.get(c)) for c in known]
+    table = pa.Table.from_arrays(arrays, schema=_schema(known))
+    return [table.slice(first, end - first) for first, end in zip([0, *ends[:-1]], ends, strict=True)]
+
+
+def _lists(pa: Any, columns: Sequence[str], names: Mapping[str, Sequence[str]] | None) -> dict[str, Any]:
+    """The strings that each column of strings indexes, as Arrow has them."""
+    return {c: pa.array((names or {}).get(c, ()), pa.string()) for c in columns if c in STRING_COLUMNS}
+
+
 def _columns_of(schema_name: str, names: Mapping[str, Sequence[str]] | None) -> tuple[str, ...]:
     return (*COLUMNS[schema_name], *([JOB] if JOB in (names or {}) else []))
 
@@ -108,8 +126,7 @@ def _arrow_tables(
     import pyarrow as pa
 
     columns = _columns_of(schema_name, names)
-    strings = [column for column in columns if column in STRING_COLUMNS]
-    lists, schema = {c: pa.array((names or {}).get(c, ()), pa.string()) for c in strings}, _schema(columns)
+    lists, schema = _lists(pa, columns, names), _schema(columns)
     for group in _regroup(groups, columns):
         arrays = [_arrow_column(pa, schema_name, c, group[c], lists.get(c)) for c in columns]
         yield pa.Table.from_arrays(arrays, schema=schema)

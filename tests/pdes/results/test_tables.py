@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pdes.errors import SimError
-from pdes.results.tables import COLUMNS, ROW_GROUP, read_table, write_table
+from pdes.results.tables import COLUMNS, ROW_GROUP, arrow_table, arrow_tables, read_table, write_table
 
 
 def flows(n: int, seed: int = 1) -> dict[str, np.ndarray]:
@@ -45,6 +45,19 @@ def test_how_the_rows_arrive_does_not_change_the_bytes(cuts):
         assert a.read_bytes() == b.read_bytes()
         metadata = pq.read_metadata(a)
         assert [metadata.row_group(i).num_rows for i in range(3)] == [ROW_GROUP, ROW_GROUP, 150_000 - 2 * ROW_GROUP]
+
+
+@given(cuts=st.lists(st.integers(0, 40), max_size=5))
+def test_tables_of_several_runs_at_once_are_those_of_each(cuts):
+    columns = flows(40)
+    runs = split(columns, cuts)
+    columns["flow_id"] = np.concatenate([np.arange(len(run["src"])) for run in runs])
+    ends = np.cumsum([len(run["src"]) for run in runs]).tolist()
+    found = arrow_tables("flows", columns, TAGS, ends)
+    assert len(found) == len(runs)
+    for run, table in zip(runs, found, strict=True):
+        del run["flow_id"]
+        assert table.equals(arrow_table("flows", [run], TAGS)) and table.schema == arrow_table("flows", []).schema
 
 
 def test_the_numbering_and_order_of_names_does_not_change_the_bytes(tmp_path):
