@@ -204,9 +204,12 @@ def test_the_programme_finds_what_trying_everything_finds(data: st.DataObject) -
     jobs = [Job(request) for request in requests]
     for job in jobs:
         sia.submitted(job)
-    room = list(machine.n_free)
-    chosen = sia.chosen(jobs, room)
-    cost = {job.number: dict(zip(sia.configs[job.number], sia.costs(job), strict=True)) for job in jobs}
+    room, chosen = machine.n_free, sia.changes()
+    cost = {
+        job.number: dict(zip(kind.configs, sia.costs(kind).tolist(), strict=True) if kind.configs else ())
+        for job in jobs
+        for kind in (sia.kinds.of_job[job.number],)
+    }
 
     def total(configs: list) -> float:
         used = [0] * len(pools)

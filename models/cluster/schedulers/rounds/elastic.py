@@ -75,7 +75,7 @@ class ElasticRounds(Scheduler):
             self.n_quiet = 1 if self.is_stale else min(2 * self.n_quiet, LONGEST_QUIET)
             self.solved_us, self.due_us = now_us, now_us + self.n_quiet * round_us
             self.n_up = list(cluster.machine.n_up)
-            self.is_stale = not self._apply(self._choose())
+            self.is_stale = not self._apply(self.changes())
             if self.is_stale:
                 self.due_us = now_us + round_us
         cluster.wake(self.due_us)
@@ -100,28 +100,32 @@ class ElasticRounds(Scheduler):
         kept = self.factor(job)
         return [c.speed * (1.0 if (c.pool, c.n_gpu) == (job.pool, job.n_held) else kept) for c in configs]
 
-    def _choose(self) -> dict[int, Config]:
-        room, jobs = list(self.cluster.machine.n_free), []
+    def changes(self) -> dict[int, Config | None]:
+        """By number, of the jobs that do not stay as they are: what they get, None to stop."""
+        room, jobs, running = list(self.cluster.machine.n_free), [], self.cluster.running
         for job in self.active.values():
             if job.is_hung:
                 continue
-            if job.number in self.cluster.running:
+            if job.number in running:
                 room[job.pool] += job.n_held
             jobs.append(job)
-        return self.chosen(jobs, room)
+        found, changes = self.chosen(jobs, room), {}
+        for job in jobs:
+            config = found.get(job.number)
+            has = (job.pool, job.n_held) if job.number in running else None
+            if has != (None if config is None else (config.pool, config.n_gpu)):
+                changes[job.number] = config
+        return changes
 
-    def _apply(self, chosen: dict[int, Config]) -> bool:
+    def _apply(self, changes: dict[int, Config | None]) -> bool:
         """Whether everybody has what was chosen; the largest start first, so that they are on few servers."""
         cluster, waits = self.cluster, []
-        for number, job in self.active.items():
-            config = chosen.get(number)
-            if number not in cluster.running:
-                if config is not None:
-                    waits.append((-config.n_gpu, number, config))
-            elif not job.is_hung and (config is None or (config.pool, config.n_gpu) != (job.pool, job.n_held)):
-                cluster.stop(job)
-                if config is not None:
-                    waits.append((-config.n_gpu, number, config))
+        for number in sorted(changes):
+            config = changes[number]
+            if number in cluster.running:
+                cluster.stop(self.active[number])
+            if config is not None:
+                waits.append((-config.n_gpu, number, config))
         started = [cluster.start(self.active[number], c.pool, c.n_gpu) for _, number, c in sorted(waits)]
         return all(started)
 

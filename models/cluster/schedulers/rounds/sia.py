@@ -1,7 +1,9 @@
 """Sia (Jayaram Subramanya et al., SOSP '23, section 3): a configuration for each job by an integer programme.
 
 A job's goodputs are divided by the least of them and multiplied by the GPUs that it needs at least. The sum of their
-powers p is made the most, or the least if p is below 0; a job without GPUs costs a fixed `unserved` more.
+powers p is made the most, or the least if p is below 0; a job without GPUs costs a fixed `unserved` more. Jobs with the
+same costs are one group with a count; of these whoever has something keeps it, and the first to come are the first to
+get the rest.
 """
 
 from typing import Any
@@ -9,17 +11,16 @@ from typing import Any
 import numpy as np
 
 from models.cluster.job import Job
+from models.cluster.schedulers.rounds.alike import Group, Kind, Kinds, handed_out
 from models.cluster.schedulers.rounds.elastic import Config, ElasticRounds
-from models.cluster.schedulers.rounds.solver import chosen_of_each, optimize
+from models.cluster.schedulers.rounds.knapsack import Choices, counts_of_each
+from models.cluster.schedulers.rounds.solver import optimize
 from pdes.errors import ConfigError
 from pdes.units import shown
 
 
 class Sia(ElasticRounds):
-    """power: p, the smaller the fairer. unserved: lambda. gap: of the optimum, that the solver may leave.
-
-    at_rest: costs by job, where no change has its price: of one that waits, or that has one configuration alone.
-    """
+    """power: p, the smaller the fairer. unserved: lambda. gap: of the optimum, that the solver may leave."""
 
     options = {**ElasticRounds.options, "power": -0.5, "unserved": 1.1, "gap": 1e-4}
     power: float
@@ -29,41 +30,75 @@ class Sia(ElasticRounds):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         optimize()  # says so at once if it is missing
-        self.at_rest: dict[int, list[float]] = {}
+        self.kinds = Kinds()
+        self.held_gpus = [0] * len(self.cluster.machine.pools)  # of running jobs, by pool
         if not self.power or abs(self.power) > 10:
             raise ConfigError("[cluster.options] power", f"found {shown(self.power)}", "-10 to 10, without 0")
 
+    def submitted(self, job: Job) -> None:
+        """It waits with those of its kind."""
+        super().submitted(job)
+        self.kinds.waits(job, self.configs[job.number])
+
+    def started(self, job: Job) -> None:
+        """It has GPUs."""
+        super().started(job)
+        self.kinds.started(job)
+        self.held_gpus[job.pool] += job.n_held
+
     def ended(self, job: Job) -> None:
-        """A job that is done has no costs."""
+        """It has none."""
         super().ended(job)
-        if job.number not in self.active:
-            self.at_rest.pop(job.number, None)
+        self.kinds.ended(job, job.number not in self.active)
+        self.held_gpus[job.pool] -= job.n_held
 
-    def chosen(self, jobs: list[Job], room: list[int]) -> dict[int, Config]:
+    def changes(self) -> dict[int, Config | None]:
         """The optimum."""
-        owners, configs, costs = [], [], []
-        for i, job in enumerate(jobs):
-            own = self.configs[job.number]
-            owners += [i] * len(own)
-            configs += own
-            costs += self.costs(job)
-        picked = chosen_of_each(
-            np.array(costs), np.array(owners), np.array([c.pool for c in configs]),
-            np.array([c.n_gpu for c in configs], float), np.array(room, float), self.gap,
-        )  # fmt: skip
-        return {jobs[owners[k]].number: configs[k] for k in picked}
+        hung = {job.number: job for job in self.cluster.running.values() if job.is_hung}
+        room = np.add(self.cluster.machine.n_free, self.held_gpus)
+        for job in hung.values():
+            room[job.pool] -= job.n_held
+        groups = [group for kind in self.kinds if kind.configs for group in self.groups(kind, hung)]
+        if not groups:
+            return {}
+        return handed_out(groups, counts_of_each(as_choices(groups), room, self.gap))
 
-    def costs(self, job: Job) -> list[float]:
-        """Of each configuration, beside having none: below 0."""
-        configs, sign = self.configs[job.number], 1.0 if self.power < 0 else -1.0
-        if not configs:
-            return []
-        can_change = len(configs) > 1 and job.number in self.cluster.running
-        if not can_change and (found := self.at_rest.get(job.number)) is not None:
-            return found
-        least, n_least = min(c.speed for c in configs), min(c.n_gpu for c in configs)
-        values = [n_least * speed / least for speed in self.speeds_now(job)]
-        found = [sign * value**self.power - self.unserved for value in values]
-        if not can_change:
-            self.at_rest[job.number] = found
+    def groups(self, kind: Kind, hung: dict[int, Job]) -> list[Group]:
+        """Of jobs with the same costs; hung: take no part."""
+        first: dict[int, list[int]] = {}
+        groups = [Group(kind, self.costs(kind), first, kind.waits)]
+        moved: dict[tuple[float, int], list[int]] = {}
+        for i, numbers in enumerate(kind.held):
+            if hung:
+                numbers = [number for number in numbers if number not in hung]
+            if len(kind.configs) == 1:
+                first[i] = numbers
+                continue
+            for number in numbers:
+                kept = self.factor(self.active[number])
+                (first.setdefault(i, []) if kept == 1.0 else moved.setdefault((kept, i), [])).append(number)
+        return groups + [Group(kind, self.costs(kind, *key), {key[1]: own}, []) for key, own in moved.items()]
+
+    def costs(self, kind: Kind, kept: float = 1.0, held: int = -1) -> np.ndarray:
+        """Of each configuration, beside having none: below 0. kept: of its goodput, anywhere but where it is held."""
+        if kind.rest is None:
+            least, n_least = min(c.speed for c in kind.configs), min(c.n_gpu for c in kind.configs)
+            kind.rest = np.array([n_least * c.speed / least for c in kind.configs]) ** self.power
+        sign = 1.0 if self.power < 0 else -1.0
+        if kept == 1.0:
+            return sign * kind.rest - self.unserved
+        found = sign * kept**self.power * kind.rest - self.unserved
+        found[held] = sign * kind.rest[held] - self.unserved
         return found
+
+
+def as_choices(groups: list[Group]) -> Choices:
+    """Every configuration of every group, in order."""
+    configs = [config for group in groups for config in group.kind.configs]
+    return Choices(
+        np.concatenate([group.costs for group in groups]),
+        np.repeat(np.arange(len(groups)), [len(group.kind.configs) for group in groups]),
+        np.array([config.pool for config in configs]),
+        np.array([config.n_gpu for config in configs]),
+        np.array([group.n_job for group in groups]),
+    )
