@@ -2,8 +2,9 @@
 
 from itertools import pairwise
 
+import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from models.cluster.failures import Failures
@@ -14,6 +15,7 @@ from models.cluster.machine import Machine, Pool
 from models.cluster.placement import POLICIES
 from models.cluster.progress import Checkpoints
 from models.cluster.rules import Rules
+from models.cluster.schedulers.rounds import max_min
 
 MINUTE_US = 60 * 10**6
 SOLVED = ("max-min-perf", "finish-time-fair", "allox")
@@ -154,3 +156,39 @@ def test_no_gpu_runs_two_jobs_every_job_ends_and_work_is_kept(name):
     for number, (_, work) in enumerate(jobs):
         done = sum((ended - began) * speed for i, ended, began, _, speed in watch.runs if i == number)
         assert done == pytest.approx(work * MINUTE_US, rel=1e-6)
+
+
+@given(st.data())
+@settings(max_examples=100, deadline=None)
+def test_groups_get_what_the_ungrouped_programme_gives(data):
+    """The least progress is the same, whoever is in a group is as fast, and nothing is shared out twice."""
+    scheduler = waiting([(0, 60)], servers=(3, 2, 4)[: (n_pool := data.draw(st.integers(1, 3)))], now=0)
+    speed = st.sampled_from([0.0, 0.1, 0.4, 0.7, 1.0])
+    kinds = data.draw(st.lists(st.tuples(*[speed] * n_pool), min_size=1, max_size=4))
+    numbers = data.draw(st.lists(st.integers(0, len(kinds) - 1), min_size=1, max_size=20))
+    speeds = np.array([kinds[i] for i in numbers])
+    wanted = speeds @ np.linspace(0.2, 0.5, n_pool)
+    assume((wanted > 0).any())
+    asks, n_up = wanted > 0, scheduler.cluster.machine.n_up
+
+    def least(shares):
+        assert (shares >= -1e-9).all() and (shares.sum(axis=1) <= 1 + 1e-9).all()
+        assert (shares.sum(axis=0) <= np.array(n_up) + 1e-9).all()
+        return ((speeds * shares).sum(axis=1)[asks] / wanted[asks]).min()
+
+    alone = scheduler._of_groups(speeds, wanted, np.ones(len(numbers), np.int64))
+    max_min.MOST_ALONE, before = 0, max_min.MOST_ALONE
+    try:
+        grouped = scheduler.most(speeds, wanted)
+    finally:
+        max_min.MOST_ALONE = before
+    assert least(grouped) == pytest.approx(least(alone), rel=1e-9, abs=1e-9)
+    got = (speeds * grouped).sum(axis=1)
+    assert all(got[i] == pytest.approx(got[numbers.index(kind)], abs=1e-9) for i, kind in enumerate(numbers))
+
+
+def test_shares_of_a_group_are_handed_out_in_few_pools():
+    """Four that need 0.6 each of a fast pool's 1 and a slow one's 0.2: the idle time goes with the fast one first."""
+    shares = max_min.shared_out(np.array([1.0, 0.2]), np.array([0.55, 0.25]), 4)
+    assert (shares @ [1.0, 0.2]) == pytest.approx([0.6] * 4) and shares.sum(axis=0) == pytest.approx([2.2, 1.0])
+    assert shares[0] == pytest.approx([0.5, 0.5]) and shares[-1] == pytest.approx([0.6, 0.0])

@@ -39,11 +39,7 @@ class FifoRounds(Rounds):
             if not fitting:
                 break
             self._give(number, self.choose(job, fitting), free)
-        return {
-            number: [float(pool == mine) for pool in range(self.n_pool)]
-            for number in self.active
-            for mine in (self.pool_of.get(number, -1),)
-        }
+        return {number: [float(p == mine) for p in range(self.n_pool)] for number, mine in self.pool_of.items()}
 
     def choose(self, job: Job, pools: list[int]) -> int:
         """One of the pools with room."""

@@ -11,6 +11,9 @@ import numpy as np
 from models.cluster.schedulers.rounds.rounds import Rounds, Shares
 from models.cluster.schedulers.rounds.solver import optimize
 
+ROUNDING = 1e-12
+MOST_ALONE = 500  # jobs, for which a programme with shares of each takes some 15 ms
+
 
 class MaxMin(Rounds):
     """All GPUs are the same to it: an equal share of each pool for each job. Jobs of one GPU."""
@@ -52,22 +55,76 @@ class MaxMinPerf(MaxMin):
     def most(self, speeds: np.ndarray, wanted: np.ndarray) -> np.ndarray:
         """Shares, float[n_job, n_pool], by which all jobs get the most times the speed that they want.
 
-        speeds: of each job in each pool. wanted: 0 for a job that all it may use is down for. Variables: each job's
-        share of each pool, then that number of times.
+        speeds: of each job in each pool. wanted: 0 for a job that all it may use is down for. Where there are many,
+        those with the same speeds that want the same are one group and equally fast: the mean over all orders of them
+        is as good as any answer. Each gets few pools of its group's, as it would at a corner of the programme.
         """
-        (n_job, n_pool), n_up = speeds.shape, np.array(self.cluster.machine.n_up, float)
-        width, shares = n_job * n_pool + 1, np.arange(n_job * n_pool)
+        if self.n_pool == 1:
+            return self._of_one_pool(speeds[:, 0], wanted)[:, None]
+        if len(wanted) <= MOST_ALONE:
+            return self._of_groups(speeds, wanted, np.ones(len(wanted), np.int64))
+        rows = np.column_stack([speeds, wanted])
+        known = np.unique(rows, axis=0, return_index=True, return_inverse=True, return_counts=True)
+        _, first, group_of, counts = known
+        order, shares = np.argsort(group_of.ravel(), kind="stable"), np.empty_like(speeds)
+        own = zip(speeds[first], self._of_groups(speeds[first], wanted[first], counts), counts.tolist(), strict=True)
+        shares[order] = np.concatenate([shared_out(*each) for each in own])
+        return shares
+
+    def _of_one_pool(self, speeds: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+        """As many times what they ask for until one has all of its time, or the GPUs have all of theirs."""
+        asks = wanted > 0
+        needs = np.where(asks, wanted / np.where(asks, speeds, 1.0), 0.0)
+        total, n_up = needs.sum(), self.cluster.machine.n_up[0]
+        return needs * min(n_up / total, 1 / needs.max()) if total else needs
+
+    def _of_groups(self, speeds: np.ndarray, wanted: np.ndarray, counts: np.ndarray) -> np.ndarray:
+        """Shares of a job of each group. Variables: these, then the number of times."""
+        (n_group, n_pool), n_up = speeds.shape, np.array(self.cluster.machine.n_up, float)
+        width, shares = n_group * n_pool + 1, np.arange(n_group * n_pool)
         owners, asks = shares // n_pool, np.flatnonzero(wanted > 0)
         ratio = -(speeds[asks] / wanted[asks, None]).ravel()
-        rows = np.concatenate([np.repeat(asks, n_pool), asks, n_job + owners, 2 * n_job + shares % n_pool])
+        rows = np.concatenate([np.repeat(asks, n_pool), asks, n_group + owners, 2 * n_group + shares % n_pool])
         columns = np.concatenate(
-            [shares.reshape(n_job, n_pool)[asks].ravel(), np.full(len(asks), width - 1), shares, shares]
+            [shares.reshape(n_group, n_pool)[asks].ravel(), np.full(len(asks), width - 1), shares, shares]
         )
-        values = np.concatenate([ratio, np.ones(len(asks) + 2 * len(shares))])
-        limits = self.sparse.csc_array((values, (rows, columns)), shape=(2 * n_job + n_pool, width))
+        values = np.concatenate([ratio, np.ones(len(asks) + len(shares)), counts[owners]])
+        limits = self.sparse.csc_array((values, (rows, columns)), shape=(2 * n_group + n_pool, width))
         limits.eliminate_zeros()
-        most = np.concatenate([np.zeros(n_job), np.ones(n_job), n_up])
+        most = np.concatenate([np.zeros(n_group), np.ones(n_group), n_up])
         target = np.zeros(width)
         target[-1] = -1.0
-        found = self.optimize.linprog(target, A_ub=limits, b_ub=most, method="highs").x[:-1]
-        return found.reshape(n_job, n_pool).clip(0, 1)
+        found = self.optimize.linprog(target, A_ub=limits, b_ub=most, method="highs").x
+        return found[:-1].reshape(n_group, n_pool).clip(0, 1)
+
+
+def shared_out(speeds: np.ndarray, share: np.ndarray, n_job: int) -> np.ndarray:
+    """Shares, float[n_job, n_pool], of jobs that are all as fast as with that share each, and use it up together.
+
+    speeds, share: float[n_pool] of each job. Time on a pool that is faster than the mean goes with time on one that is
+    slower, or with none, in such parts that together they are as fast as the mean: the nearest of both first.
+    """
+    if n_job == 1 or np.count_nonzero(share) < 2:
+        return np.tile(share, (n_job, 1))
+    n_pool, mean = len(speeds), float(speeds @ share)
+    speed_of = [*speeds.tolist(), 0.0]
+    left = [x * n_job for x in (*share.tolist(), max(1.0 - float(share.sum()), 0.0))]
+    order = sorted(range(n_pool + 1), key=lambda pool: (speed_of[pool], pool))
+    fast = [pool for pool in order if speed_of[pool] >= mean and left[pool] > 0]
+    slow = [pool for pool in reversed(order) if speed_of[pool] < mean and left[pool] > 0]
+    found = np.zeros((n_job, n_pool + 1))
+    for row in found:
+        time = 1.0
+        while time > ROUNDING and fast:
+            parts = {fast[0]: 1.0}
+            if slow and speed_of[fast[0]] > mean:
+                part = (mean - speed_of[slow[0]]) / (speed_of[fast[0]] - speed_of[slow[0]])
+                parts = {fast[0]: part, slow[0]: 1 - part}
+            took = min(time, *(left[pool] / part for pool, part in parts.items() if part > 0))
+            time -= took
+            for pool, part in parts.items():
+                row[pool] += took * part
+                left[pool] -= took * part
+            fast = [pool for pool in fast if left[pool] > ROUNDING]
+            slow = [pool for pool in slow if left[pool] > ROUNDING]
+    return found[:, :n_pool]

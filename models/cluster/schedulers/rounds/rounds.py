@@ -8,7 +8,10 @@ if jobs or servers have come or gone since, and not before `reset_minutes` have 
 import random
 from typing import Any
 
+import numpy as np
+
 from models.cluster.job import Job
+from models.cluster.schedulers.rounds.ledger import Ledger, that_fit
 from models.cluster.schedulers.scheduler import Scheduler
 
 Shares = dict[int, list[float]]
@@ -31,10 +34,8 @@ class Rounds(Scheduler):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.active: dict[int, Job] = {}
-        self.received_us: dict[int, list[int]] = {}  # since the last reset, without the half round that all begin with
-        self.deficit_us: dict[int, list[float]] = {}
-        self.allocated: Shares = {}
         self.n_pool = len(self.cluster.machine.pools)
+        self.ledger = Ledger(self.n_pool)
         self.round_start_us, self.round_end_us, self.reset_us, self.is_stale = 0, 0, 0, False
         self.wake_us = 0
         self.n_up: list[int] = []  # GPUs by pool when shares were computed
@@ -49,16 +50,20 @@ class Rounds(Scheduler):
         super().submitted(job)
         if job.number not in self.active:
             self.active[job.number] = job
-            self.received_us[job.number] = [0] * self.n_pool
-            self.deficit_us[job.number] = [0.0] * self.n_pool
+            self.ledger.add(job, [self.cluster.may_use(job, pool) for pool in range(self.n_pool)])
             self.is_stale = True
+
+    def started(self, job: Job) -> None:
+        """Its time begins."""
+        super().started(job)
+        self.ledger.started(job)
 
     def ended(self, job: Job) -> None:
         """Its time counts; a job that is done takes part no more."""
-        self._count(job)
+        self.ledger.ended(job, self.round_start_us, self.cluster.now_us)
         if job.saved_us >= job.request.work_us:
-            for by_job in (self.active, self.received_us, self.deficit_us):
-                del by_job[job.number]
+            del self.active[job.number]
+            self.ledger.remove(job)
             self.is_stale = True
 
     def decide(self) -> None:
@@ -69,8 +74,7 @@ class Rounds(Scheduler):
         if cluster.now_us < self.round_end_us and cluster.running:
             self._stay_awake()
             return
-        for job in cluster.running.values():
-            self._count(job)
+        self.ledger.count(self.round_start_us, cluster.now_us)
         self.is_stale |= self.n_up != cluster.machine.n_up
         if self.is_stale and (not self.reset_us or cluster.now_us - self.reset_us >= self.reset_minutes * 60e6):
             self._reset()
@@ -96,51 +100,39 @@ class Rounds(Scheduler):
         done_us = job.done_us(self.cluster.now_us) if job.number in self.cluster.running else 0
         return max(job.left_us - done_us, 0.0)
 
-    def _count(self, job: Job) -> None:
-        since_us = max(job.start_us, self.round_start_us)
-        self.received_us[job.number][job.pool] += self.cluster.now_us - since_us
-
     def _reset(self) -> None:
         """New shares; what somebody has had too little of its old ones is remembered."""
-        elapsed_us = self.cluster.now_us - self.reset_us
-        nothing = [0.0] * self.n_pool
-        for number, received in self.received_us.items():
-            share, deficit = self.allocated.get(number, nothing), self.deficit_us[number]
-            for pool in range(self.n_pool):
-                deficit[pool] += share[pool] * elapsed_us - received[pool]
-                received[pool] = 0
+        self.ledger.reset(self.cluster.now_us - self.reset_us)
         self.reset_us, self.is_stale, self.n_up = self.cluster.now_us, False, list(self.cluster.machine.n_up)
-        self.allocated = self.shares()
+        self.ledger.give(self.shares())
 
-    def _chosen(self) -> dict[int, int]:
-        """The pool of each job that runs in the round. Jobs without shares yet keep a GPU free, as in Gavel."""
-        pools, nothing = list(range(self.n_pool)), [0.0] * self.n_pool
+    def _chosen(self) -> np.ndarray:
+        """[number, pool] of each job that runs in the round. Jobs without shares yet keep a GPU free, as in Gavel."""
+        pools, ledger = list(range(self.n_pool)), self.ledger
         if self.shuffles:
             self.shuffler.shuffle(pools)
-        half_us, chosen = self.round_minutes * 30e6, {}
+        is_free, chosen = np.ones(ledger.n, bool), [np.zeros((0, 2), np.int64)]
         for pool in pools:
-            n_left, line = self.cluster.machine.n_up[pool], []
-            for number in self.active:
-                share = self.allocated.get(number, nothing)[pool]
-                if share > 0 or not self.strict:
-                    rank = share / (half_us + self.received_us[number][pool])
-                    line.append((rank, self.deficit_us[number][pool], share, -number))
-            for *_, negative in sorted(line, reverse=True):
-                job = self.active[-negative]
-                if n_left <= 0:
-                    break
-                if job.number not in chosen and job.n_gpu <= n_left and self.cluster.may_use(job, pool):
-                    chosen[job.number] = pool
-                    n_left -= job.n_gpu
-        return {number: pool for number, pool in chosen.items() if number in self.allocated}
+            line = ledger.line(pool, self.round_minutes * 30e6, self.strict)
+            line = line[is_free[line]]
+            line = line[that_fit(ledger.n_gpu[line], self.cluster.machine.n_up[pool])]
+            is_free[line] = False
+            line = line[ledger.has_share[line]]
+            chosen.append(np.stack([ledger.number[line], np.full(len(line), pool)], axis=1))
+        return np.concatenate(chosen)
 
-    def _run(self, chosen: dict[int, int]) -> None:
+    def _run(self, chosen: np.ndarray) -> None:
         """Whoever stays where it is goes on; others stop before new ones start."""
-        cluster = self.cluster
-        for job in list(cluster.running.values()):
-            if chosen.get(job.number) != job.pool and not job.is_hung:
+        cluster, ledger = self.cluster, self.ledger
+        wanted = np.full(ledger.n, -1)
+        rows = np.array([ledger.row_of[number] for number in chosen[:, 0].tolist()], np.int64)
+        wanted[rows] = chosen[:, 1]
+        starts = chosen[ledger.pool[rows] != chosen[:, 1]].tolist()
+        stops = np.flatnonzero((ledger.pool >= 0) & (ledger.pool != wanted))
+        for number in ledger.number[stops[np.argsort(ledger.turn[stops])]].tolist():
+            if not self.active[number].is_hung:
                 self.round_start_us = cluster.now_us  # its time is counted already
-                cluster.stop(job)
-        for number, pool in chosen.items():
+                cluster.stop(self.active[number])
+        for number, pool in starts:
             if number not in cluster.running:
                 cluster.start(self.active[number], pool=pool)
