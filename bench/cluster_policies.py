@@ -94,7 +94,7 @@ def choices(most: int) -> None:
                     scheduler.submitted(job)
                 scheduler.n_up = list(machine.n_up)
                 began_s = time.perf_counter()
-                scheduler.chosen(jobs, list(machine.n_free))
+                scheduler.changes()
                 took.append((time.perf_counter() - began_s) * 1e3)
             print(f"{n_job:6,} {sum(machine.n_up):6,} {took[0]:9.1f} {took[1]:11.1f}", flush=True)
 
