@@ -102,9 +102,7 @@ def speed(n_job: int, names: list[str]) -> None:
     for name in (name for name in SCHEDULERS if name in names):
         cells = [_timed(name, n_job, per_hour, SCHEDULERS[name]) for per_hour in (120, 240)]
         print(f"{name:16} {'   '.join(cells)}", flush=True)
-    print(
-        f"{n_job // 10:,} jobs; of one GPU on 64 servers x 8 GPUs; pollux: of all sizes on 410"
-    )
+    print(f"{n_job // 10:,} jobs; of one GPU on 64 servers x 8 GPUs; pollux: of all sizes on 410")
     for name in (name for name in SOLVERS if name in names):
         print(f"{name:16} {_timed(name, n_job // 10, *SOLVERS[name])}", flush=True)
 
