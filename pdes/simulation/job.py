@@ -24,9 +24,11 @@ from pdes.witness import Witness
 
 def begins_alone(prepared: Prepared, n_rank: int) -> bool:
     """Whether rank 0 begins by itself, see `crew`: something may be skipped, nobody debugs it, and it has room."""
-    s, limit = prepared.scenario, limit_bytes(prepared.scenario.config)
-    may = s.may_begin_alone and prepared.debug == DebugPlan()
-    return n_rank > 1 and may and (limit is None or expected_bytes(s, 1) <= limit)
+    s = prepared.scenario
+    if n_rank == 1 or not s.may_begin_alone or prepared.debug != DebugPlan():
+        return False
+    limit = limit_bytes(s.config)
+    return limit is None or expected_bytes(s, 1) <= limit
 
 
 class Run:
