@@ -27,6 +27,7 @@ from models.network.flow_mode.audit_state import SHORT_OF_FOLLOWED, Audit, grow_
 from models.network.flow_mode.flow_rounds import run_flow_rounds
 from models.network.flow_mode.hybrid import run_hybrid_rounds
 from models.network.flow_mode.make import make as make_flow_mode
+from models.network.flow_mode.sampling import FlowModeSampler
 from models.network.flow_mode.state import FlowMode, grow_posts, grow_waiting, n_post_room
 from models.network.flow_mode.transfers import SHORT_OF_POSTS, SHORT_OF_WAITING
 from models.network.host.congestion import FAULT_LAW_RAISED
@@ -136,6 +137,7 @@ class NetworkModel:
         self.fast_forward: FastForward | None = None  # and this
         self.flow: FlowMode | None = None
         self.audit: Audit | None = None
+        self.flow_sampler: FlowModeSampler | None = None  # and this, which is one of the observers
         if parameters.flow is not None:
             fabric.counters[MAY_OVERTAKE] = parameters.is_hybrid  # markers lie among packets
             self.flow = make_flow_mode(topology, self.pairs, nic, routing, parameters, here, world.gathering)
@@ -224,8 +226,9 @@ class NetworkModel:
     def look(self, horizon_ps: int) -> int:
         """Let the observers look, see `models.network.watch.observers`, and fast-forwarding decide."""
         fast = self.fast_forward
-        if fast is not None:
+        if fast is not None or self.flow_sampler is not None:
             self._take_in()
+        if fast is not None:
             fast.grow = self._grow_packets
             if not fast.thaw(self.state, horizon_ps):
                 return fast.limit_ps
@@ -245,7 +248,9 @@ class NetworkModel:
 
     @property
     def limit_ps(self) -> int:
-        """Where fast-forwarding has to look before anything else happens, NEVER: nowhere."""
+        """Where fast-forwarding or samples of flow mode have to look before anything else happens, NEVER: nowhere."""
+        if self.flow_sampler is not None:
+            return self.flow_sampler.limit_ps
         return NEVER if self.fast_forward is None else self.fast_forward.limit_ps
 
     def _take_in(self) -> None:

@@ -109,7 +109,6 @@ def without_packets(config: Config, p: NetworkParameters) -> NetworkParameters:
         "[network.loss]": (p.loss_probability is not None, "makes links lose packets", "links that lose none"),
         "[network.scheduler] kind": (p.scheduler == STRICT and classes > 1, 'is "strict", and several priorities are '
                                      "sent", '"weighted", by flow, or one priority'),
-        "[output] sample_interval": (config.output.sample_interval_ps is not None, "is there", "no samples"),
         "[output] rtt_of_flow": (p.rtt_flow >= 0, "is there", "no packets' round-trip times"),
     }  # fmt: skip
     for key, (is_there, found, accepted) in refused.items():

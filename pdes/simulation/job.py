@@ -10,7 +10,7 @@ from pdes.checkpoint_places import checkpoint_directory
 from pdes.debug.options import DebugPlan
 from pdes.engine.compiling.straight import let_go
 from pdes.engine.exchange import World
-from pdes.engine.round import N_LOOP, NOW, make_loop
+from pdes.engine.round import LIMIT, N_LOOP, NOW, make_loop
 from pdes.engine.time_index import NEVER
 from pdes.simulation.assemble import Assembly, Basis, assemble
 from pdes.simulation.devices import Device
@@ -73,8 +73,11 @@ class Run:
             self.memo = SharedMemo(memo, s, self.model, World() if self.begins_alone else world)
         stop_ps = NEVER - 1 if s.stop_ps is None else s.stop_ps
         # Interrupts everyone has to hear of at once; and in a hybrid something is decided at rounds' ends.
-        may_run_on = self.model.fast_forward is None and not s.parameters.is_hybrid
-        make_loop(self._basis.lookahead_ps, stop_ps, self.model.first_look_ps(), self.loop, may_run_on)
+        model = self.model
+        may_run_on = model.fast_forward is None and not s.parameters.is_hybrid and model.flow_sampler is None
+        make_loop(self._basis.lookahead_ps, stop_ps, model.first_look_ps(), self.loop, may_run_on)
+        if model.flow_sampler is not None:
+            self.loop[LIMIT] = model.limit_ps
 
     def rehearse(self) -> None:
         """On a rank without LPs, load the kernels of a network, which is dropped again."""

@@ -1,5 +1,7 @@
 """Who looks at a run's network, as its config asks, whatever its ranks: see `models.network.watch.observers`."""
 
+from models.network.flow_mode.sampling import FlowModeSampler
+from models.network.flow_mode.state import FlowMode
 from models.network.model import NetworkModel
 from models.network.streams.iterations import IterationWatch
 from models.network.streams.repeats import RepeatWatch
@@ -17,10 +19,18 @@ def make_sampler(s: Scenario, model: NetworkModel, world: World) -> Sampler | No
     if output.sample_interval_ps is None:
         return None
     bits = [0, *(1 << priority for priority in find_queues(s.config.network, s.plan).priority)]
-    return Sampler(
-        s.topology, s.parameters, model.pairs, model.rank_of_node, world,
-        Sampling(output.sample_interval_ps, output.sample, output.sample_limit_bytes), bits,
-    )  # fmt: skip
+    wanted = Sampling(output.sample_interval_ps, output.sample, output.sample_limit_bytes)
+    arguments = (s.topology, s.parameters, model.pairs, model.rank_of_node, world, wanted, bits)
+    if model.flow is None:
+        return Sampler(*arguments)
+    model.flow_sampler = FlowModeSampler(lambda: flow_of(model), *arguments)
+    return model.flow_sampler
+
+
+def flow_of(model: NetworkModel) -> FlowMode:
+    """Of a model in flow mode, as it is now: its arrays grow."""
+    assert model.flow is not None
+    return model.flow
 
 
 def watch_deadlocks(s: Scenario, model: NetworkModel, world: World) -> DeadlockWatch | None:

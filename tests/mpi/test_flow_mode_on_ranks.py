@@ -74,7 +74,17 @@ def many_at_once(folder: Path) -> str:
     """
 
 
-@pytest.mark.parametrize("make", [links_that_change, job, many_at_once])
+def job_with_samples(folder: Path) -> str:
+    """The same, looked at every so often, while its GPUs compute too."""
+    return job(folder) + '[output]\nsample_interval = "3us"\n'
+
+
+def changes_with_samples(folder: Path) -> str:
+    """Links that change, looked at every so often."""
+    return links_that_change(folder) + '[output]\nsample_interval = "7us"\n'
+
+
+@pytest.mark.parametrize("make", [links_that_change, job, many_at_once, job_with_samples, changes_with_samples])
 @pytest.mark.parametrize("n_rank", [2, pytest.param(3, marks=SLOW)])
 def test_ranks_change_no_byte(make: Callable[[Path], str], n_rank: int, tmp_path: Path, simulate: Callable) -> None:
     config = tmp_path / "config.toml"
@@ -84,5 +94,7 @@ def test_ranks_change_no_byte(make: Callable[[Path], str], n_rank: int, tmp_path
     assert different(tmp_path / "alone", tmp_path / "ranks") == []
     result = json.loads((tmp_path / "alone" / "result.json").read_text())
     assert result["packet_hops"] == 0 and result["flows_finished"] == result["flows"] > 100
+    if "samples" in result:
+        assert result["samples"]["instants"] > 10 and min(result["samples"]["rows"].values()) > 100
     if make is not many_at_once:  # whose rates hardly change
         assert result["fast_forward"]["flow_mode"]["rates_solved"] > result["flows"]

@@ -174,7 +174,7 @@ def test_a_weighted_class_gives_its_flows_so_many_times_as_much(tmp_path: Path) 
     [
         ({"network": {"routing": {"policy": "flowlet"}}}, r'policy: is "flowlet", which \[wormhole\] mode = "flow"'),
         ({"network": {"loss": {"probability": 0.01}}}, "makes links lose packets"),
-        ({"output": {"sample_interval": "1us"}}, r"sample_interval: is there, which"),
+        ({"output": {"rtt_of_flow": 0}}, r"rtt_of_flow: is there, which"),
     ],
 )
 def test_what_flow_mode_cannot_do_is_refused(more: dict, message: str, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ class Ran:
     """What a run has left."""
 
     def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self.result = json.loads((folder / "result.json").read_text())
         self.flows, self.ports = (
             {name: np.array(column) for name, column in pq.read_table(folder / f"{table}.parquet").to_pydict().items()}

@@ -26,17 +26,24 @@ def settle_passes(state: NetworkState, flow: FlowMode, packets: np.ndarray, shor
     flow.transfers["bytes"] += packets * int(constants[PAYLOAD_BYTES] + constants[HEADER_BYTES]) - short_bytes
 
 
+def sent_by_ports(flow: FlowMode, wire_bytes: np.ndarray, packets: np.ndarray, ack_bytes: int) -> np.ndarray:
+    """int64[n_port]: bytes that ports have sent, of data and acknowledgements.
+
+    wire_bytes, packets: [n_qp], what each queue pair has sent on the way that it has, headers included.
+    """
+    sent_bytes, m = flow.sent_bytes.copy(), flow.max_min
+    pair, at = _places(m.place_of[:, :2])
+    np.add.at(sent_bytes, m.places["port"][at], wire_bytes[pair] * m.places["usage"][at])
+    pair, at = _places(m.place_of[:, 2:])
+    np.add.at(sent_bytes, m.back_port[at], packets[pair] * ack_bytes)
+    return np.rint(sent_bytes).astype(np.int64)
+
+
 def add_to_ports(state: NetworkState, flow: FlowMode) -> None:
     """The run is over: count what ports have sent of messages that were delivered."""
-    ports, info = state.fabric.ports, state.fabric.port_info
-    sent_bytes, m = flow.sent_bytes.copy(), flow.max_min
+    ports, info, transfers = state.fabric.ports, state.fabric.port_info, flow.transfers
     ack_bytes = int(state.fabric.constants[ACK_BYTES])
-    pair, at = _places(m.place_of[:, :2])
-    np.add.at(sent_bytes, m.places["port"][at], flow.transfers["bytes"][pair] * m.places["usage"][at])
-    pair, at = _places(m.place_of[:, 2:])
-    np.add.at(sent_bytes, m.back_port[at], flow.transfers["packets"][pair] * ack_bytes)
-    sent_bytes = np.rint(sent_bytes).astype(np.int64)
-    ports["tx_bytes"] += sent_bytes
+    ports["tx_bytes"] += sent_by_ports(flow, transfers["bytes"], transfers["packets"], ack_bytes)
     kept, hybrid = info["rate_bps"] > 0, flow.hybrid  # of ports: here
     if len(hybrid.rate_bps):  # without what messages at rates took of them
         ports["ps_per_byte"][kept], info["rate_bps"][kept] = hybrid.ps_per_byte[kept], hybrid.rate_bps[kept]

@@ -221,11 +221,13 @@ def _move_pairs(constants, flow: FlowMode, now_ps):
         flow.words[N_MOVED_PAIR] += 1
         pair, transfer = np.int64(move.pair), flow.transfers[np.uint64(move.pair)]
         is_under_way = transfer.size_bytes > 0 and flow.starts[np.uint64((flow.starts.size >> 1) + pair)] == NEVER
-        begun_bytes = 0.0
+        begun_packets, begun_bytes = np.int64(0), 0.0
         if is_under_way:
-            begun_bytes = _wire_bytes(constants, transfer.size_bytes)[1] - left_of(flow.max_min, pair, now_ps)
-        _count_sent(flow, pair, transfer.packets, transfer.bytes + begun_bytes, constants[ACK_BYTES])
-        transfer.packets, transfer.bytes = 0, -np.int64(begun_bytes)
+            n_packet, wire_bytes = _wire_bytes(constants, transfer.size_bytes)
+            begun_bytes = wire_bytes - left_of(flow.max_min, pair, now_ps)
+            begun_packets = np.int64(n_packet * (begun_bytes / wire_bytes))
+        _count_sent(flow, pair, transfer.packets + begun_packets, transfer.bytes + begun_bytes, constants[ACK_BYTES])
+        transfer.packets, transfer.bytes = -begun_packets, -np.int64(begun_bytes)
         reroute(flow.max_min, pair, move.places, is_under_way, now_ps)
         transfer.delay_ps, transfer.forward_ps, transfer.byte_ps = move.delay_ps, move.forward_ps, move.byte_ps
         transfer.ack_ps, transfer.ack_wire_ps = move.ack_ps, move.ack_wire_ps

@@ -62,9 +62,9 @@ class Sampler:
         instant = len(self.times_ps)
         self.times_ps.append(horizon_ps)
         if self._port_rows is not None:
-            self._port_rows.add(instant, self._ports, self._port_state(state))
+            self._port_rows.add(instant, self._ports, self._port_state(state, horizon_ps))
         if self._flow_rows is not None:
-            self._flow_rows.add(instant, self._flow_state(state))
+            self._flow_rows.add(instant, self._flow_state(state, horizon_ps))
         while sum(self._world.allgather(self._n_byte())) > self._limit_bytes and self.times_ps:
             self._thin()
         self.due_ps = (horizon_ps // self.interval_ps + 1) * self.interval_ps
@@ -84,7 +84,7 @@ class Sampler:
         for rows in self._series():
             rows.thin(kept)
 
-    def _port_state(self, state: NetworkState) -> np.ndarray:
+    def _port_state(self, state: NetworkState, now_ps: int) -> np.ndarray:
         """int64[n, 3]: data that waits (a host makes its packets when they leave), paused priorities, bytes sent."""
         ports, mine = state.fabric.ports, self._ports
         paused = state.nic.nic_ports["paused"][mine]
@@ -94,7 +94,7 @@ class Sampler:
             paused = np.where(self._at_switch, 0, paused)
         return np.column_stack([ports["queued_bytes"][mine], self._paused[paused], ports["tx_bytes"][mine]])
 
-    def _flow_state(self, state: NetworkState) -> np.ndarray:
+    def _flow_state(self, state: NetworkState, now_ps: int) -> np.ndarray:
         """int64[n, 6] of the queue pairs that have bytes to send or to be acknowledged: see FlowRows.
 
         The flow is the message being sent, the last one if all are sent.
