@@ -33,12 +33,13 @@ def make_folder(
     flows: Sequence[Mapping[str, Any]] = (),
     tasks: Sequence[tuple] = (),
     ports: Mapping[str, np.ndarray] | None = None,
-    samples: Sequence[tuple[int, int, int, int]] = (),
+    samples: Sequence[tuple[int, ...]] = (),
     run: Mapping[str, Any] | None = None,
 ) -> Path:
     """A complete folder. tasks: (gpu, iteration, kind, start_ps, end_ps). ports: columns that are not zero.
 
-    flows: columns, zero if not given. samples: (time_ps, port_id, queue_bytes, paused).
+    flows: columns, zero if not given. samples: (time_ps, port_id, queue_bytes, paused), and
+    tx_bytes, zero if not given.
     """
     folder.mkdir(parents=True, exist_ok=True)
     n_port, names = topology.n_port, list(topology.node_name)
@@ -53,8 +54,9 @@ def make_folder(
     task_columns |= {"stream": np.zeros(len(tasks), np.int64), "bytes": np.zeros(len(tasks), np.int64)}
     write_table(folder / "tasks.parquet", "tasks", [task_columns], {"kind": TASK_KINDS, "stream": ["main"]})
     if samples:
-        sampled = dict(zip(("time_ps", "port_id", "queue_bytes", "paused"), _columns(samples, 4), strict=True))
-        sampled["tx_bytes"] = np.zeros(len(samples), np.int64)
+        names = ("time_ps", "port_id", "queue_bytes", "paused", "tx_bytes")
+        rows = [row + (0,) * (len(names) - len(row)) for row in samples]
+        sampled = dict(zip(names, _columns(rows, len(names)), strict=True))
         write_table(folder / "samples_ports.parquet", "samples_ports", [sampled])
     write_json(folder / "run.json", RUN | dict(run or {}))
     write_json(folder / "result.json", RESULT | {"flows": len(flows)} | dict(result or {}))

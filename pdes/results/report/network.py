@@ -10,7 +10,7 @@ from pdes.results.report.fabric import MOST_COLUMNS, Fabric, draw
 from pdes.results.report.figures import Plot, rounded
 from pdes.results.report.ports import Ports
 from pdes.results.tables import read_table
-from pdes.units import format_rate, format_size
+from pdes.units import PS_PER_S, format_rate, format_size
 
 MOST_LINKS = 1_100  # drawn one by one: those with the largest values
 MOST_CELLS = 60_000  # of a plot of the links between two tiers
@@ -180,10 +180,12 @@ def link_plot(ports: Ports, topology: Mapping[str, Any], metrics: list[Metric]) 
 
 
 def time_plot(path: Path, ports: Ports, span_ps: tuple[int, int]) -> Plot | None:
-    """Queues and pauses in a span of time, of the ports with the largest queues; None: nothing was sampled then."""
+    """What ports have sent, queues and pauses in a span of time, of the ports with the largest queues, or that have
+    sent most; None: nothing was sampled then."""
     if not path.is_file() or not len(ports):
         return None
-    order = np.lexsort((np.arange(len(ports)), -ports.columns["paused_ps"], -ports.columns["max_queue_bytes"]))
+    keys = [-ports.columns[name] for name in ("tx_bytes", "paused_ps", "max_queue_bytes")]
+    order = np.lexsort((np.arange(len(ports)), *keys))
     chosen = order[:TIME_PORTS]
     place = np.full(len(ports), -1)
     place[chosen] = np.arange(len(chosen))
@@ -193,18 +195,30 @@ def time_plot(path: Path, ports: Ports, span_ps: tuple[int, int]) -> Plot | None
     instants = instants[(instants >= begin_ps) & (instants <= end_ps)] - begin_ps
     n_bin = min(max(len(instants) // 2, 1), TIME_BINS)
     width_ps = max(-(-(end_ps - begin_ps) // n_bin), 1)
-    queue, paused = np.zeros((2, len(chosen), n_bin))
-    for group in read_table(path, ("time_ps", "port_id", "queue_bytes", "paused")):
+    queue, paused, sent = np.zeros((3, len(chosen), n_bin))
+    for group in read_table(path, ("time_ps", "port_id", "queue_bytes", "paused", "tx_bytes")):
         kept = (place[group["port_id"]] >= 0) & (group["time_ps"] >= begin_ps) & (group["time_ps"] <= end_ps)
         at_ps = group["time_ps"][kept] - begin_ps
         cell = place[group["port_id"][kept]], np.minimum(at_ps // width_ps, n_bin - 1)
         np.maximum.at(queue, cell, group["queue_bytes"][kept])
         np.add.at(paused, cell, group["paused"][kept] != 0)
+        np.maximum.at(sent, cell, group["tx_bytes"][kept])
     n_instant = np.bincount(np.minimum(instants // width_ps, n_bin - 1), minlength=n_bin)
     shares = 100 * paused / np.maximum(n_instant, 1)
-    states = [("largest queue", "bytes", queue), ("paused", "% of the samples", shares)]
+    last_ps = np.zeros(n_bin)  # instant of each span
+    np.maximum.at(last_ps, np.minimum(instants // width_ps, n_bin - 1), instants)
+    between_ps = np.minimum(np.diff(np.maximum.accumulate(last_ps), prepend=0), width_ps)
+    most_bytes = ports.columns["rate_bps"][chosen, None] / 8 * (between_ps / PS_PER_S)
+    sent = np.diff(np.maximum.accumulate(sent, axis=1), prepend=0, axis=1)  # no row: it has sent nothing since
+    sent = np.minimum(100 * sent / np.maximum(most_bytes, 1e-9), 100)
+    states = [
+        ("largest queue", "bytes", queue, queue.any()), ("paused", "% of the samples", shares, paused.any()),
+        ("sent", "% of the link's rate", sent, True),
+    ]  # fmt: skip
     choices = []
-    for name, unit, z in states[: 1 + bool(paused.any())]:
+    for name, unit, z, is_shown in states:
+        if not is_shown:
+            continue
         z = np.where(n_instant[None, :] > 0, z, np.nan)
         template = f"%{{y}}, from %{{x:,.4~g}} ms: %{{z:,.4~g}} {unit}<extra></extra>"
         update = {"z": [rounded(z)], "zmax": float(np.nanmax(z, initial=0)) or 1.0, "hovertemplate": template,

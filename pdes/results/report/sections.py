@@ -139,10 +139,10 @@ def network_section(facts: Facts, plots: Plots) -> str:
     if series is not None:
         plots["series"] = series
         n = min(network.TIME_PORTS, len(facts.ports))
-        text = f"The {n} ports with the largest queues; the largest sample of each span."
-        parts.append(plot_html("series", "Queues and pauses over time", text))
+        text = f"The {n} ports with the largest queues, or that have sent most; of queues the largest of each span."
+        parts.append(plot_html("series", "Ports over time", text))
     else:
-        text = "With [output] sample_interval a run keeps queues and pauses over time, and this page shows them."
+        text = "With [output] sample_interval a run keeps what ports do over time, and this page shows it."
         parts.append(paragraph(text, "note"))
     head = [table_html(network.PORT_HEADINGS, rows, caption="Busiest ports")]
     if said := active_text(facts.result):

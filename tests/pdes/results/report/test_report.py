@@ -154,6 +154,24 @@ def test_ports_and_queues_of_the_plots_are_those_of_the_tables(tmp_path: Path) -
     assert np.nanmax(z, axis=1).max() == 700 and series["data"][0]["y"][0] == " -> ".join(ends[7])
     paused = np.array(series["choices"][1]["updates"][0][0]["z"][0], float)
     assert np.nanmax(paused) == 33.33  # at one of three instants
+    assert [choice["label"] for choice in series["choices"]] == ["largest queue", "paused", "sent"]
+
+
+def test_what_ports_have_sent_over_time_is_a_share_of_their_rate(tmp_path: Path) -> None:
+    """A port that sends at half of its rate for 40 ms, then nothing; in flow mode no queue is shown beside it."""
+    rate_bps = 10**9
+    values = {name: np.zeros(STAR.n_port, np.int64) for name in ("max_queue_bytes", "paused_ps", "busy_ps")}
+    values |= {"rate_bps": np.full(STAR.n_port, rate_bps), "tx_bytes": np.arange(STAR.n_port) % 7 // 6 * 2_500_000}
+    samples = [(i * MS, 6, 0, 0, min(i, 40) * 62_500) for i in range(1, 41)]
+    instants = [(i * MS, 0, 0, 0, i) for i in range(41, 101)]
+    folder = make_folder(tmp_path, STAR, None, FLOWS, ports=values, samples=samples + instants)
+    series = plots_of(report(folder))["series"]
+    (sent,) = series["choices"]
+    z, name = np.array(sent["updates"][0][0]["z"][0], float), series["data"][0]["y"]
+    assert sent["label"] == "sent"
+    row = name.index(f"{STAR.node_name[STAR.port_src[6]]} -> {STAR.node_name[STAR.port_dst[6]]}")
+    at_ms = np.array(series["data"][0]["x"])
+    assert np.abs(z[row][at_ms < 36] - 50).max() < 0.1 and z[row][at_ms > 42].max() == 0
 
 
 def test_a_page_needs_nothing_but_itself_and_shows_no_text_as_html(tmp_path: Path) -> None:
