@@ -25,6 +25,10 @@ class Forced(Spreading):
         self._is_due |= self._job.everyone.rank == 0 and self._draw.randrange(self._every) == 0
         return self._is_due
 
+    def tick(self) -> bool:
+        """Whatever is simulated, flows without packets too."""
+        return self.is_due
+
     def rest(self) -> bool:
         """Always to go over."""
         self._is_due, self._alone_s_per_hop = False, -1.0

@@ -10,7 +10,7 @@ from mpi import test_fluid_on_ranks as fluid
 from mpi import test_room_on_ranks as room
 from mpi import test_waves_on_ranks as waves
 from mpi.test_flow_audit_on_ranks import short_messages
-from mpi.test_flow_mode_on_ranks import links_that_change
+from mpi.test_flow_mode_on_ranks import changes_with_samples
 from mpi.test_hybrid_on_ranks import random_messages
 from mpi.test_looks_on_ranks import write_ring
 from mpi.test_same_bytes import gpt, incast
@@ -32,7 +32,7 @@ CASES: dict[str, tuple[Callable[[Path], str], str]] = {
     "training": (gpt, "1ms"),
     "room": (crowded, "3ms"),
     "waves": (lambda _: waves.CONFIG, "50ms"),
-    "flow mode": (links_that_change, "1ms"),
+    "flow mode": (changes_with_samples, "1ms"),
     "hybrid": (random_messages, "1ms"),
     "audited flow mode": (short_messages, "1ms"),
 }
