@@ -34,7 +34,7 @@ def job_of() -> Any:
     )  # fmt: skip
     return SimpleNamespace(
         world=World(), loop=np.zeros(N_LOOP, np.int64), model=SimpleNamespace(state=SimpleNamespace(fabric=fabric)),
-        scenario=scenario, rank_of_lp=np.zeros(N_LP, np.int64), now_ps=0,
+        scenario=scenario, rank_of_lp=np.zeros(N_LP, np.int64), now_ps=0, is_asleep=False,
     )  # fmt: skip
 
 
