@@ -62,7 +62,7 @@ class Spreading:
         Halfway to the first trial it has those that sleep load what they need for it.
         """
         job = self._job
-        if job.everyone.rank > 0 or job.model.flow is not None:  # whose flows all ranks have
+        if job.everyone.rank > 0 or not job.scenario.parameters.has_packets:  # else all ranks do the same
             return False
         if not self._is_prepared and self._pays_after(self._patience / 2):
             self._is_prepared = True

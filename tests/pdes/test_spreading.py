@@ -41,8 +41,9 @@ class Bed:
         self.now_s, self.change_s, self.hops = 100.0, 1.0, 0
         self.job: Any = SimpleNamespace(
             world=Ranks(1), everyone=Ranks(n_rank), is_asleep=False, loop=np.zeros(N_LOOP, np.int64), now_ps=0,
-            model=SimpleNamespace(flow=None),
-            scenario=SimpleNamespace(n_lp=100, topology=SimpleNamespace(n_node=N_NODE)),
+            scenario=SimpleNamespace(
+                n_lp=100, topology=SimpleNamespace(n_node=N_NODE), parameters=SimpleNamespace(has_packets=True)
+            ),
         )  # fmt: skip
         self.spreading = Spreading(self.job, lambda: self.now_s)
 
@@ -137,6 +138,6 @@ def test_those_that_sleep_prepare_once_halfway_to_a_trial(bed: Bed) -> None:
 
 
 def test_flows_without_packets_stay_on_one_rank(bed: Bed) -> None:
-    bed.job.model.flow = object()
+    bed.job.scenario.parameters.has_packets = False
     bed.run(100 * FIRST_S, 0.9, 1e6)
     assert not bed.spreading.tick()
