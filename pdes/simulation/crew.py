@@ -52,8 +52,8 @@ def sleep(job: Run, requests: Requests) -> int:
 
 
 def hear(job: Run, requests: Requests) -> None:
-    """On rank 0, take up signals that ranks have heard that sleep."""
-    if job.begins_alone and job.world.size == 1:
+    """On rank 0, take up signals that ranks heard in their sleep, of which it may have woken them since."""
+    if job.begins_alone and job.everyone.rank == 0:
         number = job.everyone.told()
         if number is not None:
             requests.take_over({number})

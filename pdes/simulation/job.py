@@ -14,7 +14,7 @@ from pdes.engine.round import LIMIT, N_LOOP, NOW, make_loop
 from pdes.engine.time_index import NEVER
 from pdes.simulation.assemble import Assembly, Basis, assemble
 from pdes.simulation.devices import Device
-from pdes.simulation.memory import expected_bytes, limit_bytes
+from pdes.simulation.memory import fits
 from pdes.simulation.preparation.prepared import Prepared
 from pdes.simulation.rows import Rows
 from pdes.simulation.shared_memo import SharedMemo
@@ -22,13 +22,14 @@ from pdes.skipping.replay.memo_file import MemoFile
 from pdes.witness import Witness
 
 
-def begins_alone(prepared: Prepared, n_rank: int) -> bool:
-    """Whether rank 0 begins by itself, see `crew`: something may be skipped, nobody debugs it, and it has room."""
+def begins_alone(prepared: Prepared, n_rank: int, n_rank_here: int) -> bool:
+    """Whether rank 0 begins by itself, see `crew`: something may be skipped, and nobody debugs it.
+
+    There must be room for all of the network on every rank here: each has it when ranks join or fall asleep.
+    """
     s = prepared.scenario
-    if n_rank == 1 or not s.may_begin_alone or prepared.debug != DebugPlan():
-        return False
-    limit = limit_bytes(s.config)
-    return limit is None or expected_bytes(s, 1) <= limit
+    is_asked = n_rank > 1 and s.may_begin_alone and prepared.debug == DebugPlan()
+    return is_asked and fits(s, 1, n_rank_here)
 
 
 class Run:
@@ -47,7 +48,8 @@ class Run:
         self.restored = {"rounds": 0, "hops": 0, "events": 0}  # what others have simulated before
         self.own_hops = 0  # packet-hops of this rank beyond those that its network has counted, see `crew`
         s, model = self.scenario, prepared.queue_model
-        self.begins_alone: bool = world.bcast(begins_alone(prepared, world.size) if world.rank == 0 else None)
+        sizes = world.size, world.n_rank_here()
+        self.begins_alone: bool = world.bcast(begins_alone(prepared, *sizes) if world.rank == 0 else None)
         self.everyone, self.is_asleep = world, self.begins_alone and world.rank > 0
         self.rows = Rows(s, world, self.folder.work)
         self.queue_model_digest = None if model is None else model.digest  # on rank 0

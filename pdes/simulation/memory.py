@@ -167,16 +167,25 @@ def _data_bytes() -> int:
     return 0
 
 
+def fits(scenario: Scenario, n_rank: int, n_rank_here: int) -> bool:
+    """Whether the ranks here are expected to find room. n_rank: that share the network; n_rank_here: on this one."""
+    more_bytes = _needed_bytes(scenario, n_rank, n_rank_here) - PROCESS_BYTES  # one of these processes is there already
+    limit = limit_bytes(scenario.config)
+    return limit is None or more_bytes <= limit
+
+
+def _needed_bytes(scenario: Scenario, n_rank: int, n_rank_here: int) -> int:
+    """Of all ranks here."""
+    return expected_bytes(scenario, n_rank) * n_rank_here - shared_bytes(scenario) * (n_rank_here - 1)
+
+
 def check_memory(scenario: Scenario, n_rank: int, n_rank_here: int) -> None:
     """ConfigError if a run would not fit. n_rank: in all; n_rank_here: on this machine."""
-    limit = limit_bytes(scenario.config)
-    each = expected_bytes(scenario, n_rank)
-    all_bytes = each * n_rank_here - shared_bytes(scenario) * (n_rank_here - 1)
-    if limit is None or all_bytes - PROCESS_BYTES <= limit:  # one of these processes is there already
+    if fits(scenario, n_rank, n_rank_here):
         return
-    size = format_size(all_bytes // n_rank_here)
+    size = format_size(_needed_bytes(scenario, n_rank, n_rank_here) // n_rank_here)
     ranks = f"{n_rank_here} ranks with {size} each" if n_rank_here > 1 else size
-    raise _too_large(scenario.config, limit, f"the run is expected to take {ranks}")
+    raise _too_large(scenario.config, limit_bytes(scenario.config), f"the run is expected to take {ranks}")
 
 
 def _too_large(config: Config, limit: int | None, found: str) -> ConfigError:

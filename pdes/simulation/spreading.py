@@ -32,7 +32,7 @@ LOOK_S = 20.0
 
 
 @dataclass
-class Stretch:
+class Phase:
     """Of a run with the same ranks: when it began, and what had been counted by then."""
 
     begin_s: float
@@ -51,10 +51,10 @@ class Spreading:
         self.begin()
 
     def begin(self) -> None:
-        """A stretch begins here."""
+        """A phase begins here."""
         job = self._job
         compute_ns, hops = (0, 0) if job.is_asleep else (int(job.loop[COMPUTE_NS]), hops_of(job))
-        self._stretch = Stretch(self._clock(), compute_ns, hops)
+        self._phase = Phase(self._clock(), compute_ns, hops)
 
     def tick(self) -> bool:
         """On rank 0, whether it wants a change, or a look whether there should be one.
@@ -73,24 +73,24 @@ class Spreading:
     def is_due(self) -> bool:
         """The same, by the clock and the counts alone."""
         if self._job.world.size > 1:
-            return self._clock() - self._stretch.begin_s >= self._look_s
+            return self._clock() - self._phase.begin_s >= self._look_s
         return self._pays_after(self._patience)
 
     def _pays_after(self, patience: float) -> bool:
         """Whether all ranks are expected to be faster, and rank 0 was alone for so many times what a trial may lose."""
-        lasts_s = self._clock() - self._stretch.begin_s
+        lasts_s = self._clock() - self._phase.begin_s
         return lasts_s >= patience * (2 * self._cost_s + TRIAL_S) and self._expected_frac(lasts_s) < WORTH_FRAC
 
     def _expected_frac(self, lasts_s: float) -> float:
-        """Of its time that a stretch of rank 0 alone would take on all ranks."""
-        packets = (int(self._job.loop[COMPUTE_NS]) - self._stretch.compute_ns) / NS_PER_S / max(lasts_s, 1e-9)
+        """Of its time that a phase of rank 0 alone would take on all ranks."""
+        packets = (int(self._job.loop[COMPUTE_NS]) - self._phase.compute_ns) / NS_PER_S / max(lasts_s, 1e-9)
         n_rank = min(self._job.everyone.size, self._job.scenario.n_lp)
         return packets / (n_rank * EFFICIENCY_FRAC) + (1 - packets) * DECIDING_FACTOR
 
     def rest(self) -> bool:
         """Decide, at a round's end that all ranks with LPs have, and go over; whether they are others now."""
-        job, stretch, begin_s = self._job, self._stretch, self._clock()
-        lasts_s, hops = begin_s - stretch.begin_s, hops_of(job) - stretch.hops
+        job, phase, begin_s = self._job, self._phase, self._clock()
+        lasts_s, hops = begin_s - phase.begin_s, hops_of(job) - phase.hops
         if job.world.size == 1:
             self._alone_s_per_hop = lasts_s / max(hops, 1)
             facts = self._facts("all ranks", lasts_s, hops) | {"expected_share": round(self._expected_frac(lasts_s), 3)}

@@ -39,6 +39,6 @@ if __name__ == "__main__":
     with (
         mock.patch("pdes.simulation.loop.Spreading", Forced),
         mock.patch("pdes.simulation.loop.PAUSE_EVERY_S", 0),  # ticks at every round
-        mock.patch("pdes.simulation.job.begins_alone", lambda _, n_rank: n_rank > 1),  # whatever is skipped
+        mock.patch("pdes.simulation.job.begins_alone", lambda _, n_rank, __: n_rank > 1),  # whatever is skipped
     ):
         sys.exit(cli.main([*sys.argv[3:], "--quiet"]))

@@ -1,5 +1,6 @@
 """When rank 0 is joined by others and when they fall asleep again: clocks and counts of the test's own."""
 
+import signal
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -8,9 +9,15 @@ from unittest import mock
 import numpy as np
 import pytest
 
+from pdes.checkpoint_requests import Requests
+from pdes.config.values import make_config
+from pdes.debug.options import DebugPlan
 from pdes.engine.round import COMPUTE_NS, N_LOOP
+from pdes.scenario import build_scenario
 from pdes.simulation import spreading
-from pdes.simulation.crew import PREPARES
+from pdes.simulation.crew import PREPARES, hear
+from pdes.simulation.job import begins_alone
+from pdes.simulation.memory import PROCESS_BYTES, expected_bytes
 from pdes.simulation.spreading import COST_NODE_S, COST_S, PATIENCE, TRIAL_S, Spreading
 from pdes.units import NS_PER_S
 
@@ -141,3 +148,29 @@ def test_flows_without_packets_stay_on_one_rank(bed: Bed) -> None:
     bed.job.scenario.parameters.has_packets = False
     bed.run(100 * FIRST_S, 0.9, 1e6)
     assert not bed.spreading.tick()
+
+
+def test_rank_0_begins_alone_if_every_rank_here_has_room_for_the_network() -> None:
+    config = {
+        "topology": {"kind": "leaf-spine", "leaves": 2, "spines": 1, "hosts_per_leaf": 2},
+        "workload": {"kind": "collectives", "collective": [{"name": "ring", "operation": "all-reduce", "size": "1MB"}]},
+        "wormhole": {"mode": "exact"},
+    }
+    prepared: Any = SimpleNamespace(scenario=build_scenario(make_config(config)), debug=DebugPlan())
+    room_bytes = expected_bytes(prepared.scenario, 1) - PROCESS_BYTES
+    with mock.patch("pdes.simulation.memory.limit_bytes", return_value=room_bytes):
+        assert begins_alone(prepared, 2, 1) and begins_alone(prepared, 8, 1)  # others are on other machines
+        assert not begins_alone(prepared, 2, 2) and not begins_alone(prepared, 1, 1)
+    with mock.patch("pdes.simulation.memory.limit_bytes", return_value=room_bytes - 1):
+        assert not begins_alone(prepared, 2, 1)
+
+
+@pytest.mark.parametrize("n_with_lps", [1, 2])
+def test_a_signal_that_was_passed_on_counts_whoever_has_been_woken_since(n_with_lps: int) -> None:
+    heard = [signal.SIGTERM]
+    everyone = SimpleNamespace(rank=0, size=2, told=lambda: heard.pop() if heard else None)
+    job: Any = SimpleNamespace(begins_alone=True, everyone=everyone, world=Ranks(n_with_lps))
+    requests = Requests(None, heeds_signals=False)
+    for _ in range(2):
+        hear(job, requests)
+    assert requests.take().stops and not requests.is_pending
