@@ -130,7 +130,7 @@ def record(fields: list[tuple[Any, ...]]) -> np.dtype:
     """Structured dtype whose rows have named attributes, compiled or not. fields: (name, type), (name, type, shape)."""
     taken = [field[0] for field in fields if hasattr(np.record, field[0])]
     assert not taken, f"{taken} mean something else on a row of a NumPy array"
-    return np.dtype((np.record, fields))
+    return np.dtype((np.record, np.dtype(fields, align=True)))
 
 
 CACHE_LINE_BYTES = 64

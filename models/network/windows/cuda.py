@@ -1,8 +1,7 @@
 """The window engine as kernels of a GPU, or of Numba's simulator of one.
 
-Small experiments have a block of threads each, which goes through many windows in one launch: its barrier is the
-block's own. Where an experiment is too large for that, the three steps of a window are launches of their own, with a
-thread for each node, chunk and experiment.
+A launch goes through many windows. Small experiments, if there are many, have a block of threads each, whose barrier
+is the block's own. Else all blocks share all nodes, and a barrier is the grid's.
 
 Only whoever asks for a GPU imports this. Floats are as on a CPU: fused multiplications and additions, which NVVM makes
 unless it is told not to, would round once where a CPU rounds twice, and rates and tables would differ.
@@ -10,17 +9,17 @@ unless it is told not to, would round once where a CPU rounds twice, and rates a
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from inspect import signature
+from time import perf_counter
 from typing import Any
 
 import numpy as np
-from numba import config
+from numba import config, typeof
 from numba import cuda as _cuda
 
 from models.congestion.interface import EVENT
 from models.network.windows.engine import Tick, check_overflow
-from models.network.windows.make import relieve
-from models.network.windows.state import OVERFLOWN, STOPPED, Windows
+from models.network.windows.room import give_room, places_for, wanted_room
+from models.network.windows.state import STOPPED, Windows
 from models.network.windows.step import begin_window, look_around, run_node
 from pdes.engine.time_index import NEVER
 from pdes.errors import SimError
@@ -29,55 +28,84 @@ cuda: Any = _cuda  # whose types know no kernels
 IS_SIMULATED = bool(config.ENABLE_CUDASIM)  # pyright: ignore[reportAttributeAccessIssue]
 WINDOWS_AT_ONCE = 4 if IS_SIMULATED else 256  # between two looks at how far experiments are
 MOST_IN_BLOCK = 4096  # nodes of an experiment that has one block
-THREADS, BLOCK_THREADS = 32, 4 if IS_SIMULATED else 256  # of a block: in launches by step; that has an experiment
+FEWEST_BLOCKS = 132  # experiments from which on each has one block: less leave much of a large GPU without work
+BLOCK_THREADS, GRID_THREADS, WARP_THREADS = (
+    (4, 4, 2) if IS_SIMULATED else (512, 256, 32)
+)  # an experiment's; shared ones
 CHUNK_NODES = 4
-WHOLE: Any = {"lto": False} if "lto" in signature(cuda.jit).parameters else {}  # a linker would fuse, too
+FIRST_ROOM = (4, 2, 1)  # over what a CPU's links and nodes begin with, if it fits: who wants more stops a launch
+MAX_REGISTERS = 2**16 // 512  # of a thread: a block of that many fits into a multiprocessor
+WHOLE: Any = {} if IS_SIMULATED else {"lto": False, "max_registers": MAX_REGISTERS}  # a linker would fuse, too
+RESULTS = ("ports", "port_info", "spots", "queue_pairs", "flows")  # what `run_networks` reads
 VIEWS = {"controlled": "control", "events": "event_words"}  # the same memory as records
 
 
-@cuda.jit(**WHOLE)
-def _run_nodes(w):
-    node_id = cuda.grid(1)
-    if node_id < w.nodes.size:
-        run_node(w, node_id)
+@cuda.jit(device=True)
+def _place(n_block, block):
+    """A thread's place among those of n_block blocks, of which its own is number block: warp by warp.
+
+    Neighbours lie in different warps, and so do the nodes that have most to do, which are neighbours: threads of a warp
+    wait for each other.
+    """
+    warp, lane = cuda.threadIdx.x // WARP_THREADS, cuda.threadIdx.x % WARP_THREADS
+    return (lane * (cuda.blockDim.x // WARP_THREADS) + warp) * n_block + block
 
 
 @cuda.jit(**WHOLE)
-def _look_around(w):
-    i_chunk = cuda.grid(1)
-    if i_chunk < w.chunks.size:
-        look_around(w, i_chunk)
-
-
-@cuda.jit(**WHOLE)
-def _begin_windows(w):
-    i = cuda.grid(1)
-    if i < w.experiments.size:
-        begin_window(w, i)
-
-
-@cuda.jit(**WHOLE)
-def _run_experiment(w, n_window):
+def _run_experiments(w, n_window):
     """So many windows of the block's experiment."""
-    i_experiment, thread = cuda.blockIdx.x, cuda.threadIdx.x
+    i_experiment, place = cuda.blockIdx.x, _place(1, 0)
     experiment = w.experiments[i_experiment]
     first_node, end_node = w.chunks[experiment.first_chunk].first_node, w.chunks[experiment.end_chunk - 1].end_node
     for _ in range(n_window):
         if experiment.begin_ps >= NEVER:  # all threads see the same: nobody writes it before the next barrier
             break
-        for node_id in range(first_node + thread, end_node, cuda.blockDim.x):
+        for node_id in range(first_node + place, end_node, cuda.blockDim.x):
             run_node(w, node_id)
         cuda.syncthreads()
-        for i_chunk in range(experiment.first_chunk + thread, experiment.end_chunk, cuda.blockDim.x):
+        for i_chunk in range(experiment.first_chunk + place, experiment.end_chunk, cuda.blockDim.x):
             look_around(w, i_chunk)
         cuda.syncthreads()
-        if thread == 0:
+        if place == 0:
             begin_window(w, i_experiment)
         cuda.syncthreads()
 
 
-STEPS: tuple[Any, ...] = (_run_nodes, _look_around, _begin_windows)
-KERNELS: tuple[Any, ...] = (*STEPS, _run_experiment)
+@cuda.jit(**WHOLE)
+def _run_network(w, n_window, least_ps):
+    """So many windows of all experiments by all blocks, which are all there at a time and meet between steps.
+
+    least_ps: int64[n_experiment], NEVER; for these kernels alone.
+    """
+    grid, n_thread, place = cuda.cg.this_grid(), cuda.gridsize(1), _place(cuda.gridDim.x, cuda.blockIdx.x)
+    for _ in range(n_window):
+        i_ahead = 0  # an experiment that is not over; all threads see the same
+        while i_ahead < w.experiments.size and w.experiments[i_ahead].begin_ps >= NEVER:
+            i_ahead += 1
+        if i_ahead == w.experiments.size:
+            break
+        for node_id in range(place, w.nodes.size, n_thread):
+            run_node(w, node_id)
+        grid.sync()
+        for i_chunk in range(place, w.chunks.size, n_thread):
+            look_around(w, i_chunk)
+            chunk = w.chunks[i_chunk]
+            cuda.atomic.min(least_ps, w.spots[chunk.first_node].experiment, chunk.least_ps)
+        grid.sync()
+        for i in range(place, w.experiments.size, n_thread):
+            w.experiments[i].begin_ps = least_ps[i]
+            least_ps[i] = NEVER
+        grid.sync()
+
+
+@cuda.jit(**WHOLE)
+def _give_rooms(w, rows):
+    i = cuda.grid(1)
+    if i < rows.size:
+        give_room(w, rows, i)
+
+
+KERNELS: tuple[Any, ...] = (_run_experiments, _run_network, _give_rooms)
 
 
 def why_not() -> str:
@@ -103,7 +131,10 @@ def name() -> str:
 
 @contextmanager
 def unfused() -> Iterator[None]:
-    """Kernels that are compiled meanwhile round as a CPU does."""
+    """Kernels that are compiled meanwhile round as a CPU does; SimError if the compiler fuses anything all the same.
+
+    What is looked at is what is run: asked for later, a kernel's text may have been compiled once more.
+    """
     if IS_SIMULATED:
         yield
         return
@@ -112,8 +143,11 @@ def unfused() -> Iterator[None]:
     driver: Any = nvvm
     compile_ir = driver.compile_ir
 
-    def compile_unfused(text: Any, **options: Any) -> Any:
-        return compile_ir(text, **(options | {"fma": False}))
+    def compile_unfused(text: Any, **options: Any) -> bytes:
+        compiled = compile_ir(text, **(options | {"fma": False}))
+        if b"fma.rn.f64" in compiled:
+            raise SimError("this version of numba-cuda fuses floating-point operations, so that results would differ")
+        return compiled
 
     driver.compile_ir = compile_unfused
     try:
@@ -122,40 +156,46 @@ def unfused() -> Iterator[None]:
         driver.compile_ir = compile_ir
 
 
-def _check_unfused() -> None:
-    """Raise SimError if the compiler has fused anything all the same."""
-    if IS_SIMULATED:
-        return
-    for kernel in KERNELS:
-        texts = kernel.inspect_asm()
-        if any("fma.rn.f64" in text for text in (texts.values() if isinstance(texts, dict) else [texts])):
-            raise SimError("this version of numba-cuda fuses floating-point operations, so that results would differ")
-
-
 class CudaEngine:
     """Windows on a GPU. Nothing leaves it before all experiments are over, but for what says how far they are."""
 
     chunk_nodes = CHUNK_NODES
 
+    def __init__(self) -> None:
+        self.kernel_seconds = 0.0  # of the windows of all runs, without copies
+
     def run(self, w: Windows, tick: Tick | None = None) -> Windows:
-        """Run all experiments to their ends; the state as it is then."""
-        on_device, is_checked, n_most = _to_device(w), False, most_nodes(w)
-        while True:
-            with unfused():
-                _launch(on_device, n_most)
-            if not is_checked:
-                _check_unfused()
-                is_checked = True
-            status, experiments = on_device.status.copy_to_host(), on_device.experiments.copy_to_host()
-            if status[STOPPED] or status[OVERFLOWN]:
-                w = _to_host(w, on_device)
-                check_overflow(w)
-                w = relieve(w)
-                on_device = _to_device(w)
-            elif (experiments["begin_ps"] >= NEVER).all():
-                return _to_host(w, on_device)
-            if tick is not None:
-                tick(int(on_device.spots.copy_to_host()["n_hop"].sum()))
+        """Run all experiments to their ends; the state as it is then, but for packets."""
+        n_most, least_ps = most_nodes(w), cuda.to_device(np.full(len(w.experiments), NEVER))
+        with unfused():
+            room = _first_room(w)
+            w.wires["n_wanted"] *= room
+            w.spots["n_wanted"] *= room
+            rows = wanted_room(w.wires, w.spots, w.status)
+            on_device = _with_room(_to_device(w), rows, w.status)
+            while True:
+                begin_s = perf_counter()
+                _launch(on_device, n_most, least_ps)
+                status = on_device.status.copy_to_host()  # waits for the kernel
+                self.kernel_seconds += perf_counter() - begin_s
+                experiments = on_device.experiments.copy_to_host()
+                check_overflow(status)
+                if status[STOPPED]:
+                    on_device = _relieve(on_device)
+                elif (experiments["begin_ps"] >= NEVER).all():
+                    return w._replace(**{field: getattr(on_device, field).copy_to_host() for field in RESULTS})
+                if tick is not None:
+                    tick(int(on_device.spots.copy_to_host()["n_hop"].sum()))
+
+
+def _first_room(w: Windows) -> int:
+    """The first of FIRST_ROOM that takes half of the free memory at most, or the last."""
+    if IS_SIMULATED:
+        return FIRST_ROOM[-1]
+    n_place = int(w.wires["n_wanted"].sum() + w.spots["n_wanted"].sum())
+    n_byte = n_place * (w.packets.itemsize + w.label.itemsize + w.extra.shape[1] * w.extra.itemsize)
+    free_byte = cuda.current_context().get_memory_info()[0]
+    return next((room for room in FIRST_ROOM if room * n_byte <= free_byte // 2), FIRST_ROOM[-1])
 
 
 def most_nodes(w: Windows) -> int:
@@ -163,14 +203,21 @@ def most_nodes(w: Windows) -> int:
     return int(np.bincount(w.spots["experiment"]).max())
 
 
-def _launch(w: Windows, n_most: int) -> None:
-    """WINDOWS_AT_ONCE windows. Launches run one after the other, which is a barrier. n_most: `most_nodes`."""
-    if n_most <= MOST_IN_BLOCK:
-        _run_experiment[w.experiments.size, BLOCK_THREADS](w, WINDOWS_AT_ONCE)
-        return
-    for _ in range(WINDOWS_AT_ONCE):
-        for kernel, n in zip(STEPS, (w.nodes.size, w.chunks.size, w.experiments.size), strict=True):
-            kernel[(n + THREADS - 1) // THREADS, THREADS](w)
+def _launch(w: Windows, n_most: int, least_ps: Any) -> None:
+    """WINDOWS_AT_ONCE windows. n_most: `most_nodes`. least_ps: see `_run_network`."""
+    n_experiment = w.experiments.size
+    if n_most <= MOST_IN_BLOCK and n_experiment >= FEWEST_BLOCKS:
+        _run_experiments[n_experiment, BLOCK_THREADS](w, WINDOWS_AT_ONCE)
+    else:
+        _run_network[_n_block(w, least_ps), GRID_THREADS](w, WINDOWS_AT_ONCE, least_ps)
+
+
+def _n_block(w: Windows, least_ps: Any) -> int:
+    """How many blocks can meet: as many as are there at a time."""
+    if IS_SIMULATED:
+        return 1
+    signature = (typeof(w), typeof(WINDOWS_AT_ONCE), typeof(least_ps))
+    return _run_network.compile(signature).max_cooperative_grid_blocks(GRID_THREADS)
 
 
 def _to_device(w: Windows) -> Windows:
@@ -181,9 +228,29 @@ def _to_device(w: Windows) -> Windows:
     return Windows(**arrays)
 
 
-def _to_host(w: Windows, on_device: Windows) -> Windows:
-    """Copy back what has changed, into the arrays that it came from."""
-    for field in w._fields:
-        if field not in VIEWS and getattr(w, field).size:
-            np.copyto(getattr(w, field), getattr(on_device, field).copy_to_host())
+def _relieve(w: Windows) -> Windows:
+    """The same with room for all who want some. Packets do not leave the device for that."""
+    status = w.status.copy_to_host()
+    rows = wanted_room(w.wires.copy_to_host(), w.spots.copy_to_host(), status)
+    w.status.copy_to_device(status)
+    return _with_room(w, rows, status)
+
+
+def _with_room(w: Windows, rows: np.ndarray, status: np.ndarray) -> Windows:
+    n_new = places_for(status, w.packets.size)
+    if n_new > w.packets.size:
+        w = w._replace(**{name: _longer(getattr(w, name), n_new) for name in ("packets", "label", "extra")})
+    if len(rows):
+        _give_rooms[(len(rows) + GRID_THREADS - 1) // GRID_THREADS, GRID_THREADS](w, cuda.to_device(rows))
     return w
+
+
+def _longer(table: Any, n_row: int) -> Any:
+    """A copy on the device with so many rows; those that are new hold anything."""
+    shape = (n_row, *table.shape[1:])
+    if not np.prod(shape):
+        return cuda.to_device(np.zeros(shape, table.dtype))
+    longer = cuda.device_array(shape, table.dtype)
+    if table.size:
+        longer[: len(table)].copy_to_device(table)
+    return longer

@@ -7,7 +7,8 @@ import numpy as np
 
 from models.network.state.records import EVENTS, LAST_EVENT_PS, PACKET_HOPS
 from models.network.windows.compiled import run_over_threads, run_serial
-from models.network.windows.make import CHUNK_NODES, Network, make_windows, relieve
+from models.network.windows.make import CHUNK_NODES, Network, make_windows
+from models.network.windows.room import relieve
 from models.network.windows.state import FLOW, OVERFLOWN, STOPPED, Windows
 from models.workload.program import N_STREAM_DONE, WAITING_DONE
 from pdes.errors import CapacityError
@@ -28,19 +29,20 @@ class CpuEngine:
 
     def run(self, w: Windows, tick: Tick | None = None) -> Windows:
         """Run all experiments to their ends; the state as it is then."""
+        w = relieve(w)
         while not self._run(w, WINDOWS_AT_ONCE):
-            check_overflow(w)
+            check_overflow(w.status)
             if w.status[STOPPED]:
                 w = relieve(w)
             if tick is not None:
                 tick(int(w.spots["n_hop"].sum()))
-        check_overflow(w)
+        check_overflow(w.status)
         return w
 
 
-def check_overflow(w: Windows) -> None:
+def check_overflow(status: np.ndarray) -> None:
     """Raise CapacityError if a queue has passed what there may be."""
-    if w.status[OVERFLOWN]:
+    if status[OVERFLOWN]:
         raise CapacityError("a switch's queue passed 2 GB. Check the rates and the window of the config")
 
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from models.network.link.port import wire_time_ps
 from models.network.state.records import EXTRA_HOPS, EXTRA_N_HOP, N_EXTRA, N_HOP_MASK, N_INT_WORD, WORDS_PER_HOP
-from models.network.windows.state import STOPPED, Windows
+from models.network.windows.state import GROWTH, STOPPED, Windows
 from pdes.engine.jit import fast_step, step_kernel
 
 
@@ -17,14 +17,14 @@ def has_room(wire):
 @step_kernel
 def stop_for_room(w: Windows, wire):
     """Note that a link has to grow before its sender goes on."""
-    wire.is_short = 1
+    wire.n_wanted = GROWTH * (wire.mask + 1)
     w.status[STOPPED] = 1
 
 
 @step_kernel
 def stop_for_place(w: Windows, spot):
     """Note that a node needs more places before it goes on."""
-    spot.is_short = 1
+    spot.n_wanted = (GROWTH - 1) * spot.n_place
     w.status[STOPPED] = 1
 
 

@@ -18,13 +18,13 @@ from models.network.state.records import (
     Nic,
 )
 from models.network.windows.laws import know
-from models.network.windows.state import CHUNK, EXPERIMENT, FLOW, N_USED, SPOT, STOPPED, WIRE, Windows
+from models.network.windows.state import CHUNK, EXPERIMENT, FLOW, SPOT, WIRE, Windows
 from models.topology.graph import Topology
 from models.workload.program import Work
 from pdes.engine.jit import aligned_zeros
 from pdes.engine.time_index import NEVER
 
-FIRST_PLACES, GROWTH, CHUNK_NODES = 64, 4, 32
+FIRST_PLACES, CHUNK_NODES = 64, 32  # of a node for packets that wait; of a chunk
 
 
 class Network:
@@ -35,7 +35,10 @@ class Network:
 
 
 def make_windows(networks: Sequence[Network], chunk_nodes: int) -> Windows:
-    """The state of all experiments, the first window of each at its first event. Their laws are one."""
+    """The state of all experiments, the first window of each at its first event, without room for packets (`room`).
+
+    Their laws are one.
+    """
     know(networks[0].control.law)
     first = _Offsets()
     parts: list[dict[str, np.ndarray]] = []
@@ -59,7 +62,8 @@ def make_windows(networks: Sequence[Network], chunk_nodes: int) -> Windows:
         chunks=chunks,
         status=np.zeros(3, np.int64),
     )
-    return _with_packets(w, _first_places(networks))
+    w.wires["n_wanted"], w.spots["n_wanted"] = _first_places(networks), FIRST_PLACES
+    return w
 
 
 class _Offsets:
@@ -197,60 +201,3 @@ def _first_places(networks: Sequence[Network]) -> np.ndarray:
         full = 4 * (t.port_delay_ps // least_ps + 2)
         found.append(np.where(used, [1 << int(n - 1).bit_length() for n in full], 1))
     return np.concatenate(found)
-
-
-def _with_packets(w: Windows, places: np.ndarray) -> Windows:
-    """Room for packets, on links and at nodes."""
-    w.wires["first"], w.wires["mask"] = np.cumsum(places) - places, places - 1
-    w, _ = _with_more(w, int(places.sum()))
-    return add_places(w, np.full(len(w.spots), FIRST_PLACES))
-
-
-def _with_more(w: Windows, n_more: int) -> tuple[Windows, int]:
-    """The same with room for so many more packets, and where these begin. It grows by half at least, so seldom."""
-    first, n_old = int(w.status[N_USED]), len(w.packets)
-    w.status[N_USED] = first + n_more
-    if first + n_more <= n_old:
-        return w, first
-    n_new = max(first + n_more, n_old + n_old // 2)
-    packets, label = aligned_zeros(n_new, PACKET), np.zeros(n_new, np.int64)
-    extra = np.zeros((n_new, w.extra.shape[1]), np.int64)
-    packets.view(np.uint8)[: n_old * PACKET.itemsize] = w.packets.view(np.uint8)
-    label[:n_old], extra[:n_old] = w.label, w.extra
-    return w._replace(packets=packets, label=label, extra=extra), first
-
-
-def add_places(w: Windows, n_more: np.ndarray) -> Windows:
-    """The same with so many more places at each node."""
-    w, begin = _with_more(w, int(n_more.sum()))
-    nodes, count = np.flatnonzero(n_more), n_more[n_more > 0]
-    first = begin + np.cumsum(count) - count
-    w.packets["next"][begin : begin + int(count.sum())] = np.arange(begin + 1, begin + int(count.sum()) + 1)
-    w.packets["next"][first + count - 1] = w.spots["free"][nodes]
-    w.spots["free"][nodes] = first
-    w.spots["n_place"][nodes] += count
-    return w
-
-
-def relieve(w: Windows) -> Windows:
-    """GROWTH times the room where nodes have stopped for want of it."""
-    short = w.spots["is_short"] != 0
-    w = add_places(w, np.where(short, (GROWTH - 1) * w.spots["n_place"], 0))
-    w.spots["is_short"] = 0
-    ports = np.flatnonzero(w.wires["is_short"])
-    w, first = _with_more(w, int(GROWTH * (w.wires["mask"][ports] + 1).sum()))
-    for port in ports.tolist():
-        first = _move_wire(w, port, first)
-    w.status[STOPPED] = 0
-    return w
-
-
-def _move_wire(w: Windows, port: int, first: int) -> int:
-    """Put a link's packets into a longer ring from `first` on, and leave the old one; where the next one may begin."""
-    wire, n_old = w.wires[port : port + 1], int(w.wires["mask"][port]) + 1
-    n_new = GROWTH * n_old
-    at = np.arange(int(wire["head"][0]), int(wire["tail"][0]))
-    source, target = int(wire["first"][0]) + at % n_old, first + at % n_new
-    w.packets[target], w.label[target], w.extra[target] = w.packets[source], w.label[source], w.extra[source]
-    wire["first"], wire["mask"], wire["is_short"] = first, n_new - 1, 0
-    return first + n_new

@@ -31,7 +31,7 @@ WIRE = record(
         ("tail", np.int64),  # packets put there so far: the sender's
         ("seen_head", np.int64),  # as of the window's beginning: what the sender goes by
         ("seen_tail", np.int64),  # and the receiver
-        ("is_short", np.int64),  # 1: the sender has stopped for want of room
+        ("n_wanted", np.int64),  # places of a longer ring that it needs; the sender has stopped for want of room
         ("spare", np.int64),
     ]
 )
@@ -52,7 +52,7 @@ SPOT = record(
         ("next_flow", np.int32),  # of FLOW: its own up to end_flow - 1 are ahead
         ("end_flow", np.int32),
         ("has_begun", np.int32),  # the next flow is waited for
-        ("is_short", np.int32),  # 1: it has stopped for want of a place
+        ("n_wanted", np.int32),  # more places that it needs, as it has stopped for want of one
     ]
 )
 # A flow, which is a message: in the order of the hosts' lists.
@@ -79,7 +79,12 @@ EXPERIMENT = record(
         ("end_chunk", np.int64),
     ]
 )
+ROOM = record(  # places of `packets` for a link, in place of those that it has, or for a node, besides
+    [("first", np.int64), ("n_place", np.int64), ("owner", np.int64), ("is_node", np.int64)]
+)
 CHUNK = record([("first_node", np.int64), ("end_node", np.int64), ("least_ps", np.int64)])
+
+GROWTH = 4  # places where there were too few, over those
 
 STOPPED, OVERFLOWN, N_USED = range(3)  # what `status` holds: 1: a node has stopped for want of room; 1: a queue passed
 # what there may be; packets of `packets` that belong to links and nodes

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pdes
-from models.network.windows import make
+from models.network.windows import make, room
 from models.network.windows.engine import CpuEngine
 from pdes.cli import main
 from pdes.simulation.devices.run import simulate_together
@@ -35,7 +35,7 @@ def test_bytes_are_the_same_where_room_runs_out(tmp_path: Path, monkeypatch: pyt
     """Links and nodes begin with one place each, and have to grow in the middle of windows."""
     monkeypatch.setattr(make, "FIRST_PLACES", 1)
     monkeypatch.setattr(make, "_first_places", lambda networks: np.ones(sum(n.topology.n_port for n in networks), int))
-    n_relieved, relieve = [0], make.relieve
+    n_relieved, relieve = [0], room.relieve
 
     def counted(w: Any) -> Any:
         n_relieved[0] += 1
@@ -45,6 +45,23 @@ def test_bytes_are_the_same_where_room_runs_out(tmp_path: Path, monkeypatch: pyt
     for number in range(3):
         assert differing(tiny_config(number, tmp_path, DCTCP), tmp_path, "cpu-windows") == []
     assert n_relieved[0] > 10
+
+
+def test_records_are_aligned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a record that may lie anywhere a GPU loads every number byte by byte."""
+    seen: list[Any] = []
+
+    def run(self: Any, w: Any, tick: Any = None) -> Any:  # noqa: ARG001
+        seen.append(w)
+        raise InterruptedError
+
+    monkeypatch.setattr(CpuEngine, "run", run)
+    for number in range(5):  # one of each control
+        with pytest.raises(InterruptedError):
+            pdes.simulate(tiny_config(number, tmp_path), tmp_path / "out", device="cpu-windows")
+    for w in seen:
+        tables = {name: table for name, table in w._asdict().items() if table.dtype.names is not None}
+        assert len(tables) > 10 and all(table.dtype.isalignedstruct for table in tables.values())
 
 
 def test_experiments_in_one_loop_are_as_they_are_alone(tmp_path: Path) -> None:

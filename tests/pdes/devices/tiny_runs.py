@@ -63,7 +63,7 @@ def main(device: str, first: int, end: int, most_bytes: int) -> None:
             if device == "cuda":
                 from models.network.windows import cuda
 
-                cuda.MOST_IN_BLOCK = 4096 * (number % 2)  # else a launch for each step of a window
+                cuda.FEWEST_BLOCKS = number % 2 or 2  # 2: all blocks share the nodes
             config = tiny_config(number, Path(folder), most_bytes=most_bytes)
             if names := differing(config, Path(folder), device):
                 print(f"config {number}: {', '.join(names)}")
