@@ -53,11 +53,11 @@ def test_records_are_aligned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
     def run(self: Any, w: Any, tick: Any = None) -> Any:  # noqa: ARG001
         seen.append(w)
-        raise InterruptedError
+        raise KeyboardInterrupt
 
     monkeypatch.setattr(CpuEngine, "run", run)
     for number in range(5):  # one of each control
-        with pytest.raises(InterruptedError):
+        with pytest.raises(KeyboardInterrupt):
             pdes.simulate(tiny_config(number, tmp_path), tmp_path / "out", device="cpu-windows")
     for w in seen:
         tables = {name: table for name, table in w._asdict().items() if table.dtype.names is not None}
