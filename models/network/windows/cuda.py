@@ -29,9 +29,9 @@ IS_SIMULATED = bool(config.ENABLE_CUDASIM)  # pyright: ignore[reportAttributeAcc
 WINDOWS_AT_ONCE = 4 if IS_SIMULATED else 256  # between two looks at how far experiments are
 MOST_IN_BLOCK = 4096  # nodes of an experiment that has one block
 FEWEST_BLOCKS = 132  # experiments from which on each has one block: less leave much of a large GPU without work
-BLOCK_THREADS, GRID_THREADS, WARP_THREADS = (
-    (4, 4, 2) if IS_SIMULATED else (512, 256, 32)
-)  # an experiment's; shared ones
+BLOCK_THREADS = 4 if IS_SIMULATED else 512  # of a block that has an experiment
+GRID_THREADS = 4 if IS_SIMULATED else 256  # of a block that shares the nodes with all others
+WARP_THREADS = 2 if IS_SIMULATED else 32
 CHUNK_NODES = 4
 FIRST_ROOM = (4, 2, 1)  # over what a CPU's links and nodes begin with, if it fits: who wants more stops a launch
 MAX_REGISTERS = 2**16 // 512  # of a thread: a block of that many fits into a multiprocessor
@@ -189,13 +189,14 @@ class CudaEngine:
 
 
 def _first_room(w: Windows) -> int:
-    """The first of FIRST_ROOM that takes half of the free memory at most, or the last."""
+    """The first of FIRST_ROOM that takes a third of the free memory at most, or the last: old and longer tables of
+    packets are there at a time when room grows by half."""
     if IS_SIMULATED:
         return FIRST_ROOM[-1]
     n_place = int(w.wires["n_wanted"].sum() + w.spots["n_wanted"].sum())
     n_byte = n_place * (w.packets.itemsize + w.label.itemsize + w.extra.shape[1] * w.extra.itemsize)
     free_byte = cuda.current_context().get_memory_info()[0]
-    return next((room for room in FIRST_ROOM if room * n_byte <= free_byte // 2), FIRST_ROOM[-1])
+    return next((room for room in FIRST_ROOM if room * n_byte <= free_byte // 3), FIRST_ROOM[-1])
 
 
 def most_nodes(w: Windows) -> int:
@@ -252,5 +253,9 @@ def _longer(table: Any, n_row: int) -> Any:
         return cuda.to_device(np.zeros(shape, table.dtype))
     longer = cuda.device_array(shape, table.dtype)
     if table.size:
-        longer[: len(table)].copy_to_device(table)
+        _bytes_of(longer)[: table.size * table.dtype.itemsize].copy_to_device(_bytes_of(table))
     return longer
+
+
+def _bytes_of(table: Any) -> Any:
+    return table.reshape(table.size).view(np.uint8)

@@ -44,7 +44,8 @@ def test_bytes_are_the_same_where_room_runs_out(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr("models.network.windows.engine.relieve", counted)
     for number in range(3):
         assert differing(tiny_config(number, tmp_path, DCTCP), tmp_path, "cpu-windows") == []
-    assert n_relieved[0] > 10
+    print("N", n_relieved)
+    assert n_relieved[0] > 13  # three times in the beginning
 
 
 def test_records_are_aligned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 import pdes
+from models.network.windows import make
+from models.network.windows.make import FIRST_PLACES
 
 LAWS = ("dctcp", "dcqcn", "hpcc", "fixed-window", "none")
 FILES = ("flows.parquet", "ports.parquet", "result.json")
@@ -64,6 +66,8 @@ def main(device: str, first: int, end: int, most_bytes: int) -> None:
                 from models.network.windows import cuda
 
                 cuda.FEWEST_BLOCKS = number % 2 or 2  # 2: all blocks share the nodes
+                cuda.FIRST_ROOM = (1,)
+                make.FIRST_PLACES = 1 if number % 4 < 2 else FIRST_PLACES  # then it grows, again and again
             config = tiny_config(number, Path(folder), most_bytes=most_bytes)
             if names := differing(config, Path(folder), device):
                 print(f"config {number}: {', '.join(names)}")
