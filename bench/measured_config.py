@@ -46,14 +46,14 @@ class Settled:
 
 def case_config(case: Case, has_fluid: bool = True) -> str:
     """The config of a measured run; has_fluid: messages that are alone go at flow level."""
-    layout = case.layout
+    layout, again = case.layout, case.layout.recompute
     n_gpu, dp, per_server = layout.n_gpu, layout.dp, min(case.per_server, layout.n_gpu)
     rate = f"{_nic_bps(case) // GIGA}Gbps"
     chosen, model = _model(case)
     workload: dict[str, object] = {
         "kind": "training", **chosen, "global_batch": case.batch,
         "microbatch": "auto" if case.open_microbatch else layout.microbatch,
-        "sequence_parallel": layout.sequence_parallel, "recompute": layout.recompute,
+        "sequence_parallel": layout.sequence_parallel, "recompute": again if isinstance(again, str) else [*again],
         "precision": layout.precision, "zero": layout.zero, "overlap_gradients": case.overlaps_dp,
         "overlap_parameters": case.overlaps_dp, "overlap_tensor": layout.tp_overlap,
         "overlap_tensor_gradients": layout.tp_gradient_overlap, "balanced_context": layout.cp_balanced,

@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import fields, replace
 
+from models.compute.layer_graph import part_graph
 from models.compute.layout import DTYPE_BYTES, Layout
 from models.compute.memory import GIB, Schedule, memory_of
 from models.compute.model_shape import ModelShape
+from models.compute.recompute import RECOMPUTE_MODULES, modules_of
 from pdes.errors import ConfigError
 
 PARALLEL, MODEL = "[workload.parallel]", "[workload.model]"
@@ -38,6 +40,18 @@ def check_layout(shape: ModelShape, layout: Layout) -> None:
             found = f"{shape.top_k} experts per token of {shape.n_expert}"
             raise ConfigError(f"{MODEL} top_k", found, f"1 to {shape.n_expert}")
     _check_pipeline(shape, layout)
+    _check_recompute(shape, layout)
+
+
+def _check_recompute(shape: ModelShape, layout: Layout) -> None:
+    if isinstance(layout.recompute, str):
+        return
+    kinds = {shape.layer_kind(i) for i in range(shape.layers)}
+    there = set().union(*(modules_of(part_graph(shape, layout.without_layers, kind)) for kind in kinds))
+    for name in layout.recompute:
+        if name not in there:
+            accepted = ", ".join(f'"{one}"' for one in RECOMPUTE_MODULES if one in there)
+            raise ConfigError("[workload] recompute", f'"{name}", which no layer of this model has', accepted)
 
 
 def _check_sizes(layout: Layout) -> None:

@@ -3,7 +3,8 @@
 from dataclasses import dataclass, replace
 from typing import Literal
 
-Recompute = Literal["none", "selective", "full"]
+from models.compute.recompute import Recompute
+
 Precision = Literal["fp32", "bf16", "fp16", "fp8"]
 DTYPE_BYTES = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "fp8": 1}
 

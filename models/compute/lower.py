@@ -15,6 +15,7 @@ from models.compute.layout import Layout
 from models.compute.model_shape import ModelShape
 from models.compute.operators import Exchange, Kernel, Operator, Step
 from models.compute.parameters import Parameters, optimizer_ps, parameters_of
+from models.compute.recompute import runs_again
 from pdes.units import PS_PER_S
 
 __all__ = ["Parameters", "Segment", "optimizer_ps", "parameters_of", "segments", "steps_of"]
@@ -99,14 +100,10 @@ def steps_of(shape: ModelShape, layout: Layout, part: str, which: str) -> Iterat
 
 
 def _recomputed(graph: tuple[Operator, ...], layout: Layout, part: str) -> Iterator[tuple[str, Step]]:
-    """What runs again before the backward pass of a layer: nothing, core attention if it was kept, or all."""
-    if part not in ("dense", "moe") or layout.recompute == "none":
-        return
-    if layout.recompute == "selective" and layout.flash_attention:
-        return  # FlashAttention keeps nothing of what selective recompute would drop
-    for operator in graph:
-        if layout.recompute == "full" or operator.core:
-            yield from ((operator.label, step) for step in operator.forward)
+    """What runs again before the backward pass of a layer."""
+    if part in ("dense", "moe"):
+        again = runs_again(graph, layout.recompute)
+        yield from ((operator.label, step) for operator in again for step in operator.forward)
 
 
 def _fused(steps: Iterator[tuple[str, Step]], device: Device, stretch: Fraction) -> Iterator[Segment]:

@@ -19,6 +19,7 @@ from models.compute.layout import Layout
 from models.compute.model_shape import LayerKind, ModelShape
 from models.compute.operators import Kernel, Operator
 from models.compute.parameters import N_MOMENT, Parameters, parameters_of
+from models.compute.recompute import kept
 from models.compute.stages import has_part, stage_layers
 
 Schedule = Literal["gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "dualpipe"]
@@ -75,9 +76,7 @@ def chunks_in_flight(layout: Layout, stage: int, schedule: Schedule) -> int:
 
 def layer_activation_bytes(shape: ModelShape, layout: Layout, kind: LayerKind) -> int:
     """What one layer keeps of one microbatch: nothing but its input if all is recomputed."""
-    if layout.recompute == "full":
-        return part_graph(shape, layout, kind)[0].saved[0].size_bytes
-    return _saved_bytes(part_graph(shape, layout, kind), layout)
+    return sum(tensor.size_bytes for tensor in kept(part_graph(shape, layout, kind), layout.recompute))
 
 
 def left_after_input_gradients(shape: ModelShape, layout: Layout, kind: LayerKind) -> float:
@@ -90,12 +89,6 @@ def left_after_input_gradients(shape: ModelShape, layout: Layout, kind: LayerKin
     steps = (step for operator in graph for step in operator.backward_weight if isinstance(step, Kernel))
     n_value = sum(p.count * p.k * (p.m + p.n) for p in steps if p.kind == "gemm")
     return min(1.0, n_value * layout.activation_bytes / max(layer_activation_bytes(shape, layout, kind), 1))
-
-
-def _saved_bytes(graph: tuple[Operator, ...], layout: Layout) -> int:
-    drops_core = layout.recompute == "selective"
-    tensors = (tensor for operator in graph for tensor in operator.saved)
-    return sum(tensor.size_bytes for tensor in tensors if not (drops_core and tensor.core))
 
 
 def stage_parameters(shape: ModelShape, layout: Layout, stage: int) -> Parameters:
@@ -129,9 +122,9 @@ def memory_of(shape: ModelShape, layout: Layout, stage: int = 0, schedule: Sched
     layout = layout.without_layers
     activations = _activations(shape, layout, kinds, chunks_in_flight(layout, stage, schedule))
     recompute = _recompute_bytes(shape, layout, {kind for chunk in kinds for kind in chunk})
-    head = _saved_bytes(part_graph(shape, layout, "head"), layout) if has_part(layout, stage, "head") else 0
+    head = _saved_bytes(part_graph(shape, layout, "head")) if has_part(layout, stage, "head") else 0
     if has_part(layout, stage, "embedding"):
-        head += _saved_bytes(part_graph(shape, layout, "embedding"), layout) * min(layout.pp, layout.n_microbatch)
+        head += _saved_bytes(part_graph(shape, layout, "embedding")) * min(layout.pp, layout.n_microbatch)
     buffers = _buffers(shape, layout)
     working = max(
         (_working_bytes(part_graph(shape, layout, kind), layout) for chunk in kinds for kind in chunk), default=0
@@ -158,7 +151,7 @@ def _activations(shape: ModelShape, layout: Layout, kinds: Sequence[Sequence[Lay
 def _recompute_bytes(shape: ModelShape, layout: Layout, kinds: set[LayerKind]) -> int:
     if layout.recompute == "none":
         return 0
-    whole = (_saved_bytes_of_all(part_graph(shape, layout, kind)) for kind in kinds)
+    whole = (_saved_bytes(part_graph(shape, layout, kind)) for kind in kinds)
     kept = (layer_activation_bytes(shape, layout, kind) for kind in kinds)
     return max((a - b for a, b in zip(whole, kept, strict=True)), default=0)
 
@@ -170,7 +163,7 @@ def _working_bytes(graph: tuple[Operator, ...], layout: Layout) -> int:
     return max(p.m * p.n * layout.gradient_bytes + p.k * (p.m + p.n) * layout.activation_bytes for p in products)
 
 
-def _saved_bytes_of_all(graph: tuple[Operator, ...]) -> int:
+def _saved_bytes(graph: tuple[Operator, ...]) -> int:
     return sum(tensor.size_bytes for operator in graph for tensor in operator.saved)
 
 

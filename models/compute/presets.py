@@ -67,5 +67,8 @@ PRESETS: dict[str, ModelShape] = {
     "nemotron4-15b": _llama(
         32, 6144, 48, 24576, 8, gated=False, norm="layer", vocabulary=256000, sequence=4096,
     ),
+    "nemotron4-340b": _llama(
+        96, 18432, 96, 73728, 8, gated=False, norm="layer", vocabulary=256000, sequence=4096,
+    ),
 }  # fmt: skip
 """The moe-* presets are GPTs with `n_expert` feed-forward networks in every layer, two per token, routers left out."""

@@ -110,6 +110,7 @@ def compiled_job(config: Config, server_of_gpu: np.ndarray, nic_goodput_bps: int
         transport=w.transport, cross_rail_rings=w.cross_rail_rings, nic_goodput_bps=nic_goodput_bps,
         tuning=_tuning(w.nccl), shares_layers=p.stage_layers == "auto",
         shares_batch=p.replica_microbatches == "auto", overlap_pipeline=w.overlap_pipeline,
+        align_gradients=w.align_gradients, align_parameters=w.align_parameters,
     )  # fmt: skip
     if None not in (microbatch, vpp, recompute):
         return job

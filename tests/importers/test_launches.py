@@ -169,6 +169,7 @@ OF_LLAMA3 = (
     'global_batch = 128\nsequence_parallel = true\noverlap_tensor = true\nrecompute = "selective"\nzero = 1\n'
     'gradients = "fp32"\n[workload.parallel]\ntp = 8\ncp = 2\ndp = 2\npp = 4\nvpp = 4\n'
 )
+UNALIGNED = OF_LLAMA3.replace("zero = 1", "zero = 1\nalign_parameters = false")  # as Megatron-LM has it by default
 OF_MIXTRAL = (
     "global_batch = 256\noverlap_gradients = false\noverlap_parameters = false\nzero = 1\n"
     'gradients = "fp32"\n[workload.parallel]\ntp = 1\ndp = 16\npp = 4\nvpp = 8\nep = 8\n'
@@ -194,7 +195,7 @@ def test_a_converted_job_is_the_one_written_by_hand(
 
 
 def test_branches_and_variables_of_the_environment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    hand = by_hand(tmp_path, "llama3-70b", 128, OF_LLAMA3)
+    hand = by_hand(tmp_path, "llama3-70b", 128, UNALIGNED)
     fp8 = hand.with_name("fp8.toml")
     fp8.write_text(hand.read_text().replace("zero = 1", 'zero = 1\nprecision = "fp8"\ndtypes = {weights = "fp8"}'))
     same_jobs(converted(tmp_path, "megatron", LLAMA3), fp8, 128256)
@@ -217,6 +218,24 @@ def test_query_groups_hold_with_their_flag_alone(tmp_path: Path) -> None:
 
     assert kv_heads(MIXTRAL) == 8
     assert kv_heads(MIXTRAL.replace("--group-query-attention", "")) == 32
+
+
+def test_stages_begin_exchanges_together_if_they_are_told_to(tmp_path: Path) -> None:
+    def aligned(more: str) -> tuple[bool, bool]:
+        text = LLAMA3.replace("--overlap-param-gather", f"--overlap-param-gather {more}")
+        workload = load_config(converted(tmp_path, "megatron", text, "--variable", "EXTRA=")).workload
+        return workload.align_gradients, workload.align_parameters
+
+    assert aligned("") == (True, False)
+    assert aligned("--align-param-gather") == (True, True)
+    assert aligned("--align-param-gather --no-align-grad-reduce") == (False, True)
+
+
+@pytest.mark.parametrize("given", ["moe_act layernorm", "moe_act,layernorm", "[moe_act, layernorm]"])
+def test_modules_that_are_recomputed(given: str, tmp_path: Path) -> None:
+    text = MIXTRAL.replace("--bf16", f"--bf16 --recompute-granularity selective --recompute-modules {given}")
+    workload = load_config(converted(tmp_path, "megatron", text, name="args.txt")).workload
+    assert workload.recompute == ("moe_act", "layernorm")
 
 
 def test_latent_attention_is_a_presets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -277,6 +296,7 @@ def refused(tmp_path: Path, form: str, text: str, capsys: pytest.CaptureFixture[
         ("--bf16", "--bf16 --fp16", "beside bf16"),
         ("--normalization RMSNorm", "--normalization BatchNorm", "LayerNorm, RMSNorm"),
         ("--bf16", "--bf16 --recompute-granularity some", "selective, full"),
+        ("--bf16", "--bf16 --recompute-granularity selective --recompute-modules moe_gate", "core_attn, layernorm"),
         ("--num-virtual", "--num-layers-per-virtual-pipeline-stage 3 --num-virtual", "beside num_virtual_stages"),
         ("--bf16", "--bf16 --decoder-first-pipeline-num-layers 3", "without interleaving"),
         ("--bf16", "--bf16 --moe-layer-freq 2", "dense layers first"),

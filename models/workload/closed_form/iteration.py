@@ -8,13 +8,13 @@ longest counts: the others wait for it to sum their gradients. DualPipe has a fo
 from dataclasses import replace
 
 from models.workload.closed_form.exchanges import Exchanges
-from models.workload.closed_form.passes import Passes
+from models.workload.closed_form.passes import Bucket, Passes
 from models.workload.closed_form.pipeline import run_passes
 from models.workload.collectives import chunk_bytes
 from models.workload.compiler.choose import estimate_ps
 from models.workload.compiler.job import Job
 from models.workload.compiler.measured import update_ps
-from models.workload.compiler.tokens import Token, stage_tokens
+from models.workload.compiler.tokens import NONE, Token, beside_passes, stage_tokens, summed_last
 from pdes.errors import ConfigError
 
 FOLLOWED = 2  # times pp microbatches
@@ -67,7 +67,7 @@ def _followed_ps(job: Job, exchanges: Exchanges, passes: Passes) -> int:
     whole = layout.microbatch * shape.sequence * shape.hidden * layout.activation_bytes
     size_bytes = chunk_bytes(whole, layout.cp * layout.tp)
     run_passes(
-        stages, [stage.tokens() for stage in stages], layout.n_chunk,
+        stages, [stage.tokens for stage in stages], layout.n_chunk,
         lambda stage, is_back: exchanges.message(stage, size_bytes, is_back), job.overlap_pipeline,
     )  # fmt: skip
     ends_ps = [stage.reduced_ps() for stage in stages]
@@ -87,17 +87,15 @@ class _Stage:
         self.job, self.passes, self.stage = job, passes, stage
         self.now_ps, self.gathered_ps, self.summed_ps, self._before_ps, self._next_ps = 0, 0, 0, 0, 0
         self.began_ps: int | None = None
-        layout = job.layout
-        has_copies = layout.n_sharer > 1 or (not job.shape.is_dense and layout.n_expert_sharer > 1)
-        self.gathers_beside = layout.zero == 3 or (has_copies and layout.zero > 0 and job.overlap_parameters)
-        self.reduces_beside = layout.zero == 3 or (has_copies and job.overlap_gradients)
-        self._in_line_ps = 0
-        if layout.zero and not self.gathers_beside:
-            self._in_line_ps = self._sum_of(2)
-
-    def tokens(self) -> list[Token]:
+        self.beside = beside_passes(job)
+        self.tokens = stage_tokens(job, stage, self.beside)
         """Its passes in order."""
-        return stage_tokens(self.job, self.stage, self.gathers_beside, self.reduces_beside)
+        self._in_line_ps = 0
+        if job.layout.zero and not self.beside.gathers:
+            self._in_line_ps = self._sum_of(2)
+        self._bucket_gathered_ps: dict[int, list[int]] = {}  # by chunk, where stages gather at the same moment
+        for chunk in range(2) if self.beside.gathers_together else ():
+            self._gather(chunk)
 
     def _sum_of(self, field: int) -> int:
         chunks = range(self.job.layout.n_chunk)
@@ -109,11 +107,39 @@ class _Stage:
             self.began_ps = max(0, ready_ps - self._in_line_ps)
             ready_ps = max(ready_ps, self.began_ps + self._in_line_ps)
         self.now_ps = max(self.now_ps, ready_ps)
+        if token.starts != NONE:
+            self._gather(token.starts)
         buckets = self.passes.buckets(self.stage, token.chunk, token.which)
         if not (token.gathers or token.reduces):
             for bucket in buckets:
                 self._compute(bucket.n * bucket.busy_ps)
-            return
+        elif self.beside.gathers_together and token.gathers:
+            gathered_ps = iter(self._bucket_gathered_ps[token.chunk])
+            for bucket in buckets:
+                for _ in range(bucket.n):
+                    self.now_ps = max(self.now_ps, next(gathered_ps))
+                    self._compute(bucket.busy_ps)
+        else:
+            self._run_by_buckets(token, buckets)
+        if token.sums != NONE:
+            self._sum(token.sums)
+
+    def _gather(self, chunk: int) -> None:
+        """A chunk's parameters, from now on."""
+        begin_ps = max(self.gathered_ps, self.now_ps)
+        found = self._bucket_gathered_ps[chunk] = []
+        for bucket in self.passes.buckets(self.stage, chunk, "forward"):
+            for _ in range(bucket.n):
+                begin_ps += bucket.gather_ps + self._shared_ps(bucket.gather_ps, begin_ps)
+                found.append(begin_ps)
+        self.gathered_ps = self._next_ps = begin_ps
+
+    def _sum(self, chunk: int) -> None:
+        """A chunk's gradients, from now on."""
+        buckets = self.passes.buckets(self.stage, chunk, "backward")
+        self.summed_ps = max(self.summed_ps, self.now_ps) + sum(bucket.n * bucket.reduce_ps for bucket in buckets)
+
+    def _run_by_buckets(self, token: Token, buckets: list[Bucket]) -> None:
         one_by_one = [bucket for bucket in buckets for _ in range(bucket.n)]
         for i, bucket in enumerate(one_by_one):
             if token.gathers:  # one ahead of what is computed
@@ -143,7 +169,9 @@ class _Stage:
 
     def reduced_ps(self) -> int:
         """When its gradients are summed."""
-        if self.reduces_beside:
+        for chunk in summed_last(self.tokens) if self.beside.sums_together else ():
+            self._sum(chunk)
+        if self.beside.sums:
             return max(self.now_ps, self.summed_ps)
         return self.now_ps + self._sum_of(3)
 

@@ -7,9 +7,9 @@ by their bytes, and messages between stages at the rate of a NIC, which every ch
 
 from dataclasses import replace
 
-from models.compute.layout import Recompute
 from models.compute.lower import segments
 from models.compute.memory import fullest_stage
+from models.compute.recompute import Recompute
 from models.compute.stages import has_part, stage_layers
 from models.workload.compiler.job import Job
 from models.workload.nccl.in_server import in_server_ps

@@ -21,7 +21,8 @@ class Job:
 
     devices: the GPU type of every GPU, or one for all. slowness: how much longer a GPU computes, by GPU number, for
     stragglers. overlap_gradients: the data-parallel exchange of gradients runs beside the backward pass, bucket by
-    bucket; else behind it. overlap_parameters: sharded parameters are gathered beside the forward pass.
+    bucket; else behind it. overlap_parameters: sharded parameters are gathered beside the forward pass. align_*: all
+    stages of an interleaved pipeline begin these at the same moment, see `tokens.Beside`.
     overlap_pipeline: messages between stages are posted and not waited for; else a stage goes on when they are
     received.
     bucket_parameters: layers are put together in a bucket until they have as many. iteration_overhead_ps: what an
@@ -35,6 +36,8 @@ class Job:
     schedule: Schedule = "1f1b"
     overlap_gradients: bool = True
     overlap_parameters: bool = True
+    align_gradients: bool = True
+    align_parameters: bool = True
     bucket_parameters: int = 40_000_000
     slowness: dict[int, float] = field(default_factory=dict)
     iteration_overhead_ps: int = 0

@@ -2,6 +2,7 @@
 
 from itertools import groupby
 
+from models.compute.layout import Layout
 from models.compute.parameters import parameters_of
 from models.compute.stages import place_of, stage_layers
 from models.workload.collectives import chunk_bytes
@@ -27,6 +28,21 @@ def chunk_parts(job: Job, stage: int, chunk: int) -> list[tuple[str, int]]:
     if is_last(job, stage, chunk):
         parts.append("head")
     return [(part, len(list(same))) for part, same in groupby(parts)]
+
+
+def buckets(job: Job, layout: Layout, part: str, n: int) -> list[tuple[int, int]]:
+    """(how many buckets, layers in each) of n layers in a row; with FSDP every layer is one."""
+    own = parameters_of(job.shape, layout, part)
+    n_own = max(1, own.dense_parameters + own.expert_parameters)
+    each = 1 if layout.zero == 3 else min(n, -(-job.bucket_parameters // n_own))
+    return [(n // each, each), *([(1, n % each)] if n % each else [])]
+
+
+def bucket_bytes(job: Job, layout: Layout, part: str, n_layer: int, value_bytes: int) -> list[tuple[str, int]]:
+    """(group, bytes over all of it) of a bucket's parameters, each with as many bytes."""
+    own = parameters_of(job.shape, layout, part)
+    sizes = (("dp", own.dense_parameters), ("edp", own.expert_parameters))
+    return [(group, n_layer * n * value_bytes) for group, n in sizes if n]
 
 
 def updated_parameters(job: Job, stage: int) -> int:

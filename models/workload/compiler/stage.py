@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from models.compute.devices import Device
-from models.compute.lower import Segment, parameters_of, segments
+from models.compute.lower import Segment, segments
 from models.workload.collectives import chunk_bytes
 from models.workload.compiler.dual_pipe import BOTH
 from models.workload.compiler.emission import Emission, side_stream
@@ -19,8 +19,8 @@ from models.workload.compiler.groups import StageGroups
 from models.workload.compiler.job import Job
 from models.workload.compiler.loops import find_loops
 from models.workload.compiler.measured import measured_ps, update_ps
-from models.workload.compiler.parts import chunk_parts, is_first, is_last
-from models.workload.compiler.tokens import Token, stage_tokens
+from models.workload.compiler.parts import bucket_bytes, buckets, chunk_parts, is_first, is_last
+from models.workload.compiler.tokens import NONE, Token, beside_passes, stage_tokens, summed_last
 from models.workload.compiler.unequal import GroupsOfGpu
 from models.workload.operations import Operation
 from models.workload.program import OP_COMPUTE, OP_OPEN, OP_PASS, OP_RECEIVE, OP_SEND
@@ -35,16 +35,9 @@ class StageWriter:
     """Writes the programs of one stage's GPUs of one type."""
 
     def __init__(
-        self,
-        job: Job,
-        stage: int,
-        device: Device,
-        slowness: float,
-        groups: Groups,
-        embedding: Groups,
-        place: int = 0,
-        gpu: int = 0,
-    ) -> None:
+        self, job: Job, stage: int, device: Device, slowness: float, groups: Groups, embedding: Groups,
+        place: int = 0, gpu: int = 0,
+    ) -> None:  # fmt: skip
         self.job, self.stage, self.device, self.slowness, self.gpu = job, stage, device, slowness, gpu
         self.groups, self.embedding = groups, embedding
         self.place, self.loads = place, job.expert_loads()
@@ -52,11 +45,7 @@ class StageWriter:
         self.names: dict[str, SlotNames] = {}
         own, pieces = job.layout.without_layers, job.pieces  # gradients are summed piece by piece
         self._summed = own if pieces is None else replace(own, tp=pieces.gradients)
-        layout = job.layout
-        self._is_fsdp = layout.zero == 3
-        has_copies = layout.n_sharer > 1 or (not job.shape.is_dense and layout.n_expert_sharer > 1)
-        self._gathers_beside = self._is_fsdp or (has_copies and layout.zero > 0 and job.overlap_parameters)
-        self._reduces_beside = self._is_fsdp or (has_copies and job.overlap_gradients)
+        self.beside = beside_passes(job)
 
     def _slot(self, stream: str, key: str, n: int = 1) -> int:
         return self.names.setdefault(stream, SlotNames())(key, n)
@@ -140,33 +129,26 @@ class StageWriter:
     def _segment_exchange(self, emission: Emission, stream: str, segment: Segment) -> None:
         self._exchange(emission, stream, segment.group, segment.kind, segment.size_bytes, segment.group)
 
-    def _buckets(self, part: str, n: int) -> list[tuple[int, int]]:
-        """(how many buckets, layers in each) of n layers in a row."""
-        own = parameters_of(self.job.shape, self._summed, part)
-        n_own = max(1, own.dense_parameters + own.expert_parameters)
-        each = 1 if self._is_fsdp else min(n, -(-self.job.bucket_parameters // n_own))
-        return [(n // each, each), *([(1, n % each)] if n % each else [])]
-
-    def _bucket_bytes(self, part: str, n_layer: int, value_bytes: int) -> list[tuple[str, int]]:
-        """(group, bytes over all of it) of a bucket's parameters, each with as many bytes."""
-        own = parameters_of(self.job.shape, self._summed, part)
-        sizes = (("dp", own.dense_parameters), ("edp", own.expert_parameters))
-        return [(group, n_layer * n * value_bytes) for group, n in sizes if n]
-
     def _one_pass(self, token: Token) -> Emission:
         """A pass over a chunk: receive, all parts, send."""
         emission = Emission()
         if token.which == BOTH:
             return self._two_passes(token.chunk)
         is_forward = token.which == "forward"
+        if token.starts != NONE:
+            self._gate(emission, "main", OP_OPEN, "credit")
+            self._gate(emission, "gather", OP_PASS, "credit")
+            self._by_buckets(emission, token.starts, self._gather_bucket)
         self._receive(emission, token)
         if token.late and not is_forward:
             self._send(emission, token._replace(which="forward"))
         parts = chunk_parts(self.job, self.stage, token.chunk)
         for part, n in parts if is_forward else reversed(parts):
-            for times, each in self._buckets(part, n):
+            for times, each in buckets(self.job, self._summed, part, n):
                 bucket = Emission()
-                if token.gathers:
+                if token.gathers and self.beside.gathers_together:
+                    self._gate(bucket, "main", OP_PASS, "parameters", "dp")
+                elif token.gathers:
                     self._gather(bucket, part, each)
                 bucket.extend(self._part(part, token.which), each)
                 if token.reduces:
@@ -174,6 +156,8 @@ class StageWriter:
                 emission.extend(bucket, times)
         if token.which != "backward-weight" and not (token.late and is_forward):
             self._send(emission, token)
+        if token.sums != NONE:
+            self._sum_chunk(emission, token.sums)
         return emission
 
     def _two_passes(self, chunk: int) -> Emission:
@@ -229,10 +213,28 @@ class StageWriter:
     def _gather(self, emission: Emission, part: str, n_layer: int) -> None:
         self._gate(emission, "main", OP_PASS, "parameters", "dp")
         self._gate(emission, "main", OP_OPEN, "credit")
-        for group, size_bytes in self._bucket_bytes(part, n_layer, self.job.layout.weight_bytes):
-            self._exchange(emission, "gather", group, "all-gather", size_bytes, "dp")
-        self._gate(emission, "gather", OP_OPEN, "parameters")
+        self._gather_bucket(emission, part, n_layer)
         self._gate(emission, "gather", OP_PASS, "credit")
+
+    def _gather_bucket(self, emission: Emission, part: str, n_layer: int) -> None:
+        self._gather_on(emission, "gather", part, n_layer)
+        self._gate(emission, "gather", OP_OPEN, "parameters")
+
+    def _gather_on(self, emission: Emission, stream: str, part: str, n_layer: int) -> None:
+        for group, size_bytes in bucket_bytes(self.job, self._summed, part, n_layer, self.job.layout.weight_bytes):
+            self._exchange(emission, stream, group, "all-gather", size_bytes, "dp")
+
+    def _by_buckets(self, emission: Emission, chunk: int, write: Callable[[Emission, str, int], None]) -> None:
+        for part, n in chunk_parts(self.job, self.stage, chunk):
+            for times, each in buckets(self.job, self._summed, part, n):
+                bucket = Emission()
+                write(bucket, part, each)
+                emission.extend(bucket, times)
+
+    def _sum_chunk(self, emission: Emission, chunk: int) -> None:
+        self._gate(emission, "main", OP_OPEN, "gradients")
+        self._gate(emission, "reduce", OP_PASS, "gradients")
+        self._by_buckets(emission, chunk, lambda *bucket: self._sum_gradients(bucket[0], "reduce", *bucket[1:]))
 
     def _reduce(self, emission: Emission, part: str, n_layer: int) -> None:
         self._gate(emission, "main", OP_OPEN, "gradients")
@@ -241,7 +243,7 @@ class StageWriter:
 
     def _sum_gradients(self, emission: Emission, stream: str, part: str, n_layer: int) -> None:
         kind = "reduce-scatter" if self.job.layout.zero else "all-reduce"
-        for group, size_bytes in self._bucket_bytes(part, n_layer, self.job.layout.reduce_bytes):
+        for group, size_bytes in bucket_bytes(self.job, self._summed, part, n_layer, self.job.layout.reduce_bytes):
             self._exchange(emission, stream, group, kind, size_bytes, "dp")
 
     # Neighbours in the pipeline.
@@ -298,17 +300,22 @@ class StageWriter:
     def write(self) -> Emission:
         """All streams of one iteration."""
         emission = Emission()
-        if self._gathers_beside:
+        if self.beside.gathers:
             self._gate(emission, "main", OP_OPEN, "updated")
             self._gate(emission, "gather", OP_PASS, "updated")
+            for chunk in range(2) if self.beside.gathers_together else ():
+                self._by_buckets(emission, chunk, self._gather_bucket)
         elif self.job.layout.zero:
             self._all_parts(emission, self._gather_in_line)
-        for times, tokens in find_loops(stage_tokens(self.job, self.stage, self._gathers_beside, self._reduces_beside)):
+        passes = stage_tokens(self.job, self.stage, self.beside)
+        for times, tokens in find_loops(passes):
             part = Emission()
             for token in tokens:
                 part.extend(self._one_pass(token))
             emission.extend(part, times)
-        if self._reduces_beside:
+        for chunk in summed_last(passes) if self.beside.sums_together else ():
+            self._sum_chunk(emission, chunk)
+        if self.beside.sums:
             self._gate(emission, "reduce", OP_OPEN, "reduced")
             self._gate(emission, "main", OP_PASS, "reduced", "dp")
         else:
@@ -323,8 +330,7 @@ class StageWriter:
                 write(emission, part, n)
 
     def _gather_in_line(self, emission: Emission, part: str, n_layer: int) -> None:
-        for group, size_bytes in self._bucket_bytes(part, n_layer, self.job.layout.weight_bytes):
-            self._exchange(emission, "main", group, "all-gather", size_bytes, "dp")
+        self._gather_on(emission, "main", part, n_layer)
 
     def _reduce_in_line(self, emission: Emission, part: str, n_layer: int) -> None:
         self._sum_gradients(emission, "main", part, n_layer)

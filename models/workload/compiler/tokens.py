@@ -12,11 +12,14 @@ from models.workload.compiler.dual_pipe import BOTH
 from models.workload.compiler.job import Job
 from models.workload.compiler.schedule import stage_passes
 
+NONE = -1
+
 
 class Token(NamedTuple):
     """A pass as far as its operations depend on it: which, chunk, and whether buckets are gathered or reduced in it.
 
     late: a forward pass whose message leaves behind the next gradient, and the backward pass which that one is for.
+    starts: a chunk whose parameters are gathered from here on; sums: one whose gradients are summed behind the pass.
     """
 
     which: str
@@ -24,9 +27,63 @@ class Token(NamedTuple):
     gathers: bool
     reduces: bool
     late: bool = False
+    starts: int = NONE
+    sums: int = NONE
 
 
-def stage_tokens(job: Job, stage: int, gathers_beside: bool, reduces_beside: bool) -> list[Token]:
+class Beside(NamedTuple):
+    """What of data parallelism runs beside passes: gathers, sums; and whether stages do it at the same moment.
+
+    Exchanges slow computing down beside them. If each stage of an interleaved pipeline began them by itself, a
+    microbatch would meet one at every stage in turn. So Megatron-Core has all stages begin at one moment: the next but
+    one chunk is gathered as the first stage begins a chunk, and a chunk is summed as the last stage is through with it
+    (its align_param_gather and align_grad_reduce, forward_backward_pipelining_with_interleaving).
+    """
+
+    gathers: bool
+    sums: bool
+    gathers_together: bool = False
+    sums_together: bool = False
+
+
+def beside_passes(job: Job) -> Beside:
+    """For all stages of a job."""
+    layout = job.layout
+    is_fsdp, is_interleaved = layout.zero == 3, layout.vpp > 1
+    has_copies = layout.n_sharer > 1 or (not job.shape.is_dense and layout.n_expert_sharer > 1)
+    gathers = is_fsdp or (has_copies and layout.zero > 0 and job.overlap_parameters)
+    sums = is_fsdp or (has_copies and job.overlap_gradients)
+    return Beside(
+        gathers, sums,
+        gathers and is_interleaved and not is_fsdp and job.align_parameters,
+        sums and is_interleaved and layout.zero < 2 and job.align_gradients,
+    )  # fmt: skip
+
+
+def _together(tokens: list[Token], stage: int, beside: Beside) -> list[Token]:
+    """The passes before which a chunk's parameters are gathered, and behind which its gradients are summed."""
+    forward = [i for i, token in enumerate(tokens) if token.which == "forward"]
+    backward = [i for i, token in enumerate(tokens) if token.which == "backward"]
+    begins = {chunk: k for k, i in reversed([*enumerate(forward)]) for chunk in [tokens[i].chunk]}
+    ends = {chunk: k for k, i in enumerate(backward) for chunk in [tokens[i].chunk]}
+    for chunk in range(2, len(begins)) if beside.gathers_together else ():
+        i = forward[begins[chunk - 1] - stage]
+        tokens[i] = tokens[i]._replace(starts=chunk)
+    for chunk, k in ends.items() if beside.sums_together else ():
+        if k + stage < len(backward):
+            i = backward[k + stage]
+            tokens[i] = tokens[i]._replace(sums=chunk)
+    return tokens
+
+
+def summed_last(tokens: list[Token]) -> list[int]:
+    """Chunks whose gradients are summed behind all passes, in the order of their last ones."""
+    summed = {token.sums for token in tokens}
+    order = dict.fromkeys(token.chunk for token in reversed(tokens) if token.which == "backward")
+    return [chunk for chunk in reversed(order) if chunk not in summed]
+
+
+def stage_tokens(job: Job, stage: int, beside: Beside) -> list[Token]:
     """A stage's passes, with the first forward pass over a chunk where parameters are gathered once, and the last
     backward pass over it where gradients are reduced once."""
     layout = job.layout
@@ -40,17 +97,18 @@ def stage_tokens(job: Job, stage: int, gathers_beside: bool, reduces_beside: boo
     n_ahead, m = _forwards_ahead(job, stage), layout.n_microbatch
     for one in passes:
         gathers = reduces = False
-        if gathers_beside:
+        if beside.gathers:
             gathers = layout.zero == 3 or (one.which == "forward" and one.chunk not in seen)
             seen.add(one.chunk)
         if one.which == BOTH:
             left[1 - one.chunk] -= 1
         if one.which in ("backward", "backward-weight"):
             left[one.chunk] -= 1
-            reduces = reduces_beside and (layout.zero >= 2 or left[one.chunk] == 0)
+            is_last = layout.zero >= 2 or left[one.chunk] == 0
+            reduces = beside.sums and not beside.sums_together and is_last
         late = one.microbatch >= n_ahead if one.which == "forward" else one.microbatch + n_ahead < m
         tokens.append(Token(one.which, one.chunk, gathers, reduces, late))
-    return tokens
+    return _together(tokens, stage, beside)
 
 
 def _forwards_ahead(job: Job, stage: int) -> int:

@@ -34,6 +34,7 @@ Preset = Literal[
     "gpt3-175b", "llama2-7b", "llama2-13b", "llama2-70b", "llama3-8b", "llama3-70b", "llama3-405b", "mixtral-8x7b",
     "mixtral-8x22b", "deepseek-v2", "deepseek-v3", "qwen2.5-7b", "qwen2.5-14b", "qwen2.5-32b", "qwen2.5-72b",
     "qwen3-8b", "qwen3-14b", "qwen3-32b", "qwen3-30b-a3b", "qwen3-235b-a22b", "nemotron4-15b",
+    "nemotron4-340b",
 ]  # fmt: skip
 Schedule = Literal["1f1b", "gpipe", "zero-bubble-1p", "zero-bubble-2p", "dualpipe"]
 
@@ -47,6 +48,21 @@ def _pass_times(value: object) -> object:
     return tuple(parse_duration_ps(one) for one in value)
 
 
+RECOMPUTE_MODULES = (  # as `models.compute.recompute` has them
+    "layernorm", "qkv", "mla_up_proj", "core_attn", "attention", "mlp_up", "mlp", "moe_act", "moe", "shared_experts",
+)  # fmt: skip
+
+
+def _recompute(value: object) -> object:
+    if value in ("none", "selective", "full", "auto"):
+        return value
+    if isinstance(value, list) and value and all(one in RECOMPUTE_MODULES for one in value):
+        return tuple(dict.fromkeys(value))
+    modules = ", ".join(shown(one) for one in RECOMPUTE_MODULES)
+    accepted = f'Accepted: "none", "selective", "full", "auto", or a list of modules: {modules}'
+    raise FieldError(f"found {shown(value)}", accepted)
+
+
 def _placement(value: object) -> object:
     if value in ("in-order", "optimised"):
         return value
@@ -56,6 +72,7 @@ def _placement(value: object) -> object:
     raise FieldError(f"found {shown(value)}", accepted)
 
 
+Recompute = Annotated[Literal["none", "selective", "full", "auto"] | tuple[str, ...], BeforeValidator(_recompute)]
 Placement = Annotated[Literal["in-order", "optimised"] | tuple[int, ...], BeforeValidator(_placement)]
 PassTimes = Annotated[tuple[int, int, int] | None, BeforeValidator(_pass_times)]
 
@@ -226,7 +243,7 @@ class TrainingTable(Table):
     tp: Literal["alpha-beta", "packets"] = "alpha-beta"
     schedule: Schedule = "1f1b"
     sequence_parallel: bool = False
-    recompute: Literal["none", "selective", "full", "auto"] = "none"
+    recompute: Recompute = "none"
     precision: Literal["bf16", "fp16", "fp8", "fp32"] = "bf16"
     gradients: Literal["", "bf16", "fp16", "fp32"] = ""
     dtypes: DtypesConfig = DtypesConfig()
@@ -234,6 +251,8 @@ class TrainingTable(Table):
     routing_skew: float = Field(default=0.0, ge=0, le=4)
     overlap_gradients: bool = True
     overlap_parameters: bool = True
+    align_gradients: bool = True
+    align_parameters: bool = True
     overlap_pipeline: bool = True
     overlap_tensor: bool = False
     overlap_tensor_gradients: bool = True
@@ -262,7 +281,7 @@ class TrainingTable(Table):
         "tp": "tensor parallelism inside a server: timed, or as packets",
         "schedule": "in which order a pipeline stage does its passes",
         "sequence_parallel": "norms and dropout are split over tp",
-        "recompute": "what the backward pass computes again",
+        "recompute": "what the backward pass computes again: core attention, whole layers, or modules by their names",
         "precision": "of matrix products",
         "gradients": "kept and reduced in; default: fp32 for bf16 and fp8",
         "dtypes": "number formats of tensors",
@@ -270,6 +289,8 @@ class TrainingTable(Table):
         "routing_skew": "experts' popularity: the i-th GPU of a group gets tokens as 1 / i^skew; 0: balanced",
         "overlap_gradients": "gradients are reduced beside the backward pass, bucket by bucket",
         "overlap_parameters": "parameters are gathered beside the forward pass",
+        "align_gradients": "all stages of an interleaved pipeline begin to reduce a chunk's at the same moment",
+        "align_parameters": "all stages of an interleaved pipeline begin to gather a chunk's at the same moment",
         "overlap_pipeline": (
             "messages between stages go beside computing; false: a stage waits until each is received (DeepSpeed)"
         ),

@@ -20,6 +20,10 @@ DTYPES = {
 }
 
 
+MODULES = ("core_attn", "layernorm", "mla_up_proj", "mlp", "moe", "moe_act", "shared_experts")
+"""What Megatron-Core can compute again; a config knows them by the same names."""
+
+
 def write_job(job: Settings, output: Path, gpu: str, fabric: Fabric, source: str, n_gpu: int | None) -> list[str]:
     """Write the config; warnings. n_gpu: what the option says. ConfigError names file and line."""
     warnings: list[str] = []
@@ -61,7 +65,7 @@ def job_tables(job: Settings, gpu: str, n_gpu: int | None, warnings: list[str]) 
     workload: dict[str, object] = {"kind": "training", **model.get("workload", {})}
     workload |= {"global_batch": batch, "microbatch": micro}
     workload["sequence_parallel"] = tp > 1 and job.flag("sequence_parallel")
-    workload |= _recompute(job, pp, warnings) | _overlap(job) | {"zero": _zero(job)}
+    workload |= _recompute(job, pp, warnings) | _overlap(job, "vpp" in parallel) | {"zero": _zero(job)}
     precision, dtypes = _precision(job)
     workload |= precision
     if "attention_backend" in job and job.text("attention_backend") in ("unfused", "AttnBackend.unfused"):
@@ -140,17 +144,29 @@ def _recompute(job: Settings, pp: int, warnings: list[str]) -> dict[str, object]
     if granularity == "full" and method == "block" and n < layers // pp:
         text = f"recompute_method block of {n} layers is taken for all {layers // pp} of a stage"
         warnings.append(f"{job.given['recompute_method'].where}: {text}")
-    if granularity == "selective" and "recompute_modules" in job and job.text("recompute_modules") != "core_attn":
-        text = "recompute_modules: only core attention is recomputed here"
-        warnings.append(f"{job.given['recompute_modules'].where}: {text}")
+    if granularity == "selective" and "recompute_modules" in job:
+        return {"recompute": _modules(job)}
     return {} if granularity == "none" else {"recompute": granularity}
 
 
-def _overlap(job: Settings) -> dict[str, object]:
+def _modules(job: Settings) -> list[str]:
+    """What --recompute-modules lists, as Megatron does it: FlashAttention runs again, too, if core_attn is named."""
+    names = job.text("recompute_modules").replace(",", " ").strip("[] ").split()
+    wrong = [name for name in names if name not in MODULES]
+    if wrong or not names:
+        job.wrong("recompute_modules", ", ".join(MODULES))
+    return names
+
+
+def _overlap(job: Settings, is_interleaved: bool) -> dict[str, object]:
     found: dict[str, object] = {
         "overlap_gradients": job.flag("overlap_grad_reduce"),
         "overlap_parameters": job.flag("overlap_param_gather"),
     }
+    aligned = not job.flag("no_align_grad_reduce"), job.flag("align_param_gather")
+    for name, is_aligned in zip(("gradients", "parameters"), aligned, strict=True):
+        if is_interleaved and found[f"overlap_{name}"] and not is_aligned:
+            found[f"align_{name}"] = False
     if job.flag("tp_comm_overlap"):
         found["overlap_tensor"] = True
     if job.flag("no_async_tensor_model_parallel_allreduce"):

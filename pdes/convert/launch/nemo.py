@@ -110,6 +110,8 @@ def _normalise(found: dict[str, Setting]) -> None:
             found["nproc_per_node"] = devices._replace(text=str(len(text.split(","))))
         elif text in ("-1", "auto"):
             del found["nproc_per_node"]
+    if "overlap_param_gather" in found:  # what NeMo switches on where stages are interleaved
+        found.setdefault("align_param_gather", found["overlap_param_gather"])
     strategy = found.get("data_parallel_sharding_strategy")
     if strategy is not None:
         found["data_parallel_sharding_strategy"] = strategy._replace(text=SHARDING.get(strategy.text, strategy.text))

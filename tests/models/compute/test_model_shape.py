@@ -30,6 +30,7 @@ PUBLISHED_BILLIONS = {  # model cards and papers, as precisely as they say it
     "qwen3-30b-a3b": 30.53,
     "qwen3-235b-a22b": 235.1,
     "nemotron4-15b": 15.6,
+    "nemotron4-340b": 9.4 + 331.6,  # embeddings, and the rest
 }
 ACTIVE_BILLIONS = {"mixtral-8x7b": 12.9, "mixtral-8x22b": 39.1, "deepseek-v3": 37.5, "qwen3-30b-a3b": 3.3}
 
