@@ -34,7 +34,7 @@ MICROBATCHES = (1, 2, 3, 4, 6, 8, 12, 16)
 
 def family(device: Device) -> str:
     """Whose NVLink curve a GPU has."""
-    return {"a": "a100", "h": "h100", "b": "b200"}[device.name[0]]
+    return {"a": "a100", "h": "h100", "b": "b200"}[device.name.removeprefix("g")[0]]
 
 
 @cache
@@ -60,8 +60,12 @@ def collective_s(collective: str, n_gpu: int, in_server: int, size_bytes: int, c
     """A collective of n_gpu GPUs, in_server of them in each server, each with a NIC that all of them use."""
     if n_gpu <= in_server:
         return in_server_s(collective, n_gpu, size_bytes, name)
+    nic_bytes_per_s = case.nic_bps / 8 * NIC_FRAC
+    if collective == "all-to-all":  # every GPU sends to every other: what leaves the server takes its own NIC
+        outside_s = (n_gpu - in_server) / n_gpu * size_bytes / nic_bytes_per_s
+        return max(outside_s, in_server_s(collective, in_server, in_server * size_bytes // n_gpu, name)) + NIC_LATENCY_S
     passes = 2 if collective == "all-reduce" else 1
-    rate = min(in_server * case.nic_bps / 8 * NIC_FRAC, RING_BYTES_PER_S[name])
+    rate = min(in_server * nic_bytes_per_s, RING_BYTES_PER_S[name])
     return passes * ((n_gpu - 1) / n_gpu * size_bytes / rate + NIC_LATENCY_S * sqrt(n_gpu / in_server))
 
 
@@ -87,7 +91,7 @@ def pass_s(run: tuple[Segment, ...], case: Case, layout: Layout, device: Device)
 def _segment_s(segment: Segment, case: Case, layout: Layout, name: str) -> float:
     n_gpu = {"tp": layout.tp, "ep": layout.ep, "cp": layout.cp}[segment.group]
     stride = layout.tp if segment.group == "cp" else 1
-    in_server = max(1, SERVER // stride)
+    in_server = max(1, case.per_server // stride)
     if segment.kind != "ring":
         return collective_s(segment.kind, n_gpu, in_server, segment.size_bytes, case, name)
     if n_gpu <= in_server:
@@ -132,14 +136,15 @@ def _message_s(case: Case, layout: Layout, name: str) -> float:
     """Hidden states from stage to stage: each GPU sends its share, and the receivers put them together."""
     n_token = layout.microbatch * case.shape.sequence // layout.cp
     whole_bytes = n_token * case.shape.hidden * layout.activation_bytes
-    rate = NVLINK_MESSAGE_BYTES_PER_S if layout.n_gpu <= SERVER else case.nic_bps / 8 * NIC_FRAC
+    rate = NVLINK_MESSAGE_BYTES_PER_S if layout.n_gpu <= case.per_server else case.nic_bps / 8 * NIC_FRAC
     gather_s = 0.0 if layout.sequence_parallel else in_server_s("all-gather", layout.tp, whole_bytes, name)
     return whole_bytes / layout.tp / rate + NIC_LATENCY_S + gather_s
 
 
 def _gathered_s(case: Case, layout: Layout, part: str, which: str, device: Device) -> float:
     """ZeRO-3: a layer's parameters are fetched, backwards again, and its gradients scattered."""
-    held, name, in_server = parameters_of(case.shape, layout, part), family(device), max(1, SERVER // layout.tp)
+    held, name = parameters_of(case.shape, layout, part), family(device)
+    in_server = max(1, case.per_server // layout.tp)
 
     def sharers_s(collective: str, value_bytes: int) -> float:
         size_bytes = held.dense_parameters * value_bytes
@@ -167,7 +172,7 @@ def _end_s(case: Case, layout: Layout, device: Device, stages_s: list[float]) ->
 def _gradients_s(n_parameter: int, sharers: int, case: Case, layout: Layout, device: Device) -> float:
     if layout.zero == 3 or sharers == 1 or n_parameter == 0:
         return 0.0
-    in_server = sharers if layout.n_gpu <= SERVER else max(1, SERVER // layout.tp)
+    in_server = sharers if layout.n_gpu <= case.per_server else max(1, case.per_server // layout.tp)
     gradients, weights = n_parameter * layout.reduce_bytes, n_parameter * layout.weight_bytes
     sizes = {"all-reduce": gradients} if layout.zero == 0 else {"reduce-scatter": gradients, "all-gather": weights}
     return sum(collective_s(kind, sharers, in_server, size, case, family(device)) for kind, size in sizes.items())

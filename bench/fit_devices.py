@@ -1,15 +1,17 @@
 """Fit the constants of each GPU type to measured iterations, and say how far all rows are from the fit.
 
     python bench/fit_devices.py --rows training_iterations.csv vtrain_multi_node.csv vtrain_single_node.csv \
-        simumax_b200_8gpu.csv bench/published_rows.csv [--kernels a100_pcie.json] [--leave-one-out] [--write]
+        simumax_b200_8gpu.csv bench/published_rows.csv [--kernels a100_pcie.json b200_bf16_ceperm.json] \
+        [--leave-one-out] [--write]
 
 Least squares in the logarithm of predicted over measured time, of the rows of two thirds (a hash of a row's id chooses
 the third that is held out), with errors above 10 % counted by their size and not its square, and each set of rows
 weighted with the square root of its size, as rows of a set are alike. Usual values count as one more measurement of
 each constant, with the spread below, which decides what the rows of a type do not. One GPU type after the other.
 The prediction is `fit_closed_form`'s, not a
-simulation. --kernels: a file of SimuMax with measured attention kernels, for the attention constant of the A100, whose
-rows all compute attention step by step. --write: models/compute/fits.json.
+simulation. --kernels: files of SimuMax with measured kernels. What they say is not fitted to iterations: attention of
+the A100, whose rows all compute it step by step (its products are of a PCIe card with less power), and products in bf16
+and attention of the B200. --write: models/compute/fits.json.
 """
 
 import argparse
@@ -52,6 +54,9 @@ FITTED = {  # what the rows of a type depend on
     "b200": ("gemm_gamma", "fp8_gamma", "attention_gamma", "memory_gamma", "launch_ps", "overlap_loss_frac"),
 }
 
+OF_KERNELS = {"a100": ("a100-80g", ("attention_gamma",)), "b200": ("b200", ("gemm_gamma", "attention_gamma"))}
+"""By the name that a file of measured kernels begins with: the GPU type, and what is taken from it."""
+
 
 def with_constants(device: Device, constants: dict[str, float]) -> Device:
     """The device with these constants; times as whole picoseconds."""
@@ -59,15 +64,19 @@ def with_constants(device: Device, constants: dict[str, float]) -> Device:
     return replace(device, fit=Fit(**{**USUAL, **typed}))
 
 
-def fit(cases: list[Case], device: Device, names: tuple[str, ...], row_error: float = ROW_ERROR) -> dict[str, float]:
+def fit(
+    cases: list[Case], device: Device, names: tuple[str, ...], row_error: float = ROW_ERROR,
+    given: dict[str, float] | None = None,
+) -> dict[str, float]:  # fmt: skip
     """The constants by `pdes.calibrating.fit`, from the usual values, and without the penalty for a wrong order.
 
-    row_error: what is to be expected of a row; the smaller, the less the usual values count.
+    row_error: what is to be expected of a row; the smaller, the less the usual values count. given: constants that are
+    known; what is neither fitted nor given has its usual value.
     """
     groups = [case.group for case in cases]
 
     def predict_ps(point: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        fitted = with_constants(device, dict(zip(names, point.tolist(), strict=True)))
+        fitted = with_constants(device, (given or {}) | dict(zip(names, point.tolist(), strict=True)))
         return np.array([predict_s(cases[i], fitted)[0] for i in rows.tolist()])
 
     low, high = np.array([BOUNDS[name] for name in names], float).T
@@ -80,24 +89,50 @@ def fit(cases: list[Case], device: Device, names: tuple[str, ...], row_error: fl
     return dict(zip(names, found.tolist(), strict=True))
 
 
-def attention_of_kernels(path: Path, device: Device) -> tuple[float, list[str]]:
-    """gamma from measured attention kernels, and their ids; the median, with the device's other constants.
+def of_kernels(path: Path, device: Device) -> tuple[dict[str, float], list[str]]:
+    """Constants of measured kernels (the median of what each says, with usual other constants), and which these were.
 
-    The file has efficiencies that count all scores, of which the mask hides half.
+    Efficiencies of attention count all scores, of which the mask hides half.
     """
-    operators = json.loads(path.read_text())["accelerator"]["op"]
-    gammas, ids = [], []
-    for name, products in (("sdp_fwd", 1.0), ("sdp_bwd", 2.5)):
-        for key, efficiency in operators[name]["accurate_efficient_factor"].items():
-            size = {k: int(v) for k, v in (pair.split("=") for pair in key.split(", ")) if v.isdigit()}
+    operators, names = json.loads(path.read_text())["accelerator"]["op"], OF_KERNELS[path.stem[:4]][1]
+    usual, peak = Fit(), device.peak("bf16")
+    gammas: dict[str, list[float]] = {name: [] for name in names}
+    counts: dict[str, int] = defaultdict(int)
+
+    def add(name: str, key: str, kind: str, flops: float, counted: float, moved_bytes: float) -> None:
+        rest_s = usual.memory_gamma * moved_bytes / device.hbm_bytes_per_s + usual.launch_ps * 1e-12
+        efficiency = operators[kind]["accurate_efficient_factor"][key]
+        gammas[name].append((counted / peak / efficiency - rest_s) / (flops / peak))
+        counts[kind] += 1
+
+    def sizes(key: str) -> dict[str, int]:
+        return {k: int(v) for k, v in (pair.split("=") for pair in key.split(", ")) if v.isdigit()}
+
+    for kind, products in (("sdp_fwd", 1.0), ("sdp_bwd", 2.5)):
+        for key in operators[kind]["accurate_efficient_factor"]:
+            size = sizes(key)
             tokens, heads, kv_heads = size["batch"] * size["seq_len"], size["head_num"], size["kv_head_num"]
             widths = size["qk_head_dim"] + size["v_head_dim"]
             whole = products * 2 * tokens * size["seq_len"] * heads * widths
             moved_bytes = (3 if products > 1 else 1) * 2 * tokens * widths * (heads + kv_heads)
-            rest_s = device.fit.memory_gamma * moved_bytes / device.hbm_bytes_per_s + device.fit.launch_ps * 1e-12
-            gammas.append((whole / device.peak("bf16") / efficiency - rest_s) / (whole / 2 / device.peak("bf16")))
-            ids.append(f"{path.stem}:{name}:{key.replace(' ', '')}")
-    return median(gammas), ids
+            add("attention_gamma", key, kind, whole / 2, whole, moved_bytes)
+    for key in operators["matmul"]["accurate_efficient_factor"] if "gemm_gamma" in names else ():
+        b, m, n, k = (sizes(key)[name] for name in "bmnk")
+        result_bytes = (4 if "out_dtype=fp32" in key else 2) * (2 if "accumulate=True" in key else 1)
+        moved_bytes = b * (2 * m * k + 2 * k * n + result_bytes * m * n)
+        add("gemm_gamma", key, "matmul", 2 * b * m * n * k, 2 * b * m * n * k, moved_bytes)
+    ids = [f"{path.stem}:{kind}:{n} kernels" for kind, n in counts.items()]
+    return {name: median(found) for name, found in gammas.items()}, ids
+
+
+def constants_of(
+    rows: list[Case], device: Device, kernels: dict[str, tuple[dict[str, float], list[str]]]
+) -> tuple[dict[str, float], list[str]]:
+    """A type's constants: of its kernels where these say them, the rest fitted to rows; and the ids of both."""
+    given, ids = kernels.get(device.name, ({}, []))
+    names = tuple(name for name in FITTED[device.name] if name not in given)
+    found = fit(rows, with_constants(device, given), names, given=given)
+    return given | found, [case.id for case in rows] + ids
 
 
 def percent(errors: list[float]) -> str:
@@ -123,20 +158,19 @@ def report(cases: list[Case], devices: dict[str, Device]) -> None:
         print(f"{device:<10} {group:<32} {columns} {100 * bias:>+6.1f}% {100 * worst:>+6.1f}%")
 
 
-def leave_one_out(cases: list[Case], devices: dict[str, Device]) -> None:
+def leave_one_out(cases: list[Case], kernels: dict[str, tuple[dict[str, float], list[str]]]) -> None:
     """Every source as a fit to all others predicts it: constants from no row of it. One whose GPU type no other source
     has is left out, and named."""
     errors: dict[str, list[float]] = defaultdict(list)
     alone = []
-    for name, constants in FITTED.items():
+    for name in FITTED:
         rows = [case for case in cases if case.device == name]
         for source in sorted({case.source for case in rows}):
             others = [case for case in rows if case.source != source]
             if not others:
                 alone.append(f"{source} ({name})")
                 continue
-            kept = {"attention_gamma": devices[name].fit.attention_gamma}  # which may come from kernels, not from rows
-            fitted = with_constants(devices[name], kept | fit(others, devices[name], constants))
+            fitted = with_constants(DEVICES[name], constants_of(others, DEVICES[name], kernels)[0])
             for case in (case for case in rows if case.source == source):
                 error = predict_s(case, fitted)[0] / case.measured_s - 1
                 is_fp8 = case.layout.precision == "fp8"
@@ -206,17 +240,16 @@ def rank_correlation(one: tuple[float, ...], other: tuple[float, ...]) -> float:
     return products / sqrt(sum((a - mean) ** 2 for a in x) * sum((b - mean) ** 2 for b in y))
 
 
-def fit_all(cases: list[Case], only: str | None, kernels: Path | None) -> dict[str, dict[str, Any]]:
+def fit_all(
+    cases: list[Case], only: str | None, kernels: dict[str, tuple[dict[str, float], list[str]]]
+) -> dict[str, dict[str, Any]]:
     """Constants and row ids by GPU type, as in fits.json; of types without rows what is there."""
     entries = json.loads(FITS.read_text())
-    for name, names in FITTED.items():
+    for name in FITTED:
         rows = [case for case in cases if case.device == name and not case.held_out]
         if not rows or only not in (None, name):
             continue
-        constants, ids = fit(rows, DEVICES[name], names), [case.id for case in rows]
-        if name == "a100-80g" and kernels:
-            found = attention_of_kernels(kernels, with_constants(DEVICES[name], constants))
-            constants["attention_gamma"], ids = found[0], ids + found[1]
+        constants, ids = constants_of(rows, DEVICES[name], kernels)
         fitted = with_constants(DEVICES[name], constants).fit
         entries[name] = {"constants": {key: getattr(fitted, key) for key in constants}, "rows": ids}
         print(f"{name}: {len(rows)} rows, " + ", ".join(f"{k} {v:.4g}" for k, v in constants.items()), flush=True)
@@ -227,7 +260,7 @@ def main() -> None:
     """Fit, report, and write if asked to."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rows", type=Path, nargs="+", required=True, help="CSV files of measured iterations")
-    parser.add_argument("--kernels", type=Path, help="measured attention kernels of an A100 (SimuMax's JSON)")
+    parser.add_argument("--kernels", type=Path, nargs="+", default=[], help="measured kernels (SimuMax's JSON)")
     parser.add_argument("--only", help="one GPU type")
     parser.add_argument("--report", action="store_true", help="do not fit: the constants as they are")
     parser.add_argument("--each", action="store_true", help="every row but those of vtrain_single_node")
@@ -239,16 +272,19 @@ def main() -> None:
         found, left_out = read_rows(path)
         cases += [case for case in found if options.only in (None, case.device)]
         print(f"{path.name}: {len(found)} rows" + "".join(f"\n  not covered: {name}: {why}" for name, why in left_out))
-    devices = dict(DEVICES)
+    devices, kernels = dict(DEVICES), {}
+    for path in options.kernels:
+        name = OF_KERNELS[path.stem[:4]][0]
+        kernels[name] = of_kernels(path, DEVICES[name])
     if not options.report:
-        entries = fit_all(cases, options.only, options.kernels)
+        entries = fit_all(cases, options.only, kernels)
         devices |= {name: with_constants(DEVICES[name], entry["constants"]) for name, entry in entries.items()}
         if options.write:
             FITS.write_text(json.dumps(entries, indent=1) + "\n")
     report(cases, devices)
     report_ranks(cases, devices)
     if options.leave_one_out:
-        leave_one_out(cases, devices)
+        leave_one_out(cases, kernels)
     if options.each:
         report_each([case for case in cases if case.group != "vtrain_single_node"], devices)
 

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any, get_args
 
 from models.compute.devices import DEVICES
-from models.compute.layout import Layout, Precision, Recompute
+from models.compute.layout import Layout, Precision
 from models.compute.model_shape import ModelShape
 from models.compute.presets import PRESETS
+from models.compute.recompute import RECOMPUTE_MODULES, Recompute, RecomputeWord
 
 GIGA = 10**9
 
@@ -72,7 +73,9 @@ FSDP = {"zero": 3, "sequence_parallel": True, "cp_balanced": False}
 NEMO_DTYPES = {"gradient_dtype": "bf16"}  # its recipes have grad_reduce_in_fp32 = False
 NEMO_FP8_DTYPES = {"weight_dtype": "fp8"}  # and, in fp8, fp8_param_gather = True; MLPerf's FP8_PARAMS
 SEQUENCE_PARALLEL_SINCE = 2022  # Megatron-LM: also its distributed optimizer, and the overlap of tensor gradients
-RECOMPUTES: tuple[Recompute, ...] = get_args(Recompute)
+RECOMPUTES: tuple[RecomputeWord, ...] = get_args(RecomputeWord)
+XLA_FULL: Recompute = ("qkv", "layernorm", "attention", "mlp_up")  # the last matrix of a layer is not computed again
+MAXTEXT: Recompute = ("layernorm", "attention", "mlp_up")  # remat_policy=save_qkv_proj, as NVIDIA's recipe for it says
 LLAMA = {"gated": True, "norm": "rms", "biases": "none", "dropout": False}
 OWN_HEAD = {"tied_embeddings": False, "learned_positions": False}
 YES_NO, SPLITS = ("no", "yes"), {0: "no", 1: "yes", 3: "FSDP"}  # what columns say, by sequence_parallel and by zero
@@ -168,8 +171,13 @@ def _microbatch(row: Row, pp: int) -> int:
 
 
 def _recomputes(row: Row) -> tuple[Recompute, ...]:
-    """What may be computed again, the least first."""
+    """What may be computed again, the least first; or modules, as "mla_up_proj+mlp"."""
     text = row.get("recompute", "").strip()
+    modules = tuple(one for one in RECOMPUTE_MODULES if one in text.split("+"))
+    if modules:
+        return (modules,)
+    if "JAX" in _text(row):
+        return (MAXTEXT,) if "MaxText" in _text(row) else (XLA_FULL,) if text == "full" else ("none", XLA_FULL)
     found: tuple[Recompute, ...] = tuple(one for one in RECOMPUTES if one in text.split("/"))
     if text and not found:
         raise NotCoveredError(
@@ -248,7 +256,7 @@ def _measured_s(row: Row) -> float:
 def _group(row: Row) -> str:
     """The source, by the row's id; a collection of benchmarks by model."""
     words = row["id"].split("-")
-    return "-".join(words[: 2 if words[0] == "dgxc" else 1]) or "rows"
+    return "-".join(words[: 2 if words[0].startswith("dgxc") else 1]) or "rows"
 
 
 def _iteration(row: Row) -> Case:

@@ -1,14 +1,24 @@
 """What the fit computes with: rank correlation, the split of rows, the closed form of a pipeline."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from fit_closed_form import in_server_s, iteration_s, one_f_one_b_s, pass_s
-from fit_devices import fit, layouts_right, leave_one_out, rank_correlation, with_constants
+from fit_closed_form import NIC_FRAC, collective_s, in_server_s, iteration_s, one_f_one_b_s, pass_s
+from fit_devices import (
+    FITTED,
+    constants_of,
+    fit,
+    layouts_right,
+    leave_one_out,
+    of_kernels,
+    rank_correlation,
+    with_constants,
+)
 from fit_rows import Case, read_rows
-from models.compute.devices import DEVICES
+from models.compute.devices import DEVICES, Fit
 from models.compute.layout import Layout
 from models.compute.lower import segments
 from models.compute.model_shape import ModelShape
@@ -129,12 +139,64 @@ def test_a_source_that_is_left_out_is_predicted_by_the_others_alone(capsys: pyte
         for name, factor in (("one", 1.0), ("two", 1.0), ("slow", 2.0))
         for i, layout in enumerate(layouts)
     ]
-    leave_one_out([row for row in rows if row.group != "slow"], DEVICES)
+    leave_one_out([row for row in rows if row.group != "slow"], {})
     said = {line.split()[1]: float(line.split()[3]) for line in capsys.readouterr().out.splitlines() if "a100" in line}
     assert set(said) == {"one", "two"} and max(said.values()) < 3
-    leave_one_out([row for row in rows if row.group != "two"], DEVICES)
+    leave_one_out([row for row in rows if row.group != "two"], {})
     said = {line.split()[1]: float(line.split()[3]) for line in capsys.readouterr().out.splitlines() if "a100" in line}
     assert said["slow"] == pytest.approx(50, abs=3) and said["one"] > 70
+
+
+def test_constants_of_kernels_are_those_that_made_their_times(tmp_path: Path) -> None:
+    """Kernels whose times follow from known constants give these back; a fit to iterations then leaves them alone."""
+    device, truth = DEVICES["b200"], {"gemm_gamma": 1.7, "attention_gamma": 2.2}
+    usual, peak = Fit(), device.peak("bf16")
+
+    def efficiency(counted: float, gamma: float, flops: float, moved_bytes: float) -> float:
+        rest_s = usual.memory_gamma * moved_bytes / device.hbm_bytes_per_s + usual.launch_ps * 1e-12
+        return counted / peak / (gamma * flops / peak + rest_s)
+
+    products, attention = {}, {}
+    for m, n, k in ((4096, 8192, 8192), (512, 1024, 2048), (16384, 4096, 1536)):
+        key = f"b=1, m={m}, k={k}, n={n}, layout=TN, accumulate=False, out_dtype=bf16"
+        flops, moved = 2 * m * n * k, 2 * m * k + 2 * k * n + 2 * m * n
+        products[key] = efficiency(flops, truth["gemm_gamma"], flops, moved)
+    for s in (2048, 8192):
+        key = f"batch=1, seq_len={s}, head_num=32, kv_head_num=8, qk_head_dim=128, v_head_dim=128, qkv_contiguous=True"
+        whole, moved = 2 * s * s * 32 * 256, 2 * s * 256 * 40
+        attention[key] = efficiency(whole, truth["attention_gamma"], whole / 2, moved)
+    kinds = {"matmul": products, "sdp_fwd": attention, "sdp_bwd": {}}
+    path = tmp_path / "b200_kernels.json"
+    measured = {kind: {"accurate_efficient_factor": efficiencies} for kind, efficiencies in kinds.items()}
+    path.write_text(json.dumps({"accelerator": {"op": measured}}))
+    found, ids = of_kernels(path, device)
+    assert found == pytest.approx(truth, rel=1e-6)
+    assert ids == ["b200_kernels:sdp_fwd:2 kernels", "b200_kernels:matmul:3 kernels"]
+    layouts = [Layout(microbatch=b, tp=t) for b in (1, 4) for t in (1, 2)]
+    rows = [replace(case(layout, 0.5), id=str(i), device="b200") for i, layout in enumerate(layouts)]
+    constants, names = constants_of(rows, device, {"b200": (found, ids)})
+    assert {key: constants[key] for key in truth} == found and names[-2:] == ids
+    assert set(constants) == {"gemm_gamma", "attention_gamma", *FITTED["b200"]}
+
+
+def test_an_all_to_all_between_servers_takes_each_gpus_own_nic() -> None:
+    """A ring crosses each server's border once, over all its NICs; what goes to everybody does so by its own."""
+    known = case(Layout())
+    size = 512 * 10**6
+    nic_s = size / (known.nic_bps / 8)
+    assert collective_s("all-to-all", 64, 8, size, known, "a100") == pytest.approx(56 / 64 * nic_s / NIC_FRAC, rel=1e-2)
+    assert collective_s("all-gather", 64, 8, size, known, "a100") < 0.3 * nic_s
+    assert collective_s("all-to-all", 8, 8, size, known, "a100") == in_server_s("all-to-all", 8, size, "a100")
+
+
+def test_rows_that_nobody_fitted_are_all_read() -> None:
+    """None of them is among the rows that constants were fitted to."""
+    cases, left_out = read_rows(Path(__file__).parents[2] / "bench/unfitted_rows.csv")
+    assert len(cases) == 74 and not left_out
+    fitted = {row for device in DEVICES.values() for row in device.fit.rows}
+    assert not fitted & {case.id for case in cases}
+    jax = {case.layout.recompute for case in cases if "MaxText" in case.id}
+    assert jax == {("layernorm", "attention", "mlp_up")}
 
 
 def test_rows_are_read_with_their_gaps(tmp_path: Path) -> None:
