@@ -148,10 +148,14 @@ def _gathered_s(case: Case, layout: Layout, part: str, which: str, device: Devic
 
     def sharers_s(collective: str, value_bytes: int) -> float:
         size_bytes = held.dense_parameters * value_bytes
-        return collective_s(collective, layout.n_sharer, in_server, size_bytes, case, name)
+        return collective_s(collective, layout.n_shard, in_server, size_bytes, case, name)
 
     gather_s = sharers_s("all-gather", layout.weight_bytes)
-    return gather_s if which == "forward" else gather_s + sharers_s("reduce-scatter", layout.reduce_bytes)
+    if which == "forward":
+        return gather_s
+    n_copy, copied_bytes = layout.n_sharer // layout.n_shard, held.dense_parameters * layout.reduce_bytes
+    copies_s = collective_s("all-reduce", n_copy, 1, copied_bytes // layout.n_shard, case, name) if n_copy > 1 else 0.0
+    return gather_s + sharers_s("reduce-scatter", layout.reduce_bytes) + copies_s
 
 
 def _end_s(case: Case, layout: Layout, device: Device, stages_s: list[float]) -> float:

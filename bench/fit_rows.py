@@ -75,6 +75,7 @@ NEMO_FP8_DTYPES = {"weight_dtype": "fp8"}  # and, in fp8, fp8_param_gather = Tru
 SEQUENCE_PARALLEL_SINCE = 2022  # Megatron-LM: also its distributed optimizer, and the overlap of tensor gradients
 RECOMPUTES: tuple[RecomputeWord, ...] = get_args(RecomputeWord)
 XLA_FULL: Recompute = ("qkv", "layernorm", "attention", "mlp_up")  # the last matrix of a layer is not computed again
+MAXTEXT_WHOLE, MAXTEXT_SHARD = 256, 128  # up to so many GPUs that recipe splits over all, else over these
 MAXTEXT: Recompute = ("layernorm", "attention", "mlp_up")  # remat_policy=save_qkv_proj, as NVIDIA's recipe for it says
 LLAMA = {"gated": True, "norm": "rms", "biases": "none", "dropout": False}
 OWN_HEAD = {"tied_embeddings": False, "learned_positions": False}
@@ -267,8 +268,9 @@ def _iteration(row: Row) -> Case:
     device, shape, dp = _gpu(row), _shape(row), _data_parallel(row, tp * pp * cp)
     microbatch, chunks, recomputes = _microbatch(row, pp), _chunks(row, pp), _recomputes(row)
     options, fields = _options(row, device, tp, dp)
+    shard = MAXTEXT_SHARD if options.get("zero") == 3 and "MaxText" in _text(row) and dp * cp > MAXTEXT_WHOLE else 0
     layout = Layout(
-        tp=tp, pp=pp, dp=dp, cp=cp, ep=ep, vpp=chunks or 1, microbatch=microbatch or 1,
+        tp=tp, pp=pp, dp=dp, cp=cp, ep=ep, vpp=chunks or 1, microbatch=microbatch or 1, shard=shard,
         precision=_precision(row) or "bf16", recompute=recomputes[0], **options,
     )  # fmt: skip
     taken = {"vocab": shape.vocabulary, "precision": "bf16", "net_Gbps_per_gpu": 200, "gpus_per_node": 8, "dp": dp}

@@ -62,7 +62,7 @@ def case_config(case: Case, has_fluid: bool = True) -> str:
     }  # fmt: skip
     parallel = {
         "tp": layout.tp, "dp": dp, "pp": layout.pp, "cp": layout.cp, "ep": layout.ep,
-        "vpp": "auto" if case.open_vpp else layout.vpp,
+        "vpp": "auto" if case.open_vpp else layout.vpp, **({"shard": layout.shard} if layout.shard else {}),
     }  # fmt: skip
     dtypes = {"weights": layout.weight_dtype, "gradients": layout.gradient_dtype}
     dtypes = {key: dtype for key, dtype in dtypes.items() if dtype}

@@ -41,6 +41,18 @@ def check_layout(shape: ModelShape, layout: Layout) -> None:
             raise ConfigError(f"{MODEL} top_k", found, f"1 to {shape.n_expert}")
     _check_pipeline(shape, layout)
     _check_recompute(shape, layout)
+    if layout.shard:
+        _check_shard(shape, layout)
+
+
+def _check_shard(shape: ModelShape, layout: Layout) -> None:
+    where = f"{PARALLEL} shard"
+    if not layout.zero:
+        raise ConfigError(where, f"{layout.shard}, and nothing is split with zero = 0", "with zero of 1, 2 or 3")
+    if layout.dual or not shape.is_dense:
+        found = 'schedule "dualpipe"' if layout.dual else "a model with experts"
+        raise ConfigError(where, f"{layout.shard} with {found}", "a dense model and another schedule")
+    _divides(where, layout.shard, layout.n_sharer, "GPUs that hold the same parameters (dp x cp)")
 
 
 def _check_recompute(shape: ModelShape, layout: Layout) -> None:
@@ -127,7 +139,8 @@ def _check_stage_tp(shape: ModelShape, layout: Layout) -> None:
         found = f"{layout.tp}, and stage_tp has sizes up to {largest}"
         raise ConfigError(f"{PARALLEL} tp", found, f"{largest}, the largest of them")
     not_with = {
-        f"vpp = {layout.vpp}": layout.vpp > 1, 'schedule "dualpipe"': layout.dual, f"cp = {layout.cp}": layout.cp > 1,
+        f"shard = {layout.shard}": layout.shard > 0, f"vpp = {layout.vpp}": layout.vpp > 1,
+        'schedule "dualpipe"': layout.dual, f"cp = {layout.cp}": layout.cp > 1,
         "experts": not shape.is_dense, f"zero = {layout.zero}": layout.zero > 1,
     }  # fmt: skip
     for what, is_there in not_with.items():

@@ -26,6 +26,8 @@ class Layout:
     stage_layers: layers of each chunk in the order of the model, pp x vpp of them; (): as even as can be.
     replica_microbatches: of each replica, dp of them; (): n_microbatch each.
     stage_tp: of each stage the tensor-parallel size in each replica, of which tp is the largest; (): tp everywhere.
+    shard: GPUs over which `zero` splits, of those that hold the same parameters; copies of a share sum its gradients
+    (hybrid sharding, MiCS, Megatron's optimizer instances); 0: all of them.
     """
 
     tp: int = 1
@@ -60,6 +62,7 @@ class Layout:
     stage_layers: tuple[int, ...] = ()
     replica_microbatches: tuple[int, ...] = ()
     stage_tp: tuple[tuple[int, ...], ...] = ()
+    shard: int = 0
 
     def microbatches_of(self, replica: int) -> int:
         """Microbatches of a replica."""
@@ -155,6 +158,16 @@ class Layout:
     def n_sharer(self) -> int:
         """GPUs that hold the same dense parameters, so that reduce their gradients and may share states."""
         return self.n_copy * self.dp * self.cp
+
+    @property
+    def n_shard(self) -> int:
+        """GPUs over which dense parameters, or their gradients and states, are split."""
+        return self.shard or self.n_sharer
+
+    @property
+    def has_shard_copies(self) -> bool:
+        """Whether every share is on more than one GPU."""
+        return self.n_shard < self.n_sharer
 
     @property
     def n_expert_sharer(self) -> int:

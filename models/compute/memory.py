@@ -107,7 +107,7 @@ def memory_of(shape: ModelShape, layout: Layout, stage: int = 0, schedule: Sched
         sizes = layout.stage_tp[stage]
         layout = replace(layout, tp=min(sizes), stage_tp=())
     held = stage_parameters(shape, layout, stage)
-    counts = (held.dense_parameters, layout.n_sharer), (held.expert_parameters, layout.n_expert_sharer)
+    counts = (held.dense_parameters, layout.n_shard), (held.expert_parameters, layout.n_expert_sharer)
     weight, gradient, states = (
         sum(-(-n * size // (sharer if layout.zero >= from_stage else 1)) for n, sharer in counts)
         for size, from_stage in (

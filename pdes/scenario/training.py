@@ -99,6 +99,7 @@ def compiled_job(config: Config, server_of_gpu: np.ndarray, nic_goodput_bps: int
         causal_half=w.causal == "half", tp_overlap=w.overlap_tensor,
         tp_gradient_overlap=w.overlap_tensor_gradients, cp_balanced=w.balanced_context, dual=w.schedule == "dualpipe",
         stage_layers=p.stage_layers if isinstance(p.stage_layers, tuple) else (),
+        shard=p.shard or 0,
         stage_tp=() if p.sizes == ((p.tp,) * p.dp,) * p.pp else p.sizes,
         replica_microbatches=p.replica_microbatches if isinstance(p.replica_microbatches, tuple) else (),
     )  # fmt: skip

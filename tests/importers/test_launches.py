@@ -231,6 +231,12 @@ def test_stages_begin_exchanges_together_if_they_are_told_to(tmp_path: Path) -> 
     assert aligned("--align-param-gather --no-align-grad-reduce") == (False, True)
 
 
+def test_instances_of_the_optimizer_split_its_states_over_fewer_gpus(tmp_path: Path) -> None:
+    text = LLAMA3.replace("--overlap-param-gather", "--overlap-param-gather --num-distributed-optimizer-instances 2")
+    parallel = load_config(converted(tmp_path, "megatron", text, "--variable", "EXTRA=")).workload.parallel
+    assert (parallel.dp * parallel.cp, parallel.shard) == (4, 2)
+
+
 @pytest.mark.parametrize("given", ["moe_act layernorm", "moe_act,layernorm", "[moe_act, layernorm]"])
 def test_modules_that_are_recomputed(given: str, tmp_path: Path) -> None:
     text = MIXTRAL.replace("--bf16", f"--bf16 --recompute-granularity selective --recompute-modules {given}")

@@ -105,7 +105,7 @@ class Exchanges:
             return list(zip(ranks.stage(0), ranks.stage(pp - 1), strict=True))
         find = {
             "tp": ranks.tensor, "cp": ranks.context, "dp": ranks.sharers, "ep": ranks.experts,
-            "edp": ranks.expert_sharers,
+            "edp": ranks.expert_sharers, "shard": ranks.shards, "copies": ranks.copies,
         }  # fmt: skip
         return find[group](stage)
 

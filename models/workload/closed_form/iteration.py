@@ -156,7 +156,8 @@ class _Stage:
 
     def _shared_ps(self, time_ps: int, begin_ps: int) -> int:
         """What both of two exchanges lose that share the NICs: parameters, and gradients that are under way."""
-        if self.summed_ps <= begin_ps or not self.passes.exchanges.is_between_servers("dp"):
+        group = "shard" if self.job.layout.has_shard_copies else "dp"
+        if self.summed_ps <= begin_ps or not self.passes.exchanges.is_between_servers(group):
             return 0
         lost_ps = min(time_ps, self.summed_ps - begin_ps)
         self.summed_ps += lost_ps

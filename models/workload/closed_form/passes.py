@@ -6,11 +6,10 @@ from typing import NamedTuple
 from models.compute.devices import Device
 from models.compute.layout import Layout
 from models.compute.lower import segments
-from models.compute.parameters import parameters_of
 from models.workload.closed_form.exchanges import Exchanges
 from models.workload.compiler.job import Job
 from models.workload.compiler.measured import measured_ps
-from models.workload.compiler.parts import chunk_parts
+from models.workload.compiler.parts import buckets, chunk_parts, gathered, summed
 
 
 class Bucket(NamedTuple):
@@ -44,21 +43,12 @@ class Passes:
         return self._buckets[key]
 
     def _of_part(self, stage: int, part: str, n: int, which: str) -> list[Bucket]:
-        job = self.job
-        own = parameters_of(job.shape, job.layout.without_layers, part)
-        n_own = max(1, own.dense_parameters + own.expert_parameters)
-        each = 1 if job.layout.zero == 3 else min(n, -(-job.bucket_parameters // n_own))
-        busy_ps = self._busiest_ps(stage, part, which)
-        kind = "reduce-scatter" if job.layout.zero else "all-reduce"
-        found = []
-        for times, size in ((n // each, each), (1, n % each)):
-            if not size:
-                continue
-            sizes = [("dp", size * own.dense_parameters), ("edp", size * own.expert_parameters)]
-            sizes = [(group, count) for group, count in sizes if count]
+        job, layout = self.job, self.job.layout.without_layers
+        busy_ps, found = self._busiest_ps(stage, part, which), []
+        for times, size in buckets(job, layout, part, n):
             gather_ps, reduce_ps = (
-                sum(self.exchanges.time_ps(group, name, count * width, stage) for group, count in sizes)
-                for name, width in (("all-gather", job.layout.weight_bytes), (kind, job.layout.reduce_bytes))
+                sum(self.exchanges.time_ps(*one, stage) for one in exchanges(job, layout, part, size))
+                for exchanges in (gathered, summed)
             )
             found.append(Bucket(times, size * busy_ps, gather_ps, reduce_ps))
         return found
@@ -108,5 +98,5 @@ class Passes:
 
 def own_share(layout: Layout, expert_load: float) -> Layout:
     """What a pass over one layer depends on: the same for all sizes of the rest."""
-    return replace(layout, dp=1, pp=1, vpp=1, n_microbatch=1, zero=layout.zero == 3 and 3 or 0, dual=False,
+    return replace(layout, dp=1, pp=1, vpp=1, n_microbatch=1, shard=0, zero=layout.zero == 3 and 3 or 0, dual=False,
                    expert_load=expert_load, stage_layers=(), replica_microbatches=())  # fmt: skip

@@ -99,6 +99,8 @@ class _JobBuilder:
         if self.job.layout.stage_tp:
             return stage_groups(ranks, stage, self._make)
         members: dict[str, Groups] = {"tp": ranks.tensor(stage), "cp": ranks.context(stage), "dp": ranks.sharers(stage)}
+        if self.job.layout.has_shard_copies:
+            members |= {"shard": ranks.shards(stage), "copies": ranks.copies(stage)}
         if not shape.is_dense:
             members |= {"ep": ranks.experts(stage), "edp": ranks.expert_sharers(stage)}
         return StageGroups(members, self._make)
@@ -231,6 +233,7 @@ class _JobBuilder:
             "CP": layout.cp,
             "EP": layout.ep,
             "DP": layout.dp,
+            "SHARD": layout.n_shard if layout.has_shard_copies else 1,
             "PP": layout.pp,
             "VPP": layout.vpp,
         }

@@ -57,7 +57,7 @@ def update_ps(job: Job, stage: int, device: Device) -> int:
     for chunk in range(layout.n_chunk):
         for part, n in chunk_parts(job, stage, chunk):
             whole_ps += n * _times(device, layout, part).update_ps
-    return -(-whole_ps // layout.n_sharer) if layout.zero else whole_ps
+    return -(-whole_ps // layout.n_shard) if layout.zero else whole_ps
 
 
 def check_layer_times(job: Job) -> None:

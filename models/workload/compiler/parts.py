@@ -38,11 +38,24 @@ def buckets(job: Job, layout: Layout, part: str, n: int) -> list[tuple[int, int]
     return [(n // each, each), *([(1, n % each)] if n % each else [])]
 
 
-def bucket_bytes(job: Job, layout: Layout, part: str, n_layer: int, value_bytes: int) -> list[tuple[str, int]]:
-    """(group, bytes over all of it) of a bucket's parameters, each with as many bytes."""
+def gathered(job: Job, layout: Layout, part: str, n_layer: int) -> list[tuple[str, str, int]]:
+    """(group, kind of collective, bytes over all of it) of what makes a bucket's parameters whole."""
     own = parameters_of(job.shape, layout, part)
+    dense = "shard" if job.layout.has_shard_copies else "dp"
+    sizes = ((dense, own.dense_parameters), ("edp", own.expert_parameters))
+    return [(group, "all-gather", n_layer * n * job.layout.weight_bytes) for group, n in sizes if n]
+
+
+def summed(job: Job, layout: Layout, part: str, n_layer: int) -> list[tuple[str, str, int]]:
+    """The same of what sums its gradients, in turn; where shares have copies, these sum theirs behind it."""
+    own, value_bytes = parameters_of(job.shape, layout, part), job.layout.reduce_bytes
     sizes = (("dp", own.dense_parameters), ("edp", own.expert_parameters))
-    return [(group, n_layer * n * value_bytes) for group, n in sizes if n]
+    kind = "reduce-scatter" if job.layout.zero else "all-reduce"
+    found = [(group, kind, n_layer * n * value_bytes) for group, n in sizes if n]
+    if not job.layout.has_shard_copies:
+        return found
+    apart = [("shard", kind, size_bytes) for _, kind, size_bytes in found]
+    return apart + [("copies", "all-reduce", chunk_bytes(size_bytes, job.layout.n_shard)) for _, _, size_bytes in found]
 
 
 def updated_parameters(job: Job, stage: int) -> int:
@@ -53,6 +66,6 @@ def updated_parameters(job: Job, stage: int) -> int:
             own = parameters_of(job.shape, layout.without_layers, part)
             dense, expert = n * own.dense_parameters, n * own.expert_parameters
             if layout.zero:
-                dense, expert = chunk_bytes(dense, layout.n_sharer), chunk_bytes(expert, layout.n_expert_sharer)
+                dense, expert = chunk_bytes(dense, layout.n_shard), chunk_bytes(expert, layout.n_expert_sharer)
             n_own += dense + expert
     return n_own

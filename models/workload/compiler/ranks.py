@@ -54,6 +54,16 @@ class Ranks:
         gpus, tp = self.alike(stage), self.layout.tp
         return [gpus[t::tp] for t in range(tp)]
 
+    def shards(self, stage: int) -> Groups:
+        """GPUs over which what these hold is split: sharers in a row."""
+        n = self.layout.n_shard
+        return [group[i : i + n] for group in self.sharers(stage) for i in range(0, len(group), n)]
+
+    def copies(self, stage: int) -> Groups:
+        """GPUs with the same share."""
+        n = self.layout.n_shard
+        return [group[i::n] for group in self.sharers(stage) for i in range(n)]
+
     def experts(self, stage: int) -> Groups:
         """GPUs that share a layer's experts, and exchange tokens."""
         gpus, ep = self.alike(stage), self.layout.ep

@@ -19,7 +19,7 @@ from models.workload.compiler.groups import StageGroups
 from models.workload.compiler.job import Job
 from models.workload.compiler.loops import find_loops
 from models.workload.compiler.measured import measured_ps, update_ps
-from models.workload.compiler.parts import bucket_bytes, buckets, chunk_parts, is_first, is_last
+from models.workload.compiler.parts import buckets, chunk_parts, gathered, is_first, is_last, summed
 from models.workload.compiler.tokens import NONE, Token, beside_passes, stage_tokens, summed_last
 from models.workload.compiler.unequal import GroupsOfGpu
 from models.workload.operations import Operation
@@ -221,8 +221,8 @@ class StageWriter:
         self._gate(emission, "gather", OP_OPEN, "parameters")
 
     def _gather_on(self, emission: Emission, stream: str, part: str, n_layer: int) -> None:
-        for group, size_bytes in bucket_bytes(self.job, self._summed, part, n_layer, self.job.layout.weight_bytes):
-            self._exchange(emission, stream, group, "all-gather", size_bytes, "dp")
+        for group, kind, size_bytes in gathered(self.job, self._summed, part, n_layer):
+            self._exchange(emission, stream, group, kind, size_bytes, "dp")
 
     def _by_buckets(self, emission: Emission, chunk: int, write: Callable[[Emission, str, int], None]) -> None:
         for part, n in chunk_parts(self.job, self.stage, chunk):
@@ -242,8 +242,7 @@ class StageWriter:
         self._sum_gradients(emission, "reduce", part, n_layer)
 
     def _sum_gradients(self, emission: Emission, stream: str, part: str, n_layer: int) -> None:
-        kind = "reduce-scatter" if self.job.layout.zero else "all-reduce"
-        for group, size_bytes in bucket_bytes(self.job, self._summed, part, n_layer, self.job.layout.reduce_bytes):
+        for group, kind, size_bytes in summed(self.job, self._summed, part, n_layer):
             self._exchange(emission, stream, group, kind, size_bytes, "dp")
 
     # Neighbours in the pipeline.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from models.workload.nccl.options import CollectiveOptions
 
-FAMILY = {"tp": "tp", "cp": "cp", "ep": "ep", "dp": "dp", "edp": "dp", "embedding": "dp"}
+FAMILY = {"tp": "tp", "cp": "cp", "ep": "ep", "dp": "dp", "edp": "dp", "embedding": "dp", "shard": "dp", "copies": "dp"}
 """Groups of a stage by the parallelism that a user knows."""
 
 

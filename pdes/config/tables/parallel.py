@@ -47,6 +47,7 @@ class ParallelConfig(Table):
     vpp: chunks of layers per stage, interleaved. stage_layers: of each chunk in the order of the model, or "auto": by
     the speed and the memory of the stages' GPUs. replica_microbatches: of each replica, or "auto": by its GPUs' speed.
     stage_tp: tensor-parallel size of each stage, or of each stage in each replica, of which tp is the largest.
+    shard: hybrid sharding; FSDP, or a distributed optimizer, over so many GPUs, with dp * cp / shard copies.
     """
 
     tp: Count
@@ -58,6 +59,7 @@ class ParallelConfig(Table):
     stage_layers: Shares = "even"
     replica_microbatches: Shares = "even"
     stage_tp: StageTp = None
+    shard: Count | None = None
     MEANING: ClassVar[Meaning] = {
         "tp": "tensor parallelism: GPUs that share each layer, inside a server",
         "dp": "data parallelism: replicas",
@@ -67,6 +69,7 @@ class ParallelConfig(Table):
         "vpp": "chunks of layers per stage, interleaved",
         "stage_tp": "tp of each stage, or of each stage in each replica, where they differ; tp is the largest of them",
         "replica_microbatches": "microbatches of each replica: as many, by its GPUs' speed (auto), or as listed",
+        "shard": "GPUs over which zero splits, of dp * cp; default: all; the copies of a share sum its gradients",
         "stage_layers": "layers of each stage: as even as can be, by its GPUs' speed and memory (auto), or as listed",
     }
 

@@ -54,7 +54,7 @@ def job_tables(job: Settings, gpu: str, n_gpu: int | None, warnings: list[str]) 
     model = model_tables(job, tp, warnings)
     parallel: dict[str, object] = {"tp": tp, "dp": dp, "pp": pp}
     parallel |= ({"cp": cp} if cp > 1 else {}) | _experts(job, tp * cp * dp, ep, tp, warnings)
-    parallel |= _stages(job, pp, job.count("num_layers"))
+    parallel |= _stages(job, pp, job.count("num_layers")) | _shard(job, dp * cp)
     micro = job.count("micro_batch_size", 1)
     batch = job.count("global_batch_size", micro * dp)
     if batch % (micro * dp):
@@ -147,6 +147,14 @@ def _recompute(job: Settings, pp: int, warnings: list[str]) -> dict[str, object]
     if granularity == "selective" and "recompute_modules" in job:
         return {"recompute": _modules(job)}
     return {} if granularity == "none" else {"recompute": granularity}
+
+
+def _shard(job: Settings, n_sharer: int) -> dict[str, object]:
+    """Over how many GPUs optimizer states are split: of each of several instances of the optimizer."""
+    n_instance = job.count("num_distributed_optimizer_instances", 1)
+    if n_sharer % n_instance:
+        job.wrong("num_distributed_optimizer_instances", f"a divisor of {n_sharer}, the data-parallel GPUs")
+    return {"shard": n_sharer // n_instance} if n_instance > 1 else {}
 
 
 def _modules(job: Settings) -> list[str]:

@@ -22,7 +22,7 @@ MODEL = {"layers": 8, "hidden": 512, "heads": 8, "vocabulary": 4096, "sequence":
 
 def tables(tp: int = 1, pp: int = 1, dp: int = 1, vpp: int = 1, **more: Any) -> dict[str, Any]:
     """more: of [workload], besides cp and ep of its layout; topology: of [topology]."""
-    rest = {name: more.pop(name) for name in ("cp", "ep") if name in more}
+    rest = {name: more.pop(name) for name in ("cp", "ep", "shard") if name in more}
     n_gpu = tp * pp * dp * rest.get("cp", 1)
     topology = {"kind": "roft", "gpus_per_server": min(4, n_gpu), "nvlink": "packets"} | more.pop("topology", {})
     workload = {
@@ -88,6 +88,8 @@ CASES = [
     (0.005, {"tp": 2, "pp": 2, "dp": 2, "microbatches": 4, "zero": 1}),
     (0.01, {"tp": 2, "pp": 4, "vpp": 2, "microbatches": 8, "recompute": "full"}),
     (0.03, {"dp": 8, "microbatches": 4, "zero": 3}),
+    (0.05, {"dp": 8, "microbatches": 4, "zero": 3, "shard": 4}),
+    (0.03, {"dp": 8, "tp": 2, "microbatches": 4, "zero": 1, "shard": 2}),
     (0.03, {"pp": 4, "dp": 2, "microbatches": 8, "schedule": "zero-bubble-1p"}),
     (0.01, {"pp": 4, "dp": 2, "microbatches": 8, "schedule": "gpipe"}),
     (0.01, {"pp": 2, "tp": 2, "dp": 2, "microbatches": 4, "gpus": [{"servers": [1], "slowness": 1.5}]}),
