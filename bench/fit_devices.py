@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from fit_closed_form import predict_s
-from fit_rows import Case, read_rows
+from fit_rows import Case, read_rows, recompute_text
 from models.compute.devices import DEVICES, FITS, Device, Fit
 from pdes.calibrating.fit import ROW_ERROR, Problem
 from pdes.calibrating.fit import fit as fit_problem
@@ -193,7 +193,7 @@ def report_each(cases: list[Case], devices: dict[str, Device]) -> None:
     for case in cases:
         predicted_s, layout = predict_s(case, devices[case.device])
         error = 100 * (predicted_s / case.measured_s - 1)
-        chosen = f"microbatch {layout.microbatch}, {layout.vpp} chunks, {layout.recompute}"
+        chosen = f"microbatch {layout.microbatch}, {layout.vpp} chunks, {recompute_text(layout.recompute)}"
         print(f"{case.id:<68} {case.measured_s:>9.3f} s {predicted_s:>9.3f} s {error:>+6.1f} % {chosen}")
 
 
@@ -274,7 +274,9 @@ def main() -> None:
         print(f"{path.name}: {len(found)} rows" + "".join(f"\n  not covered: {name}: {why}" for name, why in left_out))
     devices, kernels = dict(DEVICES), {}
     for path in options.kernels:
-        name = OF_KERNELS[path.stem[:4]][0]
+        name = OF_KERNELS.get(path.stem[:4], ("",))[0]
+        if not name or name in kernels:
+            parser.error(f"--kernels {path}: one file of each GPU type, whose name begins with {', '.join(OF_KERNELS)}")
         kernels[name] = of_kernels(path, DEVICES[name])
     if not options.report:
         entries = fit_all(cases, options.only, kernels)

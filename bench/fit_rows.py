@@ -174,17 +174,23 @@ def _microbatch(row: Row, pp: int) -> int:
 def _recomputes(row: Row) -> tuple[Recompute, ...]:
     """What may be computed again, the least first; or modules, as "mla_up_proj+mlp"."""
     text = row.get("recompute", "").strip()
-    modules = tuple(one for one in RECOMPUTE_MODULES if one in text.split("+"))
-    if modules:
-        return (modules,)
-    if "JAX" in _text(row):
-        return (MAXTEXT,) if "MaxText" in _text(row) else (XLA_FULL,) if text == "full" else ("none", XLA_FULL)
-    found: tuple[Recompute, ...] = tuple(one for one in RECOMPUTES if one in text.split("/"))
-    if text and not found:
+    names = text.split("+")
+    if all(name in RECOMPUTE_MODULES for name in names):
+        return (tuple(one for one in RECOMPUTE_MODULES if one in names),)
+    if "JAX" in _text(row) and text in ("", "full"):
+        return (XLA_FULL,) if text else (MAXTEXT,) if "MaxText" in _text(row) else ("none", XLA_FULL)
+    alternatives = text.split("/") if text else []
+    found: tuple[Recompute, ...] = tuple(one for one in RECOMPUTES if one in alternatives)
+    if len(found) < len(alternatives):
         raise NotCoveredError(
-            f"recompute: found '{text}'. Accepted: {', '.join(RECOMPUTES)}, with / between, or nothing"
+            f"recompute: found '{text}'. Accepted: {', '.join(RECOMPUTES)} with / between, modules with +, or nothing"
         )
     return found or RECOMPUTES
+
+
+def recompute_text(recompute: Recompute) -> str:
+    """As a column has it."""
+    return recompute if isinstance(recompute, str) else "+".join(recompute)
 
 
 def _flag(row: Row, key: str) -> bool | None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fit_rows import SPLITS, YES_NO, Case, NotCoveredError
+from fit_rows import SPLITS, YES_NO, Case, NotCoveredError, recompute_text
 from models.compute.layout import Layout
 from models.compute.memory import fullest_stage
 from models.compute.model_shape import ModelShape
@@ -160,7 +160,7 @@ def settled(case: Case) -> Settled:
     values = {
         "mbs": (case.open_microbatch, str(layout.microbatch)),
         "vpp": (case.open_vpp, str(layout.vpp)),
-        "recompute": (bool(case.open_recompute), layout.recompute),
+        "recompute": (bool(case.open_recompute), recompute_text(layout.recompute)),
         "seq_par": (case.open_sequence, YES_NO[layout.sequence_parallel]),
         "dist_opt": (case.open_zero, SPLITS[layout.zero]),
     }

@@ -137,3 +137,25 @@ def test_what_cannot_be_read_is_left_out_with_the_reason(values, reason, tmp_pat
 def test_a_file_without_rows_has_no_cases(tmp_path):
     (tmp_path / "rows.csv").write_text(",".join(COLUMNS) + "\n")
     assert read_rows(tmp_path / "rows.csv") == ([], [])
+
+
+@pytest.mark.parametrize("text", ["mla_up_proj+mlpp", "mlp/full", "moe/none", "foo", "none/foo"])
+def test_a_recompute_that_is_none_is_no_case(text, tmp_path):
+    cases, left_out = read(tmp_path, recompute=text)
+    assert cases == [] and f"recompute: found '{text}'" in left_out[0][1]
+
+
+@pytest.mark.parametrize(
+    ("text", "notes", "expected", "is_open"),
+    [
+        ("layernorm+mlp", "", ("layernorm", "mlp"), False),
+        ("none", "JAX FSDP, MaxText", "none", False),
+        ("full", "JAX FSDP", ("qkv", "layernorm", "attention", "mlp_up"), False),
+        ("", "JAX FSDP, MaxText", ("layernorm", "attention", "mlp_up"), False),
+        ("", "JAX FSDP", "none", True),
+        ("selective/full", "", "selective", True),
+    ],
+)
+def test_what_is_computed_again_is_read_with_its_software(text, notes, expected, is_open, tmp_path):
+    found = case(tmp_path, recompute=text, notes=notes.replace(",", ""))
+    assert (found.layout.recompute, bool(found.open_recompute)) == (expected, is_open)

@@ -166,7 +166,7 @@ OF_GPT3 = (
     "[workload.parallel]\ntp = 8\ndp = 1\npp = 16\n"
 )
 OF_LLAMA3 = (
-    'global_batch = 128\nsequence_parallel = true\noverlap_tensor = true\nrecompute = "selective"\nzero = 1\n'
+    'global_batch = 128\nsequence_parallel = true\noverlap_tensor = true\nrecompute = ["core_attn"]\nzero = 1\n'
     'gradients = "fp32"\n[workload.parallel]\ntp = 8\ncp = 2\ndp = 2\npp = 4\nvpp = 4\n'
 )
 UNALIGNED = OF_LLAMA3.replace("zero = 1", "zero = 1\nalign_parameters = false")  # as Megatron-LM has it by default
@@ -229,6 +229,9 @@ def test_stages_begin_exchanges_together_if_they_are_told_to(tmp_path: Path) -> 
     assert aligned("") == (True, False)
     assert aligned("--align-param-gather") == (True, True)
     assert aligned("--align-param-gather --no-align-grad-reduce") == (False, True)
+    yaml = NEMO.replace("  ub_tp_comm_overlap: true", "  ub_tp_comm_overlap: true\n  align_grad_reduce: false")
+    workload = load_config(converted(tmp_path, "nemo", yaml)).workload
+    assert (workload.align_gradients, workload.align_parameters) == (False, True)
 
 
 def test_instances_of_the_optimizer_split_its_states_over_fewer_gpus(tmp_path: Path) -> None:
@@ -242,6 +245,16 @@ def test_modules_that_are_recomputed(given: str, tmp_path: Path) -> None:
     text = MIXTRAL.replace("--bf16", f"--bf16 --recompute-granularity selective --recompute-modules {given}")
     workload = load_config(converted(tmp_path, "megatron", text, name="args.txt")).workload
     assert workload.recompute == ("moe_act", "layernorm")
+
+
+def test_modules_that_no_layer_has_change_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    more = "--bf16 --recompute-granularity selective --recompute-modules core_attn mlp shared_experts"
+    workload = load_config(converted(tmp_path, "megatron", MIXTRAL.replace("--bf16", more), name="args.txt")).workload
+    assert workload.recompute == ("core_attn",)
+    assert "no layer has mlp, shared_experts: left out" in capsys.readouterr().err
+    more = more.replace("core_attn mlp", "mlp")
+    workload = load_config(converted(tmp_path, "megatron", MIXTRAL.replace("--bf16", more), name="args.txt")).workload
+    assert workload.recompute == "none"
 
 
 def test_latent_attention_is_a_presets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

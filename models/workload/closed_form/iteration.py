@@ -106,9 +106,9 @@ class _Stage:
         if self.began_ps is None:
             self.began_ps = max(0, ready_ps - self._in_line_ps)
             ready_ps = max(ready_ps, self.began_ps + self._in_line_ps)
-        self.now_ps = max(self.now_ps, ready_ps)
         if token.starts != NONE:
             self._gather(token.starts)
+        self.now_ps = max(self.now_ps, ready_ps)
         buckets = self.passes.buckets(self.stage, token.chunk, token.which)
         if not (token.gathers or token.reduces):
             for bucket in buckets:

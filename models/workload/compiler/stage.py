@@ -170,7 +170,7 @@ class StageWriter:
         if self.job.pass_times_ps is not None:
             for token in (forward, backward):
                 for part, n in chunk_parts(self.job, self.stage, token.chunk):
-                    emission.extend(self._measured(part, token.which), n)
+                    emission.extend(self._part(part, token.which), n)
         else:
             self._in_turns(emission, self._segments(forward), self._segments(backward))
         for token in (forward, backward):

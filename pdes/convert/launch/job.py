@@ -54,7 +54,7 @@ def job_tables(job: Settings, gpu: str, n_gpu: int | None, warnings: list[str]) 
     model = model_tables(job, tp, warnings)
     parallel: dict[str, object] = {"tp": tp, "dp": dp, "pp": pp}
     parallel |= ({"cp": cp} if cp > 1 else {}) | _experts(job, tp * cp * dp, ep, tp, warnings)
-    parallel |= _stages(job, pp, job.count("num_layers")) | _shard(job, dp * cp)
+    parallel |= _stages(job, pp, job.count("num_layers")) | _shard(job, dp * cp, warnings)
     micro = job.count("micro_batch_size", 1)
     batch = job.count("global_batch_size", micro * dp)
     if batch % (micro * dp):
@@ -65,7 +65,7 @@ def job_tables(job: Settings, gpu: str, n_gpu: int | None, warnings: list[str]) 
     workload: dict[str, object] = {"kind": "training", **model.get("workload", {})}
     workload |= {"global_batch": batch, "microbatch": micro}
     workload["sequence_parallel"] = tp > 1 and job.flag("sequence_parallel")
-    workload |= _recompute(job, pp, warnings) | _overlap(job, "vpp" in parallel) | {"zero": _zero(job)}
+    workload |= _recompute(job, pp, model, warnings) | _overlap(job, "vpp" in parallel) | {"zero": _zero(job)}
     precision, dtypes = _precision(job)
     workload |= precision
     if "attention_backend" in job and job.text("attention_backend") in ("unfused", "AttnBackend.unfused"):
@@ -135,7 +135,7 @@ def _stages(job: Settings, pp: int, layers: int) -> dict[str, object]:
     return {"vpp": vpp} if vpp > 1 else {}
 
 
-def _recompute(job: Settings, pp: int, warnings: list[str]) -> dict[str, object]:
+def _recompute(job: Settings, pp: int, model: Tables, warnings: list[str]) -> dict[str, object]:
     granularity = job.text("recompute_granularity", "selective" if job.flag("recompute_activations") else "none")
     if granularity not in ("none", "selective", "full"):
         job.wrong("recompute_granularity", "selective, full")
@@ -144,26 +144,43 @@ def _recompute(job: Settings, pp: int, warnings: list[str]) -> dict[str, object]
     if granularity == "full" and method == "block" and n < layers // pp:
         text = f"recompute_method block of {n} layers is taken for all {layers // pp} of a stage"
         warnings.append(f"{job.given['recompute_method'].where}: {text}")
-    if granularity == "selective" and "recompute_modules" in job:
-        return {"recompute": _modules(job)}
+    if granularity == "selective":
+        modules = _modules(job, model, warnings)
+        return {"recompute": modules} if modules else {}
     return {} if granularity == "none" else {"recompute": granularity}
 
 
-def _shard(job: Settings, n_sharer: int) -> dict[str, object]:
+def _shard(job: Settings, n_sharer: int, warnings: list[str]) -> dict[str, object]:
     """Over how many GPUs optimizer states are split: of each of several instances of the optimizer."""
     n_instance = job.count("num_distributed_optimizer_instances", 1)
+    if n_instance > 1 and "num_experts" in job:
+        where = job.given["num_distributed_optimizer_instances"].where
+        warnings.append(f"{where}: instances of the optimizer are not taken for a model with experts")
+        return {}
     if n_sharer % n_instance:
         job.wrong("num_distributed_optimizer_instances", f"a divisor of {n_sharer}, the data-parallel GPUs")
     return {"shard": n_sharer // n_instance} if n_instance > 1 else {}
 
 
-def _modules(job: Settings) -> list[str]:
-    """What --recompute-modules lists, as Megatron does it: FlashAttention runs again, too, if core_attn is named."""
-    names = job.text("recompute_modules").replace(",", " ").strip("[] ").split()
-    wrong = [name for name in names if name not in MODULES]
-    if wrong or not names:
+def _modules(job: Settings, model: Tables, warnings: list[str]) -> list[str]:
+    """What --recompute-modules lists. Megatron-Core runs FlashAttention again, too, if core_attn is named.
+
+    Modules that no layer has change nothing there; a config with them is refused, so they are left out.
+    """
+    names = job.text("recompute_modules", "core_attn").replace(",", " ").strip("[] ").split()
+    if not names or any(name not in MODULES for name in names):
         job.wrong("recompute_modules", ", ".join(MODULES))
-    return names
+    sizes, has_preset = model.get("model", {}), "preset" in model.get("workload", {})
+    has_experts = "experts" in sizes  # a preset is that of a latent model, which has all modules
+    there = {
+        "mla_up_proj": False, "mlp": not has_experts or "dense_layers" in sizes, "moe": has_experts,
+        "moe_act": has_experts, "shared_experts": "shared_experts" in sizes,
+    }  # fmt: skip
+    missing = [name for name in names if not (has_preset or there.get(name, True))]
+    if missing:
+        where = job.given["recompute_modules"].where
+        warnings.append(f"{where}: no layer has {', '.join(missing)}: left out")
+    return [name for name in names if name not in missing]
 
 
 def _overlap(job: Settings, is_interleaved: bool) -> dict[str, object]:
@@ -171,7 +188,8 @@ def _overlap(job: Settings, is_interleaved: bool) -> dict[str, object]:
         "overlap_gradients": job.flag("overlap_grad_reduce"),
         "overlap_parameters": job.flag("overlap_param_gather"),
     }
-    aligned = not job.flag("no_align_grad_reduce"), job.flag("align_param_gather")
+    is_summed_together = job.flag("align_grad_reduce", True) and not job.flag("no_align_grad_reduce")
+    aligned = is_summed_together, job.flag("align_param_gather")
     for name, is_aligned in zip(("gradients", "parameters"), aligned, strict=True):
         if is_interleaved and found[f"overlap_{name}"] and not is_aligned:
             found[f"align_{name}"] = False

@@ -180,6 +180,15 @@ def test_a_pipeline_takes_its_closed_form_within_two_per_cent() -> None:
     assert 0.98 * expected_ps - slack_ps < last_ps < 1.02 * expected_ps + slack_ps
 
 
+def test_measured_passes_stand_for_layers() -> None:
+    """Passes with times of their own take what the order takes on an ideal pipeline."""
+    times = (2 * 10**9, 3 * 10**9, 10**9)
+    one = replace(job(GPT, dp=4, pp=4, n_microbatch=12), pass_times_ps=times)
+    kinds = plan_job(one, 16, SERVER).kinds
+    last_ps = max(row[6] for row in run(one).tasks if row[3] == kinds.index("backward"))
+    assert ideal_time(4, 12, *times) == pytest.approx(last_ps, rel=0.01)
+
+
 def test_tokens_travel_while_the_other_pass_computes() -> None:
     """Of what 1F1B waits for exchanges of experts, less than half is left."""
     shape = replace(MOE, hidden=1024, sequence=2048)
