@@ -14,7 +14,7 @@ from pdes.files import MAX_DEPTH, read_json
 from pdes.units import QuantityError, exact_number, parse_rate_bps, shown, whole_number
 from reference import made_traces as made
 
-DEEP, DIGITS, BUDGET_S = 20_000, "9" * 5000, 20
+DEEP, DIGITS, BUDGET_S = 20_000, "9" * 5000, 60  # seconds: a few, but for other work
 LEAF_SPINE = '[topology]\nkind = "leaf-spine"\nleaves = 2\nspines = 1\nhosts_per_leaf = 2\n'
 RING = (
     '[workload]\nkind = "collectives"\n[[workload.collective]]\nname = "r"\noperation = "all-reduce"\nsize = "20kB"\n'
