@@ -1,5 +1,6 @@
 """[workload] and [topology] of a training job by Megatron-LM's arguments: layout, batch, precision, what overlaps."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from pdes.convert.launch.model import model_tables
@@ -20,6 +21,7 @@ DTYPES = {
 }
 
 
+Sizes = Mapping[str, Mapping[str, object]]  # tables of a model
 MODULES = ("core_attn", "layernorm", "mla_up_proj", "mlp", "moe", "moe_act", "shared_experts")
 """What Megatron-Core can compute again; a config knows them by the same names."""
 
@@ -135,7 +137,7 @@ def _stages(job: Settings, pp: int, layers: int) -> dict[str, object]:
     return {"vpp": vpp} if vpp > 1 else {}
 
 
-def _recompute(job: Settings, pp: int, model: Tables, warnings: list[str]) -> dict[str, object]:
+def _recompute(job: Settings, pp: int, model: Sizes, warnings: list[str]) -> dict[str, object]:
     granularity = job.text("recompute_granularity", "selective" if job.flag("recompute_activations") else "none")
     if granularity not in ("none", "selective", "full"):
         job.wrong("recompute_granularity", "selective, full")
@@ -162,7 +164,7 @@ def _shard(job: Settings, n_sharer: int, warnings: list[str]) -> dict[str, objec
     return {"shard": n_sharer // n_instance} if n_instance > 1 else {}
 
 
-def _modules(job: Settings, model: Tables, warnings: list[str]) -> list[str]:
+def _modules(job: Settings, model: Sizes, warnings: list[str]) -> list[str]:
     """What --recompute-modules lists. Megatron-Core runs FlashAttention again, too, if core_attn is named.
 
     Modules that no layer has change nothing there; a config with them is refused, so they are left out.
