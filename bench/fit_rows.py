@@ -45,6 +45,7 @@ class Case:
     open_zero: bool = False
     per_server: int = 8
     unsaid: tuple[tuple[str, str], ...] = ()
+    software: str = ""
 
     @property
     def source(self) -> str:
@@ -144,6 +145,11 @@ def _text(row: Row) -> str:
 
 def _is_megatron_core(row: Row) -> bool:
     return _is_nemo(row) or any(name in _text(row) for name in ("Megatron-Core", "MCore", "Megatron-Bridge"))
+
+
+def _software(row: Row) -> str:
+    """What errors are told apart by; "": neither."""
+    return "JAX" if "JAX" in _text(row) else "Megatron-Core" if _is_megatron_core(row) else ""
 
 
 def _is_nemo(row: Row) -> bool:
@@ -290,7 +296,7 @@ def _iteration(row: Row) -> Case:
         row["id"], _group(row), shape, layout, device, _measured_s(row), _int(row, "gbs"),
         _int(row, "net_Gbps_per_gpu", 200) * GIGA, **fields, open_microbatch=not microbatch, open_vpp=not chunks,
         open_recompute=recomputes if len(recomputes) > 1 else (), per_server=_int(row, "gpus_per_node", 8),
-        unsaid=tuple(unsaid),
+        unsaid=tuple(unsaid), software=_software(row),
     )  # fmt: skip
 
 

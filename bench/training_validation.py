@@ -70,7 +70,7 @@ def cost(case: Case) -> tuple[int, int]:
 
 
 def report(cases: list[Case], predicted_s: list[float], console: Console) -> dict[str, dict[str, float]]:
-    """Errors by set, on the terminal and returned."""
+    """Errors by set, software and GPU type, on the terminal and returned."""
     table = Table(box=None, title="Predicted against measured iteration time", title_justify="left")
     for heading in ("set", "rows", "MAPE", "fitted", "held out", "bias", "worst"):
         table.add_column(heading, justify="left" if heading == "set" else "right")
@@ -81,6 +81,8 @@ def report(cases: list[Case], predicted_s: list[float], console: Console) -> dic
     devices = sorted({c.device for c in cases})
     chosen = {"all": np.ones(len(cases), bool)}
     chosen |= {g: np.array([c.group == g for c in cases]) for g in groups}
+    kinds = sorted({(c.software, c.device) for c in cases if c.software})
+    chosen |= {" on ".join(k): np.array([(c.software, c.device) == k for c in cases]) for k in kinds}
     chosen |= {f"GPU {d}": np.array([c.device == d for c in cases]) for d in devices}
     for name, mask in chosen.items():
         parts = [100 * float(np.abs(error[mask & m]).mean()) if (mask & m).any() else float("nan")

@@ -172,7 +172,7 @@ def experts(folder: Path) -> str:
 
 def compiled(folder: Path) -> str:
     """Two iterations of a job compiled kernel by kernel: interleaved, gradients and parameters beside the passes, which
-    slow them, and computing times that are drawn."""
+    slow them, begun by all stages together, in shards with copies, and computing times that are drawn."""
     return """
         [simulation]
         iterations = 2
@@ -185,7 +185,7 @@ def compiled(folder: Path) -> str:
         zero = 1
         sequence_parallel = true
         [workload.model]
-        layers = 4
+        layers = 6
         hidden = 64
         heads = 4
         vocabulary = 256
@@ -194,7 +194,8 @@ def compiled(folder: Path) -> str:
         tp = 2
         dp = 4
         pp = 2
-        vpp = 2
+        vpp = 3
+        shard = 2
         [workload.compute]
         gpu = "h100"
         jitter = 0.05

@@ -217,10 +217,10 @@ class StageWriter:
         self._gate(emission, "gather", OP_PASS, "credit")
 
     def _gather_bucket(self, emission: Emission, part: str, n_layer: int) -> None:
-        self._gather_on(emission, "gather", part, n_layer)
+        self._gather_on(emission, part, n_layer, "gather")
         self._gate(emission, "gather", OP_OPEN, "parameters")
 
-    def _gather_on(self, emission: Emission, stream: str, part: str, n_layer: int) -> None:
+    def _gather_on(self, emission: Emission, part: str, n_layer: int, stream: str) -> None:
         for group, kind, size_bytes in gathered(self.job, self._summed, part, n_layer):
             self._exchange(emission, stream, group, kind, size_bytes, "dp")
 
@@ -234,14 +234,14 @@ class StageWriter:
     def _sum_chunk(self, emission: Emission, chunk: int) -> None:
         self._gate(emission, "main", OP_OPEN, "gradients")
         self._gate(emission, "reduce", OP_PASS, "gradients")
-        self._by_buckets(emission, chunk, lambda *bucket: self._sum_gradients(bucket[0], "reduce", *bucket[1:]))
+        self._by_buckets(emission, chunk, self._sum_gradients)
 
     def _reduce(self, emission: Emission, part: str, n_layer: int) -> None:
         self._gate(emission, "main", OP_OPEN, "gradients")
         self._gate(emission, "reduce", OP_PASS, "gradients")
-        self._sum_gradients(emission, "reduce", part, n_layer)
+        self._sum_gradients(emission, part, n_layer)
 
-    def _sum_gradients(self, emission: Emission, stream: str, part: str, n_layer: int) -> None:
+    def _sum_gradients(self, emission: Emission, part: str, n_layer: int, stream: str = "reduce") -> None:
         for group, kind, size_bytes in summed(self.job, self._summed, part, n_layer):
             self._exchange(emission, stream, group, kind, size_bytes, "dp")
 
@@ -329,10 +329,10 @@ class StageWriter:
                 write(emission, part, n)
 
     def _gather_in_line(self, emission: Emission, part: str, n_layer: int) -> None:
-        self._gather_on(emission, "main", part, n_layer)
+        self._gather_on(emission, part, n_layer, "main")
 
     def _reduce_in_line(self, emission: Emission, part: str, n_layer: int) -> None:
-        self._sum_gradients(emission, "main", part, n_layer)
+        self._sum_gradients(emission, part, n_layer, "main")
 
     def _tied_embeddings(self, emission: Emission) -> None:
         """Where input and output embeddings are one matrix on two stages, their gradients are summed."""

@@ -64,8 +64,8 @@ def _together(tokens: list[Token], stage: int, beside: Beside) -> list[Token]:
     """The passes before which a chunk's parameters are gathered, and behind which its gradients are summed."""
     forward = [i for i, token in enumerate(tokens) if token.which == "forward"]
     backward = [i for i, token in enumerate(tokens) if token.which == "backward"]
-    begins = {chunk: k for k, i in reversed([*enumerate(forward)]) for chunk in [tokens[i].chunk]}
-    ends = {chunk: k for k, i in enumerate(backward) for chunk in [tokens[i].chunk]}
+    begins = {tokens[i].chunk: k for k, i in reversed([*enumerate(forward)])}
+    ends = {tokens[i].chunk: k for k, i in enumerate(backward)}
     for chunk in range(2, len(begins)) if beside.gathers_together else ():
         i = forward[begins[chunk - 1] - stage]
         tokens[i] = tokens[i]._replace(starts=chunk)
