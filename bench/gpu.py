@@ -170,6 +170,7 @@ def assemble(folder: Path) -> dict[str, Any]:
         signatures = (
             types.void(*arguments), types.void(*arguments, types.int64[::1]),
             types.void(typeof(w), typeof(np.zeros(1, ROOM))),
+            types.void(typeof(w), typeof(np.zeros(1, ROOM)), types.int64[::1]),
         )  # fmt: skip
         counts = []
         for context in (contextlib.nullcontext(), unfused()):

@@ -124,6 +124,7 @@ def measure(case: str, way: str, counts: list[int], arguments: argparse.Namespac
                 turns[n_rank].append(start_program(case, way, n_rank, arguments.quick))
             else:
                 turns[n_rank].append(start(case, n_rank, arguments.k, size_bytes))
+            print(f"{case}: {turns[n_rank][-1]['seconds']:.3f} s on {n_rank}", file=sys.stderr, flush=True)
         if case not in EXAMPLE_OF and 1 in counts and counts[-1] > 1:
             at_once.append(start(case, 1, arguments.k, size_bytes, counts[-1]))
     best = {n: min(found, key=lambda run: run["seconds"]) for n, found in turns.items()}

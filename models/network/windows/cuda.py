@@ -18,8 +18,8 @@ from numba import cuda as _cuda
 
 from models.congestion.interface import EVENT
 from models.network.windows.engine import Tick, check_overflow
-from models.network.windows.room import give_room, places_for, wanted_room
-from models.network.windows.state import STOPPED, Windows
+from models.network.windows.room import give_room, places_for
+from models.network.windows.state import N_USED, ROOM, STOPPED, Windows
 from models.network.windows.step import begin_window, look_around, run_node
 from pdes.engine.time_index import NEVER
 from pdes.errors import SimError
@@ -29,14 +29,15 @@ IS_SIMULATED = bool(config.ENABLE_CUDASIM)  # pyright: ignore[reportAttributeAcc
 WINDOWS_AT_ONCE = 4 if IS_SIMULATED else 256  # between two looks at how far experiments are
 MOST_IN_BLOCK = 4096  # nodes of an experiment that has one block
 FEWEST_BLOCKS = 132  # experiments from which on each has one block: less leave much of a large GPU without work
-BLOCK_THREADS = 4 if IS_SIMULATED else 512  # of a block that has an experiment
+BLOCK_THREADS = 4 if IS_SIMULATED else 640  # of a block that has an experiment
 GRID_THREADS = 4 if IS_SIMULATED else 256  # of a block that shares the nodes with all others
 WARP_THREADS = 2 if IS_SIMULATED else 32
 CHUNK_NODES = 4
-FIRST_ROOM = (4, 2, 1)  # over what a CPU's links and nodes begin with, if it fits: who wants more stops a launch
-MAX_REGISTERS = 2**16 // 512  # of a thread: a block of that many fits into a multiprocessor
+FIRST_ROOM = (8, 4, 2, 1)  # over what a CPU's links and nodes begin with, if it fits: who wants more stops a launch
+MAX_REGISTERS = 96  # of a thread: a block of 640 fits into a multiprocessor, which has 2**16
 WHOLE: Any = {} if IS_SIMULATED else {"lto": False, "max_registers": MAX_REGISTERS}  # a linker would fuse, too
 RESULTS = ("ports", "port_info", "spots", "queue_pairs", "flows")  # what `run_networks` reads
+SCRATCH = ("keys", "event_words")  # begin as zeros
 VIEWS = {"controlled": "control", "events": "event_words"}  # the same memory as records
 
 
@@ -53,12 +54,13 @@ def _place(n_block, block):
 
 @cuda.jit(**WHOLE)
 def _run_experiments(w, n_window):
-    """So many windows of the block's experiment."""
+    """So many windows of the block's experiment; less if a node that has stopped for want of room keeps the others."""
     i_experiment, place = cuda.blockIdx.x, _place(1, 0)
     experiment = w.experiments[i_experiment]
     first_node, end_node = w.chunks[experiment.first_chunk].first_node, w.chunks[experiment.end_chunk - 1].end_node
     for _ in range(n_window):
-        if experiment.begin_ps >= NEVER:  # all threads see the same: nobody writes it before the next barrier
+        begin_ps = experiment.begin_ps  # all threads see the same: nobody writes it before the next barrier
+        if begin_ps >= NEVER:
             break
         for node_id in range(first_node + place, end_node, cuda.blockDim.x):
             run_node(w, node_id)
@@ -69,6 +71,8 @@ def _run_experiments(w, n_window):
         if place == 0:
             begin_window(w, i_experiment)
         cuda.syncthreads()
+        if experiment.begin_ps == begin_ps:
+            break
 
 
 @cuda.jit(**WHOLE)
@@ -99,13 +103,24 @@ def _run_network(w, n_window, least_ps):
 
 
 @cuda.jit(**WHOLE)
+def _find_wanted(w, rows, n_row):
+    """Who wants room, in any order: rows of ROOM, whose number is counted in n_row[0]; status counts it as used."""
+    for i in range(cuda.grid(1), w.wires.size + w.spots.size, cuda.gridsize(1)):
+        i_spot = i - w.wires.size
+        n_place = np.int64(w.spots[i_spot].n_wanted) if i_spot >= 0 else w.wires[i].n_wanted
+        if n_place > 0:
+            row = rows[cuda.atomic.add(n_row, 0, 1)]
+            row.first, row.n_place = cuda.atomic.add(w.status, N_USED, n_place), n_place
+            row.owner, row.is_node = (i_spot, 1) if i_spot >= 0 else (i, 0)
+
+
+@cuda.jit(**WHOLE)
 def _give_rooms(w, rows):
-    i = cuda.grid(1)
-    if i < rows.size:
+    for i in range(cuda.grid(1), rows.size, cuda.gridsize(1)):
         give_room(w, rows, i)
 
 
-KERNELS: tuple[Any, ...] = (_run_experiments, _run_network, _give_rooms)
+KERNELS: tuple[Any, ...] = (_run_experiments, _run_network, _give_rooms, _find_wanted)
 
 
 def why_not() -> str:
@@ -171,8 +186,7 @@ class CudaEngine:
             room = _first_room(w)
             w.wires["n_wanted"] *= room
             w.spots["n_wanted"] *= room
-            rows = wanted_room(w.wires, w.spots, w.status)
-            on_device = _with_room(_to_device(w), rows, w.status)
+            on_device = _relieve(_to_device(w))
             while True:
                 begin_s = perf_counter()
                 _launch(on_device, n_most, least_ps)
@@ -183,7 +197,9 @@ class CudaEngine:
                 if status[STOPPED]:
                     on_device = _relieve(on_device)
                 elif (experiments["begin_ps"] >= NEVER).all():
-                    return w._replace(**{field: getattr(on_device, field).copy_to_host() for field in RESULTS})
+                    for field in RESULTS:
+                        getattr(on_device, field).copy_to_host(getattr(w, field))
+                    return w
                 if tick is not None:
                     tick(int(on_device.spots.copy_to_host()["n_hop"].sum()))
 
@@ -222,28 +238,44 @@ def _n_block(w: Windows, least_ps: Any) -> int:
 
 
 def _to_device(w: Windows) -> Windows:
-    arrays = {field: cuda.to_device(getattr(w, field)) for field in w._fields if field not in VIEWS}
+    fields = [field for field in w._fields if field not in VIEWS]
+    arrays = {field: (_zeros if field in SCRATCH else cuda.to_device)(getattr(w, field)) for field in fields}
     for field, source in VIEWS.items():
         dtype = EVENT if field == "events" else w.controlled.dtype
         arrays[field] = arrays[source].view(dtype).reshape(len(getattr(w, source)))
     return Windows(**arrays)
 
 
+def _zeros(table: np.ndarray) -> Any:
+    """As large a table of zeros on the device."""
+    if IS_SIMULATED or not table.size:
+        return cuda.to_device(table)
+    from numba.cuda.cudadrv.driver import device_memset
+
+    found = cuda.device_array(table.shape, table.dtype)
+    device_memset(found, 0, table.nbytes)
+    return found
+
+
 def _relieve(w: Windows) -> Windows:
-    """The same with room for all who want some. Packets do not leave the device for that."""
-    status = w.status.copy_to_host()
-    rows = wanted_room(w.wires.copy_to_host(), w.spots.copy_to_host(), status)
-    w.status.copy_to_device(status)
-    return _with_room(w, rows, status)
-
-
-def _with_room(w: Windows, rows: np.ndarray, status: np.ndarray) -> Windows:
+    """The same with room for all who want some. Neither packets nor who wants room leave the device for that."""
+    n_owner, n_row = w.wires.size + w.spots.size, cuda.to_device(np.zeros(1, np.int64))
+    rows = cuda.device_array(n_owner, ROOM)
+    _find_wanted[_blocks_for(n_owner), GRID_THREADS](w, rows, n_row)
+    n_wanted, status = int(n_row.copy_to_host()[0]), w.status.copy_to_host()
     n_new = places_for(status, w.packets.size)
     if n_new > w.packets.size:
         w = w._replace(**{name: _longer(getattr(w, name), n_new) for name in ("packets", "label", "extra")})
-    if len(rows):
-        _give_rooms[(len(rows) + GRID_THREADS - 1) // GRID_THREADS, GRID_THREADS](w, cuda.to_device(rows))
+    status[STOPPED] = 0
+    w.status.copy_to_device(status)
+    if n_wanted:
+        _give_rooms[_blocks_for(n_wanted), GRID_THREADS](w, rows[:n_wanted])
     return w
+
+
+def _blocks_for(n_row: int) -> int:
+    """Blocks of GRID_THREADS whose threads go through so many rows."""
+    return 1 if IS_SIMULATED else (n_row + GRID_THREADS - 1) // GRID_THREADS
 
 
 def _longer(table: Any, n_row: int) -> Any:
