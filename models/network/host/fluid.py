@@ -133,16 +133,17 @@ def _is_free(fabric: Fabric, nic: Nic, pair):
 @step_kernel
 def may_be_fluid(fabric: Fabric, nic: Nic, record, pair, size_bytes):
     """Whether a message that is posted on a queue pair (its record) goes at flow level: its rates are known, nothing of
-    the pair's waits or is in flight as packets, and no port of its way is frozen."""
+    the pair's waits to be sent as packets, and no port of its way is frozen."""
     if fabric.counters[N_FLUID] == 0:
         return False
     fluid = nic.fluid[np.uint64(pair)]
     if size_bytes < fluid.least_bytes or size_bytes > fluid.most_bytes or nic.is_frozen[np.uint64(pair)]:
         return False
     if record.acked_byte < record.posted_end:
-        is_behind = fluid.n_withdrawn > 0 and record.next_byte == record.posted_end
-        is_behind = is_behind and record.acked_byte >= fluid.from_byte
-        if not is_behind and fluid.shadow_end != record.posted_end:  # some of it goes as packets
+        has_left = record.next_byte == record.posted_end
+        if fluid.n_withdrawn > 0:
+            has_left = has_left and record.acked_byte >= fluid.from_byte
+        if not has_left and fluid.shadow_end != record.posted_end:  # some of it goes as packets
             return False
     return fluid.n_withdrawn + fluid.n_shadow < MOST_MESSAGES and _is_free(fabric, nic, pair)
 

@@ -57,6 +57,7 @@ class FluidStates:
         self._sends_here, self._receives_here = here[table["node"]], here[table["receiver"]]
         self._twice = np.zeros((fluid.links.n_port, N_SENT_COLUMN), np.int64)  # by ports; of this rank's packets
         self._frozen = np.zeros(len(table), np.int64)  # queue pairs that are
+        self._least_bytes = state.nic.fluid["least_bytes"].copy()  # whatever is known
         self._make_ticks()
         self._note_stretch(state)
 
@@ -121,7 +122,9 @@ class FluidStates:
         level = self.fluid.level
         state.fabric.counters[N_FLUID] = level.is_used
         if level.has_news:
-            state.nic.fluid["most_bytes"] = level.most_bytes[level.table.form]
+            form = level.table.form
+            state.nic.fluid["most_bytes"] = level.most_bytes[form]
+            state.nic.fluid["least_bytes"] = np.maximum(self._least_bytes, level.least_bytes[form])
             level.has_news = False
 
     def _kept_apart(self, state: NetworkState, rows: np.ndarray, predicted: np.ndarray) -> np.ndarray:

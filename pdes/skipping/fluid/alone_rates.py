@@ -3,7 +3,8 @@
 How long such a message takes is up to its way's form (rates and delays in order) and its size. It takes so much for
 each byte, and something once, such as what its control needs to gain its rate; all of it is taken to be for bytes. What
 is really taken once is no more than what the message that was measured took beyond its bytes at line rate. So this
-bounds the error, which has to be within the tolerance.
+bounds the error, which has to be within the tolerance. A message that is shorter than the one that is known and than
+eight round trips has no rate, as a control may not have settled in it.
 """
 
 import numpy as np
@@ -40,7 +41,8 @@ def alone_rate(t: Table, flow, size, is_loaded):
         once_ps = max(0.0, sent_ps - of_size / line_rate(t, flow))
         if once_ps * abs(size - of_size) > known.tolerance[0] * sent_ps * size:
             return 0.0
-        if sent_ps * size < MIN_ROUND_TRIPS * t.words[RTT_PS] * of_size:
+        is_smaller = size < of_size * (1 - known.tolerance[0])
+        if is_smaller and sent_ps * size < MIN_ROUND_TRIPS * t.words[RTT_PS] * of_size:
             return 0.0
     rate = of_size / sent_ps
     return rate / known.longer[form, near] if is_loaded else rate

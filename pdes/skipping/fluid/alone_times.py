@@ -4,8 +4,11 @@ A message is alone if no other flow's data uses a port of its way as long as it 
 If its flow has been alone for some round trips before, its control has settled, and how long the message takes is up to
 its way's form (rates and delays in order) and its size. Once two took the same within a part of the tolerance, or the
 nearest two of three within the tolerance, their mean is known: this is Wormhole's memo (section 4) with a single flow
-for a conflict graph. Deviations: the key knows nothing of rates, an episode is a whole message, and it may go on from
-the last one without a break.
+for a conflict graph. A message that is over before a control settles anew, one of less than eight round trips, counts
+if its bytes took what they take at line rate: then nothing was kept from it, whatever was before.
+
+Deviations: the key knows nothing of rates, an episode is a whole message, and it may go on from the last one without a
+break.
 
 Acknowledgements of others do slow data down (`ack_load`), so times are kept as if there were none.
 """
@@ -24,6 +27,8 @@ MAX_SIZE_BITS = 44
 MAX_SIZE = (1 << MAX_SIZE_BITS) - 1
 CLOSE = 0.25  # of the tolerance: two times that agree so well suffice
 MOST_SEEN = 3
+MOST_TRIED = 64  # short messages of one form and size that are looked for, if their times are not known then
+LEAST_ROUND_TRIPS = 2  # that a message takes: one that its bytes fill, one for the last of them and its acknowledgement
 
 
 class Ended(NamedTuple):
@@ -58,10 +63,12 @@ class AloneTimes:
     """Times that are known; alike on every rank."""
 
     def __init__(self, links: Links, tolerance: float, rtt_ps: int, slowdown: Slowdown) -> None:
-        self._form, self._tolerance, self._least_ps = links.form, tolerance, MIN_ROUND_TRIPS * rtt_ps
+        self._form, self._tolerance, self._least_ps = links.form, tolerance, LEAST_ROUND_TRIPS * rtt_ps
         self._slowdown = slowdown
+        self._late_ps, self._rtt_ps = links.behind_ps + links.ack_ps, rtt_ps
         self._seen: dict[int, list[tuple[int, int]]] = {}  # by form and size, of the last messages
         self._known: set[int] = set()
+        self._n_tried: dict[int, int] = {}  # by form and size, of short ones
 
     def __len__(self) -> int:
         return len(self._known)
@@ -75,9 +82,17 @@ class AloneTimes:
         for i in np.flatnonzero(is_right).tolist():
             flow, size = int(over.flows[i]), int(over.size[i])
             key = (int(self._form[flow]) << MAX_SIZE_BITS) + size
-            longer = self._slowdown.times(flow, size, int(ended_ps[i]), bool(over.is_loaded[i]), False)
+            if key in self._known:
+                continue
+            is_short = ended_ps[i] < MIN_ROUND_TRIPS * self._rtt_ps
+            late_ps, line_ps = int(self._late_ps[flow]) * is_short, size * float(self._slowdown.line_ps[flow])
+            longer = self._slowdown.times(flow, size, int(ended_ps[i]) - late_ps, bool(over.is_loaded[i]), False)
             new = int(delivered_ps[i] * longer), int(ended_ps[i] * longer)
-            if key in self._known or not self._slowdown.may_be_alone(flow, size, new[1]):
+            if is_short:
+                self._n_tried[key] = self._n_tried.get(key, 0) + 1
+                if new[1] - late_ps > line_ps * (1 + CLOSE * self._tolerance):
+                    continue
+            if not self._slowdown.may_be_alone(flow, size, new[1]):
                 continue
             seen = self._seen[key] = [*self._seen.get(key, [])[1 - MOST_SEEN :], new]
             in_order = sorted(seen, key=lambda times: times[1])
@@ -88,6 +103,12 @@ class AloneTimes:
                 self._known.add(key)
                 found.append(AloneTime(flow, size, (a[0] + b[0]) // 2, (a[1] + b[1]) // 2))
         return found
+
+    def seeks(self, flows: np.ndarray, size: np.ndarray) -> np.ndarray:
+        """bool[n]: of which forms and sizes more short messages are looked for. int64[n], int64[n]."""
+        keys, place = np.unique((self._form[flows].astype(np.int64) << MAX_SIZE_BITS) + size, return_inverse=True)
+        seeks = [key not in self._known and self._n_tried.get(key, 0) < MOST_TRIED for key in keys.tolist()]
+        return np.array(seeks, np.bool_)[place]
 
 
 class Watch:
@@ -135,6 +156,11 @@ class Watch:
         self._message[over[:, h.FLOW]] = -1
         self._rows = mine[goes_on & is_good]  # one that is given up is not watched again
         return as_watched(over, self._is_loaded[over[:, h.FLOW]])
+
+    @property
+    def rows(self) -> np.ndarray:
+        """Samples of messages that are watched, of the looks at which that began."""
+        return self._rows
 
     def end(self, rows: np.ndarray) -> np.ndarray:
         """bool[n]: which of these messages are watched, and were not given up; they are watched no more."""

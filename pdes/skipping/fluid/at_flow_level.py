@@ -4,7 +4,7 @@ import numpy as np
 
 from pdes.skipping import prediction as m
 from pdes.skipping.fluid.ack_load import Slowdown
-from pdes.skipping.fluid.alone_rates import alone_rates
+from pdes.skipping.fluid.alone_rates import MIN_ROUND_TRIPS, alone_rates
 from pdes.skipping.fluid.flow_level import Comers, append, give_up, interrupt, join, reload, tick
 from pdes.skipping.fluid.flow_table import (
     EVEN,
@@ -36,6 +36,7 @@ class FlowLevel:
         self._not_before_ps = np.zeros(len(links.form), np.int64)  # flows are not taken from packet level again
         self._is_form = np.zeros(len(self.table.known.n_size), np.bool_)  # whose flows share as it is known
         self.most_bytes = np.zeros(len(self._is_form), np.int64)  # by form: no larger message goes there when posted
+        self.least_bytes = np.full(len(self._is_form), ANY_BYTES)  # nor a smaller one
         self.has_news = False  # of these
         self.is_used = False  # something is known, or was measured
 
@@ -89,7 +90,7 @@ class FlowLevel:
         known.part[number], known.n_most[number], known.queued_ps[number] = new.part, new.n_most, new.queued_ps
         self._note_uneven(number, new)
         self.table.words[N_KNOWN] = len(self._numbers)
-        self._is_form[forms], self.most_bytes[forms] = True, ANY_BYTES
+        self._is_form[forms], self.least_bytes[forms], self.most_bytes[forms] = True, 0, ANY_BYTES
         self.has_news = self.is_used = True
 
     def _note_uneven(self, number: int, new: Known) -> None:
@@ -116,6 +117,8 @@ class FlowLevel:
         far_ps = once_ps - self._tolerance * sent_ps  # above 0: the rate of larger ones is not known well enough
         most_bytes = ANY_BYTES if far_ps <= 0 else min(int(size * once_ps / far_ps), ANY_BYTES)
         self.most_bytes[form] = max(self.most_bytes[form], most_bytes)
+        least_bytes = min(size * (1 - self._tolerance), MIN_ROUND_TRIPS * self.tick_ps * size / sent_ps)
+        self.least_bytes[form] = min(self.least_bytes[form], int(np.ceil(least_bytes)))
         self.has_news = self.is_used = True
 
     def rates_alone(self, flows: np.ndarray, size: np.ndarray, is_loaded: np.ndarray) -> np.ndarray:

@@ -21,6 +21,7 @@ from pdes.skipping import history as h
 from pdes.skipping import prediction as m
 from pdes.skipping.flow_ports import ports_of
 from pdes.skipping.fluid.ack_load import AckLoads, Slowdown
+from pdes.skipping.fluid.alone_rates import MIN_ROUND_TRIPS
 from pdes.skipping.fluid.alone_times import AloneTimes, Ended, Watch, Watched, as_watched
 from pdes.skipping.fluid.at_flow_level import FlowLevel
 from pdes.skipping.fluid.audit import FluidAudit
@@ -74,7 +75,7 @@ class Fluid:
         self._times, self._watch = AloneTimes(links, tolerance, rtt_ps, slowdown), Watch(n_flow, rtt_ps)
         self.shares = Shares(links, tolerance, rtt_ps) if has_shares else None
         self._last = np.full((n_flow, 3), -1, np.int64)  # message, bytes acknowledged, when: at the last look
-        self._next_look_ps = NEVER
+        self._next_look_ps = self._next_end_ps = NEVER
         self.wants_look = False  # flows went on packet by packet that may share what they meet on
         # Of the last look: samples of flows without shadows, and by row whether acknowledgements were on its way, and
         # whether it was alone and nothing has held it up.
@@ -100,7 +101,7 @@ class Fluid:
     @property
     def next_look_ps(self) -> int:
         """When it wants to see how messages under way get on."""
-        return min(self._next_look_ps, self._seen.next_look_ps)
+        return min(self._next_look_ps, self._next_end_ps, self._seen.next_look_ps)
 
     @property
     def next_tick_ps(self) -> int:
@@ -133,7 +134,19 @@ class Fluid:
         if self._is_clear.any():
             begins = self._is_clear & (self._rates_alone(rows, self._was_loaded) == 0)
             self._watch.begin(rows[begins], self._was_loaded[begins])
+        self._next_end_ps = self._first_end_ps()
         return over
+
+    def _first_end_ps(self) -> int:
+        """When the first of the short messages that are watched may be over: of a flow's messages a look sees the last
+        that has ended alone."""
+        rows = self._watch.rows
+        if len(rows) == 0:
+            return NEVER
+        flows, size = rows[:, h.FLOW], rows[:, h.MESSAGE_END] - rows[:, h.MESSAGE_BEGIN]
+        took_ps = (size * self._slowdown.line_ps[flows]).astype(np.int64)
+        is_short = (took_ps < MIN_ROUND_TRIPS * self._rtt_ps) & self._times.seeks(flows, size)
+        return int((rows[:, h.POSTED_PS] + took_ps)[is_short].min(initial=NEVER))
 
     def _rates_alone(self, rows: np.ndarray, is_loaded: np.ndarray) -> np.ndarray:
         """float64[n]: rates of rows' messages if they are alone, 0: not known. is_loaded: bool[n]."""

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pdes.skipping import history as h
 from pdes.skipping.fluid.ack_load import Slowdown
 from pdes.skipping.fluid.alone_rates import MIN_ROUND_TRIPS
-from pdes.skipping.fluid.alone_times import CLOSE, AloneTimes, Ended, Watch, Watched
+from pdes.skipping.fluid.alone_times import CLOSE, MOST_TRIED, AloneTimes, Ended, Watch, Watched
 from pdes.skipping.fluid.at_flow_level import ANY_BYTES, FlowLevel
 from pdes.skipping.fluid.flow_table import MOST_SIZES
 from pdes.skipping.fluid.make_table import Links
@@ -68,15 +68,56 @@ def test_of_three_the_nearest_two_count_if_they_agree_within_the_tolerance() -> 
     assert other.take(1_132_000) == 1_131_000
 
 
-def test_nothing_is_learned_of_short_messages_nor_of_another_one() -> None:
+def test_nothing_is_learned_of_another_message() -> None:
     mine, one = Learned([0]), np.zeros(1, np.int64)
-    least_ps = MIN_ROUND_TRIPS * RTT_PS
     for _ in range(3):
-        assert mine.take(least_ps - 1, size=100) is None
         watched = Watched(one, one + SIZE, one + SIZE, one, one != 0)
         ended = Ended(one + SIZE + 1, one + 1_100_000, one, one + 1_099_600)  # of the next one
         assert mine.times.learn(watched, ended) == []
-    assert mine.take(least_ps, size=101) is None and mine.take(least_ps, size=101) == least_ps
+
+
+def test_a_short_message_counts_if_its_bytes_took_what_the_line_takes() -> None:
+    """Its time is its bytes at line rate and the way's latency, whatever its control was up to before."""
+    size, long_ps = 5000, MIN_ROUND_TRIPS * RTT_PS
+    slow_ps = LATENCY_PS + round(size * (1 + 2 * CLOSE * TOLERANCE))
+    mine = Learned([0])
+    assert slow_ps < long_ps
+    for _ in range(3):
+        assert mine.take(slow_ps, size) is None
+    assert mine.take(LATENCY_PS + size, size) is None and mine.take(LATENCY_PS + size, size) == LATENCY_PS + size
+    assert mine.said_ps(size) == pytest.approx(LATENCY_PS + size)
+    other = Learned([0])  # a long one counts, however slow
+    assert other.take(long_ps, size) is None and other.take(long_ps, size) == long_ps
+
+
+def test_a_short_message_is_asked_for_until_its_time_is_known_or_it_was_slow_too_often() -> None:
+    flow, size, other = np.array([0, 0]), np.array([5000, 6000]), Learned([0])
+    assert other.times.seeks(flow, size).tolist() == [True, True]
+    for _ in range(2):
+        other.take(LATENCY_PS + 5000, 5000)
+    assert other.times.seeks(flow, size).tolist() == [False, True]
+    for _ in range(MOST_TRIED):
+        assert other.times.seeks(flow, size).tolist() == [False, True]
+        other.take(LATENCY_PS + 6500, 6000)
+    assert other.times.seeks(flow, size).tolist() == [False, False]
+
+
+def test_nothing_is_said_of_messages_shorter_than_one_that_is_known_and_than_eight_round_trips() -> None:
+    """Nor do they go at flow level: a tick would have to send them back as packets, late."""
+    mine = Learned([0])
+    for _ in range(2):
+        mine.take(LATENCY_PS + 6000, 6000)
+    assert mine.said_ps(3000) is None and mine.said_ps(6000) is not None and mine.said_ps(7000) is not None
+    least_bytes = mine.level.least_bytes[0]
+    assert mine.said_ps(least_bytes) is not None and mine.said_ps(least_bytes - 1) is None
+    for _ in range(2):
+        mine.take(LATENCY_PS + 4000, 4000)
+    assert mine.level.least_bytes[0] == np.ceil(4000 * (1 - TOLERANCE))
+    long = Learned([0])
+    for _ in range(2):
+        long.take(LATENCY_PS + SIZE, SIZE)
+    assert long.level.least_bytes[0] == pytest.approx(MIN_ROUND_TRIPS * RTT_PS, abs=10)
+    assert long.said_ps(int(long.level.least_bytes[0])) is not None
 
 
 @given(st.integers(1000, 3 * SIZE), st.integers(0, 10**6), st.floats(1.0, 1.5))
