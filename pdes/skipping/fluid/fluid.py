@@ -141,12 +141,13 @@ class Fluid:
         """When the first of the short messages that are watched may be over: of a flow's messages a look sees the last
         that has ended alone."""
         rows = self._watch.rows
-        if len(rows) == 0:
-            return NEVER
         flows, size = rows[:, h.FLOW], rows[:, h.MESSAGE_END] - rows[:, h.MESSAGE_BEGIN]
         took_ps = (size * self._slowdown.line_ps[flows]).astype(np.int64)
-        is_short = (took_ps < MIN_ROUND_TRIPS * self._rtt_ps) & self._times.seeks(flows, size)
-        return int((rows[:, h.POSTED_PS] + took_ps)[is_short].min(initial=NEVER))
+        short = np.flatnonzero(took_ps < MIN_ROUND_TRIPS * self._rtt_ps)
+        if len(short) == 0:
+            return NEVER
+        short = short[self._times.seeks(flows[short], size[short])]
+        return int((rows[short, h.POSTED_PS] + took_ps[short]).min(initial=NEVER))
 
     def _rates_alone(self, rows: np.ndarray, is_loaded: np.ndarray) -> np.ndarray:
         """float64[n]: rates of rows' messages if they are alone, 0: not known. is_loaded: bool[n]."""
