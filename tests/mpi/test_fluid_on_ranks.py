@@ -146,6 +146,45 @@ def pairs(folder: Path) -> str:
     return SHARED.format(seed=5, audit=0.0).replace('"alone"]', '"alone", "shares"]')
 
 
+def rings(law: str) -> str:
+    """An iteration whose gradients and parameters go in rings of 64, in messages of two to six round trips."""
+    return f"""
+[topology]
+kind = "roft"
+gpus = 64
+gpus_per_server = 8
+servers_per_rail_switch = 4
+nic_rate = "400Gbps"
+spine_rate = "400Gbps"
+[network]
+congestion_control = "{law}"
+payload = "4096B"
+[workload]
+kind = "training"
+global_batch = 128
+microbatch = 1
+zero = 1
+overlap_gradients = true
+overlap_parameters = true
+cross_rail_rings = false
+[workload.model]
+layers = 8
+hidden = 1536
+heads = 16
+ffn = 6144
+vocabulary = 32000
+sequence = 2048
+[workload.parallel]
+tp = 1
+pp = 1
+dp = 64
+[workload.compute]
+gpu = "h100"
+[wormhole]
+mode = "auto"
+"""
+
+
 def same_bytes(folder: Path, config: str, simulate: Callable, counts: Counts) -> dict[str, Any]:
     """Run on so many ranks, first on one, and compare; what `result.json` says of fast-forwarding."""
     (folder / "config.toml").write_text(config)
@@ -193,6 +232,12 @@ def test_rings_and_pipelines_are_the_same_bytes(tmp_path: Path, simulate: Callab
     assert fluid["posted"] > 10 and fluid["measured"] > 5 and fluid["broken"] > 0
     assert facts["skipped_packet_hops"]["fluid"] > facts["skipped_packet_hops"]["steady"]
     assert 10 < audit["flows"] <= audit["audited"] - audit["void"] and audit["mean_fct_error"] < 0.05
+
+
+def test_short_messages_of_rings_are_the_same_bytes(tmp_path: Path, simulate: Callable, counts: Counts) -> None:
+    """While their times are looked for, rounds are looked at one by one."""
+    facts = same_bytes(tmp_path, rings("dctcp"), simulate, counts)
+    assert facts["fluid"]["posted"] > 4000 and facts["fluid"]["broken"] == 0
 
 
 def test_a_job_that_shares_ports_is_the_same_bytes(tmp_path: Path, simulate: Callable, counts: Counts) -> None:

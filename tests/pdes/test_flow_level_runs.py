@@ -15,7 +15,7 @@ from models.network.skip.fluid_ticks import IS_AUDITED, N_UNPLACED, Ticks, tick_
 from models.network.skip.progress import Samples
 from models.network.state.records import N_FREE_PACKET, N_UNSEEN, Fabric, Nic
 from models.network.state.switch_state import Buffers
-from mpi.test_fluid_on_ranks import all_to_all, all_to_alls, at_flow_level, pairs
+from mpi.test_fluid_on_ranks import all_to_all, all_to_alls, at_flow_level, pairs, rings
 from pdes.config import load_config
 from pdes.engine.jit import loop_kernel
 
@@ -50,45 +50,6 @@ def behind(folder: Path) -> str:
     """Three exchanges, and into the third another one of six messages at once, of which the last three wait."""
     rows = all_to_all(2 * ROUND_PS + 100000000, 6)
     return all_to_alls(folder, 3, 0.0, *rows)
-
-
-def rings(law: str) -> str:
-    """An iteration whose gradients and parameters go in rings of 64, in messages of two to six round trips."""
-    return f"""
-[topology]
-kind = "roft"
-gpus = 64
-gpus_per_server = 8
-servers_per_rail_switch = 4
-nic_rate = "400Gbps"
-spine_rate = "400Gbps"
-[network]
-congestion_control = "{law}"
-payload = "4096B"
-[workload]
-kind = "training"
-global_batch = 128
-microbatch = 1
-zero = 1
-overlap_gradients = true
-overlap_parameters = true
-cross_rail_rings = false
-[workload.model]
-layers = 8
-hidden = 1536
-heads = 16
-ffn = 6144
-vocabulary = 32000
-sequence = 2048
-[workload.parallel]
-tp = 1
-pp = 1
-dp = 64
-[workload.compute]
-gpu = "h100"
-[wormhole]
-mode = "auto"
-"""
 
 
 def check_bytes(full: dict[str, Any], fast: dict[str, Any], starts_are_given: bool = True) -> None:
@@ -176,11 +137,12 @@ def test_two_that_meet_again_and_again_take_what_they_take_in_full(tmp_path: Pat
     assert (np.abs(tiny_ps) < ROUND_TRIP_PS / 4).all() and len(tiny_ps) == 2
 
 
-@pytest.mark.parametrize("law, most_hops_frac", [("dctcp", 0.1), ("hpcc", 0.5)])
+@pytest.mark.parametrize("law, most_hops_frac", [("dctcp", 0.027), ("hpcc", 0.5)])
 def test_short_messages_of_rings_go_at_flow_level_once_they_are_known_to_fill_their_ways(
     law: str, most_hops_frac: float, tmp_path: Path
 ) -> None:
-    """HPCC leaves a twentieth of a port free, so that a short message is up to what was before it."""
+    """With DCTCP all but 2.5 % of packet-hops are skipped; if messages waited for what is in flight before them, 3.0 %
+    were left. HPCC leaves a twentieth of a port free, so that a short message is up to what was before it."""
     found = run(tmp_path, rings(law))
     full, fast = found["off"], found["auto"]
     check_bytes(full, fast, starts_are_given=False)
