@@ -89,8 +89,8 @@ def pass_s(run: tuple[Segment, ...], case: Case, layout: Layout, device: Device)
 
 
 def _segment_s(segment: Segment, case: Case, layout: Layout, name: str) -> float:
-    n_gpu = {"tp": layout.tp, "ep": layout.ep, "cp": layout.cp}[segment.group]
-    stride = layout.tp if segment.group == "cp" else 1
+    n_gpu = layout.group_size(segment.group)
+    stride = {"cp": layout.tp, "ep": layout.etp}.get(segment.group, 1)
     in_server = max(1, case.per_server // stride)
     if segment.kind != "ring":
         return collective_s(segment.kind, n_gpu, in_server, segment.size_bytes, case, name)

@@ -276,13 +276,13 @@ def _iteration(row: Row) -> Case:
     reason = next((why for prefix, why in NOT_COVERED.items() if row["id"].startswith(prefix)), "")
     if reason:
         raise NotCoveredError(reason)
-    tp, pp, cp, ep = (max(_int(row, key, 1), 1) for key in ("tp", "pp", "cp", "ep"))
+    tp, pp, cp, ep, etp = (max(_int(row, key, 1), 1) for key in ("tp", "pp", "cp", "ep", "etp"))
     device, shape, dp = _gpu(row), _shape(row), _data_parallel(row, tp * pp * cp)
     microbatch, chunks, recomputes = _microbatch(row, pp), _chunks(row, pp), _recomputes(row)
     options, fields = _options(row, device, tp, dp)
     shard = MAXTEXT_SHARD if options.get("zero") == 3 and "MaxText" in _text(row) and dp * cp > MAXTEXT_WHOLE else 0
     layout = Layout(
-        tp=tp, pp=pp, dp=dp, cp=cp, ep=ep, vpp=chunks or 1, microbatch=microbatch or 1, shard=shard,
+        tp=tp, pp=pp, dp=dp, cp=cp, ep=ep, etp=etp, vpp=chunks or 1, microbatch=microbatch or 1, shard=shard,
         precision=_precision(row) or "bf16", recompute=recomputes[0], **options,
     )  # fmt: skip
     taken = {"vocab": shape.vocabulary, "precision": "bf16", "net_Gbps_per_gpu": 200, "gpus_per_node": 8, "dp": dp}

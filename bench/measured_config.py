@@ -61,7 +61,7 @@ def case_config(case: Case, has_fluid: bool = True) -> str:
         "cross_rail_rings": case.cross_rail_rings,
     }  # fmt: skip
     parallel = {
-        "tp": layout.tp, "dp": dp, "pp": layout.pp, "cp": layout.cp, "ep": layout.ep,
+        "tp": layout.tp, "dp": dp, "pp": layout.pp, "cp": layout.cp, "ep": layout.ep, "etp": layout.etp,
         "vpp": "auto" if case.open_vpp else layout.vpp, **({"shard": layout.shard} if layout.shard else {}),
     }  # fmt: skip
     dtypes = {"weights": layout.weight_dtype, "gradients": layout.gradient_dtype}
@@ -111,6 +111,7 @@ def _experts(shape: ModelShape) -> dict[str, object]:
     return {
         "experts": shape.n_expert, "top_k": shape.top_k, "expert_ffn": shape.d_expert,
         "shared_experts": shape.shared_experts, "dense_layers": shape.n_dense_layers,
+        "expert_every": shape.expert_every,
     }  # fmt: skip
 
 

@@ -31,11 +31,15 @@ def check_layout(shape: ModelShape, layout: Layout) -> None:
     _divides(f"{PARALLEL} cp", cp, shape.sequence, "tokens of a sequence")
     if layout.sequence_parallel or not shape.is_dense:
         _divides(f"{PARALLEL} tp", tp, shape.sequence // cp, "tokens that sequence parallelism splits")
-    if shape.is_dense and ep > 1:
-        raise ConfigError(f"{PARALLEL} ep", f"{ep}, and the model has no experts", "1 for a dense model")
+    for key in ("ep", "etp"):
+        if shape.is_dense and (n := getattr(layout, key)) > 1:
+            raise ConfigError(f"{PARALLEL} {key}", f"{n}, and the model has no experts", "1 for a dense model")
     if not shape.is_dense:
         _divides(f"{PARALLEL} ep", ep, shape.n_expert, "experts")
-        _divides(f"{PARALLEL} ep", ep, tp * layout.dp * cp, "GPUs of a stage")
+        _divides(f"{PARALLEL} etp", layout.etp, shape.d_expert, "values of an expert")
+        _divides(f"{PARALLEL} etp", layout.etp, tp * layout.dp * cp, "GPUs of a stage")
+        left = tp * layout.dp * cp // layout.etp
+        _divides(f"{PARALLEL} ep", ep, left, "GPUs of a stage" + " over etp" * (layout.etp > 1))
         if not 1 <= shape.top_k <= shape.n_expert:
             found = f"{shape.top_k} experts per token of {shape.n_expert}"
             raise ConfigError(f"{MODEL} top_k", found, f"1 to {shape.n_expert}")
@@ -67,7 +71,7 @@ def _check_recompute(shape: ModelShape, layout: Layout) -> None:
 
 
 def _check_sizes(layout: Layout) -> None:
-    for name in ("tp", "dp", "pp", "cp", "ep", "vpp", "microbatch", "n_microbatch"):
+    for name in ("tp", "dp", "pp", "cp", "ep", "etp", "vpp", "microbatch", "n_microbatch"):
         if getattr(layout, name) < 1:
             raise ConfigError(f"{PARALLEL} {name}", str(getattr(layout, name)), "a whole number from 1")
     for name in (field.name for field in fields(layout) if field.name.endswith("_dtype")):
@@ -119,9 +123,12 @@ def _check_replicas(layout: Layout) -> None:
     if layout.zero > 1:
         found = f"is there with zero = {layout.zero}, by which replicas exchange in every microbatch"
         raise ConfigError(where, found, "zero = 0 or 1")
-    if layout.tp * layout.cp % layout.ep:
-        raise ConfigError(where, f"is there with ep = {layout.ep}, groups of which are in several replicas",
-                          f"ep of a divisor of tp x cp = {layout.tp * layout.cp}")  # fmt: skip
+    if layout.tp * layout.cp % (layout.ep * layout.etp):
+        sizes, key = (
+            (f"ep x etp = {layout.ep * layout.etp}", "ep x etp") if layout.etp > 1 else (f"ep = {layout.ep}", "ep")
+        )
+        raise ConfigError(where, f"is there with {sizes}, groups of which are in several replicas",
+                          f"{key} of a divisor of tp x cp = {layout.tp * layout.cp}")  # fmt: skip
     if layout.dual or layout.vpp > 1:
         found = "is there with " + ('schedule "dualpipe"' if layout.dual else f"vpp = {layout.vpp}")
         raise ConfigError(where, found, "other schedules, and vpp = 1")

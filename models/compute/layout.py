@@ -13,7 +13,8 @@ DTYPE_BYTES = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "fp8": 1}
 class Layout:
     """Sizes of parallelism and choices of a training run. A dtype "" follows `precision`.
 
-    ep: GPUs that share a layer's experts, out of tp x cp x dp; an expert is whole on its GPU.
+    ep: GPUs, or groups of etp, that share a layer's experts, out of tp x cp x dp. etp: GPUs that share each expert's
+    matrices (Megatron-Core's expert tensor parallelism); 1: an expert is whole on its GPU.
     zero: 0 nothing is split over dp; 1 the optimizer's states (Megatron's distributed optimizer), 2 gradients too,
     3 parameters too (FSDP). causal_half: attention skips what the causal mask hides.
     expert_load: tokens that reach this GPU's experts over its balanced share; more than 1 where routing is skewed.
@@ -35,6 +36,7 @@ class Layout:
     pp: int = 1
     cp: int = 1
     ep: int = 1
+    etp: int = 1
     vpp: int = 1
     microbatch: int = 1
     n_microbatch: int = 1
@@ -171,8 +173,12 @@ class Layout:
 
     @property
     def n_expert_sharer(self) -> int:
-        """GPUs that hold the same experts."""
-        return self.n_copy * self.tp * self.dp * self.cp // self.ep
+        """GPUs that hold the same experts, or the same share of them."""
+        return self.n_copy * self.tp * self.dp * self.cp // (self.ep * self.etp)
+
+    def group_size(self, group: str) -> int:
+        """GPUs of a group in which layers exchange: "tp", "cp", "ep" or "etp"."""
+        return {"tp": self.tp, "cp": self.cp, "ep": self.ep, "etp": self.etp}[group]
 
     @property
     def n_copy(self) -> int:

@@ -28,7 +28,7 @@ class Segment:
     """A stretch of kernels, or an exchange.
 
     kind: "compute", "all-reduce", "all-gather", "reduce-scatter", "all-to-all", or "ring": context parallelism's passes
-    of keys and values, group size - 1 steps. label: what a task row says. group: "tp", "ep" or "cp".
+    of keys and values, group size - 1 steps. label: what a task row says. group: "tp", "cp", "ep" or "etp".
     size_bytes: a rank's whole buffer: an all-gather's result, the input of a reduce-scatter or all-reduce, all that a
     rank sends in an all-to-all with its own share, one step of a ring. time_ps: of a compute segment.
     overlapped: an exchange that runs beside the next compute segment; whatever follows that waits for both.
@@ -75,7 +75,7 @@ def _stretch(steps: list[Step], layout: Layout, device: Device) -> Fraction:
 
 def _least_ps(step: Exchange, layout: Layout, device: Device) -> int:
     """An exchange at the rate of NVLink, without any latency; a ring's steps are as many as its GPUs but one."""
-    n_gpu = {"tp": layout.tp, "ep": layout.ep, "cp": layout.cp}[step.group]
+    n_gpu = layout.group_size(step.group)
     n_pass = {"all-reduce": 2, "ring": n_gpu}.get(step.collective, 1)
     return n_pass * (n_gpu - 1) * step.size_bytes * 8 * PS_PER_S // (n_gpu * device.nvlink_bps)
 
@@ -119,7 +119,8 @@ def _fused(steps: Iterator[tuple[str, Step]], device: Device, stretch: Fraction)
 
 
 def _exchange(step: Exchange) -> Segment:
-    return Segment(step.collective, step.group, step.group, step.size_bytes, overlapped=step.overlapped)
+    label = "ep" if step.group == "etp" else step.group
+    return Segment(step.collective, label, step.group, step.size_bytes, overlapped=step.overlapped)
 
 
 def _compute(run: list[tuple[str, Kernel]], device: Device, stretch: Fraction) -> Iterator[Segment]:

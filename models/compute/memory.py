@@ -172,8 +172,8 @@ def _buffers(shape: ModelShape, layout: Layout) -> int:
     between = 2 * hidden if layout.pp > 1 else 0
     if layout.zero < 3:
         return between
-    largest = parameters_of(shape, layout, shape.layer_kind(shape.layers - 1))
-    return between + 2 * (largest.dense_parameters + largest.expert_parameters) * layout.weight_bytes
+    layers = (parameters_of(shape, layout, kind) for kind in {shape.layer_kind(i) for i in range(shape.layers)})
+    return between + 2 * max(own.dense_parameters + own.expert_parameters for own in layers) * layout.weight_bytes
 
 
 def fullest_stage(shape: ModelShape, layout: Layout, schedule: Schedule = "1f1b") -> tuple[int, MemoryBreakdown]:

@@ -4,7 +4,8 @@ Attention: q of `heads`, k and v of `kv_heads` heads of `head_dim` (GQA, Ainslie
 DeepSeek's latent attention (DeepSeek-V2, section 2.1): k and v come from a vector of kv_lora, q from one of q_lora (0:
 straight from the hidden state), each head has head_dim values without position and rope_dim with it.
 A gated feed-forward network (SwiGLU) has three matrices, an ordinary one two. An expert layer has `n_expert` networks
-of `expert_ffn`, of which each token takes `top_k`, and `shared_experts` that every token takes.
+of `expert_ffn`, of which each token takes `top_k`, and `shared_experts` that every token takes. After the dense layers
+that come first every `expert_every`-th layer has experts, the first of them included, and those between are dense.
 """
 
 from dataclasses import dataclass
@@ -37,6 +38,7 @@ class ModelShape:
     expert_ffn: int = 0
     shared_experts: int = 0
     n_dense_layers: int = 0  # leading layers without experts
+    expert_every: int = 1  # of the others one in so many has experts
     router: bool = True  # whether the router's hidden x n_expert weights count
     q_lora: int = 0
     kv_lora: int = 0
@@ -85,7 +87,8 @@ class ModelShape:
 
     def layer_kind(self, i_layer: int) -> LayerKind:
         """Kind of a layer by its index."""
-        return "dense" if self.is_dense or i_layer < self.n_dense_layers else "moe"
+        behind = i_layer - self.n_dense_layers
+        return "dense" if self.is_dense or behind < 0 or behind % self.expert_every else "moe"
 
     def norm_parameters(self, width: int) -> int:
         """Of one norm over `width` values."""

@@ -1,13 +1,14 @@
 """Operators of a layer's feed-forward part: one network, or experts with their router, dispatch and combine.
 
-An expert is whole on its GPU. All experts of a GPU get the same number of tokens, and so do all GPUs, unless the layout
-says that this one's experts have more: a job with skewed routing has a layout per GPU of an expert group.
+All experts of a GPU get the same number of tokens, and so do all GPUs, unless the layout says that this one's experts
+have more: a job with skewed routing has a layout per GPU of an expert group. An expert is whole on its GPU, or its
+matrices are split over etp GPUs as tensor parallelism splits them: each of these gets tokens from its own expert group,
+gathers those of the others, and its sums are scattered before they go back (Megatron-Core's all-to-all dispatcher).
 """
 
 from dataclasses import replace
-from math import ceil
 
-from models.compute.operators import Exchange, Operator, Step, Tensor, elementwise
+from models.compute.operators import Collective, Exchange, Operator, Step, Tensor, elementwise
 from models.compute.splits import Splits
 
 
@@ -69,6 +70,13 @@ def _all_to_all(splits: Splits, value_bytes: int) -> tuple[Step, ...]:
     return (Exchange("all-to-all", "ep", size_bytes),) if splits.layout.ep > 1 else ()
 
 
+def _over_shares(splits: Splits, collective: Collective, value_bytes: int) -> tuple[Step, ...]:
+    """All tokens of the GPUs that share an expert's matrices, to each of them or summed back."""
+    layout = splits.layout
+    size_bytes = layout.etp * splits.n_routed_token * splits.shape.hidden * value_bytes
+    return (Exchange(collective, "etp", size_bytes),) if layout.etp > 1 else ()
+
+
 def _moved(splits: Splits, name: str) -> Operator:
     """Tokens to their experts, or back: sorted (or summed) in memory, and exchanged. Backwards the other way round."""
     shape, layout, value = splits.shape, splits.layout, splits.layout.activation_bytes
@@ -77,24 +85,25 @@ def _moved(splits: Splits, name: str) -> Operator:
     def copied(copy_bytes: int) -> Step:
         return elementwise(n_value, shape.top_k * copy_bytes + value, 2)
 
-    out = (copied(layout.dispatch_bytes), *_all_to_all(splits, layout.dispatch_bytes))
-    back = (*_all_to_all(splits, layout.combine_bytes), copied(layout.combine_bytes))
+    out = (*_all_to_all(splits, layout.dispatch_bytes), *_over_shares(splits, "all-gather", layout.dispatch_bytes))
+    back = (*_over_shares(splits, "reduce-scatter", layout.combine_bytes), *_all_to_all(splits, layout.combine_bytes))
+    out, back = (copied(layout.dispatch_bytes), *out), (*back, copied(layout.combine_bytes))
     is_dispatch = name == "dispatch"
     steps = (out, back) if is_dispatch else (back, out)
     saved = () if is_dispatch else (Tensor("combine input", shape.top_k * n_value, value),)
     return Operator(
-        name, "experts", "ep", scope="ep" if splits.layout.ep > 1 else "gpu",
+        name, "experts", "ep", scope="ep" if layout.ep > 1 else "etp" if layout.etp > 1 else "gpu",
         forward=steps[0], backward_input=steps[1], saved=saved,
     )  # fmt: skip
 
 
 def _experts(splits: Splits) -> tuple[Operator, ...]:
     shape, n_local = splits.shape, -(-splits.shape.n_expert // splits.layout.ep)
-    n_routed = ceil(splits.n_own_token * shape.top_k * splits.layout.expert_load)  # balanced: as many as are sent
-    n_each = -(-n_routed // n_local)
+    n_routed = splits.layout.etp * splits.n_routed_token
+    n_each, width = -(-n_routed // n_local), -(-shape.d_expert // splits.layout.etp)
     n_in = 2 if shape.gated else 1
     return (
-        splits.local("experts up", "experts", n_each, shape.hidden, n_in * shape.d_expert, n_local, "ep"),
-        _activation(splits, "experts activation", "experts", n_routed, shape.d_expert),
-        splits.local("experts down", "experts", n_each, shape.d_expert, shape.hidden, n_local, "ep"),
+        splits.local("experts up", "experts", n_each, shape.hidden, n_in * width, n_local, "ep"),
+        _activation(splits, "experts activation", "experts", n_routed, width),
+        splits.local("experts down", "experts", n_each, width, shape.hidden, n_local, "ep"),
     )

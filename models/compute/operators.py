@@ -38,7 +38,7 @@ class Exchange:
     """A collective of a group; size_bytes as `lower.Segment` has it. overlapped: beside the kernels after it."""
 
     collective: Collective
-    group: Literal["tp", "ep", "cp"]
+    group: Literal["tp", "ep", "cp", "etp"]
     size_bytes: int
     overlapped: bool = False
 

@@ -14,7 +14,7 @@ OPTIMIZER_LAUNCHES = 16  # kernels over lists of tensors: norm of the gradients,
 
 @dataclass(frozen=True)
 class Parameters:
-    """Of one GPU. dense: split over tp, summed over dp x cp. expert: split over ep, summed over tp x dp x cp / ep."""
+    """Of one GPU. dense: split over tp, summed over dp x cp. expert: split over ep x etp, summed over its sharers."""
 
     dense_parameters: int = 0
     expert_parameters: int = 0
@@ -43,15 +43,16 @@ def parameters_of(shape: ModelShape, layout: Layout, part: str) -> Parameters:
     dense = share(shape.attention_matrices() + split) + whole
     dense += shape.attention_down_matrices() + 2 * shape.norm_parameters(shape.hidden)
     if part == "dense":
-        return Parameters(dense + _split_network(shape, layout, shape.d_ffn))
+        return Parameters(dense + _split_network(shape, layout.tp, shape.d_ffn))
     n_own = -(-shape.n_expert // layout.ep)
-    shared = shape.shared_experts * _split_network(shape, layout, shape.d_expert)
-    return Parameters(dense + shared + shape.router_parameters(), n_own * shape.network_parameters(shape.d_expert))
+    shared = shape.shared_experts * _split_network(shape, layout.tp, shape.d_expert)
+    own = n_own * _split_network(shape, layout.etp, shape.d_expert)
+    return Parameters(dense + shared + shape.router_parameters(), own)
 
 
-def _split_network(shape: ModelShape, layout: Layout, width: int) -> int:
+def _split_network(shape: ModelShape, n_gpu: int, width: int) -> int:
     split, whole = shape.network_vectors(width)
-    return -(-(shape.network_matrices(width) + split) // layout.tp) + whole
+    return -(-(shape.network_matrices(width) + split) // n_gpu) + whole
 
 
 def optimizer_kernel(layout: Layout, n_parameter_own: int) -> Kernel:

@@ -24,6 +24,12 @@ def _qwen3(layers: int, hidden: int, heads: int, ffn: int, kv_heads: int, **size
     return _llama(layers, hidden, heads, ffn, kv_heads, **common, **sizes)
 
 
+def _llama4(**sizes) -> ModelShape:
+    """Text alone. Attention of three in four layers is in chunks of 8,192 tokens, as long as a sequence here."""
+    experts = {"expert_ffn": 8192, "shared_experts": 1}
+    return _llama(48, 5120, 40, 16384, 8, **experts, vocabulary=202048, sequence=8192, **sizes)
+
+
 def _deepseek(layers: int, hidden: int, ffn: int, **sizes) -> ModelShape:
     latent = {"head_dim": 128, "q_lora": 1536, "kv_lora": 512, "rope_dim": 64, "value_dim": 128, "sequence": 4096}
     return _llama(layers, hidden, 128, ffn, **latent, **sizes)
@@ -55,6 +61,9 @@ PRESETS: dict[str, ModelShape] = {
         61, 7168, 18432, vocabulary=129280,
         n_expert=256, top_k=8, expert_ffn=2048, shared_experts=1, n_dense_layers=3,
     ),
+    "grok-1": _llama(64, 6144, 48, 32768, 8, vocabulary=131072, sequence=8192, tied_embeddings=True, n_expert=8),
+    "llama4-scout": _llama4(top_k=1, n_expert=16),
+    "llama4-maverick": _llama4(top_k=1, n_expert=128, n_dense_layers=1, expert_every=2),
     "qwen2.5-7b": _qwen2(28, 3584, 28, 18944, 4),
     "qwen2.5-14b": _qwen2(48, 5120, 40, 13824, 8),
     "qwen2.5-32b": _qwen2(64, 5120, 40, 27648, 8),

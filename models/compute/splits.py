@@ -1,6 +1,7 @@
 """What one GPU has of a microbatch, and the operators that every block is built of: norms, and split matrices."""
 
 from dataclasses import dataclass, replace
+from math import ceil
 
 from models.compute.layout import Layout
 from models.compute.model_shape import ModelShape
@@ -28,6 +29,12 @@ class Splits:
     def n_own_token(self) -> int:
         """Tokens that a GPU has where tensor parallelism does not split the work."""
         return -(-self.n_token // self.layout.tp) if self.sequence_parallel else self.n_token
+
+    @property
+    def n_routed_token(self) -> int:
+        """Tokens that a GPU's experts get through its own expert group, once for each of them; balanced: as many as it
+        sends."""
+        return ceil(self.n_own_token * self.shape.top_k * self.layout.expert_load)
 
     @property
     def outer_split(self) -> Split:

@@ -81,7 +81,7 @@ def model_shape(w: Any) -> ModelShape:
         head_dim=m.head_dim or 0, vocabulary=m.vocabulary, sequence=m.sequence, gated=m.gated, norm=m.norm,
         tied_embeddings=m.tied_embeddings, learned_positions=m.learned_positions, biases=m.biases, dropout=m.dropout,
         n_expert=m.experts, top_k=m.top_k, expert_ffn=m.expert_ffn or 0, shared_experts=m.shared_experts,
-        n_dense_layers=m.dense_layers,
+        n_dense_layers=m.dense_layers, expert_every=m.expert_every,
     )  # fmt: skip
 
 
@@ -93,7 +93,7 @@ def compiled_job(config: Config, server_of_gpu: np.ndarray, nic_goodput_bps: int
     microbatch = w.microbatch if isinstance(w.microbatch, int) else None
     vpp = p.vpp if isinstance(p.vpp, int) else None
     layout = Layout(
-        tp=p.tp, dp=p.dp, pp=p.pp, cp=p.cp, ep=p.ep, vpp=vpp or 1, microbatch=microbatch or 1,
+        tp=p.tp, dp=p.dp, pp=p.pp, cp=p.cp, ep=p.ep, etp=p.etp, vpp=vpp or 1, microbatch=microbatch or 1,
         n_microbatch=w.n_microbatch, sequence_parallel=w.sequence_parallel, recompute=recompute or "none",
         precision=w.precision, **_dtypes(w), zero=w.zero, flash_attention=w.flash_attention,
         causal_half=w.causal == "half", tp_overlap=w.overlap_tensor,

@@ -192,11 +192,14 @@ def test_an_all_to_all_between_servers_takes_each_gpus_own_nic() -> None:
 def test_rows_that_nobody_fitted_are_all_read() -> None:
     """None of them is among the rows that constants were fitted to."""
     cases, left_out = read_rows(Path(__file__).parents[2] / "bench/unfitted_rows.csv")
-    assert len(cases) == 74 and not left_out
+    assert len(cases) == 106 and not left_out
     fitted = {row for device in DEVICES.values() for row in device.fit.rows}
     assert not fitted & {case.id for case in cases}
     jax = {case.layout.recompute for case in cases if "MaxText" in case.id}
     assert jax == {("layernorm", "attention", "mlp_up")}
+    sizes = {(case.layout.ep, case.layout.etp) for case in cases if "Llama4" in case.id}
+    assert sizes == {(64, 1), (128, 4)}
+    assert {case.shape.expert_every for case in cases if "Llama4" in case.id} == {2}
 
 
 def test_rows_are_read_with_their_gaps(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ class Exchanges:
     def alike(self, stage: int) -> tuple[int, ...]:
         """The same for stages in which layers' own exchanges take as long."""
         if stage not in self._alike:
-            groups = [self._planned(group) for group in ("tp", "cp", "ep") if self.size(group) > 1]
+            groups = [self._planned(group) for group in ("tp", "cp", "ep", "etp") if self.size(group) > 1]
             self._alike[stage] = tuple(
                 next(i for i, (_, stages) in enumerate(planned) if stage in stages) for planned in groups
             )
@@ -105,7 +105,7 @@ class Exchanges:
             return list(zip(ranks.stage(0), ranks.stage(pp - 1), strict=True))
         find = {
             "tp": ranks.tensor, "cp": ranks.context, "dp": ranks.sharers, "ep": ranks.experts,
-            "edp": ranks.expert_sharers, "shard": ranks.shards, "copies": ranks.copies,
+            "etp": ranks.expert_shares, "edp": ranks.expert_sharers, "shard": ranks.shards, "copies": ranks.copies,
         }  # fmt: skip
         return find[group](stage)
 

@@ -103,6 +103,7 @@ class _JobBuilder:
             members |= {"shard": ranks.shards(stage), "copies": ranks.copies(stage)}
         if not shape.is_dense:
             members |= {"ep": ranks.experts(stage), "edp": ranks.expert_sharers(stage)}
+            members |= {"etp": ranks.expert_shares(stage)} if self.job.layout.etp > 1 else {}
         return StageGroups(members, self._make)
 
     def _embedding_groups(self) -> StageGroups | UnequalGroups:
@@ -151,7 +152,7 @@ class _JobBuilder:
         """What a GPU's programs depend on: stage, type, slowness; where they matter, its place among the experts, and
         the first replica that has as many microbatches, and stages of the same sizes."""
         layout = self.job.layout
-        place = i % layout.ep if self.job.routing_skew else 0
+        place = i // layout.etp % layout.ep if self.job.routing_skew else 0
         many = layout.replica_microbatches
         if layout.stage_tp:
             replica = self._first_like(next(r for r, gpus in enumerate(self.ranks.replicas(stage)) if gpu in gpus))
@@ -232,6 +233,7 @@ class _JobBuilder:
             "TP": layout.tp,
             "CP": layout.cp,
             "EP": layout.ep,
+            "ETP": layout.etp,
             "DP": layout.dp,
             "SHARD": layout.n_shard if layout.has_shard_copies else 1,
             "PP": layout.pp,

@@ -28,7 +28,7 @@ def stage_ps(job: Job, stage: int) -> int:
             for segment in segments(shape, layout, device, part, which):
                 total_ps += segment.time_ps
                 if segment.kind != "compute" and not segment.overlapped:
-                    n = {"tp": layout.tp, "cp": layout.cp, "ep": layout.ep}[segment.group]
+                    n = layout.group_size(segment.group)
                     if n > 1:
                         kind, n_step = (segment.kind, 1) if segment.kind != "ring" else ("send-receive", n - 1)
                         total_ps += n_step * in_server_ps(job.in_server(), kind, segment.size_bytes, n)

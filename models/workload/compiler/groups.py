@@ -16,7 +16,7 @@ MakeCommunicators = Callable[[str, str, Groups, str], list[Communicator]]
 
 
 class StageGroups:
-    """Who communicates with whom in a stage: "tp", "cp", "ep", "dp", "edp", "embedding"."""
+    """Who communicates with whom in a stage: "tp", "cp", "ep", "etp", "dp", "edp", "embedding"."""
 
     def __init__(self, members: dict[str, Groups], make: MakeCommunicators) -> None:
         self._members, self._make = members, make

@@ -1,9 +1,9 @@
 """Where the ranks of a job are, and who communicates with whom.
 
 Ranks are numbered tensor first, then context, data and pipeline (Megatron-LM's tp-cp-dp-pp). Experts: a stage's ranks
-in their order, EP in a row share a layer's experts (Megatron-Core with an expert tensor parallelism of 1), and every
-EP-th holds the same ones. With unequal tensor-parallel sizes a stage of a replica has its own number of ranks.
-`gpu_of_rank` says which GPU a rank is on.
+in their order, ETP in a row share each expert's matrices, EP such groups in a row a layer's experts, and every
+(ETP x EP)-th rank holds the same (Megatron-Core's etp-ep-dp-pp). With unequal tensor-parallel sizes a stage of a
+replica has its own number of ranks. `gpu_of_rank` says which GPU a rank is on.
 """
 
 from collections.abc import Sequence
@@ -66,10 +66,15 @@ class Ranks:
 
     def experts(self, stage: int) -> Groups:
         """GPUs that share a layer's experts, and exchange tokens."""
-        gpus, ep = self.alike(stage), self.layout.ep
-        return [gpus[i : i + ep] for i in range(0, len(gpus), ep)]
+        gpus, etp, n = self.alike(stage), self.layout.etp, self.layout.etp * self.layout.ep
+        return [gpus[i + t : i + n : etp] for i in range(0, len(gpus), n) for t in range(etp)]
+
+    def expert_shares(self, stage: int) -> Groups:
+        """GPUs that share each expert's matrices."""
+        gpus, etp = self.alike(stage), self.layout.etp
+        return [gpus[i : i + etp] for i in range(0, len(gpus), etp)]
 
     def expert_sharers(self, stage: int) -> Groups:
-        """GPUs that hold the same experts."""
-        gpus, ep = self.alike(stage), self.layout.ep
-        return [gpus[i::ep] for i in range(ep)]
+        """GPUs that hold the same experts, or the same share of them."""
+        gpus, n = self.alike(stage), self.layout.etp * self.layout.ep
+        return [gpus[i::n] for i in range(n)]

@@ -100,7 +100,7 @@ class StageWriter:
             join()
             beside = ""
             if segment.overlapped and self.groups.size(segment.group) > 1:
-                beside = segment.group
+                beside = segment.label
                 self._gate(emission, "main", OP_OPEN, "beside")
                 self._gate(emission, "beside", OP_PASS, "beside")
                 self._segment_exchange(emission, "beside", segment)
@@ -127,7 +127,7 @@ class StageWriter:
             emission.add("main", Operation(OP_RECEIVE, back + k - 1, task="ep", task_bytes=max(1, round(share * load))))
 
     def _segment_exchange(self, emission: Emission, stream: str, segment: Segment) -> None:
-        self._exchange(emission, stream, segment.group, segment.kind, segment.size_bytes, segment.group)
+        self._exchange(emission, stream, segment.group, segment.kind, segment.size_bytes, segment.label)
 
     def _one_pass(self, token: Token) -> Emission:
         """A pass over a chunk: receive, all parts, send."""
@@ -200,7 +200,7 @@ class StageWriter:
                 if segment.kind == "compute":
                     emission.add("main", self._compute(segment.time_ps, ("forward", "backward")[turn]))
                 elif self.groups.size(segment.group) > 1:
-                    under_way[turn] = segment.group
+                    under_way[turn] = segment.label
                     self._gate(emission, "main", OP_OPEN, stream)
                     self._gate(emission, stream, OP_PASS, stream)
                     self._segment_exchange(emission, stream, segment)

@@ -8,7 +8,10 @@ from dataclasses import dataclass, field
 
 from models.workload.nccl.options import CollectiveOptions
 
-FAMILY = {"tp": "tp", "cp": "cp", "ep": "ep", "dp": "dp", "edp": "dp", "embedding": "dp", "shard": "dp", "copies": "dp"}
+FAMILY = {
+    "tp": "tp", "cp": "cp", "ep": "ep", "etp": "tp", "dp": "dp", "edp": "dp", "embedding": "dp", "shard": "dp",
+    "copies": "dp",
+}  # fmt: skip
 """Groups of a stage by the parallelism that a user knows."""
 
 

@@ -42,7 +42,7 @@ StageTp = Annotated[tuple[int, ...] | tuple[tuple[int, ...], ...] | None, Before
 
 
 class ParallelConfig(Table):
-    """[workload.parallel]: sizes of tensor, data, pipeline, context and expert parallelism; ep is over tp * cp * dp.
+    """[workload.parallel]: sizes of tensor, data, pipeline, context, expert parallelism; ep * etp is of tp * cp * dp.
 
     vpp: chunks of layers per stage, interleaved. stage_layers: of each chunk in the order of the model, or "auto": by
     the speed and the memory of the stages' GPUs. replica_microbatches: of each replica, or "auto": by its GPUs' speed.
@@ -54,6 +54,7 @@ class ParallelConfig(Table):
     dp: Count
     pp: Count
     ep: Count = 1
+    etp: Count = 1
     cp: Count = 1
     vpp: CountOrAuto = 1
     stage_layers: Shares = "even"
@@ -64,7 +65,8 @@ class ParallelConfig(Table):
         "tp": "tensor parallelism: GPUs that share each layer, inside a server",
         "dp": "data parallelism: replicas",
         "pp": "pipeline stages",
-        "ep": "GPUs that share a layer's experts: a divisor of tp * cp * dp",
+        "ep": "GPUs that share a layer's experts: a divisor of tp * cp * dp / etp",
+        "etp": "expert tensor parallelism: GPUs that share each expert's matrices, next to each other",
         "cp": "context parallelism: GPUs that share each sequence",
         "vpp": "chunks of layers per stage, interleaved",
         "stage_tp": "tp of each stage, or of each stage in each replica, where they differ; tp is the largest of them",

@@ -32,7 +32,8 @@ SIMPLE_PRESETS = (
 Preset = Literal[
     "gpt-7b", "gpt-13b", "gpt-22b", "gpt-175b", "moe-8x7b", "moe-8x13b", "moe-8x22b", "moe-32x22b",
     "gpt3-175b", "llama2-7b", "llama2-13b", "llama2-70b", "llama3-8b", "llama3-70b", "llama3-405b", "mixtral-8x7b",
-    "mixtral-8x22b", "deepseek-v2", "deepseek-v3", "qwen2.5-7b", "qwen2.5-14b", "qwen2.5-32b", "qwen2.5-72b",
+    "mixtral-8x22b", "grok-1", "llama4-scout", "llama4-maverick", "deepseek-v2", "deepseek-v3",
+    "qwen2.5-7b", "qwen2.5-14b", "qwen2.5-32b", "qwen2.5-72b",
     "qwen3-8b", "qwen3-14b", "qwen3-32b", "qwen3-30b-a3b", "qwen3-235b-a22b", "nemotron4-15b",
     "nemotron4-340b",
 ]  # fmt: skip
@@ -108,6 +109,7 @@ class ModelConfig(Table):
     expert_ffn: Width | None = None
     shared_experts: Annotated[int, Field(ge=0, le=2**20)] = 0
     dense_layers: Annotated[int, Field(ge=0, le=2**14)] = 0
+    expert_every: Layers = 1
     MEANING: ClassVar[Meaning] = {
         "layers": "transformer layers",
         "hidden": "width of the model",
@@ -128,6 +130,7 @@ class ModelConfig(Table):
         "expert_ffn": "width of an expert; without it, ffn",
         "shared_experts": "experts that every token goes to",
         "dense_layers": "first layers that are dense",
+        "expert_every": "of the layers after these one in so many has experts, the first of them included",
     }
 
 

@@ -55,7 +55,7 @@ def job_tables(job: Settings, gpu: str, n_gpu: int | None, warnings: list[str]) 
     dp = n_world // (tp * pp * cp)
     model = model_tables(job, tp, warnings)
     parallel: dict[str, object] = {"tp": tp, "dp": dp, "pp": pp}
-    parallel |= ({"cp": cp} if cp > 1 else {}) | _experts(job, tp * cp * dp, ep, tp, warnings)
+    parallel |= ({"cp": cp} if cp > 1 else {}) | _experts(job, tp * cp * dp, ep, tp)
     parallel |= _stages(job, pp, job.count("num_layers")) | _shard(job, dp * cp, warnings)
     micro = job.count("micro_batch_size", 1)
     batch = job.count("global_batch_size", micro * dp)
@@ -95,7 +95,8 @@ def _world(job: Settings, n_gpu: int | None) -> tuple[int, int | None]:
     return job.count("GPUs, such as torchrun's --nproc_per_node"), None
 
 
-def _experts(job: Settings, n_share: int, ep: int, tp: int, warnings: list[str]) -> dict[str, object]:
+def _experts(job: Settings, n_share: int, ep: int, tp: int) -> dict[str, object]:
+    """ep and etp, which is tp unless it is given (Megatron-Core's ModelParallelConfig)."""
     if "num_experts" not in job:
         job.known |= {"expert_tensor_parallel_size"}
         return {}
@@ -104,10 +105,11 @@ def _experts(job: Settings, n_share: int, ep: int, tp: int, warnings: list[str])
         job.wrong("expert_model_parallel_size", f"a divisor of the experts, {n}")
     if n_share % ep:
         job.wrong("expert_model_parallel_size", f"a divisor of tensor x context x data parallelism, {n_share}")
-    if etp > 1:
-        text = f"expert tensor parallelism {etp} is not taken: experts are whole on their GPUs here"
-        warnings.append(f"{job.path}: {text}")
-    return {"ep": ep} if ep > 1 else {}
+    if n_share // ep % etp:
+        key = "expert_tensor_parallel_size" if "expert_tensor_parallel_size" in job else "expert_model_parallel_size"
+        found = "" if key in job and etp != tp else f"and experts' matrices are split over {etp} GPUs"
+        job.wrong(key, f"sizes whose product divides tensor x context x data parallelism, {n_share}", found)
+    return ({"ep": ep} if ep > 1 else {}) | ({"etp": etp} if etp > 1 else {})
 
 
 def _stages(job: Settings, pp: int, layers: int) -> dict[str, object]:
@@ -175,7 +177,8 @@ def _modules(job: Settings, model: Sizes, warnings: list[str]) -> list[str]:
     sizes, has_preset = model.get("model", {}), "preset" in model.get("workload", {})
     has_experts = "experts" in sizes  # a preset is that of a latent model, which has all modules
     there = {
-        "mla_up_proj": False, "mlp": not has_experts or "dense_layers" in sizes, "moe": has_experts,
+        "mla_up_proj": False, "mlp": not has_experts or bool({"dense_layers", "expert_every"} & set(sizes)),
+        "moe": has_experts,
         "moe_act": has_experts, "shared_experts": "shared_experts" in sizes,
     }  # fmt: skip
     missing = [name for name in names if not (has_preset or there.get(name, True))]

@@ -110,24 +110,26 @@ def _experts(job: Settings, layers: int, ffn: int) -> dict[str, object]:
         job.wrong("moe_shared_expert_intermediate_size", f"a multiple of an expert's width, {width}")
     if shared:
         found["shared_experts"] = shared // width
-    dense = _dense_layers(job, layers)
-    return found | ({"dense_layers": dense} if dense else {})
+    return found | _layer_kinds(job, layers)
 
 
-def _dense_layers(job: Settings, layers: int) -> int:
-    """First layers without experts, of a pattern as ([0]*3+[1]*58)."""
+def _layer_kinds(job: Settings, layers: int) -> dict[str, object]:
+    """Which layers have experts: every so many of them, or of a pattern as ([0]*3+[1]*58) or ([0,1]*24)."""
     text = re.sub(r"[\s\"'()]", "", job.text("moe_layer_freq", "1"))
-    if text == "1":
-        return 0
+    if re.fullmatch(r"[1-9]\d{0,4}", text):
+        return {"expert_every": int(text)} if text != "1" else {}
     pattern: list[int] = []
     for one in text.split("+"):
         match = re.fullmatch(r"\[([01](?:,[01])*)\](?:\*(\d{1,5}))?", one)
         if match is None:
-            job.wrong("moe_layer_freq", "1, or dense layers first, as ([0]*3+[1]*58)")
+            job.wrong("moe_layer_freq", "a whole number from 1, or a pattern as ([0]*3+[1]*58)")
         pattern += [int(n) for n in match[1].split(",")] * int(match[2] or 1)
         if len(pattern) > layers:
             break
-    n_dense = pattern.index(1) if 1 in pattern else len(pattern)
-    if len(pattern) != layers or 0 in pattern[n_dense:] or n_dense == layers:
-        job.wrong("moe_layer_freq", f"{layers} layers, first dense ones and then those with experts")
-    return n_dense
+    places = [i for i, one in enumerate(pattern) if one]
+    if len(pattern) != layers or not places:
+        job.wrong("moe_layer_freq", f"{layers} layers, some of them with experts")
+    first, every = places[0], places[1] - places[0] if len(places) > 1 else layers
+    if places != list(range(first, layers, every)):
+        job.wrong("moe_layer_freq", "dense layers first, then experts in every layer, or in one of every so many")
+    return ({"dense_layers": first} if first else {}) | ({"expert_every": every} if every > 1 else {})

@@ -18,6 +18,8 @@ PUBLISHED_BILLIONS = {  # model cards and papers, as precisely as they say it
     "llama3-405b": 405.853,
     "mixtral-8x7b": 46.703,
     "mixtral-8x22b": 140.6,
+    "llama4-scout": 107.8,  # 109 with what sees images
+    "llama4-maverick": 400.7,
     "deepseek-v2": 235.7,
     "deepseek-v3": 671.0,
     "qwen2.5-7b": 7.616,
@@ -32,12 +34,23 @@ PUBLISHED_BILLIONS = {  # model cards and papers, as precisely as they say it
     "nemotron4-15b": 15.6,
     "nemotron4-340b": 9.4 + 331.6,  # embeddings, and the rest
 }
-ACTIVE_BILLIONS = {"mixtral-8x7b": 12.9, "mixtral-8x22b": 39.1, "deepseek-v3": 37.5, "qwen3-30b-a3b": 3.3}
+ACTIVE_BILLIONS = {
+    "mixtral-8x7b": 12.9,
+    "mixtral-8x22b": 39.1,
+    "deepseek-v3": 37.5,
+    "llama4-scout": 17.2,
+    "llama4-maverick": 17.2,
+    "qwen3-30b-a3b": 3.3,
+}
 
 
 @pytest.mark.parametrize("name", PUBLISHED_BILLIONS)
 def test_parameters_are_those_published(name: str) -> None:
     assert PRESETS[name].parameters() / 1e9 == pytest.approx(PUBLISHED_BILLIONS[name], rel=5e-4, abs=0.05)
+
+
+def test_parameters_of_grok_1_are_the_314_billion_that_are_said_of_it() -> None:
+    assert PRESETS["grok-1"].parameters() / 1e9 == pytest.approx(314, rel=0.006)
 
 
 @pytest.mark.parametrize("name", ACTIVE_BILLIONS)
