@@ -90,6 +90,30 @@ def test_instances_of_the_optimizer_split_its_states_over_fewer_gpus(tmp_path: P
     assert (parallel.dp * parallel.cp, parallel.shard) == (4, 2)
 
 
+def test_experts_share_the_gpus_of_tensor_parallelism_unless_it_is_said(tmp_path: Path) -> None:
+    """As Megatron-Core's ModelParallelConfig has it."""
+
+    def parallel(more: str) -> tuple[int, int, int]:
+        text = MIXTRAL.replace("--bf16", f"--bf16 --tensor-model-parallel-size 2 {more}")
+        found = load_config(converted(tmp_path, "megatron", text, name="args.txt")).workload.parallel
+        return found.tp, found.ep, found.etp
+
+    text = MIXTRAL.replace("--expert-model-parallel-size 8", "--expert-model-parallel-size 4")
+    assert "etp" not in converted(tmp_path, "megatron", text, name="args.txt").read_text()
+    assert parallel("--sequence-parallel") == (2, 8, 2)
+    assert parallel("--sequence-parallel --expert-tensor-parallel-size 1") == (2, 8, 1)
+
+
+@pytest.mark.parametrize(
+    ("freq", "dense", "every"), [("2", 0, 2), ("([0,1]*16)", 1, 2), ("([0]*2+[1]*30)", 2, 1), ("([0]*31+[1])", 31, 1)]
+)
+def test_layers_with_experts_in_turns(freq: str, dense: int, every: int, tmp_path: Path) -> None:
+    text = MIXTRAL.replace("--bf16", f"--bf16 --moe-layer-freq {freq}")
+    shape = model_shape(load_config(converted(tmp_path, "megatron", text, name="args.txt")).workload)
+    kinds = ["moe" if i >= dense and (i - dense) % every == 0 else "dense" for i in range(32)]
+    assert [shape.layer_kind(i) for i in range(32)] == kinds
+
+
 @pytest.mark.parametrize("given", ["moe_act layernorm", "moe_act,layernorm", "[moe_act, layernorm]"])
 def test_modules_that_are_recomputed(given: str, tmp_path: Path) -> None:
     text = MIXTRAL.replace("--bf16", f"--bf16 --recompute-granularity selective --recompute-modules {given}")
