@@ -22,6 +22,7 @@ from pdes.cluster.elastic import read_curves
 from pdes.cluster.iterations.build import build_runs, fitting, pods_of
 from pdes.cluster.iterations.speeds import RunAll, RunSpeeds
 from pdes.cluster.jobs_file import read_jobs
+from pdes.cluster.scheduling import check_one_size
 from pdes.cluster.speeds import Speeds, read_speeds
 from pdes.config.cluster.load import Loaded
 from pdes.config.cluster.values import Duration
@@ -78,7 +79,10 @@ def build(loaded: Loaded, skip: int = 0, run_all: RunAll = here) -> Built:
     n_job = None if config.first is None else max(config.first - skip, 0)
     asked = fitting(loaded, _elastic(loaded, _requests(loaded, speeds, skip), speeds), runs)
     jobs = islice(_checked(loaded, asked, pools), n_job)
-    return Built(machine, jobs, failures, rules, spares, found, _options(loaded, found), runs, sharing)
+    options = _options(loaded, found)
+    if found.one_size:
+        check_one_size(loaded, islice(_requests(loaded, speeds, skip), n_job))
+    return Built(machine, jobs, failures, rules, spares, found, options, runs, sharing)
 
 
 def _sharing(

@@ -113,6 +113,7 @@ def test_a_run_that_is_broken_off_goes_on_to_the_same_bytes(config: Path, tmp_pa
     for scheduler in sorted(SCHEDULERS):
         n_job = 30 if issubclass(SCHEDULERS[scheduler], Rounds) else 120  # linear programmes take their time
         keys = f"scheduler={scheduler}", f"options={OPTIONS.get(scheduler, '{}')}", f"arrivals.jobs={n_job}"
+        keys += ("arrivals.gpus={8=1}",) if SCHEDULERS[scheduler].one_size else ()
         sets = [word for key in keys for word in ("--set", f"cluster.{key}")]
         whole, out = tmp_path / f"{scheduler}-whole", tmp_path / scheduler
         assert main([str(config), "--quiet", "--out", str(whole), *sets]) == 0

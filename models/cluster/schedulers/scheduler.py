@@ -14,10 +14,12 @@ class Scheduler:
     """Base of all. A subclass has a `key` to sort those who wait by, and whatever `decide` it needs.
 
     options: name and default of what `[cluster.options]` may set; they are attributes of the same name. cluster: what a
-    scheduler reads (now_us, running, machine) and asks (`start`, `stop`, `wake`).
+    scheduler reads (now_us, running, machine) and asks (`start`, `stop`, `wake`). one_size: its jobs must all ask for
+    the same number of GPUs.
     """
 
     options: ClassVar[Mapping[str, Any]] = {}
+    one_size: ClassVar[bool] = False
 
     def __init__(self, cluster: "Cluster", options: Mapping[str, Any]) -> None:
         self.cluster = cluster

@@ -43,9 +43,12 @@ def cases(draw: st.DrawFn, without: str = "") -> tuple[list[Request], Setting]:
     name = draw(st.sampled_from(sorted(SCHEDULERS.keys() - {without})))
     n_job, at_us, jobs = draw(st.integers(1, 40)), 0, []
     types = ["", "", *(pool.gpu for pool in pools)]
+    sizes = [1, 1, 2, 3, 4, 8, 12]
+    if SCHEDULERS[name].one_size:
+        sizes = [draw(st.sampled_from(sizes))]
     for i in range(n_job):
         at_us += draw(st.sampled_from([0, 0, S, 600 * S, HOUR]))
-        n_gpu = draw(st.sampled_from([1, 1, 2, 3, 4, 8, 12]))
+        n_gpu = draw(st.sampled_from(sizes))
         work_us = draw(st.sampled_from([1, S, 600 * S, HOUR, 7 * HOUR + 1]))
         estimate = draw(st.sampled_from([0, 0, HOUR]))
         jobs.append(

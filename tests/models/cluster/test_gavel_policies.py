@@ -169,17 +169,18 @@ def test_groups_get_what_the_ungrouped_programme_gives(data):
     speeds = np.array([kinds[i] for i in numbers])
     wanted = speeds @ np.linspace(0.2, 0.5, n_pool)
     assume((wanted > 0).any())
+    sizes = np.array([1.0 + i for i in numbers])
     asks, n_up = wanted > 0, scheduler.cluster.machine.n_up
 
     def least(shares):
         assert (shares >= -1e-9).all() and (shares.sum(axis=1) <= 1 + 1e-9).all()
-        assert (shares.sum(axis=0) <= np.array(n_up) + 1e-9).all()
+        assert (sizes @ shares <= np.array(n_up) + 1e-9).all()
         return ((speeds * shares).sum(axis=1)[asks] / wanted[asks]).min()
 
-    alone = scheduler._of_groups(speeds, wanted, np.ones(len(numbers), np.int64))
+    alone = scheduler._of_groups(speeds, wanted, sizes, np.ones(len(numbers), np.int64))
     max_min.MOST_ALONE, before = 0, max_min.MOST_ALONE
     try:
-        grouped = scheduler.most(speeds, wanted)
+        grouped = scheduler.most(speeds, wanted, sizes)
     finally:
         max_min.MOST_ALONE = before
     assert least(grouped) == pytest.approx(least(alone), rel=1e-9, abs=1e-9)

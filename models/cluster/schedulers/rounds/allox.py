@@ -1,6 +1,8 @@
 """AlloX (Le et al., EuroSys '20) in rounds: jobs to GPUs so that the mean completion time is least, by a matching.
 
-A job in the k-th place from the end of a GPU's line adds k times its own run time there to the sum of all.
+A job in the k-th place from the end of a GPU's line adds k times its own run time there to the sum of all. That is so
+of jobs of one GPU, and of jobs that all ask for the same number of GPUs, so many of which are a place then. Jobs of
+several sizes in one line do not add up so, and there is no matching of them.
 """
 
 from typing import Any
@@ -15,8 +17,12 @@ FORBIDDEN_S = 1e12
 
 
 class Allox(Rounds):
-    """Jobs of one GPU. Who has a GPU keeps it until it is done. alpha: the share of those waiting that is looked at."""
+    """Jobs that all have as many GPUs. Who has a place keeps it until it is done.
 
+    alpha: the share of those waiting that is looked at.
+    """
+
+    one_size = True
     options = {**Rounds.options, "alpha": 1.0}
     alpha: float
 
@@ -26,12 +32,13 @@ class Allox(Rounds):
         self.pool_of: dict[int, int] = {}
 
     def shares(self) -> Shares:
-        """All of one GPU's time to each job that is first in its line."""
+        """All of one place's time to each job that is first in its line."""
         self.pool_of = {number: pool for number, pool in self.pool_of.items() if number in self.active}
-        free = list(self.cluster.machine.n_up)
+        size = max((job.n_gpu for job in self.active.values()), default=1)
+        places = [n_up // size for n_up in self.cluster.machine.n_up]
         for pool in self.pool_of.values():
-            free[pool] -= 1
-        slots = [pool for pool in range(self.n_pool) for _ in range(free[pool])]
+            places[pool] -= 1
+        slots = [pool for pool in range(self.n_pool) for _ in range(places[pool])]
         waiting = sorted(number for number in self.active if number not in self.pool_of)
         n_job = min(max(len(slots), int(self.alpha * len(waiting))), len(waiting))
         if slots and n_job:

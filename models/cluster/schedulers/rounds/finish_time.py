@@ -4,8 +4,8 @@ A job's rho is the time that it will have taken over that with an equal share of
 is how long it has been there, and what is left over its speed by the new shares; in isolation likewise, by the equal
 shares of each time. Shares make the largest rho as small as can be: for a rho that is a linear programme, whose answer
 has a smaller one, so a few programmes come to the least (Dinkelbach 1967). The first asks for the rho of the last
-shares: most often that is nearly right, and if it is too small, shares that come nearest to it are a start. Jobs of
-one GPU.
+shares: most often that is nearly right, and if it is too small, shares that come nearest to it are a start. A job of
+several GPUs has an equal share of the cluster's GPUs in isolation, as any other.
 """
 
 from typing import Any
@@ -32,7 +32,7 @@ class FinishTimeFair(MaxMinPerf):
     def shares(self) -> Shares:
         """Variables: each job's share of each pool, then how many times what the last rho asks for all jobs get."""
         numbers, n_pool, now_us = list(self.active), self.n_pool, self.cluster.now_us
-        equal = self.equal_shares()
+        equal, sizes = self.equal_shares(), self.sizes()
         speeds = np.array([[self.speed(self.active[n], pool) for pool in range(n_pool)] for n in numbers])
         alone = (speeds * np.array([equal[n] for n in numbers])).sum(axis=1)
         if not (alone > 0).all():
@@ -47,7 +47,7 @@ class FinishTimeFair(MaxMinPerf):
         asked = min(max(self.rho, least), rho)
         for _ in range(MOST_PROGRAMMES):
             wanted = left_us / np.maximum(asked * isolated_us - there_us, 1e-9)  # asked is above there / isolated
-            found = self.most(speeds, wanted)
+            found = self.most(speeds, wanted, sizes)
             got = ((there_us + left_us / np.maximum((speeds * found).sum(axis=1), 1e-12)) / isolated_us).max()
             is_close = abs(got - asked) <= CLOSE * asked or (asked >= rho and got >= rho)
             if got < rho:

@@ -1,6 +1,11 @@
 """Least attained service as max-min fairness (Gavel, OSDI '20, section 4.1): all jobs progress alike, if they can.
 
-A job's progress is its mean speed over that of an equal share of each pool.
+A job's progress is its mean speed over that of an equal share of each pool, times its number of GPUs, Gavel's scale
+factor: a job of eight GPUs that has an eighth of the time has as much of the cluster as one of one GPU that has all of
+it. Jobs run with all their GPUs or not at all, so that a pool's GPUs bound the sum of shares times GPUs (section 3.1).
+
+Programmes count GPUs in those of the smallest job: eight times as many GPUs in all pools and of all jobs are the same
+programme, to the bit.
 """
 
 import importlib
@@ -16,7 +21,7 @@ MOST_ALONE = 500  # jobs, for which a programme with shares of each takes some 1
 
 
 class MaxMin(Rounds):
-    """All GPUs are the same to it: an equal share of each pool for each job. Jobs of one GPU."""
+    """All GPUs are the same to it: an equal share of each pool's GPUs for each job."""
 
     shuffles = True
 
@@ -25,10 +30,15 @@ class MaxMin(Rounds):
         return self.equal_shares()
 
     def equal_shares(self) -> Shares:
-        """Together at most all of a job's time."""
-        n_up = self.cluster.machine.n_up
-        n = max(len(self.active), sum(n_up))
-        return {number: [n_here / n for n_here in n_up] for number in self.active}
+        """Each job gets as many GPU-hours of each pool, and together at most all of its time.
+
+        With n jobs and W GPUs, one of s GPUs gets min(1, W / (n s)) of its time, split over pools by their GPUs.
+        """
+        n_up, n_job = self.cluster.machine.n_up, len(self.active)
+        whole = sum(n_up)
+        return {
+            number: [n_here / max(n_job * job.n_gpu, whole) for n_here in n_up] for number, job in self.active.items()
+        }
 
 
 class MaxMinPerf(MaxMin):
@@ -43,44 +53,60 @@ class MaxMinPerf(MaxMin):
 
     def shares(self) -> Shares:
         """Of all that may use anything that is up, the least progress is the most there can be."""
-        equal, n_pool = self.equal_shares(), self.n_pool
-        numbers = list(self.active)
+        n_pool, n_up = self.n_pool, self.cluster.machine.n_up
+        numbers, sizes = list(self.active), self.sizes()
         speeds = np.array([[self.speed(self.active[n], pool) for pool in range(n_pool)] for n in numbers])
-        progress = np.array([own @ np.array(equal[n]) for own, n in zip(speeds, numbers, strict=True)])
+        whole = max(len(numbers) * min(job.n_gpu for job in self.active.values()), sum(n_up))
+        equal = np.array([n_here / whole for n_here in n_up])  # of time, the same for all: X equal
+        progress = np.array([own @ equal for own in speeds]) / sizes
         if not (progress > 0).any():
-            return equal
-        found = self.most(speeds, progress)
+            return self.equal_shares()
+        found = self.most(speeds, progress, sizes)
         return {number: [float(x) for x in row] for number, row in zip(numbers, found, strict=True)}
 
-    def most(self, speeds: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    def sizes(self) -> np.ndarray:
+        """float64[n_job]: GPUs of each active job, in those of the smallest."""
+        found = np.array([float(job.n_gpu) for job in self.active.values()])
+        return found / found.min()
+
+    def room(self) -> np.ndarray:
+        """float64[n_pool]: GPUs that are up, in those of the smallest active job."""
+        return np.array(self.cluster.machine.n_up, float) / min(job.n_gpu for job in self.active.values())
+
+    def most(self, speeds: np.ndarray, wanted: np.ndarray, sizes: np.ndarray) -> np.ndarray:
         """Shares, float[n_job, n_pool], by which all jobs get the most times the speed that they want.
 
-        speeds: of each job in each pool. wanted: 0 for a job that all it may use is down for. Where there are many,
-        those with the same speeds that want the same are one group and equally fast: the mean over all orders of them
-        is as good as any answer. Each gets few pools of its group's, as it would at a corner of the programme.
+        speeds: of each job in each pool. wanted: 0 for a job that all it may use is down for. sizes: as `sizes` has
+        them. Where there are many, those with the same speeds and GPUs that want the same are one group and equally
+        fast: the mean over all orders of them is as good as any answer. Each gets few pools of its group's, as it would
+        at a corner of the programme.
         """
         if self.n_pool == 1:
-            return self._of_one_pool(speeds[:, 0], wanted)[:, None]
+            return self._of_one_pool(speeds[:, 0], wanted, sizes)[:, None]
         if len(wanted) <= MOST_ALONE:
-            return self._of_groups(speeds, wanted, np.ones(len(wanted), np.int64))
-        rows = np.column_stack([speeds, wanted])
+            return self._of_groups(speeds, wanted, sizes, np.ones(len(wanted), np.int64))
+        rows = np.column_stack([speeds, wanted, sizes])
         known = np.unique(rows, axis=0, return_index=True, return_inverse=True, return_counts=True)
         _, first, group_of, counts = known
         order, shares = np.argsort(group_of.ravel(), kind="stable"), np.empty_like(speeds)
-        own = zip(speeds[first], self._of_groups(speeds[first], wanted[first], counts), counts.tolist(), strict=True)
+        of_groups = self._of_groups(speeds[first], wanted[first], sizes[first], counts)
+        own = zip(speeds[first], of_groups, counts.tolist(), strict=True)
         shares[order] = np.concatenate([shared_out(*each) for each in own])
         return shares
 
-    def _of_one_pool(self, speeds: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    def _of_one_pool(self, speeds: np.ndarray, wanted: np.ndarray, sizes: np.ndarray) -> np.ndarray:
         """As many times what they ask for until one has all of its time, or the GPUs have all of theirs."""
         asks = wanted > 0
         needs = np.where(asks, wanted / np.where(asks, speeds, 1.0), 0.0)
-        total, n_up = needs.sum(), self.cluster.machine.n_up[0]
-        return needs * min(n_up / total, 1 / needs.max()) if total else needs
+        total, room = (needs * sizes).sum(), self.room()[0]
+        return needs * min(room / total, 1 / needs.max()) if total else needs
 
-    def _of_groups(self, speeds: np.ndarray, wanted: np.ndarray, counts: np.ndarray) -> np.ndarray:
-        """Shares of a job of each group. Variables: these, then the number of times."""
-        (n_group, n_pool), n_up = speeds.shape, np.array(self.cluster.machine.n_up, float)
+    def _of_groups(self, speeds: np.ndarray, wanted: np.ndarray, sizes: np.ndarray, counts: np.ndarray) -> np.ndarray:
+        """Shares of a job of each group. Variables: these, then the number of times.
+
+        Rows: what each gets is no less than that number of times what it wants; a job's time; a pool's GPUs.
+        """
+        (n_group, n_pool), room = speeds.shape, self.room()
         width, shares = n_group * n_pool + 1, np.arange(n_group * n_pool)
         owners, asks = shares // n_pool, np.flatnonzero(wanted > 0)
         ratio = -(speeds[asks] / wanted[asks, None]).ravel()
@@ -88,10 +114,10 @@ class MaxMinPerf(MaxMin):
         columns = np.concatenate(
             [shares.reshape(n_group, n_pool)[asks].ravel(), np.full(len(asks), width - 1), shares, shares]
         )
-        values = np.concatenate([ratio, np.ones(len(asks) + len(shares)), counts[owners]])
+        values = np.concatenate([ratio, np.ones(len(asks) + len(shares)), (counts * sizes)[owners]])
         limits = self.sparse.csc_array((values, (rows, columns)), shape=(2 * n_group + n_pool, width))
         limits.eliminate_zeros()
-        most = np.concatenate([np.zeros(n_group), np.ones(n_group), n_up])
+        most = np.concatenate([np.zeros(n_group), np.ones(n_group), room])
         target = np.zeros(width)
         target[-1] = -1.0
         found = self.optimize.linprog(target, A_ub=limits, b_ub=most, method="highs").x

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from models.cluster.job import Job
+from models.cluster.schedulers.rounds.elastic import usual_place
 from models.cluster.schedulers.rounds.ledger import Ledger, that_fit
 from models.cluster.schedulers.scheduler import Scheduler
 
@@ -90,10 +91,12 @@ class Rounds(Scheduler):
             self.cluster.wake(self.wake_us)
 
     def speed(self, job: Job, pool: int) -> float:
-        """Of a job there, 0 if it may not be there."""
-        if not self.cluster.may_use(job, pool):
+        """Of a job there, on as few servers as possible; 0 if it may not be there, or is larger than what is up."""
+        machine = self.cluster.machine
+        n_gpu = machine.n_up[pool] or machine.pools[pool].n_server * machine.pools[pool].n_gpu
+        if not self.cluster.may_use(job, pool) or job.n_gpu > n_gpu:
             return 0.0
-        return self.cluster.rules.speed(job.request, pool, [(self.cluster.machine.first[pool], job.n_gpu)])
+        return self.cluster.rules.speed(job.request, pool, usual_place(machine, pool, job.n_gpu))
 
     def left_us(self, job: Job) -> float:
         """Work that is left now."""
@@ -107,7 +110,7 @@ class Rounds(Scheduler):
         self.ledger.give(self.shares())
 
     def _chosen(self) -> np.ndarray:
-        """[number, pool] of each job that runs in the round. Jobs without shares yet keep a GPU free, as in Gavel."""
+        """[number, pool] of each job that runs in the round. Jobs without shares yet keep GPUs free, as in Gavel."""
         pools, ledger = list(range(self.n_pool)), self.ledger
         if self.shuffles:
             self.shuffler.shuffle(pools)
