@@ -6,6 +6,7 @@ Events of one instant happen in the order of their kinds, then of jobs or compon
 import heapq
 from collections.abc import Callable, Iterable, Iterator
 
+from models.cluster.asked import StuckError, check_start, check_stop
 from models.cluster.failures import Failures
 from models.cluster.incidents import Incidents
 from models.cluster.job import DONE, RUNNING, WAITING, Job, Place, Request
@@ -34,10 +35,6 @@ from models.cluster.spares import Spares
 from models.cluster.usage import Usage
 
 MOST_IDLE = 1000
-
-
-class StuckError(Exception):
-    """Jobs wait, and nothing will ever happen."""
 
 
 class Cluster:
@@ -84,7 +81,11 @@ class Cluster:
         return self.n_free_for(job) >= job.n_gpu
 
     def start(self, job: Job, pool: int = -1, n_gpu: int = 0) -> bool:
-        """Start a job that waits; False: there is no place. pool: -1 for any. n_gpu: of an elastic job, 0: as asked."""
+        """Start a job that waits; False: there is no place. pool: -1 for any. n_gpu: of an elastic job, 0: as asked.
+
+        AskError: it does not wait, or may not have so many.
+        """
+        check_start(job, n_gpu, self.waiting, self.running)
         for i in range(len(self.machine.pools)) if pool < 0 else (pool,):
             if self.may_use(job, i) and (place := self._place(job, i, n_gpu or job.n_gpu)) is not None:
                 self._start(job, i, place)
@@ -92,8 +93,8 @@ class Cluster:
         return False
 
     def stop(self, job: Job) -> None:
-        """Stop a running job, with a checkpoint; it waits then."""
-        assert not job.is_hung, "a job that hangs can only be waited for"
+        """Stop a running job, with a checkpoint; it waits then. AskError: it does not run, or hangs."""
+        check_stop(job, self.running)
         job.n_preemption += 1
         self._leave(job, STOPPED)
 

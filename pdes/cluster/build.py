@@ -22,11 +22,10 @@ from pdes.cluster.elastic import read_curves
 from pdes.cluster.iterations.build import build_runs, fitting, pods_of
 from pdes.cluster.iterations.speeds import RunAll, RunSpeeds
 from pdes.cluster.jobs_file import read_jobs
-from pdes.cluster.scheduling import check_one_size
+from pdes.cluster.scheduling import check_one_size, options_of
 from pdes.cluster.speeds import Speeds, read_speeds
 from pdes.config.cluster.load import Loaded
 from pdes.config.cluster.values import Duration
-from pdes.errors import closest
 from pdes.files import read_text, require_file
 from pdes.units import US_PER_S, shown
 from pdes.workers import here
@@ -79,7 +78,7 @@ def build(loaded: Loaded, skip: int = 0, run_all: RunAll = here) -> Built:
     n_job = None if config.first is None else max(config.first - skip, 0)
     asked = fitting(loaded, _elastic(loaded, _requests(loaded, speeds, skip), speeds), runs)
     jobs = islice(_checked(loaded, asked, pools), n_job)
-    options = _options(loaded, found)
+    options = options_of(loaded, found)
     if found.one_size:
         check_one_size(loaded, islice(_requests(loaded, speeds, skip), n_job))
     return Built(machine, jobs, failures, rules, spares, found, options, runs, sharing)
@@ -157,21 +156,6 @@ def _checked(loaded: Loaded, jobs: Iterator[Request], pools: list[Pool]) -> Iter
             found = f"job {shown(job.name)} needs {job.n_gpu:,} GPUs {what}and no pool has more than {most:,}"
             raise loaded.fault("[cluster] pool", found, "Accepted: pools that each job fits into one of")
         yield job
-
-
-def _options(loaded: Loaded, scheduler: type[Scheduler]) -> dict[str, Any]:
-    """What is given, of the type of its default."""
-    given, known = loaded.run.cluster.options, scheduler.options
-    for name, value in given.items():
-        key = f"[cluster.options] {name}"
-        if name not in known:
-            near = closest(name, list(known))
-            accepted = f'Did you mean "{near}"?' if near else f"Known: {', '.join(known) or 'none'}"
-            raise loaded.fault(key, f"is no option of {shown(loaded.run.cluster.scheduler)}", accepted)
-        kinds = (int, float) if type(known[name]) is float else (type(known[name]),)
-        if type(value) not in kinds:
-            raise loaded.fault(key, f"found {shown(value)}", f"Accepted: as the default, {shown(known[name])}")
-    return dict(given)
 
 
 def _processes(loaded: Loaded, pools: list[Pool]) -> list[Process]:

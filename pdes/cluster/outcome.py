@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from models.cluster.loop import Cluster, StuckError
+from models.cluster.asked import StuckError
+from models.cluster.loop import Cluster
 from pdes.cluster.build import build
 from pdes.cluster.figures import figures
 from pdes.cluster.tables import NONE, Recorder

@@ -5,8 +5,9 @@ import time
 from pathlib import Path
 from typing import Any, TextIO
 
+from models.cluster.asked import StuckError
 from models.cluster.job import Job
-from models.cluster.loop import Cluster, StuckError
+from models.cluster.loop import Cluster
 from models.cluster.saved import load
 from models.cluster.schedulers.scheduler import Scheduler
 from models.cluster.usage import Usage
@@ -17,6 +18,7 @@ from pdes.cluster.checkpoints import Parts, Saver, find, read_rows, read_state, 
 from pdes.cluster.figures import figures, summary
 from pdes.cluster.iterations.speeds import RunAll
 from pdes.cluster.iterations.told import iteration_times, runs_text
+from pdes.cluster.scheduling import made, own_errors, own_file
 from pdes.cluster.tables import NONE, Recorder, write_usage
 from pdes.config.cluster.load import Loaded
 from pdes.engine.checkpoint_folder import Checkpoint
@@ -109,7 +111,8 @@ def _simulated(
     if built.runs is not None:
         built.runs.tell = watch.say
         cluster.sharing = built.sharing
-    scheduler = built.scheduler(cluster, built.options)
+    source = own_file(loaded)
+    scheduler = made(built.scheduler, cluster, built.options, source)
     if resumed is not None:
         assert state is not None
         read_rows(resumed.path, watch, state["names"])
@@ -123,7 +126,7 @@ def _simulated(
         run_id = folder.token if resumed is None else resumed.facts["run"]
         saver = Saver(Parts(loaded, cluster, scheduler, watch, built.runs), run_id, requests, watch.say)
     began_s, n_before = time.perf_counter(), cluster.n_event
-    _run(cluster, scheduler, watch, saver)
+    _run(cluster, scheduler, watch, saver, source)
     wall_s = time.perf_counter() - began_s
     for job in (*cluster.running.values(), *cluster.waiting.values()):
         _settle(cluster, job)
@@ -153,9 +156,12 @@ def _simulated(
     return result
 
 
-def _run(cluster: Cluster, scheduler: Scheduler, watch: _Progress, saver: Saver | None) -> None:
+def _run(
+    cluster: Cluster, scheduler: Scheduler, watch: _Progress, saver: Saver | None, source: Path | None
+) -> None:  # fmt: skip
     try:
-        cluster.run(scheduler, None if saver is None else saver.rests)
+        with own_errors(scheduler, source):
+            cluster.run(scheduler, None if saver is None else saver.rests)
     except StuckError as error:
         waiting = next(iter(cluster.waiting.values()))
         text = f"{len(cluster.waiting):,} jobs wait that the scheduler never starts, {waiting.request.name} first. "

@@ -5,6 +5,7 @@ what they are estimated to take. Others start that end before it, or need only G
 """
 
 from models.cluster.job import Job
+from models.cluster.schedulers.accepted import Number
 from models.cluster.schedulers.by_end import ByEnd
 
 NEVER_US = 2**62  # only a repair can help the first job
@@ -14,6 +15,7 @@ class Backfill(ByEnd):
     """depth: how many of the jobs of one size are looked at for one that is short enough."""
 
     options = {"depth": 100}
+    accepted = {"depth": Number(1, 10**9, is_whole=True)}
     depth: int
 
     def decide(self) -> None:

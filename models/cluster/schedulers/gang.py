@@ -1,6 +1,7 @@
 """Gang scheduling: jobs take turns of a fixed length, each with all its GPUs at once (Feitelson and Jette 1997)."""
 
 from models.cluster.job import Job
+from models.cluster.schedulers.accepted import MINUTES
 from models.cluster.schedulers.scheduler import Scheduler
 
 
@@ -8,6 +9,7 @@ class Gang(Scheduler):
     """slice_minutes: after so long those who wait get a turn, whoever has waited longest first."""
 
     options = {"slice_minutes": 60.0}
+    accepted = {"slice_minutes": MINUTES}
     slice_minutes: float
 
     def key(self, job: Job) -> tuple:

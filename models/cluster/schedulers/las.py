@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from models.cluster.job import Job
+from models.cluster.schedulers.accepted import Ascending, Number
 from models.cluster.schedulers.scheduler import Scheduler
 
 HOUR_US = 3600 * 10**6
@@ -18,6 +19,7 @@ class Las(Scheduler):
     """gpu_hours: the thresholds between levels."""
 
     options = {"gpu_hours": [1.0, 10.0]}
+    accepted = {"gpu_hours": Ascending(Number(0, 10**9, without_zero=True))}
     gpu_hours: list[float]
 
     def __init__(self, *arguments: Any) -> None:

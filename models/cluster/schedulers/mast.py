@@ -4,8 +4,6 @@ A region is a pool. A tenant's jobs are guaranteed within its quota, which holds
 effort beyond. Deviations: one scheduler decides everything, where MAST has layers of them; data are everywhere.
 """
 
-from typing import Any
-
 from models.cluster.job import Job
 from models.cluster.schedulers.quota import Quota
 
@@ -61,7 +59,3 @@ class Mast(Quota):
         n_free: list[int] = self.cluster.machine.n_free
         fitting = [(n, pool) for pool, n in enumerate(n_free) if n >= job.n_gpu and self.cluster.may_use(job, pool)]
         return any(self.cluster.start(job, pool=pool) for _, pool in sorted(fitting))
-
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self.quotas = {tenant: int(gpus) for tenant, gpus in self.quotas.items()}

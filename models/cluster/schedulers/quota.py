@@ -8,6 +8,7 @@ from collections import Counter
 from typing import Any
 
 from models.cluster.job import Job
+from models.cluster.schedulers.accepted import ByName, Number
 from models.cluster.schedulers.scheduler import Scheduler
 from models.cluster.waiting import Waiting
 
@@ -16,6 +17,7 @@ class Quota(Scheduler):
     """quotas: GPUs by tenant; a tenant without one only borrows."""
 
     options = {"quotas": {}, "borrow": True}
+    accepted = {"quotas": ByName(Number(0, 10**9, is_whole=True))}
     quotas: dict[str, Any]
     borrow: bool
 

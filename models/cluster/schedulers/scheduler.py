@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from models.cluster.job import Job
+from models.cluster.schedulers.accepted import Accepts
 from models.cluster.waiting import Waiting
 
 if TYPE_CHECKING:
@@ -13,12 +14,14 @@ if TYPE_CHECKING:
 class Scheduler:
     """Base of all. A subclass has a `key` to sort those who wait by, and whatever `decide` it needs.
 
-    options: name and default of what `[cluster.options]` may set; they are attributes of the same name. cluster: what a
-    scheduler reads (now_us, running, machine) and asks (`start`, `stop`, `wake`). one_size: its jobs must all ask for
-    the same number of GPUs.
+    options: name and default of what `[cluster.options]` may set; they are attributes of the same name. accepted: by
+    name, what an option may be beside being of its default's type. one_size: jobs must all ask for the same number of
+    GPUs.
+    cluster: what a scheduler reads (now_us, running, machine) and asks (`start`, `stop`, `wake`).
     """
 
     options: ClassVar[Mapping[str, Any]] = {}
+    accepted: ClassVar[Mapping[str, Accepts]] = {}
     one_size: ClassVar[bool] = False
 
     def __init__(self, cluster: "Cluster", options: Mapping[str, Any]) -> None:

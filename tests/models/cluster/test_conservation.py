@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from models.cluster.asked import StuckError
 from models.cluster.distribution import NEVER, Distribution
 from models.cluster.failures import SLOWS, Process, Window
 from models.cluster.find import SCHEDULERS
 from models.cluster.job import Job, Request
-from models.cluster.loop import Cluster, StuckError
+from models.cluster.loop import Cluster
 from models.cluster.machine import Pool
 from models.cluster.placement import POLICIES
 from models.cluster.progress import Checkpoints, time_us

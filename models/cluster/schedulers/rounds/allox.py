@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from models.cluster.job import Job
+from models.cluster.schedulers.accepted import Number
 from models.cluster.schedulers.rounds.rounds import Rounds, Shares
 from models.cluster.schedulers.rounds.solver import optimize
 
@@ -24,6 +25,7 @@ class Allox(Rounds):
 
     one_size = True
     options = {**Rounds.options, "alpha": 1.0}
+    accepted = {**Rounds.accepted, "alpha": Number(0, 1)}
     alpha: float
 
     def __init__(self, *arguments: Any) -> None:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from models.cluster.job import Job, Place
 from models.cluster.machine import Machine
+from models.cluster.schedulers.accepted import MINUTES
 from models.cluster.schedulers.scheduler import Scheduler
 
 SINGLE_STEPS = 8  # servers up to which each number of whole ones is a configuration
@@ -33,6 +34,7 @@ class ElasticRounds(Scheduler):
     """Base. A subclass has `chosen`. round_minutes: of a round."""
 
     options = {"round_minutes": 1.0}
+    accepted = {"round_minutes": MINUTES}
     round_minutes: float
 
     def __init__(self, *arguments: Any) -> None:

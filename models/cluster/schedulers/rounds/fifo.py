@@ -4,6 +4,7 @@ import random
 from typing import Any
 
 from models.cluster.job import Job
+from models.cluster.schedulers.accepted import OneOf
 from models.cluster.schedulers.rounds.rounds import Rounds, Shares
 
 
@@ -11,6 +12,7 @@ class FifoRounds(Rounds):
     """pick: "random", a pool that is drawn of those with room; "last", of these the one whose GPU's name sorts last."""
 
     options = {**Rounds.options, "pick": "random"}
+    accepted = {**Rounds.accepted, "pick": OneOf(("random", "last"))}
     pick: str
     strict, shuffles = True, True
 
@@ -57,6 +59,7 @@ class FifoPerf(FifoRounds):
     """The fastest pool with room, chosen anew at each reset."""
 
     options = Rounds.options
+    accepted = Rounds.accepted
     pick = "fastest"
     shuffles = False
 

@@ -7,24 +7,18 @@ alike; here a job's goodput in each pool is known.
 """
 
 import heapq
-from typing import Any
 
 from models.cluster.job import Job
+from models.cluster.schedulers.accepted import Number
 from models.cluster.schedulers.rounds.elastic import Config, ElasticRounds
-from pdes.errors import ConfigError
-from pdes.units import shown
 
 
 class Pollux(ElasticRounds):
     """power: of the mean, below 0; the smaller the fairer."""
 
     options = {**ElasticRounds.options, "power": -1.0}
+    accepted = {**ElasticRounds.accepted, "power": Number(-10, 0, without_zero=True)}
     power: float
-
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        if not -10 <= self.power < 0:
-            raise ConfigError("[cluster.options] power", f"found {shown(self.power)}", "-10 to 0, without 0")
 
     def chosen(self, jobs: list[Job], room: list[int]) -> dict[int, Config]:
         """The better one of two: from nothing, and from what there is, where only new jobs take GPUs from others."""

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from models.cluster.job import Job
+from models.cluster.schedulers.accepted import MINUTES, Number
 from models.cluster.schedulers.rounds.elastic import usual_place
 from models.cluster.schedulers.rounds.ledger import Ledger, that_fit
 from models.cluster.schedulers.scheduler import Scheduler
@@ -27,6 +28,7 @@ class Rounds(Scheduler):
     """
 
     options = {"round_minutes": 6.0, "reset_minutes": 32.0, "seed": 0}
+    accepted = {"round_minutes": MINUTES, "reset_minutes": Number(0)}
     round_minutes: float
     reset_minutes: float
     seed: int

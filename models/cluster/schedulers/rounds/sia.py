@@ -11,18 +11,23 @@ from typing import Any
 import numpy as np
 
 from models.cluster.job import Job
+from models.cluster.schedulers.accepted import Number
 from models.cluster.schedulers.rounds.alike import Group, Kind, Kinds, handed_out
 from models.cluster.schedulers.rounds.elastic import Config, ElasticRounds
 from models.cluster.schedulers.rounds.knapsack import Choices, counts_of_each
 from models.cluster.schedulers.rounds.solver import optimize
-from pdes.errors import ConfigError
-from pdes.units import shown
 
 
 class Sia(ElasticRounds):
     """power: p, the smaller the fairer. unserved: lambda. gap: of the optimum, that the solver may leave."""
 
     options = {**ElasticRounds.options, "power": -0.5, "unserved": 1.1, "gap": 1e-4}
+    accepted = {
+        **ElasticRounds.accepted,
+        "power": Number(-10, 10, without_zero=True),
+        "unserved": Number(0),
+        "gap": Number(0, 1),
+    }
     power: float
     unserved: float
     gap: float
@@ -32,8 +37,6 @@ class Sia(ElasticRounds):
         optimize()  # says so at once if it is missing
         self.kinds = Kinds()
         self.held_gpus = [0] * len(self.cluster.machine.pools)  # of running jobs, by pool
-        if not self.power or abs(self.power) > 10:
-            raise ConfigError("[cluster.options] power", f"found {shown(self.power)}", "-10 to 10, without 0")
 
     def submitted(self, job: Job) -> None:
         """It waits with those of its kind."""
