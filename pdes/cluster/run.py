@@ -18,7 +18,7 @@ from pdes.cluster.checkpoints import Parts, Saver, find, read_rows, read_state, 
 from pdes.cluster.figures import figures, summary
 from pdes.cluster.iterations.speeds import RunAll
 from pdes.cluster.iterations.told import iteration_times, runs_text
-from pdes.cluster.scheduling import made, own_errors, own_file
+from pdes.cluster.scheduling import made, own_errors, own_file, short_turns
 from pdes.cluster.tables import NONE, Recorder, write_usage
 from pdes.config.cluster.load import Loaded
 from pdes.engine.checkpoint_folder import Checkpoint
@@ -111,6 +111,9 @@ def _simulated(
     if built.runs is not None:
         built.runs.tell = watch.say
         cluster.sharing = built.sharing
+    text = short_turns(loaded, built.scheduler)
+    if text:
+        print(f"pdes-sim: warning: {text}", file=sys.stderr, flush=True)
     source = own_file(loaded)
     scheduler = made(built.scheduler, cluster, built.options, source)
     if resumed is not None:

@@ -1,4 +1,4 @@
-"""The scheduler of a run: what it may be told, and errors of a user's own."""
+"""The scheduler of a run: what it may be told, what is said of its turns, and errors of a user's own."""
 
 import linecache
 import traceback
@@ -13,7 +13,10 @@ from models.cluster.loop import Cluster
 from models.cluster.schedulers.scheduler import Scheduler
 from pdes.config.cluster.load import Loaded
 from pdes.errors import ConfigError, SimError, closest
-from pdes.units import shown
+from pdes.units import format_long_duration, shown
+
+MINUTE_US = 60e6
+TIMES_A_STOP = 10  # of what a stop costs, a turn that is long enough
 
 
 def options_of(loaded: Loaded, scheduler: type[Scheduler]) -> dict[str, Any]:
@@ -45,6 +48,25 @@ def check_one_size(loaded: Loaded, jobs: Iterable[Request]) -> None:
             )
             found += f"job {first.name} asks for {first.n_gpu:,}, job {job.name} for {job.n_gpu:,}"
             raise loaded.fault("[cluster] scheduler", found, "Accepted: jobs of one size, or another scheduler")
+
+
+def short_turns(loaded: Loaded, scheduler: type[Scheduler]) -> str:
+    """What is wrong if jobs take turns that are not longer than what a stop costs; "" if nothing is."""
+    if not scheduler.turn:
+        return ""
+    checkpoint = loaded.run.cluster.checkpoint
+    costs = checkpoint.write_us, checkpoint.restart_us, checkpoint.begin_us
+    minutes, cost_us = loaded.run.cluster.options.get(scheduler.turn, scheduler.options[scheduler.turn]), sum(costs)
+    if minutes * MINUTE_US > cost_us:
+        return ""
+    names = ("write", "restart", "begin")
+    parts = ", ".join(f"{name} {format_long_duration(us)}" for name, us in zip(names, costs, strict=True))
+    enough = f"{TIMES_A_STOP * cost_us / MINUTE_US:.3g}"
+    return (
+        f"[cluster.options] {scheduler.turn}: turns of {format_long_duration(minutes * MINUTE_US)} are not longer than "
+        f"what a stop costs, {format_long_duration(cost_us)} ({parts}), so whoever takes turns gets nothing done. "
+        f"Set {scheduler.turn} well above it, such as {enough}, or lower write, restart or begin"
+    )
 
 
 def own_file(loaded: Loaded) -> Path | None:

@@ -1,4 +1,4 @@
-"""What schedulers may be told, and errors of schedulers of one's own."""
+"""What schedulers may be told, what is said of turns that are too short, and errors of schedulers of one's own."""
 
 from pathlib import Path
 
@@ -80,6 +80,7 @@ def test_all_defaults_are_accepted(name: str) -> None:
     scheduler = SCHEDULERS[name]
     assert scheduler.accepted.keys() <= scheduler.options.keys()
     assert all(limit.accepts(scheduler.options[key]) for key, limit in scheduler.accepted.items())
+    assert not scheduler.turn or scheduler.turn in scheduler.options
 
 
 def test_a_matching_is_of_jobs_of_one_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -89,6 +90,38 @@ def test_a_matching_is_of_jobs_of_one_size(tmp_path: Path, capsys: pytest.Captur
     path = tmp_path / "config.toml"
     path.write_text(path.read_text().replace("1 = 2, 8 = 1", "8 = 1"))
     assert main([str(path), "--out", str(tmp_path / "out"), "--quiet"]) == 0
+
+
+TURNS = [("max-min", "round_minutes"), ("max-min-perf", "round_minutes"), ("gang", "slice_minutes")]
+
+
+@pytest.mark.parametrize(("name", "key"), TURNS)
+def test_turns_that_are_not_longer_than_a_stop_are_warned_of(
+    name: str, key: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A stop costs 1 + 5 + 2 minutes."""
+    said = (
+        f"{key}: turns of 8 min are not longer than what a stop costs, 8 min (write 60 s, restart 5 min, begin 2 min)"
+    )
+    started(tmp_path, name, f"{key} = 8.0", command=("plan",))
+    planned = capsys.readouterr().out
+    assert said in planned and f"Set {key} well above it, such as 80" in planned and "cannot be said" in planned
+    started(tmp_path, name, f"{key} = 8.01", command=("plan",))
+    planned = capsys.readouterr().out
+    assert "Warning" not in planned and "us a job as measured, longer the more often jobs take turns" in planned
+
+
+def test_a_run_warns_before_it_begins(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text(CONFIG.format(name="max-min", options="", write="1min").replace("jobs = 12", "jobs = 1"))
+    assert main([str(path), "--out", str(tmp_path / "out"), "--quiet"]) == 0
+    said = capsys.readouterr().err
+    assert (
+        said.startswith("pdes-sim: warning: [cluster.options] round_minutes: turns of 6 min") and "\n" not in said[:-1]
+    )
+    path.write_text(path.read_text().replace("options = {  }", "options = { round_minutes = 80.0 }"))
+    assert main([str(path), "--out", str(tmp_path / "out"), "--quiet"]) == 0
+    assert capsys.readouterr().err == ""
 
 
 OWN = """from models.cluster.schedulers.scheduler import Scheduler

@@ -10,6 +10,7 @@ class Gang(Scheduler):
 
     options = {"slice_minutes": 60.0}
     accepted = {"slice_minutes": MINUTES}
+    turn = "slice_minutes"
     slice_minutes: float
 
     def key(self, job: Job) -> tuple:

@@ -16,13 +16,14 @@ class Scheduler:
 
     options: name and default of what `[cluster.options]` may set; they are attributes of the same name. accepted: by
     name, what an option may be beside being of its default's type. one_size: jobs must all ask for the same number of
-    GPUs.
+    GPUs. turn: the option, in minutes, that says for how long a job runs before another takes its turn, if any does.
     cluster: what a scheduler reads (now_us, running, machine) and asks (`start`, `stop`, `wake`).
     """
 
     options: ClassVar[Mapping[str, Any]] = {}
     accepted: ClassVar[Mapping[str, Accepts]] = {}
     one_size: ClassVar[bool] = False
+    turn: ClassVar[str] = ""
 
     def __init__(self, cluster: "Cluster", options: Mapping[str, Any]) -> None:
         self.cluster = cluster

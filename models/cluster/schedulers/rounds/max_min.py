@@ -24,6 +24,7 @@ class MaxMin(Rounds):
     """All GPUs are the same to it: an equal share of each pool's GPUs for each job."""
 
     shuffles = True
+    turn = "round_minutes"
 
     def shares(self) -> Shares:
         """Those of all."""
