@@ -5,12 +5,15 @@ python bench/gavel_jobs.py --case FOLDER --out OUT --seed 0 --per-hour 4 --jobs 
 
 import argparse
 import csv
-import json
 import math
 import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
+
+from pdes.convert.cluster.rates import Rates, write
+from pdes.convert.cluster.readers.gavel_tables import TYPES as GPUS
+from pdes.convert.cluster.readers.gavel_tables import read_rates
 
 SIZES = {
     "ResNet-18": (16, 32, 64, 128, 256),
@@ -20,7 +23,6 @@ SIZES = {
     "Recommendation": (512, 1024, 2048, 4096, 8192),
 }
 KINDS = [f"{name} (batch size {size})" for name, sizes in SIZES.items() for size in sizes] + ["A3C", "CycleGAN"]
-GPUS = ("v100", "p100", "k80")
 
 
 class Drawn(NamedTuple):
@@ -33,8 +35,8 @@ class Drawn(NamedTuple):
 
 def read_speeds(folder: Path) -> dict[str, dict[str, float]]:
     """Steps per second of each kind alone on one GPU of each type."""
-    found = json.loads((folder / "simulation_throughputs.json").read_text())
-    return {kind: {gpu: found[gpu][f"('{kind}', 1)"]["null"] for gpu in GPUS} for kind in KINDS}
+    found = read_rates(folder / "simulation_throughputs.json").table
+    return {kind: {gpu: found[kind, 1, gpu] for gpu in GPUS} for kind in KINDS}
 
 
 def draw(seed: int, mean_gap_s: float, speeds: dict[str, dict[str, float]]) -> Iterator[Drawn]:
@@ -61,9 +63,8 @@ def main() -> None:
     given.out.mkdir(parents=True, exist_ok=True)
     speeds = read_speeds(given.case)
     with (given.out / "speeds.csv").open("w", newline="") as file:
-        rows = csv.writer(file)
-        rows.writerow(["kind", "gpus", "gpu", "steps_per_s"])
-        rows.writerows([kind, 1, gpu, speed] for kind, by_gpu in speeds.items() for gpu, speed in by_gpu.items())
+        rates = {(kind, 1, gpu): speed for kind, by_gpu in speeds.items() for gpu, speed in by_gpu.items()}
+        write(file, rates, Rates("", rates))
     with (given.out / "jobs.csv").open("w", newline="") as file:
         rows = csv.writer(file)
         rows.writerow(["job", "submit_s", "gpus", "kind", "steps"])

@@ -47,8 +47,11 @@ def add_convert(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--compatibility", choices=["ns3-hpcc", "none"], default="ns3-hpcc", help=text)
     text = 'ns3: by our own rules, the same as "--compatibility none"'
     parser.add_argument("--native", action="store_const", dest="compatibility", const="none", help=text)
-    text = "sailor: the folder of the model's profiles, such as profiles/OPT-350"
-    parser.add_argument("--profiles", metavar="FOLDER", help=text)
+    text = (
+        "sailor: the folder of the model's profiles, such as profiles/OPT-350; cluster: Gavel's throughputs, JSON, or "
+        "the folder of Sia's applications, if not beside the trace"
+    )
+    parser.add_argument("--profiles", metavar="PATH", help=text)
     text = "flows: ports of a switch of the fat-tree; default: the least that has room"
     parser.add_argument("--k", type=int, metavar="N", help=text)
     parser.add_argument("--rate", default="100Gbps", help="flows: of all links; default: %(default)s")
@@ -63,6 +66,8 @@ def add_convert(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--gpu", metavar="TYPE", help='cluster: the type of all GPUs, such as "V100"; megatron, nemo: default "h100"'
     )
+    text = "cluster: servers of a type of GPU, as v100=36, or v100=9x4 with four GPUs each; may be repeated"
+    parser.add_argument("--pool", metavar="TYPE=SERVERS", action="append", default=[], help=text)
     _add_fabric(parser)
 
 
@@ -106,8 +111,8 @@ def run_convert(arguments: argparse.Namespace) -> list[str]:
         from pdes.convert.cluster.machines import Given
         from pdes.convert.cluster.trace import convert as convert_cluster
 
-        given = Given(arguments.servers, arguments.gpus_per_server, arguments.gpu)
-        return convert_cluster(arguments.input, output, arguments.trace_format, given)
+        given = Given(arguments.servers, arguments.gpus_per_server, arguments.gpu, tuple(arguments.pool))
+        return convert_cluster(arguments.input, output, arguments.trace_format, given, arguments.profiles)
     if arguments.format in PROFILES:
         return _run_profile(arguments, output)
     if arguments.format in LAUNCHES:

@@ -6,6 +6,7 @@ from pathlib import Path
 from pdes.convert.cluster.audit import LEFT_OUT, Audit, Finding, plain, quoted
 from pdes.convert.cluster.fields import PER_UNIT, decimal, is_nothing, millionths
 from pdes.convert.cluster.jobs import NONE, Job, JobTable
+from pdes.convert.cluster.rates import Rates
 
 NO_SUBMIT, BAD_SUBMIT = "no submit time", "submit time that is none"
 NO_DURATION, BAD_DURATION = "no duration", "duration that is none"
@@ -21,16 +22,25 @@ BAD_STEPS, BAD_PRIORITY = "steps that are none", "priority that is none"
 SORTED, ROUNDED, AS_SPAN = "sorted by time", "rounded up to whole GPUs", "taken as end - start"
 MOST_GPUS, MOST_STEPS, MOST_PRIORITY = 10**6, 10**15, 10**9
 SHORTEST_US = PER_UNIT  # the traces count seconds: a job of none took less than one
+USUAL_PER_SERVER = 8
 MAX_TEXT = 200
 
 
 class Intake:
-    """Takes a trace's jobs in. machines: (type of GPU, GPUs) to how many servers of these the trace names."""
+    """Takes a trace's jobs in. machines: (type of GPU, GPUs) to how many servers of these the trace names.
+
+    profiles: the file or folder that the command says has speeds; None: what lies beside the trace. rates: what the
+    reader found there. per_server: GPUs of a server, if nothing says it. has_machines: the command says what there is.
+    """
 
     def __init__(self, audit: Audit, table: JobTable) -> None:
         self.audit, self.table = audit, table
         self.machines: dict[tuple[str, int], int] = {}
         self.machine_file = ""
+        self.profiles: Path | None = None
+        self.rates: Rates | None = None
+        self.has_machines = False
+        self.per_server = USUAL_PER_SERVER
         self.is_dated = False  # submit times are dates
         self.n_row = 0
         self._file, self._line, self._job = "", 0, ""

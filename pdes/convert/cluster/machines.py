@@ -3,34 +3,40 @@
 Load is what jobs ask, GPUs times duration, by what there is: all GPUs, from the first submission to the last.
 """
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from pdes.convert.cluster.audit import LEFT_OUT, Finding
+from pdes.convert.cluster.audit import LEFT_OUT, Finding, quoted
 from pdes.convert.cluster.fields import DAY_US, PER_UNIT
 from pdes.convert.cluster.intake import Intake
 from pdes.convert.cluster.jobs import NONE, JobTable
 from pdes.errors import ConfigError
 
-USUAL_PER_SERVER, USUAL_LOAD_PERCENT = 8, 80
+USUAL_LOAD_PERCENT = 80
 NO_NAME = "GPU"  # of a type that nobody says
 MOST_SERVERS = 10**7
 ASSUMED, UNKNOWN_TYPE = "machines are not named", "unknown type of GPU"
 TOO_LARGE, SPREAD = "more GPUs than the cluster has for it", "more GPUs than a server has"
 OVERLOAD, BUSY_DAY, UNKNOWN_LOAD = "demand above capacity", "demand above capacity on a day", "demand is not known"
 HOUR_US = 3600 * PER_UNIT
+POOL = re.compile(r"([^\s=]{1,60})=([0-9]{1,9})(?:x([0-9]{1,9}))?")
 
 
 class Given(NamedTuple):
-    """What the command says of the machines; None: nothing."""
+    """What the command says of the machines; None: nothing. pools: TYPE=SERVERS or TYPE=SERVERSxGPUS, each."""
 
     servers: int | None = None
     gpus_per_server: int | None = None
     gpu: str | None = None
+    pools: tuple[str, ...] = ()
 
     def check(self) -> None:
-        """ConfigError: a number or name is none."""
+        """ConfigError: a number or name is none, or two options say the same."""
+        if self.pools and (self.servers is not None or self.gpu is not None):
+            other = "--gpu" if self.servers is None else "--servers"
+            raise ConfigError(other, "beside --pool", "--pool for each type of GPU, or --servers and --gpu for one")
         for option, value, most in (
             ("--servers", self.servers, MOST_SERVERS), ("--gpus-per-server", self.gpus_per_server, 10**4),
         ):  # fmt: skip
@@ -38,6 +44,21 @@ class Given(NamedTuple):
                 raise ConfigError(option, f"found {value}", f"a whole number from 1 to {most:,}")
         if self.gpu is not None and not (0 < len(self.gpu) <= 60 and self.gpu.isprintable() and self.gpu.strip()):
             raise ConfigError("--gpu", f"found {self.gpu[:60]!r}", 'the name of a type of GPU, such as "V100"')
+
+    def has_all(self) -> bool:
+        """Whether the command says how many servers there are."""
+        return bool(self.pools) or self.servers is not None
+
+    def read_pools(self, per_server: int) -> "list[Pool]":
+        """What --pool says. per_server: GPUs of a server, where it does not. ConfigError: one is none."""
+        found = []
+        for word in self.pools:
+            match = POOL.fullmatch(word)
+            numbers = (int(match[2]), int(match[3] or self.gpus_per_server or per_server)) if match else (0, 0)
+            if match is None or not (1 <= numbers[0] <= MOST_SERVERS and 1 <= numbers[1] <= 10**4):
+                raise ConfigError("--pool", f"found {quoted(word)}", "TYPE=SERVERS, or TYPE=SERVERSxGPUS: v100=9x4")
+            found.append(Pool(match[1], *numbers))
+        return found
 
 
 class Pool(NamedTuple):
@@ -64,9 +85,11 @@ class Load(NamedTuple):
 
 def pools_of(intake: Intake, given: Given) -> list[Pool]:
     """The pools, and a finding where something was assumed. Those of one type stand together, large servers first."""
+    if given.pools:
+        return given.read_pools(intake.per_server)
     if given.servers is None and intake.machines:
         return _named(intake.machines, given)
-    per_server = given.gpus_per_server or USUAL_PER_SERVER
+    per_server = given.gpus_per_server or intake.per_server
     if given.servers is not None:
         return [Pool(given.gpu or _only_type(intake.table), given.servers, per_server)]
     pools = list(_assumed(intake.table, per_server, given.gpu))
@@ -132,8 +155,11 @@ def span_of(table: JobTable) -> int:
     return (max(table.submit_us) - min(table.submit_us)) or max(max(table.duration_us), 0)
 
 
-def place(intake: Intake, pools: list[Pool], file: str) -> bytearray:
-    """1 for each job that no pool has room for; types that no pool has are taken away. Findings say so."""
+def place(intake: Intake, pools: list[Pool], file: str, is_left_out: bytearray | None = None) -> bytearray:
+    """1 for each job that no pool has room for; types that no pool has are taken away. Findings say so.
+
+    is_left_out: jobs that stay out in any case, written.
+    """
     table = intake.table
     total: dict[str, int] = {}
     largest: dict[str, int] = {}
@@ -142,9 +168,11 @@ def place(intake: Intake, pools: list[Pool], file: str) -> bytearray:
         largest[pool.gpu] = max(largest.get(pool.gpu, 0), pool.gpus_per_server)
     total[""], largest[""] = max(total.values()), max(largest.values())
     names, any_code = table.gpu_type.names(), table.gpu_type.codes.setdefault("", len(table.gpu_type.codes))
-    column, is_left_out = table.gpu_type.column, bytearray(len(table))
+    column, is_left_out = table.gpu_type.column, is_left_out or bytearray(len(table))
     rooms = [(total.get(name), largest.get(name, 0)) for name in (*names, "")]
     for i, (job, line) in enumerate(table.lines.items()):
+        if is_left_out[i]:
+            continue
         room, on_one = rooms[column[i]]
         if room is None:
             name = names[column[i]]
@@ -161,14 +189,14 @@ def place(intake: Intake, pools: list[Pool], file: str) -> bytearray:
     return is_left_out
 
 
-def load_of(intake: Intake, order: Iterable[int]) -> Load:
+def load_of(intake: Intake, order: Iterable[int], durations_us: Sequence[int]) -> Load:
     """Of the jobs that stay. Days are the calendar's where submit times are dates, else they count from the first."""
     table = intake.table
     days: dict[int, int] = {}
     first = last = None
     longest = 0
     for i in order:
-        submit_us, duration_us = table.submit_us[i], table.duration_us[i]
+        submit_us, duration_us = table.submit_us[i], durations_us[i]
         first, last, longest = submit_us if first is None else first, submit_us, max(longest, duration_us)
         if duration_us != NONE:
             day = (submit_us - (0 if intake.is_dated else first)) // DAY_US

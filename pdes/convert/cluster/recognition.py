@@ -14,6 +14,7 @@ from pdes.convert.cluster.readers import (
     alibaba_2020,
     alibaba_2023,
     gavel,
+    gavel_tables,
     helios,
     pai_tables,
     philly_csv,
@@ -50,6 +51,8 @@ COMPANIONS = (  # what is no trace of jobs, but belongs to one
     (philly_log.is_machines, "a list of machines", "cluster_job_log in the same folder"),
     (pai_tables.is_jobs, "a table of jobs without their GPUs", "pai_task_table in the same folder"),
     (sia.is_durations, "a table of durations", "the workload in the same folder"),
+    (gavel_tables.is_rates, "a table of speeds", "the trace in the same folder, or --profiles with another one"),
+    (gavel_tables.is_specs, "a list of GPUs", "the trace in the same folder"),
     (helios.is_numbers, "a table of GPUs by day", "cluster_log.csv in the same folder"),
 )
 PACKED = (

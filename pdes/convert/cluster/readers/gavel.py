@@ -1,5 +1,8 @@
 """Gavel's traces: fields between tabs, no header; what a job has to do in steps, not in seconds.
 
+How fast steps are is in `gavel_tables`. A server has one GPU, as in Gavel's simulator, unless the command says another
+number.
+
 The number of fields tells the order. Ten: job type, command, working directory, name of the option for steps, whether
 it needs data, steps, scale factor (GPUs), weight of its priority, SLO, arrival (s). Seven, as in msr_*: type, command,
 option, needs data, steps, arrival, scale factor; six: without "needs data". Eleven, as Shockwave has it: a mode behind
@@ -10,10 +13,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pdes.convert.cluster.audit import LEFT_OUT, Finding
+from pdes.convert.cluster.companions import beside
 from pdes.convert.cluster.fields import PER_UNIT, is_nothing, millionths
 from pdes.convert.cluster.intake import BAD_PRIORITY, BAD_STEPS, MOST_PRIORITY, MOST_STEPS, Intake
 from pdes.convert.cluster.jobs import NONE, Job
 from pdes.convert.cluster.lines import OTHER_COLUMNS, Head, table_lines
+from pdes.convert.cluster.readers.gavel_tables import is_rates, is_specs, read_rates, read_specs
 
 
 class Order(NamedTuple):
@@ -40,7 +45,14 @@ def _is_one(words: list[str]) -> bool:
 
 
 def read(path: Path, intake: Intake) -> None:
-    """All jobs, without durations."""
+    """All jobs, without durations; the speeds and the list of GPUs that belong to them, if there are."""
+    intake.per_server = 1
+    rates, specs = intake.profiles or beside(path, is_rates), beside(path, is_specs)
+    if rates is not None:
+        intake.rates = read_rates(rates)
+        if specs is not None and not intake.has_machines:
+            intake.machines = {(gpu, 1): n for gpu, n in read_specs(specs).items()}
+            intake.machine_file = specs.name
     for n_before, (line, words) in enumerate(table_lines(path, intake.audit, "\t")):
         order = ORDERS.get(len(words))
         if order is None:
