@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from pdes.convert.cluster.recognition import find
 from pdes.convert.cluster.variants import SIA as SIA_VARIANTS
 from pdes.convert.cluster.variants import as_published
 from pdes.errors import ConfigError
 
-from .cluster_samples import ACME, HELIOS, PHILLY_CSV, SIA, Converted, converted
+from .cluster_samples import ACME, HELIOS, PHILLY_CSV, SIA, Converted, converted, put
 
 PUBLISHED = "\n".join(line.rpartition(",")[0] for line in SIA.splitlines())
 DURATIONS = "application,num_replicas,duration\ncifar10,,600\ncifar10,12,350\nbert,12,7200.25\nbert,x,5\nncf,4,-1\n"
@@ -84,3 +85,24 @@ def test_every_bad_row_of_a_variant_is_named_by_its_line(tmp_path: Path) -> None
     result = converted(tmp_path, "\n".join(["model,submit_time,num_gpus,runtime", *rows, ""]))
     assert values(result, "gpus", "duration_s", "kind") == [("4", "30", "f")]
     assert [one[0] for one in result.found() if one[0]] == ["2", "3", "4", "5", "6"]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (
+            "id,job_num,cpu_job_num,gpu_job_num,avg_gpu_num\nSeren,9,4,5,5.68\n",
+            "a summary of clusters.*seren",
+        ),
+        (
+            "==========\n20_Jobs\nalloc,preempt,avg_jct,wait_time\n(SJF , LGF),5.1,9.9\n",
+            "a simulator's results.*pai",
+        ),
+    ],
+)
+def test_what_is_about_a_trace_and_none_is_named_with_what_is_missing(text: str, found: str, tmp_path: Path) -> None:
+    path = put(tmp_path, {"a.csv": text})
+    with pytest.raises(ConfigError, match=found):
+        find(path, None)
+    with pytest.raises(ConfigError, match=f"no file is a known trace; a.csv is {found}"):
+        find(tmp_path, None)

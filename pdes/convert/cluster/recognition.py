@@ -53,6 +53,8 @@ COMPANIONS = (  # what is no trace of jobs, but belongs to one
     (sia.is_durations, "a table of durations", "the workload in the same folder"),
     (gavel_tables.is_rates, "a table of speeds", "the trace in the same folder, or --profiles with another one"),
     (gavel_tables.is_specs, "a list of GPUs", "the trace in the same folder"),
+    (acme.is_summary, "a summary of clusters", "the trace itself, trace_seren.csv or trace_kalos.csv"),
+    (alibaba_2020.is_results, "a simulator's results", "the trace itself, pai_job_duration_estimate_100K.csv"),
     (helios.is_numbers, "a table of GPUs by day", "cluster_log.csv in the same folder"),
 )
 PACKED = (
@@ -101,6 +103,19 @@ def _format_of(head: Head) -> str | None:
     return next((name for name, form in varied if form.matches(head.as_published(form.variants))), None)
 
 
+def _instead(folder: Path) -> str:
+    """What the folder has of what belongs to traces."""
+    for path in files_of(folder):
+        try:
+            head = read_head(path)
+        except ConfigError:
+            continue
+        for matches, what, other in COMPANIONS:
+            if matches(head):
+                return f"; {path.name} is {what}, and what is missing is {other}"
+    return ""
+
+
 def _find_in(folder: Path, wanted: str | None) -> tuple[Path, str]:
     found: list[tuple[Path, str]] = []
     for path in files_of(folder):
@@ -115,5 +130,5 @@ def _find_in(folder: Path, wanted: str | None) -> tuple[Path, str]:
     if len(found) == 1:
         return found[0]
     names = ", ".join(f"{path.name} ({name})" for path, name in found[:8])
-    what = f"{len(found)} files are traces: {names}" if found else "no file is a known trace"
+    what = f"{len(found)} files are traces: {names}" if found else f"no file is a known trace{_instead(folder)}"
     raise ConfigError(str(folder), what, f"a folder with one trace, or the file itself. {ACCEPTED}")

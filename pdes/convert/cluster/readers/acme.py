@@ -6,6 +6,11 @@ from pdes.convert.cluster.readers import slurm_log
 read = slurm_log.read
 
 
+def is_summary(head: Head) -> bool:
+    """Whether the file begins as cluster_summary.csv, with a row of means for each cluster."""
+    return head.has("id", "job_num", "gpu_job_num", "avg_gpu_num")
+
+
 def matches(head: Head) -> bool:
     """Whether the file begins as this format does."""
     return head.has(*slurm_log.COLUMNS) and not head.has("vc")

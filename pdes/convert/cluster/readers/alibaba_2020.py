@@ -23,6 +23,11 @@ def matches(head: Head) -> bool:
     return head.has(*COLUMNS) and (head.has("num_gpu") or head.has("plan_gpu"))
 
 
+def is_results(head: Head) -> bool:
+    """Whether the file begins as pai-jct.log, what Alibaba's simulator says of each policy."""
+    return any(line.startswith("alloc,preempt,avg_jct,") for line in head.lines)
+
+
 def read(path: Path, intake: Intake) -> None:
     """All jobs that need GPUs."""
     for line, words in records(path, intake.audit, COLUMNS, OPTIONAL):
