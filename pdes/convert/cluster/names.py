@@ -3,7 +3,7 @@
 CLUSTER_FORMATS = {
     "philly-csv": "timestamp,duration,num_gpus,...,cluster, as in Sia's and Saturn's artifacts",
     "philly": "Microsoft's cluster_job_log, JSON",
-    "sia": "Sia's and Pollux' time,name,application,num_replicas, with a column duration",
+    "sia": "Sia's and Pollux' time,name,application,num_replicas, with a column duration, or --profiles",
     "gavel": "Gavel's lines with tabs",
     "alibaba-2020": "job_id,...,submit_time,num_gpu or plan_gpu,duration",
     "alibaba-2020-tables": "pai_task_table, and pai_job_table beside it",
