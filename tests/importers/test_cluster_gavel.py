@@ -140,3 +140,12 @@ def test_a_speed_on_several_servers_that_is_none(word: str, tmp_path: Path, caps
     (result.folder / "speeds.csv").write_text(text)
     assert main([str(result.folder / "case.toml")]) == 2
     assert f'speeds.csv, line 4, spread_steps_per_s: found "{word}"' in capsys.readouterr().err
+
+
+def test_a_job_of_centuries_is_left_out_and_the_summary_names_the_table(tmp_path: Path) -> None:
+    slow = json.dumps({"k80": {"('A3C', 1)": {"null": 1e-9}}, "v100": {"('LM (batch size 5)', 4)": {"null": 8.0}}})
+    result = gavel(tmp_path, POOLS, rates=slow)
+    assert [job["job"] for job in result.jobs] == ["1", "2"]
+    found = 'more than three hundred years: 400 steps of "A3C" on 1 GPUs'
+    assert result.found(1) == [("1", "", found, "left out")]
+    assert f"speeds: 2 of rates.json, in {result.folder / 'speeds.csv'}" in result.summary

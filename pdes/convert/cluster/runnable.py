@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from pdes.convert.cluster.audit import LEFT_OUT, Finding, quoted
-from pdes.convert.cluster.fields import PER_UNIT
+from pdes.convert.cluster.fields import MOST, PER_UNIT
 from pdes.convert.cluster.intake import Intake
 from pdes.convert.cluster.jobs import NONE, JobTable
 from pdes.convert.cluster.machines import Pool
@@ -11,6 +11,7 @@ from pdes.convert.cluster.rates import Rates
 from pdes.errors import ConfigError
 
 NO_RATE, RATE_ON_SOME = "no speed on the cluster's GPUs", "no speed on some types of GPU"
+TOO_LONG = "more than three hundred years"
 
 
 def check_pools(rates: Rates, pools: Sequence[Pool]) -> None:
@@ -40,8 +41,12 @@ def restrict(intake: Intake, rates: Rates, pools: Sequence[Pool], file: str) -> 
         if fits and not usable:
             intake.audit.add(Finding(NO_RATE, file, line, job, "", what, LEFT_OUT))
             is_left_out[i] = 1
+            continue
+        best = max(usable, key=lambda gpu: rates.table[kind, gpus, gpu], default="")
+        if best and table.steps[i] / rates.table[kind, gpus, best] * PER_UNIT > MOST:
+            intake.audit.add(Finding(TOO_LONG, file, line, job, "", f"{table.steps[i]} steps of {what}", LEFT_OUT))
+            is_left_out[i] = 1
         elif len(usable) < len(fits):
-            best = max(usable, key=lambda gpu: rates.table[kind, gpus, gpu])
             column[i] = table.gpu_type.codes.setdefault(best, len(table.gpu_type.codes))
             types = table.gpu_type.names()
             intake.audit.add(Finding(RATE_ON_SOME, file, line, job, "", what, f"taken as {best}"))

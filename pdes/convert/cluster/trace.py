@@ -61,6 +61,8 @@ def convert(
     write_whole(target, toml_text(f"Made by `pdes-sim convert cluster` of {path.name}, as {name}.", tables))
     head = f"{path.name}, {name}: {intake.n_row:,} rows, {len(order):,} jobs on {_machines(pools, intake, given)}"
     found = f"{audit.n_finding:,} findings in {audit_file}"
+    if intake.rates:
+        load.append(f"speeds: {len(keys):,} of {intake.rates.file}, in {speeds_file}")
     return [head, *load, found if audit.n_finding else "nothing found that is wrong", *audit.summary()]
 
 

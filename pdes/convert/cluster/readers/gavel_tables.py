@@ -20,6 +20,7 @@ APART = "_unconsolidated"
 ACCEPTED = """steps per second as Gavel's simulation_throughputs.json: {"v100": {"('KIND', 1)": {"null": 12.5}}}"""
 SPECS_ACCEPTED = 'one cluster, as {"NAME": ["36:36:36"]}, GPUs v100:p100:k80; or --pool v100=36'
 MOST_GPUS = 10**6
+LEAST, MOST = 1e-9, 1e12
 _RATE = re.compile(r"""\{\s*"\w+"\s*:\s*\{\s*"\((?:'[^']*'|\\".*?\\"), \d+\)"\s*:\s*\{""")
 _SPECS = re.compile(r'\{\s*"[^"]*"\s*:\s*\[\s*"\d+:\d+:\d+"')
 
@@ -47,8 +48,8 @@ def read_rates(path: Path) -> Rates:
             where = f'{path}, "{gpu}", {quoted(key)}'
             kind, n_gpu = _job(key, where)
             rate = alone.get("null") if isinstance(alone, dict) else None
-            if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate < 1e12:
-                raise ConfigError(f'{where}, "null"', f"found {quoted(rate)}", "steps per second, from 0")
+            if isinstance(rate, bool) or not isinstance(rate, int | float) or not (rate == 0 or LEAST <= rate <= MOST):
+                raise ConfigError(f'{where}, "null"', f"found {quoted(rate)}", "steps per second, 0 or 1e-9 to 1e12")
             if rate:
                 into[kind, n_gpu, name] = float(rate)
     if not table:

@@ -28,7 +28,7 @@ from pdes.errors import ConfigError
 
 TIMES = ("local_bsz", "step_time", "sync_time")
 BAD_ROW, NO_TABLES = "row that is none", "no tables of an application"
-MOST = 1e12
+LEAST, MOST = 1e-9, 1e9
 NAME = re.compile(r"\w[\w.-]{0,100}")
 _TIMED = re.compile(r"(placements|scalability)(?:-([\w.-]{1,60}))?\.csv")
 _VALIDATION = re.compile(r"validation-([0-9]{1,9})\.csv")
@@ -165,7 +165,7 @@ def _steps(path: Path, audit: Audit, is_placement: bool) -> Iterator[tuple[tuple
 def _numbers(
     path: Path, audit: Audit, columns: Sequence[str], others: Sequence[str] = ()
 ) -> Iterator[tuple[int, list[float], list[str]]]:
-    """(line, numbers above 0 of `columns`, words of `others`); sums may take no time."""
+    """(line, numbers of 1e-9 to 1e9 of `columns`, words of `others`); sums may take no time."""
     for line, words in records(path, audit, (*columns, *others)):
         values = []
         for column, word in zip(columns, words, strict=False):
@@ -173,7 +173,7 @@ def _numbers(
                 value = float(word)
             except ValueError:
                 value = -1.0
-            if not (0 < value < MOST or (value == 0 and column == "sync_time")):
+            if not (LEAST <= value <= MOST or (value == 0 and column == "sync_time")):
                 _wrong(path, audit, line, column, word)
                 break
             values.append(value)
