@@ -1,15 +1,19 @@
 """Traces with other names of columns than they were published with: told all the same, and every bad row named."""
 
+import json
 from pathlib import Path
 
 import pytest
 
+from pdes.cli import main
 from pdes.convert.cluster.recognition import find
+from pdes.convert.cluster.trace import convert
 from pdes.convert.cluster.variants import SIA as SIA_VARIANTS
 from pdes.convert.cluster.variants import as_published
 from pdes.errors import ConfigError
 
-from .cluster_samples import ACME, HELIOS, PHILLY_CSV, SIA, Converted, converted, put
+from .cluster_samples import ACME, HELIOS, PHILLY_CSV, SAMPLES, SIA, Converted, converted, put
+from .cluster_samples import rows as rows_of
 
 PUBLISHED = "\n".join(line.rpartition(",")[0] for line in SIA.splitlines())
 DURATIONS = "application,num_replicas,duration\ncifar10,,600\ncifar10,12,350\nbert,12,7200.25\nbert,x,5\nncf,4,-1\n"
@@ -106,3 +110,13 @@ def test_what_is_about_a_trace_and_none_is_named_with_what_is_missing(text: str,
         find(path, None)
     with pytest.raises(ConfigError, match=f"no file is a known trace; a.csv is {found}"):
         find(tmp_path, None)
+
+
+@pytest.mark.parametrize("name", [name for name in SAMPLES if name not in ("gavel", "jobs")])
+def test_what_is_converted_runs(name: str, tmp_path: Path) -> None:
+    """All of the sample's jobs that are converted are done. Gavel's and our own have steps alone."""
+    source = put(tmp_path / "in", SAMPLES[name])
+    convert(source, tmp_path / "case.toml", name)
+    out = tmp_path / "results"
+    assert main([str(tmp_path / "case.toml"), "--set", f'output.dir="{out}"']) == 0
+    assert json.loads((out / "result.json").read_text())["jobs_done"] == len(rows_of(tmp_path / "jobs.csv"))

@@ -211,7 +211,7 @@ def load_lines(intake: Intake, load: Load, pools: list[Pool], file: str) -> list
     n_gpu = sum(pool.gpus for pool in pools)
     if not load.asked or not load.span_us:
         intake.audit.add(Finding(UNKNOWN_LOAD, file, 0, "", "duration", "no job has a duration", "kept"))
-        return ["asked: not known, as no job has a duration; steps need a table of speeds"]
+        return ["asked: not known, as no job has a duration; steps need a table of speeds, see --profiles"]
     day = f"day {load.day + 1}"
     if intake.is_dated:
         day = datetime.fromtimestamp(load.day * DAY_US // PER_UNIT, UTC).strftime("%Y-%m-%d")
