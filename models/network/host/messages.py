@@ -49,15 +49,15 @@ def _is_calm(constants, record):
 
 
 @step_kernel
-def _list_posted(nic: Nic, counters, constants, pair, place, is_idle, is_clear):
-    """The same of a message that is posted; how it goes, AS_*. is_idle: nothing of the queue pair is under way;
-    is_clear: nothing waits."""
+def _list_posted(nic: Nic, counters, constants, pair, place, is_idle):
+    """The same of a message that is posted; how it goes, AS_*. is_idle: nothing of the queue pair is under way, so that
+    no packet can come behind the marker of a message that goes at a rate."""
     kind = np.int64(AS_RATE)
     if constants[IS_FLOW_MODE] == IS_HYBRID:
         goes = np.int64(nic.goes[np.uint64(pair)])
         if goes == WANTS_PACKETS and is_idle:
             goes |= GOES_AS_PACKETS
-        elif goes == GOES_AS_PACKETS and is_clear and _is_calm(constants, nic.queue_pairs[np.uint64(pair)]):
+        elif goes == GOES_AS_PACKETS and is_idle and _is_calm(constants, nic.queue_pairs[np.uint64(pair)]):
             goes = 0
         nic.goes[np.uint64(pair)] = goes
         kind = np.int64(AS_PACKETS if goes & GOES_AS_PACKETS else AS_RATE)
@@ -97,7 +97,7 @@ def post_message(fabric: Fabric, nic: Nic, pair, size_bytes, flow_id, tag, now_p
         counters[N_POSTED] += 1
     mode, kind = fabric.constants[IS_FLOW_MODE], np.int64(AS_PACKETS)
     if mode:
-        kind = _list_posted(nic, counters, fabric.constants, pair, place, was_idle, is_clear)
+        kind = _list_posted(nic, counters, fabric.constants, pair, place, was_idle)
     if node.n_timer > 0 and nic.is_frozen[np.uint64(pair)] == 0 and kind == AS_PACKETS:
         set_timers(nic.timers, node, nic.control, record, pair)
     message.end_byte, message.size_bytes, message.flow_id = record.posted_end, size_bytes, flow_id

@@ -2,10 +2,13 @@
 
 A message is alone if no other flow's data uses a port of its way as long as it lasts; acknowledgements of others may.
 If its flow has been alone for some round trips before, its control has settled, and how long the message takes is up to
-its way's form (rates and delays in order) and its size. Once two took the same within a part of the tolerance, or the
-nearest two of three within the tolerance, their mean is known: this is Wormhole's memo (section 4) with a single flow
-for a conflict graph. A message that is over before a control settles anew, one of less than eight round trips, counts
-if its bytes took what they take at line rate: then nothing was kept from it, whatever was before.
+its way's form (rates and delays in order) and its size. Once two messages of one flow, one after the other, took the
+same within a part of the tolerance, or the last two of three within the tolerance, their mean is known: this is
+Wormhole's memo (section 4) with a single flow for a conflict graph. Of one flow, as what a control lets a message have
+depends on what the one before it has left: HPCC sends a flow's first messages at the line's rate and keeps 5 % of it
+free from later ones, so many flows in lockstep take the same time long before it is the time that they go on to take.
+A message that is over before a control settles anew, one of less than eight round trips, counts if its bytes took what
+they take at line rate: then nothing was kept from it.
 
 Deviations: the key knows nothing of rates, an episode is a whole message, and it may go on from the last one without a
 break.
@@ -66,7 +69,9 @@ class AloneTimes:
         self._form, self._tolerance, self._least_ps = links.form, tolerance, LEAST_ROUND_TRIPS * rtt_ps
         self._slowdown = slowdown
         self._late_ps, self._rtt_ps = links.behind_ps + links.ack_ps, rtt_ps
-        self._seen: dict[int, list[tuple[int, int]]] = {}  # by form and size, of the last messages
+        self._seen: dict[
+            tuple[int, int], list[tuple[int, int]]
+        ] = {}  # by form and size, and flow: of its last messages
         self._known: set[int] = set()
         self._n_tried: dict[int, int] = {}  # by form and size, of short ones
 
@@ -94,15 +99,19 @@ class AloneTimes:
                     continue
             if not self._slowdown.may_be_alone(flow, size, new[1]):
                 continue
-            seen = self._seen[key] = [*self._seen.get(key, [])[1 - MOST_SEEN :], new]
-            in_order = sorted(seen, key=lambda times: times[1])
-            apart = [(b[1] / a[1] - 1, a, b) for a, b in zip(in_order, in_order[1:], strict=False)]
-            within = self._tolerance if len(seen) == MOST_SEEN else CLOSE * self._tolerance
-            if apart and min(apart)[0] <= within:
-                _, a, b = min(apart)
+            if (mean := self._agreed((key, flow), new)) is not None:
                 self._known.add(key)
-                found.append(AloneTime(flow, size, (a[0] + b[0]) // 2, (a[1] + b[1]) // 2))
+                found.append(AloneTime(flow, size, *mean))
         return found
+
+    def _agreed(self, message: tuple[int, int], new: tuple[int, int]) -> tuple[int, int] | None:
+        """The mean of the last two times of messages of a form and size, and of one flow; None if they do not agree."""
+        seen = self._seen[message] = [*self._seen.get(message, [])[1 - MOST_SEEN :], new]
+        within = self._tolerance if len(seen) == MOST_SEEN else CLOSE * self._tolerance
+        if len(seen) < 2 or abs(seen[-1][1] / seen[-2][1] - 1) > within:
+            return None
+        (a, b), (c, d) = seen[-2:]
+        return (a + c) // 2, (b + d) // 2
 
     def seeks(self, flows: np.ndarray, size: np.ndarray) -> np.ndarray:
         """bool[n]: of which forms and sizes more short messages are looked for. int64[n], int64[n]."""
