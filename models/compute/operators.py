@@ -73,7 +73,7 @@ class Operator:
     label: str
     split: Split = ""
     after: tuple[str, ...] = ()
-    scope: Literal["gpu", "tp", "ep", "cp"] = "gpu"
+    scope: Literal["gpu", "tp", "ep", "cp", "etp"] = "gpu"
     forward: tuple[Step, ...] = ()
     regather: tuple[Step, ...] = ()
     backward_input: tuple[Step, ...] = ()

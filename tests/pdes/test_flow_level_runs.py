@@ -137,12 +137,12 @@ def test_two_that_meet_again_and_again_take_what_they_take_in_full(tmp_path: Pat
     assert (np.abs(tiny_ps) < ROUND_TRIP_PS / 4).all() and len(tiny_ps) == 2
 
 
-@pytest.mark.parametrize("law, most_hops_frac", [("dctcp", 0.034), ("hpcc", 0.5)])
+@pytest.mark.parametrize("law, most_hops_frac", [("dctcp", 0.027), ("hpcc", 0.5)])
 def test_short_messages_of_rings_go_at_flow_level_once_they_are_known_to_fill_their_ways(
     law: str, most_hops_frac: float, tmp_path: Path
 ) -> None:
-    """With DCTCP all but 3.3 % of packet-hops are skipped: a flow's second message says that the first is no exception.
-    HPCC leaves a twentieth of a port free, so that a short message is up to what was before it."""
+    """With DCTCP all but 2.5 % of packet-hops are skipped; if messages waited for what is in flight before them, 3.0 %
+    were left. HPCC leaves a twentieth of a port free, so that a short message is up to what was before it."""
     found = run(tmp_path, rings(law))
     full, fast = found["off"], found["auto"]
     check_bytes(full, fast, starts_are_given=False)

@@ -19,13 +19,13 @@ def links_of(topology: Topology, state: NetworkState, all_ways: Ways) -> Links:
     return Links(data_ways(state), all_ways, forms_of(topology, state), byte_per_ps, behind_ps, ack_ps)
 
 
-def slowdown_of(state: NetworkState, links: Links) -> Slowdown:
-    """What acknowledgements do to data that shares a port with them."""
+def slowdown_of(state: NetworkState, links: Links, leaves_room: bool) -> Slowdown:
+    """What acknowledgements do to data that shares a port with them. leaves_room: see there."""
     constants, (start, port_of) = state.fabric.constants, links.data_ways
     packet_bytes = int(constants[PAYLOAD_BYTES] + constants[HEADER_BYTES])
     share = int(constants[ACK_BYTES]) / (packet_bytes * int(constants[ACK_EVERY]))
     slowest = np.minimum.reduceat(links.byte_per_ps[port_of], start[:-1]) if len(links.form) else np.ones(0)
-    return Slowdown(share, 1 / slowest)
+    return Slowdown(share, 1 / slowest, leaves_room)
 
 
 def _payload_bits_ps(state: NetworkState) -> float:

@@ -46,6 +46,7 @@ class Wanted(NamedTuple):
 
 
 EVERYTHING_EXACT = Wanted()
+READS_LOAD = {"int", "pint"}  # what controls need that hold ports below full
 BY_FLOW = (ECMP, WEIGHTED_ECMP)  # policies that send all packets of a flow one way, while no link changes
 
 
@@ -111,7 +112,7 @@ def make_fast_forward(
             fast.use_waves(waves, WaveStates(topology, world, hidden, states, model.state))
             if parameters.has_fluid:
                 shape = memo_tolerance, network.base_rtt_ps
-                fast.fluid = _make_fluid(topology, model, world, fast, shape, seeds[0], parameters.has_shares)
+                fast.fluid = _make_fluid(topology, model, world, fast, shape, seeds[0], parameters)
     if parameters.buffer is not None:
         fast.suspension.room = Room(topology, pairs, parameters, world, here)
     fast.lossy_port = _lossy_ports(topology, parameters)
@@ -122,7 +123,7 @@ def make_fast_forward(
 
 def _make_fluid(
     topology: Topology, model: "NetworkModel", world: World, fast: FastForward, shape: tuple[float, int],
-    audit_share: float, has_shares: bool,
+    audit_share: float, parameters: NetworkParameters,
 ) -> FluidStates:  # fmt: skip
     """shape: the tolerance and the base round-trip time. audit_share: of time in which nothing goes at flow level."""
     state, (_, rtt_ps) = model.state, shape
@@ -133,7 +134,8 @@ def _make_fluid(
     n_pair, seed = len(links.form), int(state.fabric.constants[SEED])
     component = components_of(fast.ways, topology.n_port) if audit_share > 0 else np.zeros(n_pair, np.int64)
     audit = FluidAudit(n_pair, Stretches(component, audit_share, seed, MIN_ROUND_TRIPS * rtt_ps))
-    made = Fluid(links, state.nic.fluid_port, *shape, slowdown_of(state, links), has_shares, audit)
+    slowdown = slowdown_of(state, links, leaves_room=READS_LOAD.intersection(parameters.law.needs) != set())
+    made = Fluid(links, state.nic.fluid_port, *shape, slowdown, parameters.has_shares, audit)
     return FluidStates(world, fast.hidden, state, made, fast.n_column)
 
 

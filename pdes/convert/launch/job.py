@@ -109,7 +109,7 @@ def _experts(job: Settings, n_share: int, ep: int, tp: int) -> dict[str, object]
         key = "expert_tensor_parallel_size" if "expert_tensor_parallel_size" in job else "expert_model_parallel_size"
         found = "" if key in job and etp != tp else f"and experts' matrices are split over {etp} GPUs"
         job.wrong(key, f"sizes whose product divides tensor x context x data parallelism, {n_share}", found)
-    return ({"ep": ep} if ep > 1 else {}) | ({"etp": etp} if etp > 1 else {})
+    return {key: n for key, n in (("ep", ep), ("etp", etp)) if n > 1}
 
 
 def _stages(job: Settings, pp: int, layers: int) -> dict[str, object]:

@@ -132,4 +132,4 @@ def _layer_kinds(job: Settings, layers: int) -> dict[str, object]:
     first, every = places[0], places[1] - places[0] if len(places) > 1 else layers
     if places != list(range(first, layers, every)):
         job.wrong("moe_layer_freq", "dense layers first, then experts in every layer, or in one of every so many")
-    return ({"dense_layers": first} if first else {}) | ({"expert_every": every} if every > 1 else {})
+    return {key: n for key, n, usual in (("dense_layers", first, 0), ("expert_every", every, 1)) if n != usual}

@@ -15,6 +15,7 @@ class Slowdown(NamedTuple):
 
     share: float  # bytes of an acknowledgement over those of a data packet
     line_ps: np.ndarray  # float64[n_flow], of a byte of payload, alone on the slowest port of its way
+    leaves_room: bool = False  # whether a control that has a port to itself leaves a part of it free, as HPCC does
 
     def times(self, flow: int, size: int, span_ps: int, was_loaded: bool, is_loaded: bool) -> float:
         """By how much longer a flow takes for size bytes that took span_ps if the load was another then.

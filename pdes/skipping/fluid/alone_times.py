@@ -2,13 +2,14 @@
 
 A message is alone if no other flow's data uses a port of its way as long as it lasts; acknowledgements of others may.
 If its flow has been alone for some round trips before, its control has settled, and how long the message takes is up to
-its way's form (rates and delays in order) and its size. Once two messages of one flow, one after the other, took the
-same within a part of the tolerance, or the last two of three within the tolerance, their mean is known: this is
-Wormhole's memo (section 4) with a single flow for a conflict graph. Of one flow, as what a control lets a message have
-depends on what the one before it has left: HPCC sends a flow's first messages at the line's rate and keeps 5 % of it
-free from later ones, so many flows in lockstep take the same time long before it is the time that they go on to take.
-A message that is over before a control settles anew, one of less than eight round trips, counts if its bytes took what
-they take at line rate: then nothing was kept from it.
+its way's form (rates and delays in order) and its size. Once two took the same within a part of the tolerance, or the
+nearest two of three within the tolerance, their mean is known: this is Wormhole's memo (section 4) with a single flow
+for a conflict graph. A message that is over before a control settles anew, one of less than eight round trips, counts
+if its bytes took what they take at line rate: then nothing was kept from it, whatever was before.
+
+A control that leaves a part of a port free, as HPCC does, sends a flow's first messages at the line's rate and later
+ones below it. So flows in lockstep take the same time long before it is the time that they go on to take. Of such a
+control the last messages of one flow have to agree, and short ones do not count.
 
 Deviations: the key knows nothing of rates, an episode is a whole message, and it may go on from the last one without a
 break.
@@ -16,6 +17,7 @@ break.
 Acknowledgements of others do slow data down (`ack_load`), so times are kept as if there were none.
 """
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -67,11 +69,9 @@ class AloneTimes:
 
     def __init__(self, links: Links, tolerance: float, rtt_ps: int, slowdown: Slowdown) -> None:
         self._form, self._tolerance, self._least_ps = links.form, tolerance, LEAST_ROUND_TRIPS * rtt_ps
-        self._slowdown = slowdown
+        self._slowdown, self._of_one_flow = slowdown, slowdown.leaves_room
         self._late_ps, self._rtt_ps = links.behind_ps + links.ack_ps, rtt_ps
-        self._seen: dict[
-            tuple[int, int], list[tuple[int, int]]
-        ] = {}  # by form and size, and flow: of its last messages
+        self._seen: dict[tuple[int, int], list[tuple[int, int]]] = {}  # of the last messages, see `_agreed`
         self._known: set[int] = set()
         self._n_tried: dict[int, int] = {}  # by form and size, of short ones
 
@@ -95,26 +95,30 @@ class AloneTimes:
             new = int(delivered_ps[i] * longer), int(ended_ps[i] * longer)
             if is_short:
                 self._n_tried[key] = self._n_tried.get(key, 0) + 1
-                if new[1] - late_ps > line_ps * (1 + CLOSE * self._tolerance):
+                if self._of_one_flow or new[1] - late_ps > line_ps * (1 + CLOSE * self._tolerance):
                     continue
             if not self._slowdown.may_be_alone(flow, size, new[1]):
                 continue
-            if (mean := self._agreed((key, flow), new)) is not None:
+            if (mean := self._agreed((key, flow if self._of_one_flow else -1), new)) is not None:
                 self._known.add(key)
                 found.append(AloneTime(flow, size, *mean))
         return found
 
     def _agreed(self, message: tuple[int, int], new: tuple[int, int]) -> tuple[int, int] | None:
-        """The mean of the last two times of messages of a form and size, and of one flow; None if they do not agree."""
+        """The mean of two times that agree; None if there are none. message: (form and size, flow or -1: any)."""
         seen = self._seen[message] = [*self._seen.get(message, [])[1 - MOST_SEEN :], new]
+        pairs = [seen[-2:]] if self._of_one_flow else list(pairwise(sorted(seen, key=lambda times: times[1])))
         within = self._tolerance if len(seen) == MOST_SEEN else CLOSE * self._tolerance
-        if len(seen) < 2 or abs(seen[-1][1] / seen[-2][1] - 1) > within:
+        apart = [(abs(pair[1][1] / pair[0][1] - 1), *pair) for pair in pairs if len(pair) == 2]
+        if not apart or min(apart)[0] > within:
             return None
-        (a, b), (c, d) = seen[-2:]
-        return (a + c) // 2, (b + d) // 2
+        _, a, b = min(apart)
+        return (a[0] + b[0]) // 2, (a[1] + b[1]) // 2
 
     def seeks(self, flows: np.ndarray, size: np.ndarray) -> np.ndarray:
         """bool[n]: of which forms and sizes more short messages are looked for. int64[n], int64[n]."""
+        if self._of_one_flow:
+            return np.zeros(len(flows), np.bool_)
         keys, place = np.unique((self._form[flows].astype(np.int64) << MAX_SIZE_BITS) + size, return_inverse=True)
         seeks = [key not in self._known and self._n_tried.get(key, 0) < MOST_TRIED for key in keys.tolist()]
         return np.array(seeks, np.bool_)[place]

@@ -28,8 +28,8 @@ def links_of(forms: list[int]) -> Links:
 class Learned:
     """What is learned of messages, and what is said of others then."""
 
-    def __init__(self, forms: list[int]) -> None:
-        links, slowdown = links_of(forms), Slowdown(ACK_SHARE, np.ones(len(forms)))
+    def __init__(self, forms: list[int], leaves_room: bool = False) -> None:
+        links, slowdown = links_of(forms), Slowdown(ACK_SHARE, np.ones(len(forms)), leaves_room)
         self.times = AloneTimes(links, TOLERANCE, RTT_PS, slowdown)
         self.level = FlowLevel(links, TOLERANCE, RTT_PS, slowdown, 1)
         self.behind_ps = 500
@@ -60,23 +60,29 @@ def test_a_time_is_known_once_two_agree_closely() -> None:
     assert mine.said_ps(SIZE) == pytest.approx(1_102_750, abs=2)
 
 
-def test_of_three_the_last_two_count_if_they_agree_within_the_tolerance() -> None:
+def test_of_three_the_nearest_two_count_if_they_agree_within_the_tolerance() -> None:
     mine = Learned([0])
-    assert mine.take(1_100_000) is None and mine.take(1_130_000) is None
-    assert mine.take(1_115_000) == 1_122_500
+    assert mine.take(1_100_000) is None and mine.take(1_300_000) is None
+    assert mine.take(1_115_000) == 1_107_500
     other = Learned([0])
-    for took_ps in (1_100_000, 1_300_000, 1_115_000, 1_150_000):  # the last one before it, not the nearest
+    for took_ps in (1_100_000, 1_300_000, 1_500_000, 1_130_000):  # the first one is forgotten by then
         assert other.take(took_ps) is None
-    assert other.take(1_152_000) == 1_151_000
+    assert other.take(1_132_000) == 1_131_000
 
 
-def test_flows_in_lockstep_do_not_vouch_for_each_other() -> None:
+def test_flows_in_lockstep_do_not_vouch_for_each_other_where_a_control_leaves_room() -> None:
     """All are at the line's rate at first, as with HPCC, and slower later on."""
-    mine = Learned([0] * 8)
+    mine = Learned([0] * 8, leaves_room=True)
     for took_ps in (1_100_000, 1_150_000, 1_170_000):
         for flow in range(8):
             assert mine.take(took_ps, flow=flow) is None or (took_ps, flow) == (1_170_000, 0)
     assert len(mine.times) == 1 and mine.said_ps(SIZE, flow=5) == pytest.approx(1_160_000, abs=2)
+
+
+def test_short_messages_do_not_count_where_a_control_leaves_room() -> None:
+    mine, took_ps = Learned([0], leaves_room=True), LATENCY_PS + 5000
+    assert mine.take(took_ps, 5000) is None and mine.take(took_ps, 5000) is None
+    assert not mine.times.seeks(np.zeros(1, np.int64), np.array([5000])).any()
 
 
 def test_nothing_is_learned_of_another_message() -> None:
