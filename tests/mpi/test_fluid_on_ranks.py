@@ -39,7 +39,7 @@ paper.forecasts = ["periodic", "replay", "similar", "alone"]
 [output]
 partitions = true
 """
-AUDITED = "[simulation]\nseed = 2\n" + CONFIG.replace("[wormhole]\n", "[wormhole]\naudit = 0.3\n")
+AUDITED = "[simulation]\nseed = 3\n" + CONFIG.replace("[wormhole]\n", "[wormhole]\naudit = 0.3\n")
 SHARED = """\
 [simulation]
 seed = {seed}

@@ -72,14 +72,16 @@ def test_tokens_go_to_experts_and_back_in_their_formats() -> None:
     """Dispatch is forward to the experts, and backward the gradients of what they made; combine is the way back."""
     long = EXPERTS | {"sequence": 8192}
 
-    def sent(**dtypes: str) -> int:
-        return sent_bytes(dtypes, long, {"dp": 4, "ep": 4}, microbatches=2)
+    def sent(group: str = "ep", **dtypes: str) -> int:
+        return sent_bytes(dtypes, long, {"dp": 4, group: 4}, microbatches=2)
 
     layers, microbatches, n_gpu, top_k = 4, 2, 4, 2
     once = layers * microbatches * n_gpu * top_k * 8192 * 1024 * 3 // 4  # a byte of every value, to the other three
     assert sent() - sent(dispatch="fp8") == sent() - sent(combine="fp8") == 2 * once
     assert sent() - sent(dispatch="fp8", combine="fp8") == 4 * once
     assert sent(dispatch="fp32") - sent() == 2 * 2 * once
+    gathered = 4 * once  # each value to the three others that share its expert's matrices, not a quarter to each
+    assert sent("etp") - sent("etp", dispatch="fp8") == 2 * gathered
 
 
 @pytest.mark.parametrize(
@@ -143,7 +145,7 @@ def test_the_usual_formats_change_nothing() -> None:
         ),
         ({"activations": "fp8"}, {}, r'activations: found "fp8"\. Accepted: "bf16", "fp16" or "fp32"'),
         ({"weigths": "bf16"}, {}, r'weigths: unknown key\. Did you mean "weights"'),
-        ({"dispatch": "fp8"}, {}, r"dispatch: is there, but \[workload.parallel\] ep is 1"),
+        ({"dispatch": "fp8"}, {}, r"dispatch: is there, but \[workload.parallel\] ep and etp are 1"),
         ({"gradients": "bf16"}, {"gradients": "fp32"}, r"gradients: is there, and so is \[workload.dtypes\] gradients"),
         ({"weights": "fp8"}, {"compute": {}}, r"dtypes: is there, but \[workload.compute\] gpu is not"),
     ],

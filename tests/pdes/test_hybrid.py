@@ -115,15 +115,12 @@ def test_every_message_ends_and_no_byte_is_lost(
     assert (hybrid.flows["fct_ps"] >= hybrid.flows["ideal_fct_ps"]).all()
 
 
-@pytest.mark.parametrize(("control", "layers", "hidden", "sequence"), [("dcqcn", 2, 512, 128), ("dctcp", 4, 256, 256)])
-def test_no_message_at_a_rate_overtakes_packets_of_its_queue_pair(
-    control: str, layers: int, hidden: int, sequence: int, tmp_path: Path
-) -> None:
+def test_no_message_at_a_rate_overtakes_packets_of_its_queue_pair(tmp_path: Path) -> None:
     """All-to-alls that meet rings on the spines: without the arrival of what is overtaken a stream waits for ever."""
-    sizes = {"layers": layers, "hidden": hidden, "vocabulary": 2048, "sequence": sequence, "experts": 8}
+    sizes = {"layers": 4, "hidden": 256, "vocabulary": 2048, "sequence": 256, "experts": 8}
     topology = {"nic_rate": "200Gbps", "spine_rate": "100Gbps", "nic_delay": "500ns", "spine_delay": "1.5us"}
     made = {
-        "topology": {"kind": "roft", "gpus": 64} | topology, "network": {"congestion_control": control},
+        "topology": {"kind": "roft", "gpus": 64} | topology, "network": {"congestion_control": "dctcp"},
         "workload": {"kind": "training", "model": sizes, "parallel": {"tp": 2, "dp": 16, "pp": 2, "ep": 8}},
         "wormhole": {"mode": "auto", "paper": {"forecasts": ["fair"]}}, "output": {"dir": str(tmp_path / "out")},
     }  # fmt: skip

@@ -11,7 +11,7 @@ import pytest
 import pdes
 from models.cluster.machine import Machine, Pool
 from pdes.cluster.iterations.memo import Entry, IterationMemo
-from pdes.cluster.iterations.run import Bench, tables_of
+from pdes.cluster.iterations.run import Bench, share_of, tables_of
 from pdes.cluster.iterations.shape import shape
 from pdes.cluster.iterations.speeds import RunSpeeds, is_drawn
 from pdes.cluster.run import run_cluster
@@ -170,6 +170,13 @@ def test_a_checked_case_has_its_time_in_packets_and_speeds_stay(tmp_path: Path) 
     assert again["iteration_times"] == checked
     ran = json.loads((tmp_path / "out" / "run.json").read_text())["iteration_times"]
     assert (ran["run"], ran["in_packets"]) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "share"), [({}, 1), ({"tp": 2, "pp": 3}, 6), ({"tp": 2, "ep": 8}, 8), ({"tp": 2, "ep": 4, "etp": 4}, 16)]
+)
+def test_a_job_has_whole_replicas_and_whole_groups_of_experts(sizes: dict[str, int], share: int) -> None:
+    assert share_of({"parallel": sizes}) == share
 
 
 def test_a_share_of_cases_is_drawn_by_their_keys() -> None:

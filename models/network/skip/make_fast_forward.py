@@ -134,7 +134,7 @@ def _make_fluid(
     n_pair, seed = len(links.form), int(state.fabric.constants[SEED])
     component = components_of(fast.ways, topology.n_port) if audit_share > 0 else np.zeros(n_pair, np.int64)
     audit = FluidAudit(n_pair, Stretches(component, audit_share, seed, MIN_ROUND_TRIPS * rtt_ps))
-    slowdown = slowdown_of(state, links, leaves_room=READS_LOAD.intersection(parameters.law.needs) != set())
+    slowdown = slowdown_of(state, links, leaves_room=not READS_LOAD.isdisjoint(parameters.law.needs))
     made = Fluid(links, state.nic.fluid_port, *shape, slowdown, parameters.has_shares, audit)
     return FluidStates(world, fast.hidden, state, made, fast.n_column)
 

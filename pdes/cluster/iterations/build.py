@@ -71,9 +71,9 @@ def _check(loaded: Loaded, config: RunsConfig) -> None:
         if one.workload.get("kind") != "training" or not isinstance(parallel, dict):
             accepted = 'Accepted: kind = "training", with a table parallel'
             raise loaded.fault(f"{where}: workload", f"found {shown(one.workload.get('kind'))}", accepted)
-        sizes = [parallel.get(name, 1) for name in ("tp", "pp", "cp", "ep")]
+        sizes = [parallel.get(name, 1) for name in ("tp", "pp", "cp", "ep", "etp")]
         if "dp" in parallel or any(type(size) is not int or size < 1 for size in sizes):
-            found = "dp is there" if "dp" in parallel else f"tp, pp, cp, ep are {sizes}"
+            found = "dp is there" if "dp" in parallel else f"tp, pp, cp, ep, etp are {sizes}"
             accepted = "Accepted: whole numbers from 1, and no dp, which follows from a job's GPUs"
             raise loaded.fault(f"{where}: workload.parallel", found, accepted)
 

@@ -87,8 +87,8 @@ def _workload(bench: Bench, part: Part) -> dict[str, Any]:
 
 def share_of(workload: Mapping[str, Any]) -> int:
     """Of how many GPUs a job has a multiple: whole replicas, and whole groups of experts in every stage."""
-    parallel = workload["parallel"]
-    return parallel.get("pp", 1) * lcm(parallel.get("tp", 1) * parallel.get("cp", 1), parallel.get("ep", 1))
+    tp, pp, cp, ep, etp = (workload["parallel"].get(name, 1) for name in ("tp", "pp", "cp", "ep", "etp"))
+    return pp * lcm(tp * cp, ep * etp)
 
 
 def run(asked: tuple[dict[str, Any], str]) -> Entry:

@@ -167,9 +167,9 @@ def _dtypes_faults(workload: TrainingConfig) -> Iterator[Fault]:
         found = "is there, and so is [workload.dtypes] gradients"
         yield Fault(("workload", "gradients"), found, "Accepted: one of the two")
     for key in ("dispatch", "combine"):
-        if getattr(dtypes, key) is not None and workload.parallel.ep == 1:
-            found = "is there, but [workload.parallel] ep is 1: tokens stay where they are"
-            yield Fault(("workload", "dtypes", key), found, "Accepted: with ep of 2 or more")
+        if getattr(dtypes, key) is not None and workload.parallel.ep == workload.parallel.etp == 1:
+            found = "is there, but [workload.parallel] ep and etp are 1: tokens stay where they are"
+            yield Fault(("workload", "dtypes", key), found, "Accepted: with ep or etp of 2 or more")
 
 
 def _by_kernel_faults(workload: TrainingConfig) -> Iterator[Fault]:

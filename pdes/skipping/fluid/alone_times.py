@@ -90,12 +90,13 @@ class AloneTimes:
             if key in self._known:
                 continue
             is_short = ended_ps[i] < MIN_ROUND_TRIPS * self._rtt_ps
-            late_ps, line_ps = int(self._late_ps[flow]) * is_short, size * float(self._slowdown.line_ps[flow])
-            longer = self._slowdown.times(flow, size, int(ended_ps[i]) - late_ps, bool(over.is_loaded[i]), False)
-            new = int(delivered_ps[i] * longer), int(ended_ps[i] * longer)
+            late_ps, line_ps = int(self._late_ps[flow]), size * float(self._slowdown.line_ps[flow])
+            sent_ps = int(ended_ps[i]) - late_ps  # what acknowledgements of others slow down: not the way's latency
+            sent_ps = int(sent_ps * self._slowdown.times(flow, size, sent_ps, bool(over.is_loaded[i]), False))
+            new = late_ps + sent_ps - int(ended_ps[i] - delivered_ps[i]), late_ps + sent_ps
             if is_short:
                 self._n_tried[key] = self._n_tried.get(key, 0) + 1
-                if self._of_one_flow or new[1] - late_ps > line_ps * (1 + CLOSE * self._tolerance):
+                if self._of_one_flow or sent_ps > line_ps * (1 + CLOSE * self._tolerance):
                     continue
             if not self._slowdown.may_be_alone(flow, size, new[1]):
                 continue
