@@ -17,11 +17,11 @@ import pyarrow.parquet as pq
 
 from pdes.config import Config, load_config
 from pdes.engine.exchange import World
-from pdes.engine.jit import source_digest
 from pdes.errors import ConfigError
 from pdes.simulation.compile import compile_kernels
 from pdes.simulation.job import Run
 from pdes.simulation.preparation.prepare import prepare
+from pdes.simulation.versions import program
 
 ROOT = Path(__file__).resolve().parent.parent
 FACTS = "bench.json"  # beside the results: how long the process took, and which code it was
@@ -73,7 +73,7 @@ def simulate(
     if done.returncode != 0:
         print(done.stderr, end="", file=sys.stderr)
         raise SystemExit(done.returncode)
-    facts = {"start_to_result_s": seconds, "code": source_digest()}
+    facts = {"start_to_result_s": seconds, "code": program()}
     (folder / FACTS).write_text(json.dumps(facts) + "\n")
     return Finished(folder, **facts)
 

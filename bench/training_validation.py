@@ -25,7 +25,7 @@ from rich.table import Table
 from fit_devices import layouts_right, rank_correlation
 from fit_rows import Case, NotCoveredError, read_rows
 from models.workload.compiler.job import Job
-from pdes.engine.jit import source_digest
+from pdes.simulation.versions import program
 from plots import find_pyplot
 from runs import simulate
 
@@ -37,7 +37,7 @@ def predict(case: Case, out: Path, has_fluid: bool, limit_s: float | None = None
     name = "".join(c if c.isalnum() or c in "-._" else "_" for c in case.id)
     config, folder = out / f"{name}.toml", out / name
     text, kept = case_config(case, has_fluid), folder / "kept.json"
-    facts = {"config": text, "code": source_digest()}
+    facts = {"config": text, "code": program()}
     if kept.is_file():
         known = json.loads(kept.read_text())
         if {key: known[key] for key in facts} == facts:

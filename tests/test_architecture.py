@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from pdes.engine.jit import FREE_OF_KERNELS
+
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("pdes", "partition", "models")
 LEAVES = ("pdes.errors", "pdes.files", "pdes.random_plain", "pdes.units")
@@ -49,6 +51,9 @@ CIRCLES = (  # files that still import each other
     {f"models.workload.compiler.{name}" for name in ("dual_pipe", "schedule", "zero_bubble")},
 )
 UNITS = {"PS_PER_NS", "PS_PER_US", "PS_PER_MS", "PS_PER_S", "NS_PER_S", "BITS_PER_BYTE"}
+DECORATORS = (  # of pdes.engine.jit: what is compiled, and the layout of records that is compiled into it
+    "kernel", "loop_kernel", "step_kernel", "fast_step", "inlined", "program_kernel", "parallel_kernel", "record",
+)  # fmt: skip
 VAGUE_NAMES = {"utils.py", "util.py", "common.py", "helpers.py", "misc.py"}
 
 
@@ -159,6 +164,26 @@ def test_files_do_not_import_each_other_in_circles() -> None:
         imports[module] |= {name if name in modules else name.rpartition(".")[0]} & modules
     circles = [circle for circle in circles_of(imports) if not any(circle <= known for known in CIRCLES)]
     assert [sorted(circle) for circle in circles] == []
+
+
+def test_kernels_are_made_of_nothing_that_is_left_out_of_their_hash() -> None:
+    """Nothing that a module with kernels imports, and nothing that this imports, is in a folder free of kernels."""
+    modules = {module_name(path) for path in source_files(*PACKAGES)}
+    imports: dict[str, set[str]] = {module: set() for module in modules}
+    reached: set[str] = set()
+    for module, name in all_imports():
+        imports[module] |= {name if name in modules else name.rpartition(".")[0]} & modules
+        if name.startswith("numba") or name in [f"pdes.engine.jit.{decorator}" for decorator in DECORATORS]:
+            reached.add(module)
+    assert len(reached) > 100
+    left = list(reached)
+    while left:
+        new = imports[left.pop()] - reached
+        reached |= new
+        left += new
+    free = [f"models.{folder.replace('/', '.')}" for folder in FREE_OF_KERNELS]
+    assert [module for module in sorted(reached) if is_below(module, *free)] == []
+    assert {folder for folder in FREE_OF_KERNELS if not (ROOT / "models" / folder).is_dir()} == set()
 
 
 def test_units_are_defined_once() -> None:

@@ -1,8 +1,9 @@
 """The decorator of every compiled kernel, and where compiled code is kept between runs.
 
 Numba keys its disk cache by the content of a kernel's own file only, so an edit to an imported kernel would go
-unseen. The cache folder is therefore named by a hash of all kernel sources (`pdes/engine`, `pdes/skipping`, `models`,
-and `pdes/units.py`, whose constants are compiled into them), and by the variant: kernels that write a trace are others.
+unseen. The cache folder is therefore named by a hash of all sources that kernels are made of (`pdes/engine`,
+`pdes/skipping`, `models` but for `FREE_OF_KERNELS`, and `pdes/units.py`, whose constants are compiled into them), and
+by the variant: kernels that write a trace are others.
 """
 
 import atexit
@@ -28,17 +29,25 @@ from pdes.engine.private_folder import CACHE_NAME, OTHERS_ANY, OTHERS_WRITE, cac
 TRACE_VARIABLE = "PDES_TRACED"
 IS_TRACED = os.environ.get(TRACE_VARIABLE) == "1"  # set before the first kernel is imported, see `tracing`
 VARIANT = "-traced" if IS_TRACED else ""
+FREE_OF_KERNELS = (
+    "cluster", "compute", "network/verify", "topology/direct", "workload/closed_form", "workload/compiler",
+    "workload/exporters", "workload/importers", "workload/nccl", "workload/placing", "workload/training",
+)  # fmt: skip
+"""Folders of `models` that no kernel is in or imports from, so that an edit there compiles nothing anew."""
 JIT_DISABLED = bool(numba.config.DISABLE_JIT)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def source_digest() -> str:
-    """Hash of every source file that can hold a kernel, 16 hex digits; names the cache folder."""
+    """Hash of every source file that a kernel can be made of, 16 hex digits; names the cache folder."""
     root = Path(__file__).resolve().parents[2]
     digest = hashlib.sha256(numba.__version__.encode())
     folders = [root / folder for folder in ("pdes/engine", "pdes/skipping", "models")]
+    free = tuple(f"models/{folder}/" for folder in FREE_OF_KERNELS)
     for path in [root / "pdes/units.py", *(path for folder in folders for path in sorted(folder.rglob("*.py")))]:
-        digest.update(path.relative_to(root).as_posix().encode())
-        digest.update(path.read_bytes())
+        name = path.relative_to(root).as_posix()
+        if not name.startswith(free):
+            digest.update(name.encode())
+            digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 
 

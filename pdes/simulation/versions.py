@@ -21,6 +21,6 @@ def version_of(name: str) -> str:
 def program() -> str:
     """What has to be the same to take up a checkpoint: version and sources, as states follow from them."""
     root, digest = Path(__file__).resolve().parents[2], hashlib.sha256(source_digest().encode())
-    for path in sorted(path for folder in ("pdes", "partition") for path in (root / folder).rglob("*.py")):
+    for path in sorted(path for folder in ("pdes", "partition", "models") for path in (root / folder).rglob("*.py")):
         digest.update(path.relative_to(root).as_posix().encode() + path.read_bytes())
     return f"pdes-sim {version_of('pdes-sim')} ({digest.hexdigest()[:12]})"
