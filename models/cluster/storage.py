@@ -15,8 +15,9 @@ from pdes.units import BITS_PER_BYTE, US_PER_S
 class Storage(NamedTuple):
     """rate_bps: of all of it; server_bps: between it and one server; None: without limit.
 
-    parameters: of a job's model by its kind, or per_gpu for each of its GPUs. parameter_bytes: that a checkpoint has of
-    each parameter. input_bps: that a GPU reads while its job computes at speed 1. n_gpu: of the cluster.
+    model_bytes: of a checkpoint by the job's kind, where its model is known; of other kinds, parameters: of a job's
+    model by its kind, or per_gpu for each of its GPUs; parameter_bytes: that a checkpoint has of each of them.
+    input_bps: that a GPU reads while its job computes at speed 1. n_gpu: of the cluster.
     """
 
     rate_bps: int | None = None
@@ -27,9 +28,17 @@ class Storage(NamedTuple):
     parameter_bytes: float = 0.0
     input_bps: int = 0
     n_gpu: int = 1
+    model_bytes: dict[str, float] = {}
+
+    @property
+    def has_checkpoints(self) -> bool:
+        """Whether any job's checkpoint is known to go through it."""
+        return bool(self.parameters or self.per_gpu or self.model_bytes)
 
     def checkpoint_bytes(self, request: Request) -> float:
         """Of a job."""
+        if request.kind in self.model_bytes:
+            return self.model_bytes[request.kind]
         return self.parameters.get(request.kind, self.per_gpu * request.n_gpu) * self.parameter_bytes
 
     def transfer_us(self, request: Request, n_server: int) -> int:

@@ -113,7 +113,7 @@ def memory_of(shape: ModelShape, layout: Layout, stage: int = 0, schedule: Sched
         for size, from_stage in (
             (layout.weight_bytes, 3),
             (layout.gradient_bytes, 2),
-            (_state_bytes(layout), 1),
+            (state_bytes(layout), 1),
         )
     )
     kinds: list[list[LayerKind]] = [
@@ -136,7 +136,7 @@ def memory_of(shape: ModelShape, layout: Layout, stage: int = 0, schedule: Sched
     )  # fmt: skip
 
 
-def _state_bytes(layout: Layout) -> int:
+def state_bytes(layout: Layout) -> int:
     """Optimizer's bytes per parameter: two moments, and master weights unless the weights are as wide."""
     master_bytes = layout.optimizer_bytes if layout.weight_bytes < layout.optimizer_bytes else 0
     return master_bytes + N_MOMENT * layout.moment_bytes

@@ -24,6 +24,7 @@ from pdes.cluster.iterations.speeds import RunAll, RunSpeeds
 from pdes.cluster.jobs_file import read_jobs
 from pdes.cluster.scheduling import check_one_size, options_of
 from pdes.cluster.speeds import Speeds, read_speeds
+from pdes.cluster.storage import storage_of
 from pdes.config.cluster.load import Loaded
 from pdes.config.cluster.values import Duration
 from pdes.files import read_text, require_file
@@ -68,8 +69,8 @@ def build(loaded: Loaded, skip: int = 0, run_all: RunAll = here) -> Built:
         lambda found, accepted: loaded.fault("[cluster] scheduler", found, accepted),
     )
     stop_us = NEVER_US if config.stop_us is None else config.stop_us
-    storage = _storage(loaded, pools)
-    interval, *times_us = _checkpoint(loaded)
+    storage = storage_of(loaded, machine, runs)
+    interval, *times_us = _checkpoint(loaded, storage)
     checkpoints = CheckpointRule(interval, (times_us[0], times_us[1], times_us[2]), failures, storage)
     sharing, choose = _sharing(loaded, machine, runs)
     place, share = POLICIES.get(config.placement, POLICIES["packed"]), config.network_share or 0.0
@@ -214,22 +215,10 @@ def _distribution(loaded: Loaded, drawn: Duration, key: str) -> Distribution:
     return of_mean._replace(scale_us=drawn.mean_us * drawn.mean_us / of_mean.mean_us) if kind == "weibull" else of_mean
 
 
-def _storage(loaded: Loaded, pools: list[Pool]) -> Storage | None:
-    config = loaded.run.cluster.storage
-    if config is None:
-        return None
-    n_gpu = sum(pool.n_server * pool.n_gpu for pool in pools)
-    return Storage(
-        config.rate_bps, config.server_rate_bps, config.writers, config.parameters, config.parameters_per_gpu,
-        config.parameter_bytes, config.input_per_gpu_bps or 0, n_gpu,
-    )  # fmt: skip
-
-
-def _checkpoint(loaded: Loaded) -> tuple[str | int, int, int, int]:
+def _checkpoint(loaded: Loaded, storage: Storage | None) -> tuple[str | int, int, int, int]:
     config = loaded.run.cluster.checkpoint
     if isinstance(config.interval, str) and config.interval != "off":
-        storage = loaded.run.cluster.storage
-        takes_time = config.write_us or (storage is not None and (storage.parameters or storage.parameters_per_gpu))
+        takes_time = config.write_us or (storage is not None and storage.has_checkpoints)
         if all(each.takes in SLOWS for each in loaded.run.cluster.failure) or not takes_time:
             found = f"found {shown(config.interval)}, without " + ("failures" if takes_time else "write")
             accepted = "Accepted: a rule where checkpoints take time and something fails"

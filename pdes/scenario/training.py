@@ -9,6 +9,7 @@ import numpy as np
 from models.compute.checks import check_memory
 from models.compute.devices import Device
 from models.compute.layout import Layout
+from models.compute.memory import state_bytes
 from models.compute.model_shape import ModelShape
 from models.compute.presets import PRESETS as SHAPES
 from models.topology.graph import Topology
@@ -53,6 +54,14 @@ def checked_job(config: Config, topology: Topology) -> Job:
     job = compiled_job(config, topology.server[topology.host], goodput_bps)
     check_job(job, topology.n_host)
     return job
+
+
+def checkpoint_bytes(w: Any) -> int:
+    """Of the model of a [workload] of kind training: weights, master weights and moments, each once."""
+    if w.compute.gpu is None:
+        return training_job(w).model.parameters() * (Layout().weight_bytes + state_bytes(Layout()))
+    layout = Layout(precision=w.precision, **_dtypes(w))
+    return model_shape(w).parameters() * (layout.weight_bytes + state_bytes(layout))
 
 
 def _check_memory(w: Any, job: Job, ranks: Ranks) -> None:

@@ -83,6 +83,19 @@ def test_storage_is_in_the_plan_and_in_results(
     assert "[cluster.checkpoint] interval" in capsys.readouterr().err
 
 
+def test_a_named_model_has_the_checkpoint_of_its_parameters(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Llama 3 405B: 405.85e9 parameters of 14 bytes are 5.68 TB, 189 s over 30 GB/s of 3 servers."""
+    config.write_text(config.read_text().replace('write = "1min"\n', "") + STORAGE)
+    named = 'parameters = { "" = "llama3-405b" }'
+    config.write_text(config.read_text().replace("parameters_per_gpu = 5e8", named))
+    assert main(["plan", str(config)]) == 0
+    said = capsys.readouterr().out
+    assert "writes a checkpoint of 5.68 TB every" in said and "which takes 3.16 min" in said
+    config.write_text(config.read_text().replace("llama3-405b", "llama-3-405b"))
+    assert main(["plan", str(config)]) == 2
+    assert 'Did you mean "llama3-405b"?' in capsys.readouterr().err
+
+
 WRONG_PARTS = {
     'failure=[{component="nic",gap="1d",repair="1h"}]': ("cluster.failure", 'takes = "network", without leaves'),
     'failure=[{component="x",gap="1d",leaves=0.5}]': ('takes = "server", and leaves',),
@@ -93,7 +106,8 @@ WRONG_PARTS = {
     "storage={}": ("neither rate nor server_rate",),
     'storage={rate="2TBps"}': ("nothing that goes through it",),
     'storage={rate="0TBps",parameters_per_gpu=1e9}': ("rate",),
-    'storage={rate="2TBps",parameters={x=-1}}': ("parameters.x",),
+    'storage={rate="2TBps",parameters={x=-1}}': ("parameters.x", "found -1", "name of a model"),
+    'storage={rate="2TBps",parameters={x=true}}': ("parameters.x", "found true"),
     'maintenance=[{duration="1h"}]': ("neither servers nor racks",),
     'maintenance=[{duration="1h",servers="1",racks="0"}]': ("both servers and racks",),
     'maintenance=[{duration="1h",servers="3-1"}]': ("servers", '"3-1"', "0-15, 32"),

@@ -9,7 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import pdes
+from models.cluster.job import Request
 from models.cluster.machine import Machine, Pool
+from pdes.cluster.build import build
 from pdes.cluster.iterations.memo import Entry, IterationMemo
 from pdes.cluster.iterations.run import Bench, share_of, tables_of
 from pdes.cluster.iterations.shape import shape
@@ -189,3 +191,18 @@ def test_a_share_of_cases_is_drawn_by_their_keys() -> None:
 def test_check_wants_flow_mode(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="check"):
         simulate(write(tmp_path), "cluster.runs.check=0.5", 'cluster.runs.wormhole={mode="off"}')
+
+
+def test_checkpoints_have_the_bytes_of_the_models_that_are_run(tmp_path: Path) -> None:
+    """2 (12 h^2 + 13 h) + (V + s + 2) h parameters: of 2 + 4 + 4 + 4 bytes in bf16, of 4 + 4 + 4 in fp32."""
+    n = 2 * (12 * 1024**2 + 13 * 1024) + (1024 + 256 + 2) * 1024
+    wide = WORKLOAD.format(pp=2) + 'precision = "fp32"\n'
+    config = write(tmp_path, deep=wide)
+    config.write_text(config.read_text() + '[cluster.storage]\nrate = "1GBps"\nparameters_per_gpu = 7\n')
+    storage = build(load_cluster(config, [])).rules.storage
+    assert storage is not None
+    sizes = [storage.checkpoint_bytes(Request(0, "0", 0, 4, 1, kind=kind)) for kind in ("dense", "deep", "other")]
+    assert sizes == [14 * n, 12 * n, 4 * 7 * 14]
+    config.write_text(config.read_text() + "parameters = { dense = 10 }\n")
+    storage = build(load_cluster(config, [])).rules.storage
+    assert storage is not None and storage.checkpoint_bytes(Request(0, "0", 0, 4, 1, kind="dense")) == 140

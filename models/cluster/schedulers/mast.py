@@ -15,20 +15,25 @@ class Mast(Quota):
     borrow = True
 
     def decide(self) -> None:
-        """Guaranteed jobs of the tenant that has least of its quota first; then best effort, as submitted."""
-        while (job := self._next()) is not None:
-            if not self._starts(job):
-                break
-            self.used[job.tenant] += job.n_held
+        """Guaranteed jobs of the tenant that has least of its quota first; then best effort, as submitted.
+
+        A guaranteed job that no region has room for holds up its tenant's jobs behind it, and nobody else's.
+        """
+        held_up: set[str] = set()
+        while (job := self._next(held_up)) is not None:
+            if self._starts(job):
+                self.used[job.tenant] += job.n_held
+            else:
+                held_up.add(job.tenant)
         while (job := self.waiting.first(self.cluster.fits)) is not None and self._starts_where_it_fits(job):
             self.borrowed[job.number] = job
 
-    def _next(self) -> Job | None:
-        """The first job of the tenant with the least share of its quota, of those that are within it."""
+    def _next(self, held_up: set[str]) -> Job | None:
+        """The first job of the tenant with the least share of its quota, of those within it that nothing holds up."""
         found: list[tuple[float, str, Job]] = []
         for tenant, waiting in self.of_tenant.items():
             job = waiting.first()
-            if job is not None and self._is_within_quota(job):
+            if job is not None and tenant not in held_up and self._is_within_quota(job):
                 found.append((self.used[tenant] / self.quotas[tenant], tenant, job))
         return min(found, key=lambda entry: entry[:2])[2] if found else None
 

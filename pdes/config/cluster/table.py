@@ -7,12 +7,13 @@ from pydantic import Field, model_validator
 from pdes.config.cluster.elastic import ElasticConfig
 from pdes.config.cluster.failure import FailureConfig, MaintenanceConfig
 from pdes.config.cluster.runs import RunsConfig
-from pdes.config.cluster.values import CheckpointInterval, Drawn, Long, OptionalLong, PositiveLong
+from pdes.config.cluster.values import CheckpointInterval, Drawn, Long, ModelSize, OptionalLong, PositiveLong
 from pdes.config.tables.fields import Count, FieldError, Meaning, OptionalRate, Table, quantity
 from pdes.config.tables.sections import CheckpointConfig
 
 Placement = Literal["packed", "whole", "rack", "spread", "least-contended"]
 Weight = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
 Share = Annotated[float, Field(ge=0, lt=1)]
 Servers = Annotated[int, Field(ge=1, le=1_000_000)]
 Gpus = Annotated[int, Field(ge=1, le=1024)]
@@ -83,7 +84,7 @@ class StorageConfig(Table):
     rate_bps: OptionalRate = quantity(None, "rate")
     server_rate_bps: OptionalRate = quantity(None, "server_rate")
     writers: Count = 1
-    parameters: dict[str, Weight] = {}
+    parameters: dict[str, ModelSize] = {}
     parameters_per_gpu: Annotated[float, Field(ge=0)] = 0.0
     parameter_bytes: Annotated[float, Field(gt=0, le=1000)] = 14.0
     input_per_gpu_bps: OptionalRate = quantity(None, "input_per_gpu")
@@ -91,7 +92,8 @@ class StorageConfig(Table):
         "rate_bps": "of all of it, such as 2TBps; without it, no limit",
         "server_rate_bps": "between it and one server; without it, no limit",
         "writers": "so many jobs write or read a checkpoint at one time: each has an equal part of the rate",
-        "parameters": "of a job's model, by its kind",
+        "parameters": "of a job's model, by its kind: how many, or a preset's name; without it, those of the kind's "
+        "model in [cluster.runs], each with the bytes of its number formats",
         "parameters_per_gpu": "of others, for each of their GPUs",
         "parameter_bytes": "of each in a checkpoint: weights of 2, master weights and two moments of 4 each",
         "input_per_gpu_bps": "what a GPU reads while its job computes at speed 1",
@@ -101,9 +103,6 @@ class StorageConfig(Table):
     def _check(self) -> "StorageConfig":
         if self.rate_bps is None and self.server_rate_bps is None:
             raise FieldError("neither rate nor server_rate", 'Accepted: one of them or both, such as rate = "2TBps"')
-        if not self.parameters and not self.parameters_per_gpu and self.input_per_gpu_bps is None:
-            accepted = "Accepted: parameters, parameters_per_gpu or input_per_gpu"
-            raise FieldError("nothing that goes through it", accepted)
         return self
 
 

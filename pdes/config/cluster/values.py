@@ -35,6 +35,15 @@ def _word_or(words: tuple[str, ...], text: object) -> str | int:
         raise FieldError(error.found, f"Accepted: {choice}, or {accepted}") from error
 
 
+def _model_size(value: object) -> object:
+    if isinstance(value, str) and value:
+        return value
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e18:
+        return float(value)
+    accepted = 'Accepted: how many parameters, above 0, or the name of a model, such as "llama3-405b"'
+    raise FieldError(f"found {shown(value)}", accepted)
+
+
 def _numbers(text: object) -> tuple[int, ...] | None:
     """Of "0-15, 32": all of them, each once."""
     if text is None:
@@ -59,6 +68,7 @@ Numbers = Annotated[tuple[int, ...] | None, BeforeValidator(_numbers)]
 Long = Annotated[int, BeforeValidator(parse_long_duration_us)]
 PositiveLong = Annotated[int, BeforeValidator(_positive)]
 OptionalLong = Annotated[int | None, BeforeValidator(_optional)]
+ModelSize = Annotated[float | str, BeforeValidator(_model_size)]
 CheckpointInterval = Annotated[str | int, BeforeValidator(partial(_word_or, ("off", "young", "daly")))]
 
 NEEDS = {

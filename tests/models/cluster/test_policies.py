@@ -80,6 +80,19 @@ def test_regions_are_all_looked_at() -> None:
     assert places[0] == 3 * HOUR  # stopped once: 3 GPUs, where 6 would have had to stop in the other region
 
 
+def test_a_region_that_is_full_holds_up_one_tenant_alone() -> None:
+    """a waits for region A, which d has by its quota; b gets its quota back in B, though a is before it."""
+    regions = (Pool("A", 1, 4, 16, 1.0), Pool("B", 1, 4, 16, 1.0))
+    jobs = [
+        job(0, 0, 4, 5, tenant="d", gpu_type="A"),
+        job(1, 1, 4, 1, tenant="a", gpu_type="A"),
+        job(2, 1, 4, 3, tenant="c", gpu_type="B"),
+        job(3, 2, 4, 1, tenant="b", gpu_type="B"),
+    ]
+    quotas = {"quotas": {"a": 4, "b": 4, "d": 4}}
+    assert starts_and_ends(jobs, Setting(regions, "mast", quotas)) == {0: (0, 5), 1: (5, 6), 2: (1, 5), 3: (2, 3)}
+
+
 def test_least_attained_service_falls_by_levels() -> None:
     """After one GPU-hour, a quarter of an hour on 4 GPUs, 0 falls to the second level, and 1 goes first."""
     jobs = [job(0, 0, 4, 2), job(1, 0.1, 4, 0.2)]
