@@ -152,6 +152,16 @@ def test_placements_are_what_they_say(tmp_path: Path) -> None:
     assert len(drawn) == 4 and all(len(set(one)) == 4 for one in drawn)
 
 
+def test_few_racks_are_the_fullest_that_fit(tmp_path: Path) -> None:
+    """Of four racks of 4 GPUs the first two have 2 free, the others 4: 2 fit into the first, 6 into the third and it."""
+    wanted = {2: [2, 3], 3: [8, 9, 10], 6: [8, 9, 10, 11, 2, 3], 12: [*range(8, 16), 2, 3, 6, 7]}
+    taken = [{"name": name, "gpus": gpus, "workload": collective()} for name, gpus in (("x", [0, 1]), ("y", [4, 5]))]
+    for n, gpus in wanted.items():
+        job = {"name": "a", "gpus": n, "placement": "rack", "workload": collective()}
+        ran = Ran(jobs_config(tmp_path / str(n), *taken, job, topology=FABRIC))
+        assert ran.jobs["a"]["gpus"] == gpus
+
+
 FAULTY = [
     ({"gpus": 3, "workload": training(1, 2)}, "[[job]] 1: gpus", "the layout of its workload has 2"),
     ({"workload": {"kind": "trains"}}, "[[job]] 1: workload.kind", "found \"trains\""),
@@ -253,7 +263,7 @@ def drawn_jobs(draw: st.DrawFn) -> list[dict[str, Any]]:
         jobs.append({
             "name": f"j{i}", "gpus": n, "workload": workload, "after": after, "iterations": draw(st.integers(1, 3)),
             "start": f"{draw(st.sampled_from([0, 1, 70]))}us", "delay": f"{draw(st.sampled_from([10, 25]))}us",
-            "placement": draw(st.sampled_from(["packed", "spread", "random"])),
+            "placement": draw(st.sampled_from(["packed", "rack", "spread", "random"])),
             "priority": draw(st.sampled_from([3, 3, 6])),
         })  # fmt: skip
     return jobs

@@ -10,7 +10,7 @@ import numpy as np
 from models.topology.graph import Topology
 from pdes.random_plain import PURPOSE_PLACEMENT, random_bits_plain
 
-POLICIES = ("packed", "spread", "random")
+POLICIES = ("packed", "rack", "spread", "random")
 
 
 def rack_of_host(topology: Topology) -> np.ndarray:
@@ -28,7 +28,8 @@ def rack_of_host(topology: Topology) -> np.ndarray:
 def choose_gpus(topology: Topology, free: Sequence[int], n: int, policy: str, seed: int) -> np.ndarray:
     """n of the free host numbers, int64[n], in the order of the job's ranks.
 
-    "packed": servers in order. "spread": one server of each rack, then the next of each. "random": by draws of `seed`.
+    "packed": servers in order. "rack": as few racks as possible, the fullest that has what is left, else all of the
+    emptiest. "spread": one server of each rack, then the next of each. "random": by draws of `seed`.
     """
     assert policy in POLICIES and n <= len(free)
     server, rack = topology.server[topology.host], rack_of_host(topology)
@@ -38,11 +39,25 @@ def choose_gpus(topology: Topology, free: Sequence[int], n: int, policy: str, se
     order = list(servers)
     if policy == "random":
         order.sort(key=lambda one: random_bits_plain(seed, one, PURPOSE_PLACEMENT, 0))
-    elif policy == "spread":
-        place, n_in = {}, dict[int, int]()
+    elif policy != "packed":
+        racks: dict[int, list[int]] = {}
         for one in order:
-            its_rack = int(rack[servers[one][0]])
-            place[one] = n_in.get(its_rack, 0)
-            n_in[its_rack] = place[one] + 1
-        order.sort(key=place.__getitem__)
+            racks.setdefault(int(rack[servers[one][0]]), []).append(one)
+        if policy == "rack":
+            n_free = {name: sum(len(servers[one]) for one in own) for name, own in racks.items()}
+            order = [one for name in _fewest(n_free, n) for one in racks[name]]
+        else:
+            place = {one: i for own in racks.values() for i, one in enumerate(own)}
+            order.sort(key=place.__getitem__)
     return np.array([gpu for one in order for gpu in servers[one]][:n], np.int64)
+
+
+def _fewest(n_free: dict[int, int], n: int) -> list[int]:
+    """Racks that have n free GPUs together, as few as can be; of equals the first."""
+    left, chosen = dict(n_free), list[int]()
+    while n > 0:
+        fitting = [rack for rack, free in left.items() if free >= n]
+        rack = min(fitting, key=left.__getitem__) if fitting else max(left, key=left.__getitem__)
+        chosen.append(rack)
+        n -= left.pop(rack)
+    return chosen

@@ -53,7 +53,7 @@ def _delay(value: object) -> int:
 
 
 Gpus = Annotated[Literal["all"] | int | tuple[int, ...], BeforeValidator(_gpus)]
-JobPlacement = Literal["packed", "spread", "random"]
+JobPlacement = Literal["packed", "rack", "spread", "random"]
 
 
 class JobConfig(Table):
@@ -72,7 +72,7 @@ class JobConfig(Table):
         "name": "by which results and other jobs know it",
         "workload": "a table like [workload], of kind training, collectives, flows, poisson, trace or input",
         "gpus": "how many GPUs it has, or which, in the order of its ranks; without it, as its layout or trace says",
-        "placement": "of so many GPUs: servers in order, in turns over the racks, or at random",
+        "placement": "of so many GPUs: servers in order, on few racks, in turns over the racks, or at random",
         "start_ps": "not before",
         "after": "names of jobs that must have ended; its GPUs may be theirs",
         "delay_ps": "after the last of these has ended; at least 10us",
