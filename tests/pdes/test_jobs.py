@@ -153,7 +153,7 @@ def test_placements_are_what_they_say(tmp_path: Path) -> None:
 
 
 def test_few_racks_are_the_fullest_that_fit(tmp_path: Path) -> None:
-    """Of four racks of 4 GPUs the first two have 2 free, the others 4: 2 fit into the first, 6 into the third and it."""
+    """The first two racks have 2 GPUs free, two more have 4: 2 fit into the first, 6 into the third and it."""
     wanted = {2: [2, 3], 3: [8, 9, 10], 6: [8, 9, 10, 11, 2, 3], 12: [*range(8, 16), 2, 3, 6, 7]}
     taken = [{"name": name, "gpus": gpus, "workload": collective()} for name, gpus in (("x", [0, 1]), ("y", [4, 5]))]
     for n, gpus in wanted.items():
