@@ -22,6 +22,7 @@ import numpy as np
 from numba import njit
 
 from pdes.engine.compiling.libraries import Entry, Program, Step, cache_of, compiler_into
+from pdes.engine.compiling.remembered import remember
 from pdes.engine.compiling.straight import make_straight
 from pdes.engine.compiling.turns import Turns
 from pdes.engine.private_folder import CACHE_NAME, OTHERS_ANY, OTHERS_WRITE, cache_base, make_private
@@ -98,6 +99,7 @@ numba.config.CACHE_DIR = f"{_given}{VARIANT}" if _given else str(cache_folder())
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 TURNS_VARIABLE = "PDES_COMPILES_BESIDE"  # "1": other processes compile the same kernels at this moment
+remember()
 _turns = Turns(lambda: numba.config.CACHE_DIR)  # pyright: ignore[reportAttributeAccessIssue]
 
 
