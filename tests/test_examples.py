@@ -38,7 +38,9 @@ def test_an_example_says_how_to_run_it_and_writes_where_its_name_says(name: str)
     assert load_config(EXAMPLES / f"{name}.toml").output.dir == f"results/{name}"
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name == "llama3-405b-65536")) for name in NAMES]
+)
 def test_an_example_can_be_planned(
     name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -67,6 +67,7 @@ def test_an_incast_takes_as_long_as_its_bytes_and_its_queue_is_bounded_by_the_bu
     assert float(rows["hpcc"]["worst"]) < float(rows["none"]["worst"]) / 3
 
 
+@pytest.mark.slow
 def test_more_buffer_pauses_later_and_ends_no_later(run: Any) -> None:
     rows = by(run("buffers"), "collective", "buffer, MB")
     nic_ms = 31 / 32 * 32e6 * 4144 / 4096 * 8 / 400e9 * 1e3
@@ -126,6 +127,7 @@ def test_pxn_keeps_off_the_spines_on_rails_alone(run: Any) -> None:
     assert float(rows["rails", "pxn"]["ms"]) == min(float(row["ms"]) for row in rows.values())
 
 
+@pytest.mark.slow  # in small: tests/pdes/test_jobs.py
 def test_jobs_that_share_no_port_take_what_they_take_alone_and_flow_mode_agrees(run: Any) -> None:
     rows = by(run("neighbours"), "placement", "job")
     for job in ("dense", "experts"):
@@ -134,6 +136,7 @@ def test_jobs_that_share_no_port_take_what_they_take_alone_and_flow_mode_agrees(
         assert 1.05 < slowdown < 2 and in_flow == pytest.approx(slowdown, rel=0.05)
 
 
+@pytest.mark.slow
 def test_a_faster_network_shortens_iterations_by_no_more_than_its_rate_and_by_what_was_exposed(run: Any) -> None:
     rows = by(run("bandwidth"), "Gbps")
     for job in ("DLRM", "DLRM, 4 x batch", "LLaMA 7B", "LLaMA 70B"):
@@ -153,6 +156,7 @@ def test_an_all_to_all_and_what_is_not_hidden_of_sums_bound_a_recommendation_mod
         assert float(rows[rate]["DLRM, ms"]) > 0.99 * (computing_ms + exchanges_ms + nvlink_ms)
 
 
+@pytest.mark.slow
 def test_a_ring_from_pod_to_pod_is_slowed_by_the_streams_that_share_its_busiest_link(run: Any) -> None:
     rows = by(run("congestion"), "remedy")
     shares = {remedy: float(row["dense, alone"].rstrip("%")) / 100 for remedy, row in rows.items()}

@@ -9,6 +9,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.slow  # each oracle by itself: tests/models/cluster/test_queues.py
 def test_a_quick_run_prints_every_case() -> None:
     cases = "speed,jobs,daly,renewal,meta,llama"
     command = [sys.executable, str(ROOT / "bench" / "cluster.py"), "--quick", "--case", cases]

@@ -45,6 +45,7 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     return run
 
 
+@pytest.mark.slow
 def test_a_small_job_runs_in_every_way_to_the_same_messages(call: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench, "STRATEGIES", ("PP",))  # the others load, see below
     text, tables = call("--only", "II")

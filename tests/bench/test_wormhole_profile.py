@@ -37,6 +37,7 @@ def config(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_parts_add_up_to_the_loop_and_each_has_its_share(config: Path, tmp_path: Path) -> None:
     figures = wormhole_profile.measure(wormhole_profile.parse(["--config", str(config), "--pairs", "1"]))
     seconds = figures["seconds"]

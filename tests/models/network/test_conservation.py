@@ -73,7 +73,7 @@ CASES = {
 QUICK = {"incast", "permutation"}
 
 
-SLOW = {"drops"}  # beside losses, and drawn networks that drop
+SLOW = {"drops", "collectives"}  # beside losses and training, and drawn networks that drop
 
 
 def marks(name: str) -> list[pytest.MarkDecorator]:
