@@ -10,7 +10,7 @@ from pdes.units import shown
 
 Objective = Literal["iteration", "throughput", "price", "energy"]
 LAYOUT_TABLE = {  # key of [search.layout] -> key of the config
-    **{name: f"workload.parallel.{name}" for name in ("tp", "pp", "cp", "dp", "ep", "vpp")},
+    **{name: f"workload.parallel.{name}" for name in ("tp", "pp", "cp", "dp", "ep", "etp", "vpp")},
     **{name: f"workload.{name}" for name in ("microbatch", "recompute", "zero", "placement")},
 }
 WORDS = {"recompute": ("none", "selective", "full"), "placement": ("in-order", "optimised")}
@@ -56,6 +56,7 @@ class FreeLayout(Table):
     cp: Sizes = None
     dp: Sizes = None
     ep: Sizes = None
+    etp: Sizes = None
     vpp: Sizes = None
     microbatch: Sizes = None
     recompute: Recomputes = Field(default=None, validate_default=False)
@@ -66,7 +67,8 @@ class FreeLayout(Table):
         "pp": "pipeline stages; auto: divisors of the GPUs, up to the layers",
         "cp": "context parallelism; auto: divisors of a server's GPUs",
         "dp": "replicas; auto: what the others leave of the GPUs",
-        "ep": "GPUs that share a layer's experts; auto: divisors of the experts and of a stage's GPUs",
+        "ep": "GPUs that share a layer's experts; auto: divisors of the experts and of a stage's GPUs over etp",
+        "etp": "GPUs that share each expert; auto: divisors of a server's and a stage's GPUs and of an expert's width",
         "vpp": "chunks of a stage; auto: divisors of a stage's layers",
         "microbatch": "sequences of a microbatch; auto: powers of two that divide a replica's batch",
         "recompute": 'auto: "none", "selective" and "full"',

@@ -87,7 +87,8 @@ class Screen:
     ) -> tuple[Exchanges, dict[object, int]]:
         """Of all candidates on one fabric whose ranks are at the same places."""
         layout, w = job.layout, config.workload
-        key = (id(fabric), layout.tp, layout.cp, layout.dp, layout.pp, layout.ep, str(w.placement))  # pyright: ignore[reportAttributeAccessIssue]
+        sizes = layout.tp, layout.cp, layout.dp, layout.pp, layout.ep, layout.etp
+        key = (id(fabric), sizes, str(w.placement))  # pyright: ignore[reportAttributeAccessIssue]
         if key not in self._exchanges:
             placing = placing_of(config, job, Cluster(fabric.topology, fabric.ways, fabric.wire_share))
             own = Exchanges(job, fabric.ways, fabric.server_of_gpu, fabric.wire_share, placing.gpu_of_rank)

@@ -87,7 +87,7 @@ def _holds(search: Search, values: dict[str, Any], tables: dict[str, Any]) -> bo
 def _layouts(search: Search, fabric: Fabric, workload: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Name -> value of what is free, and of dp where it follows from what is."""
     free = search.config.layout.free()
-    rest = [name for name in ("ep", "microbatch", "vpp", "recompute", "zero", "placement") if name in free]
+    rest = [name for name in ("etp", "ep", "microbatch", "vpp", "recompute", "zero", "placement") if name in free]
     for sizes in _sizes(free, fabric, workload.get("parallel") or {}):
         known = (workload.get("parallel") or {}) | {"microbatch": workload.get("microbatch", 1)} | sizes
         yield from _rest(rest, free, fabric, known, sizes)
@@ -130,9 +130,12 @@ def _rest(
 def _auto(name: str, fabric: Fabric, known: dict[str, Any]) -> Sequence[Any]:
     """What there is to choose from. Values that change nothing are left out."""
     shape = fabric.shape
-    tp, pp, cp, dp, ep = (known.get(size, 1) for size in ("tp", "pp", "cp", "dp", "ep"))
+    tp, pp, cp, dp, ep, etp = (known.get(size, 1) for size in ("tp", "pp", "cp", "dp", "ep", "etp"))
+    if name == "etp":
+        fitting = [n for n in divisors(fabric.per_server) if shape.d_expert % n == 0 == tp * cp * dp % n]
+        return [1] if shape.is_dense else fitting
     if name == "ep":
-        return [1] if shape.is_dense else [n for n in divisors(shape.n_expert) if tp * cp * dp % n == 0]
+        return [1] if shape.is_dense else [n for n in divisors(shape.n_expert) if tp * cp * dp // etp % n == 0]
     if name == "microbatch":
         most = fabric.batch // dp if fabric.batch else MOST_MICROBATCH // 8
         return [2**i for i in range(MOST_MICROBATCH.bit_length()) if 2**i <= most and most % 2**i == 0] or [1]
@@ -144,7 +147,7 @@ def _auto(name: str, fabric: Fabric, known: dict[str, Any]) -> Sequence[Any]:
     if name == "recompute":
         return [word for word in WORDS[name] if word != "selective" or not fabric.is_flash]
     if name == "zero":
-        has_copies = dp * cp > 1 or (not shape.is_dense and tp * dp * cp // ep > 1)
+        has_copies = dp * cp > 1 or (not shape.is_dense and tp * dp * cp // (ep * etp) > 1)
         return (0, 1) if fabric.schedule == "dualpipe" and has_copies else (0, 1, 2, 3) if has_copies else (0,)
     return WORDS["placement"]
 

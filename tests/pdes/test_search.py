@@ -191,6 +191,27 @@ def test_auto_is_all_that_may_be(tmp_path: Path) -> None:
     assert len({json.dumps(row.values) for row in rows}) == len(rows)
 
 
+def test_experts_may_be_shared_by_several_gpus(tmp_path: Path) -> None:
+    """All that is chosen fits, and each is what it is in a search of its own."""
+    base = BASE.replace("sequence = 512", "sequence = 512\nexperts = 4")
+    text = '[search]\nconfig = "base.toml"\n[search.layout]\ntp = [2]\netp = {}\nep = {}\n'
+    folder = [0]
+
+    def rows(etp: str, ep: str) -> dict[tuple[int, int], float]:
+        folder[0] += 1
+        (tmp_path / str(folder[0])).mkdir()
+        found = screened(load_search(write(tmp_path / str(folder[0]), search=text.format(etp, ep), base=base)))
+        assert [row.reason for row in found if row.kind] == []
+        return {
+            (row.values["workload.parallel.etp"], row.values["workload.parallel.ep"]): row.closed_s for row in found
+        }
+
+    together = rows('"auto"', '"auto"')
+    assert set(together) == {(1, 1), (1, 2), (1, 4), (2, 1), (2, 2), (2, 4), (4, 1), (4, 2)}
+    assert all(rows(f"[{etp}]", f"[{ep}]") == {(etp, ep): closed_s} for (etp, ep), closed_s in together.items())
+    assert len(set(together.values())) == 8
+
+
 def test_a_cluster_costs_what_its_parts_do() -> None:
     config = pdes.make_config(
         topology={"kind": "roft", "gpus": 16, "gpus_per_server": 4, "nic_rate": "100Gbps", "nvlink": "packets",

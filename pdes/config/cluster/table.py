@@ -135,7 +135,8 @@ class ClusterConfig(Table):
         "scheduler": "who runs when: a name, or file.py:Class of yours",
         "options": "the scheduler's own",
         "placement": "where a job's GPUs are; least-contended: by iteration times of [cluster.runs]",
-        "speeds": "a CSV with kind,gpus,gpu,speed: how fast a kind of job is on a type of GPU, beside 1",
+        "speeds": "a CSV with kind,gpus,gpu,speed (or steps_per_s): how fast a kind of job is on a type of GPU, "
+        "beside 1; spread_speed or spread_steps_per_s: on more servers than it needs",
         "elastic": "kinds of jobs that may have another number of GPUs than they ask for, and how fast they are then",
         "runs": "kinds of jobs whose iteration times come from runs of their model on a part of the fabric",
         "stop_us": "no job is submitted and nothing happens after it; without it, until all jobs are done",
