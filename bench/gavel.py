@@ -62,8 +62,8 @@ class _Watch:
     cluster: Cluster
 
 
-def average_s(case: Path, policy: str, seed: int, mean_gap_s: float) -> float:
-    """Mean completion time of the jobs of interest."""
+def average_s(case: Path, policy: str, seed: int, mean_gap_s: float, draws: int | None = None) -> float:
+    """Mean completion time of the jobs of interest. draws: the seed of what the policy draws, without it that of jobs."""
     speeds = read_speeds(case)
     best = {kind: max(by_gpu.values()) for kind, by_gpu in speeds.items()}
 
@@ -80,7 +80,7 @@ def average_s(case: Path, policy: str, seed: int, mean_gap_s: float) -> float:
     cluster = watch.cluster = Cluster(machine, rules, requests(), Failures([], machine, 0), watch)
     name, options = OURS[policy]
     try:
-        cluster.run(POLICY_CLASSES[name](cluster, {"seed": seed, **options}))
+        cluster.run(POLICY_CLASSES[name](cluster, {"seed": seed if draws is None else draws, **options}))
     except _OverError:
         pass
     return sum(watch.took_us) / len(watch.took_us) / 1e6
@@ -102,6 +102,10 @@ def _one(task: tuple[Path, str, int, float]) -> tuple[str, int, float, float]:
     return *task[1:], average_s(*task)
 
 
+def _drawn(task: tuple[Path, str, int, float, int]) -> float:
+    return average_s(*task) / 3600
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -109,12 +113,21 @@ def main() -> None:
     parser.add_argument("--policy", nargs="+", choices=list(OURS), default=list(OURS))
     parser.add_argument("--rates", nargs="+", type=float, help="jobs per hour; all that are published")
     parser.add_argument("--quick", action="store_true", help="seed 0 only, and no exact seeds")
+    parser.add_argument(
+        "--draws", type=int, default=0, help="jobs of seed 0, and so many seeds of what the policy draws"
+    )
     parser.add_argument("--processes", type=int, default=2, choices=(1, 2))
     given = parser.parse_args()
     theirs, began_s = published(given.case), time.perf_counter()
     theirs[AS_CODED] = theirs["fifo"]
     seeds = (0,) if given.quick else (0, 1, 2)
     rows = [(p, r, h) for p in given.policy for r, h in theirs[p].items() if not given.rates or r in given.rates]
+    if given.draws:
+        for policy, rate, hours in rows:
+            with multiprocessing.Pool(given.processes) as pool:
+                some = pool.map(_drawn, [(given.case, policy, 0, 3600 / rate, i) for i in range(given.draws)], 1)
+            print(f"{policy:21} {rate:8.2f} {min(some):8.2f} to {max(some):.2f}, published {hours:.2f}", flush=True)
+        return
     tasks = [(given.case, policy, seed, 3600 / rate) for policy, rate, _ in rows for seed in seeds]
     exact = EXACT if "allox" in given.policy and not given.quick else {}
     tasks += [(given.case, "allox", seed, float(gap)) for seed, gap in exact]
