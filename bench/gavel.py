@@ -63,7 +63,7 @@ class _Watch:
 
 
 def average_s(case: Path, policy: str, seed: int, mean_gap_s: float, draws: int | None = None) -> float:
-    """Mean completion time of the jobs of interest. draws: the seed of what the policy draws, without it that of jobs."""
+    """Mean completion time of the jobs of interest. draws: seed of the policy's draws, else that of jobs."""
     speeds = read_speeds(case)
     best = {kind: max(by_gpu.values()) for kind, by_gpu in speeds.items()}
 
