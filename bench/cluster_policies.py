@@ -2,6 +2,7 @@
 
 python bench/cluster_policies.py                      # everything, minutes
 python bench/cluster_policies.py --case elastic       # policies on examples/cluster/elastic.toml, over seeds
+python bench/cluster_policies.py --case overload      # Sia and Pollux there, with two and four times the jobs an hour
 python bench/cluster_policies.py --case choices       # how long Sia's and Pollux' choices take, by jobs
 python bench/cluster_policies.py --case coverage      # how often an interval has the truth in it, on M/M/2
 """
@@ -73,6 +74,18 @@ def elastic(n_seed: int, n_job: int) -> None:
         print(f"{name:10} {found.b:16.1f} {later:>20} {wait:10.2f} {stopped:14.2f}", flush=True)
 
 
+def overload(n_seed: int, n_job: int) -> None:
+    """More jobs an hour than the cluster can do."""
+    print(f"{'jobs an hour':>12} {'scheduler':10} {'completion, min':>16} {'stopped a job':>14}")
+    for per_hour in (12, 24, 48):
+        for name in POLICIES_SHOWN[:2]:
+            own = [f"cluster.scheduler={name}", f"cluster.first={n_job}", f"cluster.arrivals.per_hour={per_hour}"]
+            results = [outcome(load_cluster(EXAMPLE, [*own, f"cluster.seed={k + 1}"])) for k in range(n_seed)]
+            minutes = np.mean([result["completion_s"]["mean"] / 60 for result in results])
+            stopped = np.mean([result["preemptions"] / result["jobs"] for result in results])
+            print(f"{per_hour:12} {name:10} {minutes:16.1f} {stopped:14.2f}", flush=True)
+
+
 def choices(most: int) -> None:
     """One choice for so many jobs that all came at once, on as many GPUs as jobs, and on eight times as many."""
     print(f"{'jobs':>6} {'GPUs':>6} {'sia, ms':>9} {'pollux, ms':>11}")
@@ -120,12 +133,13 @@ def coverage(n_block: int, n_seed: int = 10) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--case", default="elastic,choices,coverage")
+    parser.add_argument("--case", default="elastic,overload,choices,coverage")
     parser.add_argument("--quick", action="store_true", help="small cases")
     arguments = parser.parse_args()
     small = arguments.quick
     cases = {
         "elastic": lambda: elastic(2, 30) if small else elastic(10, 400),
+        "overload": lambda: overload(1, 30) if small else overload(3, 400),
         "choices": lambda: choices(100 if small else 1000),
         "coverage": lambda: coverage(3 if small else 100),
     }

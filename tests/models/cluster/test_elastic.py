@@ -1,5 +1,7 @@
 """Elastic jobs: how fast they are on so many GPUs, what Sia and Pollux give them, and that no progress is lost."""
 
+import ctypes
+import os
 from itertools import product
 
 import numpy as np
@@ -17,6 +19,7 @@ from models.cluster.machine import Machine, Pool
 from models.cluster.placement import POLICIES
 from models.cluster.progress import Checkpoints
 from models.cluster.schedulers.rounds.elastic import counts
+from models.cluster.schedulers.rounds.solver import silent
 from reference.cluster_runs import HOUR, S, Setting, Witness, simulate
 
 pytest.importorskip("scipy")
@@ -284,3 +287,15 @@ def test_nothing_is_lost_or_made_when_jobs_change_their_size(case: tuple[list[Re
 def test_who_watches_an_elastic_run_changes_nothing(case: tuple[list[Request], Setting]) -> None:
     first, second = (simulate(*case, Runs)[1].runs for _ in range(2))
     assert first == second
+
+
+def test_what_a_solver_prints_is_not_among_what_a_run_says(capfd: pytest.CaptureFixture[str]) -> None:
+    """Neither what C writes at once nor what it keeps to write later; what was written before is there."""
+    libc = ctypes.CDLL(None)
+    libc.puts(b"before")
+    with silent():
+        libc.puts(b"kept")
+        os.write(1, b"at once")
+    libc.puts(b"after")
+    libc.fflush(None)
+    assert capfd.readouterr().out == "before\nafter\n"

@@ -15,17 +15,20 @@ from models.cluster.schedulers.rounds.elastic import Config
 
 
 class Kind:
-    """waits: numbers of jobs, ascending. held: by configuration those that run there. rest: costs of one that waits."""
+    """waits: numbers of jobs that have never run, ascending; stopped: of those that have, and wait. held: by
+    configuration those that run there. rest: costs of one that waits.
+    """
 
     def __init__(self, configs: list[Config]) -> None:
         self.configs = configs
         self.place_of = {(config.pool, config.n_gpu): i for i, config in enumerate(configs)}
         self.waits: list[int] = []
+        self.stopped: list[int] = []
         self.held: list[list[int]] = [[] for _ in configs]
         self.rest: Any = None
 
     def __len__(self) -> int:
-        return len(self.waits) + sum(map(len, self.held))
+        return len(self.waits) + len(self.stopped) + sum(map(len, self.held))
 
 
 class Group(NamedTuple):
@@ -73,12 +76,12 @@ class Kinds:
         if kind is None:
             key = tuple(configs)
             kind = self.of_job[job.number] = self.by_key.get(key) or self.by_key.setdefault(key, Kind(configs))
-        insort(kind.waits, job.number)
+        insort(kind.stopped if job.n_start else kind.waits, job.number)
 
     def started(self, job: Job) -> None:
         """It runs, where it is."""
         kind = self.of_job[job.number]
-        _remove(kind.waits, job.number)
+        _remove(kind.stopped if _has(kind.stopped, job.number) else kind.waits, job.number)
         insort(kind.held[kind.place_of[job.pool, job.n_held]], job.number)
 
     def ended(self, job: Job, is_done: bool) -> None:
@@ -98,6 +101,11 @@ def handed_out(groups: list[Group], wanted: list[int]) -> dict[int, Config | Non
         own = {i: n for i, n in enumerate(islice(counts, len(group.kind.configs))) if n}
         changes.append(group.handed_out(own))
     return dict(chain.from_iterable(changes))
+
+
+def _has(numbers: list[int], number: int) -> bool:
+    i = bisect_left(numbers, number)
+    return i < len(numbers) and numbers[i] == number
 
 
 def _remove(numbers: list[int], number: int) -> None:

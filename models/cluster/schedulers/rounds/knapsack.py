@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.cluster.schedulers.rounds.solver import optimize
+from models.cluster.schedulers.rounds.solver import optimize, silent
 
 LARGEST_TABLE = 30_000_000
 SLACK = 1e-9  # for rounding
@@ -67,8 +67,9 @@ def _by_programme(choices: Choices, room: np.ndarray, gap: float) -> np.ndarray:
     by_pool = sparse.csr_matrix((sizes.astype(float), (pools, columns)), shape=(len(room), n))
     limits = [solver.LinearConstraint(by_owner, ub=counts), solver.LinearConstraint(by_pool, ub=room)]
     options, bounds = {"mip_rel_gap": gap, "presolve": False}, solver.Bounds(0, counts[owners])
-    # Presolving takes up to 30 times as long as it saves, and then HiGHS prints of itself.
-    found = solver.milp(costs, integrality=np.ones(n), bounds=bounds, constraints=limits, options=options)
+    # Presolving takes up to 30 times as long as it saves.
+    with silent():
+        found = solver.milp(costs, integrality=np.ones(n), bounds=bounds, constraints=limits, options=options)
     assert found.x is not None, found.message
     return np.rint(found.x).astype(np.int64)
 

@@ -1,11 +1,12 @@
 """Sia (Jayaram Subramanya et al., SOSP '23, section 3): a configuration for each job by an integer programme.
 
 A job's goodputs are divided by the least of them and multiplied by the GPUs that it needs at least. The sum of their
-powers p is made the most, or the least if p is below 0; a job without GPUs costs a fixed `unserved` more. Jobs with the
-same costs are one group with a count; of these whoever has something keeps it, and the first to come are the first to
-get the rest.
+powers p is made the most, or the least if p is below 0; a job without GPUs costs a fixed `unserved` more. Whatever a
+job that has run is not on now is discounted by what a restart takes, also if it waits. Jobs with the same costs are
+one group with a count; of these whoever has something keeps it, and the first to come are the first to get the rest.
 """
 
+from heapq import merge
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,11 @@ import numpy as np
 from models.cluster.job import Job
 from models.cluster.schedulers.accepted import Number
 from models.cluster.schedulers.rounds.alike import Group, Kind, Kinds, handed_out
-from models.cluster.schedulers.rounds.elastic import Config, ElasticRounds
+from models.cluster.schedulers.rounds.elastic import LEAST_FACTOR, Config, ElasticRounds
 from models.cluster.schedulers.rounds.knapsack import Choices, counts_of_each
 from models.cluster.schedulers.rounds.solver import optimize
+
+STEPS = 64  # of what is left of a stopped job's goodput, so that many such jobs are few groups
 
 
 class Sia(ElasticRounds):
@@ -69,7 +72,10 @@ class Sia(ElasticRounds):
     def groups(self, kind: Kind, hung: dict[int, Job]) -> list[Group]:
         """Of jobs with the same costs; hung: take no part."""
         first: dict[int, list[int]] = {}
-        groups = [Group(kind, self.costs(kind), first, kind.waits)]
+        stopped = self.stopped_jobs(kind)
+        waits = list(merge(kind.waits, stopped.pop(1.0))) if 1.0 in stopped else kind.waits
+        groups = [Group(kind, self.costs(kind), first, waits)]
+        groups += [Group(kind, self.costs(kind, kept), {}, numbers) for kept, numbers in stopped.items()]
         moved: dict[tuple[float, int], list[int]] = {}
         for i, numbers in enumerate(kind.held):
             if hung:
@@ -82,8 +88,16 @@ class Sia(ElasticRounds):
                 (first.setdefault(i, []) if kept == 1.0 else moved.setdefault((kept, i), [])).append(number)
         return groups + [Group(kind, self.costs(kind, *key), {key[1]: own}, []) for key, own in moved.items()]
 
+    def stopped_jobs(self, kind: Kind) -> dict[float, list[int]]:
+        """Those that have run and wait, by what of their goodput is left if they go on, in steps."""
+        found: dict[float, list[int]] = {}
+        for number in kind.stopped:
+            kept = round(self.factor(self.active[number]) * STEPS) / STEPS
+            found.setdefault(max(kept, LEAST_FACTOR), []).append(number)
+        return found
+
     def costs(self, kind: Kind, kept: float = 1.0, held: int = -1) -> np.ndarray:
-        """Of each configuration, beside having none: below 0. kept: of its goodput, anywhere but where it is held."""
+        """Of each configuration, beside having none. kept: of its goodput, but where it is held, if anywhere."""
         if kind.rest is None:
             least, n_least = min(c.speed for c in kind.configs), min(c.n_gpu for c in kind.configs)
             kind.rest = np.array([n_least * c.speed / least for c in kind.configs]) ** self.power
@@ -91,7 +105,8 @@ class Sia(ElasticRounds):
         if kept == 1.0:
             return sign * kind.rest - self.unserved
         found = sign * kept**self.power * kind.rest - self.unserved
-        found[held] = sign * kind.rest[held] - self.unserved
+        if held >= 0:
+            found[held] = sign * kind.rest[held] - self.unserved
         return found
 
 
