@@ -4,14 +4,16 @@ import itertools
 from typing import Any
 
 import numpy as np
+import pytest
 from numba.core import errors, ir, types
 from numba.core.compiler import Flags, run_frontend
 from numba.core.registry import cpu_target
 from numba.core.targetconfig import TargetConfig
 
 from pdes.engine.compiling import remembered
-from pdes.engine.jit import loop_kernel, record, step_kernel
+from pdes.engine.jit import JIT_DISABLED, loop_kernel, record, step_kernel
 
+COMPILED = pytest.mark.skipif(JIT_DISABLED, reason="there is no compiled code")
 ROW = record([("time_ps", np.int64), ("share", np.float64), ("is_up", np.bool_)])
 
 
@@ -35,6 +37,7 @@ def _statements(function: Any) -> list[Any]:
     return [one for block in run_frontend(function).blocks.values() for one in block.body]
 
 
+@COMPILED
 def test_signatures_are_those_that_numba_finds() -> None:
     _work(np.zeros(3, ROW), np.arange(4))
     found = [(key, owner, signature) for key, (owner, signature) in remembered._found.items()]
@@ -49,6 +52,7 @@ def test_signatures_are_those_that_numba_finds() -> None:
     assert n > 20
 
 
+@COMPILED
 def test_variables_are_all_of_a_statement_in_order() -> None:
     """Numba's own method is written out, as it is replaced by now."""
 
