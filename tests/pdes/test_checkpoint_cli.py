@@ -25,7 +25,7 @@ from pdes.simulation.checkpoints import take
 from reference.checkpointed import EVERY_ROUND, asked_every, checkpoints_of, different, rounds_of, simulate
 
 ROOT = Path(__file__).resolve().parents[2]
-LONG = "simulation.iterations=300"  # about a second
+LONG = "simulation.iterations=1000"  # some seconds, as the signal comes when this process has its turn
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def send_when_there_is_one(process: subprocess.Popen[str], out: Path, number: in
 
 def test_sigterm_ends_a_run_with_a_checkpoint_and_says_how_to_go_on(config: Path, tmp_path: Path) -> None:
     simulate(config, tmp_path / "whole", LONG)
-    sets = ("--set", LONG, "--set", "checkpoint.every=100ms", "--set", "checkpoint.keep=1")
+    sets = ("--set", LONG, "--set", "checkpoint.every=30ms", "--set", "checkpoint.keep=1")
     process = start(config, "--out", tmp_path / "out", "--quiet", *sets)
     send_when_there_is_one(process, tmp_path / "out", signal.SIGTERM)
     _, said = process.communicate(timeout=100)
