@@ -25,7 +25,7 @@ from pdes.simulation.checkpoints import take
 from reference.checkpointed import EVERY_ROUND, asked_every, checkpoints_of, different, rounds_of, simulate
 
 ROOT = Path(__file__).resolve().parents[2]
-LONG = "simulation.iterations=1000"  # some seconds, as the signal comes when this process has its turn
+LONG = "simulation.iterations=1500"  # some seconds, as the signal comes when this process has its turn
 
 
 @pytest.fixture
