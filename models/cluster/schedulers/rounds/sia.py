@@ -2,8 +2,10 @@
 
 A job's goodputs are divided by the least of them and multiplied by the GPUs that it needs at least. The sum of their
 powers p is made the most, or the least if p is below 0; a job without GPUs costs a fixed `unserved` more. Whatever a
-job that has run is not on now is discounted by what a restart takes, also if it waits. Jobs with the same costs are
-one group with a count; of these whoever has something keeps it, and the first to come are the first to get the rest.
+running job is not on now is discounted by what a restart takes. Deviation: so is all that a job was stopped on and
+waits for, without which jobs are stopped for each other in turns when there are more than there is room for. Jobs with
+the same costs are one group with a count; of these whoever has something keeps it, and the first to come are the first
+to get the rest.
 """
 
 from heapq import merge
@@ -22,9 +24,13 @@ STEPS = 64  # of what is left of a stopped job's goodput, so that many such jobs
 
 
 class Sia(ElasticRounds):
-    """power: p, the smaller the fairer. unserved: lambda. gap: of the optimum, that the solver may leave."""
+    """power: p, the smaller the fairer. unserved: lambda. gap: of the optimum, that the solver may leave.
 
-    options = {**ElasticRounds.options, "power": -0.5, "unserved": 1.1, "gap": 1e-4}
+    discount_stopped: a stopped job pays for its restart in the objective; without it, it is as a new one, as in Sia's
+    simulator.
+    """
+
+    options = {**ElasticRounds.options, "power": -0.5, "unserved": 1.1, "gap": 1e-4, "discount_stopped": True}
     accepted = {
         **ElasticRounds.accepted,
         "power": Number(-10, 10, without_zero=True),
@@ -34,6 +40,7 @@ class Sia(ElasticRounds):
     power: float
     unserved: float
     gap: float
+    discount_stopped: bool
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -90,6 +97,8 @@ class Sia(ElasticRounds):
 
     def stopped_jobs(self, kind: Kind) -> dict[float, list[int]]:
         """Those that have run and wait, by what of their goodput is left if they go on, in steps."""
+        if not self.discount_stopped:
+            return {1.0: kind.stopped}
         found: dict[float, list[int]] = {}
         for number in kind.stopped:
             kept = round(self.factor(self.active[number]) * STEPS) / STEPS
