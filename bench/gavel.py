@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from gavel_fifo import FifoOfGavel
-
 from gavel_jobs import GPUS, draw, read_speeds
 from models.cluster.failures import Failures
 from models.cluster.find import SCHEDULERS

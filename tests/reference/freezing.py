@@ -30,7 +30,7 @@ from pdes.engine.time_index import NEVER
 from pdes.skipping.controller import Counters
 from reference.network_case import Flow, NetworkCase, Outcome, make_flow_case
 
-# Marks and telemetry, a window and rates: whole runs of others are in tests/pdes/test_skipping_runs.py.
+# Marks and telemetry; whole runs of others are in tests/pdes/test_skipping_runs.py.
 MARKED_LAWS = [name if name in ("dctcp", "hpcc") else pytest.param(name, marks=pytest.mark.slow) for name in BUILT_IN]
 LONGEST_ROUND_PS = 2 * 10**6  # so that there are looks even if all nodes are one logical process
 

@@ -1,9 +1,9 @@
 """What Numba finds out again for every function that it compiles, kept from the first time.
 
-Half of what compiling takes is Python's: which type an operator gives for types that it has been asked for a thousand
-times, which variables a statement has, whether two sets of options are the same.
-All this is what it is without. The methods that are replaced are not public: `tests/pdes/engine/test_remembered.py`
-sees when one of them is another.
+Most of what compiling takes is Python's: which type an operator gives for types that it has been asked for a thousand
+times, which variables a statement has, whether two sets of options are the same. All this is
+what it is without. The methods that are replaced are not public: `tests/pdes/engine/test_remembered.py` sees when one
+of them is another.
 """
 
 from typing import Any

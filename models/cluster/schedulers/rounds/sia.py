@@ -96,12 +96,12 @@ class Sia(ElasticRounds):
         return groups + [Group(kind, self.costs(kind, *key), {key[1]: own}, []) for key, own in moved.items()]
 
     def stopped_jobs(self, kind: Kind) -> dict[float, list[int]]:
-        """Those that have run and wait, by what of their goodput is left if they go on, in steps."""
+        """Those that have run and wait, by what of their goodput is left if they go on; all of it if that is free."""
         if not self.discount_stopped:
             return {1.0: kind.stopped}
         found: dict[float, list[int]] = {}
         for number in kind.stopped:
-            kept = round(self.factor(self.active[number]) * STEPS) / STEPS
+            kept = int(self.factor(self.active[number]) * STEPS) / STEPS
             found.setdefault(max(kept, LEAST_FACTOR), []).append(number)
         return found
 
