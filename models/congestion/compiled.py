@@ -16,6 +16,7 @@ from numba import from_dtype, njit, types
 
 from models.congestion.interface import EVENT, HANDLERS
 from models.congestion.source import handler_of
+from pdes.engine.compiling.loading import Loading
 from pdes.engine.jit import JIT_DISABLED
 
 STATUS_OK = (0, -2)  # returned; returned None
@@ -54,8 +55,11 @@ def _address(function: Callable[..., None], dtypes: tuple[np.dtype, ...]) -> tup
         return ctypes.cast(plain.callback, ctypes.c_void_p).value or 0, plain
     arguments = tuple(from_dtype(dtype) for dtype in dtypes)
     signature: Any = types.void(*arguments)
-    options: Any = {"cache": True, "_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    dispatcher: Any = njit(signature, **options)(function)
+    options: Any = {"_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    dispatcher: Any = njit(**options)(function)
+    dispatcher._cache = Loading(function)
+    dispatcher.compile(signature)
+    dispatcher.disable_compile()
     result = dispatcher.overloads[arguments]
     return result.library.get_pointer_to_function(result.fndesc.llvm_func_name), dispatcher
 

@@ -12,6 +12,7 @@ import numpy as np
 from models.cluster.job import Job
 from models.cluster.usage import COLUMNS, Usage
 from pdes.cluster.rows import Rows, Texts
+from pdes.results.arrow import taken, texts, whole_numbers
 
 JOB_COLUMNS = (
     "job_id", "submit_us", "start_us", "end_us", "waited_us", "gpus", "work_us", "done_us", "gpu_us", "lost_gpu_us",
@@ -161,17 +162,17 @@ def _write(path: Path, parts: Iterable[Mapping[str, Any]], names: Mapping[str, N
     import pyarrow.parquet as pq
 
     settings: dict[str, Any] = {"compression": "zstd", "compression_level": 3, "version": "2.6", "store_schema": False}
-    known = {name: pa.array(list(each.numbers), pa.string()) for name, each in names.items()}
+    known = {name: texts(list(each.numbers)) for name, each in names.items()}
     writer = None
     for part in parts:
         columns: dict[str, Any] = {}
         for name, values in part.items():
             if name in known:
-                columns[name] = known[name].take(pa.array(values, pa.int64()))
+                columns[name] = taken(known[name], whole_numbers(values))
             elif isinstance(values, list):
-                columns[name] = pa.array(values, pa.string())
+                columns[name] = texts(values)
             else:
-                columns[name] = pa.array(values, pa.int64(), mask=values == NONE)
+                columns[name] = whole_numbers(values, values == NONE)
         table = pa.table(columns)
         if writer is None:
             settings["use_dictionary"] = [n for n in part if pa.types.is_string(table.schema.field(n).type)]

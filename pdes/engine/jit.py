@@ -22,6 +22,7 @@ import numpy as np
 from numba import njit
 
 from pdes.engine.compiling.libraries import Entry, Program, Step, cache_of, compiler_into
+from pdes.engine.compiling.loading import load_no_more_than_needed
 from pdes.engine.compiling.remembered import remember
 from pdes.engine.compiling.straight import make_straight
 from pdes.engine.compiling.turns import Turns
@@ -99,6 +100,7 @@ numba.config.CACHE_DIR = f"{_given}{VARIANT}" if _given else str(cache_folder())
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 TURNS_VARIABLE = "PDES_COMPILES_BESIDE"  # "1": other processes compile the same kernels at this moment
+load_no_more_than_needed()
 remember()
 _turns = Turns(lambda: numba.config.CACHE_DIR)  # pyright: ignore[reportAttributeAccessIssue]
 

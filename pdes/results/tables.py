@@ -13,6 +13,7 @@ import numpy as np
 
 from pdes.errors import ConfigError, SimError
 from pdes.files import require_file
+from pdes.results.arrow import as_int64, taken, texts, whole_numbers
 
 ROW_GROUP = 1 << 16
 UNWRITTEN = -1
@@ -97,15 +98,15 @@ def arrow_tables(
     import pyarrow as pa
 
     known = _columns_of(schema_name, names)
-    whole, lists = complete(columns, known, 0), _lists(pa, known, names)
-    arrays = [_arrow_column(pa, schema_name, c, whole[c], lists.get(c)) for c in known]
+    whole, lists = complete(columns, known, 0), _lists(known, names)
+    arrays = [_arrow_column(schema_name, c, whole[c], lists.get(c)) for c in known]
     table = pa.Table.from_arrays(arrays, schema=_schema(known))
     return [table.slice(first, end - first) for first, end in zip([0, *ends[:-1]], ends, strict=True)]
 
 
-def _lists(pa: Any, columns: Sequence[str], names: Mapping[str, Sequence[str]] | None) -> dict[str, Any]:
+def _lists(columns: Sequence[str], names: Mapping[str, Sequence[str]] | None) -> dict[str, Any]:
     """The strings that each column of strings indexes, as Arrow has them."""
-    return {c: pa.array((names or {}).get(c, ()), pa.string()) for c in columns if c in STRING_COLUMNS}
+    return {c: texts((names or {}).get(c, ())) for c in columns if c in STRING_COLUMNS}
 
 
 def _columns_of(schema_name: str, names: Mapping[str, Sequence[str]] | None) -> tuple[str, ...]:
@@ -126,9 +127,9 @@ def _arrow_tables(
     import pyarrow as pa
 
     columns = _columns_of(schema_name, names)
-    lists, schema = _lists(pa, columns, names), _schema(columns)
+    lists, schema = _lists(columns, names), _schema(columns)
     for group in _regroup(groups, columns):
-        arrays = [_arrow_column(pa, schema_name, c, group[c], lists.get(c)) for c in columns]
+        arrays = [_arrow_column(schema_name, c, group[c], lists.get(c)) for c in columns]
         yield pa.Table.from_arrays(arrays, schema=schema)
 
 
@@ -214,17 +215,17 @@ def complete(group: Columns, columns: Sequence[str], first_id: int) -> dict[str,
     return {column: np.asarray(whole[column], np.int64) for column in columns}
 
 
-def _arrow_column(pa: Any, schema_name: str, column: str, value: np.ndarray, name_list: Any) -> Any:
+def _arrow_column(schema_name: str, column: str, value: np.ndarray, name_list: Any) -> Any:
     """One column of one row group. name_list: the strings that `value` indexes, or None for a number."""
     n_name, least = 2**63 if name_list is None else len(name_list), int(value.min(initial=0))
     if least < UNWRITTEN or (name_list is not None and int(value.max(initial=UNWRITTEN)) >= n_name):
         bad = least if least < UNWRITTEN else int(value.max())
         raise SimError(f"table {schema_name}, column {column}: {bad} is outside -1..{n_name - 1}, an internal error")
-    array = pa.array(value, pa.int64(), mask=value == UNWRITTEN if least == UNWRITTEN else None)
-    return array if name_list is None else name_list.take(array)
+    array = whole_numbers(value, value == UNWRITTEN if least == UNWRITTEN else None)
+    return array if name_list is None else taken(name_list, array)
 
 
 def _numpy_column(column: Any, name: str) -> np.ndarray:
     if name in STRING_COLUMNS:
         return column.to_numpy()
-    return column.fill_null(UNWRITTEN).to_numpy()
+    return as_int64(column, UNWRITTEN)

@@ -17,12 +17,14 @@ from typing import Any
 
 import llvmlite.binding as llvm
 from llvmlite.binding import Linkage
-from numba.core.caching import CompileResultCacheImpl, FunctionCache
+from numba.core.caching import CompileResultCacheImpl
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, CompileResult, DefaultPassBuilder
 from numba.core.compiler_machinery import AnalysisPass, register_pass
 from numba.core.environment import lookup_environment
 from numba.core.typed_passes import AnnotateTypes
+
+from pdes.engine.compiling.loading import Loading
 
 ENVIRONMENT = "_ZN08NumbaEnv"  # how names of variables begin that point to an object of Python's side of a function
 
@@ -174,7 +176,7 @@ def compiler_into(library_class: type[JITCodeLibrary]) -> type[CompilerBase]:
 
 
 @cache
-def cache_of(library_class: "type[Step | Entry]") -> type[FunctionCache]:
+def cache_of(library_class: "type[Step | Entry]") -> type[Loading]:
     """Where kernels in libraries of a class are kept."""
 
     class Kept(CompileResultCacheImpl):
@@ -186,7 +188,7 @@ def cache_of(library_class: "type[Step | Entry]") -> type[FunctionCache]:
             found = CompileResult._rebuild(_With(target_context, library), data, *others)
             return found._replace(target_context=target_context)
 
-    class Cache(FunctionCache):
+    class Cache(Loading):
         _impl_class = Kept
 
     return Cache
