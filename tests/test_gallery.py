@@ -146,6 +146,7 @@ def test_a_faster_network_shortens_iterations_by_no_more_than_its_rate_and_by_wh
     assert rows[100]["a job 56 % faster, exposed"] == "40%"  # c + n is 1.56 (c + n / 10)
 
 
+@pytest.mark.slow
 def test_an_all_to_all_and_what_is_not_hidden_of_sums_bound_a_recommendation_model(run: Any) -> None:
     """From below: computing, and twice 15/16 of 128 MiB through a NIC."""
     rows = by(run("bandwidth"), "Gbps")
@@ -166,6 +167,7 @@ def test_a_ring_from_pod_to_pod_is_slowed_by_the_streams_that_share_its_busiest_
     assert float(rows["sprayed"]["busiest / mean link"]) < 1.02
 
 
+@pytest.mark.slow
 def test_packets_wait_before_the_links_on_which_ways_meet_in_flow_mode(run: Any, folder: Path) -> None:
     run("congestion")
     head, _, figures = (folder / "congestion-packets.md").read_text().splitlines()
@@ -184,6 +186,7 @@ def test_twice_the_servers_halve_waits_and_not_the_gpus_that_are_idle(run: Any) 
         assert float(rows[sigma, 512]["idle GPUs / half the servers'"]) > 0.7
 
 
+@pytest.mark.slow
 def test_a_job_stands_still_as_long_as_more_servers_are_in_repair_than_there_are_spares(run: Any) -> None:
     """20 days have some 36 times two repairs' lengths: a standard error of 8 %. 13 times a day 15 min: a cold spare."""
     rows = by(run("spares"), "spares", "how many")

@@ -25,6 +25,7 @@ def test_all_of_llamas_seeds_and_restarts_are_printed() -> None:
     assert "Llama 3, 54 days, 10 seeds" in said and said.count("with restarts of") == 4
 
 
+@pytest.mark.slow
 def test_a_quick_run_of_policies_prints_every_case() -> None:
     command = [sys.executable, str(ROOT / "bench" / "cluster_policies.py"), "--quick"]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
@@ -32,6 +33,7 @@ def test_a_quick_run_of_policies_prints_every_case() -> None:
         assert text in said
 
 
+@pytest.mark.slow
 def test_the_studies_print_their_tables() -> None:
     command = [sys.executable, str(ROOT / "bench" / "cluster_studies.py"), "--quick", "--study", "sizing"]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout

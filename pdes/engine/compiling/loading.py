@@ -22,7 +22,17 @@ _environment_of = environment._rebuild_env
 
 
 class Loading(FunctionCache):
-    """Where a kernel's compiled code is kept."""
+    """Where a kernel's compiled code is kept. That place is looked for when it is asked for first: most of a process's
+    700 kernels are not, as they are parts of others."""
+
+    def __init__(self, function: Any) -> None:
+        self._function = function
+
+    def __getattr__(self, name: str) -> Any:
+        if "_enabled" in self.__dict__:
+            raise AttributeError(name)
+        super().__init__(self._function)
+        return getattr(self, name)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """What was kept for a signature, or None."""
