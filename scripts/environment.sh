@@ -22,7 +22,7 @@ if [ "$(cat "$stamp" 2>/dev/null || true)" != "$wanted $PWD" ]; then
         PDES_COMPILES_BESIDE=1 "$venv/bin/python" -m models.network.build.warm_up > /dev/null 2>&1 &
     fi
     $pip --editable ".[$extras]"
-    # pip does this on one core, and most of it is what few modules of are ever imported: those are kept as they are
+    # pip does this on one core, and for all modules; of these packages few are ever imported, and compiled then
     seldom='pip|plotly|scipy|pandas|matplotlib|mpl_toolkits|fontTools|PIL|setuptools|pkg_resources|pygments|narwhals'
     "$venv/bin/python" -m compileall -q -j 0 -x "/tests/|/site-packages/($seldom)/" "$venv/lib" > /dev/null || true
     echo "$wanted $PWD" > "$stamp"

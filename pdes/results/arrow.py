@@ -1,7 +1,7 @@
 """Arrow's arrays from what tables are made of, and back.
 
 `pyarrow.array` loads pandas, where that is installed, to see whether it was given something of it, and methods of
-arrays that compute load all functions of `pyarrow.compute`: 0.4 s of a run together. These come to the same without.
+arrays that compute load all functions of `pyarrow.compute`: 0.3 s of a run together. These come to the same without.
 """
 
 from collections.abc import Sequence

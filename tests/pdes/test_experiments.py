@@ -132,7 +132,6 @@ def limited(kind: str, recovery: str, seed: int, size: str, n_flow: int, loss: f
     return experiment(seed, "none", network=network, workload=traffic)
 
 
-@pytest.mark.slow  # a kernel of their own, 12 s to compile
 @pytest.mark.parametrize(("kind", "what"), [("pfc", "pause_frames"), ("drops", "buffer"), ("loss", "loss")])
 def test_switches_with_limited_buffers(tmp_path: Path, kind: str, what: str) -> None:
     configs = [limited(kind, "selective-repeat", seed, "220kB", 20) for seed in (1, 2, 3)]
@@ -143,7 +142,6 @@ def test_switches_with_limited_buffers(tmp_path: Path, kind: str, what: str) -> 
         assert (network["drops"] | network)[what] > 10
 
 
-@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.data())
 def test_any_with_limited_buffers(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:

@@ -66,8 +66,6 @@ def put_marker_on_wire(packets, record, packet):
     """Put a marker among those on a link, by arrival, before packets and behind markers of lower queue pairs that
     arrive at the same time, whoever came first; True if it is the first now."""
     item, before, behind = packets[np.uint64(packet)], np.int64(-1), np.int64(record.link_head)
-    if behind >= 0 and packets[np.uint64(record.link_tail)].arrival_ps < item.arrival_ps:
-        before, behind = np.int64(record.link_tail), np.int64(-1)  # most often: messages are posted as they will end
     while behind >= 0:
         other = packets[np.uint64(behind)]
         if other.arrival_ps > item.arrival_ps:

@@ -22,17 +22,8 @@ _environment_of = environment._rebuild_env
 
 
 class Loading(FunctionCache):
-    """Where a kernel's compiled code is kept. That place is looked for when it is asked for first: most of a process's
-    700 kernels are not, as they are parts of others."""
-
-    def __init__(self, function: Any) -> None:
-        self._function = function
-
-    def __getattr__(self, name: str) -> Any:
-        if "_enabled" in self.__dict__:
-            raise AttributeError(name)
-        super().__init__(self._function)
-        return getattr(self, name)
+    """Where a kernel's compiled code is kept. That place is looked for at once: a change of the process's environment
+    has Numba forget the folder that it was told of."""
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """What was kept for a signature, or None."""

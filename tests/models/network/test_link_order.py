@@ -5,12 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.network.link.link_order import LINK_SLOT, gather_links, leave_links, take_first
-from models.network.state.records import NODE, PACKET, PORT
+from models.network.link.port import put_marker_on_wire
+from models.network.state.records import FLAG_MARKER, NODE, PACKET, PORT
 from pdes.engine.bits import n_word
 from pdes.engine.jit import loop_kernel
 from pdes.engine.time_index import NEVER
 
 SHIFT, FIRST_IN = 8, 3
+MARKERS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3), st.integers(0, 9)), unique=True, max_size=12)
 links = st.lists(st.lists(st.integers(0, 40), max_size=6).map(sorted), min_size=1, max_size=70)
 
 
@@ -56,3 +58,37 @@ def test_packets_are_taken_by_arrival_and_port_and_the_rest_stays(arrivals, boun
         left = [packet for time_ps, link, packet in expected if link == i and time_ps >= bound_ps]
         assert chain((ports["link_head"], packets), FIRST_IN + i) == left
         assert bool(mask[i >> 5] >> (i & 31) & 1) == bool(left)
+
+
+@loop_kernel
+def put_markers(ports, packets, order):
+    """Put markers on a link in this order; how often the first one there was another then."""
+    n_first = 0
+    for i in range(order.size):
+        n_first += put_marker_on_wire(packets, ports[0], order[i])
+    return n_first
+
+
+@given(st.lists(st.integers(0, 5), max_size=5).map(sorted), MARKERS, st.randoms(use_true_random=False))
+def test_markers_lie_by_arrival_queue_pair_and_end_whoever_came_first(arrivals, markers, drawn) -> None:
+    """Before packets of the same instant."""
+    n_packet, ports = len(arrivals), np.zeros(1, PORT)
+    packets = np.zeros(n_packet + len(markers) + 1, PACKET)
+    for i, arrival_ps in enumerate(arrivals):
+        packets[i]["arrival_ps"], packets[i]["next"] = arrival_ps, i + 1 if i + 1 < n_packet else -1
+    ports["link_head"], ports["link_tail"] = (0, n_packet - 1) if arrivals else (-1, -1)
+    for i, (arrival_ps, pair, end_byte) in enumerate(markers, n_packet):
+        item = packets[i]
+        item["arrival_ps"], item["queue_pair"], item["sequence"] = arrival_ps, pair, end_byte
+        item["bits"] = FLAG_MARKER
+    order = list(range(n_packet, n_packet + len(markers)))
+    drawn.shuffle(order)
+    keys = {i: (arrival_ps, 1, i, 0) for i, arrival_ps in enumerate(arrivals)}
+    keys |= {i: (arrival_ps, 0, pair, end) for i, (arrival_ps, pair, end) in enumerate(markers, n_packet)}
+    there, n_first = list(range(n_packet)), 0
+    for marker in order:
+        there.append(marker)
+        n_first += min(there, key=keys.__getitem__) == marker
+    assert put_markers(ports, packets, np.array(order, np.int64)) == n_first
+    assert chain((ports["link_head"], packets), 0) == sorted(keys, key=keys.__getitem__)
+    assert not keys or int(ports[0]["link_tail"]) == max(keys, key=keys.__getitem__)
