@@ -10,7 +10,7 @@ import numpy as np
 from models.network.build.arrays import NetworkState
 from models.network.host.host import run_hosts
 from models.network.host.interrupts import is_interrupted, is_stopped, put_back, set_aside
-from models.network.link.port import insert_in_order, link_filled, put_marker_on_wire
+from models.network.link.port import link_filled, put_in_order
 from models.network.outputs import Outputs, earliest_output_ps
 from models.network.state.records import (
     EXTRA_HOPS,
@@ -228,10 +228,8 @@ def _unpack_link(fabric: Fabric, box, at, port, n_packet):
             at += 1
         if record.link_head < 0:
             record.link_head = record.link_tail = packet
-        elif item.bits & FLAG_MARKER:
-            is_first |= put_marker_on_wire(packets, record, packet)
-        elif packets[np.uint64(record.link_tail)].arrival_ps > item.arrival_ps:  # of a marker
-            is_first |= insert_in_order(packets, record, packet)
+        elif item.bits & FLAG_MARKER or packets[np.uint64(record.link_tail)].arrival_ps > item.arrival_ps:
+            is_first |= put_in_order(packets, record, packet)  # the last one there is a marker, or this one is
         else:
             packets[np.uint64(record.link_tail)].next = packet
             record.link_tail = packet

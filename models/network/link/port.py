@@ -62,20 +62,33 @@ def insert_in_order(packets, record, packet):
 
 
 @step_kernel
+def comes_before(other, marker):
+    """Whether what is on a link lies before a marker there (PACKET records): what arrives earlier, and of the same
+    instant markers of lower queue pairs, and of lower bytes of its own; packets lie behind markers."""
+    if other.arrival_ps != marker.arrival_ps:
+        return other.arrival_ps < marker.arrival_ps
+    if other.bits & FLAG_MARKER == 0:
+        return False
+    if other.queue_pair != marker.queue_pair:
+        return other.queue_pair < marker.queue_pair
+    return other.sequence <= marker.sequence
+
+
+@step_kernel
 def put_marker_on_wire(packets, record, packet):
-    """Put a marker among those on a link, by arrival, before packets and behind markers of lower queue pairs that
-    arrive at the same time, whoever came first; True if it is the first now."""
-    item, before, behind = packets[np.uint64(packet)], np.int64(-1), np.int64(record.link_head)
-    while behind >= 0:
-        other = packets[np.uint64(behind)]
-        if other.arrival_ps > item.arrival_ps:
-            break
-        if other.arrival_ps == item.arrival_ps:
-            if other.bits & FLAG_MARKER == 0 or other.queue_pair > item.queue_pair:
-                break
-            if other.queue_pair == item.queue_pair and other.sequence > item.sequence:
-                break
-        before, behind = behind, np.int64(other.next)
+    """Put a marker on a link where `comes_before` says, whoever came first; True if it is the first there now."""
+    return put_marker_behind(packets, record, packet, np.int64(-1))
+
+
+@step_kernel
+def put_marker_behind(packets, record, packet, before):
+    """The same. before: something on the link that it comes behind, where the search begins; -1: nothing is known."""
+    item = packets[np.uint64(packet)]
+    behind = np.int64(packets[np.uint64(before)].next) if before >= 0 else np.int64(record.link_head)
+    if behind >= 0 and comes_before(packets[np.uint64(record.link_tail)], item):
+        before, behind = np.int64(record.link_tail), np.int64(-1)
+    while behind >= 0 and comes_before(packets[np.uint64(behind)], item):
+        before, behind = behind, np.int64(packets[np.uint64(behind)].next)
     item.next = behind
     if behind < 0:
         record.link_tail = packet
@@ -84,6 +97,14 @@ def put_marker_on_wire(packets, record, packet):
         return True
     packets[np.uint64(before)].next = packet
     return False
+
+
+@step_kernel
+def put_in_order(packets, record, packet):
+    """Put a packet or a marker among those on a link; True if it is the first now."""
+    if packets[np.uint64(packet)].bits & FLAG_MARKER:
+        return put_marker_on_wire(packets, record, packet)
+    return insert_in_order(packets, record, packet)
 
 
 @fast_step

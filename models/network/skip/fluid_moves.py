@@ -1,12 +1,14 @@
 """Messages at flow level after their posting: seen by ticks, and predicted to end, or to go on packet by packet; see
 `pdes.skipping.fluid.flow_level`."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from models.network.host.fluid import count_packets, forget_unseen, last_row
 from models.network.host.nic import set_ready
 from models.network.host.sender import find_sending_message
-from models.network.link.port import put_marker_on_wire
+from models.network.link.port import comes_before, put_marker_behind
 from models.network.skip.suspend.hidden import Hidden, refresh
 from models.network.state.records import (
     FLAG_ACK,
@@ -21,7 +23,6 @@ from models.network.state.records import (
 from models.network.state.switch_state import Buffers
 from pdes.engine.bits import drop_from_set, next_in_set
 from pdes.engine.jit import loop_kernel, step_kernel
-from pdes.engine.time_index import NEVER
 from pdes.skipping import prediction as m
 from pdes.skipping.fluid.flow_table import FAR_PS, MOST_MESSAGES
 
@@ -98,69 +99,131 @@ def take_behind(fabric: Fabric, nic: Nic, hidden: Hidden, pairs, out):
     return n_row
 
 
+class Moves(NamedTuple):
+    """Scratch of `move_markers`: it looks through each link once, whatever moves there."""
+
+    row_of: np.ndarray  # int64[n_qp]  its row of predictions; -1 between calls
+    n_of: np.ndarray  # int64[n_port]  markers that are to be moved on its link; 0 between calls
+    port: np.ndarray  # int64[n_port]  of these links
+    marker: np.ndarray  # int64[n_qp]  on one link
+
+
+def make_moves(n_pair: int, n_port: int) -> Moves:
+    """For so many queue pairs and ports."""
+    return Moves(*(np.full(n, value, np.int64) for n, value in ((n_pair, -1), (n_port, 0), (n_port, 0), (n_pair, 0))))
+
+
+@step_kernel
+def _list_link(fabric: Fabric, hidden: Hidden, moves: Moves, row, n_link):
+    """Count a marker that is on the link behind a row of path_port, if it ends here; how many links are listed."""
+    port = np.int64(fabric.path_port[np.uint64(row)])
+    if hidden.here[np.uint64(fabric.port_info[np.uint64(port)].receiver)] == 0:
+        return n_link
+    if moves.n_of[np.uint64(port)] == 0:
+        moves.port[np.uint64(n_link)] = port
+        n_link += 1
+    moves.n_of[np.uint64(port)] += 1
+    return n_link
+
+
+@step_kernel
+def _take_off(fabric: Fabric, link, n_marker, predicted, moves: Moves):
+    """Take markers whose messages are predicted off a link into moves.marker; how many. There are n_marker at most."""
+    n, before, packet = np.int64(0), np.int64(-1), np.int64(link.link_head)
+    while packet >= 0 and n < n_marker:
+        item = fabric.packets[np.uint64(packet)]
+        following, is_mine = np.int64(item.next), False
+        if item.bits & FLAG_MARKER:
+            row = moves.row_of[np.uint64(item.queue_pair)]
+            is_mine = row >= 0 and predicted[np.uint64(row), m.END] == item.sequence
+        if not is_mine:
+            before = packet
+        else:
+            moves.marker[np.uint64(n)] = packet
+            n += 1
+            if before < 0:
+                link.link_head = following
+            else:
+                fabric.packets[np.uint64(before)].next = following
+            if following < 0:
+                link.link_tail = before
+        packet = following
+    return n
+
+
+@step_kernel
+def _postpone(fabric: Fabric, nic: Nic, marker, predicted, moves: Moves):
+    """Have a marker come when it is predicted to, and its sender go on then."""
+    item, words = fabric.packets[np.uint64(marker)], fabric.extra[np.uint64(marker)]
+    pair, was_ps = np.int64(item.queue_pair), np.int64(item.arrival_ps)
+    row = predicted[np.uint64(moves.row_of[np.uint64(pair)])]
+    words[np.uint64(fabric.constants[MARKER_COLUMN]) + np.uint64(MARKER_DELIVERED_PS)] = row[m.DELIVERED_PS]
+    if item.bits & FLAG_ACK == 0:
+        item.arrival_ps = row[m.DELIVERED_PS]
+        return
+    item.arrival_ps = row[m.ENDED_PS]
+    record, fluid = nic.queue_pairs[np.uint64(pair)], nic.fluid[np.uint64(pair)]
+    fluid.spared_ps += row[m.ENDED_PS] - was_ps
+    if record.next_byte == row[m.END]:  # the last one that is posted at flow level
+        fluid.free_ps = row[m.FREE_PS]
+        record.next_send_ps = min(np.int64(record.next_send_ps), row[m.FREE_PS] + fluid.slack_ps)
+
+
+@step_kernel
+def _sort_markers(packets, marker, n_marker):
+    """Sort the first markers as they lie on a link. Mostly they are nearly so."""
+    for i in range(1, n_marker):
+        moved, k = marker[np.uint64(i)], i
+        while k > 0 and not comes_before(packets[np.uint64(marker[np.uint64(k - 1)])], packets[np.uint64(moved)]):
+            marker[np.uint64(k)] = marker[np.uint64(k - 1)]
+            k -= 1
+        marker[np.uint64(k)] = moved
+
+
+@step_kernel
+def move_markers(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, predicted, is_shadow, moves: Moves):
+    """Have messages end as it is predicted; how many markers there are not.
+
+    predicted: int64[n, N_COLUMN], one message of a queue pair at most. is_shadow: uint8[n_qp], of queue pairs 1: they
+    have none, as they are simulated.
+    """
+    n_link, n_missing = np.int64(0), np.int64(0)
+    for i in range(predicted.shape[0]):
+        pair = np.int64(predicted[np.uint64(i), m.FLOW])
+        if is_shadow[np.uint64(pair)]:
+            continue
+        moves.row_of[np.uint64(pair)] = i
+        facts = nic.facts[np.uint64(pair)]
+        n_link = _list_link(fabric, hidden, moves, last_row(fabric, np.int64(facts.data_path)), n_link)
+        n_link = _list_link(fabric, hidden, moves, last_row(fabric, np.int64(facts.ack_path)), n_link)
+    for i in range(n_link):
+        port = np.uint64(moves.port[np.uint64(i)])
+        link, before = fabric.ports[port], np.int64(-1)
+        n_marker = _take_off(fabric, link, moves.n_of[port], predicted, moves)
+        n_missing += moves.n_of[port] - n_marker
+        moves.n_of[port] = 0
+        for k in range(n_marker):
+            _postpone(fabric, nic, moves.marker[np.uint64(k)], predicted, moves)
+        _sort_markers(fabric.packets, moves.marker, n_marker)
+        for k in range(n_marker):
+            put_marker_behind(fabric.packets, link, moves.marker[np.uint64(k)], before)
+            before = moves.marker[np.uint64(k)]
+        refresh(fabric, buffers, nic, hidden, np.int64(fabric.port_info[port].receiver))
+    for i in range(predicted.shape[0]):
+        moves.row_of[np.uint64(predicted[np.uint64(i), m.FLOW])] = -1
+    return n_missing
+
+
 @step_kernel
 def _find(fabric: Fabric, row, pair, bits, end_byte):
-    """(port behind a row of path_port, the packet on its link before a marker there or -1, the marker)."""
-    port = np.int64(fabric.path_port[np.uint64(row)])
-    before, packet = np.int64(-1), np.int64(fabric.ports[np.uint64(port)].link_head)
+    """A marker on the link behind a row of path_port, -1: there is none."""
+    packet = np.int64(fabric.ports[np.uint64(fabric.path_port[np.uint64(row)])].link_head)
     while packet >= 0:
         item = fabric.packets[np.uint64(packet)]
         if item.queue_pair == pair and item.sequence == end_byte and item.bits & (FLAG_MARKER | FLAG_ACK) == bits:
             break
-        before, packet = packet, np.int64(item.next)
-    return port, before, packet
-
-
-@step_kernel
-def _move(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, row, pair, bits, predicted):
-    """Have a marker come when it is predicted to, if it ends here; by how much later than before, NEVER: none is."""
-    port = np.int64(fabric.path_port[np.uint64(row)])
-    node = np.int64(fabric.port_info[np.uint64(port)].receiver)
-    if hidden.here[np.uint64(node)] == 0:
-        return np.int64(0)
-    port, before, marker = _find(fabric, row, pair, bits | FLAG_MARKER, predicted[m.END])
-    if marker < 0:
-        return NEVER
-    link, item = fabric.ports[np.uint64(port)], fabric.packets[np.uint64(marker)]
-    words = fabric.extra[np.uint64(marker)]
-    if before < 0:
-        link.link_head = item.next
-    else:
-        fabric.packets[np.uint64(before)].next = item.next
-    if item.next < 0:
-        link.link_tail = before
-    was_ps = np.int64(item.arrival_ps)
-    item.arrival_ps = predicted[m.ENDED_PS] if bits & FLAG_ACK else predicted[m.DELIVERED_PS]
-    words[np.uint64(fabric.constants[MARKER_COLUMN]) + np.uint64(MARKER_DELIVERED_PS)] = predicted[m.DELIVERED_PS]
-    put_marker_on_wire(fabric.packets, link, marker)
-    refresh(fabric, buffers, nic, hidden, node)
-    return item.arrival_ps - was_ps
-
-
-@step_kernel
-def move_markers(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, predicted, is_shadow):
-    """Have messages end as it is predicted; how many markers there are not.
-
-    predicted: int64[n, N_COLUMN]. is_shadow: uint8[n_qp], of queue pairs 1: they have none, as they are simulated.
-    """
-    n_missing = 0
-    for i in range(predicted.shape[0]):
-        row, pair = predicted[np.uint64(i)], np.int64(predicted[np.uint64(i), m.FLOW])
-        if is_shadow[np.uint64(pair)]:
-            continue
-        facts = nic.facts[np.uint64(pair)]
-        record, fluid = nic.queue_pairs[np.uint64(pair)], nic.fluid[np.uint64(pair)]
-        data, acks = last_row(fabric, np.int64(facts.data_path)), last_row(fabric, np.int64(facts.ack_path))
-        n_missing += _move(fabric, buffers, nic, hidden, data, pair, 0, row) == NEVER
-        later_ps = _move(fabric, buffers, nic, hidden, acks, pair, FLAG_ACK, row)
-        n_missing += later_ps == NEVER
-        if hidden.here[np.uint64(facts.node)] == 0 or later_ps == NEVER:
-            continue
-        fluid.spared_ps += later_ps
-        if record.next_byte == row[m.END]:  # the last one that is posted at flow level
-            fluid.free_ps = row[m.FREE_PS]
-            record.next_send_ps = min(np.int64(record.next_send_ps), row[m.FREE_PS] + fluid.slack_ps)
-    return n_missing
+        packet = np.int64(item.next)
+    return packet
 
 
 @loop_kernel
@@ -177,7 +240,7 @@ def note_progress(fabric: Fabric, nic: Nic, hidden: Hidden, progress):
         if hidden.here[np.uint64(facts.node)] == 0:
             continue
         acks = last_row(fabric, np.int64(facts.ack_path))
-        _, _, marker = _find(fabric, acks, pair, FLAG_MARKER | FLAG_ACK, row[m.END])
+        marker = _find(fabric, acks, pair, FLAG_MARKER | FLAG_ACK, row[m.END])
         if marker >= 0:
             words = fabric.extra[np.uint64(marker)]
             words[at + np.uint64(MARKER_BEGIN_PS)] = row[m.BEGIN_PS]

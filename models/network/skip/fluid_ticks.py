@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from models.network.skip.fluid_ends import place_one
-from models.network.skip.fluid_moves import list_unseen, move_markers, take_behind
+from models.network.skip.fluid_moves import Moves, list_unseen, make_moves, move_markers, take_behind
 from models.network.skip.progress import MESSAGE_END, PAIR, Samples, sample_all
 from models.network.skip.suspend.hidden import Hidden
 from models.network.state.records import N_FREE_PACKET, N_UNSEEN, Fabric, Nic
@@ -54,6 +54,7 @@ class Ticks(NamedTuple):
     behind: np.ndarray  # int64[n_qp]  see N_BEHIND
     is_posted: np.ndarray  # uint8[n_qp]  zeros, scratch
     prediction: np.ndarray  # int64[m.N_COLUMN]  scratch
+    moves: Moves
 
 
 def make_ticks(
@@ -69,7 +70,7 @@ def make_ticks(
         words, table, *arrays, hidden, posts, own, own.reshape(-1),
         np.zeros(0 if n_rank == 1 else posts.size, np.int64), gathering,
         np.zeros(n_pair, np.int64), np.zeros(n_pair, np.int64), np.zeros(n_pair, np.uint8),
-        np.zeros(m.N_COLUMN, np.int64),
+        np.zeros(m.N_COLUMN, np.int64), make_moves(n_pair, len(hidden.port_src)),
     )  # fmt: skip
 
 
@@ -115,7 +116,8 @@ def begin_tick(fabric: Fabric, buffers: Buffers, nic: Nic, s: Samples, t: Ticks,
     for i in range(n_post):
         t.is_posted[np.uint64(t.posts[i, m.FLOW])] = 0
     n_predicted, n_broken = tick(t.table, t.holder, now_ps, t.words[EVERY_PS], t.posts[:n_post], t.others[:n_other])
-    n_missing = move_markers(fabric, buffers, nic, t.hidden, t.table.predicted[:n_predicted], t.table.is_shadow)
+    predicted = t.table.predicted[:n_predicted]
+    n_missing = move_markers(fabric, buffers, nic, t.hidden, predicted, t.table.is_shadow, t.moves)
     t.words[N_BROKEN], t.words[N_PREDICTED], t.words[N_MISSING] = n_broken, n_predicted, n_missing
     t.words[N_BEHIND], t.words[N_UNPLACED], t.words[N_SAMPLE] = n_behind, 0, n_row
 

@@ -13,7 +13,7 @@ import numpy as np
 from models.network.host.nic import next_start
 from models.network.host.timers import set_timers
 from models.network.host.visits import visit
-from models.network.link.port import insert_in_order
+from models.network.link.port import put_in_order
 from models.network.skip.state_words import n_hop_of, stamping_port
 from models.network.skip.suspend.hidden import Hidden, mark_link, refresh_all, waits
 from models.network.state.records import (
@@ -162,10 +162,10 @@ def _shift_sender(fabric: Fabric, nic: Nic, hidden: Hidden, pair, shift_ps):
 
 @step_kernel
 def _take_back(packets, record, strayed):
-    """Packets that came to a frozen link: of queue pairs that have ended, such as ACKs of what was sent twice."""
+    """What came to a frozen link: of queue pairs that have ended, such as ACKs of what was sent twice; markers."""
     while strayed >= 0:
         following = np.int64(packets[np.uint64(strayed)].next)
-        insert_in_order(packets, record, strayed)
+        put_in_order(packets, record, strayed)
         strayed = following
 
 

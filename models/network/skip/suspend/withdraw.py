@@ -6,7 +6,7 @@ import numpy as np
 
 from models.network.host.nic import free_packet, take_packet
 from models.network.host.sender import find_sending_message
-from models.network.link.port import insert_in_order
+from models.network.link.port import put_marker_on_wire
 from models.network.skip.suspend.hidden import Hidden, mark_link, refresh
 from models.network.state.records import FLAG_ACK, FLAG_MARKER, HEADER_BYTES, N_QUEUE, PAYLOAD_BYTES, Fabric, Nic
 from models.network.state.switch_state import Buffers
@@ -186,7 +186,7 @@ def _place(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, port, bit
         record.link_head = record.link_tail = packet
         mark_link(fabric, port, True)
     else:
-        insert_in_order(fabric.packets, record, packet)
+        put_marker_on_wire(fabric.packets, record, packet)
     refresh(fabric, buffers, nic, hidden, receiver)
 
 
