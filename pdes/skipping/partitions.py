@@ -41,7 +41,7 @@ class Partitions(NamedTuple):
     prev_use: np.ndarray  # int32[n_slot]  the slot before it
     free_label: np.ndarray  # int32[n_flow]  the first n_flow - n_partition are the free labels, the last is next
 
-    # Scratch of `leave`; seed_of_* is -1 everywhere between calls. A seed is a port of the leaving flow, from which a
+    # Scratch of `leaving`; seed_of_* is -1 everywhere between calls. A seed is a port of the leaving flow, from which a
     # part of its partition is searched. Rows of seeds: as many as any flow has ports.
     parent: np.ndarray  # int32[n_seed]  another seed that this one's part has met, itself if it is the part's root
     n_pending: np.ndarray  # int32[n_seed]  by root: ports of its part that have still to be searched
@@ -50,10 +50,11 @@ class Partitions(NamedTuple):
     seed_of_flow: np.ndarray  # int32[n_flow]  seed from which the flow was reached
     reached: np.ndarray  # int32[n_port]  ports reached, in the order in which they are searched
     found: np.ndarray  # int32[n_flow]  flows reached
+    n_leaving: np.ndarray  # int64[n_flow]  by label: flows that leave together; 0 everywhere between calls
 
 
 def make_partitions(port_start: np.ndarray, port_of: np.ndarray, n_port: int) -> Partitions:
-    """No active flows; all memory that will ever be needed, 52 bytes per flow, 16 per slot and per port.
+    """No active flows; all memory that will ever be needed, 60 bytes per flow, 16 per slot and per port.
 
     Flow f uses port_of[port_start[f]:port_start[f + 1]], numbers below n_port, of which some may be equal. Both are
     copied.
@@ -90,6 +91,7 @@ def make_partitions(port_start: np.ndarray, port_of: np.ndarray, n_port: int) ->
         seed_of_flow=none(n_flow),
         reached=none(n_port),
         found=none(n_flow),
+        n_leaving=np.zeros(n_flow, np.int64),
     )
 
 

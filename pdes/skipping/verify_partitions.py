@@ -31,7 +31,8 @@ def verify_partitions(partitions: Partitions) -> None:
     for port, slots in users.items():
         chain = _chain(int(p.first_use[port]), p.next_use, p.prev_use, f"uses of port {port}")
         _expect(sorted(chain) == slots, f"port {port}: its uses are {slots}, its chain has {sorted(chain)}")
-    _expect((p.seed_of_port == -1).all() and (p.seed_of_flow == -1).all(), "`leave` left its scratch uncleared")
+    is_clear = (p.seed_of_port == -1).all() and (p.seed_of_flow == -1).all() and (p.n_leaving == 0).all()
+    _expect(is_clear, "`leaving` left its scratch uncleared")
 
 
 def _expect(holds: object, else_what: str) -> None:

@@ -50,7 +50,7 @@ from pdes.skipping.fluid.flow_table import (
 from pdes.skipping.fluid.max_min import max_min
 from pdes.skipping.fluid.solve import company_of, meets_acks, solve
 from pdes.skipping.in_place_sort import sort_in_place
-from pdes.skipping.leaving import leave, leave_all
+from pdes.skipping.leaving import leave_all, leave_together
 from pdes.skipping.partitions import canonical
 
 
@@ -63,7 +63,7 @@ def _touch(t: Table, n_touched, flow, at_ps):
 @step_kernel
 def _end_predicted(t: Table, holder, now_ps, n_touched):
     """Messages whose last bytes have left make room; how many flows were touched."""
-    n_left = 0
+    n_left, n_leaving = 0, 0
     for i in range(t.words[N_DUE]):
         flow = t.due[i]
         if t.n_message[flow] == 0 or t.is_predicted[flow] == 0:
@@ -82,14 +82,15 @@ def _end_predicted(t: Table, holder, now_ps, n_touched):
             begin_first(t, flow, max(sent_ps, t.message[flow, 0, m.POSTED_PS]))
             continue
         t.is_predicted[flow] = 0
-        label = np.int64(t.partitions.label_of_flow[flow])
-        leave(t.partitions, flow)
-        count_acks(t, flow, -1)
-        t.words[N_FLOW] -= 1
-        hold_ports(t, holder, flow)
-        if t.partitions.n_flow_of[label] == 0:
-            set_time(t.first_ps, label, NEVER)
+        t.members[n_leaving] = flow
+        n_leaving += 1
+        set_time(t.first_ps, np.int64(t.partitions.label_of_flow[flow]), NEVER)  # who stays is solved again
     t.words[N_DUE] = n_left
+    leave_together(t.partitions, t.members[:n_leaving])
+    t.words[N_FLOW] -= n_leaving
+    for i in range(n_leaving):
+        count_acks(t, t.members[i], -1)
+        hold_ports(t, holder, t.members[i])
     return n_touched
 
 
@@ -292,6 +293,7 @@ def join(t: Table, holder, comers: Comers, part, now_ps, tick_ps):
         t.is_shadow[flow] = posts[i, m.HAS_SHADOW]
         t.left[flow], t.rate[flow], t.part[flow], t.queued_ps[flow] = left[i], rates[i, 0], part, queued_ps[i]
         t.waited_ps[flow] = queued_ps[i]
+    last, digest = np.int64(-1), np.int64(0)
     for i in range(posts.shape[0]):
         flow = posts[i, m.FLOW]
         if meets_acks(t, flow):
@@ -299,8 +301,9 @@ def join(t: Table, holder, comers: Comers, part, now_ps, tick_ps):
         t.sent_ps[flow] = now_ps + np.int64(left[i] / t.rate[flow])
         label = np.int64(t.partitions.label_of_flow[flow])
         if part == 0.0:
-            t.own[flow, 0], t.own[flow, 1] = rates[i, 0], rates[i, 1]
-            t.company[flow] = company_of(t, t.members[: canonical(t.partitions, label, t.members)])
+            if label != last:  # mostly it is one for all
+                last, digest = label, company_of(t, t.members[: canonical(t.partitions, label, t.members)])
+            t.own[flow, 0], t.own[flow, 1], t.company[flow] = rates[i, 0], rates[i, 1], digest
         at = t.first_ps.size // 2 + label
         set_time(t.first_ps, label, min(t.first_ps[at], t.sent_ps[flow]))
     _note_next(t, now_ps, tick_ps)

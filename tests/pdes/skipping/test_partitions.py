@@ -6,10 +6,10 @@ from itertools import pairwise
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import event, given
 from hypothesis import strategies as st
 
-from pdes.skipping.leaving import leave
+from pdes.skipping.leaving import leave, leave_together
 from pdes.skipping.partitions import Partitions, canonical, enter, make_partitions
 from pdes.skipping.verify_partitions import verify_partitions
 
@@ -108,6 +108,27 @@ def test_large_partitions_fall_apart_rightly(case):
         run.toggle(flow)
         assert groups(run.partitions) == expected_groups(case.paths, run.active)
     verify_partitions(run.partitions)
+
+
+@given(cases(max_flow=30, max_port=20, max_event=10), st.data())
+def test_flows_that_leave_together_leave_what_each_leaves_by_itself(case, data):
+    run, one_by_one = Run(case), Run(case)
+    for flow in [*range(len(case.paths)), *case.toggled]:
+        run.toggle(flow)
+        one_by_one.toggle(flow)
+    some = data.draw(st.sets(st.sampled_from(sorted(run.active))) if run.active else st.just(set()))
+    leaving = data.draw(st.permutations(sorted(data.draw(st.sampled_from([some, run.active - some])))))
+    labelled = run.groups_by_label()
+    leave_together(run.partitions, np.array(leaving, np.int64))
+    for flow in leaving:
+        one_by_one.toggle(flow)
+    run.active = one_by_one.active
+    verify_partitions(run.partitions)
+    assert groups(run.partitions) == groups(one_by_one.partitions)
+    now = run.groups_by_label()
+    assert all(now[label] == group for label, group in labelled.items() if group.isdisjoint(leaving))
+    is_anew = any(1 < len(group.intersection(leaving)) >= len(group) / 2 for group in labelled.values())
+    event(f"somebody enters anew: {is_anew}")
 
 
 @given(cases())
