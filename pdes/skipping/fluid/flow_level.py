@@ -82,6 +82,7 @@ def _end_predicted(t: Table, holder, now_ps, n_touched):
             begin_first(t, flow, max(sent_ps, t.message[flow, 0, m.POSTED_PS]))
             continue
         t.is_predicted[flow] = 0
+        count_acks(t, flow, -1)
         t.members[n_leaving] = flow
         n_leaving += 1
         set_time(t.first_ps, np.int64(t.partitions.label_of_flow[flow]), NEVER)  # who stays is solved again
@@ -89,7 +90,6 @@ def _end_predicted(t: Table, holder, now_ps, n_touched):
     leave_together(t.partitions, t.members[:n_leaving])
     t.words[N_FLOW] -= n_leaving
     for i in range(n_leaving):
-        count_acks(t, t.members[i], -1)
         hold_ports(t, holder, t.members[i])
     return n_touched
 
