@@ -29,7 +29,7 @@ def print_plan(scenario: Scenario) -> None:
         ("fabric", _fabric(t)),
         ("workload", ", ".join(_fact(key, value) for key, value in plan.facts.items())),
         ("queue pairs", format_count(len(plan.pair_src))),
-        ("flows, tasks", f"{format_count(plan.n_flow)}, {format_count(plan.n_task)}"),
+        ("flows, tasks", f"{format_count(plan.n_flow)}, {format_count(plan.n_task)}{_tables(scenario)}"),
         ("payload", format_size(int(plan.pair_bytes.sum()))),
         ("base round-trip time", format_duration(scenario.base_rtt_ps)),
         ("logical processes", f"{scenario.n_lp}, lookahead {format_duration(scenario.lookahead_ps)}"),
@@ -56,6 +56,11 @@ def print_plan(scenario: Scenario) -> None:
         table.add_row(str(n_rank), str(used), heaviest, format_count(cut), each)
     console.print()
     console.print(table)
+
+
+def _tables(s: Scenario) -> str:
+    """Behind the number of tasks, if a run leaves no table of them unasked."""
+    return "" if s.plan.keeps_tasks or not s.config.output.tasks else " (no table of tasks; output.tasks=true has one)"
 
 
 def _fabric(t: Topology) -> str:

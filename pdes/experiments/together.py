@@ -33,4 +33,4 @@ def kind_of(s: Scenario) -> tuple[Any, ...]:
     buffer = None if b is None else (b.reserve_bytes, b.pfc, b.pfc_bytes, b.resume_offset_bytes)
     packets = p.payload_bytes, p.header_bytes, p.ack_bytes
     queues = p.n_queue, p.scheduler, p.queue_weight, p.loss_probability is None
-    return p.law, packets, queues, buffer, p.transport, output.flows, output.tasks
+    return p.law, packets, queues, buffer, p.transport, output.flows, s.plan.keeps_tasks

@@ -24,6 +24,7 @@ from models.workload.traffic.size_distribution import BUILT_IN, FOLDER, read_siz
 from models.workload.traffic.start_jitter import delay_flows, delay_streams
 from pdes.config import Config
 from pdes.config.tables.jobs import JobsConfig
+from pdes.config.tables.sections import AUTO, MOST_TASKS, OutputConfig
 from pdes.scenario.devices import own_devices
 from pdes.scenario.jobs import build_jobs
 from pdes.scenario.traces import trace_plan
@@ -42,7 +43,7 @@ def build_workload(config: Config, topology: Topology) -> WorkloadPlan:
     plan = build_jobs(config, topology, _workload) if has_jobs else _workload(config, topology, topology.host)
     priority = np.full(len(plan.pair_src), NO_PRIORITY) if plan.pair_priority is None else plan.pair_priority
     priority = np.where(priority == NO_PRIORITY, config.network.priority, priority)
-    plan = replace(plan, pair_priority=priority, keeps_tasks=config.output.tasks)
+    plan = replace(plan, pair_priority=priority, keeps_tasks=keeps_tasks(config.output, plan.n_task))
     plan = scale_queue_pairs(plan, config.network.routing.queue_pairs_per_flow)
     if not config.network.is_ns3:
         return plan
@@ -53,6 +54,11 @@ def build_workload(config: Config, topology: Topology) -> WorkloadPlan:
     group_time_ps = np.where(plan.group_time_ps < NEVER, plan.group_time_ps // PS_PER_NS * PS_PER_NS, NEVER)
     graph = None if plan.graph is None else plan.graph.in_whole(PS_PER_NS)
     return replace(plan, operations=operations, streams=streams, group_time_ps=group_time_ps, graph=graph)
+
+
+def keeps_tasks(output: OutputConfig, n_task: int) -> bool:
+    """Whether a run of so many tasks has a table of them."""
+    return n_task <= MOST_TASKS if output.tasks == AUTO else bool(output.tasks)
 
 
 def _workload(config: Config, topology: Topology, numbers: np.ndarray) -> WorkloadPlan:

@@ -78,7 +78,7 @@ def _rows_bytes(scenario: Scenario, n_rank: int) -> int:
     plan, output, n_byte = scenario.plan, scenario.config.output, 0
     for is_there, n_row, columns in (
         (output.flows, plan.n_flow, FLOW_SPOOL_COLUMNS),
-        (output.tasks, plan.n_task, TASK_SPOOL_COLUMNS),
+        (plan.keeps_tasks, plan.n_task, TASK_SPOOL_COLUMNS),
     ):
         if is_there and n_rank == 1 and n_row <= MEMORY_ROWS:
             n_byte += 8 * n_row * len(columns)

@@ -24,7 +24,7 @@ class Rows:
         s, output = scenario, scenario.config.output
         self._scenario, self._world, self._folder = scenario, world, folder
         self.flows = self._spool("flows", s.plan.flows_per_iteration if output.flows else 0, FLOW_SPOOL_COLUMNS)
-        self.tasks = self._spool("tasks", s.plan.tasks_per_iteration if output.tasks else 0, TASK_SPOOL_COLUMNS)
+        self.tasks = self._spool("tasks", s.plan.tasks_per_iteration if s.plan.keeps_tasks else 0, TASK_SPOOL_COLUMNS)
         self.spent = self._spool("breakdown", s.plan.n_spent // s.plan.n_iteration, SPENT_SPOOL_COLUMNS)
         self.jobs = JobCounts(s.plan)
         self.n_flow_done, self.flow_ps, self.last_finish_ps = 0, 0, -1

@@ -11,6 +11,7 @@ import pytest
 from pdes import simulation
 from pdes.cli import main
 from pdes.results import progress
+from pdes.scenario import inputs
 from pdes.simulation import loop
 from reference.debug_runs import INCAST, ROOT, run, write_case
 
@@ -55,6 +56,25 @@ def test_a_long_run_without_fast_forwarding_says_that_there_are_modes(
         monkeypatch.setattr(simulation, "MANY_HOPS", most)
         assert main([str(config), "--out", str(tmp_path / "out"), *more]) == 0
         assert (hint in capsys.readouterr().err) == is_said
+
+
+def test_a_table_of_too_many_tasks_is_kept_if_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run and a plan say what there is no table of; the other tables are the same bytes."""
+    quick, out = str(ROOT / "examples" / "quickstart.toml"), tmp_path / "out"
+    assert main([quick, "--out", str(out)]) == 0
+    n_task, ports = json.loads((out / "result.json").read_text())["tasks"], (out / "ports.parquet").read_bytes()
+    assert (out / "tasks.parquet").is_file() and "no table of tasks" not in capsys.readouterr().out
+    monkeypatch.setattr(inputs, "MOST_TASKS", n_task - 1)
+    for value, is_kept in (('"auto"', False), ("true", True), ("false", False)):
+        folder, sets = tmp_path / value.strip('"'), ["--set", f"output.tasks={value}"]
+        assert main([quick, "--out", str(folder), *sets]) == 0
+        said = f"no table of tasks, which would have {n_task:,} rows: --set output.tasks=true writes it\n"
+        assert (said in capsys.readouterr().out) == (value == '"auto"')
+        assert (folder / "tasks.parquet").is_file() == is_kept and (folder / "ports.parquet").read_bytes() == ports
+        assert main(["plan", quick, *sets]) == 0
+        assert ("no table of tasks" in capsys.readouterr().out) == (value == '"auto"')
 
 
 def test_a_reader_that_leaves_is_no_fault() -> None:

@@ -103,6 +103,8 @@ class RunConfig(Table):
 
 
 SAMPLE_KINDS = ("ports", "flows")
+AUTO: Literal["auto"] = "auto"
+MOST_TASKS = 10_000_000
 
 
 def _kinds(value: object) -> object:
@@ -114,12 +116,19 @@ def _kinds(value: object) -> object:
     raise FieldError(f"found {shown(value)}", f"Accepted: a list of {choice}, each at most once")
 
 
+def _auto_or_switch(value: object) -> object:
+    """true, false or "auto"."""
+    if value == AUTO or isinstance(value, bool):
+        return value
+    raise FieldError(f"found {shown(value)}", "Accepted: true, false, or " + shown(AUTO))
+
+
 class OutputConfig(Table):
     """[output]. dir: relative to the folder in which the program runs. sample_interval_ps None: no time series.
 
     sample_limit_bytes: of all rows of the time series together, 8 bytes per value. rtt_of_flow: None: of no flow.
     partitions: how many network partitions there are, and how many of them are frozen, over time. flows, tasks: whether
-    there are tables of them, which take memory and disk by the row.
+    there are tables of them, which take memory, disk and time by the row; AUTO: if there are MOST_TASKS rows at most.
     """
 
     dir: str = Field(default="results", min_length=1)
@@ -129,7 +138,7 @@ class OutputConfig(Table):
     rtt_of_flow: Annotated[int, Field(ge=0)] | None = None
     partitions: bool = False
     flows: bool = True
-    tasks: bool = True
+    tasks: Annotated[bool | Literal["auto"], BeforeValidator(_auto_or_switch)] = AUTO
     MEANING: ClassVar[Meaning] = {
         "dir": "result folder, relative to where you run; --out overrides it",
         "sample_interval_ps": "time series of ports and flows, so often in simulated time; without it, none",
@@ -138,5 +147,5 @@ class OutputConfig(Table):
         "rtt_of_flow": "flow_id whose packets' round-trip times are written to rtt.parquet; without it, of none",
         "partitions": "write partitions.parquet: how many network partitions there are, and how many are frozen",
         "flows": "write flows.parquet, a row per message",
-        "tasks": "write tasks.parquet, a row for everything that a GPU did or waited for",
+        "tasks": "write tasks.parquet, a row for everything that a GPU did or waited for; auto: up to 10 million rows",
     }

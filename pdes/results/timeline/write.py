@@ -53,7 +53,7 @@ class _Trace:
             self._tasks, n_task = read_tasks(folder / "tasks.parquet", chosen, wanted.iterations, wanted.most)
             self.said.append(_counted("their tasks, the longest", len(self._tasks["gpu"]), n_task))
         else:
-            self.said.append("no tasks: the run kept no table of them ([output] tasks = false)")
+            self.said.append("no tasks: the run kept no table of them ([output] tasks)")
         self._span_ps = (0, simulated_ps(self._results.result) + 1)
         if wanted.iterations is not None and len(self._tasks.get("gpu", ())):
             self._span_ps = (int(self._tasks["start_ps"].min()), int(self._tasks["end_ps"].max()))

@@ -39,7 +39,7 @@ def tables_of(s: Scenario, rows: Spools, totals: dict[str, Any], named: Workload
     if s.config.output.flows:
         groups = with_jobs(rows.flows.read_groups(), [part.first_flow for part in s.plan.jobs])
         yield Table("flows", groups, {"tag": list(named.tags) or [""]} | jobs)
-    if s.config.output.tasks:
+    if s.plan.keeps_tasks:
         groups = with_jobs(rows.tasks.read_groups(), [part.first_task for part in s.plan.jobs])
         yield Table("tasks", groups, {"kind": list(named.kinds), "stream": list(named.stream_names)} | jobs)
     if s.plan.n_main:

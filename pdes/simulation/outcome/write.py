@@ -66,4 +66,6 @@ def write_results(
         names = list(s.topology.node_name)
         busiest = pick_busiest_ports([totals["ports"]], active_time_ps(result), names={"node": names, "peer": names})
         terminal_summary(result, facts, breakdown, slowest[:5], busiest)
+        if not s.plan.keeps_tasks and s.config.output.tasks:
+            print(f"no table of tasks, which would have {s.plan.n_task:,} rows: --set output.tasks=true writes it")
         print(f"results in {folder.directory}")
