@@ -20,6 +20,7 @@ only those are followed to their ends that flow level learns from.
 """
 
 from collections.abc import Callable
+from heapq import heapify, heappop, heappush
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -309,15 +310,24 @@ class Waves:
         self.audited.n_void += wave.expected is not None
 
     def disturbed(self, interrupts: dict[int, int]) -> list[tuple[WaveReplay, int]]:
-        """Replays that somebody has come to, and when first. interrupts: flow -> instant."""
+        """Replays that somebody has come to, and when first. interrupts: flow -> instant.
+
+        Flows of such a replay are somebody themselves: others may hold ports that it has left open.
+        """
         if not (self.replayed and interrupts):
             return []
+        by_holder = {self._holders.at(replay.held[0]): replay for replay in self.replayed}  # hosts' ports are held
         first: dict[int, int] = {}  # by holder
-        for flow, at_ps in interrupts.items():
+        coming = [(at_ps, flow) for flow, at_ps in interrupts.items()]
+        heapify(coming)
+        while coming:
+            at_ps, flow = heappop(coming)
             for holder in self._holders.of(self._port_of[self._start[flow] : self._start[flow + 1]]):
-                first[holder] = min(first.get(holder, NEVER), at_ps)
-        holders = [self._holders.at(replay.held[0]) for replay in self.replayed]  # ports at hosts are always held
-        found = [(r, first[holder]) for r, holder in zip(self.replayed, holders, strict=True) if holder in first]
+                if holder in by_holder and holder not in first:
+                    first[holder] = at_ps
+                    for pair in by_holder[holder].pairs.tolist():
+                        heappush(coming, (at_ps, pair))
+        found = [(replay, first[holder]) for holder, replay in by_holder.items() if holder in first]
         self._drop([replay for replay, _ in found])
         self.counters.interrupted += len(found)
         return found

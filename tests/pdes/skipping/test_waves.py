@@ -202,6 +202,30 @@ def test_no_message_is_taken_to_have_come_across_already():
         assert (found is not None) == is_replayed
 
 
+def test_a_wave_that_goes_on_comes_to_those_that_hold_the_ports_that_it_left_open():
+    """Flow 0 has its wave's port and one that is another wave's, as that port is not busy with it; and so on."""
+    ways = [[0, 1], [1, 2], [2], [3], [0], [2], [3]]
+    start, port_of = np.cumsum([0, *map(len, ways)]), np.concatenate(ways).astype(np.int32)
+    links = WaveLinks(start, port_of, np.full(4, 10**11), np.zeros((len(ways), 4), np.int64))
+    for interrupts, expected in (
+        ({4: 70}, {0: 70, 1: 70, 2: 70}),
+        ({5: 50}, {2: 50}),
+        ({4: 70, 5: 50}, {0: 70, 1: 70, 2: 50}),
+        ({6: 20, 5: 90}, {3: 20, 2: 90}),
+        ({}, {}),
+    ):
+        waves, none = Waves(links, Holders(4), 0.1, 1000, np.zeros(0, np.int64), 1000), np.zeros(0, np.int64)
+        entry = WaveEntry(none, none, none, none, none, np.zeros((0, 0), np.int64), none)
+        for flow in range(4):
+            ports = np.array(ways[flow])
+            of = Candidate(np.array([flow]), ports, ports[:1], ports[1:], np.zeros((1, h.N_COLUMN), np.int64))
+            waves.replayed.append(WaveReplay(of, entry, 0))
+            waves._holders.hold(of.held)
+        found = waves.disturbed(interrupts)
+        assert {int(replay.pairs[0]): at_ps for replay, at_ps in found} == expected
+        assert [int(replay.pairs[0]) for replay in waves.replayed] == sorted({0, 1, 2, 3} - expected.keys())
+
+
 CONFIG = """\
 [topology]
 kind = "roft"
