@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from pdes.errors import ConfigError
+from pdes.results.arrow import as_int64, taken, whole_numbers
 from pdes.results.folder import ResultFolder, is_complete
 from pdes.results.tables import COLUMNS, open_table
 
@@ -81,7 +82,7 @@ def _compare_table(table: str, a: pa.Table | None, b: pa.Table | None) -> Compar
     in_a, in_b = _places(a, b, KEYS[table])
     is_there = (in_a >= 0) & (in_b >= 0)
     n_row = int(is_there.sum())
-    both_a, both_b = a.take(in_a[is_there]), b.take(in_b[is_there])
+    both_a, both_b = (taken(t, whole_numbers(places[is_there])) for t, places in ((a, in_a), (b, in_b)))
     differs = ~is_there
     is_other = np.zeros(n_row, np.bool_)
     times = np.full(len(in_a), NEVER_PS)
@@ -99,7 +100,7 @@ def _compare_table(table: str, a: pa.Table | None, b: pa.Table | None) -> Compar
     times[is_there] = np.where(earliest < NEVER_PS, earliest, own)  # what is no time differs since the row began
     for side, places in ((a, in_a), (b, in_b)):
         alone = ~is_there & (places >= 0)
-        times[alone] = _row_times(side.take(places[alone]))
+        times[alone] = _row_times(taken(side, whole_numbers(places[alone])))
     n_different = int(differs.sum())
     first = None
     if n_different:
@@ -129,7 +130,7 @@ def _places(a: pa.Table, b: pa.Table, key: tuple[str, ...]) -> tuple[np.ndarray,
 def _filled(column: Any) -> np.ndarray:
     """Numbers with -1 for null; texts as they are."""
     if pa.types.is_integer(column.type):
-        return column.fill_null(-1).to_numpy()
+        return as_int64(column, -1)
     return np.array(["" if value is None else value for value in column.to_pylist()], dtype=object)
 
 

@@ -33,7 +33,7 @@ def texts(words: Sequence[str]) -> Any:
 
 
 def taken(array: Any, places: Any) -> Any:
-    """What of an array is in these places of it, an Arrow array; null where they are."""
+    """What of an array or a table is in these places of it, an Arrow array; null where they are."""
     try:
         from pyarrow._compute import call_function
     except ImportError:  # it is not public
@@ -42,11 +42,11 @@ def taken(array: Any, places: Any) -> Any:
 
 
 def as_int64(column: Any, null: int) -> np.ndarray:
-    """A column of whole numbers, as a table has it; null: what stands for null."""
-    parts = [np.zeros(0, np.int64)]
-    for chunk in column.chunks:
+    """A column of whole numbers of any width, as a table has it, or one chunk of it; null: what stands for null."""
+    parts, kind = [np.zeros(0, np.int64)], column.type.to_pandas_dtype()
+    for chunk in getattr(column, "chunks", [column]):
         is_known, values = chunk.buffers()
-        own = np.frombuffer(values, np.int64)[chunk.offset : chunk.offset + len(chunk)]
+        own = np.frombuffer(values, kind)[chunk.offset : chunk.offset + len(chunk)].astype(np.int64, copy=False)
         if chunk.null_count:
             bits = np.unpackbits(np.frombuffer(is_known, np.uint8), bitorder="little")
             own = np.where(bits[chunk.offset : chunk.offset + len(chunk)], own, null)

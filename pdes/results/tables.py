@@ -135,7 +135,7 @@ def _arrow_tables(
 
 def read_table(path: Path, columns: Sequence[str]) -> Iterator[dict[str, np.ndarray]]:
     """Yield columns of a table row group by row group: int64 with UNWRITTEN for null, or an object array of str."""
-    with open_table(path, columns) as file:
+    with open_table(path, columns, read_dictionary=[name for name in columns if name in STRING_COLUMNS]) as file:
         for i_group in range(file.num_row_groups):
             table = file.read_row_group(i_group, columns=list(columns))
             yield {column: _numpy_column(table.column(column), column) for column in columns}
@@ -226,6 +226,10 @@ def _arrow_column(schema_name: str, column: str, value: np.ndarray, name_list: A
 
 
 def _numpy_column(column: Any, name: str) -> np.ndarray:
-    if name in STRING_COLUMNS:
-        return column.to_numpy()
-    return as_int64(column, UNWRITTEN)
+    if name not in STRING_COLUMNS:
+        return as_int64(column, UNWRITTEN)
+    parts = [np.zeros(0, object)]
+    for chunk in column.chunks:
+        words = np.array([*chunk.dictionary.to_pylist(), None], object)
+        parts.append(words[as_int64(chunk.indices, len(words) - 1)])
+    return parts[-1] if len(parts) == 2 else np.concatenate(parts)

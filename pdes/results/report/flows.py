@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pdes.results.arrow import as_int64
 from pdes.results.tables import UNWRITTEN, open_table
 from pdes.units import format_duration, format_size
 
@@ -43,7 +44,7 @@ def read_flows(path: Path, most: int = MOST_FLOWS) -> FlowSample:
         stride = -(-max(file.metadata.num_rows, 1) // most)
         for i_group in range(file.num_row_groups):
             table = file.read_row_group(i_group, columns=[*names, "tag"])
-            columns = [table.column(name).fill_null(UNWRITTEN).to_numpy() for name in names]
+            columns = [as_int64(table.column(name), UNWRITTEN) for name in names]
             tag = np.concatenate([codes for codes in _tag_codes(table.column("tag"), tags)])
             is_done = columns[1] != UNWRITTEN
             taken = is_done & ((np.arange(n_flow, n_flow + len(is_done)) % stride) == 0)
@@ -59,7 +60,7 @@ def _tag_codes(column: Any, tags: dict[str, int]) -> Iterator[np.ndarray]:
     for chunk in column.chunks:
         known = [tags.setdefault(name or "", len(tags)) for name in chunk.dictionary.to_pylist()]
         known.append(tags.setdefault("", len(tags)) if chunk.null_count else 0)
-        yield np.array(known, np.int64)[chunk.indices.fill_null(len(known) - 1).to_numpy(zero_copy_only=False)]
+        yield np.array(known, np.int64)[as_int64(chunk.indices, len(known) - 1)]
 
 
 def size_classes(size_bytes: np.ndarray) -> tuple[np.ndarray, list[str]]:

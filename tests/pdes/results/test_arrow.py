@@ -23,6 +23,8 @@ def test_numbers_are_there_and_back(numbers: list[int], first: int) -> None:
     assert as_int64(column, -5).tolist() == wanted.tolist() and as_int64(column, -5).dtype == np.int64
     assert as_int64(pa.chunked_array([found]), -1).tolist() == numbers
     assert as_int64(pa.chunked_array([], pa.int64()), -1).tolist() == []
+    few = pa.array([None if number < 0 else number % 100 for number in numbers], pa.int8())
+    assert as_int64(few, -1).tolist() == [-1 if number is None else number for number in few.to_pylist()]
 
 
 @given(st.lists(st.text(st.characters(codec="utf-8"), max_size=5), max_size=20), st.data())
