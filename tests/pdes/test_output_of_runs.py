@@ -75,6 +75,8 @@ def test_a_table_of_too_many_tasks_is_kept_if_asked_for(
         assert (folder / "tasks.parquet").is_file() == is_kept and (folder / "ports.parquet").read_bytes() == ports
         assert main(["plan", quick, *sets]) == 0
         assert ("no table of tasks" in capsys.readouterr().out) == (value == '"auto"')
+    assert main([quick, "--set", 'output.tasks="some"']) == 2
+    assert 'found "some". Accepted: true, false, or "auto"' in capsys.readouterr().err
 
 
 def test_a_reader_that_leaves_is_no_fault() -> None:
