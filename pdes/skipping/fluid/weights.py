@@ -22,6 +22,7 @@ from pdes.skipping.fluid.max_min import Scratch, max_min
 MOST_FLOWS = 256  # of an episode: each fit takes as many squared
 MOST_BURSTS = 16  # of a set of forms
 MOST_OF_BURST = 4  # messages, of a form
+MOST_WEIGHT = 8.0  # of a form, and as much less: HPCC's shares differ by three times
 MOST_FITS, FITTED = 100, 1e-4  # iterations, and how far the means of forms may be off then, relative
 LEAST_LEFT, LEAST_BYTES = 1e-6, 1e-3  # of a message, and bytes: nothing is left
 FAR = 1e300
@@ -98,7 +99,8 @@ def fit(
 ) -> tuple[float, Uneven]:  # fmt: skip
     """(how much of ports is used, how they are shared), by which the fluid goes as the episode did.
 
-    form, source: int64[n], of the messages. s.weight of the flows is 1 before and afterwards.
+    form, source: int64[n], of the messages. s.weight of the flows is 1 before and afterwards. Of a form that is alone on
+    its ports no weight explains how slow it is: its weight is bounded, the rest is left over of its messages.
     """
     forms, group = np.unique(form, return_inverse=True)
     group, efficiency = group.ravel(), 1.0
@@ -113,7 +115,7 @@ def fit(
             break
         efficiency *= float(ratio.mean())
         weight *= of_form / ratio.mean()
-        weight /= np.exp((np.log(weight) * n_of).sum() / len(form))
+        weight = (weight / np.exp((np.log(weight) * n_of).sum() / len(form))).clip(1 / MOST_WEIGHT, MOST_WEIGHT)
     s.weight[e.flows] = 1.0
     bursts, burst = np.unique(source, return_inverse=True)
     n_burst = min(len(bursts), MOST_BURSTS)

@@ -11,7 +11,7 @@ from pdes.skipping import history as h
 from pdes.skipping.fluid.make_table import Links
 from pdes.skipping.fluid.max_min import make_scratch, max_min
 from pdes.skipping.fluid.shares import LEAST_FLOWS, UNEVEN, Shares
-from pdes.skipping.fluid.weights import MOST_BURSTS, MOST_OF_BURST, fit, make_episode, run_fluid, together
+from pdes.skipping.fluid.weights import MOST_BURSTS, MOST_OF_BURST, MOST_WEIGHT, fit, make_episode, run_fluid, together
 from reference import flow_level_driver as twin
 from reference.flow_level_driver import N_PORT, Driven, Message, by_weight, know, level_of
 
@@ -89,6 +89,20 @@ def test_what_is_left_over_of_a_message_is_kept_with_its_source() -> None:
     _, found = fit(episode, FORM, np.arange(9) // 3, arrays_of(WAYS), np.ones(N_PORT), make_scratch(9, N_PORT))
     means = [found.ratio[:, b][found.ratio[:, b] > 0].mean() for b in range(3)]
     assert means == pytest.approx([1 / 1.1, 1.0, 1 / 0.9], rel=0.02)
+
+
+@pytest.mark.parametrize("slow", [0.1, 2.0, 40.0])
+def test_a_form_that_is_slow_where_nobody_else_is_does_not_come_to_weigh_nothing(slow: float) -> None:
+    """Its weight makes no difference there, but does beside others, who share their ports as they did."""
+    n = 12
+    ways = arrays_of([*WAYS, [6, 7], [6, 8], [6, 9]])
+    form, size, begin_ps = np.append(FORM, [2, 2, 2]), np.full(n, 10**6), np.arange(n) * 500
+    took_ps = np.append(episode_of((1.0, 1.0), 0.9, np.ones(9))[2], np.full(3, int(slow * 3 * 10**6)))
+    episode, scratch = make_episode(np.arange(n), size, begin_ps, begin_ps + took_ps), make_scratch(n, 10)
+    _, found = fit(episode, form, np.arange(n) // 3, ways, np.ones(10), scratch)
+    assert found.weight[0] / found.weight[1] == pytest.approx(1.0, rel=0.05)
+    assert 1 / MOST_WEIGHT <= found.weight[2] <= MOST_WEIGHT
+    assert (scratch.weight == 1.0).all()
 
 
 def test_of_many_sources_so_many_are_kept_as_flow_level_has_room_for() -> None:
