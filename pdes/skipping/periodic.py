@@ -4,6 +4,7 @@ How long it is frozen is up to what its criterion allows, the ends of its messag
 """
 
 from bisect import bisect_right
+from math import lcm
 
 import numpy as np
 
@@ -102,7 +103,7 @@ def _period_ps(
     """
     gap_ps = span_ps // packets
     if (gap_ps * packets == span_ps).all() and (gap_ps == gap_ps[0]).all():
-        together = int(np.lcm.reduce(np.maximum(cycle_packets, 1)))
+        together = lcm(*np.unique(np.maximum(cycle_packets, 1)).tolist())  # of Python's numbers, which have no end
         if together <= MAX_CYCLE_PACKETS:
             return together * int(gap_ps[0]), True
     return int(last_ps[0]), False

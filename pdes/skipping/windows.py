@@ -19,6 +19,7 @@ NEAR, LEAST_CHANGE = 0.001, 1e-6  # relative: rates that are the same one; what 
 EXACT = 1e-9  # relative: what differs by less is the same to the ps
 N_FINE = 2  # scales on which the control itself has to have settled
 FOREVER = 1e30
+MOST_CYCLE_BYTES = 2**62 - 1
 
 
 class Memory(NamedTuple):
@@ -219,7 +220,8 @@ def _trend(kept, first, last, mean):
 
 @step_kernel
 def _cycle_bytes(kept, first, last, begin, n_place):
-    """By how much places in the stream have moved in the last window, else in all: their least common multiple."""
+    """By how much places in the stream have moved in the last window, else in all: their least common multiple,
+    at most MOST_CYCLE_BYTES."""
     cycle, moves = np.int64(1), False
     for k in range(begin, begin + n_place):
         moved = kept[last, k] - kept[last - 1, k]
@@ -230,6 +232,8 @@ def _cycle_bytes(kept, first, last, begin, n_place):
             a, b = cycle, moved
             while b:
                 a, b = b, a % b
+            if cycle // a > MOST_CYCLE_BYTES // moved:
+                return MOST_CYCLE_BYTES
             cycle = cycle // a * moved
     return cycle if moves else np.int64(0)
 
