@@ -292,7 +292,7 @@ def join(t: Table, holder, comers: Comers, part, now_ps, tick_ps):
         begin_first(t, flow, now_ps)
         t.is_shadow[flow] = posts[i, m.HAS_SHADOW]
         t.left[flow], t.rate[flow], t.part[flow], t.queued_ps[flow] = left[i], rates[i, 0], part, queued_ps[i]
-        t.waited_ps[flow] = queued_ps[i]
+        t.waited_ps[flow], t.drawn_end[flow] = queued_ps[i], 0  # if it has drawn a part, this is not it
     last, digest = np.int64(-1), np.int64(0)
     for i in range(posts.shape[0]):
         flow = posts[i, m.FLOW]

@@ -99,8 +99,8 @@ def fit(
 ) -> tuple[float, Uneven]:  # fmt: skip
     """(how much of ports is used, how they are shared), by which the fluid goes as the episode did.
 
-    form, source: int64[n], of the messages. s.weight of the flows is 1 before and afterwards. Of a form that is alone on
-    its ports no weight explains how slow it is: its weight is bounded, the rest is left over of its messages.
+    form, source: int64[n], of the messages. s.weight of the flows is 1 before and afterwards. Of a form that is alone
+    on its ports no weight explains how slow it is: its weight is bounded, the rest is left over of its messages.
     """
     forms, group = np.unique(form, return_inverse=True)
     group, efficiency = group.ravel(), 1.0

@@ -30,6 +30,7 @@ from reference.flow_level_driver import (
     Driven,
     Message,
     Ways,
+    by_weight,
     fluid,
     know,
     level_of,
@@ -294,6 +295,20 @@ def test_who_was_measured_goes_on_at_the_rate_that_it_had() -> None:
     driven.run([])
     assert driven.sent_ps(0) == [67_777]
     assert driven.sent_ps(1)[0] == pytest.approx(18_000 + (30_000 - (18_000 - 7_777) / 4) * 2, abs=2)
+
+
+def test_who_was_taken_over_at_a_measured_rate_draws_a_part_when_others_come_though_its_message_had_one() -> None:
+    """It was broken up in the meantime: no part is left of what it drew, and a rate of 0 would never end."""
+    level = level_of([[0]] * 6)
+    know(level, [0], 0.5, n_most=6, uneven=by_weight({0: 1.0}, [[0.8]]))
+    driven, four = Driven(level), range(4)
+    driven.tick(TICK_PS, [Message(f, 50_000, 0) for f in four])
+    assert driven.tick(2 * TICK_PS, others=[5]) == list(four)
+    joined(level, driven, 10 * TICK_PS, four, [0.25] * 4)
+    driven.tick(11 * TICK_PS, [Message(4, 50_000, 11 * TICK_PS)])
+    assert level.table.rate[:5] == pytest.approx(0.5 * 0.8 / 5)
+    driven.run([])
+    assert all(level.table.n_message[:5] == 0)
 
 
 def test_a_company_that_was_measured_goes_on_until_the_first_of_it_is_over() -> None:
