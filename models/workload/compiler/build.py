@@ -10,14 +10,13 @@ from models.compute.checks import check_layout
 from models.compute.devices import Device
 from models.compute.memory import stage_parameters
 from models.compute.model_flops import model_flops
-from models.workload.collectives import exchange_pairs
 from models.workload.compiler.gates import GATES, passer_of
 from models.workload.compiler.groups import StageGroups
 from models.workload.compiler.job import Job
 from models.workload.compiler.kernels import measured_text
 from models.workload.compiler.measured import check_layer_times
 from models.workload.compiler.ranks import Groups, Ranks
-from models.workload.compiler.stage import SKEWED_FROM, SKEWED_TO, StageWriter
+from models.workload.compiler.stage import StageWriter
 from models.workload.compiler.unequal import UnequalGroups, embedding_groups, pairs_of, pieces_of, stage_groups
 from models.workload.nccl.communicator import Communicator
 from models.workload.nccl.layout import make_layout
@@ -139,8 +138,6 @@ class _JobBuilder:
             self._connect_both_ways()
         else:
             self._connect_stages()
-        if self.job.routing_skew and self.job.layout.ep > 1:
-            self._connect_experts()
         gates: dict[int, list[tuple[str, str]]] = {}  # by program: thousands of GPUs have the same
         for gpu, stored in program_of_gpu.items():
             if id(stored) not in gates:
@@ -164,14 +161,6 @@ class _JobBuilder:
         layout = self.job.layout
         sorts = [(layout.microbatches_of(r), *(sizes[r] for sizes in layout.stage_tp)) for r in range(layout.dp)]
         return sorts.index(sorts[replica])
-
-    def _connect_experts(self) -> None:
-        """Queue pairs of exchanges whose messages differ: from every GPU of a group to every other."""
-        for stage in range(self.job.layout.pp):
-            for group in self.ranks.experts(stage):
-                for gpu, slots in zip(group, exchange_pairs(self.builder, group), strict=True):
-                    n_peer = len(group) - 1
-                    self.table[gpu] |= {SKEWED_TO: slots[:n_peer], SKEWED_FROM: slots[n_peer:]}
 
     def _store(self, writer: StageWriter) -> Programs:
         operations = writer.write().ops

@@ -27,8 +27,6 @@ from models.workload.program import OP_COMPUTE, OP_OPEN, OP_PASS, OP_RECEIVE, OP
 from models.workload.slots import SlotNames
 
 Groups = StageGroups | GroupsOfGpu
-SKEWED_TO, SKEWED_FROM = "skewed-to", "skewed-from"
-"""Slots of queue pairs to every other GPU of an expert group, the next one first, and from every other."""
 
 
 class StageWriter:
@@ -115,16 +113,9 @@ class StageWriter:
 
     def _skewed_exchange(self, emission: Emission, size_bytes: int, to_experts: bool) -> None:
         """An all-to-all of a group whose experts are not all as popular: messages to or from them go by their loads."""
-        n = self.layout.ep
-        to, back = self._slot("main", SKEWED_TO, n - 1), self._slot("main", SKEWED_FROM, n - 1)
-        share = chunk_bytes(size_bytes, n)
-        for k in range(1, n):
-            load = self.loads[(self.place + k) % n if to_experts else self.place]
-            size = max(1, round(share * load))
-            emission.add("main", Operation(OP_SEND, to + k - 1, size_bytes=size, tag="ep"))
-        for k in range(1, n):
-            load = self.loads[self.place if to_experts else (self.place - k) % n]
-            emission.add("main", Operation(OP_RECEIVE, back + k - 1, task="ep", task_bytes=max(1, round(share * load))))
+        names = self.names.setdefault("main", SlotNames())
+        one = self.groups.parts("main", "ep", "all-to-all")[0]
+        emission.add("main", *one.uneven(names, self.place, size_bytes, self.loads, to_experts, "ep"))
 
     def _segment_exchange(self, emission: Emission, stream: str, segment: Segment) -> None:
         self._exchange(emission, stream, segment.group, segment.kind, segment.size_bytes, segment.label)

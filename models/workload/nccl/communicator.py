@@ -17,7 +17,7 @@ from models.workload.nccl.in_server import in_server_ps
 from models.workload.nccl.layout import make_layout
 from models.workload.nccl.options import KINDS, CollectiveOptions
 from models.workload.nccl.roles import broadcast_operations, tree_operations
-from models.workload.nccl.wiring import wire
+from models.workload.nccl.wiring import peer_orders, remote_offsets, wire
 from models.workload.operations import Operation, Repeat
 from models.workload.plan import PlanBuilder, Slot
 from models.workload.program import OP_EXCHANGE, OP_GROUP, OP_RECEIVE, OP_RING, OP_SEND
@@ -79,6 +79,41 @@ class Communicator:
     def operations_of(self, gpu: int, names: SlotNames, kind: str, size_bytes: int, task: str, tag: str) -> Operations:
         """One collective as a member runs it."""
         return self._plan(names, kind, size_bytes, task, tag, gpu)
+
+    def uneven(
+        self, names: SlotNames, place: int, size_bytes: int, loads: Sequence[float], by_receiver: bool, tag: str
+    ) -> Operations:
+        """What a member at a place in its group does of an all-to-all whose messages differ: that from i to j is
+        loads[j if by_receiver else i] times as large as in one of size_bytes that are shared out evenly.
+
+        Members in one server are timed by who sends or takes in most there, while the others' messages are under way.
+        """
+        self._names, n, share = names, self.layout.n_gpu, chunk_bytes(size_bytes, self.layout.n_gpu)
+        k = self.layout.per_server if self.is_timed and self.layout.is_in_order else 1
+        first, key = place // k * k, "remote" if k > 1 else "all"
+
+        def message_bytes(i: int, j: int) -> int:
+            return max(1, round(share * loads[j if by_receiver else i]))
+
+        here = range(first, first + k)
+        sent = [sum(message_bytes(i, j) for j in here if j != i) for i in here]
+        taken = [sum(message_bytes(j, i) for j in here if j != i) for i in here]
+        inside: Operations = []
+        if k > 1:
+            even_bytes = max(*sent, *taken) * k // (k - 1)  # of which each keeps one part itself
+            inside = [self._timed(in_server_ps(self.gpu_type, "all-to-all", even_bytes, k), tag, taken[place - first])]
+        if k == n:
+            return inside
+        to, sources = peer_orders(remote_offsets(n, k))
+        out, into = self._slot(f"{key}-out", len(to[place])), self._slot(f"{key}-in", len(sources[place]))
+        sends = (
+            Operation(OP_SEND, out + i, size_bytes=message_bytes(place, j), tag=tag) for i, j in enumerate(to[place])
+        )
+        receives = (
+            Operation(OP_RECEIVE, into + i, task=tag, task_bytes=message_bytes(j, place))
+            for i, j in enumerate(sources[place])
+        )
+        return [*sends, *inside, *receives]
 
     def place(self, gpu: int) -> int:
         """What `operations_of` depends on: the place of a member on its rail."""

@@ -43,6 +43,12 @@ class Layout:
         return max(1, -(-channels // (self.per_server or 1)))
 
     @cached_property
+    def is_in_order(self) -> bool:
+        """Whether the members of a server follow each other in every group, in as many servers of as many."""
+        of_servers = (tuple(gpu for server in servers for gpu in server) for servers in self.servers)
+        return self.per_server > 0 and tuple(of_servers) == self.groups
+
+    @cached_property
     def edges(self) -> dict[int, tuple[bool, bool]]:
         """Per GPU: whether the next and the previous member, in its group's order, are in other servers."""
         found = {}

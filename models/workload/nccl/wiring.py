@@ -90,18 +90,29 @@ def _turn(builder: PlanBuilder, layout: Layout, i_group: int, put: Put) -> None:
             put(peer, "turn-previous", [(SLOT_PAIR, pair)])
 
 
-def _peers(builder: PlanBuilder, gpus: Sequence[int], offsets: Sequence[Sequence[int]], name: str, put: Put) -> None:
-    """A pair from each GPU i to those at (i + offset), in the order of the offsets; the other way round for what it
-    takes in: the i-th message that it waits for comes from the GPU whose i-th it is.
-    """
-    n = len(gpus)
+def peer_orders(offsets: Sequence[Sequence[int]]) -> tuple[list[list[int]], list[list[int]]]:
+    """(whom each member sends to, from whom each takes in), by places in a group, each in its order."""
+    n = len(offsets)
     to = [[(i + offset) % n for offset in offsets[i]] for i in range(n)]
-    pair = {(i, j): builder.pair(gpus[i], gpus[j]) for i in range(n) for j in to[i]}
-    sources: list[list[int]] = [[] for _ in gpus]
+    sources: list[list[int]] = [[] for _ in to]
     for step in range(max(map(len, to))):
         for i in range(n):
             if step < len(to[i]):
                 sources[to[i][step]].append(i)
+    return to, sources
+
+
+def remote_offsets(n: int, k: int) -> list[list[int]]:
+    """How far behind each of n members, k in each server, those in other servers are."""
+    return [[d for d in range(1, n) if (i + d) % n // k != i // k] for i in range(n)]
+
+
+def _peers(builder: PlanBuilder, gpus: Sequence[int], offsets: Sequence[Sequence[int]], name: str, put: Put) -> None:
+    """A pair from each GPU i to those at (i + offset), in the order of the offsets; the other way round for what it
+    takes in: the i-th message that it waits for comes from the GPU whose i-th it is.
+    """
+    to, sources = peer_orders(offsets)
+    pair = {(i, j): builder.pair(gpus[i], gpus[j]) for i in range(len(gpus)) for j in to[i]}
     for i, gpu in enumerate(gpus):
         put(gpu, f"{name}-out", [(SLOT_PAIR, pair[i, j]) for j in to[i]])
         put(gpu, f"{name}-in", [(SLOT_PAIR, pair[j, i]) for j in sources[i]])
@@ -119,9 +130,7 @@ def _rail_peers(builder: PlanBuilder, layout: Layout, i_group: int, put: Put) ->
 
 def _remote(builder: PlanBuilder, layout: Layout, i_group: int, put: Put) -> None:
     gpus = [gpu for members in layout.servers[i_group] for gpu in members]
-    n, k = len(gpus), layout.per_server
-    offsets = [[d for d in range(1, n) if (i + d) % n // k != i // k] for i in range(n)]
-    _peers(builder, gpus, offsets, "remote", put)
+    _peers(builder, gpus, remote_offsets(len(gpus), layout.per_server), "remote", put)
 
 
 def _tree(builder: PlanBuilder, layout: Layout, i_group: int, put: Put) -> None:

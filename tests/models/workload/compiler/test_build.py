@@ -86,7 +86,8 @@ def test_skewed_routing_sends_as_many_bytes_and_holds_up_all_that_share_experts(
     computing = [row[4 + PARTS.index("compute")] for row in sorted(odd.spent)]
     assert min(computing[0], computing[8]) > 1.05 * max(computing[1:8]) > 1.05 * max(computing[7], computing[15])
     assert odd_end[0] > even_end[0] and len(even.spent) == len(odd.spent)
-    plan = plan_job(skewed, 16, SERVER)
+    assert not (plan_job(skewed, 16, SERVER).operations["kind"] == OP_SEND).any(), "over NICs, from GPUs of one server"
+    plan = plan_job(skewed, 16, np.arange(16))
     tags = np.array(plan.tags)[plan.operations["tag"]]
     sizes = plan.operations["size_bytes"][(tags == "ep") & (plan.operations["kind"] == OP_SEND)]
     share = 2048 * 2 * 1024 * 2 // 8  # tokens x top_k x hidden x bf16 over the group
