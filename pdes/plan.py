@@ -29,6 +29,7 @@ def print_plan(scenario: Scenario) -> None:
         ("fabric", _fabric(t)),
         ("workload", ", ".join(_fact(key, value) for key, value in plan.facts.items())),
         ("queue pairs", format_count(len(plan.pair_src))),
+        *in_server_facts(scenario),
         ("flows, tasks", f"{format_count(plan.n_flow)}, {format_count(plan.n_task)}{_tables(scenario)}"),
         ("payload", format_size(int(plan.pair_bytes.sum()))),
         ("base round-trip time", format_duration(scenario.base_rtt_ps)),
@@ -56,6 +57,18 @@ def print_plan(scenario: Scenario) -> None:
         table.add_row(str(n_rank), str(used), heaviest, format_count(cut), each)
     console.print()
     console.print(table)
+
+
+def in_server_facts(s: Scenario) -> list[tuple[str, str]]:
+    """What GPUs of one server send each other by their NICs, if anything."""
+    t, plan = s.topology, s.plan
+    src, dst = t.server[t.host[plan.pair_src]], t.server[t.host[plan.pair_dst]]
+    inside = (src == dst) & (plan.pair_src != plan.pair_dst) & (plan.pair_bytes > 0)
+    if getattr(s.config.topology, "nvlink", "none") != "none" or not inside.any():
+        return []
+    size, n_pair = format_size(int(plan.pair_bytes[inside].sum())), format_count(int(inside.sum()))
+    text = f"{size} by NICs, on {n_pair} queue pairs"
+    return [("inside servers", f'{text}; [topology] nvlink = "packets" has them on NVLink')]
 
 
 def _tables(s: Scenario) -> str:
