@@ -11,7 +11,7 @@ from models.network.state.records import IS_SELECTIVE
 from pdes.config import Config
 from pdes.config.wormhole.table import FORECASTS
 from pdes.results.flow_mode import calibration_text
-from pdes.scenario.network import why_no_fluid, why_no_rates
+from pdes.scenario.network import why_no_fluid, why_no_rates, why_no_shares
 
 WITHOUT_CHAOS = ("dctcp", "dcqcn", "timely")
 EXACT, WAVES, LONE, ALL = FORECASTS[:2], FORECASTS[:3], FORECASTS[:4], FORECASTS[:5]
@@ -57,8 +57,10 @@ def usable(config: Config, p: NetworkParameters) -> tuple[tuple[str, ...], str]:
     constants[IS_SELECTIVE] = is_selective
     if why := why_no_memo(p, constants):
         return tuple(name for name in uses if name == "periodic"), why
-    why, why_not_fair = why_no_fluid(config, p), why_no_rates(config, p) or UNSURE
-    found = tuple(name for name in uses if name != "fair" and (not why or name not in ("alone", "shares")))
+    whys = {"fair": why_no_rates(config, p) or UNSURE, "alone": why_no_fluid(config, p)}
+    whys["shares"] = why_no_shares(config, p)
+    why, why_not_fair = whys["shares"], whys["fair"]
+    found = tuple(name for name in uses if not whys.get(name, ""))
     return found, (why_not_fair if "fair" in uses else why) if found != uses else ""
 
 

@@ -47,6 +47,12 @@ def test_exact_has_what_was_measured_with_the_control() -> None:
     assert "0.0084 to 0.015 % in dense jobs" in far and "0.17 to 4.8 % (chaos alone: 2.2 to 5.0 %) in mixtures" in far
 
 
+def test_nscc_learns_no_shares_of_ports() -> None:
+    """They were too low by half in an all-to-all over an oversubscribed leaf-spine."""
+    used, _ = facts(AUTO, "network.congestion_control=nscc")
+    assert used.startswith("auto: periodic, replay, similar, alone, expected within 1 %; not shares: what nscc's flows")
+
+
 def test_auto_says_what_is_expected_and_what_was_measured() -> None:
     used, far = facts(AUTO, "wormhole.tolerance=0.03")
     assert used == "auto: periodic, replay, alone, shares, expected within 3 %"
