@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from cases import print_last
+from pdes.convert.toml_text import Tables, toml_text
 from runs import ROOT
 
 SLOW = -1
@@ -58,6 +59,7 @@ def workload(draw: random.Random, n_gpu: int) -> dict[str, Any]:
     """A job over so many GPUs."""
     preset = draw.choice(list(PRESETS))
     tp, pp = draw.choice([1, 2, 4, 8]), draw.choice([1, 1, 2, 4, 8])
+    pp = min(pp, n_gpu // tp)
     dp = n_gpu // (tp * pp)
     parallel: dict[str, Any] = {"tp": tp, "pp": pp, "dp": dp}
     if PRESETS[preset] > 1:
@@ -104,17 +106,13 @@ def draw_job(seed: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def as_toml(tables: dict[str, Any]) -> str:
-    """Of tables of plain values and tables."""
-
-    def value(of: Any) -> str:
-        if isinstance(of, dict):
-            return "{" + ", ".join(f"{k} = {value(v)}" for k, v in of.items()) + "}"
-        return json.dumps(of)
-
-    return "\n".join(
-        "\n".join([f"[{name}]", *(f"{k} = {value(v)}" for k, v in table.items())]) for name, table in tables.items()
-    )
+def as_toml(seed: int, tables: dict[str, Any]) -> str:
+    """A config's text, of tables of values and tables of values."""
+    flat: Tables = {}
+    for name, table in tables.items():
+        flat[name] = {key: value for key, value in table.items() if not isinstance(value, dict)}
+        flat |= {f"{name}.{key}": value for key, value in table.items() if isinstance(value, dict)}
+    return toml_text(f"Drawn with seed {seed}", flat)
 
 
 def run(config: Path, mode: str, out: Path, limit_s: float) -> tuple[int, float, str]:
@@ -164,7 +162,7 @@ def main() -> None:
         for seed in range(args.seed, args.seed + args.runs):
             tables = draw_job(seed)
             config = folder / f"{seed}.toml"
-            config.write_text(as_toml(tables))
+            config.write_text(as_toml(seed, tables))
             status, took_s, text = run(config, "auto", folder / "auto", args.limit)
             how = {0: "ended", 2: "refused", SLOW: "slow"}.get(status, "failed")
             ended[how].append(seed)
