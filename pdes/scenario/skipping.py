@@ -52,16 +52,19 @@ def usable(config: Config, p: NetworkParameters) -> tuple[tuple[str, ...], str]:
         return ("fair",), "beside messages at rates nothing else is skipped"
     if why := why_not(p):
         return (), why
-    is_selective = p.transport is not None and p.transport.recovery == SELECTIVE_REPEAT
-    constants = np.zeros(IS_SELECTIVE + 1, np.int64)  # of them the memo asks no more, and the network is not built
-    constants[IS_SELECTIVE] = is_selective
-    if why := why_no_memo(p, constants):
-        return tuple(name for name in uses if name == "periodic"), why
     whys = {"fair": why_no_rates(config, p) or UNSURE, "alone": why_no_fluid(config, p)}
     whys["shares"] = why_no_shares(config, p)
-    why, why_not_fair = whys["shares"], whys["fair"]
+    whys["replay"] = whys["similar"] = _why_no_replay(p)
+    why, why_not_fair = whys["shares"] or whys["replay"], whys["fair"]
     found = tuple(name for name in uses if not whys.get(name, ""))
     return found, (why_not_fair if "fair" in uses else why) if found != uses else ""
+
+
+def _why_no_replay(p: NetworkParameters) -> str:
+    """See `why_no_memo`."""
+    constants = np.zeros(IS_SELECTIVE + 1, np.int64)  # of them the memo asks no more, and the network is not built
+    constants[IS_SELECTIVE] = p.transport is not None and p.transport.recovery == SELECTIVE_REPEAT
+    return why_no_memo(p, constants)
 
 
 def skipping_facts(config: Config, p: NetworkParameters) -> list[tuple[str, str]]:
@@ -86,7 +89,7 @@ def skipping_facts(config: Config, p: NetworkParameters) -> list[tuple[str, str]
     if not names:
         return [("skipping", f"{w.mode}, but nothing can be skipped: {why}")]
     said = [name for name in names if name != "similar" or "shares" not in names]  # flow level comes first there
-    within = f", expected within {100 * w.tolerance:g} %" if "similar" in names else ""
+    within = f", expected within {100 * w.tolerance:g} %" if set(names) - set(EXACT) else ""
     without = f"; not {', '.join(lost)}: {why}" if lost else ""
     return [
         ("skipping", f"{w.mode}: {', '.join(said)}{within}{without}"),
@@ -95,17 +98,17 @@ def skipping_facts(config: Config, p: NetworkParameters) -> list[tuple[str, str]
 
 
 def _how_far_off(config: Config, p: NetworkParameters, names: tuple[str, ...]) -> str:
-    law, kind, w = p.law.name, config.workload.kind, config.wormhole
+    law, kind, w, why = p.law.name, config.workload.kind, config.wormhole, _why_no_replay(p)
     unknown = [
         *([f"with {law}"] if law not in (*WITHOUT_CHAOS, "hpcc") else []),
         *([f"with {kind} instead of training"] if kind != "training" else []),
         *([f"with the criterion {w.paper.criterion}"] if w.paper.criterion != "default" else []),
-        *(["with so few forecasts"] if "replay" not in names else []),
+        *([f"where {why}" if why else "with so few forecasts"] if "replay" not in names else []),
     ]
     advice = "the audit of this run measures it" if w.audit else "[wormhole] audit = 0.05 measures it in this job"
     if unknown:
         return f"not measured {', '.join(unknown)}; {advice}"
     most = next(each for each in (ALL, LONE, WAVES, EXACT) if each[-1] in names)
     rows = [f"{row.off} in {row.job} ({row.fewer} times fewer packet-hops)" for row in MEASURED[most, law == "hpcc"]]
-    at = " at a tolerance of 0.02" if "similar" in names else ""
+    at = " at a tolerance of 0.02" if set(names) - set(EXACT) else ""
     return f"completion times by {', '.join(rows)}, on average{at}, in jobs measured; {advice}"

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 Counts = tuple[int, ...]  # of ranks
@@ -74,6 +75,9 @@ src,dst,size_bytes,start_ps
 6,1,20000000,2700000000
 7,2,20000000,2700000000
 """
+
+PFC = {"size": "700kB", "reserve": "4096B", "alpha": 0.03, "pfc": "true"}
+LOSSY = {"size": "80kB", "reserve": "0B", "alpha": 0.5, "pfc": "false"}
 
 
 def all_to_all(start_ps: int, n_part: int) -> list[str]:
@@ -257,3 +261,25 @@ def test_all_to_alls_that_share_unevenly_are_the_same_bytes(
     facts = same_bytes(tmp_path, config, simulate, counts)
     assert facts["waves"]["waves"] == 1, "the first exchange begins at line rates, one of the others is learned from"
     assert facts["fluid"]["posted"] > 2 * len(pairs)
+
+
+@pytest.mark.parametrize("is_lossless", [True, False])
+def test_flow_level_behind_shared_buffers_is_the_same_bytes(
+    is_lossless: bool, tmp_path: Path, simulate: Callable, rank_counts: Callable
+) -> None:  # fmt: skip
+    """Who is taken to flow level gives back what it holds of buffers, and lets senders go on whom another rank has;
+    what switches have dropped stays sent."""
+    buffer = """[network.buffer]
+size = "{size}"
+reserve = "{reserve}"
+alpha = {alpha}
+[network.pfc]
+enabled = {pfc}
+[network.transport]
+timeout = "200us"
+""".format(**PFC if is_lossless else LOSSY)
+    config = at_flow_level(tmp_path).replace("[workload]", buffer + "[workload]")
+    facts = same_bytes(tmp_path, config, simulate, rank_counts(1, 2, 3))
+    ports = pq.read_table(tmp_path / "1" / "ports.parquet").to_pandas()
+    assert (ports.pause_frames.sum() > 0) == is_lossless and (ports.drops_buffer.sum() > 0) != is_lossless
+    assert facts["fluid"]["measured"] > 0 and facts["fluid"]["posted"] > 0

@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 QUICKSTART = ROOT / "examples" / "quickstart.toml"
 AUTO, HPCC = "wormhole.mode=auto", "network.congestion_control=hpcc"
 LEAST = "periodic; not replay, similar, alone, shares"
+NO_MEMO = "periodic, alone, shares, expected within 1 %; not replay, similar"
 NO_LANES = "periodic, replay, similar, expected within 1 %; not alone, shares"
 FLOWS = """\
 [topology]
@@ -83,10 +84,10 @@ def test_it_says_where_nothing_alike_was_measured(tmp_path: Path) -> None:
     ("sets", "used"),
     [
         (["simulation.stop_time=1s"], f"{NO_LANES}: the run stops at a given time"),
-        (["network.loss.probability=1e-3"], f"{LEAST}: losses are drawn"),
-        (['network.buffer.size="9MB"'], f"{LEAST}: switches share their buffers"),
-        (["network.transport.recovery=selective-repeat"], f"{LEAST}: selective repeat"),
-        (["network.transport.recovery=go-back-n"], f"{NO_LANES}: loss recovery is simulated"),
+        (["network.loss.probability=1e-3"], f"{LEAST}: links lose packets at random"),
+        (['network.buffer.size="9MB"'], f"{NO_MEMO}: switches share their buffers"),
+        (["network.transport.recovery=selective-repeat"], f"{NO_MEMO}: selective repeat"),
+        (["network.transport.recovery=go-back-n"], "periodic, replay, alone, shares, expected within 1 %"),
         (["network.routing.policy=weighted"], f"{LEAST}: switches choose the ways of flows"),
     ],
 )  # fmt: skip

@@ -45,6 +45,19 @@ def _free_range(ranges, counters, place):
 
 
 @step_kernel
+def free_ranges(ranges, counters, record):
+    """Throw away what a receiver holds out of order."""
+    place = np.int64(record.held_range)
+    while place >= 0:
+        place = _free_range(ranges, counters, place)
+    record.held_range = place
+    place = np.int64(record.early_end)
+    while place >= 0:
+        place = _free_range(ranges, counters, place)
+    record.early_end = place
+
+
+@step_kernel
 def add_range(ranges, counters, head, first_byte, end_byte):
     """Add bytes to an ascending chain of ranges, joined with all that they touch; (head, joined range, was new)."""
     before, place = np.int64(-1), np.int64(head)

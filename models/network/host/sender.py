@@ -33,6 +33,7 @@ from models.network.state.records import (
     LAW_ON_CNP,
     LAW_ON_TIMEOUT,
     LAW_ON_TIMER,
+    MARKER_COLUMN,
     MAX_TIMEOUT_PS,
     N_FLOW_ROW,
     N_FREE_MESSAGE,
@@ -200,6 +201,9 @@ def fire_timer(nic: Nic, node, counters, constants, pair, now_ps):
         is_real = False
     elif record.acked_byte == record.next_byte:
         record.check_ps = record.deadline_ps = NEVER  # nothing in flight: the next packet arms it again
+        is_real = False
+    elif constants[MARKER_COLUMN] >= 0 and nic.fluid[np.uint64(pair)].n_withdrawn > 0:
+        record.check_ps = record.deadline_ps = now_ps + constants[TIMEOUT_PS]  # what is under way is no packet
         is_real = False
     else:
         _time_out(nic, counters, constants, record, pair, now_ps)

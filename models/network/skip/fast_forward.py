@@ -38,7 +38,7 @@ from models.network.skip.replays import Replays
 from models.network.skip.skipped import Skipped
 from models.network.skip.suspend.hidden import Hidden
 from models.network.skip.suspend.suspension import Suspension
-from models.network.skip.taken_interrupts import meets_frozen, take_interrupts
+from models.network.skip.taken_interrupts import meets_others, take_interrupts
 from models.network.skip.wave_states import Learner, WaveStates
 from models.network.state.records import N_POSTED
 from models.network.state.ways import ports_of_pairs
@@ -170,7 +170,7 @@ class FastForward:
         if is_due:
             until_ps = min(interrupts.values()) if interrupts and self.suspension.room is not None else horizon_ps
             state = self.suspension.thaw(state, list(self._controller.ends(until_ps, interrupts)), self.grow)
-            self._later = {pair: at_ps for pair, at_ps in self._later.items() if meets_frozen(state, pair)}
+            self._later = {pair: at_ps for pair, at_ps in self._later.items() if meets_others(state, pair)}
         if self.waves is not None and self.wave_states is not None:
             quiet_ps = self.wave_states.end(state, self.waves, disturbed, horizon_ps, self._credits)
             self._level_ps = max(self._level_ps, quiet_ps)
@@ -239,8 +239,10 @@ class FastForward:
         is_alone = None
         if self.fluid is not None and is_wave_due:
             state, rows, is_alone = self.fluid.look(state, rows, horizon_ps, self.grow)
+        learner = self._learner
         if self.waves is not None and self.wave_states is not None and (is_wave_due or self.fluid is None):
-            state, rows = self.wave_states.look(state, self.waves, rows, horizon_ps, is_alone, self._learner, self.grow)
+            if learner is not None or self.replays is not None:
+                state, rows = self.wave_states.look(state, self.waves, rows, horizon_ps, is_alone, learner, self.grow)
         allows = None if self.suspension.room is None and self.lossy_port is None else partial(self._allows, state)
         self.suspension.freeze(state, self._controller.decide(horizon_ps, rows, allows, is_assessed))
         if self.replays is not None:

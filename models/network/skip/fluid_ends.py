@@ -11,7 +11,7 @@ from models.network.link.port import put_marker_on_wire
 from models.network.skip.suspend.freeze import hide
 from models.network.skip.suspend.hidden import Hidden, mark_link, refresh
 from models.network.skip.suspend.thaw import show
-from models.network.skip.suspend.withdraw import Members, begin_wave, count_in_flight, purge
+from models.network.skip.suspend.withdraw import Counted, Members, begin_wave, count_in_flight, purge
 from models.network.state.records import (
     FLAG_ACK,
     FLAG_MARKER,
@@ -61,15 +61,27 @@ def _set_withdrawn(fabric: Fabric, nic: Nic, hidden: Hidden, predicted):
 
 
 @loop_kernel
-def take_out(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, predicted, members: Members, sent):
+def take_out(
+    fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, predicted, members: Members, counted: Counted, now_ps
+):  # fmt: skip
     """Take what is in flight of queue pairs' messages out of the network, and count their rests as sent.
 
-    predicted: int64[n, N_COLUMN], of the queue pairs of members, in their order. sent: see `count_in_flight`.
+    predicted: int64[n, N_COLUMN], of the queue pairs of members, in their order. Where packets may get lost,
+    counted.lost_bytes, 0 before, comes to what was sent beyond what is acknowledged, was not received in order, and is
+    not in flight, in the sum over ranks. That has been dropped, by switches or by receivers, and stays sent.
     """
     pairs, ports, base_byte = members
+    lost_bytes = counted.lost_bytes
     hide(fabric, buffers, nic, hidden, pairs, ports)
-    count_in_flight(fabric, buffers, nic, hidden, ports, pairs, sent)
-    purge(fabric, buffers, hidden, ports, pairs)
+    count_in_flight(fabric, buffers, nic, hidden, ports, pairs, counted)
+    purge(fabric, buffers, hidden, ports, pairs, now_ps)
+    for i in range(lost_bytes.size):
+        pair = np.uint64(pairs[i])
+        facts = nic.facts[pair]
+        if hidden.here[np.uint64(facts.node)]:
+            lost_bytes[i] += nic.queue_pairs[pair].next_byte - base_byte[i]
+        if hidden.here[np.uint64(facts.receiver)]:
+            lost_bytes[i] -= nic.receivers[np.uint64(nic.receiver_row[pair])].expected_byte - base_byte[i]
     begin_wave(fabric, buffers, nic, hidden, pairs, ports[:0], base_byte)
     _set_withdrawn(fabric, nic, hidden, predicted)
     show(fabric, buffers, nic, hidden, pairs, ports, 0)

@@ -34,8 +34,8 @@ from models.network.skip.fluid_ticks import (
 )
 from models.network.skip.progress import Samples
 from models.network.skip.suspend.hidden import Hidden
-from models.network.skip.suspend.withdraw import N_SENT_COLUMN, SENT_BYTES, SENT_PACKETS, Members, count_short
-from models.network.state.records import N_FLUID, N_FREE_PACKET, N_FROZEN_PORT
+from models.network.skip.suspend.withdraw import N_SENT_COLUMN, SENT_BYTES, SENT_PACKETS, Counted, Members, count_short
+from models.network.state.records import HAS_PFC, N_FLUID, N_FREE_PACKET, N_FROZEN_PORT, TIMEOUT_PS
 from pdes.engine.exchange import World
 from pdes.skipping import history as h
 from pdes.skipping import prediction as m
@@ -77,7 +77,7 @@ class FluidStates:
         close_at_senders(*parts, none, 0, 0, rows)
         close_at_receivers(*parts, rows)
         count_short(state.fabric, state.nic, none, none, np.zeros(len(self._twice), np.int64))
-        take_out(*parts, predicted, Members(none, none, none), self._twice)
+        take_out(*parts, predicted, Members(none, none, none), Counted(self._twice, none), 0)
         place_predicted(*parts, predicted)
         drop_shadows(state.fabric, state.nic, self._hidden, none)
         ticks = no_ticks(self.fluid.links.all_ways, self._hidden, World().gathering)
@@ -145,7 +145,17 @@ class FluidStates:
         pairs = predicted[:, m.FLOW].copy()
         ports = np.unique(self.fluid.all_ports(pairs))
         members = Members(pairs, ports, predicted[:, m.END] - predicted[:, m.SIZE])
-        take_out(state.fabric, state.buffers, state.nic, self._hidden, predicted, members, self._twice)
+        if state.fabric.constants[HAS_PFC]:  # each sender that pauses may be let go on, by a frame
+            while state.fabric.counters[N_FREE_PACKET] < state.buffers.switches["n_pausing"].sum():
+                state = grow()
+        may_lose = bool(state.fabric.constants[TIMEOUT_PS])
+        lost_bytes = np.zeros(len(pairs) if may_lose else 0, np.int64)
+        parts = (state.fabric, state.buffers, state.nic, self._hidden)
+        take_out(*parts, predicted, members, Counted(self._twice, lost_bytes), now_ps)
+        if may_lose:
+            lost_bytes = self._world.gather_sum(lost_bytes) * self._sends_here[pairs]
+            for name in ("sent_bytes", "resent_bytes"):
+                state.nic.queue_pairs[name][pairs] += lost_bytes
         follow(state.fabric, state.nic, self.ticks, pairs)
         while state.fabric.counters[N_FREE_PACKET] < 2 * len(predicted):
             state = grow()

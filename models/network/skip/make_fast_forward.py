@@ -97,22 +97,24 @@ def make_fast_forward(
     if routes is not None:
         fast.routes = routes
         routes.remake = lambda changed: make_controller(ports_of_pairs(changed, port_peer))
-    if mode != "steady" and not why_no_memo(parameters, model.state.fabric.constants):
+    has_memo = mode != "steady" and not why_no_memo(parameters, model.state.fabric.constants)
+    has_waves = memo_tolerance > 0 and (has_memo or parameters.has_fluid)
+    states = MemoStates(topology, parameters, world, hidden, fast.ways) if has_memo or has_waves else None
+    if has_memo and states is not None:
         look_every_ps = controller.criterion.settings.look_ps
         controller.memo = Memo(topology.port_rate_bps[pairs.port], look_every_ps, parameters.payload_bytes)
-        states = MemoStates(topology, parameters, world, hidden, (start, port_of))
         fast.replays = Replays(states, fast.suspension)
-        if memo_tolerance > 0:
-            seeds = (0.0, 0) if audit is None else (audit.share, audit.seed)
-            wave_links = WaveLinks(start, port_of, topology.port_rate_bps, end_ports(model.state))
-            waves = Waves(
-                wave_links, controller.holders, memo_tolerance, network.base_rtt_ps, known_ps,
-                parameters.payload_bytes, seeds,
-            )  # fmt: skip
-            fast.use_waves(waves, WaveStates(topology, world, hidden, states, model.state))
-            if parameters.has_fluid:
-                shape = memo_tolerance, network.base_rtt_ps
-                fast.fluid = _make_fluid(topology, model, world, fast, shape, seeds[0], parameters)
+    if has_waves and states is not None:
+        seeds = (0.0, 0) if audit is None else (audit.share, audit.seed)
+        wave_links = WaveLinks(*fast.ways, topology.port_rate_bps, end_ports(model.state))
+        waves = Waves(
+            wave_links, controller.holders, memo_tolerance, network.base_rtt_ps, known_ps, parameters.payload_bytes,
+            seeds,
+        )  # fmt: skip
+        fast.use_waves(waves, WaveStates(topology, world, hidden, states, model.state))
+        if parameters.has_fluid:
+            shape = memo_tolerance, network.base_rtt_ps
+            fast.fluid = _make_fluid(topology, model, world, fast, shape, seeds[0], parameters)
     if parameters.buffer is not None:
         fast.suspension.room = Room(topology, pairs, parameters, world, here)
     fast.lossy_port = _lossy_ports(topology, parameters)

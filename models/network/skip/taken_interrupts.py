@@ -4,10 +4,11 @@ import numpy as np
 
 from models.network.build.arrays import NetworkState
 from models.network.skip.room import Room
-from models.network.state.records import N_CROWDED, N_INTERRUPT
+from models.network.state.records import N_CROWDED, N_FLUID, N_INTERRUPT
 from models.network.state.ways import path_ports
 from pdes.engine.exchange import World
 from pdes.engine.time_index import NEVER
+from pdes.skipping.fluid.flow_table import NOBODY
 
 Instants = dict[int, int]  # ps, by queue pair
 
@@ -45,3 +46,11 @@ def meets_frozen(state: NetworkState, pair: int) -> bool:
     facts, path = state.nic.facts[pair], state.fabric.path_port
     ways = [path_ports(path, int(facts[name])) for name in ("data_path", "ack_path")]
     return bool((state.nic.frozen_port[np.concatenate(ways)] == 1).any())
+
+
+def meets_others(state: NetworkState, pair: int) -> bool:
+    """Whether a port of a queue pair's ways is frozen, or one of its data's has flows at flow level."""
+    if meets_frozen(state, pair):
+        return True
+    ports = path_ports(state.fabric.path_port, int(state.nic.facts[pair]["data_path"]))
+    return bool(state.fabric.counters[N_FLUID] > 0 and (state.nic.fluid_port[ports] != NOBODY).any())

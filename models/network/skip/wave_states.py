@@ -16,6 +16,7 @@ from models.network.skip.suspend.withdraw import (
     N_SENT_COLUMN,
     SENT_BYTES,
     SENT_PACKETS,
+    Counted,
     begin_wave,
     count_in_flight,
     count_short,
@@ -73,8 +74,8 @@ class WaveStates:
         place_markers(fabric, buffers, nic, hidden, np.zeros((0, m.N_COLUMN), np.int64))
         take_markers_back(fabric, hidden, none, none, flags)
         find_messages(nic, none)
-        purge(fabric, buffers, hidden, none, none)
-        count_in_flight(fabric, buffers, nic, hidden, none, none, self._twice)
+        purge(fabric, buffers, hidden, none, none, 0)
+        count_in_flight(fabric, buffers, nic, hidden, none, none, Counted(self._twice, none))
         count_short(fabric, nic, none, none, self._late_bytes)
         self._states.compile_ends(state)
 
@@ -133,9 +134,10 @@ class WaveStates:
         """Freeze a wave, free its packets, and have its messages end as its entry says; the network's state."""
         pairs, ports, of, others = replay.pairs, replay.ports, replay.of, replay.of.open
         hide(state.fabric, state.buffers, state.nic, self._hidden, pairs, ports)
-        count_in_flight(state.fabric, state.buffers, state.nic, self._hidden, ports, pairs, self._twice)
+        parts = (state.fabric, state.buffers, state.nic, self._hidden)
+        count_in_flight(*parts, ports, pairs, Counted(self._twice, pairs[:0]))
         empty(state.fabric, state.buffers, state.nic, self._hidden, of.held)
-        purge(state.fabric, state.buffers, self._hidden, others, pairs)
+        purge(state.fabric, state.buffers, self._hidden, others, pairs, replay.begin_ps)
         show(state.fabric, state.buffers, state.nic, self._hidden, pairs[:0], others, 0)
         while state.fabric.counters[N_FREE_PACKET] < 2 * len(pairs):
             state = grow()

@@ -63,7 +63,7 @@ def send_frame(fabric: Fabric, buffers: Buffers, node, port, i_queue, action, no
 
 
 @step_kernel
-def _let_resume(fabric: Fabric, buffers: Buffers, node, switch, in_port, held, i_queue, now_ps):
+def let_resume(fabric: Fabric, buffers: Buffers, node, switch, in_port, held, i_queue, now_ps):
     """A packet of a queue that pauses its sender has left: let the sender go on if there is room again."""
     inlet = buffers.inlets[np.uint64(in_port)]
     if not may_resume(switch, inlet, held, fabric.constants):
@@ -118,7 +118,7 @@ def depart(fabric, buffers, node, switch, port, packet, start_ps, kind):
                 held = buffers.ingress[np.uint64(in_port * constants[N_QUEUE] + i_queue)]
                 release(switch, held, constants, np.int64(item.size_bytes))
                 if held.is_pausing:
-                    n_started += _let_resume(fabric, buffers, node, switch, in_port, held, i_queue, start_ps)
+                    n_started += let_resume(fabric, buffers, node, switch, in_port, held, i_queue, start_ps)
         if constants[TELEMETRY] > 0:
             _stamp(fabric, buffers, record, port, packet, start_ps)
     if IS_TRACED:

@@ -5,11 +5,24 @@ from typing import NamedTuple
 import numpy as np
 
 from models.network.host.nic import free_packet, take_packet
+from models.network.host.selective import free_ranges
 from models.network.host.sender import find_sending_message
 from models.network.link.port import put_marker_on_wire
 from models.network.skip.suspend.hidden import Hidden, mark_link, refresh
-from models.network.state.records import FLAG_ACK, FLAG_MARKER, HEADER_BYTES, N_QUEUE, PAYLOAD_BYTES, Fabric, Nic
+from models.network.state.records import (
+    FLAG_ACK,
+    FLAG_MARKER,
+    HAS_BUFFER,
+    HEADER_BYTES,
+    N_QUEUE,
+    PACKET_HOPS,
+    PAYLOAD_BYTES,
+    Fabric,
+    Nic,
+)
 from models.network.state.switch_state import Buffers
+from models.network.switch.departures import let_resume
+from models.network.switch.shared_buffer import release
 from pdes.engine.jit import loop_kernel, step_kernel
 from pdes.engine.time_index import NEVER
 from pdes.skipping import prediction as m
@@ -26,6 +39,13 @@ class Members(NamedTuple):
     base_byte: np.ndarray  # what is acknowledged, of each queue pair
 
 
+class Counted(NamedTuple):
+    """What is counted of packets that are withdrawn."""
+
+    sent: np.ndarray  # int64[all ports, N_SENT_COLUMN]  what ports have sent of them
+    lost_bytes: np.ndarray  # int64[n_pair]  of data that was in flight, taken from it; empty: nobody asks
+
+
 @loop_kernel
 def begin_wave(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, pairs, ports, base_byte):
     """Leave a frozen network partition with nothing in flight: all packets of it are freed (`snapshot.empty`) already.
@@ -38,6 +58,7 @@ def begin_wave(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, pairs
             receiver = nic.receivers[np.uint64(nic.receiver_row[np.uint64(pairs[i])])]
             receiver.received_bytes -= receiver.expected_byte - base
             receiver.expected_byte, receiver.n_unacked = base, 0
+            free_ranges(nic.ranges, fabric.counters, receiver)
         if hidden.here[np.uint64(facts.node)]:
             record = nic.queue_pairs[np.uint64(pairs[i])]
             record.sent_bytes -= record.next_byte - base
@@ -71,7 +92,7 @@ def _count_way(fabric: Fabric, first, end, size_bytes, sent):
 
 
 @step_kernel
-def _count_chain(fabric: Fabric, nic: Nic, head, pairs, is_on_wire, sent):
+def _count_chain(fabric: Fabric, nic: Nic, head, pairs, is_on_wire, counted: Counted):
     packet, constants = np.int64(head), fabric.constants
     while packet >= 0:
         item = fabric.packets[np.uint64(packet)]
@@ -82,30 +103,30 @@ def _count_chain(fabric: Fabric, nic: Nic, head, pairs, is_on_wire, sent):
             first = np.int64(facts.data_path)
             if item.bits & FLAG_ACK:
                 last = _last_row(fabric, first) + 1
-                _count_way(fabric, first, last, constants[PAYLOAD_BYTES] + constants[HEADER_BYTES], sent)
+                _count_way(fabric, first, last, constants[PAYLOAD_BYTES] + constants[HEADER_BYTES], counted.sent)
                 first = np.int64(facts.ack_path)
-            _count_way(fabric, first, end, size_bytes, sent)
+            elif counted.lost_bytes.size > 0:
+                counted.lost_bytes[at] -= size_bytes - constants[HEADER_BYTES]
+            _count_way(fabric, first, end, size_bytes, counted.sent)
         packet = np.int64(item.next)
 
 
 @loop_kernel
-def count_in_flight(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, ports, pairs, sent):
-    """Add to sent what ports have sent of packets of queue pairs that are in hidden ports, bytes and packets.
-
-    An acknowledgement counts as the packet that it is of, too. sent: int64[all ports, N_SENT_COLUMN].
-    """
+def count_in_flight(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, ports, pairs, counted: Counted):
+    """Count the packets of queue pairs that are in hidden ports. An acknowledgement is sent as the packet that it is
+    of, too."""
     n_queue = fabric.constants[N_QUEUE]
     for i in range(ports.size):
         port = np.int64(ports[i])
-        _count_chain(fabric, nic, hidden.link_head[np.uint64(port)], pairs, True, sent)
+        _count_chain(fabric, nic, hidden.link_head[np.uint64(port)], pairs, True, counted)
         if hidden.is_managed[0] and fabric.nodes[np.uint64(hidden.port_src[np.uint64(port)])].is_switch:
             for k in range(n_queue):
                 if (buffers.managed[np.uint64(port)].waiting >> k) & 1:
                     head = buffers.queues[np.uint64(port * n_queue + k)].head
-                    _count_chain(fabric, nic, head, pairs, False, sent)
+                    _count_chain(fabric, nic, head, pairs, False, counted)
         else:
-            _count_chain(fabric, nic, fabric.ports[np.uint64(port)].ack_head, pairs, False, sent)
-            _count_chain(fabric, nic, fabric.ports[np.uint64(port)].data_head, pairs, False, sent)
+            _count_chain(fabric, nic, fabric.ports[np.uint64(port)].ack_head, pairs, False, counted)
+            _count_chain(fabric, nic, fabric.ports[np.uint64(port)].data_head, pairs, False, counted)
 
 
 @loop_kernel
@@ -139,8 +160,26 @@ def _without(fabric: Fabric, head, pairs):
     return first, last, n_byte
 
 
+@step_kernel
+def _give_back(fabric: Fabric, buffers: Buffers, node_id, i_queue, head, pairs, now_ps):
+    """Release what packets of queue pairs, which wait in a queue of a switch, hold of its buffer; senders go on for
+    which there is room again."""
+    packet, node, switch = np.int64(head), fabric.nodes[np.uint64(node_id)], buffers.switches[np.uint64(node_id)]
+    while packet >= 0:
+        item = fabric.packets[np.uint64(packet)]
+        at = np.searchsorted(pairs, np.int64(item.queue_pair))
+        if at < pairs.size and pairs[at] == np.int64(item.queue_pair):
+            in_port = np.int64(item.arrival_ps)
+            held = buffers.ingress[np.uint64(in_port * fabric.constants[N_QUEUE] + i_queue)]
+            release(switch, held, fabric.constants, np.int64(item.size_bytes))
+            if held.is_pausing:
+                n_started = let_resume(fabric, buffers, node, switch, in_port, held, i_queue, now_ps)
+                fabric.counters[PACKET_HOPS] += n_started
+        packet = np.int64(item.next)
+
+
 @loop_kernel
-def purge(fabric: Fabric, buffers: Buffers, hidden: Hidden, ports, pairs):
+def purge(fabric: Fabric, buffers: Buffers, hidden: Hidden, ports, pairs, now_ps):
     """Free what is of queue pairs (ascending) in hidden ports that others use, too."""
     n_queue = fabric.constants[N_QUEUE]
     for i in range(ports.size):
@@ -150,15 +189,20 @@ def purge(fabric: Fabric, buffers: Buffers, hidden: Hidden, ports, pairs):
         hidden.link_head[np.uint64(port)] = head
         if record.link_head < 0:  # else it ends what is not hidden
             record.link_tail = tail
-        if hidden.is_managed[0] and fabric.nodes[np.uint64(hidden.port_src[np.uint64(port)])].is_switch:
+        node_id = hidden.port_src[np.uint64(port)]
+        if hidden.is_managed[0] and fabric.nodes[np.uint64(node_id)].is_switch:
             managed = buffers.managed[np.uint64(port)]
             for k in range(n_queue):
                 if (managed.waiting >> k) & 1:
                     queue = buffers.queues[np.uint64(port * n_queue + k)]
+                    if k > 0 and fabric.constants[HAS_BUFFER]:
+                        _give_back(fabric, buffers, node_id, k, queue.head, pairs, now_ps)
                     head, tail, n_byte = _without(fabric, queue.head, pairs)
                     managed.queued_bytes -= np.int64(queue.queued_bytes) - n_byte if k > 0 else 0
                     queue.head, queue.tail, queue.queued_bytes = head, tail, n_byte
-                    managed.waiting &= ~np.int32(1 << k) if head < 0 else np.int32(-1)
+                    if head < 0:
+                        managed.waiting &= ~np.int32(1 << k)
+                        queue.deficit_bytes = 0
         else:
             record.ack_head, record.ack_tail, _ = _without(fabric, record.ack_head, pairs)
             record.data_head, record.data_tail, n_byte = _without(fabric, record.data_head, pairs)
