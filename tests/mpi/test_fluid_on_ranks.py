@@ -80,6 +80,20 @@ PFC = {"size": "700kB", "reserve": "4096B", "alpha": 0.03, "pfc": "true"}
 LOSSY = {"size": "80kB", "reserve": "0B", "alpha": 0.5, "pfc": "false"}
 
 
+def behind_buffers(config: str, values: dict[str, Any]) -> str:
+    """The same job where switches have limited buffers, so that senders pause or packets are dropped."""
+    tables = """[network.buffer]
+size = "{size}"
+reserve = "{reserve}"
+alpha = {alpha}
+[network.pfc]
+enabled = {pfc}
+[network.transport]
+timeout = "200us"
+""".format(**values)
+    return config.replace("[workload]", tables + "[workload]")
+
+
 def all_to_all(start_ps: int, n_part: int) -> list[str]:
     """Each of five hosts sends 6 MB to all others, one a little after the other, in so many messages."""
     pairs = [(i, j) for i in range(5) for j in range(5) if i != j for _ in range(n_part)]
@@ -269,16 +283,7 @@ def test_flow_level_behind_shared_buffers_is_the_same_bytes(
 ) -> None:  # fmt: skip
     """Who is taken to flow level gives back what it holds of buffers, and lets senders go on whom another rank has;
     what switches have dropped stays sent."""
-    buffer = """[network.buffer]
-size = "{size}"
-reserve = "{reserve}"
-alpha = {alpha}
-[network.pfc]
-enabled = {pfc}
-[network.transport]
-timeout = "200us"
-""".format(**PFC if is_lossless else LOSSY)
-    config = at_flow_level(tmp_path).replace("[workload]", buffer + "[workload]")
+    config = behind_buffers(at_flow_level(tmp_path), PFC if is_lossless else LOSSY)
     facts = same_bytes(tmp_path, config, simulate, rank_counts(1, 2, 3))
     ports = pq.read_table(tmp_path / "1" / "ports.parquet").to_pandas()
     assert (ports.pause_frames.sum() > 0) == is_lossless and (ports.drops_buffer.sum() > 0) != is_lossless

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -15,7 +16,7 @@ from models.network.skip.fluid_ticks import IS_AUDITED, N_UNPLACED, Ticks, tick_
 from models.network.skip.progress import Samples
 from models.network.state.records import N_FREE_PACKET, N_UNSEEN, Fabric, Nic
 from models.network.state.switch_state import Buffers
-from mpi.test_fluid_on_ranks import all_to_all, all_to_alls, at_flow_level, pairs, rings
+from mpi.test_fluid_on_ranks import PFC, all_to_all, all_to_alls, at_flow_level, behind_buffers, pairs, rings
 from pdes.config import load_config
 from pdes.engine.jit import loop_kernel
 
@@ -81,6 +82,20 @@ def test_no_byte_is_lost_and_times_are_right_within_what_shares_are_known_to(
     error = np.abs(took[0] / took[1] - 1)[is_long]
     assert error.mean() < TOLERANCE
     assert abs(finish_ps[is_long].max() / full["flows"]["finish_ps"].to_numpy()[is_long].max() - 1) < TOLERANCE
+
+
+def test_behind_a_buffer_whose_senders_pause_times_are_what_they_are_in_full(tmp_path: Path) -> None:
+    """Packets that are taken out give back what they hold, else whoever shares the pool would be held up for ever."""
+    found = run(tmp_path, behind_buffers(at_flow_level(tmp_path), PFC))
+    full, fast = found["off"], found["auto"]
+    assert min(int(pc.sum(each["ports"]["pause_frames"]).as_py()) for each in (full, fast)) > 0
+    assert fast["result"]["packet_hops"] < full["result"]["packet_hops"] / 4
+    assert fast["result"]["fast_forward"]["fluid"]["posted"] > 0
+    for column in ("size_bytes", "retransmitted_bytes", "ideal_fct_ps", "start_ps"):
+        assert fast["flows"][column] == full["flows"][column], column
+    took = [each["flows"]["fct_ps"].to_numpy() for each in (fast, full)]
+    is_long = full["flows"]["size_bytes"].to_numpy() > COMER_BYTES
+    assert np.abs(took[0] / took[1] - 1)[is_long].mean() < TOLERANCE
 
 
 def test_ticks_in_rounds_come_to_what_ticks_in_python_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
