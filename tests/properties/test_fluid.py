@@ -218,3 +218,30 @@ def test_flow_level_keeps_the_books_of_shared_buffers(
     event("pauses" if state.buffers.egress["n_pause"].sum() else "does not pause")
     event(f"drops {min(fast.dropped, 1)}")
     event(f"posted {min(facts['posted'], 5)}, joined {min(facts['joined'], 2)}, broken {min(facts['broken'], 2)}")
+
+
+def test_nothing_goes_at_flow_level_behind_packets_that_may_be_dropped() -> None:
+    """A small message goes packet by packet, and its end is dropped, as three others fill the pool. The large one
+    behind it is posted when all of the small one has left: its marker would pass over what is missing."""
+    topology = {
+        "kind": "leaf-spine", "leaves": 1, "spines": 1, "hosts_per_leaf": N_HOST, "host_rate": "100Gbps",
+        "spine_rate": "100Gbps", "host_delay": "20us", "spine_delay": "1us",
+    }  # fmt: skip
+    network = {
+        "congestion_control": "fixed-window", "window": "none", "pfc": {"enabled": False},
+        "buffer": {"size": "300kB", "reserve": "0B", "alpha": 1000.0},
+        "transport": {"timeout": "1ms", "max_timeout": "4ms"},
+    }  # fmt: skip
+    tables = on_one_spine("dctcp") | {"topology": topology, "network": network}
+    small, large = 1 * MB, 6 * MB
+    took_us = {size: size * 8.48e-5 for size in (small, large)}  # at 100 Gbps, 1,060 B for 1,000
+    every_us = took_us[large] + 40
+    flows = [(0, 1, large, int(2 * k * every_us * US), 3) for k in range(4)]
+    for k in range(6):
+        end_us = (8 + 2 * k) * every_us + 1000 + took_us[small]
+        flows += [(0, 1, small, int((end_us - took_us[small]) * US), 3), (0, 1, large, int((end_us + 30) * US), 3)]
+        flows += [(host, 5, 400_000, int((end_us - 60) * US), 3) for host in (2, 3, 4)]
+    fast = run(tables, flows)
+    assert_all_arrived(fast, flows)
+    assert fast.model.state.fabric.dropped[fast.rows[fast.rows[:, 2] == small, 1], 0].sum() > 0
+    assert watched(fast)["posted"] > 0

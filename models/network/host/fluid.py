@@ -22,6 +22,8 @@ from models.network.state.records import (
     FLAG_ACK,
     FLAG_LAST,
     FLAG_MARKER,
+    HAS_BUFFER,
+    HAS_PFC,
     MARKER_BEGIN_PS,
     MARKER_COLUMN,
     MARKER_DELIVERED_PS,
@@ -143,6 +145,8 @@ def may_be_fluid(fabric: Fabric, nic: Nic, record, pair, size_bytes):
         has_left = record.next_byte == record.posted_end
         if fluid.n_withdrawn > 0:
             has_left = has_left and record.acked_byte >= fluid.from_byte
+        elif fabric.constants[HAS_BUFFER] and not fabric.constants[HAS_PFC]:
+            has_left = False  # what a switch drops of it has to be sent again before
         if not has_left and fluid.shadow_end != record.posted_end:  # some of it goes as packets
             return False
     return fluid.n_withdrawn + fluid.n_shadow < MOST_MESSAGES and _is_free(fabric, nic, pair)
