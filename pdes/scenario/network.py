@@ -165,7 +165,7 @@ def why_no_fluid(config: Config, p: NetworkParameters) -> str:
     """Why no message can be withdrawn from the network to end as a forecast says, "" if some can."""
     whys = {
         "ns-3's transport": p.ns3 is not None,
-        "links lose packets at random": p.loss_probability is not None,
+        "losses are drawn": p.loss_probability is not None,
         "switches choose the ways of flows, or ways change": p.routing is not None or bool(p.link_changes),
         "the run stops at a given time": config.simulation.stop_time_ps is not None,
     }

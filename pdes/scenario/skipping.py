@@ -55,9 +55,9 @@ def usable(config: Config, p: NetworkParameters) -> tuple[tuple[str, ...], str]:
     whys = {"fair": why_no_rates(config, p) or UNSURE, "alone": why_no_fluid(config, p)}
     whys["shares"] = why_no_shares(config, p)
     whys["replay"] = whys["similar"] = _why_no_replay(p)
-    why, why_not_fair = whys["shares"] or whys["replay"], whys["fair"]
-    found = tuple(name for name in uses if not whys.get(name, ""))
-    return found, (why_not_fair if "fair" in uses else why) if found != uses else ""
+    found, why_not_fair = tuple(name for name in uses if not whys.get(name, "")), whys["fair"]
+    why = "; ".join(dict.fromkeys(whys[name] for name in uses if name not in found))
+    return found, why_not_fair if "fair" in uses and why else why
 
 
 def _why_no_replay(p: NetworkParameters) -> str:

@@ -84,8 +84,13 @@ def test_it_says_where_nothing_alike_was_measured(tmp_path: Path) -> None:
     ("sets", "used"),
     [
         (["simulation.stop_time=1s"], f"{NO_LANES}: the run stops at a given time"),
-        (["network.loss.probability=1e-3"], f"{LEAST}: links lose packets at random"),
+        (["network.loss.probability=1e-3"], f"{LEAST}: losses are drawn"),
         (['network.buffer.size="9MB"'], f"{NO_MEMO}: switches share their buffers"),
+        (
+            ['network.buffer.size="9MB"', "network.congestion_control=nscc"],
+            "periodic, alone, expected within 1 %; not replay, similar, shares: switches share their buffers among "
+            "network partitions; with nscc they were too slow by far",
+        ),
         (["network.transport.recovery=selective-repeat"], f"{NO_MEMO}: selective repeat"),
         (["network.transport.recovery=go-back-n"], "periodic, replay, alone, shares, expected within 1 %"),
         (["network.routing.policy=weighted"], f"{LEAST}: switches choose the ways of flows"),

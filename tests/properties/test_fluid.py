@@ -1,6 +1,7 @@
 """What holds of every network in which messages go at flow level: no byte is made up, and ports count what they would
 have sent."""
 
+from itertools import count
 from typing import Any
 from unittest.mock import patch
 
@@ -203,10 +204,13 @@ def test_flow_level_keeps_the_books_of_shared_buffers(
     elif kind == "drops":
         network["buffer"] = {"size": f"{200 + extra_kilobytes}kB", "reserve": "0B", "alpha": 0.5}
         network["pfc"] = {"enabled": False}
-        network["transport"] |= {"timeout": "100us", "max_timeout": "1ms"}
+        network["transport"] = transport | {"timeout": "100us", "max_timeout": "1ms"}
+
+    n_look = count()
 
     def check(model: Any) -> None:
-        if not model.fast_forward.waves.replayed:
+        i = next(n_look)  # thousands of looks where millions of packets are dropped
+        if (i < 100 or i % 100 == 0) and not model.fast_forward.waves.replayed:
             verify_network(model.state, model.topology, model.fast_forward.link_head)
             assert not meets_frozen_ports(model)
 
