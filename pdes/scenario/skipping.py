@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.network.skip.make_fast_forward import why_not
+from models.network.skip.make_fast_forward import BY_PACKET, why_not
 from models.network.skip.memo_states import why_no_memo
 from models.network.state.parameters import SELECTIVE_REPEAT, NetworkParameters
 from models.network.state.records import IS_SELECTIVE
@@ -54,7 +54,8 @@ def usable(config: Config, p: NetworkParameters) -> tuple[tuple[str, ...], str]:
         return (), why
     whys = {"fair": why_no_rates(config, p) or UNSURE, "alone": why_no_fluid(config, p)}
     whys["shares"] = why_no_shares(config, p)
-    whys["replay"] = whys["similar"] = _why_no_replay(p)
+    whys["periodic"] = BY_PACKET if p.is_by_packet else ""
+    whys["replay"] = whys["similar"] = whys["periodic"] or _why_no_replay(p)
     found, why_not_fair = tuple(name for name in uses if not whys.get(name, "")), whys["fair"]
     why = "; ".join(dict.fromkeys(whys[name] for name in uses if name not in found))
     return found, why_not_fair if "fair" in uses and why else why

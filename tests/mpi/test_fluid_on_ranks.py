@@ -164,6 +164,18 @@ def pairs(folder: Path) -> str:
     return SHARED.format(seed=5, audit=0.0).replace('"alone"]', '"alone", "shares"]')
 
 
+def over_stages(folder: Path, policy: str = "spray") -> str:
+    """Each host of a leaf sends to one of the other, again and again, in packets that go different ways; short messages
+    come to some."""
+    size, every_ps = 4_000_000, 500_000_000
+    rows = [f"{i},{(i + 4) % 8},{size},{k * every_ps}" for k in range(14) for i in range(8)]
+    rows += [f"{k % 8},{(k + 3) % 8},30000,{k * every_ps + 200_000_000}" for k in range(11, 13)]
+    (folder / "flows.csv").write_text("\n".join(["src,dst,size_bytes,start_ps", *rows, ""]))
+    config = SHARED.format(seed=6, audit=0.0).replace("spines = 1", "spines = 4")
+    routing = f'[network.transport]\nrecovery = "selective-repeat"\n[network.routing]\npolicy = "{policy}"\n'
+    return config.replace("[workload]", routing + "[workload]")
+
+
 def rings(law: str) -> str:
     """An iteration whose gradients and parameters go in rings of 64, in messages of two to six round trips."""
     return f"""
@@ -288,3 +300,11 @@ def test_flow_level_behind_shared_buffers_is_the_same_bytes(
     ports = pq.read_table(tmp_path / "1" / "ports.parquet").to_pandas()
     assert (ports.pause_frames.sum() > 0) == is_lossless and (ports.drops_buffer.sum() > 0) != is_lossless
     assert facts["fluid"]["measured"] > 0 and facts["fluid"]["posted"] > 0
+
+
+@pytest.mark.parametrize("policy", ["spray", "adaptive", "weighted"])
+def test_flow_level_over_stages_is_the_same_bytes(
+    policy: str, tmp_path: Path, simulate: Callable, rank_counts: Callable
+) -> None:  # fmt: skip
+    facts = same_bytes(tmp_path, over_stages(tmp_path, policy), simulate, rank_counts(1, 2, 3))
+    assert facts["fluid"]["posted"] > 8 and facts["fluid"]["broken"] > 0 and facts["fluid"]["joined"] == 0

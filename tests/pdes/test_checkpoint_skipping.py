@@ -152,9 +152,12 @@ def test_messages_at_flow_level_come_back_with_their_markers_and_those_that_are_
     assert different(tmp_path / "whole", tmp_path / "again") == []
 
 
-def test_messages_at_flow_level_come_back_with_what_has_left_of_them(tmp_path: Path) -> None:
+@pytest.mark.parametrize("make", [fluid.at_flow_level, fluid.over_stages])
+def test_messages_at_flow_level_come_back_with_what_has_left_of_them(
+    make: Callable[[Path], str], tmp_path: Path
+) -> None:  # fmt: skip
     """Also where how they end has been said, and before somebody comes to whom they are broken up."""
-    (tmp_path / "config.toml").write_text(fluid.at_flow_level(tmp_path))
+    (tmp_path / "config.toml").write_text(make(tmp_path))
     simulate(tmp_path / "config.toml", tmp_path / "whole")
     with asked_every(rounds_of(tmp_path / "whole") // 80):
         simulate(tmp_path / "config.toml", tmp_path / "taken", *EVERY_ROUND)

@@ -16,7 +16,16 @@ from models.network.skip.fluid_ticks import IS_AUDITED, N_UNPLACED, Ticks, tick_
 from models.network.skip.progress import Samples
 from models.network.state.records import N_FREE_PACKET, N_UNSEEN, Fabric, Nic
 from models.network.state.switch_state import Buffers
-from mpi.test_fluid_on_ranks import PFC, all_to_all, all_to_alls, at_flow_level, behind_buffers, pairs, rings
+from mpi.test_fluid_on_ranks import (
+    PFC,
+    all_to_all,
+    all_to_alls,
+    at_flow_level,
+    behind_buffers,
+    over_stages,
+    pairs,
+    rings,
+)
 from pdes.config import load_config
 from pdes.engine.jit import loop_kernel
 
@@ -203,3 +212,24 @@ mode = "auto"
     assert np.abs(took[1] / took[0] - 1).mean() < 0.002
     times_ps = [each["result"]["simulated_time_ps"] for each in (full, fast)]
     assert times_ps[1] == pytest.approx(times_ps[0], rel=0.001)
+
+
+@pytest.mark.parametrize("policy", ["spray", "adaptive"])
+def test_sprayed_messages_take_as_long_at_flow_level_and_ports_send_as_much(policy: str, tmp_path: Path) -> None:
+    found = run(tmp_path, over_stages(tmp_path, policy))
+    off, auto = found["off"], found["auto"]
+    assert auto["result"]["fast_forward"]["fluid"]["posted"] > 50
+    assert 1.5 * auto["result"]["packet_hops"] < off["result"]["packet_hops"]
+    took_ps = [np.array(each["flows"]["fct_ps"]) for each in (off, auto)]
+    assert np.abs(took_ps[1] / took_ps[0] - 1).mean() < TOLERANCE
+    sent = [np.array(each["ports"]["tx_bytes"]) for each in (off, auto)]
+    assert sent[0].sum() == sent[1].sum() and (sent[1] > 0).all()
+    assert np.abs(sent[1] / sent[0] - 1).max() < 0.05  # of a stage each port sends as much, where draws differ a little
+
+
+def test_where_ways_make_no_stages_the_result_says_that_nothing_was_skipped(tmp_path: Path) -> None:
+    config = over_stages(tmp_path).replace('kind = "leaf-spine"', 'kind = "torus"\ndims = [3, 3]')
+    lines = [line for line in config.splitlines() if not line.startswith(("leaves", "spines", "hosts_", "spine_"))]
+    found = run(tmp_path, "\n".join(lines))
+    assert "some ports in common" in found["auto"]["result"]["fast_forward"]["why_not"]
+    assert found["auto"]["flows"].equals(found["off"]["flows"])

@@ -15,6 +15,7 @@ QUICKSTART = ROOT / "examples" / "quickstart.toml"
 AUTO, HPCC = "wormhole.mode=auto", "network.congestion_control=hpcc"
 LEAST = "periodic; not replay, similar, alone, shares"
 NO_MEMO = "periodic, alone, shares, expected within 1 %; not replay, similar"
+REORDERS = ["network.transport.recovery=selective-repeat"]
 NO_LANES = "periodic, replay, similar, expected within 1 %; not alone, shares"
 FLOWS = """\
 [topology]
@@ -93,7 +94,12 @@ def test_it_says_where_nothing_alike_was_measured(tmp_path: Path) -> None:
         ),
         (["network.transport.recovery=selective-repeat"], f"{NO_MEMO}: selective repeat"),
         (["network.transport.recovery=go-back-n"], "periodic, replay, alone, shares, expected within 1 %"),
-        (["network.routing.policy=weighted"], f"{LEAST}: switches choose the ways of flows"),
+        (["network.routing.policy=weighted"], f"{NO_MEMO}: switches choose the ways of flows"),
+        (
+            [*REORDERS, "network.routing.policy=spray"],
+            "alone, shares, expected within 1 %; not periodic, replay, similar: switches choose a way for each "
+            "packet",
+        ),
     ],
 )  # fmt: skip
 def test_what_a_network_does_not_allow_is_said_with_its_reason(sets: list[str], used: str) -> None:
@@ -101,9 +107,10 @@ def test_what_a_network_does_not_allow_is_said_with_its_reason(sets: list[str], 
 
 
 def test_where_nothing_can_be_skipped_the_plan_says_so() -> None:
-    spray = ["network.routing.policy=spray", "network.transport.recovery=selective-repeat"]
     text = "auto, but nothing can be skipped: switches choose a way for each packet"
-    assert facts(AUTO, *spray) == [text]
+    assert facts(AUTO, *REORDERS, "network.routing.policy=flowlet") == [text]
+    text = text.replace("auto", "exact")
+    assert facts(AUTO, *REORDERS, "network.routing.policy=spray", "wormhole.mode=exact") == [text]
 
 
 def test_what_the_plan_says_was_measured_is_what_the_table_has() -> None:

@@ -225,6 +225,45 @@ def test_flow_level_keeps_the_books_of_shared_buffers(
     event(f"posted {min(facts['posted'], 5)}, joined {min(facts['joined'], 2)}, broken {min(facts['broken'], 2)}")
 
 
+@settings(max_examples=40)
+@given(
+    networks(),
+    st.one_of(flow_lists(), meetings()),
+    st.sampled_from(["spray", "adaptive", "weighted"]),
+    st.sampled_from([{}, {"ack_every": 3}]),
+)
+def test_flow_level_spreads_what_it_sends_over_the_ports_of_a_stage(
+    tables: dict[str, Any], flows: list[Flow], policy: str, transport: dict[str, Any]
+) -> None:
+    """Where switches send packets of a flow different ways, or flows by links' rates, ports of a stage send together
+    what they send packet by packet, each the same part of it; and all others what they do there."""
+    network = {"transport": transport | {"recovery": "selective-repeat"}, "routing": {"policy": policy}}
+    tables = tables | {"network": tables["network"] | network}
+
+    def check(model: Any) -> None:
+        verify_network(model.state, model.topology, model.fast_forward.link_head)
+
+    with patch("pdes.skipping.fluid.shares.FEW_SEEN", 1), patch("pdes.skipping.fluid.alone_times.MANY", 2):
+        fast = run(tables, flows, check=check)
+    assert_all_arrived(fast, flows)
+    plain, facts, t = run(tables | {"wormhole": {"mode": "off"}}, flows), watched(fast), fast.scenario.topology
+    sent, n_resent = [], 0
+    for outcome in (fast, plain):
+        sent.append(outcome.model.state.fabric.ports["tx_bytes"])
+        n_resent += int(outcome.model.state.nic.queue_pairs["resent_bytes"].sum())
+    assert facts["joined"] == facts["measured"] == 0 and not fast.model.state.nic.fluid["n_withdrawn"].any()
+    if n_resent == 0 and "ack_every" not in transport:
+        between = t.is_switch[t.port_src] & t.is_switch[t.port_dst]
+        assert (sent[0][~between] == sent[1][~between]).all()
+        is_leaf = np.bincount(t.port_dst[~between], minlength=t.n_node) > 0
+        for end in (t.port_src, t.port_dst):  # of each leaf, all ports to the spines, and from there
+            stage = np.where(between & is_leaf[end], end, t.n_node)
+            together = [np.bincount(stage, each, t.n_node + 1)[:-1] for each in sent]
+            assert (together[0] == together[1]).all()
+        event("every byte counted")
+    event(f"{policy}: posted {min(facts['posted'], 5)}, broken {min(facts['broken'], 2)}")
+
+
 def test_nothing_goes_at_flow_level_behind_packets_that_may_be_dropped() -> None:
     """A small message goes packet by packet, and its end is dropped, as three others fill the pool. The large one
     behind it is posted when all of the small one has left: its marker would pass over what is missing."""

@@ -22,12 +22,11 @@ from models.network.state.records import (
     FLAG_ACK,
     FLAG_LAST,
     FLAG_MARKER,
-    HAS_BUFFER,
-    HAS_PFC,
     MARKER_BEGIN_PS,
     MARKER_COLUMN,
     MARKER_DELIVERED_PS,
     MARKER_SIZE,
+    MAY_FOLLOW,
     N_FLUID,
     N_UNSEEN,
     PAYLOAD_BYTES,
@@ -42,11 +41,11 @@ NO_ROW = -1  # of path_port: where no way is looked for
 
 
 @step_kernel
-def meets_fluid(fabric: Fabric, nic: Nic, record):
-    """Whether the way of a queue pair (its record) has a port of flows at flow level."""
+def meets_fluid(fabric: Fabric, nic: Nic, pair):
+    """Whether the way of a queue pair has a port of flows at flow level."""
     if fabric.counters[N_FLUID] == 0:
         return False
-    row = np.int64(record.data_path)
+    row = np.int64(nic.facts[np.uint64(pair)].data_path)
     port = np.int64(fabric.path_port[np.uint64(row)])
     while port >= 0:
         if nic.fluid_port[np.uint64(port)] != NOBODY:
@@ -145,8 +144,8 @@ def may_be_fluid(fabric: Fabric, nic: Nic, record, pair, size_bytes):
         has_left = record.next_byte == record.posted_end
         if fluid.n_withdrawn > 0:
             has_left = has_left and record.acked_byte >= fluid.from_byte
-        elif fabric.constants[HAS_BUFFER] and not fabric.constants[HAS_PFC]:
-            has_left = False  # what a switch drops of it has to be sent again before
+        elif fabric.constants[MAY_FOLLOW] == 0:
+            has_left = False
         if not has_left and fluid.shadow_end != record.posted_end:  # some of it goes as packets
             return False
     return fluid.n_withdrawn + fluid.n_shadow < MOST_MESSAGES and _is_free(fabric, nic, pair)

@@ -130,7 +130,7 @@ def post_message(fabric: Fabric, nic: Nic, pair, size_bytes, flow_id, tag, now_p
             record.next_send_ps = max(record.next_send_ps, fluid.free_ps + fluid.slack_ps)
         if has_shadow:
             cast_shadow(fabric, nic, record, pair)
-        elif (was_idle or fluid.n_shadow > 0) and meets_fluid(fabric, nic, record):
+        elif (was_idle or fluid.n_shadow > 0) and meets_fluid(fabric, nic, pair):
             if not waits_behind(fabric, nic, record, pair, now_ps):
                 interrupt(fabric, nic, record, pair, 1, now_ps)
     if fabric.constants[IS_NS3]:

@@ -11,8 +11,11 @@ from models.network.skip.skipped import Skipped
 from models.network.skip.suspend.freeze import count_sent
 from models.network.skip.suspend.hidden import Hidden
 from models.network.skip.suspend.withdraw import count_short
+from models.network.state.records import HEADER_BYTES, PAYLOAD_BYTES
+from models.network.switch.spread_ways import Spread
 from pdes.skipping.frozen import joined
 from pdes.skipping.similar.wave_entries import WaveReplay
+from pdes.units import BITS_PER_BYTE, PS_PER_S
 
 
 class Credits(NamedTuple):
@@ -20,6 +23,7 @@ class Credits(NamedTuple):
 
     hidden: Hidden
     skipped: Skipped
+    spread: Spread | None = None  # where ways of data name one port for a stage
 
     def note(
         self, state: NetworkState, cause: str, pairs: Sequence[np.ndarray], packets: Sequence[np.ndarray],
@@ -75,7 +79,22 @@ class Credits(NamedTuple):
         sent_bytes = self.hidden.advance_sent.copy()
         self.hidden.advance_sent[:] = 0
         count_short(state.fabric, state.nic, pairs, short_bytes, sent_bytes)
+        if self.spread is not None:
+            sent_bytes += self._moved_bytes(state, self.spread, pairs, packets, short_bytes)
         state.fabric.ports["tx_bytes"] += sent_bytes
+
+    def _moved_bytes(
+        self, state: NetworkState, spread: Spread, pairs: np.ndarray, packets: np.ndarray, short_bytes: np.ndarray
+    ) -> np.ndarray:  # fmt: skip
+        """int64[n_port]: what ports have sent more of queue pairs' data than was counted, as stages send evenly."""
+        constants, counted = state.fabric.constants, np.zeros(len(self.hidden.advance_sent), np.int64)
+        data_bytes = packets * int(constants[PAYLOAD_BYTES] + constants[HEADER_BYTES]) - short_bytes
+        count_short(state.fabric, state.nic, pairs, -data_bytes, counted)
+        moved = spread.spread(counted) - counted
+        info = state.fabric.port_info
+        is_timed = state.fabric.ports["ps_per_byte"] == 0  # by the time, not by bytes
+        info["busy_ps"] += np.where(is_timed, moved * (BITS_PER_BYTE * PS_PER_S / info["rate_bps"]), 0).astype(np.int64)
+        return moved
 
     def _note_time(self, state: NetworkState, cause: str, pairs: np.ndarray, spared_ps: np.ndarray) -> None:
         is_here = self.hidden.here[state.nic.facts["node"][pairs]].astype(np.int64)

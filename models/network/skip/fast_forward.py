@@ -43,6 +43,7 @@ from models.network.skip.wave_states import Learner, WaveStates
 from models.network.state.records import N_POSTED
 from models.network.state.ways import ports_of_pairs
 from models.network.switch.routed_ways import RoutedWays
+from models.network.switch.spread_ways import Spread
 from pdes.engine.exchange import World
 from pdes.engine.gathering import compile_gathers
 from pdes.engine.time_index import NEVER
@@ -298,6 +299,10 @@ class FastForward:
         """Have waves, from the beginning on."""
         self.waves, self.wave_states = waves, states
         self._round_look_words[[TICK_PS, TICK_EVERY_PS]] = waves.tick_ps
+
+    def spread_over(self, spread: Spread | None) -> None:
+        """Have what goes at flow level count evenly at all ports of a stage."""
+        self._credits = self._credits._replace(spread=spread)
 
     @property
     def _tick_ps(self) -> int:

@@ -6,9 +6,11 @@ from models.network.build.arrays import NetworkState
 from models.network.link.wire_time import transmission_ps
 from models.network.state.records import ACK_BYTES, ACK_EVERY, HEADER_BYTES, PAYLOAD_BYTES
 from models.network.state.ways import Ways, ack_ways, data_ways
+from models.network.switch.spread_ways import Spread
 from models.topology.graph import Topology
 from pdes.skipping.fluid.ack_load import Slowdown
 from pdes.skipping.fluid.make_table import Links
+from pdes.skipping.fluid.stage_load import N_LOAD, WHOLE, make_stage_loads
 from pdes.units import BITS_PER_BYTE, PS_PER_S
 
 
@@ -17,6 +19,21 @@ def links_of(topology: Topology, state: NetworkState, all_ways: Ways) -> Links:
     behind_ps, ack_ps = latencies_ps(topology, state)
     byte_per_ps = topology.port_rate_bps / _payload_bits_ps(state)
     return Links(data_ways(state), all_ways, forms_of(topology, state), byte_per_ps, behind_ps, ack_ps)
+
+
+def spread_links(links: Links, spread: Spread, rate_bps: np.ndarray) -> Links:
+    """The same where packets of data are spread over stages: what flows never wait for loads their ways."""
+    (start, port_of), of_all = links.data_ways, spread.of_all(rate_bps)
+    slowest_bps = np.minimum.reduceat(of_all[spread.first[port_of]], start[:-1]) if len(links.form) else of_all[:0]
+    wide, stage = spread.only_wide(links.data_ways)
+    flow = np.repeat(np.arange(len(links.form)), np.diff(wide))
+    ports, stage = np.unique(stage, return_inverse=True)
+    share = (WHOLE * slowest_bps[flow] / of_all[ports[stage]]).astype(np.int64)
+    return links._replace(
+        data_ways=spread.without_wide(links.data_ways), all_ways=spread.without_wide(links.all_ways),
+        byte_per_ps=spread.of_all(links.byte_per_ps), form=links.form * N_LOAD,
+        stages=make_stage_loads((wide, stage.astype(np.int32)), share, len(ports)),
+    )  # fmt: skip
 
 
 def slowdown_of(state: NetworkState, links: Links, leaves_room: bool) -> Slowdown:
@@ -40,7 +57,7 @@ def forms_of(topology: Topology, state: NetworkState) -> np.ndarray:
     path, table = state.fabric.path_port, state.nic.facts
     n_row = len(path)
     kinds = np.unique(np.stack([topology.port_rate_bps, topology.port_delay_ps], axis=1), axis=0, return_inverse=True)
-    kind = np.where(path >= 0, kinds[1].ravel()[path] + 1, 0)
+    kind = np.where(path >= 0, kinds[1].ravel()[np.maximum(path, 0)] + 1, 0)
     closed = np.flatnonzero(path < 0)
     first = [table[name].astype(np.int64) for name in ("data_path", "ack_path")]
     length = [closed[np.searchsorted(closed, row)] - row for row in first]

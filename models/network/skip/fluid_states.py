@@ -50,8 +50,11 @@ LEAST_LEFT = 1e-6  # of a message that is not over
 class FluidStates:
     """One rank's part."""
 
-    def __init__(self, world: World, hidden: Hidden, state: NetworkState, fluid: Fluid, n_column: int) -> None:
-        """n_column: of samples."""
+    def __init__(
+        self, world: World, hidden: Hidden, state: NetworkState, fluid: Fluid, n_column: int, n_hop: np.ndarray
+    ) -> None:  # fmt: skip
+        """n_column: of samples. n_hop: int64[n_qp], that a packet and its acknowledgement make."""
+        self._n_hop = n_hop
         self._world, self._hidden, self.fluid, self._n_column = world, hidden, fluid, n_column
         table, here = state.nic.facts, hidden.here.astype(np.bool_)
         self._sends_here, self._receives_here = here[table["node"]], here[table["receiver"]]
@@ -189,6 +192,8 @@ class FluidStates:
             fluid.audit.follow(ticks.posts[:n_post], ticks.posts[:n_post, m.POSTED_PS])
             begin_tick(state.fabric, state.buffers, state.nic, samples, ticks, n_post, now_ps)
         words[LEFT_PS] = -1
+        fluid.note_loads()
+        self._write_news(state)
         assert words[N_MISSING] == 0, f"{words[N_MISSING]} ends of messages at flow level are missing"
         broken = fluid.level.broken(words[N_BROKEN], now_ps)
         if fluid.audit.is_on:
@@ -308,7 +313,7 @@ class FluidStates:
 
     def hops_so_far(self, state: NetworkState) -> int:
         """Packet-hops that flow level has spared this rank so far: for progress; `totals` has them exactly."""
-        carried = int((state.nic.fluid["packets"] * self._sends_here) @ self.fluid.n_port_of)
+        carried = int((state.nic.fluid["packets"] * self._sends_here) @ self._n_hop)
         return carried - int(self._twice[:, SENT_PACKETS].sum())
 
     def go_on(self, fluid: Fluid, twice: np.ndarray | int) -> None:

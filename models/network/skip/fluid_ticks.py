@@ -19,7 +19,7 @@ from pdes.engine.gathering import RANK, Gathering, offer, take_in_order
 from pdes.engine.jit import loop_kernel, step_kernel
 from pdes.skipping import prediction as m
 from pdes.skipping.fluid.flow_level import append, tick
-from pdes.skipping.fluid.flow_table import FAR_PS, MOST_MESSAGES, NEXT_PS, Table
+from pdes.skipping.fluid.flow_table import FAR_PS, HAS_NEW_LOADS, MOST_MESSAGES, NEXT_PS, Table
 from pdes.skipping.fluid.make_table import Links, make_table
 
 # What `Ticks.words` holds.
@@ -171,7 +171,9 @@ def tick_in_rounds(fabric: Fabric, buffers: Buffers, nic: Nic, s: Samples, t: Ti
     n_post = gather_posts(fabric, nic, t)
     begin_tick(fabric, buffers, nic, s, t, n_post, now_ps)
     t.words[LEFT_PS] = now_ps
-    if t.words[N_BROKEN] > 0 or t.words[N_MISSING] > 0 or not end_tick(fabric, buffers, nic, t, now_ps):
+    if t.words[N_BROKEN] > 0 or t.words[N_MISSING] > 0 or t.table.words[HAS_NEW_LOADS] > 0:
+        return np.int64(-1)
+    if not end_tick(fabric, buffers, nic, t, now_ps):
         return np.int64(-1)
     t.words[LEFT_PS] = -1
     return t.table.words[NEXT_PS]

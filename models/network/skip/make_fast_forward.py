@@ -7,17 +7,18 @@ import numpy as np
 from models.network.build.arrays import has_pfc, is_managed
 from models.network.restore.path_queues import PathQueues
 from models.network.skip.fast_forward import FastForward
-from models.network.skip.fluid_links import links_of, slack_ps, slowdown_of
+from models.network.skip.fluid_links import links_of, slack_ps, slowdown_of, spread_links
 from models.network.skip.fluid_states import FluidStates
 from models.network.skip.memo_states import MemoStates, why_no_memo
 from models.network.skip.replays import Replays
 from models.network.skip.room import Room
 from models.network.skip.suspend.hidden import ControlWords, make_hidden
 from models.network.skip.wave_states import WaveStates, end_ports
-from models.network.state.parameters import ECMP, WEIGHTED_ECMP, NetworkParameters
+from models.network.state.parameters import NetworkParameters
 from models.network.state.records import MAY_OVERTAKE, SEED
 from models.network.state.ways import ports_of_pairs
 from models.network.switch.routed_ways import RoutedWays
+from models.network.switch.spread_ways import Spread, find_spread, together
 from models.topology.graph import Topology
 from pdes.engine.exchange import World
 from pdes.skipping.audit import Audit
@@ -46,8 +47,9 @@ class Wanted(NamedTuple):
 
 
 EVERYTHING_EXACT = Wanted()
+BY_PACKET = "switches choose a way for each packet"
+NO_STAGES = f"{BY_PACKET}, and these ways have some ports in common, and not others"
 READS_LOAD = {"int", "pint"}  # what controls need that hold ports below full
-BY_FLOW = (ECMP, WEIGHTED_ECMP)  # policies that send all packets of a flow one way, while no link changes
 
 
 def make_fast_forward(
@@ -64,11 +66,17 @@ def make_fast_forward(
         return None
     assert parameters.may_skip or world.size == 1, "ports of other ranks have no records"
     model.state.fabric.counters[MAY_OVERTAKE] = 1
-    pairs, routes = model.pairs, _routes(topology, model, parameters)
+    pairs, routes, spread = model.pairs, _routes(topology, model, parameters), None
     if routes is not None:
+        if parameters.is_by_packet:
+            if (spread := find_spread(topology, pairs, routes.pairs, model.state.routing)) is None:
+                return None
+            routes.by_epoch = [together(routes.pairs, spread)]
         model.state, pairs = routes.install(model.state), routes.pairs
     port_peer = topology.port_peer if has_pfc(parameters) else None
     start, port_of = ports_of_pairs(pairs, port_peer)
+    if spread is not None:
+        start, port_of = spread.without_wide((start, port_of))
     floats = parameters.law.float_words
     changes_ps = [change.time_ps for change in parameters.link_changes] if routes is None else routes.ends_ps
     known_ps = np.array(sorted({*changes_ps, *([stop_ps] if stop_ps else [])}), np.int64)
@@ -85,7 +93,7 @@ def make_fast_forward(
     def make_controller(ways: tuple[np.ndarray, np.ndarray]) -> Controller:
         criterion = make_criterion(choice, network, look_ps, n_kept, n_hop)
         made = Controller(*ways, topology.n_port, criterion, known_ps, look_ps)
-        made.skips_steady, made.audit = mode != "memo", audit
+        made.skips_steady, made.audit = mode != "memo" and spread is None, audit
         return made
 
     controller = make_controller((start, port_of))
@@ -106,7 +114,7 @@ def make_fast_forward(
         fast.replays = Replays(states, fast.suspension)
     if has_waves and states is not None:
         seeds = (0.0, 0) if audit is None else (audit.share, audit.seed)
-        wave_links = WaveLinks(*fast.ways, topology.port_rate_bps, end_ports(model.state))
+        wave_links = WaveLinks(*_shared(fast.ways, spread), _rates_bps(topology, spread), end_ports(model.state))
         waves = Waves(
             wave_links, controller.holders, memo_tolerance, network.base_rtt_ps, known_ps, parameters.payload_bytes,
             seeds,
@@ -114,7 +122,8 @@ def make_fast_forward(
         fast.use_waves(waves, WaveStates(topology, world, hidden, states, model.state))
         if parameters.has_fluid:
             shape = memo_tolerance, network.base_rtt_ps
-            fast.fluid = _make_fluid(topology, model, world, fast, shape, seeds[0], parameters)
+            fast.fluid = _make_fluid(topology, model, world, fast, shape, seeds[0], parameters, spread)
+            fast.spread_over(spread)
     if parameters.buffer is not None:
         fast.suspension.room = Room(topology, pairs, parameters, world, here)
     fast.lossy_port = _lossy_ports(topology, parameters)
@@ -125,20 +134,31 @@ def make_fast_forward(
 
 def _make_fluid(
     topology: Topology, model: "NetworkModel", world: World, fast: FastForward, shape: tuple[float, int],
-    audit_share: float, parameters: NetworkParameters,
+    audit_share: float, parameters: NetworkParameters, spread: Spread | None,
 ) -> FluidStates:  # fmt: skip
     """shape: the tolerance and the base round-trip time. audit_share: of time in which nothing goes at flow level."""
     state, (_, rtt_ps) = model.state, shape
     links, fluid = links_of(topology, state, fast.ways), state.nic.fluid
+    if spread is not None:
+        links = spread_links(links, spread, topology.port_rate_bps)
     fluid["behind_ps"] = links.behind_ps
     fluid["least_bytes"] = state.nic.queue_pairs["line_rate_bps"] * (rtt_ps / (BITS_PER_BYTE * PS_PER_S))
     fluid["slack_ps"] = slack_ps(topology, state, links.behind_ps)
     n_pair, seed = len(links.form), int(state.fabric.constants[SEED])
-    component = components_of(fast.ways, topology.n_port) if audit_share > 0 else np.zeros(n_pair, np.int64)
+    component = components_of(links.all_ways, topology.n_port) if audit_share > 0 else np.zeros(n_pair, np.int64)
     audit = FluidAudit(n_pair, Stretches(component, audit_share, seed, MIN_ROUND_TRIPS * rtt_ps))
     slowdown = slowdown_of(state, links, leaves_room=not READS_LOAD.isdisjoint(parameters.law.needs))
     made = Fluid(links, state.nic.fluid_port, *shape, slowdown, parameters.has_shares, audit)
-    return FluidStates(world, fast.hidden, state, made, fast.n_column)
+    made.takes_under_way = parameters.routing is None  # of packets that take routes nobody knows where they are
+    return FluidStates(world, fast.hidden, state, made, fast.n_column, np.diff(fast.ways[0]))
+
+
+def _shared(ways: tuple[np.ndarray, np.ndarray], spread: Spread | None) -> tuple[np.ndarray, np.ndarray]:
+    return ways if spread is None else spread.without_wide(ways)
+
+
+def _rates_bps(topology: Topology, spread: Spread | None) -> np.ndarray:
+    return topology.port_rate_bps if spread is None else spread.of_all(topology.port_rate_bps)
 
 
 def turns_ps(parameters: NetworkParameters, rtt_ps: np.ndarray) -> np.ndarray:
@@ -154,8 +174,8 @@ def why_not(parameters: NetworkParameters) -> str:
         return f"{parameters.law.name} does not say what of its state are `times` and `sequences`"
     if parameters.ns3 is not None:
         return "ns-3's times and telemetry wrap around"
-    is_by_packet = parameters.routing is not None and parameters.routing.policy not in BY_FLOW
-    return "switches choose a way for each packet" if is_by_packet else ""
+    is_lost = parameters.is_by_packet and not parameters.has_fluid
+    return BY_PACKET if is_lost else ""
 
 
 def _routes(topology: Topology, model: "NetworkModel", parameters: NetworkParameters) -> RoutedWays | None:

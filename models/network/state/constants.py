@@ -69,6 +69,8 @@ def make_constants(plan: WorkloadPlan, parameters: NetworkParameters, most_hops:
         values[state.MARKER_COLUMN] = values[state.N_EXTRA]
         values[state.N_EXTRA] += state.N_MARKER_WORD
         values[state.NEED_PACKETS] += 2 * plan.burst * p.has_fluid
+        may_drop = p.buffer is not None and not p.buffer.pfc  # then they have to be sent again before
+        values[state.MAY_FOLLOW] = int(not may_drop and not p.is_by_packet)
     if p.is_hybrid and p.flow is not None:
         ack_share = p.ack_bytes / (p.payload_bytes + p.header_bytes)
         calm = 0 if p.flow.audited else NEARLY  # in flow mode a control is as fast as it may be at once

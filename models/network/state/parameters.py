@@ -59,6 +59,7 @@ class Ns3Quirks:
 
 
 ECMP, SPRAY, FLOWLET, ADAPTIVE, WEIGHTED_ECMP = range(5)  # how switches choose among next hops of equal distance
+BY_FLOW = (ECMP, WEIGHTED_ECMP)  # policies that send all packets of a flow one way, while no link changes
 
 
 @dataclass(frozen=True)
@@ -131,6 +132,11 @@ class NetworkParameters:
     has_fluid: bool = False  # messages may go at flow level, see `models.network.host.fluid`
     has_shares: bool = False  # and at shares that are known, see `pdes.skipping.fluid.shares`
     flow: FlowParameters | None = None  # messages go at max-min fair rates, see `models.network.flow_mode`
+
+    @property
+    def is_by_packet(self) -> bool:
+        """Whether packets of one flow may go different ways while no link changes."""
+        return self.routing is not None and self.routing.policy not in BY_FLOW
 
     @property
     def is_hybrid(self) -> bool:

@@ -227,7 +227,8 @@ N_COUNTER = 26
     CALM_1024,  # hybrid: 1024ths of its line rate and largest window that a control has which has met nobody lately
     FIRST_PORT,  # of the experiment that is run, see `models.network.experiments`: what is drawn is drawn by numbers
     FIRST_TASK,  # that count from there
-) = range(46)
+    MAY_FOLLOW,  # 1: packets in flight come before what is posted behind them, so that it may go at flow level
+) = range(47)
 N_CONSTANT = 48
 TELEMETRY_NONE, TELEMETRY_INT, TELEMETRY_PINT = range(3)
 IS_HYBRID = 2

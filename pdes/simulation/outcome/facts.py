@@ -12,7 +12,7 @@ from models.network.flow_mode.audit_state import audit_facts
 from models.network.flow_mode.totals import flow_facts
 from models.network.host.rtt_rows import MAX_RTT_ROWS
 from models.network.model import NetworkModel
-from models.network.skip.make_fast_forward import why_not
+from models.network.skip.make_fast_forward import NO_STAGES, why_not
 from models.network.skip.skipped import CAUSES
 from models.workload.agreement import agreement
 from pdes.config.calibration import Alignment
@@ -129,7 +129,7 @@ def _fast_forward_facts(job: Ran, totals: dict[str, Any]) -> dict[str, Any]:
         found = {"skipped_packet_hops": by_cause, "flow_mode": flow_facts(job.model.flow), **passes}
         return found if job.model.audit is None else found | {"audit": audit_facts(job.model.audit, job.model.flow)}
     if fast is None:
-        return {"why_not": why_not(job.scenario.parameters)}
+        return {"why_not": why_not(job.scenario.parameters) or NO_STAGES}
     return {
         "skipped_share": hops.total() / max(totals["hops"] + hops.total(), 1),
         "skipped_packet_hops": {cause: hops[cause] for cause in CAUSES},

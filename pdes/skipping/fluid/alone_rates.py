@@ -11,7 +11,9 @@ import numpy as np
 
 from pdes.engine.jit import loop_kernel, step_kernel
 from pdes.skipping.fluid.flow_table import RTT_PS, Table
+from pdes.skipping.fluid.stage_load import N_LOAD
 
+LARGER = 2.0  # times as large messages go as these where stages are full: in longer ones queues there may grow
 MIN_ROUND_TRIPS = 8  # that a message lasts, and that its flow was alone before: then its control has settled
 
 
@@ -40,6 +42,8 @@ def alone_rate(t: Table, flow, size, is_loaded):
     if size != of_size:
         once_ps = max(0.0, sent_ps - of_size / line_rate(t, flow))
         if once_ps * abs(size - of_size) > known.tolerance[0] * sent_ps * size:
+            return 0.0
+        if t.stages.is_full.size > 0 and form % N_LOAD != 0 and size > LARGER * of_size:
             return 0.0
         is_smaller = size < of_size * (1 - known.tolerance[0])
         if is_smaller and sent_ps * size < MIN_ROUND_TRIPS * t.words[RTT_PS] * of_size:

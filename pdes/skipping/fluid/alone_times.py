@@ -14,6 +14,9 @@ control the last messages of one flow have to agree, and short ones do not count
 Deviations: the key knows nothing of rates, an episode is a whole message, and it may go on from the last one without a
 break.
 
+Where packets of a flow go different ways, messages that are alone have stages in common (`stage_load`), and how many
+packets meet there is drawn. So all of the last eight have to be within the tolerance of their middle.
+
 Acknowledgements of others do slow data down (`ack_load`), so times are kept as if there were none.
 """
 
@@ -32,6 +35,7 @@ MAX_SIZE_BITS = 44
 MAX_SIZE = (1 << MAX_SIZE_BITS) - 1
 CLOSE = 0.25  # of the tolerance: two times that agree so well suffice
 MOST_SEEN = 3
+MANY = 8  # that have to agree where packets are spread over ways: which meet is drawn
 MOST_TRIED = 64  # short messages of one form and size that are looked for, if their times are not known then
 LEAST_ROUND_TRIPS = 2  # that a message takes: one that its bytes fill, one for the last of them and its acknowledgement
 
@@ -70,6 +74,7 @@ class AloneTimes:
     def __init__(self, links: Links, tolerance: float, rtt_ps: int, slowdown: Slowdown) -> None:
         self._form, self._tolerance, self._least_ps = links.form, tolerance, LEAST_ROUND_TRIPS * rtt_ps
         self._slowdown, self._of_one_flow = slowdown, slowdown.leaves_room
+        self._stage_start = np.zeros(len(links.form) + 1, np.int64) if links.stages is None else links.stages.start
         self._late_ps, self._rtt_ps = links.behind_ps + links.ack_ps, rtt_ps
         self._seen: dict[tuple[int, int], list[tuple[int, int]]] = {}  # of the last messages, see `_agreed`
         self._known: set[int] = set()
@@ -100,14 +105,21 @@ class AloneTimes:
                     continue
             if not self._slowdown.may_be_alone(flow, size, new[1]):
                 continue
-            if (mean := self._agreed((key, flow if self._of_one_flow else -1), new)) is not None:
+            is_spread = bool(self._stage_start[flow + 1] > self._stage_start[flow])
+            if (mean := self._agreed((key, flow if self._of_one_flow else -1), new, is_spread)) is not None:
                 self._known.add(key)
                 found.append(AloneTime(flow, size, *mean))
         return found
 
-    def _agreed(self, message: tuple[int, int], new: tuple[int, int]) -> tuple[int, int] | None:
-        """The mean of two times that agree; None if there are none. message: (form and size, flow or -1: any)."""
-        seen = self._seen[message] = [*self._seen.get(message, [])[1 - MOST_SEEN :], new]
+    def _agreed(self, message: tuple[int, int], new: tuple[int, int], is_spread: bool) -> tuple[int, int] | None:
+        """The mean of times that agree; None if there are none. message: (form and size, flow or -1: any)."""
+        n_most = MANY if is_spread else MOST_SEEN
+        seen = self._seen[message] = [*self._seen.get(message, [])[1 - n_most :], new]
+        if is_spread:
+            delivered_ps, ended_ps = np.array(seen).T
+            if len(seen) < MANY or ended_ps.max() > (1 + 2 * self._tolerance) * ended_ps.min():
+                return None
+            return int(delivered_ps.mean()), int(ended_ps.mean())
         pairs = [seen[-2:]] if self._of_one_flow else list(pairwise(sorted(seen, key=lambda times: times[1])))
         within = self._tolerance if len(seen) == MOST_SEEN else CLOSE * self._tolerance
         apart = [(abs(pair[1][1] / pair[0][1] - 1), *pair) for pair in pairs if len(pair) == 2]
@@ -132,6 +144,7 @@ class Watch:
         self._settles_ps = MIN_ROUND_TRIPS * rtt_ps
         self._message = np.full(n_flow, -1, np.int64)  # that is watched
         self._is_loaded = np.zeros(n_flow, np.bool_)  # whether it meets acknowledgements
+        self._form = np.zeros(n_flow, np.int64)  # of its way, with the load of stages
         self._rows = np.zeros((0, h.N_COLUMN), np.int64)
         self.alone_since_ps = np.full(n_flow, NEVER, np.int64)  # by all looks since then
 
@@ -143,21 +156,25 @@ class Watch:
         is_settled = rows[:, h.POSTED_PS] >= np.where(is_alone, since_ps, 0) + self._settles_ps
         return is_alone & is_settled & (rows[:, h.IS_CLEAR] != 0)
 
-    def begin(self, rows: np.ndarray, is_loaded: np.ndarray) -> None:
-        """Watch messages, unless they are watched. rows: their flows' samples."""
+    def begin(self, rows: np.ndarray, is_loaded: np.ndarray, form: np.ndarray) -> None:
+        """Watch messages, unless they are watched. rows: their flows' samples. form: int64[n_flow]."""
         is_new = self._message[rows[:, h.FLOW]] != rows[:, h.ID]
         if not is_new.any():
             return
         flows = rows[is_new, h.FLOW]
         self._message[flows], self._is_loaded[flows] = rows[is_new, h.ID], is_loaded[is_new]
+        self._form[flows] = form[flows]
         self._rows = np.concatenate([self._rows, rows[is_new, : h.N_COLUMN]])
 
-    def over(self, rows: np.ndarray, is_alone: np.ndarray, is_loaded: np.ndarray, is_skipped: np.ndarray) -> Watched:
+    def over(
+        self, rows: np.ndarray, is_alone: np.ndarray, is_loaded: np.ndarray, is_skipped: np.ndarray, form: np.ndarray
+    ) -> Watched:  # fmt: skip
         """Those that are over; those that are alone no more are given up. rows: samples of all active flows, ascending.
 
-        is_skipped: bool[n_flow], frozen flows, which have none.
+        is_skipped: bool[n_flow], frozen flows, which have none. form: int64[n_flow], of their ways now.
         """
         mine, flows = self._rows, rows[:, h.FLOW]
+        mine = mine[form[mine[:, h.FLOW]] == self._form[mine[:, h.FLOW]]]  # else it is given up
         if len(mine) == 0:
             return as_watched(mine, np.zeros(0, np.bool_))
         skips = is_skipped[mine[:, h.FLOW]]

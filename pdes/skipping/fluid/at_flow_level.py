@@ -4,10 +4,11 @@ import numpy as np
 
 from pdes.skipping import prediction as m
 from pdes.skipping.fluid.ack_load import Slowdown
-from pdes.skipping.fluid.alone_rates import MIN_ROUND_TRIPS, alone_rates
-from pdes.skipping.fluid.flow_level import Comers, append, give_up, interrupt, join, reload, tick
+from pdes.skipping.fluid.alone_rates import LARGER, MIN_ROUND_TRIPS, alone_rates
+from pdes.skipping.fluid.flow_level import Comers, append, give_up, interrupt, join, reload, see_loads, tick
 from pdes.skipping.fluid.flow_table import (
     EVEN,
+    HAS_NEW_LOADS,
     LAST_PS,
     MOST_KNOWN,
     MOST_SIZES,
@@ -21,6 +22,7 @@ from pdes.skipping.fluid.flow_table import (
 from pdes.skipping.fluid.make_table import Links, make_table
 from pdes.skipping.fluid.shares import Known
 from pdes.skipping.fluid.solve import digest_of, who_meets_acks
+from pdes.skipping.fluid.stage_load import N_LOAD
 
 ANY_BYTES = 2**62
 
@@ -50,6 +52,7 @@ class FlowLevel:
         join(self.table, holder, Comers(posts, np.zeros(0), rates, none), 0.0, 0, 1)
         append(self.table, posts)
         reload(self.table, none, 0, 1)
+        see_loads(self.table, none, none, np.zeros(0, np.bool_), 0, 1)
         self.rates_alone(none, none, none)
         self.meets_acks(none)
 
@@ -115,8 +118,10 @@ class FlowLevel:
         known.n_size[form] = k + 1
         once_ps = max(0.0, sent_ps - size * float(self._slowdown.line_ps[flow]))
         far_ps = once_ps - self._tolerance * sent_ps  # above 0: the rate of larger ones is not known well enough
-        most_bytes = ANY_BYTES if far_ps <= 0 else min(int(size * once_ps / far_ps), ANY_BYTES)
-        self.most_bytes[form] = max(self.most_bytes[form], most_bytes)
+        most = ANY_BYTES if far_ps <= 0 else min(int(size * once_ps / far_ps), ANY_BYTES)
+        if len(self.table.stages.is_full) > 0 and form % N_LOAD != 0:
+            most = min(most, int(LARGER * size))
+        self.most_bytes[form] = max(self.most_bytes[form], most)
         least_bytes = min(size * (1 - self._tolerance), MIN_ROUND_TRIPS * self.tick_ps * size / sent_ps)
         self.least_bytes[form] = min(self.least_bytes[form], int(np.ceil(least_bytes)))
         self.has_news = self.is_used = True
@@ -132,6 +137,19 @@ class FlowLevel:
         found = np.zeros(len(flows), np.bool_)
         who_meets_acks(self.table, flows, found)
         return found
+
+    def see_loads(self, flows: np.ndarray, has_timer: np.ndarray, now_ps: int) -> np.ndarray:
+        """bool[n]: of whom nothing can be learned for their stages, see `see_packets`."""
+        is_mixed = np.zeros(len(flows), np.bool_)
+        see_loads(self.table, flows, has_timer, is_mixed, now_ps, self.tick_ps)
+        return is_mixed
+
+    def have_new_loads(self) -> bool:
+        """Whether forms have changed with the load of stages since this was asked last."""
+        is_new = bool(self.table.words[HAS_NEW_LOADS])
+        self.table.words[HAS_NEW_LOADS] = 0
+        self.has_news |= is_new
+        return is_new
 
     def takes(self, flows: np.ndarray, now_ps: int) -> np.ndarray:
         """bool[n]: flows that are simulated, and may be taken."""

@@ -5,7 +5,8 @@ import numpy as np
 from pdes.engine.jit import step_kernel
 from pdes.engine.time_index import NEVER, set_time
 from pdes.skipping import prediction as m
-from pdes.skipping.fluid.flow_table import N_FLOW, N_RELOADED, NOBODY, SHARED, Table
+from pdes.skipping.fluid.flow_table import HAS_NEW_LOADS, LOADS_PS, N_FLOW, N_RELOADED, NOBODY, SHARED, Table
+from pdes.skipping.fluid.stage_load import N_LOAD, WAIT_TICKS, count_at_level, follow_stages, load_of
 from pdes.skipping.partitions import enter
 
 
@@ -21,8 +22,9 @@ def note_reload(t: Table, port):
 
 @step_kernel
 def count_acks(t: Table, flow, n):
-    """Note that a flow's acknowledgements cross ports from now on (n: 1), or no more (-1)."""
+    """Note that a flow comes (n: 1), or leaves (-1): its acknowledgements cross ports, and it loads its stages."""
     p = t.partitions
+    count_at_level(t.stages, flow, n)
     for at in range(t.all_start[flow], t.all_start[flow + 1]):
         port, is_data = t.all_port[at], False
         for k in range(p.port_start[flow], p.port_start[flow + 1]):
@@ -32,6 +34,28 @@ def count_acks(t: Table, flow, n):
             t.n_ack[np.uint64(port)] = was + n
             if was == 0 or was + n == 0:
                 note_reload(t, np.int64(port))
+
+
+@step_kernel
+def follow_loads(t: Table, now_ps, tick_ps):
+    """Have flows' forms say how full their stages are; who is at flow level with another one is solved again."""
+    if t.stages.is_full.size == 0:
+        return
+    is_new, t.words[LOADS_PS] = follow_stages(t.stages, now_ps, WAIT_TICKS * tick_ps)
+    if not is_new:
+        return
+    t.words[HAS_NEW_LOADS] = 1
+    for flow in range(t.form.size):
+        form = t.form[flow] // N_LOAD * N_LOAD + load_of(t.stages, flow)
+        if form == t.form[flow]:
+            continue
+        t.form[flow] = form
+        label = np.int64(t.partitions.label_of_flow[flow]) if t.n_message[flow] > 0 else np.int64(-1)
+        if label >= 0:
+            if t.is_reloaded[label] == 0:
+                t.reloaded_label[t.words[N_RELOADED]] = label
+                t.words[N_RELOADED] += 1
+            t.is_reloaded[label] = 2
 
 
 @step_kernel

@@ -32,12 +32,14 @@ from pdes.skipping.fluid.entering import (
     begin_first,
     count_acks,
     enter_table,
+    follow_loads,
     forget_labels,
     hold_ports,
     note_reload,
 )
 from pdes.skipping.fluid.flow_table import (
     LAST_PS,
+    LOADS_PS,
     N_DUE,
     N_FLOW,
     N_MESSAGE,
@@ -49,6 +51,7 @@ from pdes.skipping.fluid.flow_table import (
 )
 from pdes.skipping.fluid.max_min import max_min
 from pdes.skipping.fluid.solve import company_of, meets_acks, solve
+from pdes.skipping.fluid.stage_load import see_packets
 from pdes.skipping.in_place_sort import sort_in_place
 from pdes.skipping.leaving import leave_all, leave_together
 from pdes.skipping.partitions import canonical
@@ -190,6 +193,7 @@ def _note_next(t: Table, now_ps, tick_ps):
         flow = t.due[i]
         if t.n_message[flow] > 0 and t.is_predicted[flow]:
             next_ps = min(next_ps, t.sent_ps[flow])
+    next_ps = min(next_ps, t.words[LOADS_PS])
     t.words[NEXT_PS] = NEVER if next_ps == NEVER else (max(next_ps, now_ps + 1) + tick_ps - 1) // tick_ps * tick_ps
 
 
@@ -204,13 +208,23 @@ def reload(t: Table, ports, now_ps, tick_ps):
         t.words[NEXT_PS] = min(t.words[NEXT_PS], (now_ps // tick_ps + 1) * tick_ps)
 
 
+@loop_kernel
+def see_loads(t: Table, flows, has_timer, is_mixed, now_ps, tick_ps):
+    """These flows are simulated; see `see_packets`, and `follow_loads`."""
+    n_before = t.words[N_RELOADED]
+    see_packets(t.stages, flows, has_timer, is_mixed)
+    follow_loads(t, now_ps, tick_ps)
+    if t.words[N_RELOADED] > n_before:
+        t.words[NEXT_PS] = min(t.words[NEXT_PS], (now_ps // tick_ps + 1) * tick_ps)
+
+
 @step_kernel
 def _list_reloaded(t: Table, n_label, now_ps):
     """Add the labels of flows whose load has changed to those that are solved; how many these are."""
     for i in range(t.words[N_RELOADED]):
         label = t.reloaded_label[i]
-        t.is_reloaded[label] = 0
-        if t.partitions.n_flow_of[label] != 1:
+        kind, t.is_reloaded[label] = t.is_reloaded[label], 0
+        if t.partitions.n_flow_of[label] != 1 and kind != 2 or t.partitions.n_flow_of[label] == 0:
             continue
         if t.changed_ps[label] < 0:
             t.labels[n_label] = label
@@ -232,6 +246,7 @@ def tick(t: Table, holder, now_ps, tick_ps, posts, others):
     t.words[N_MESSAGE] += posts.shape[0]
     n_touched = _end_predicted(t, holder, now_ps, 0)
     n_touched = _take_posts(t, holder, posts, n_touched)
+    follow_loads(t, now_ps, tick_ps)
     n_label = _list_reloaded(t, _list_labels(t, n_touched), now_ps)
     for i in range(others.size):
         for at in range(p.port_start[others[i]], p.port_start[others[i] + 1]):

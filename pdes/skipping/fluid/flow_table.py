@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pdes.skipping.fluid.max_min import Scratch
+from pdes.skipping.fluid.stage_load import StageLoads
 from pdes.skipping.partitions import Partitions
 
 MOST_MESSAGES = 4  # of a flow
@@ -30,8 +31,10 @@ FORM_PRIME = 2**31 - 1
     RTT_PS,
     LAST_PS,  # the last tick
     N_MESSAGE,  # messages that were posted here
-) = range(9)
-N_WORD = 9
+    HAS_NEW_LOADS,  # 1: forms have changed with the load of stages
+    LOADS_PS,  # when they may next, without an event
+) = range(11)
+N_WORD = 11
 
 
 class Knowledge(NamedTuple):
@@ -58,7 +61,7 @@ class Table(NamedTuple):
 
     partitions: Partitions  # of flows at flow level, by the ports of their data
     known: Knowledge
-    form: np.ndarray  # int64
+    form: np.ndarray  # int64, `Links.form` itself
     late_ps: np.ndarray  # int64[n_flow, 2], from the last byte's leaving to its arrival, from there to the ACK's
     byte_per_ps: np.ndarray  # float64[n_port]
     all_start: np.ndarray  # int64[n_flow + 1], ports of each flow's way and of its acknowledgements':
@@ -81,7 +84,7 @@ class Table(NamedTuple):
     is_shadow: np.ndarray  # uint8, 1: its messages are simulated all the same (`audit`)
     sent_ps: np.ndarray  # int64, when the last byte leaves if nothing changes
     is_predicted: np.ndarray  # uint8, 1: how the first message ends has been predicted
-    is_reloaded: np.ndarray  # uint8 by label, 1: acknowledgements begin or cease to cross its ports
+    is_reloaded: np.ndarray  # uint8 by label, 1: acknowledgements begin or cease to cross its ports; 2: forms changed
     reloaded_label: np.ndarray  # int64, such labels
     first_ps: np.ndarray  # tree (`time_index`) by label: the first of these whose end has not been predicted
     changed_ps: np.ndarray  # int64 by label: when something last changed, -1: nothing has. Scratch from here on:
@@ -94,3 +97,4 @@ class Table(NamedTuple):
     predicted: np.ndarray  # int64[n_flow, N_COLUMN], see `prediction`
     broken: np.ndarray  # int64, flows that go on packet by packet
     words: np.ndarray  # int64[N_WORD]
+    stages: StageLoads  # of their ways

@@ -76,11 +76,11 @@ class Fluid:
         self.shares = Shares(links, tolerance, rtt_ps) if has_shares else None
         self._last = np.full((n_flow, 3), -1, np.int64)  # message, bytes acknowledged, when: at the last look
         self._next_look_ps = self._next_end_ps = NEVER
+        self.takes_under_way = True  # messages; else only what is posted goes at flow level
         self.wants_look = False  # flows went on packet by packet that may share what they meet on
-        # Of the last look: samples of flows without shadows, and by row whether acknowledgements were on its way, and
-        # whether it was alone and nothing has held it up.
+        # Of the last look: samples without shadows; did each meet ACKs, was it alone and clear, are its stages mixed?
         self._rows = np.zeros((0, h.N_COLUMN), np.int64)
-        self._was_loaded, self._is_clear = (np.zeros(0, np.bool_) for _ in range(2))
+        self._was_loaded, self._is_clear, self._is_mixed = (np.zeros(0, np.bool_) for _ in range(3))
         self.counters = FluidCounters()
 
     def compile(self, n_column: int) -> None:
@@ -88,7 +88,7 @@ class Fluid:
         none, rows = np.zeros(0, np.int64), np.zeros((0, n_column), np.int64)
         self._loads.compile()
         self.level.compile(self.holder)
-        self._seen.look(0, rows, none != 0, none, self.holder)
+        self._seen.look(0, rows, none, none, self.holder)
         self._seen.next_look_ps = NEVER
         if self.shares is not None:
             self.shares.compile()
@@ -127,15 +127,22 @@ class Fluid:
         self._rows = rows = rows[~self.audit.has_shadow(rows)] if self.audit.is_on else rows
         flows = rows[:, h.FLOW].copy()
         self._was_loaded = self._loads.simulated.meets(flows)
-        self._seen.look(now_ps, rows, self._was_loaded, frozen, self.holder)
-        is_alone = self._seen.is_alone
-        over = self._watch.over(rows, is_alone, self._was_loaded, is_frozen != 0)
+        self._is_mixed = self.level.see_loads(flows, rows[:, h.HAS_TIMER].copy(), now_ps)
+        self.note_loads()
+        self._seen.look(now_ps, rows, 2 * self.links.form[flows] + self._was_loaded, frozen, self.holder)
+        is_alone = self._seen.is_alone & ~self._is_mixed
+        over = self._watch.over(rows, is_alone, self._was_loaded, is_frozen != 0, self.links.form)
         self._is_clear = self._watch.note_alone(now_ps, rows, is_alone)
         if self._is_clear.any():
             begins = self._is_clear & (self._rates_alone(rows, self._was_loaded) == 0)
-            self._watch.begin(rows[begins], self._was_loaded[begins])
+            self._watch.begin(rows[begins], self._was_loaded[begins], self.links.form)
         self._next_end_ps = self._first_end_ps()
         return over
+
+    def note_loads(self) -> None:
+        """Forms may have changed with the load of stages."""
+        if self.level.have_new_loads() and self.shares is not None:
+            self.shares.forget_forms()
 
     def _first_end_ps(self) -> int:
         """When the first of the short messages that are watched may be over: of a flow's messages a look sees the last
@@ -173,6 +180,8 @@ class Fluid:
         Their ends are not known yet. frozen_port: uint8[n_port], 1: frozen; who uses such a port is left alone.
         """
         self.wants_look = False
+        if not self.takes_under_way:
+            return self._only_learn()
         taken = self._take_alone(now_ps, frozen_port)
         found, is_taken = [taken], np.zeros(len(self._rows), np.bool_)
         is_taken[np.searchsorted(self._rows[:, h.FLOW], taken[:, m.FLOW])] = True
@@ -195,6 +204,17 @@ class Fluid:
         self._note_news()
         predicted = np.concatenate(found)
         return predicted[np.argsort(predicted[:, m.FLOW], kind="stable")]
+
+    def _only_learn(self) -> np.ndarray:
+        """Learn of companies that have settled, and take over nobody."""
+        self._next_look_ps = NEVER
+        if (shares := self.shares) is not None:
+            for company, has_settled in self._seen.whole(shares.version):
+                self._seen.pass_over(flows := self._rows[company, h.FLOW].copy(), shares.version)
+                if has_settled and not self._is_mixed[company].any():
+                    self._learn_shares(shares, company, flows)
+        self._note_news()
+        return np.zeros((0, m.N_COLUMN), np.int64)
 
     def _note_news(self) -> None:
         """Let flows go at flow level of which `shares` knows now what they get."""
@@ -273,7 +293,7 @@ class Fluid:
 
     def _learn_shares(self, shares: Shares, company: np.ndarray, flows: np.ndarray) -> None:
         """Learn of a company that has settled, and of which it is not known what its flows get."""
-        if shares.is_news(flows):
+        if shares.is_news(flows) and self._seen.go_steadily(flows):
             rows = self._rows[company]
             shares.learn(flows, self._seen.last_windows(flows), rows[:, h.SENT] - rows[:, h.DONE])
 
@@ -316,8 +336,7 @@ class Fluid:
         """Flows go on packet by packet: what had left by at_ps."""
         self._seen.forget(flows)
         self._watch.alone_since_ps[flows[self.level.table.n_beside[flows] > 0]] = NEVER
-        if len(flows):
-            self._next_look_ps = min(self._next_look_ps, at_ps)  # even if nothing is posted meanwhile
+        self._next_look_ps = min(self._next_look_ps, at_ps) if len(flows) else self._next_look_ps  # whatever is posted
         if self.shares is not None:
             self.shares.go_on(flows, base, at_ps)
             self.wants_look |= self.shares.n_known > 0
@@ -325,11 +344,6 @@ class Fluid:
     def all_ports(self, flows: np.ndarray) -> np.ndarray:
         """Ports of flows' ways and their acknowledgements'."""
         return ports_of(flows, *self.links.all_ways)
-
-    @property
-    def n_port_of(self) -> np.ndarray:
-        """int64[n_flow]: ports of each flow's way and its acknowledgements'."""
-        return np.diff(self.links.all_ways[0])
 
     def facts(self) -> dict[str, Any]:
         """What `result.json` says of it."""

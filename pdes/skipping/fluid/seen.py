@@ -19,7 +19,7 @@ from pdes.engine.time_index import NEVER
 from pdes.skipping import history as h
 from pdes.skipping.components import CLOSED, FREE, find_components, mark_ports
 from pdes.skipping.fluid.flow_table import FORM_PRIME, NOBODY, Ways
-from pdes.skipping.fluid.trusted_rates import N_COLUMN, N_KEPT, last_window, trusted_ps
+from pdes.skipping.fluid.trusted_rates import N_COLUMN, N_KEPT, SWING, last_window, trusted_ps
 from pdes.skipping.windows import keep_sample, rate_of
 
 SETTLED_ROUND_TRIPS = 8  # that a company has to have been as it is
@@ -61,14 +61,14 @@ def make_memory(n_flow: int, n_port: int) -> Memory:
 
 
 @step_kernel
-def _digest(flow, message, is_loaded):
+def _digest(flow, message, load):
     """A number that hardly any other message has; sums of them are hardly ever equal either."""
-    x = (flow * 1_000_003 + message % FORM_PRIME + is_loaded * 7_919) % FORM_PRIME
+    x = (flow * 1_000_003 + message % FORM_PRIME + load * 7_919) % FORM_PRIME
     return x * x % FORM_PRIME + 1
 
 
 @step_kernel
-def _join(rows, is_loaded, port_start, port_of, holder, m: Memory):
+def _join(rows, load, port_start, port_of, holder, m: Memory):
     """Find which rows share ports, and which of them share one with what is frozen or at flow level."""
     for row in range(rows.shape[0]):
         m.digest[row], m.count[row], m.n_even[row], m.n_settled[row] = 0, 0, 0, 0
@@ -81,7 +81,7 @@ def _join(rows, is_loaded, port_start, port_of, holder, m: Memory):
             is_blocked |= m.first_row[port] == CLOSED or holder[port] != NOBODY
         root = m.part[row]
         is_bad = rows[row, h.IS_WHOLE] == 0 or rows[row, h.HAS_TIMER] != 0
-        m.digest[root] += _digest(flow, rows[row, h.ID], np.int64(is_loaded[row]))
+        m.digest[root] += _digest(flow, rows[row, h.ID], load[row])
         m.count[root] += 1
         m.n_blocked[root] += is_blocked
         m.n_bad[root] += is_blocked or is_bad
@@ -112,16 +112,16 @@ def _carry_on(rows, row, root, m: Memory, now_ps, rtt_ps, tolerance):
 
 
 @loop_kernel
-def see(rows, is_loaded, frozen, ways, holder, m: Memory, times, tolerance):
+def see(rows, load, frozen, ways, holder, m: Memory, times, tolerance):
     """See which companies there are, and which of them go on evenly (`m`); when the next ones may be known to.
 
-    rows: of active flows. is_loaded: bool[n_row], whether their data meets acknowledgements. frozen: int64[], flows
+    rows: of active flows. load: int64[n_row], a number for what else is on their ways than data. frozen: int64[], flows
     that are. Ports of flow f: ways[1][ways[0][f]] .. . holder: of each port, NOBODY or who is at flow level. times:
     (now, base round trip), ps. NEVER: no more company may be known to go on evenly.
     """
     (port_start, port_of), (now_ps, rtt_ps) = ways, times
     mark_ports(frozen, port_start, port_of, m.first_row, CLOSED)
-    _join(rows, is_loaded, port_start, port_of, holder, m)
+    _join(rows, load, port_start, port_of, holder, m)
     mark_ports(frozen, port_start, port_of, m.first_row, FREE)
     mark_ports(rows[:, h.FLOW], port_start, port_of, m.first_row, FREE)
     next_ps = NEVER
@@ -154,12 +154,10 @@ class Seen:
         self.is_alone = np.zeros(0, np.bool_)  # bool[n_row]: whose ways nobody else's data uses
         self.next_look_ps = NEVER  # when it wants to see how flows get on
 
-    def look(
-        self, now_ps: int, rows: np.ndarray, is_loaded: np.ndarray, frozen: np.ndarray, holder: np.ndarray
-    ) -> None:
+    def look(self, now_ps: int, rows: np.ndarray, load: np.ndarray, frozen: np.ndarray, holder: np.ndarray) -> None:
         """See samples of the flows that go packet by packet, ascending; for the rest see `see`."""
         times = (now_ps, self._rtt_ps)
-        self.next_look_ps = int(see(rows, is_loaded, frozen, self._ways, holder, self._memory, times, self._tolerance))
+        self.next_look_ps = int(see(rows, load, frozen, self._ways, holder, self._memory, times, self._tolerance))
         self._n_row, self._flow = len(rows), rows[:, h.FLOW].copy()
         self._n_flow_of = self._of_rows(self._memory.count)
         self.is_alone = (self._n_flow_of == 1) & (self._of_rows(self._memory.n_blocked) == 0)
@@ -204,9 +202,24 @@ class Seen:
         """(bytes, ps) of a flow's last window."""
         return last_window(self._memory.kept, self._memory.n_kept, flow)
 
-    def last_windows(self, flows: np.ndarray) -> np.ndarray:
-        """int64[n, 2]: bytes and ps of flows' last windows."""
-        return np.array([self.last_window(flow) for flow in flows.tolist()])
+    def last_windows(self, flows: np.ndarray, n_later: int = 0) -> np.ndarray:
+        """int64[n, 2]: bytes and ps of flows' last windows, or of those that n_later others follow."""
+        m = self._memory
+        return np.array([last_window(m.kept, m.n_kept, flow, n_later) for flow in flows.tolist()])
+
+    def go_steadily(self, flows: np.ndarray) -> bool:
+        """Whether a company that has settled got the same, in the sum, in its last two windows, and sent about as much
+        in the last one.
+
+        After a burst TIMELY may have next to nothing for longer than a window. While a queue fills, all of a port is
+        used, and nobody has been told to slow down.
+        """
+        m = self._memory
+        now, before = (self.last_windows(flows, n_later) for n_later in (0, 1))
+        total = [float((w[:, 0] / np.maximum(w[:, 1], 1)).sum()) for w in (before, now)]
+        n_sent = sum(int(np.diff(m.kept[flow, m.n_kept[flow] - 2 : m.n_kept[flow], h.SENT])[0]) for flow in flows)
+        is_even = abs(n_sent - now[:, 0].sum()) <= SWING * now[:, 0].sum()
+        return bool(is_even) and abs(total[1] - total[0]) <= self._tolerance * total[0]
 
     def forget(self, flows: np.ndarray) -> None:
         """Flows go on in another way: their windows begin anew."""

@@ -93,6 +93,10 @@ class Shares:
         self.version = 0  # of what is known
         self._fair_of: dict[bytes, Fair] = {}  # by flows: looks see the same ones again and again
 
+    def forget_forms(self) -> None:
+        """Flows' forms are others."""
+        self._fair_of.clear()
+
     @property
     def n_known(self) -> int:
         """Sets of forms whose flows are known to share evenly."""

@@ -61,7 +61,8 @@ def trusted_ps(kept, n, tolerance):
     return min(may_ps, most_ps)
 
 
-def last_window(kept: np.ndarray, n_kept: np.ndarray, flow: int) -> tuple[int, int]:
-    """(bytes, ps) of a flow's last window."""
-    before, last = kept[flow, n_kept[flow] - 2 : n_kept[flow]]
+def last_window(kept: np.ndarray, n_kept: np.ndarray, flow: int, n_later: int = 0) -> tuple[int, int]:
+    """(bytes, ps) of a flow's last window, or of the one that n_later others follow. There is to be one."""
+    end = n_kept[flow] - n_later
+    before, last = kept[flow, end - 2 : end]
     return int(last[h.DONE] - before[h.DONE]), int(last[h.DONE_PS] - before[h.DONE_PS])

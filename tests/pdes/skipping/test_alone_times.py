@@ -209,9 +209,9 @@ def test_a_message_is_watched_if_its_flow_was_alone_long_before_and_until_it_end
     def look(now_ps: int, *rows: list[int], is_alone: bool = True, is_loaded: bool = False) -> Watched:
         table = np.array(rows, np.int64).reshape(-1, h.N_COLUMN)
         mine = np.full(len(table), is_alone)
-        over = watch.over(table, mine, np.full(len(table), is_loaded), idle)
+        over = watch.over(table, mine, np.full(len(table), is_loaded), idle, np.zeros(2, np.int64))
         clear = watch.note_alone(now_ps, table, mine)
-        watch.begin(table[clear], np.full(int(clear.sum()), is_loaded))
+        watch.begin(table[clear], np.full(int(clear.sum()), is_loaded), np.zeros(2, np.int64))
         return over
 
     settles_ps = MIN_ROUND_TRIPS * RTT_PS
