@@ -243,7 +243,7 @@ def test_flow_level_spreads_what_it_sends_over_the_ports_of_a_stage(
     def check(model: Any) -> None:
         verify_network(model.state, model.topology, model.fast_forward.link_head)
 
-    with patch("pdes.skipping.fluid.shares.FEW_SEEN", 1), patch("pdes.skipping.fluid.alone_times.MANY", 2):
+    with patch("pdes.skipping.fluid.shares.FEW_SEEN", 1), patch("pdes.skipping.fluid.generations.LEAST", 2):
         fast = run(tables, flows, check=check)
     assert_all_arrived(fast, flows)
     plain, facts, t = run(tables | {"wormhole": {"mode": "off"}}, flows), watched(fast), fast.scenario.topology

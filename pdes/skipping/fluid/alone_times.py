@@ -15,7 +15,7 @@ Deviations: the key knows nothing of rates, an episode is a whole message, and i
 break.
 
 Where packets of a flow go different ways, messages that are alone have stages in common (`stage_load`), and how many
-packets meet there is drawn. So all of the last eight have to be within the tolerance of their middle.
+packets meet there is drawn. So many have to agree: see `generations`.
 
 Acknowledgements of others do slow data down (`ack_load`), so times are kept as if there were none.
 """
@@ -29,13 +29,13 @@ from pdes.engine.time_index import NEVER
 from pdes.skipping import history as h
 from pdes.skipping.fluid.ack_load import Slowdown
 from pdes.skipping.fluid.alone_rates import MIN_ROUND_TRIPS
+from pdes.skipping.fluid.generations import Generations
 from pdes.skipping.fluid.make_table import Links
 
 MAX_SIZE_BITS = 44
 MAX_SIZE = (1 << MAX_SIZE_BITS) - 1
 CLOSE = 0.25  # of the tolerance: two times that agree so well suffice
 MOST_SEEN = 3
-MANY = 8  # that have to agree where packets are spread over ways: which meet is drawn
 MOST_TRIED = 64  # short messages of one form and size that are looked for, if their times are not known then
 LEAST_ROUND_TRIPS = 2  # that a message takes: one that its bytes fill, one for the last of them and its acknowledgement
 
@@ -77,6 +77,7 @@ class AloneTimes:
         self._stage_start = np.zeros(len(links.form) + 1, np.int64) if links.stages is None else links.stages.start
         self._late_ps, self._rtt_ps = links.behind_ps + links.ack_ps, rtt_ps
         self._seen: dict[tuple[int, int], list[tuple[int, int]]] = {}  # of the last messages, see `_agreed`
+        self._generations: dict[int, Generations] = {}  # by form and size, where packets go different ways
         self._known: set[int] = set()
         self._n_tried: dict[int, int] = {}  # by form and size, of short ones
 
@@ -105,21 +106,19 @@ class AloneTimes:
                     continue
             if not self._slowdown.may_be_alone(flow, size, new[1]):
                 continue
-            is_spread = bool(self._stage_start[flow + 1] > self._stage_start[flow])
-            if (mean := self._agreed((key, flow if self._of_one_flow else -1), new, is_spread)) is not None:
+            if self._stage_start[flow + 1] > self._stage_start[flow]:
+                generations = self._generations.setdefault(key, Generations())
+                mean = generations.add(int(over.posted_ps[i]), new, self._tolerance)
+            else:
+                mean = self._agreed((key, flow if self._of_one_flow else -1), new)
+            if mean is not None:
                 self._known.add(key)
                 found.append(AloneTime(flow, size, *mean))
         return found
 
-    def _agreed(self, message: tuple[int, int], new: tuple[int, int], is_spread: bool) -> tuple[int, int] | None:
-        """The mean of times that agree; None if there are none. message: (form and size, flow or -1: any)."""
-        n_most = MANY if is_spread else MOST_SEEN
-        seen = self._seen[message] = [*self._seen.get(message, [])[1 - n_most :], new]
-        if is_spread:
-            delivered_ps, ended_ps = np.array(seen).T
-            if len(seen) < MANY or ended_ps.max() > (1 + 2 * self._tolerance) * ended_ps.min():
-                return None
-            return int(delivered_ps.mean()), int(ended_ps.mean())
+    def _agreed(self, message: tuple[int, int], new: tuple[int, int]) -> tuple[int, int] | None:
+        """The mean of two times that agree; None if there are none. message: (form and size, flow or -1: any)."""
+        seen = self._seen[message] = [*self._seen.get(message, [])[1 - MOST_SEEN :], new]
         pairs = [seen[-2:]] if self._of_one_flow else list(pairwise(sorted(seen, key=lambda times: times[1])))
         within = self._tolerance if len(seen) == MOST_SEEN else CLOSE * self._tolerance
         apart = [(abs(pair[1][1] / pair[0][1] - 1), *pair) for pair in pairs if len(pair) == 2]

@@ -7,8 +7,8 @@ their forms (`Links.form`), which change with it. A stage is full at once, and n
 some ticks, as steps of rings have gaps.
 
 Packets do not meet messages that are at flow level. So nothing is learned of who sends them while much of what goes
-over their stages is there. Nor is it while the control of anybody there has a timer that is on, as DCQCN has while it
-recovers: who happens not to have met others' packets says nothing of those who will.
+over their stages is there. Nor is it of who crosses a full stage once a control of somebody there had a timer that was
+on, as DCQCN has while it recovers: who happens not to have met others' packets says nothing of those who will.
 """
 
 from typing import NamedTuple
@@ -32,15 +32,15 @@ class StageLoads(NamedTuple):
     share: np.ndarray  # int64[], WHOLE-ths of that stage that the flow may use
     at_level: np.ndarray  # int64[n_stage], load of flows at flow level
     packets: np.ndarray  # int64[n_stage], and of those that are simulated
-    n_timer: np.ndarray  # int64[n_stage], of those whose controls have timers that are on
+    has_timers: np.ndarray  # int64[n_stage], 1: a control had a timer that was on while it was full
     is_full: np.ndarray  # int64[n_stage], 1: more than half of it is used, or was until lately
     low_ps: np.ndarray  # int64[n_stage], since when less is, if it counts as full; NEVER: it is not
 
 
 def make_stage_loads(ways: tuple[np.ndarray, np.ndarray], share: np.ndarray, n_stage: int) -> StageLoads:
     """Nothing goes over them. ways: (start, stage)."""
-    at_level, packets, n_timer, is_full = (np.zeros(n_stage, np.int64) for _ in range(4))
-    return StageLoads(*ways, share, at_level, packets, n_timer, is_full, np.full(n_stage, NEVER, np.int64))
+    at_level, packets, has_timers, is_full = (np.zeros(n_stage, np.int64) for _ in range(4))
+    return StageLoads(*ways, share, at_level, packets, has_timers, is_full, np.full(n_stage, NEVER, np.int64))
 
 
 def no_stages(n_flow: int) -> StageLoads:
@@ -85,14 +85,14 @@ def load_of(s: StageLoads, flow):
 def see_packets(s: StageLoads, flows, has_timer, is_mixed):
     """Note which flows are simulated now, int64[n], and write of each whether nothing can be learned of it for its
     stages. has_timer: int64[n], != 0: a timer of the control is on. is_mixed: bool[n]."""
-    s.packets[:], s.n_timer[:] = 0, 0
+    s.packets[:] = 0
     for i in range(flows.size):
         for at in range(s.start[flows[i]], s.start[flows[i] + 1]):
             s.packets[np.uint64(s.stage[at])] += s.share[at]
-            s.n_timer[np.uint64(s.stage[at])] += has_timer[i] != 0
+            s.has_timers[np.uint64(s.stage[at])] |= s.is_full[np.uint64(s.stage[at])] & (has_timer[i] != 0)
     for i in range(flows.size):
         is_mixed[i] = False
         for at in range(s.start[flows[i]], s.start[flows[i] + 1]):
             stage = np.uint64(s.stage[at])
-            is_mixed[i] |= s.n_timer[stage] > 0
+            is_mixed[i] |= (s.is_full[stage] & s.has_timers[stage]) != 0
             is_mixed[i] |= s.at_level[stage] > MOST_AT_LEVEL * (s.at_level[stage] + s.packets[stage])
