@@ -21,18 +21,23 @@ def links_of(topology: Topology, state: NetworkState, all_ways: Ways) -> Links:
     return Links(data_ways(state), all_ways, forms_of(topology, state), byte_per_ps, behind_ps, ack_ps)
 
 
-def spread_links(links: Links, spread: Spread, rate_bps: np.ndarray) -> Links:
-    """The same where packets of data are spread over stages: what flows never wait for loads their ways."""
+def spread_links(links: Links, spread: Spread, rate_bps: np.ndarray, forgets: bool) -> Links:
+    """The same where packets of data are spread over stages: what flows never wait for loads their ways.
+
+    forgets: whether something may be learned over full stages, if no timer is on.
+    """
     (start, port_of), of_all = links.data_ways, spread.of_all(rate_bps)
     slowest_bps = np.minimum.reduceat(of_all[spread.first[port_of]], start[:-1]) if len(links.form) else of_all[:0]
     wide, stage = spread.only_wide(links.data_ways)
     flow = np.repeat(np.arange(len(links.form)), np.diff(wide))
     ports, stage = np.unique(stage, return_inverse=True)
     share = (WHOLE * slowest_bps[flow] / of_all[ports[stage]]).astype(np.int64)
+    stages = make_stage_loads((wide, stage.astype(np.int32)), share, len(ports))
+    stages.has_timers[:] = not forgets
     return links._replace(
         data_ways=spread.without_wide(links.data_ways), all_ways=spread.without_wide(links.all_ways),
         byte_per_ps=spread.of_all(links.byte_per_ps), form=links.form * N_LOAD,
-        stages=make_stage_loads((wide, stage.astype(np.int32)), share, len(ports)),
+        stages=stages,
     )  # fmt: skip
 
 

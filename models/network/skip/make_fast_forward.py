@@ -49,6 +49,8 @@ class Wanted(NamedTuple):
 EVERYTHING_EXACT = Wanted()
 BY_PACKET = "switches choose a way for each packet"
 NO_STAGES = f"{BY_PACKET}, and these ways have some ports in common, and not others"
+FORGETS = ("dctcp", "hpcc", "hpcc-pint", "none", "fixed-window")  # controls whose messages are not slower for what
+# those before have met, as far as was measured: of others nothing is learned over full stages
 READS_LOAD = {"int", "pint"}  # what controls need that hold ports below full
 
 
@@ -140,7 +142,7 @@ def _make_fluid(
     state, (_, rtt_ps) = model.state, shape
     links, fluid = links_of(topology, state, fast.ways), state.nic.fluid
     if spread is not None:
-        links = spread_links(links, spread, topology.port_rate_bps)
+        links = spread_links(links, spread, topology.port_rate_bps, parameters.law.name in FORGETS)
     fluid["behind_ps"] = links.behind_ps
     fluid["least_bytes"] = state.nic.queue_pairs["line_rate_bps"] * (rtt_ps / (BITS_PER_BYTE * PS_PER_S))
     fluid["slack_ps"] = slack_ps(topology, state, links.behind_ps)

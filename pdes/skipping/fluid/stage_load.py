@@ -32,7 +32,9 @@ class StageLoads(NamedTuple):
     share: np.ndarray  # int64[], WHOLE-ths of that stage that the flow may use
     at_level: np.ndarray  # int64[n_stage], load of flows at flow level
     packets: np.ndarray  # int64[n_stage], and of those that are simulated
-    has_timers: np.ndarray  # int64[n_stage], 1: a control had a timer that was on while it was full
+    has_timers: (
+        np.ndarray
+    )  # int64[n_stage], 1: nothing is learned while it is full, as some control had a timer on then
     is_full: np.ndarray  # int64[n_stage], 1: more than half of it is used, or was until lately
     low_ps: np.ndarray  # int64[n_stage], since when less is, if it counts as full; NEVER: it is not
 
