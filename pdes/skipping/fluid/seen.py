@@ -208,8 +208,8 @@ class Seen:
         return np.array([last_window(m.kept, m.n_kept, flow, n_later) for flow in flows.tolist()])
 
     def go_steadily(self, flows: np.ndarray) -> bool:
-        """Whether a company that has settled got the same, in the sum, in its last two windows, and sent about as much
-        in the last one.
+        """Whether a company that has settled got about the same, in the sum, in its last two windows, and sent about as
+        much in the last one.
 
         After a burst TIMELY may have next to nothing for longer than a window. While a queue fills, all of a port is
         used, and nobody has been told to slow down.
@@ -219,7 +219,7 @@ class Seen:
         total = [float((w[:, 0] / np.maximum(w[:, 1], 1)).sum()) for w in (before, now)]
         n_sent = sum(int(np.diff(m.kept[flow, m.n_kept[flow] - 2 : m.n_kept[flow], h.SENT])[0]) for flow in flows)
         is_even = abs(n_sent - now[:, 0].sum()) <= SWING * now[:, 0].sum()
-        return bool(is_even) and abs(total[1] - total[0]) <= self._tolerance * total[0]
+        return bool(is_even) and abs(total[1] - total[0]) <= SWING * total[0]
 
     def forget(self, flows: np.ndarray) -> None:
         """Flows go on in another way: their windows begin anew."""
