@@ -31,6 +31,7 @@ from pdes.skipping.fluid.ack_load import Slowdown
 from pdes.skipping.fluid.alone_rates import MIN_ROUND_TRIPS
 from pdes.skipping.fluid.generations import Generations
 from pdes.skipping.fluid.make_table import Links
+from pdes.skipping.fluid.stage_load import N_LOAD
 
 MAX_SIZE_BITS = 44
 MAX_SIZE = (1 << MAX_SIZE_BITS) - 1
@@ -98,7 +99,9 @@ class AloneTimes:
             is_short = ended_ps[i] < MIN_ROUND_TRIPS * self._rtt_ps
             late_ps, line_ps = int(self._late_ps[flow]), size * float(self._slowdown.line_ps[flow])
             sent_ps = int(ended_ps[i]) - late_ps  # what acknowledgements of others slow down: not the way's latency
-            sent_ps = int(sent_ps * self._slowdown.times(flow, size, sent_ps, bool(over.is_loaded[i]), False))
+            is_spread = bool(self._stage_start[flow + 1] > self._stage_start[flow])
+            if not (is_spread and self._form[flow] % N_LOAD):  # over a full stage data does not fill its NICs' ports
+                sent_ps = int(sent_ps * self._slowdown.times(flow, size, sent_ps, bool(over.is_loaded[i]), False))
             new = late_ps + sent_ps - int(ended_ps[i] - delivered_ps[i]), late_ps + sent_ps
             if is_short:
                 self._n_tried[key] = self._n_tried.get(key, 0) + 1
@@ -106,7 +109,7 @@ class AloneTimes:
                     continue
             if not self._slowdown.may_be_alone(flow, size, new[1]):
                 continue
-            if self._stage_start[flow + 1] > self._stage_start[flow]:
+            if is_spread:
                 generations = self._generations.setdefault(key, Generations())
                 mean = generations.add(int(over.posted_ps[i]), new, self._tolerance)
             else:

@@ -114,12 +114,13 @@ class FlowLevel:
         if sent_ps <= 0 or k == MOST_SIZES:
             return
         known.size[form, k], known.sent_ps[form, k] = size, sent_ps
-        known.longer[form, k] = self._slowdown.times(flow, size, sent_ps, False, True)
+        is_full = len(self.table.stages.is_full) > 0 and form % N_LOAD != 0
+        known.longer[form, k] = 1.0 if is_full else self._slowdown.times(flow, size, sent_ps, False, True)
         known.n_size[form] = k + 1
         once_ps = max(0.0, sent_ps - size * float(self._slowdown.line_ps[flow]))
         far_ps = once_ps - self._tolerance * sent_ps  # above 0: the rate of larger ones is not known well enough
         most = ANY_BYTES if far_ps <= 0 else min(int(size * once_ps / far_ps), ANY_BYTES)
-        if len(self.table.stages.is_full) > 0 and form % N_LOAD != 0:
+        if is_full:
             most = min(most, int(LARGER * size))
         self.most_bytes[form] = max(self.most_bytes[form], most)
         least_bytes = min(size * (1 - self._tolerance), MIN_ROUND_TRIPS * self.tick_ps * size / sent_ps)
