@@ -165,8 +165,8 @@ def test_messages_at_flow_level_come_back_with_what_has_left_of_them(
     levels = {path: saved(path, "alike")["fast"]["fluid"].level for path in checkpoints_of(tmp_path / "taken")}
     found = [path for path, level in levels.items() if level.n_flow]
     said = [path for path in found if levels[path].table.is_predicted[levels[path].table.n_message > 0].any()]
-    assert len(found) > 3 and said
-    for i, path in enumerate([found[0], found[len(found) // 2], said[0], said[-1]]):
+    assert len(found) > 3 and (said or make is fluid.over_stages)  # there hardly anything happens until all end
+    for i, path in enumerate([found[0], found[len(found) // 2], found[-1], *said[:1], *said[-1:]]):
         resume(path, tmp_path / str(i))
         assert different(tmp_path / "whole", tmp_path / str(i)) == []
 
