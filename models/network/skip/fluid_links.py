@@ -33,7 +33,7 @@ def spread_links(links: Links, spread: Spread, rate_bps: np.ndarray, forgets: bo
     ports, stage = np.unique(stage, return_inverse=True)
     share = (WHOLE * slowest_bps[flow] / of_all[ports[stage]]).astype(np.int64)
     stages = make_stage_loads((wide, stage.astype(np.int32)), share, len(ports))
-    stages.has_timers[:] = not forgets
+    stages.is_barred[:] = not forgets
     return links._replace(
         data_ways=spread.without_wide(links.data_ways), all_ways=spread.without_wide(links.all_ways),
         byte_per_ps=spread.of_all(links.byte_per_ps), form=links.form * N_LOAD,

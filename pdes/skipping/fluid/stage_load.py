@@ -8,7 +8,8 @@ some ticks, as steps of rings have gaps.
 
 Packets do not meet messages that are at flow level. So nothing is learned of who sends them while much of what goes
 over their stages is there. Nor is it of who crosses a full stage once a control of somebody there had a timer that was
-on, as DCQCN has while it recovers: who happens not to have met others' packets says nothing of those who will.
+on, as DCQCN has while it recovers, or where the model bars it from the beginning: who happens not to have met others'
+packets says nothing of those who will.
 """
 
 from typing import NamedTuple
@@ -32,17 +33,15 @@ class StageLoads(NamedTuple):
     share: np.ndarray  # int64[], WHOLE-ths of that stage that the flow may use
     at_level: np.ndarray  # int64[n_stage], load of flows at flow level
     packets: np.ndarray  # int64[n_stage], and of those that are simulated
-    has_timers: (
-        np.ndarray
-    )  # int64[n_stage], 1: nothing is learned while it is full, as some control had a timer on then
+    is_barred: np.ndarray  # int64[n_stage], 1: nothing is learned of who crosses it while it is full
     is_full: np.ndarray  # int64[n_stage], 1: more than half of it is used, or was until lately
     low_ps: np.ndarray  # int64[n_stage], since when less is, if it counts as full; NEVER: it is not
 
 
 def make_stage_loads(ways: tuple[np.ndarray, np.ndarray], share: np.ndarray, n_stage: int) -> StageLoads:
     """Nothing goes over them. ways: (start, stage)."""
-    at_level, packets, has_timers, is_full = (np.zeros(n_stage, np.int64) for _ in range(4))
-    return StageLoads(*ways, share, at_level, packets, has_timers, is_full, np.full(n_stage, NEVER, np.int64))
+    at_level, packets, is_barred, is_full = (np.zeros(n_stage, np.int64) for _ in range(4))
+    return StageLoads(*ways, share, at_level, packets, is_barred, is_full, np.full(n_stage, NEVER, np.int64))
 
 
 def no_stages(n_flow: int) -> StageLoads:
@@ -91,10 +90,10 @@ def see_packets(s: StageLoads, flows, has_timer, is_mixed):
     for i in range(flows.size):
         for at in range(s.start[flows[i]], s.start[flows[i] + 1]):
             s.packets[np.uint64(s.stage[at])] += s.share[at]
-            s.has_timers[np.uint64(s.stage[at])] |= s.is_full[np.uint64(s.stage[at])] & (has_timer[i] != 0)
+            s.is_barred[np.uint64(s.stage[at])] |= s.is_full[np.uint64(s.stage[at])] & (has_timer[i] != 0)
     for i in range(flows.size):
         is_mixed[i] = False
         for at in range(s.start[flows[i]], s.start[flows[i] + 1]):
             stage = np.uint64(s.stage[at])
-            is_mixed[i] |= (s.is_full[stage] & s.has_timers[stage]) != 0
+            is_mixed[i] |= (s.is_full[stage] & s.is_barred[stage]) != 0
             is_mixed[i] |= s.at_level[stage] > MOST_AT_LEVEL * (s.at_level[stage] + s.packets[stage])
