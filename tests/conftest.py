@@ -37,6 +37,14 @@ LONG = (
     "pdes/test_stage_layers.py", "properties/", "reference/", "scripts/", "test_docs.py", "test_examples.py",
     "test_gallery.py", "test_packaging.py", "test_tiers.py",
 )  # fmt: skip
+# The default tier runs what is quick here with checked bounds, and only so (`--checked`): but for what skips packets,
+# which takes minutes to compile and goes in small as plain Python, and for what has no kernel of ours.
+CHECKED = ("models/network/", "models/congestion/", "models/test_phold.py", "pdes/engine/")
+NOT_CHECKED = (
+    "models/network/streams/test_iterations.py", "models/network/test_ideal.py", "models/network/test_round_looks.py",
+    "models/network/test_small_looks.py", "models/network/test_visits.py", "pdes/engine/test_loading.py",
+    "pdes/engine/test_remembered.py", "pdes/engine/test_straight.py",
+)  # fmt: skip
 LEFT_OUT = {"quick": ("slow", "long"), "default": ("slow",), "all": ()}  # marks
 
 # No deadline: a first call may compile a kernel. Derandomised: the same cases on every machine and rank.
@@ -47,6 +55,8 @@ for name, share in SHARE_OF_EXAMPLES.items():
 def pytest_addoption(parser: pytest.Parser) -> None:
     text = "how much is run (default: %(default)s), see tests/conftest.py"
     parser.addoption("--tier", choices=list(LEFT_OUT), default="default", help=text)
+    text = "of what the quick tier has of kernels: nothing else, or all else; the first is run with checked bounds"
+    parser.addoption("--checked", choices=["only", "without"], help=text)
     # Said as --share=FOLDER: pytest takes an existing folder that stands alone for one with tests.
     text = "with other processes that are given the same empty folder: each file is run by the first that comes to it"
     parser.addoption("--share", type=Path, metavar="FOLDER", help=text)
@@ -73,7 +83,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    tier = str(config.getoption("tier"))
+    tier, checked = str(config.getoption("tier")), config.getoption("checked")
     for item in items:
         if item.path.parent == HERE / "mpi":
             item.add_marker("ranks")
@@ -81,10 +91,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         draw_fewer(test, SHARE_OF_EXAMPLES[tier])
     kept, left_out = [], []
     for item in items:
-        (left_out if any(map(item.get_closest_marker, LEFT_OUT[tier])) else kept).append(item)
+        is_left_out = any(map(item.get_closest_marker, LEFT_OUT[tier]))
+        is_left_out |= checked is not None and is_checked(item) != (checked == "only")
+        (left_out if is_left_out else kept).append(item)
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = kept
+
+
+def is_checked(item: pytest.Item) -> bool:
+    """Whether scripts/test runs it with checked bounds when it does not run everything."""
+    name = item.path.relative_to(HERE).as_posix()
+    is_quick = not name.startswith(LONG) and not any(map(item.get_closest_marker, (*LEFT_OUT["quick"], "mpi")))
+    return is_quick and name.startswith(CHECKED) and not name.startswith(NOT_CHECKED)
 
 
 def pytest_collection_finish() -> None:

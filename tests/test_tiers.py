@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import HERE, LONG
+from conftest import CHECKED, HERE, LONG, NOT_CHECKED
 
 pytest_plugins = ["pytester"]
 
@@ -44,8 +44,8 @@ def test_counts(request):
 """
 
 
-@pytest.mark.parametrize("name", LONG)
-def test_what_is_left_out_of_the_quick_tier_exists(name: str) -> None:
+@pytest.mark.parametrize("name", [*LONG, *CHECKED, *NOT_CHECKED])
+def test_what_is_left_out_of_a_tier_exists(name: str) -> None:
     assert list(HERE.glob(f"{name}*"))
 
 
@@ -69,6 +69,23 @@ def test_a_tier_leaves_out_what_its_marks_say_and_draws_its_share(tier: str, pyt
     assert ("test_long" in ran, "test_slow" in ran) == (tier != "quick", tier == "all")
     assert ("test_on_ranks" in ran) == (tier != "quick")
     assert f"drawn {2 * DRAWN[tier]} {BY_THE_PROFILE[tier]} {FEW[tier]}" in text
+
+
+def test_what_is_run_with_checked_bounds_is_not_run_without(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(CONFTEST.read_text())
+    pytester.makeini(MARKS)
+    long = next(name for name in LONG if name.endswith(".py"))
+    for name in (CHECKED[0] + "test_port.py", "test_other.py", NOT_CHECKED[0], long):
+        path = pytester.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("import pytest\n\ndef test_plain(): pass\n\n@pytest.mark.long\ndef test_long(): pass\n")
+    found = []
+    for more in (["--checked", "only"], ["--checked", "without"], []):
+        done = pytester.runpytest_subprocess(*more, "-v", "-p", "no:cacheprovider", "-p", "no:mpi")
+        found.append({line.split()[0] for line in done.stdout.str().splitlines() if "::" in line})
+    only, without, every = found
+    assert only == {CHECKED[0] + "test_port.py::test_plain"}
+    assert not only & without and only | without == every and len(every) == 8
 
 
 def test_processes_that_share_run_every_file_once(pytester: pytest.Pytester, tmp_path: Path) -> None:
