@@ -132,10 +132,7 @@ def limited(kind: str, recovery: str, seed: int, size: str, n_flow: int, loss: f
     return experiment(seed, "none", network=network, workload=traffic)
 
 
-PFC = pytest.param("pfc", "pause_frames", marks=pytest.mark.slow)  # `test_any_with_limited_buffers` draws it, too
-
-
-@pytest.mark.parametrize(("kind", "what"), [PFC, ("drops", "buffer"), ("loss", "loss")])
+@pytest.mark.parametrize(("kind", "what"), [("pfc", "pause_frames"), ("drops", "buffer"), ("loss", "loss")])
 def test_switches_with_limited_buffers(tmp_path: Path, kind: str, what: str) -> None:
     configs = [limited(kind, "selective-repeat", seed, "220kB", 20) for seed in (1, 2, 3)]
     found = simulate_many(configs)
