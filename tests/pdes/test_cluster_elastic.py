@@ -56,7 +56,6 @@ def test_a_job_takes_its_steps_by_the_rate_that_was_measured_where_it_is(config:
     assert done_s(config) == [1200]
 
 
-@pytest.mark.slow  # the two schedulers by themselves: tests/models/cluster
 def test_jobs_are_not_stopped_for_each_other_again_and_again(tmp_path: Path) -> None:
     """Eight times the jobs that there is room for: a job that waits is as dear as what its restart takes, so Sia stops
     few, and jobs are done no later than by Pollux' rule, as Sia's paper has it (section 5). Not so if it is not."""

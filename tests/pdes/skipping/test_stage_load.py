@@ -4,8 +4,11 @@ from typing import Any
 
 import numpy as np
 
+from models.congestion.law import BUILT_IN
+from models.network.skip.make_fast_forward import FORGETS
 from pdes.engine.jit import loop_kernel
 from pdes.engine.time_index import NEVER
+from pdes.scenario.network import SHARES_WHEREVER_PACKETS_GO
 from pdes.skipping.fluid.stage_load import (
     WHOLE,
     StageLoads,
@@ -77,3 +80,16 @@ def test_nothing_is_learned_over_a_full_stage_once_a_timer_was_on() -> None:
     follow(s, 0)
     assert see(s, [0, 1, 2], timers=(1,)) == [True] * 3
     assert see(s, [0, 1, 2]) == [True] * 3
+
+
+def test_nothing_is_learned_over_a_full_stage_that_the_model_bars() -> None:
+    s = eight_flows()
+    s.is_barred[0] = 1
+    assert see(s, [0, 1, 2]) == [False] * 3  # it is not full
+    follow(s, 0)
+    assert see(s, [0, 1, 2, 6]) == [True] * 4
+
+
+def test_controls_that_are_learned_of_where_packets_go_different_ways_are_built_in() -> None:
+    """A name that is none would bar a control in silence."""
+    assert {*FORGETS, *SHARES_WHEREVER_PACKETS_GO} <= set(BUILT_IN)
