@@ -55,7 +55,7 @@ def announce_compiling(beginning: Beginning, compilers: "Compilers | None") -> N
     """Say that it takes a while, and from now on how far it is."""
     for why in REFUSED:
         beginning.announce(f"warning: compiled code is not kept there: {why}")
-    beginning.announce("compiling the kernels, once per version: a minute or two")
+    beginning.announce("compiling the kernels, once per version: a minute or so")
     beginning.enter("compiling the kernels (first run of this version)", *([compilers.count] if compilers else []))
 
 

@@ -2,7 +2,7 @@
 
 Numba compiles every function to be called from anywhere. It optimises each with all that it calls, and so what lies
 deep in the event loop once for every function around it, and makes machine code each time. And a call hands over all
-words of all arrays, needed or not: 676 for what a stream does (docs/experiments/one-core.md, "Calls").
+words of arrays that are in no table (`tables`), needed or not.
 
 Here a `Step`, which other kernels alone call, stays as Numba wrote it. An `Entry`, which Python calls, is optimised
 with all steps below it. A `Program` is an entry that no kernel calls: within it LLVM drops what is handed over and

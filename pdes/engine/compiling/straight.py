@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numba.core.registry import CPUDispatcher
 
+from pdes.engine.compiling import tables
+
 LEAST_ARRAYS = 12  # in tuples: with fewer, Numba is as fast
 LARGE = 8  # elements of a tuple that is remembered, as is one that has such a tuple
 FLAGS = 0x1 | 0x2 | 0x100 | 0x400  # of an array: C and Fortran order, aligned, writeable
@@ -31,6 +33,7 @@ _dtype_codes: dict[np.dtype, int] = {}
 def let_go() -> None:
     """Forget which tuples were seen: their arrays are to go."""
     _known.clear()
+    tables.let_go()
 
 
 def _dtype_code(dtype: np.dtype) -> int:
