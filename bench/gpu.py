@@ -157,7 +157,7 @@ def assemble(folder: Path) -> dict[str, Any]:
     from numba import cuda, typeof, types
     from numba.cuda import dispatcher
 
-    from models.network.windows.cuda import KERNELS, type_of, unfused
+    from models.network.windows.cuda import KERNELS, unfused
     from pdes.simulation.devices.refusals import LAWS
 
     module: Any = dispatcher
@@ -166,12 +166,11 @@ def assemble(folder: Path) -> dict[str, Any]:
     for law in LAWS:
         config = config_of(4, 1, 1000, folder, law)
         w = make_windows(networks_of([config]), CpuEngine.chunk_nodes)
-        windows = type_of(w)
-        arguments = (windows, types.int64)
+        arguments = (typeof(w), types.int64)
         signatures = (
             types.void(*arguments), types.void(*arguments, types.int64[::1]),
-            types.void(windows, typeof(np.zeros(1, ROOM))),
-            types.void(windows, typeof(np.zeros(1, ROOM)), types.int64[::1]),
+            types.void(typeof(w), typeof(np.zeros(1, ROOM))),
+            types.void(typeof(w), typeof(np.zeros(1, ROOM)), types.int64[::1]),
         )  # fmt: skip
         counts = []
         for context in (contextlib.nullcontext(), unfused()):

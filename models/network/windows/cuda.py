@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from numba import config, typeof, types
+from numba import config, typeof
 from numba import cuda as _cuda
 
 from models.congestion.interface import EVENT
@@ -220,11 +220,6 @@ def most_nodes(w: Windows) -> int:
     return int(np.bincount(w.spots["experiment"]).max())
 
 
-def type_of(w: Windows) -> types.NamedTuple:
-    """As a GPU's kernels take it: by value, and not as a table whose words are in the memory of the CPU."""
-    return types.NamedTuple(typeof(w).types, Windows)
-
-
 def _launch(w: Windows, n_most: int, least_ps: Any) -> None:
     """WINDOWS_AT_ONCE windows. n_most: `most_nodes`. least_ps: see `_run_network`."""
     n_experiment = w.experiments.size
@@ -238,7 +233,7 @@ def _n_block(w: Windows, least_ps: Any) -> int:
     """How many blocks can meet: as many as are there at a time."""
     if IS_SIMULATED:
         return 1
-    signature = (type_of(w), typeof(WINDOWS_AT_ONCE), typeof(least_ps))
+    signature = (typeof(w), typeof(WINDOWS_AT_ONCE), typeof(least_ps))
     return _run_network.compile(signature).max_cooperative_grid_blocks(GRID_THREADS)
 
 

@@ -94,6 +94,8 @@ HAS_ON_ACK, HAS_ON_CNP, HAS_ON_TIMER = range(3)  # places of `handlers`
 class Windows(NamedTuple):
     """All of it, for one set of kernels. Rows are of all experiments, one after the other."""
 
+    goes_by_value = True  # see `pdes.engine.compiling.tables`
+
     ports: np.ndarray  # records.PORT[]
     port_info: np.ndarray  # records.PORT_INFO[]
     wires: np.ndarray  # WIRE[n_port]

@@ -6,7 +6,8 @@ a call of NumPy. That was half of all compiling (docs/experiments/one-core.md, "
 lie, and how long they are, does not change as long as it is used. So it is written into a row of words, once, and a
 kernel loads from there what it needs. LLVM may repeat or move such a load, as it always finds the same.
 
-For a kernel a table is the named tuple that it is for Python. One that a kernel makes by itself goes by value.
+For a kernel a table is the named tuple that it is for Python. One that a kernel makes by itself goes by value, as does
+one whose class says `goes_by_value = True`: Numba's loops over threads, and kernels of a GPU, know no tables.
 """
 
 import struct
@@ -55,7 +56,8 @@ def n_word(of: Any) -> int:
 
 def _is_table(of: list[Any], cls: type) -> bool:
     is_large = len(of) >= LARGE or any(isinstance(one, Table) for one in of)
-    return is_large and hasattr(cls, "_fields") and all(map(_has_words, of))
+    may_be = hasattr(cls, "_fields") and not getattr(cls, "goes_by_value", False)
+    return may_be and is_large and all(map(_has_words, of))
 
 
 def _has_words(of: Any) -> bool:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pdes.engine.apart import apart
 from pdes.engine.compiling import tables
 from pdes.engine.compiling.tables import LARGE, MOST_KEPT, Table, n_word, words_of
-from pdes.engine.jit import JIT_DISABLED, loop_kernel, program_kernel, step_kernel
+from pdes.engine.jit import JIT_DISABLED, loop_kernel, parallel_kernel, program_kernel, step_kernel
 
 pytestmark = pytest.mark.skipif(JIT_DISABLED, reason="there is no compiled code")
 
@@ -95,6 +95,26 @@ def count_of(around):
     return around.mixed.count
 
 
+class ByValue(NamedTuple):
+    goes_by_value = True
+    a: np.ndarray
+    b: np.ndarray
+    c: np.ndarray
+    d: np.ndarray
+    e: int
+    f: int
+    g: int
+    h: int
+
+
+@parallel_kernel
+def over_threads(by_value, n):
+    total = 0
+    for i in numba.prange(n):
+        total += by_value.a[i] + by_value.h
+    return total
+
+
 class Small(NamedTuple):
     line: np.ndarray
     first: int
@@ -116,13 +136,18 @@ def as_records(around: Around) -> Any:
     return around._replace(mixed=around.mixed._replace(records=around.mixed.records.view(np.recarray)))
 
 
-@given(n=st.integers(1, 9), i=st.integers(0, 8), count=st.integers(-(2**63), 2**63 - 1), is_on=st.booleans(),
+@given(n=st.integers(1, 9), i=st.integers(0, 8), count=st.integers(-(2**53), 2**53), is_on=st.booleans(),
        share=st.floats(-1e9, 1e9, width=32))  # fmt: skip
 def test_kernels_find_what_python_finds(n: int, i: int, count: int, is_on: bool, share: float) -> None:
     """In arrays of all layouts, numbers and tuples within tuples, by name, by place and taken apart."""
     around = make(n, count, share, is_on)
     assert read(around, i % n) == pytest.approx(float(_read(as_records(around), i % n)), rel=1e-12)
     assert count_of(around) == count
+
+
+@pytest.mark.parametrize("count", [-(2**63), -1, 0, 2**53 + 1, 2**63 - 1])
+def test_all_bits_of_a_number_come_across(count: int) -> None:
+    assert count_of(make(count=count)) == count
 
 
 def test_arrays_of_a_subclass_are_arrays(tmp_path: Path) -> None:
@@ -151,6 +176,14 @@ def test_which_tuples_are_tables() -> None:
     assert len(words_of(around)) == n_word(numba.typeof(around)) == 3 + 3 + 5 + 5 + 7 + 3 + 3 + 3 + 1 + 3
     assert len(around.mixed) >= LARGE > len(around)
     assert made_within(around, 5) == 3
+
+
+def test_a_class_may_go_by_value() -> None:
+    """Loops over threads take such tuples."""
+    line = np.arange(5)
+    by_value = ByValue(line, line, line, line, 1, 2, 3, 4)
+    assert not isinstance(numba.typeof(by_value), Table)
+    assert over_threads(by_value, 5) == 10 + 5 * 4
 
 
 def test_a_table_is_one_parameter() -> None:
