@@ -126,7 +126,7 @@ class FastForward:
             self.waves.compile()
             self.wave_states.compile(state)
         if self.fluid is not None:
-            self.fluid.compile(state, samples)
+            self.fluid.compile(state._replace(nic=nic), samples)
         if self.queues is not None:
             self.queues.sample_own(state.fabric, state.nic, none)
 

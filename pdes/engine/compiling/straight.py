@@ -15,9 +15,9 @@ import numpy as np
 from numba.core.registry import CPUDispatcher
 
 from pdes.engine.compiling import tables
+from pdes.engine.compiling.tables import LARGE
 
 LEAST_ARRAYS = 12  # in tuples: with fewer, Numba is as fast
-LARGE = 8  # elements of a tuple that is remembered, as is one that has such a tuple
 FLAGS = 0x1 | 0x2 | 0x100 | 0x400  # of an array: C and Fortran order, aligned, writeable
 INT64 = np.iinfo(np.int64)
 SCALARS = frozenset({bool, float, np.bool_, np.int8, np.uint8, np.int32, np.int64, np.uint64, np.float64})
@@ -60,7 +60,7 @@ def _kind(value: Any) -> Any:
         if UNKNOWN in kinds:
             return UNKNOWN
         code = _codes.setdefault(kinds, len(_codes))
-        if len(value) >= LARGE or any(id(part) in _known for part in value):
+        if len(value) >= LARGE or any(id(part) in _known for part in value):  # it is remembered
             if len(_known) == MOST_KNOWN:
                 _known.clear()
             _known[id(value)] = value, code

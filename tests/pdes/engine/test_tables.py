@@ -56,24 +56,23 @@ def make(n: int = 4, count: int = -7, share: float = 0.25, is_on: bool = True) -
     return Around(mixed, np.arange(n, dtype=np.int16) * 11)
 
 
-def _read(around, i):
+@step_kernel
+def read_all(around, i):
     mixed, more = around
     line, _, _, _, _, _, _, _, _, pair = mixed
     found = line[i] + 10.0 * around.mixed.every_other[i] + mixed.rows[i, 2] + mixed.columns[i, 1] * 0.5
     found += mixed.cube[i, 1, 0] + mixed.records[i].a - mixed.records[i].b + mixed.count * mixed.share
     found += pair[0][i] * pair[1] + around[0][6] + more[i] + len(mixed.rows) + mixed.line.size + mixed.cube.size
     return found + (1000 if mixed.is_on else 0) + mixed.rows[i, -1] + mixed.rows.shape[1]
+
+
+in_python = read_all if JIT_DISABLED else read_all.py_func  # pyright: ignore[reportFunctionMemberAccess]
 
 
 @step_kernel
 def read_one(around, i):
     apart()  # stays a function
-    mixed, more = around
-    line, _, _, _, _, _, _, _, _, pair = mixed
-    found = line[i] + 10.0 * around.mixed.every_other[i] + mixed.rows[i, 2] + mixed.columns[i, 1] * 0.5
-    found += mixed.cube[i, 1, 0] + mixed.records[i].a - mixed.records[i].b + mixed.count * mixed.share
-    found += pair[0][i] * pair[1] + around[0][6] + more[i] + len(mixed.rows) + mixed.line.size + mixed.cube.size
-    return found + (1000 if mixed.is_on else 0) + mixed.rows[i, -1] + mixed.rows.shape[1]
+    return read_all(around, i)
 
 
 @loop_kernel
@@ -127,7 +126,7 @@ def sum_of(small):
 
 @loop_kernel
 def made_within(around, i):
-    """A kernel makes a tuple, and takes it from a function as what it returns."""
+    """A kernel makes a tuple, and hands it to another one."""
     return sum_of(Small(around.mixed.line, i))
 
 
@@ -141,7 +140,7 @@ def as_records(around: Around) -> Any:
 def test_kernels_find_what_python_finds(n: int, i: int, count: int, is_on: bool, share: float) -> None:
     """In arrays of all layouts, numbers and tuples within tuples, by name, by place and taken apart."""
     around = make(n, count, share, is_on)
-    assert read(around, i % n) == pytest.approx(float(_read(as_records(around), i % n)), rel=1e-12)
+    assert read(around, i % n) == pytest.approx(float(in_python(as_records(around), i % n)), rel=1e-12)
     assert count_of(around) == count
 
 
