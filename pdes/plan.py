@@ -7,6 +7,7 @@ import numpy as np
 from models.topology.graph import Topology
 from partition.placement import balance
 from pdes.plan_modes import EVENT_RATE, HOP_RATE, flow_mode_time, mode_facts, seconds_text
+from pdes.results.jobs import placement
 from pdes.scenario import Scenario
 from pdes.scenario.skipping import skipping_facts
 from pdes.simulation.memory import expected_bytes, limit_bytes
@@ -28,6 +29,7 @@ def print_plan(scenario: Scenario) -> None:
         ("topology", f"{t.name}: {t.n_node - t.n_host} switches, {t.n_port // 2} links"),
         ("fabric", _fabric(t)),
         ("workload", ", ".join(_fact(key, value) for key, value in plan.facts.items())),
+        *(("placement", placement(part.name, part.facts)) for part in plan.jobs if "placement" in part.facts),
         ("queue pairs", format_count(len(plan.pair_src))),
         *in_server_facts(scenario),
         ("flows, tasks", f"{format_count(plan.n_flow)}, {format_count(plan.n_task)}{_tables(scenario)}"),

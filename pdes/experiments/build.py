@@ -15,7 +15,7 @@ from pdes.scenario import Scenario
 from pdes.scenario.build import AlongPaths, Begun, begin, complete, said_of
 from pdes.scenario.control import Control, find_control
 from pdes.scenario.inputs import build_paths
-from pdes.scenario.placing import is_optimised
+from pdes.scenario.placing import is_placed_by_runs
 from pdes.scenario.topology import build_topology
 from pdes.simulation.memory import within_memory
 from pdes.simulation.preparation.placing import build_placed
@@ -33,7 +33,7 @@ def build_all(configs: Sequence[Config]) -> list[Scenario]:
         begun: dict[int, Begun] = {}
         found: dict[int, Scenario] = {}
         for i, config in enumerate(configs):
-            if is_optimised(config):
+            if is_placed_by_runs(config):
                 found[i] = build_placed(config, topologies)
                 continue
             with said_of(config):

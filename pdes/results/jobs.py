@@ -33,6 +33,16 @@ def read_alone(folder: Path) -> dict[str, Any]:
     return read_json(path) if path.is_file() else {}
 
 
+def placements(jobs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Why jobs are where they are, of those whose places were found by runs."""
+    return [placement(job["name"], job["workload"]) for job in jobs if "placement" in job["workload"]]
+
+
+def placement(name: str, facts: Mapping[str, Any]) -> str:
+    """Why one job is where it is. facts: of its workload."""
+    return f"{name} {facts['placement']}"
+
+
 def job_rows(jobs: Sequence[Mapping[str, Any]], alone: Mapping[str, Any]) -> list[tuple[str, ...]]:
     """A row of HEADINGS for each job."""
     found = []

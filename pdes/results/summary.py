@@ -15,7 +15,7 @@ import numpy as np
 from pdes.results.active import active_text, active_time_ps
 from pdes.results.fast_forward import how_sure_text, iterations_text, passes_text, simulated_text
 from pdes.results.iteration import breakdown_rows, is_shown, read_breakdown
-from pdes.results.jobs import HEADINGS, job_rows, read_alone
+from pdes.results.jobs import HEADINGS, job_rows, placements, read_alone
 from pdes.results.opened import open_results, readable
 from pdes.results.pauses import pause_warnings
 from pdes.results.tables import UNWRITTEN, Columns, read_table
@@ -110,6 +110,8 @@ def _print_summary(
         console.print(_aligned_text(aligned), soft_wrap=True)
     if "placement" in result.get("workload", {}):
         console.print(f"Ranks {result['workload']['placement']}", soft_wrap=True)
+    for text in placements(result.get("jobs") or []):
+        console.print(f"Job {text}", soft_wrap=True)
     tables = [_jobs_table(result, result.get("alone", {})), _breakdown_table(breakdown)]
     for table in (*tables, _flow_table(slowest_flows), _port_table(busiest_ports)):
         if table is not None:

@@ -81,7 +81,8 @@ def gpus_of_jobs(config: Config, topology: Topology) -> list[np.ndarray]:
         if n > len(free):
             text = f"{n} of {topology.n_host} GPUs, and {len(free)} are left by jobs that may run at the same time"
             raise ConfigError(where, text, 'Accepted: fewer, or "after" some of those jobs')
-        found[i] = choose_gpus(topology, free, n, job.placement, _seed(config, job.name))
+        policy = "packed" if job.is_least_contended else job.placement  # until runs have said more
+        found[i] = choose_gpus(topology, free, n, policy, _seed(config, job.name))
     return [found[i] for i in range(len(jobs.job))]
 
 

@@ -11,6 +11,7 @@ from models.workload.placing.layers import Layers, with_layers
 from models.workload.placing.optimise import Placed, Price, place_ranks
 from models.workload.placing.replicas import best_batch, with_batch
 from pdes.config import Config
+from pdes.config.tables.jobs import JobsConfig
 from pdes.units import format_duration
 
 
@@ -88,6 +89,12 @@ def is_optimised(config: Config) -> bool:
     """Whether a config asks for one placement of one job to be found."""
     w: Any = config.workload
     return getattr(w, "kind", "") == "training" and w.compute.gpu is not None and w.placement == "optimised"
+
+
+def is_placed_by_runs(config: Config) -> bool:
+    """Whether runs in flow mode are part of building a config's scenario."""
+    w = config.workload
+    return is_optimised(config) or (isinstance(w, JobsConfig) and any(job.is_least_contended for job in w.job))
 
 
 def placed_at(config: Config, gpu_of_rank: list[int] | None) -> Config:

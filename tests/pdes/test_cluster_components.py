@@ -26,11 +26,33 @@ servers = "1, 3-4"
 """
 
 
+RAIL = """
+[[cluster.failure]]
+component = "rail"
+leaves = 0.875
+gap = "5h"
+repair = "1h"
+"""
+
+
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
     path = tmp_path / "config.toml"
     path.write_text(CONFIG)
     return path
+
+
+def test_a_rail_switch_slows_jobs_on_several_servers_of_its_rack(config: Path, tmp_path: Path) -> None:
+    """As a link of each of its servers does, all at the same time; nothing is down."""
+    config.write_text(config.read_text() + RAIL)
+    result = run(config, tmp_path / "out", "--set", "cluster.network_share=0.5")
+    (found,) = (one for one in result["config"]["cluster"]["failure"] if one["component"] == "rail")
+    assert (found["per"], found["takes"]) == ("rack", "network")
+    hours = result["gpu_hours"]
+    assert "rail" not in hours["down_by_component"] and hours["lost_by_component"]["rail"] > 0
+    jobs = pq.read_table(tmp_path / "out" / "jobs.parquet").to_pylist()
+    slowed = [job for job in jobs if job["lost_gpu_us"] > 0]
+    assert slowed and all(job["gpus"] > 1 for job in slowed if not job["failures"])
 
 
 def test_components_and_windows_are_counted_by_name(

@@ -141,27 +141,6 @@ def test_a_job_of_a_higher_priority_is_not_slowed_down(tmp_path: Path) -> None:
     assert both.jobs["b"]["iteration_time_ps"][0] == pytest.approx(2 * time_ps, rel=0.03)
 
 
-def test_placements_are_what_they_say(tmp_path: Path) -> None:
-    def gpus(placement: str, seed: int = 1) -> list[int]:
-        job = {"name": "a", "gpus": 4, "placement": placement, "workload": collective()}
-        return Ran(jobs_config(tmp_path / f"{placement}{seed}", job, simulation={"seed": seed})).jobs["a"]["gpus"]
-
-    assert gpus("packed") == [0, 1, 2, 3]
-    assert sorted(gpu // 4 for gpu in gpus("spread")) == [0, 1, 2, 3]
-    drawn = {tuple(gpus("random", seed)) for seed in range(4)}
-    assert len(drawn) == 4 and all(len(set(one)) == 4 for one in drawn)
-
-
-def test_few_racks_are_the_fullest_that_fit(tmp_path: Path) -> None:
-    """The first two racks have 2 GPUs free, two more have 4: 2 fit into the first, 6 into the third and it."""
-    wanted = {2: [2, 3], 3: [8, 9, 10], 6: [8, 9, 10, 11, 2, 3], 12: [*range(8, 16), 2, 3, 6, 7]}
-    taken = [{"name": name, "gpus": gpus, "workload": collective()} for name, gpus in (("x", [0, 1]), ("y", [4, 5]))]
-    for n, gpus in wanted.items():
-        job = {"name": "a", "gpus": n, "placement": "rack", "workload": collective()}
-        ran = Ran(jobs_config(tmp_path / str(n), *taken, job, topology=FABRIC))
-        assert ran.jobs["a"]["gpus"] == gpus
-
-
 FAULTY = [
     ({"gpus": 3, "workload": training(1, 2)}, "[[job]] 1: gpus", "the layout of its workload has 2"),
     ({"workload": {"kind": "trains"}}, "[[job]] 1: workload.kind", "found \"trains\""),

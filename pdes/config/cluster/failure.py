@@ -13,6 +13,7 @@ KNOWN = {
     "nic": ("gpu", "network"),
     "host": ("server", "server"),
     "switch": ("rack", "rack"),
+    "rail": ("rack", "network"),
     "uplink": ("rack", "uplink"),
     "link": ("gpu", "network"),
     "software": ("server", "job"),
@@ -33,7 +34,7 @@ class FailureConfig(Table):
     repair: DrawnFromZero = None
     gpu: str | None = None
     MEANING: ClassVar[Meaning] = {
-        "component": "its name in results; gpu, hbm, nic, host, switch, uplink, link, software have defaults",
+        "component": "its name in results; gpu, hbm, nic, host, switch, rail, uplink, link, software have defaults",
         "per": "what fails so often: each GPU, each server or each rack",
         "gap": "between two failures of one of them",
         "takes": "server, rack: down until repaired; job: only stops the job; speed, network: servers are slow; "

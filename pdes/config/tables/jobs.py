@@ -53,7 +53,7 @@ def _delay(value: object) -> int:
 
 
 Gpus = Annotated[Literal["all"] | int | tuple[int, ...], BeforeValidator(_gpus)]
-JobPlacement = Literal["packed", "rack", "spread", "random"]
+JobPlacement = Literal["packed", "rack", "spread", "random", "least-contended"]
 
 
 class JobConfig(Table):
@@ -72,13 +72,19 @@ class JobConfig(Table):
         "name": "by which results and other jobs know it",
         "workload": "a table like [workload], of kind training, collectives, flows, poisson, trace or input",
         "gpus": "how many GPUs it has, or which, in the order of its ranks; without it, as its layout or trace says",
-        "placement": "of so many GPUs: servers in order, on few racks, in turns over the racks, or at random",
+        "placement": "of so many GPUs: servers in order, on few racks, in turns over the racks, at random, or "
+        "least-contended: the one of the first three with which flow mode has jobs fastest",
         "start_ps": "not before",
         "after": "names of jobs that must have ended; its GPUs may be theirs",
         "delay_ps": "after the last of these has ended; at least 10us",
         "priority": "of its messages, 0 to 7; without it, [network] priority",
         "iterations": "its own number; without it, [simulation] iterations",
     }
+
+    @property
+    def is_least_contended(self) -> bool:
+        """Whether its place is found by runs; not where it is given."""
+        return self.placement == "least-contended" and not isinstance(self.gpus, tuple)
 
     @property
     def n_gpu(self) -> int | None:

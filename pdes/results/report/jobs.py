@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pdes.results.jobs import HEADINGS, job_rows, read_alone
+from pdes.results.jobs import HEADINGS, job_rows, placements, read_alone
 from pdes.results.report import figures
 from pdes.results.report.figures import Plot
 from pdes.results.report.tables import paragraph, plot_html, section, table_html
@@ -24,6 +24,7 @@ def jobs_section(result: Mapping[str, Any], folder: Path, plots: dict[str, Plot]
         parts.append(paragraph(f"The first {MOST_JOBS} of {len(jobs):,} jobs.", "note"))
     if jobs and not alone:
         parts.append(paragraph("With --alone each job is also run by itself, and its slowdown is known.", "note"))
+    parts += [paragraph(text, "note") for text in placements(jobs[:MOST_JOBS])]
     series = [(job["name"], job["iteration_time_ps"], len(job["iteration_time_ps"])) for job in jobs]
     series = [one for one in series if len(one[1]) > 1][:MOST_SERIES]
     if series:

@@ -39,8 +39,7 @@ class FinishTimeFair(MaxMinPerf):
             return super().shares()  # all that a job may use is down
         left_us = np.array([max(self.left_us(self.active[n]), 1.0) for n in numbers])
         there_us = np.array([float(now_us - self.active[n].request.submit_us) for n in numbers])
-        self._count_isolated(numbers, left_us, alone)
-        isolated_us = np.array([self.isolated_us[n] for n in numbers]) + left_us / alone
+        isolated_us = self.in_isolation_us(numbers, left_us, alone)
         shares = np.array([equal[n] for n in numbers])
         rho = ((there_us + left_us / alone) / isolated_us).max()
         least = ((there_us + left_us / speeds.max(axis=1)) / isolated_us).max()  # were each on its best pool, alone
@@ -58,10 +57,12 @@ class FinishTimeFair(MaxMinPerf):
         self.rho = float(rho)
         return {number: [float(x) for x in row] for number, row in zip(numbers, shares, strict=True)}
 
-    def _count_isolated(self, numbers: list[int], left_us: np.ndarray, alone: np.ndarray) -> None:
+    def in_isolation_us(self, numbers: list[int], left_us: np.ndarray, alone: np.ndarray) -> np.ndarray:
+        """What each job would take in isolation, all of it, float64[n]. alone: its speed so, from now on."""
         found, before = {}, {}
         for number, left, speed in zip(numbers, left_us.tolist(), alone.tolist(), strict=True):
             left_before, speed_before = self.before.get(number, (left, speed))
             found[number] = self.isolated_us.get(number, 0.0) + max(left_before - left, 0.0) / speed_before
             before[number] = left, speed
         self.isolated_us, self.before = found, before
+        return np.array([found[n] for n in numbers]) + left_us / alone
