@@ -1,10 +1,11 @@
-"""Flow mode's three numbers of a congestion control: as a config says, or as they were measured (`calibrate --flow`).
+"""Flow mode's numbers of a congestion control: as a config says, or as they were measured (`calibrate --flow`).
 
 A row of a table of calibrations has
 
     alone, shared   share of a port's rate that one message has alone, and that several have together
     queue           how long a message's last packet waits at a port that it shares. A time: thresholds of queues are in
                     proportion to the rate, so this holds at any rate
+    use, reach, use_from   three lists, of a port for which messages contend; only where a control needs them, see Use
     error, worst    of completion times where it was measured: mean of the absolute relative error, and the largest
     port_error      the same mean where messages meet in one port,
     exchange_error  where everybody sends to everybody (these two kinds make up the error),
@@ -25,6 +26,7 @@ from pdes.config import Config
 from pdes.config.toml_file import read_toml
 from pdes.errors import ConfigError
 from pdes.scenario.control import Control, find_control
+from pdes.skipping.max_min.table import WHOLE, Use
 from pdes.units import QuantityError, parse_duration_ps, parse_rate_bps, parse_size_bytes, shown
 
 PACKAGE, SHIPPED = "models.network.flow_mode", "calibrated.toml"
@@ -33,7 +35,7 @@ _SHARES, _ERRORS = ("alone", "shared"), ("error", "worst", "port_error", "exchan
 _QUANTITIES = {
     "queue": parse_duration_ps, "rate": parse_rate_bps, "rtt": parse_duration_ps, "payload": parse_size_bytes,
 }  # fmt: skip
-_TEXTS = ("parameters", "version")
+_TEXTS, _LISTS = ("parameters", "version"), ("use", "reach", "use_from")
 
 
 class FlowNumbers(NamedTuple):
@@ -43,12 +45,15 @@ class FlowNumbers(NamedTuple):
     alone: float = 1.0
     shared: float = 1.0
     queue_ps: float = 0.0
+    use: Use = WHOLE
     row: dict[str, Any] = {}
     has_other_parameters: bool = False  # than those that the row was measured with
 
     def facts(self) -> dict[str, Any]:
         """What results say of it, plain JSON."""
         found = {"control": self.control, "alone": self.alone, "shared": self.shared, "queue_ps": self.queue_ps}
+        if self.use != WHOLE:
+            found["contended"] = {name: list(values) for name, values in self.use._asdict().items()}
         if not self.row:
             return found
         made = {"payload_bytes": self.row["payload"], "rate_bps": self.row["rate"], "rtt_ps": self.row["rtt"]}
@@ -86,7 +91,7 @@ def flow_numbers(config: Config, is_quiet: bool = False) -> FlowNumbers:
         )  # fmt: skip
         return FlowNumbers(name)
     is_other = row["parameters"] != parameters_digest(control)
-    return FlowNumbers(name, row["alone"], row["shared"], float(row["queue"]), row, is_other)
+    return FlowNumbers(name, row["alone"], row["shared"], float(row["queue"]), row["contended"], row, is_other)
 
 
 def parameters_digest(control: Control) -> str:
@@ -109,11 +114,26 @@ def _row(where: str, row: object) -> dict[str, Any]:
     names = (*_SHARES, *_ERRORS, *_QUANTITIES, *_TEXTS)
     if not isinstance(row, dict):
         raise ConfigError(where, f"found {shown(row)}", "Accepted: a table, as pdes-sim calibrate --flow writes it")
-    for name in [*names, *row]:
-        if name not in names or name not in row:
+    own, lists = [*names, *(_LISTS if _LISTS[0] in row else ())], [row.get(name, []) for name in _LISTS]
+    for name in [*own, *row]:
+        if name not in own or name not in row:
             found = "unknown key" if name in row else "is missing"
-            raise ConfigError(f"{where} {name}", found, f"Accepted: the keys {', '.join(names)}")
-    return {name: _value(f"{where} {name}", name, row[name]) for name in names}
+            raise ConfigError(f"{where} {name}", found, f"Accepted: the keys {', '.join([*names, *_LISTS])}")
+    values = {name: _value(f"{where} {name}", name, row[name]) for name in names}
+    return values | {"contended": _contended(where, lists)}
+
+
+def _contended(where: str, lists: list[Any]) -> Use:
+    if not all(isinstance(one, list) and len(one) == len(lists[0]) for one in lists):
+        raise ConfigError(where, f"found {', '.join(map(shown, lists))}", "Accepted: three lists of equal lengths")
+    use, reach = (
+        tuple(_value(f"{where} {name}", _SHARES[0], x) for x in own)
+        for name, own in zip(_LISTS[:2], lists[:2], strict=True)
+    )
+    from_ps = tuple(_value(f"{where} {_LISTS[2]}", "queue", x) for x in lists[2])
+    if list(from_ps) != sorted(set(from_ps)) or from_ps[:1] not in ((), (0,)):
+        raise ConfigError(f"{where} {_LISTS[2]}", f"found {shown(lists[2])}", "Accepted: times that grow, from 0")
+    return Use(use, reach, from_ps)
 
 
 def _value(where: str, name: str, value: object) -> Any:

@@ -31,6 +31,7 @@ from pdes.scenario.flow_numbers import flow_numbers
 from pdes.scenario.queues import Queues, find_queues
 from pdes.scenario.routing import link_changes, routing_parameters
 from pdes.scenario.windows import Windows
+from pdes.skipping.max_min.table import WHOLE
 from pdes.units import MAX_WIRE_BYTES, shown
 
 TIMEOUT_PS, PATIENT_TIMEOUT_PS = 10**9, 64 * 10**9
@@ -120,7 +121,9 @@ def without_packets(config: Config, p: NetworkParameters) -> NetworkParameters:
     forwards = what.compensation != "none"
     numbers = flow_numbers(config)
     fracs = numbers.alone, numbers.shared
-    flow = FlowParameters(fracs, weight, numbers.queue_ps, forwards, forwards, facts=numbers.facts())
+    flow = FlowParameters(
+        fracs, numbers.use, weight, numbers.queue_ps, forwards, forwards, facts=numbers.facts()
+    )  # fmt: skip
     if config.wormhole.audit > 0:
         if why := why_not_beside(config, p):
             found = f"is there, and no packets can be simulated beside flow mode: {why}"
@@ -140,7 +143,10 @@ def hybrid_parameters(config: Config, p: NetworkParameters) -> FlowParameters | 
     alone, exchange, far, port = (numbers.row[f"{name}_error"] for name in ("ring", "exchange", "far", "port"))
     trusts = tuple(error <= config.wormhole.tolerance for error in (alone, max(exchange, far), port))
     fracs = numbers.alone, numbers.shared
-    return FlowParameters(fracs, None, numbers.queue_ps, facts=numbers.facts(), trusts=trusts) if any(trusts) else None
+    if not any(trusts):
+        return None
+    use = numbers.use if trusts[2] else WHOLE  # contended ports have packets else
+    return FlowParameters(fracs, use, queue_ps=numbers.queue_ps, facts=numbers.facts(), trusts=trusts)
 
 
 def why_no_rates(config: Config, p: NetworkParameters) -> str:

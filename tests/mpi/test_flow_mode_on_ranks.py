@@ -47,6 +47,26 @@ def links_that_change(_: Path) -> str:
     """
 
 
+def contended(_: Path) -> str:
+    """Ports that are offered more than they have, of which DCQCN uses more and less as time goes by."""
+    return """
+        [topology]
+        kind = "leaf-spine"
+        leaves = 2
+        spines = 1
+        hosts_per_leaf = 4
+        [network]
+        congestion_control = "dcqcn"
+        [workload]
+        kind = "poisson"
+        sizes = "web-search"
+        load = 0.2
+        flows = 200
+        [wormhole]
+        mode = "flow"
+    """
+
+
 def job(folder: Path) -> str:
     """A training job, some of whose messages share ports."""
     return experts(folder) + '[wormhole]\nmode = "flow"\n'
@@ -84,7 +104,9 @@ def changes_with_samples(folder: Path) -> str:
     return links_that_change(folder) + '[output]\nsample_interval = "7us"\n'
 
 
-@pytest.mark.parametrize("make", [links_that_change, job, many_at_once, job_with_samples, changes_with_samples])
+@pytest.mark.parametrize(
+    "make", [links_that_change, contended, job, many_at_once, job_with_samples, changes_with_samples]
+)
 @pytest.mark.parametrize("n_rank", [2, pytest.param(3, marks=SLOW)])
 def test_ranks_change_no_byte(make: Callable[[Path], str], n_rank: int, tmp_path: Path, simulate: Callable) -> None:
     config = tmp_path / "config.toml"

@@ -1,12 +1,14 @@
 """Claims about flow mode's numbers: measured, shipped with the program or taken from a file, and named by results."""
 
 import json
+import math
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import pdes
 from models.congestion.law import BUILT_IN
 from pdes.cli import main
 from pdes.config import Config, load_config
@@ -17,6 +19,8 @@ from pdes.scenario.flow_numbers import flow_numbers, shipped_calibrations
 from pdes.scenario.skipping import skipping_facts
 from pdes.simulation.calibration.calibrate import Calibration, beds, calibrate, table_text, write_table
 from pdes.simulation.calibration.cases import all_cases, lay_out, weights
+from pdes.simulation.calibration.fit_use import fit_use
+from pdes.skipping.max_min.table import WHOLE, Use
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = """\
@@ -43,7 +47,7 @@ ROW += 'rate = "100Gbps"\nrtt = "8us"\npayload = "1kB"\nparameters = "none"\nver
 def quick(name: str) -> Calibration:
     """Of tiny cases."""
     (bed,) = beds(None, [name])
-    return calibrate(bed, lambda _: None, all_cases(bed.rate_bps, (100_000, 400_000), (1, 2)))
+    return calibrate(bed, lambda _: None, all_cases(bed.rate_bps, (100_000, 400_000), (1, 2), ()))
 
 
 def config(folder: Path, *sets: str) -> Config:
@@ -93,7 +97,7 @@ def test_a_control_of_ones_own_is_found_beside_its_config(tmp_path: Path) -> Non
 
 def test_the_command_writes_what_a_config_reads(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
     monkeypatch.setattr(
-        "pdes.simulation.calibration.calibrate.all_cases", lambda rate: all_cases(rate, (100_000,), (1, 2))
+        "pdes.simulation.calibration.calibrate.all_cases", lambda rate: all_cases(rate, (100_000,), (1, 2), ())
     )
     path = tmp_path / "made.toml"
     assert main(["calibrate", "--flow", "--control", "dctcp", "-o", str(path)]) == 0
@@ -159,6 +163,49 @@ def test_a_file_stands_for_what_comes_with_the_program(tmp_path: Path) -> None:
         (tmp_path / "mine.toml").write_text("\n".join(["[dctcp]", *rows, wrong]))
         with pytest.raises(ConfigError, match=text):
             build_scenario(config(tmp_path, "wormhole.flow.calibration=mine.toml"))
+
+
+LISTS = 'use = [1.0, 0.5]\nreach = [1, 0.25]\nuse_from = ["0ps", "50us"]\n'
+
+
+def test_a_file_says_how_much_of_a_contended_port_is_used(tmp_path: Path) -> None:
+    """Two messages into one port have half of it after 50 us, so what is left by then takes twice as long."""
+    (tmp_path / "mine.toml").write_text(f"[dctcp]\n{ROW.replace('0.9', '1').replace('0.8', '1')}{LISTS}")
+    sets = ["wormhole.flow.calibration=mine.toml", 'topology.spine_rate="800Gbps"', "workload.file=long.csv"]
+    (tmp_path / "long.csv").write_text("src,dst,size_bytes,start_ps\n0,2,5000000,0\n1,2,5000000,0\n")
+    found = config(tmp_path, *sets)
+    assert flow_numbers(found).use == Use((1.0, 0.5), (1.0, 0.25), (0, 50 * 10**6))
+    runs = [pdes.simulate(found, tmp_path / "half"), pdes.simulate(config(tmp_path, *sets[1:]), tmp_path / "whole")]
+    took, whole = (max(one.table("flows")["fct_ps"].to_pylist()) for one in runs)
+    left_ps = 10**7 // 4000 * 4048 * 20 - 50 * 10**6
+    assert took - whole == pytest.approx(left_ps, rel=0.02)
+    assert runs[0].summary["config"]["wormhole"]["flow"]["numbers"]["contended"]["from_ps"] == [0, 50 * 10**6]
+
+
+def test_bad_lists_are_named(tmp_path: Path) -> None:
+    for wrong, text in {
+        LISTS.replace("1, 0.25", "1"): "Accepted: three lists of equal lengths",
+        LISTS.replace("0.25", "0"): "reach: found 0. Accepted: a number above 0, at most 1",
+        LISTS.replace('"50us"', '"0ps"'): "use_from: found .* Accepted: times that grow, from 0",
+        LISTS.replace("use = [1.0, 0.5]\n", ""): "reach: unknown key",
+    }.items():
+        (tmp_path / "mine.toml").write_text(f"[dctcp]\n{ROW}{wrong}")
+        with pytest.raises(ConfigError, match=text):
+            build_scenario(config(tmp_path, "wormhole.flow.calibration=mine.toml"))
+
+
+def test_shares_of_a_contended_port_are_found_from_what_they_make_of_times() -> None:
+    """The error is how far a shape is from one that is not among those that are tried first."""
+    rtt_ps, wanted = 8 * 10**6, [1.0] * 6 + [0.9] * 4 + [1.0, 1.0, 0.3, 0.07, 0.15, 0.4, 0.8, 1.0, 1.0, 1.0]
+
+    def error(use: Use) -> float:
+        values = [*use.use, *use.reach] or [1.0] * 20
+        return sum(abs(math.log(value / other)) for value, other in zip(values, wanted, strict=True))
+
+    found = fit_use(error, rtt_ps)
+    assert [*found.use, *found.reach] == pytest.approx(wanted, rel=0.05)
+    assert found.from_ps[:2] == (0, 4 * rtt_ps) and len(found.from_ps) == 10
+    assert fit_use(lambda use: 1.0 + 0.001 * len(use.use), rtt_ps) == WHOLE  # of no use
 
 
 def test_a_number_and_no_compensation_need_no_calibration(tmp_path: Path) -> None:

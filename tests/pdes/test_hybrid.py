@@ -24,10 +24,11 @@ MB = 10**6
 def run(folder: Path, flows: list[Flow], topology: dict, mode: str, control: str = "dctcp", **more: Any) -> Ran:
     """mode: "off", or "hybrid" with all else that "auto" would use left out. more: queue_pairs, of the workload."""
     network, pairs = {"congestion_control": control} | more.pop("network", {}), more.pop("queue_pairs", "per-flow")
+    wormhole = {"mode": "auto", "paper": {"forecasts": ["fair"]}} | more.pop("wormhole", {})
     made = config(folder, flows, topology, mode, network=network, **more)
     made["workload"]["queue_pairs"] = pairs
     if mode == "hybrid":
-        made["wormhole"] = {"mode": "auto", "paper": {"forecasts": ["fair"]}}
+        made["wormhole"] = wormhole
     pdes.simulate(made)
     return Ran(Path(made["output"]["dir"]))
 
@@ -66,6 +67,17 @@ def test_an_incast_goes_as_packets_a_round_later(control: str, tmp_path: Path) -
     assert n_packet == 7 and hybrid.result["skipped_packet_hops"] == 0
     later_ps = hybrid.flows["fct_ps"] - packets.flows["fct_ps"]
     assert later_ps.min() == later_ps.max() and 0 < later_ps[0] < ROUND_PS
+
+
+def test_contended_ports_go_as_flow_mode_has_them_where_that_is_near_enough(tmp_path: Path) -> None:
+    """With a tolerance above the error into one port an incast with DCQCN takes in the hybrid what it takes there."""
+    flows = [(src, 0, 4 * MB, 0) for src in (1, 2)]
+    flow = run(tmp_path, flows, STAR, "flow", "dcqcn", flow={"efficiency": "calibrated"})
+    hybrid = run(tmp_path, flows, STAR, "hybrid", "dcqcn", wormhole={"tolerance": 0.15})
+    assert hybrid.result["fast_forward"]["flow_mode"]["as_packets"] == 0
+    assert np.array_equal(hybrid.flows["fct_ps"], flow.flows["fct_ps"])
+    whole = run(tmp_path, flows, STAR, "flow", "dcqcn")
+    assert (flow.flows["fct_ps"] > 1.2 * whole.flows["fct_ps"]).all()
 
 
 def test_who_meets_another_under_way_goes_on_as_packets_with_it(tmp_path: Path) -> None:

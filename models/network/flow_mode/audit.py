@@ -210,10 +210,14 @@ def _copy(flow: FlowMode, other: FlowMode):
         other.transfers[np.uint64(i)].data_link = other.transfers[np.uint64(i)].ack_link = NOBODY
     for i in range(m.ports.size):
         to.ports[np.uint64(i)] = m.ports[np.uint64(i)]
+    for i in range(m.contention.size):
+        to.contention[np.uint64(i)] = m.contention[np.uint64(i)]
     for i in range(m.places.size):
         to.places[np.uint64(i)] = m.places[np.uint64(i)]
     for i in range(m.words.size):
         to.words[np.uint64(i)] = m.words[np.uint64(i)]
+    for i in range(m.phases.size):
+        to.phases[np.uint64(i)] = m.phases[np.uint64(i)]
     for i in range(flow.starts.size):
         other.starts[np.uint64(i)] = flow.starts[np.uint64(i)]
     for i in range(flow.waiting.size):

@@ -76,7 +76,7 @@ def make(
     )
     back_share = p.ack_bytes / (p.payload_bytes + p.header_bytes)
     back = acks if p.flow.acknowledges else []
-    max_min = make_max_min(ways, byte_per_ps, back, back_share, p.flow.fracs, p.is_hybrid)
+    max_min = make_max_min(ways, byte_per_ps, back, back_share, p.flow.fracs, p.is_hybrid, p.flow.use)
     if p.flow.weight is not None:
         max_min.flows["weight"] = p.flow.weight[pairs.pair_of_row]
     transfers = aligned_zeros(len(facts), TRANSFER)

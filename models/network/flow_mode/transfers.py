@@ -50,6 +50,7 @@ from models.network.watch.tracing import IS_TRACED
 from pdes.engine.gathering import n_offered, offer, take
 from pdes.engine.jit import step_kernel
 from pdes.engine.time_index import NEVER, collect_before, set_time
+from pdes.skipping.max_min.contention import enter_phases
 from pdes.skipping.max_min.ends import drop_end
 from pdes.skipping.max_min.solve import begin_change, go_on, join, leave, left_of, reroute, set_rate, solve
 from pdes.skipping.max_min.table import N_END
@@ -69,7 +70,7 @@ def next_transfer_ps(flow: FlowMode):
         end_ps = min(end_ps, flow.changes[np.uint64(n_change)].time_ps)
     if n_move < flow.moves.size:
         end_ps = min(end_ps, flow.moves[np.uint64(n_move)].time_ps)
-    return min(flow.starts[1], end_ps)
+    return min(flow.starts[1], end_ps, m.phases[1])
 
 
 @step_kernel
@@ -258,6 +259,7 @@ def carry_on(fabric: Fabric, flow: FlowMode, horizon_ps):
                 set_time(flow.starts, pair, NEVER)
                 size_bytes = flow.transfers[np.uint64(pair)].size_bytes
                 join(m, pair, _wire_bytes(fabric.constants, size_bytes)[1], now_ps)
+        enter_phases(m, now_ps)
         solve(m, now_ps)
         if IS_TRACED:
             trace_rates(fabric.counters, flow, now_ps)

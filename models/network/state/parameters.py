@@ -11,6 +11,7 @@ import numpy as np
 
 from models.congestion.law import Law, find_law
 from models.topology.graph import Topology
+from pdes.skipping.max_min.table import WHOLE, Use
 
 NO_MARKING = 2**31 - 1  # an ecn_min_bytes that no queue passes
 
@@ -91,6 +92,7 @@ class FlowParameters:
     """A network without packets. Times of a message besides its bytes and the links' delays: what is modelled."""
 
     fracs: tuple[float, float] = (1.0, 1.0)  # of a port's rate: what one message has alone, what several have
+    use: Use = WHOLE  # of a port for which messages contend
     weight: np.ndarray | None = None  # float64[n_pair], plan's order; None: 1, as many times what others get
     queue_ps: float = 0.0  # how long a message's last packet waits at a port which messages share
     forwards: bool = True  # one packet is stored and forwarded at all ports but the slowest

@@ -28,6 +28,7 @@ from pdes.simulation.compile import compile_kernels
 from pdes.simulation.job import Run
 from pdes.simulation.loop import run_to_end
 from pdes.simulation.preparation.prepared import Prepared
+from pdes.skipping.max_min.table import WHOLE, Use
 
 DEFAULT_RATE, DEFAULT_DELAY = "100Gbps", "2us"  # a rail-optimised fat-tree's round trip, of four hops
 LEAST_DELAY_PS = 1000
@@ -126,13 +127,13 @@ class Runs:
         """Completion times of the messages, packet by packet; int64[n], ps."""
         return self._run(build_scenario(self._config("off")))
 
-    def in_flow_mode(self, alone: float, shared: float, queue_ps: float) -> np.ndarray:
+    def in_flow_mode(self, alone: float, shared: float, queue_ps: float, use: Use = WHOLE) -> np.ndarray:
         """The same in flow mode with these numbers."""
         if self._flow is None:
             self._flow = build_scenario(self._config("flow"))
         p = self._flow.parameters
         assert p.flow is not None
-        flow = replace(p.flow, fracs=(alone, shared), queue_ps=queue_ps)
+        flow = replace(p.flow, fracs=(alone, shared), queue_ps=queue_ps, use=use)
         return self._run(replace(self._flow, parameters=replace(p, flow=flow)))
 
     def _config(self, mode: str) -> Config:

@@ -17,12 +17,15 @@ from pdes.simulation.calibration.bed import Bed, Runs, bed_of, default_bed, far_
 from pdes.simulation.calibration.cases import Case, all_cases, far_layout, lay_out, weights
 from pdes.simulation.calibration.fit import Fit, Numbers, fit
 from pdes.simulation.versions import version_of
+from pdes.skipping.max_min.table import WHOLE
 from pdes.units import exact_duration, exact_rate, exact_size, format_duration, format_rate
 
 HEAD = """\
 Flow mode's numbers of congestion controls, measured packet by packet. Made by: {command}
 # alone, shared: share of a link's rate that one message has alone, and that several have together. queue: how long a
 # message's last packet waits at a link that it shares, at any rate; no longer than the message itself takes there.
+# use, reach: where messages contend for a link that is offered more than it has, they have the share `use` of its rate,
+# and no more than `reach` times what their senders could send together, once that goes on for `use_from`.
 # error, worst: of completion times in the cases that were fitted, absolute and relative, on average and at most. Cases
 # are of two kinds of the same weight: port_error is the mean where messages meet in one port, exchange_error that where
 # everybody sends to everybody. Not fitted: ring_error, in a ring that sends both ways; far_error, in exchanges among
@@ -127,6 +130,7 @@ def _row(one: Calibration) -> dict[str, Any]:
         "alone": numbers.alone,
         "shared": numbers.shared,
         "queue": exact_duration(numbers.queue_ps),
+        **_contended(numbers),
         "error": _rounded(one.fit.error),
         "worst": _rounded(one.fit.worst),
         "port_error": _rounded(one.port_error),
@@ -139,6 +143,14 @@ def _row(one: Calibration) -> dict[str, Any]:
         "parameters": parameters_digest(bed.control),
         "version": version_of("pdes-sim"),
     }
+
+
+def _contended(numbers: Numbers) -> dict[str, Any]:
+    """Three lists, or nothing."""
+    use = numbers.use
+    if use == WHOLE:
+        return {}
+    return {"use": list(use.use), "reach": list(use.reach), "use_from": [exact_duration(ps) for ps in use.from_ps]}
 
 
 def _key(name: str) -> str:

@@ -16,6 +16,7 @@ from pdes.units import BITS_PER_BYTE, PS_PER_S
 
 SIZES_BYTES = (256_000, 1_000_000, 4_000_000, 8_000_000, 32_000_000)
 COUNTS = (1, 2, 4, 8)
+CROWDS, MOST_OF_CROWD_BYTES = (16, 32), 8_000_000  # together into one port, of sizes up to that
 N_AGAIN, IDLE_PS = 4, 20_000_000  # messages of a pair, and the least time without any
 MEETS_BYTES = 8_000_000  # of a long message that are sent when shorter ones join it
 RING_HOSTS, RING_BYTES = 8, 8_000_000
@@ -47,8 +48,9 @@ class Case(NamedTuple):
 
 
 def all_cases(
-    rate_bps: int, sizes_bytes: tuple[int, ...] = SIZES_BYTES, counts: tuple[int, ...] = COUNTS
-) -> list[Case]:
+    rate_bps: int, sizes_bytes: tuple[int, ...] = SIZES_BYTES, counts: tuple[int, ...] = COUNTS,
+    crowds: tuple[int, ...] = CROWDS,
+) -> list[Case]:  # fmt: skip
     """Cases for hosts with links of this rate; the last is the ring."""
     found, ps_per_byte = [], BITS_PER_BYTE * PS_PER_S / rate_bps
     for size in sizes_bytes:
@@ -63,6 +65,8 @@ def all_cases(
                 found.append(_into_one(f"staggered-{n}", size, [(i, i * alone_ps // 2) for i in range(n)]))
                 if size < max(sizes_bytes):
                     found.append(_joining(n, size, max(sizes_bytes), int(min(MEETS_BYTES, size) * ps_per_byte)))
+        if size <= MOST_OF_CROWD_BYTES:
+            found += [_into_one(f"together-{n}", size, [(i, 0) for i in range(n)]) for n in crowds]
     around = [Message(i, (i + way) % RING_HOSTS, min(RING_BYTES, max(sizes_bytes)), 0) for i in range(RING_HOSTS)
               for way in (1, RING_HOSTS - 1)]  # fmt: skip
     return [*found, Case("ring", tuple(around), is_fitted=False)]

@@ -10,6 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pdes.simulation.calibration.fit_use import fit_use
+from pdes.skipping.max_min.table import WHOLE, Use
+
 FEWEST = 1e-4  # of shares, in the table
 SHARES = (1.0, 0.97, 0.94, 0.9, 0.85, 0.8, 0.7)
 QUEUES = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)  # base round trips
@@ -22,6 +25,7 @@ class Numbers(NamedTuple):
     alone: float
     shared: float
     queue_ps: int
+    use: Use = WHOLE
 
 
 class Fit(NamedTuple):
@@ -42,11 +46,11 @@ def errors(full_ps: np.ndarray, flow_ps: np.ndarray, case: np.ndarray) -> np.nda
 
 def fit(
     full_ps: np.ndarray, case: np.ndarray, weight: np.ndarray, is_lone: np.ndarray, rtt_ps: int,
-    in_flow_mode: Callable[[float, float, int], np.ndarray],
+    in_flow_mode: Callable[[float, float, int, Use], np.ndarray],
 ) -> Fit:  # fmt: skip
     """The best numbers. full_ps: int64[n], of packets. case: int64[n]. weight: float64[n_case], 1 in all; 0: a case is
-    not fitted. is_lone: bool[n_case], its messages meet no others. in_flow_mode: completion times with alone, shared,
-    queue_ps."""
+    not fitted. is_lone: bool[n_case], its messages meet no others. in_flow_mode: completion times with
+    `Numbers`."""
     known: dict[Numbers, np.ndarray] = {}
 
     def by_case(numbers: Numbers) -> np.ndarray:
@@ -60,6 +64,7 @@ def fit(
     grid = [best._replace(shared=s, queue_ps=int(q * rtt_ps)) for q in QUEUES for s in SHARES]
     best = min(grid, key=lambda n: float(by_case(n) @ shares))
     best = _downhill(best, rtt_ps, lambda n: float(by_case(n) @ shares))
+    best = best._replace(use=fit_use(lambda use: float(by_case(best._replace(use=use)) @ shares), rtt_ps))
     found, before = by_case(best), by_case(Numbers(1.0, 1.0, 0))
     worst = np.abs(in_flow_mode(*best) / full_ps - 1)[weight[case] > 0].max()
     return Fit(best, float(found @ weight), float(before @ weight), float(worst), found)

@@ -52,7 +52,7 @@ def _open_port(m: MaxMin, port):
         _see_others(m, port)
     elif record.n_member == record.n_flow:
         record.others_rate = 0.0
-    record.left = capacity(m, record) - record.others_rate
+    record.left = capacity(m, port) - record.others_rate
     record.weight = record.members_weight
     record.n_open, record.level, record.top = record.n_member, UNKNOWN, 0.0
     if record.n_member > 0:

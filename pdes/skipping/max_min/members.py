@@ -7,9 +7,13 @@ from pdes.skipping.max_min.table import ALONE_FRAC, MARK, N_MEMBER, N_PORT, NOTH
 
 
 @step_kernel
-def capacity(m: MaxMin, record):
-    """What flows on a port (its record) can have of it together, bytes per ps."""
-    return record.byte_per_ps * m.facts[ALONE_FRAC if record.n_flow < 2 else SHARED_FRAC] - record.reserved
+def capacity(m: MaxMin, port):
+    """What flows on a port can have of it together, bytes per ps."""
+    record = m.ports[np.uint64(port)]
+    rate = record.byte_per_ps * m.facts[ALONE_FRAC if record.n_flow < 2 else SHARED_FRAC]
+    if m.contention.size > 0:
+        rate *= m.contention[np.uint64(port)].use
+    return rate - record.reserved
 
 
 @step_kernel

@@ -9,7 +9,8 @@ nobody is added the rates of the whole network are max-min fair, and there is on
 
 Acknowledgements come back before all data of their ports: what a flow's rate makes of them is *reserved* there. A rate
 that changes moves what is reserved elsewhere, by a few hundredths, so rates are solved again, until what would be
-reserved is within RESERVE_FRAC of the port's rate of what is.
+reserved is within RESERVE_FRAC of the port's rate of what is. So they are where more or less of a port is used than
+before, see `contention`.
 
 This is Arcadia's flow rate update (its Algorithm 1), for the flows that a change reaches instead of all. Rates, and
 what is left of a flow, are real numbers: a deviation from R1, which has whole bytes. They come of the same steps on
@@ -20,6 +21,7 @@ import numpy as np
 
 from pdes.engine.jit import loop_kernel, step_kernel
 from pdes.engine.time_index import NEVER
+from pdes.skipping.max_min.contention import find_turned, see_contention
 from pdes.skipping.max_min.ends import drop_end, put_end
 from pdes.skipping.max_min.fill import fill
 from pdes.skipping.max_min.members import add, add_all, add_limited, find
@@ -31,6 +33,7 @@ from pdes.skipping.max_min.table import (
     N_MOVED,
     N_PORT,
     N_SOLVED,
+    N_TURNED,
     NOBODY,
     NOTHING,
     MaxMin,
@@ -218,12 +221,17 @@ def _take_over(m: MaxMin, now_ps):
 
 @loop_kernel
 def solve(m: MaxMin, now_ps):
-    """Rates after what has begun and ended at an instant, and when flows end at these."""
+    """Rates after what has begun and ended at an instant, and when flows end at these. How contended a port is follows
+    from who is on it, not from rates, so that is seen once.
+    """
     for _ in range(MOST_TURNS):
         _reserve(m)
         add_limited(m)
         _settle(m)
         _take_over(m, now_ps)
-        if m.words[N_MOVED] == 0:
+        if m.contention.size > 0:
+            see_contention(m, now_ps)
+        if m.words[N_MOVED] + m.words[N_TURNED] == 0:
             return
         begin_change(m)
+        find_turned(m)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pdes.engine.jit import aligned_zeros, record
-from pdes.engine.time_index import NEVER
+from pdes.engine.time_index import NEVER, make_time_index
 
 NOTHING = -1
 ENDLESS = 1e18  # bytes of a flow that does not end by itself
@@ -55,9 +55,17 @@ PORT = record(  # two cache lines: what water filling comes to again and again i
     ]
 )
 UNKNOWN, NOBODY = -1.0, np.inf
+CONTENTION = record(  # of a port, see `contention`
+    [
+        ("since_ps", np.int64),  # it counts as contended since then
+        ("forgotten_ps", np.int64),  # if it is no more: that it was counts until then
+        ("senders", np.float64),  # what senders of its flows could send together, of its rate; 0: it is not contended
+        ("use", np.float64),  # share of its rate that flows have together
+    ]
+)
 
 # Words.
-N_END, MARK, N_MEMBER, N_PORT, N_MOVED, N_SOLVED = range(6)
+N_END, MARK, N_MEMBER, N_PORT, N_MOVED, N_SOLVED, N_TURNED = range(7)
 N_WORD = 8
 # Facts.
 (
@@ -82,13 +90,31 @@ class MaxMin(NamedTuple):
     back_port: np.ndarray  # int32[]  ports by which something comes back, acknowledgements
     moved: np.ndarray  # int32[n_port]  scratch: ports with has_moved
     ended_back: np.ndarray  # float64[n_port], or none  back_rate of flows that have an end, if somebody asks for it
+    contention: np.ndarray  # CONTENTION[n_port]; none if `use` is empty, as the next three
+    phases: np.ndarray  # int64[2 * size]  tree (`time_index`) of contended ports, by when another share is used
+    turned: np.ndarray  # int32[n_port]  scratch: ports of which another share is used
+    due: np.ndarray  # int64[n_port]  scratch
+    use: np.ndarray  # float64[n]  share of its rate that flows have of a contended port,
+    reach: np.ndarray  # float64[n]  and at most so many times what senders could send together,
+    use_from_ps: np.ndarray  # int64[n]  once it is contended for so long; the first is 0
     facts: np.ndarray  # float64[N_FACT]
     words: np.ndarray  # int64[N_WORD]
 
 
+class Use(NamedTuple):
+    """How much of a contended port is used, see MaxMin; empty: all of it, always."""
+
+    use: tuple[float, ...] = ()
+    reach: tuple[float, ...] = ()
+    from_ps: tuple[int, ...] = ()
+
+
+WHOLE = Use()
+
+
 def make_max_min(
     ways: Sequence[Ways], byte_per_ps: np.ndarray, back_ways: Sequence[Ways] = (), back_share: float = 0.0,
-    fracs: tuple[float, float] = (1.0, 1.0), has_endless: bool = False,
+    fracs: tuple[float, float] = (1.0, 1.0), has_endless: bool = False, use: Use = WHOLE,
 ) -> MaxMin:  # fmt: skip
     """Nothing is under way, and flows have the first of their ways.
 
@@ -107,11 +133,16 @@ def make_max_min(
     place_of = places_of(ways, back_ways, 0)
     ends, member = np.zeros(n_flow, np.int32), np.zeros(n_flow, np.int32)
     found, heap = np.zeros(n_port, np.int32), np.zeros(n_port, np.int32)
+    n_seen = n_port if use.use else 0
+    contention = aligned_zeros(n_seen, CONTENTION)
+    contention["use"] = 1.0
     facts = np.zeros(N_FACT)
     facts[[BACK_SHARE, ALONE_FRAC, SHARED_FRAC]] = back_share, *fracs
     return MaxMin(
         flows, ports, places, place_of, ends, member, found, heap, np.concatenate([np.zeros(0, np.int32), *back]),
-        np.zeros_like(found), np.zeros(n_port if has_endless else 0), facts, np.zeros(N_WORD, np.int64),
+        np.zeros_like(found), np.zeros(n_port if has_endless else 0), contention, make_time_index(n_seen),
+        np.zeros(n_seen, np.int32), np.zeros(n_seen, np.int64), np.array(use.use), np.array(use.reach),
+        np.array(use.from_ps, np.int64), facts, np.zeros(N_WORD, np.int64),
     )  # fmt: skip
 
 

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pdes.engine.time_index import NEVER
+from pdes.skipping.max_min.contention import enter_phases
 from pdes.skipping.max_min.solve import MOST_RESERVED, RESERVE_FRAC, begin_change, join, leave, reroute, set_rate, solve
-from pdes.skipping.max_min.table import ENDLESS, N_END, Ways, make_max_min, places_of
+from pdes.skipping.max_min.table import ENDLESS, N_END, WHOLE, Use, Ways, make_max_min, places_of
 from reference.max_min_twin import fair_rates
 
 TOLERANCE = 1e-7
@@ -74,10 +75,12 @@ def arrays(ways: list[Way]) -> Ways:
 class Driven:
     """A table of a case's flows, what the case says of them by now, and who is under way."""
 
-    def __init__(self, case: Case, back: list[Way] | None = None, back_share: float = 0.0) -> None:
+    def __init__(
+        self, case: Case, back: list[Way] | None = None, back_share: float = 0.0, use: Use = WHOLE
+    ) -> None:  # fmt: skip
         self.case, self.now_ps = case, -STEP_PS
         self._sets, self._back = [arrays(ways) for ways in case.ways], [arrays(back)] * len(case.ways) if back else []
-        self.m = make_max_min(self._sets, np.array(case.rates), self._back, back_share, case.fracs)
+        self.m = make_max_min(self._sets, np.array(case.rates), self._back, back_share, case.fracs, use=use)
         self.m.flows["weight"] = case.weights
         self.active: set[int] = set()
         self.way, self.rate = [*case.ways[0]], dict(enumerate(case.rates))
@@ -102,6 +105,7 @@ class Driven:
         for flow in sorted(begun):
             join(self.m, flow, LONG_BYTES, self.now_ps)
         self.active |= begun
+        enter_phases(self.m, self.now_ps)
         solve(self.m, self.now_ps)
 
     def rate_of(self, flow: int) -> float:
@@ -114,6 +118,7 @@ class Driven:
         for port, whole in self.rate.items():
             is_shared = sum(port in self.way[flow] for flow in self.active) > 1
             rate[port] = Fraction(whole) * Fraction(self.case.fracs[is_shared])
+            rate[port] *= Fraction(float(self.m.contention["use"][port])) if self.m.use.size else 1
             rate[port] -= 0 if reserved is None else Fraction(float(reserved[port]))
         ways = {flow: {port: Fraction(part) for port, part in self.way[flow].items()} for flow in self.active}
         found = fair_rates(ways, rate, {flow: Fraction(self.case.weights[flow]) for flow in ways})
@@ -161,6 +166,22 @@ def test_rates_are_fair_where_ways_part_and_move_and_ports_change(case: Case) ->
         driven.do(batch)
         driven.check()
         driven.check_table()
+
+
+@given(cases() | cases(moves=True), st.lists(st.tuples(st.floats(0.3, 1), st.floats(0.05, 1)), min_size=1, max_size=3))
+@settings(max_examples=250)
+def test_rates_are_fair_whatever_share_of_contended_ports_is_used(
+    case: Case, shares: list[tuple[float, float]]
+) -> None:  # fmt: skip
+    """Ports are contended and are so no more, for longer or shorter: rates are those of what is used by then."""
+    use, reach = zip(*shares, strict=True)
+    driven = Driven(case, use=Use(use, reach, tuple(5 * STEP_PS * k // 2 for k in range(len(use)))))
+    for batch in case.batches:
+        driven.do(batch)
+        driven.check()
+        driven.check_table()
+        idle = driven.m.ports["n_flow"][: len(case.rates)] < 2
+        assert (driven.m.contention["use"][idle] == 1).all() and (driven.m.contention["use"] <= 1).all()
 
 
 @given(cases() | cases(moves=True), st.data())
