@@ -9,7 +9,7 @@ import pytest
 
 from mpi import test_same_bytes as same
 from mpi.test_flow_audit_on_ranks import short_messages
-from mpi.test_flow_mode_on_ranks import links_that_change
+from mpi.test_flow_mode_on_ranks import contended, links_that_change
 from mpi.test_hybrid_on_ranks import random_messages
 from mpi.test_jobs_on_ranks import several_jobs
 from mpi.test_looks_on_ranks import write_ring
@@ -105,7 +105,14 @@ def goal(folder: Path) -> str:
 
 
 MAKERS: dict[str, Callable[[Path], str]] = {name: make for name, (make, _) in same.MAKERS.items()}
-MAKERS |= {"traffic": traffic, "losses": losses, "trace": trace, "goal": goal, "flow mode": links_that_change}
+MAKERS |= {
+    "traffic": traffic,
+    "losses": losses,
+    "trace": trace,
+    "goal": goal,
+    "flow mode": links_that_change,
+    "contended": contended,
+}
 MAKERS |= {"hybrid": random_messages, "audited flow mode": short_messages, "jobs": several_jobs}
 
 

@@ -203,6 +203,8 @@ def _enter_posts(fabric: Fabric, nic: Nic, flow: FlowMode, audit: Audit, n_post,
 def _copy(flow: FlowMode, other: FlowMode):
     """Have in other what is under way in flow: all that goes at a rate."""
     m, to = flow.max_min, other.max_min
+    for i in range(m.offers.size):
+        to.offers[np.uint64(i)] = m.offers[np.uint64(i)]
     for i in range(m.flows.size):
         to.flows[np.uint64(i)] = m.flows[np.uint64(i)]
         to.ends[np.uint64(i)] = m.ends[np.uint64(i)]

@@ -87,7 +87,7 @@ def make_audit(flow: FlowMode, share: float, seed: int) -> Audit:
 def _beside(flow: FlowMode) -> FlowMode:
     """One of the same network, in which nothing is posted yet, and of which no host hears."""
     m, n_pair = flow.max_min, len(flow.transfers)
-    tables = {name: _copied(getattr(m, name)) for name in ("flows", "ports", "places", "contention")}
+    tables = {name: _copied(getattr(m, name)) for name in ("flows", "ports", "places", "contention", "offers")}
     arrays = {name: array.copy() for name, array in m._asdict().items() if name not in tables}
     own, transfers = m._replace(**(tables | arrays | {"ended_back": np.zeros(0)})), _copied(flow.transfers)
     transfers["data_link"] = transfers["ack_link"] = NOBODY

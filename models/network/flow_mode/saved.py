@@ -6,7 +6,8 @@ import numpy as np
 
 from models.network.flow_mode.state import SHARED_AT, FlowMode
 
-OF_RATES = ("flows", "ports", "places", "place_of", "ends", "moved", "ended_back", "contention", "phases", "words")
+OF_RATES = ("flows", "ports", "places", "place_of", "ends", "moved", "ended_back", "contention", "offers", "phases",
+            "words")  # fmt: skip
 OF_MESSAGES = ("starts", "sent_bytes", "numbers", "words")
 OF_HYBRID = ("goes", "n_packet", "is_shadow", "is_counted", "n_pair", "n_shadow", "shared", "is_shared")
 OF_RANK = ("data_link", "ack_link")

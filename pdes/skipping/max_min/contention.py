@@ -1,13 +1,15 @@
 """Ports for which flows contend, and how much of them congestion controls use as time goes by.
 
 A port is contended while the senders of its flows would send more over it than it has: each as much as its own port
-lets through, in equal parts for its flows. There controls cut rates, often too far at first, and come back slowly. In
-an exchange in which everybody sends to everybody no port is offered more than it has, and nothing is lost.
+lets through, in equal parts for the flows that it sends. There controls cut rates, often too far at first, and come
+back slowly. In an exchange in which everybody sends to everybody no port is offered more than it has.
 
 So flows have the share `use` of a contended port's rate, by how long it has been that, and no more than `reach` times
 what their senders could send together: after a cut many can still fill the port, and two cannot. Time without
-contention counts backwards: controls recover as long as they were cut. A port is looked at when rates of its flows are
-solved, and so whenever a flow begins or ends on it.
+contention counts backwards: controls recover as long as they were cut.
+
+What a port is offered follows from who is under way, not from rates. It is kept up to date: flows that end take back
+what they offered at once, and before rates are solved each sender whose flows are others offers in new parts.
 """
 
 import numpy as np
@@ -15,29 +17,86 @@ import numpy as np
 from pdes.engine.jit import loop_kernel, step_kernel
 from pdes.engine.time_index import NEVER, collect_before, set_time
 from pdes.skipping.max_min.members import find
-from pdes.skipping.max_min.table import N_PORT, N_TURNED, NOTHING, MaxMin
+from pdes.skipping.max_min.table import N_SENDER, N_TOUCHED, NOTHING, MaxMin
 
 SLACK = 1 / 64  # of a port's rate: what is offered more by no more than that is no more
 LEAST_USE = 1 / 64
 
 
 @step_kernel
-def _senders(m: MaxMin, port):
-    """What senders of a contended port's flows could send together, of its rate; 0: it is not contended."""
-    record, offered, most = m.ports[np.uint64(port)], 0.0, 0.0
-    if record.n_flow < 2 or record.byte_per_ps == 0.0:
-        return 0.0
-    at = np.int64(record.first)
-    while at != NOTHING:
+def _touch(m: MaxMin, port):
+    record = m.contention[np.uint64(port)]
+    if record.is_touched == 0:
+        record.is_touched = 1
+        m.touched[np.uint64(m.words[N_TOUCHED])] = port
+        m.words[N_TOUCHED] += 1
+
+
+@step_kernel
+def _offer(m: MaxMin, flow, offered, whole):
+    """A flow offers its ports so much more than before, and its sender could send so much more."""
+    for at in range(m.place_of[np.uint64(flow), 0] + 1, m.place_of[np.uint64(flow), 1]):
         place = m.places[np.uint64(at)]
-        first = np.int64(m.places[np.uint64(m.place_of[np.uint64(place.flow), 0])].port)
-        if first == port:
-            return 0.0
-        sender = m.ports[np.uint64(first)]
-        offered += place.usage * sender.byte_per_ps / sender.n_flow
-        most += place.usage * sender.byte_per_ps
-        at = np.int64(place.after)
-    return most / record.byte_per_ps if offered > record.byte_per_ps * (1 + SLACK) else 0.0
+        record = m.contention[np.uint64(place.port)]
+        record.offered += offered * place.usage
+        record.senders += whole * place.usage
+        _touch(m, np.int64(place.port))
+
+
+@step_kernel
+def _note_sender(m: MaxMin, port):
+    record = m.contention[np.uint64(port)]
+    if record.is_sender == 0:
+        record.is_sender = 1
+        m.senders[np.uint64(m.words[N_SENDER])] = port
+        m.words[N_SENDER] += 1
+
+
+@step_kernel
+def sends(m: MaxMin, flow, more):
+    """A flow begins (more: 1) or ends (-1): its sender offers in other parts. Not if it has no way."""
+    first = m.place_of[np.uint64(flow), 0]
+    if first < m.place_of[np.uint64(flow), 1]:
+        port = np.int64(m.places[np.uint64(first)].port)
+        m.contention[np.uint64(port)].n_sent += more
+        _note_sender(m, port)
+
+
+@step_kernel
+def take_back(m: MaxMin, flow):
+    """A flow ends, or has this way no more."""
+    offer = m.offers[np.uint64(flow)]
+    _offer(m, flow, -offer.part, -offer.whole)
+    offer.part = offer.whole = 0.0
+    sends(m, flow, -1)
+
+
+@step_kernel
+def changes(m: MaxMin, port):
+    """A port has another rate."""
+    _touch(m, port)
+    _note_sender(m, port)
+
+
+@step_kernel
+def _offer_anew(m: MaxMin):
+    """Senders whose flows are others, or that have another rate, offer each of their flows' ports what they do now."""
+    for i in range(m.words[N_SENDER]):
+        port = np.int64(m.senders[np.uint64(i)])
+        sender, record = m.contention[np.uint64(port)], m.ports[np.uint64(port)]
+        sender.is_sender = 0
+        at = np.int64(record.first) if sender.n_sent > 0 else np.int64(NOTHING)
+        while at != NOTHING:
+            place = m.places[np.uint64(at)]
+            flow = np.int64(place.flow)
+            if at == m.place_of[np.uint64(flow), 0]:  # it is sent from here
+                offer = m.offers[np.uint64(flow)]
+                part, whole = record.byte_per_ps / sender.n_sent, record.byte_per_ps
+                if part != offer.part or whole != offer.whole:
+                    _offer(m, flow, part - offer.part, whole - offer.whole)
+                    offer.part, offer.whole = part, whole
+            at = np.int64(place.after)
+    m.words[N_SENDER] = 0
 
 
 @step_kernel
@@ -46,7 +105,8 @@ def _use(m: MaxMin, port, now_ps):
     record, phase = m.contention[np.uint64(port)], 0
     while phase + 1 < m.use.size and m.use_from_ps[np.uint64(phase + 1)] <= now_ps - record.since_ps:
         phase += 1
-    use = min(m.use[np.uint64(phase)], max(LEAST_USE, m.reach[np.uint64(phase)] * record.senders))
+    reach = m.reach[np.uint64(phase)] * (record.senders / m.ports[np.uint64(port)].byte_per_ps)
+    use = min(m.use[np.uint64(phase)], max(LEAST_USE, reach))
     is_other, record.use = record.use != use, use
     is_last = phase + 1 == m.use.size
     set_time(m.phases, port, NEVER if is_last else record.since_ps + m.use_from_ps[np.uint64(phase + 1)])
@@ -56,15 +116,17 @@ def _use(m: MaxMin, port, now_ps):
 @step_kernel
 def _see(m: MaxMin, port, now_ps):
     """Look at a port; whether another share of it is used than before."""
-    senders, record = _senders(m, port), m.contention[np.uint64(port)]
-    was_on, record.senders = record.senders > 0.0, senders
-    if senders > 0.0:
-        if not was_on:
-            record.since_ps = now_ps - max(0, record.forgotten_ps - now_ps)
+    record, of_port = m.contention[np.uint64(port)], m.ports[np.uint64(port)]
+    record.is_touched = 0
+    if of_port.n_flow == 0:
+        record.offered = record.senders = 0.0  # what rounding has left
+    if of_port.byte_per_ps > 0.0 and record.offered > of_port.byte_per_ps * (1 + SLACK):
+        if record.is_on == 0:
+            record.is_on, record.since_ps = 1, now_ps - max(0, record.forgotten_ps - now_ps)
         return _use(m, port, now_ps)
-    if not was_on:
+    if record.is_on == 0:
         return False
-    record.forgotten_ps = 2 * now_ps - record.since_ps
+    record.is_on, record.forgotten_ps = 0, 2 * now_ps - record.since_ps
     set_time(m.phases, port, NEVER)
     is_other, record.use = record.use != 1.0, 1.0
     return is_other
@@ -72,21 +134,13 @@ def _see(m: MaxMin, port, now_ps):
 
 @step_kernel
 def see_contention(m: MaxMin, now_ps):
-    """Look at members' ports, and note those of which another share is used than before."""
-    m.words[N_TURNED] = 0
-    for i in range(m.words[N_PORT]):
-        port = np.int64(m.found[np.uint64(i)])
+    """Make ports members' ports of which another share is used by who is under way from now on."""
+    _offer_anew(m)
+    for i in range(m.words[N_TOUCHED]):
+        port = np.int64(m.touched[np.uint64(i)])
         if _see(m, port, now_ps):
-            m.turned[np.uint64(m.words[N_TURNED])] = port
-            m.words[N_TURNED] += 1
-
-
-@step_kernel
-def find_turned(m: MaxMin):
-    """Make those ports members' ports."""
-    for i in range(m.words[N_TURNED]):
-        find(m, np.int64(m.turned[np.uint64(i)]))
-    m.words[N_TURNED] = 0
+            find(m, port)
+    m.words[N_TOUCHED] = 0
 
 
 @loop_kernel

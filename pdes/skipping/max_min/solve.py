@@ -9,8 +9,8 @@ nobody is added the rates of the whole network are max-min fair, and there is on
 
 Acknowledgements come back before all data of their ports: what a flow's rate makes of them is *reserved* there. A rate
 that changes moves what is reserved elsewhere, by a few hundredths, so rates are solved again, until what would be
-reserved is within RESERVE_FRAC of the port's rate of what is. So they are where more or less of a port is used than
-before, see `contention`.
+reserved is within RESERVE_FRAC of the port's rate of what is. Of a port for which flows contend not all may be used,
+see `contention`.
 
 This is Arcadia's flow rate update (its Algorithm 1), for the flows that a change reaches instead of all. Rates, and
 what is left of a flow, are real numbers: a deviation from R1, which has whole bytes. They come of the same steps on
@@ -21,7 +21,7 @@ import numpy as np
 
 from pdes.engine.jit import loop_kernel, step_kernel
 from pdes.engine.time_index import NEVER
-from pdes.skipping.max_min.contention import find_turned, see_contention
+from pdes.skipping.max_min.contention import changes, see_contention, sends, take_back
 from pdes.skipping.max_min.ends import drop_end, put_end
 from pdes.skipping.max_min.fill import fill
 from pdes.skipping.max_min.members import add, add_all, add_limited, find
@@ -33,7 +33,6 @@ from pdes.skipping.max_min.table import (
     N_MOVED,
     N_PORT,
     N_SOLVED,
-    N_TURNED,
     NOBODY,
     NOTHING,
     MaxMin,
@@ -97,6 +96,8 @@ def join(m: MaxMin, flow, size_bytes, now_ps):
             places[np.uint64(first)].before = at
         port.first = at
         port.n_flow += 1
+    if m.contention.size > 0:
+        sends(m, flow, 1)
     add(m, flow)
     _come_back(m, flow, 0.0, 1)
 
@@ -105,6 +106,8 @@ def join(m: MaxMin, flow, size_bytes, now_ps):
 def leave(m: MaxMin, flow):
     """A flow ends."""
     drop_end(m.flows, m.ends, m.words, flow)
+    if m.contention.size > 0:
+        take_back(m, flow)
     record = m.flows[np.uint64(flow)]
     _come_back(m, flow, -record.level * record.weight, -1)
     record.level = 0.0
@@ -125,6 +128,8 @@ def leave(m: MaxMin, flow):
 def set_rate(m: MaxMin, port, byte_per_ps):
     """A port has another rate; at 0 what uses it stands still."""
     m.ports[np.uint64(port)].byte_per_ps = byte_per_ps
+    if m.contention.size > 0:
+        changes(m, port)
     find(m, port)
 
 
@@ -221,17 +226,14 @@ def _take_over(m: MaxMin, now_ps):
 
 @loop_kernel
 def solve(m: MaxMin, now_ps):
-    """Rates after what has begun and ended at an instant, and when flows end at these. How contended a port is follows
-    from who is on it, not from rates, so that is seen once.
-    """
+    """Rates after what has begun and ended at an instant, and when flows end at these."""
+    if m.contention.size > 0:
+        see_contention(m, now_ps)
     for _ in range(MOST_TURNS):
         _reserve(m)
         add_limited(m)
         _settle(m)
         _take_over(m, now_ps)
-        if m.contention.size > 0:
-            see_contention(m, now_ps)
-        if m.words[N_MOVED] + m.words[N_TURNED] == 0:
+        if m.words[N_MOVED] == 0:
             return
         begin_change(m)
-        find_turned(m)
