@@ -29,13 +29,14 @@ Place = tuple[tuple[int, ...], ...]  # GPUs of every job
 
 def build_least_contended(config: Config, topology: Topology) -> Scenario:
     """As `build_scenario`, with places found for jobs that ask for the least contended ones. Raises ConfigError."""
-    jobs = _jobs(config)
-    asking = [i for i, job in enumerate(jobs.job) if job.is_least_contended]
+    packed = build_scenario(config, lambda _: topology)  # which finds what is wrong with any job
+    asking = [i for i, job in enumerate(_jobs(config).job) if job.is_least_contended]
     trials = Trials(config, topology)
     policies, said = dict[int, str](), dict[int, str]()
     for i in asking:
         policies[i], said[i] = trials.best_of(policies, i)
-    scenario = build_scenario(_placed(config, policies), lambda _: topology)
+    is_packed = set(policies.values()) == {TRIED[0]}
+    scenario = packed if is_packed else build_scenario(_placed(config, policies), lambda _: topology)
     parts = [
         part._replace(facts=part.facts | ({"placement": said[i]} if i in said else {}))
         for i, part in enumerate(scenario.plan.jobs)
@@ -110,15 +111,15 @@ def _placed(config: Config, policies: dict[int, str]) -> Config:
 
 
 def _before(config: Config, i: int) -> Config:
-    """The config without jobs behind i that ask for a place, those that begin after these, and their data."""
-    rows, out = _jobs(config).job, set[str]()
-    for k, job in enumerate(rows):
-        if (k > i and job.is_least_contended) or out.intersection(job.after):
-            out.add(job.name)
-    kept = [
-        job for job in rows
-        if job.name not in out and not (isinstance(job.workload, InputConfig) and job.workload.to in out)
-    ]  # fmt: skip
+    """The config without jobs behind i that ask for a place, what begins after these, and their data."""
+    rows = _jobs(config).job
+    out = {job.name for job in rows[i + 1 :] if job.is_least_contended}
+    n_out = -1
+    while n_out < len(out):
+        n_out = len(out)
+        out |= {job.name for job in rows if out.intersection(job.after)}
+        out |= {job.name for job in rows if isinstance(job.workload, InputConfig) and job.workload.to in out}
+    kept = [job for job in rows if job.name not in out]
     return config.with_workload(_jobs(config).model_copy(update={"job": kept}))
 
 
