@@ -105,14 +105,8 @@ def goal(folder: Path) -> str:
 
 
 MAKERS: dict[str, Callable[[Path], str]] = {name: make for name, (make, _) in same.MAKERS.items()}
-MAKERS |= {
-    "traffic": traffic,
-    "losses": losses,
-    "trace": trace,
-    "goal": goal,
-    "flow mode": links_that_change,
-    "contended": contended,
-}
+MAKERS |= {"traffic": traffic, "losses": losses, "trace": trace, "goal": goal, "flow mode": links_that_change}
+MAKERS |= {"contended": contended}
 MAKERS |= {"hybrid": random_messages, "audited flow mode": short_messages, "jobs": several_jobs}
 
 

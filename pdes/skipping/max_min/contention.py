@@ -17,7 +17,7 @@ import numpy as np
 from pdes.engine.jit import loop_kernel, step_kernel
 from pdes.engine.time_index import NEVER, collect_before, set_time
 from pdes.skipping.max_min.members import find
-from pdes.skipping.max_min.table import N_SENDER, N_TOUCHED, NOTHING, MaxMin
+from pdes.skipping.max_min.table import N_TOUCHED, NOTHING, MaxMin
 
 SLACK = 1 / 64  # of a port's rate: what is offered more by no more than that is no more
 LEAST_USE = 1 / 64
@@ -44,12 +44,10 @@ def _offer(m: MaxMin, flow, offered, whole):
 
 
 @step_kernel
-def _note_sender(m: MaxMin, port):
-    record = m.contention[np.uint64(port)]
-    if record.is_sender == 0:
-        record.is_sender = 1
-        m.senders[np.uint64(m.words[N_SENDER])] = port
-        m.words[N_SENDER] += 1
+def offers_anew(m: MaxMin, port):
+    """What a port offers is other than before, as is its rate or what it sends."""
+    m.contention[np.uint64(port)].is_sender = 1
+    _touch(m, port)
 
 
 @step_kernel
@@ -59,7 +57,7 @@ def sends(m: MaxMin, flow, more):
     if first < m.place_of[np.uint64(flow), 1]:
         port = np.int64(m.places[np.uint64(first)].port)
         m.contention[np.uint64(port)].n_sent += more
-        _note_sender(m, port)
+        offers_anew(m, port)
 
 
 @step_kernel
@@ -72,31 +70,21 @@ def take_back(m: MaxMin, flow):
 
 
 @step_kernel
-def changes(m: MaxMin, port):
-    """A port has another rate."""
-    _touch(m, port)
-    _note_sender(m, port)
-
-
-@step_kernel
-def _offer_anew(m: MaxMin):
-    """Senders whose flows are others, or that have another rate, offer each of their flows' ports what they do now."""
-    for i in range(m.words[N_SENDER]):
-        port = np.int64(m.senders[np.uint64(i)])
-        sender, record = m.contention[np.uint64(port)], m.ports[np.uint64(port)]
-        sender.is_sender = 0
-        at = np.int64(record.first) if sender.n_sent > 0 else np.int64(NOTHING)
-        while at != NOTHING:
-            place = m.places[np.uint64(at)]
-            flow = np.int64(place.flow)
-            if at == m.place_of[np.uint64(flow), 0]:  # it is sent from here
-                offer = m.offers[np.uint64(flow)]
-                part, whole = record.byte_per_ps / sender.n_sent, record.byte_per_ps
-                if part != offer.part or whole != offer.whole:
-                    _offer(m, flow, part - offer.part, whole - offer.whole)
-                    offer.part, offer.whole = part, whole
-            at = np.int64(place.after)
-    m.words[N_SENDER] = 0
+def _offer_anew(m: MaxMin, port):
+    """A sender offers each of its flows' ports what it does now."""
+    sender, record = m.contention[np.uint64(port)], m.ports[np.uint64(port)]
+    sender.is_sender = 0
+    at = np.int64(record.first) if sender.n_sent > 0 else np.int64(NOTHING)
+    while at != NOTHING:
+        place = m.places[np.uint64(at)]
+        flow = np.int64(place.flow)
+        if at == m.place_of[np.uint64(flow), 0]:  # it is sent from here
+            offer = m.offers[np.uint64(flow)]
+            part, whole = record.byte_per_ps / sender.n_sent, record.byte_per_ps
+            if part != offer.part or whole != offer.whole:
+                _offer(m, flow, part - offer.part, whole - offer.whole)
+                offer.part, offer.whole = part, whole
+        at = np.int64(place.after)
 
 
 @step_kernel
@@ -135,7 +123,10 @@ def _see(m: MaxMin, port, now_ps):
 @step_kernel
 def see_contention(m: MaxMin, now_ps):
     """Make ports members' ports of which another share is used by who is under way from now on."""
-    _offer_anew(m)
+    for i in range(m.words[N_TOUCHED]):  # what is added meanwhile has nothing to offer anew
+        port = np.int64(m.touched[np.uint64(i)])
+        if m.contention[np.uint64(port)].is_sender:
+            _offer_anew(m, port)
     for i in range(m.words[N_TOUCHED]):
         port = np.int64(m.touched[np.uint64(i)])
         if _see(m, port, now_ps):

@@ -21,7 +21,7 @@ import numpy as np
 
 from pdes.engine.jit import loop_kernel, step_kernel
 from pdes.engine.time_index import NEVER
-from pdes.skipping.max_min.contention import changes, see_contention, sends, take_back
+from pdes.skipping.max_min.contention import offers_anew, see_contention, sends, take_back
 from pdes.skipping.max_min.ends import drop_end, put_end
 from pdes.skipping.max_min.fill import fill
 from pdes.skipping.max_min.members import add, add_all, add_limited, find
@@ -129,7 +129,7 @@ def set_rate(m: MaxMin, port, byte_per_ps):
     """A port has another rate; at 0 what uses it stands still."""
     m.ports[np.uint64(port)].byte_per_ps = byte_per_ps
     if m.contention.size > 0:
-        changes(m, port)
+        offers_anew(m, port)
     find(m, port)
 
 

@@ -64,7 +64,7 @@ CONTENTION = record(  # of a port, see `contention`; one cache line
         ("forgotten_ps", np.int64),  # if it is no more: that it was counts until then
         ("is_on", np.int32),  # 1: it is contended
         ("is_touched", np.int32),  # 1: it is among MaxMin.touched
-        ("is_sender", np.int32),  # 1: among MaxMin.senders
+        ("is_sender", np.int32),  # 1: it is to offer anew
         ("n_sent", np.int32),  # flows under way of which it is the first port
         ("_", np.int64),
     ]
@@ -73,7 +73,7 @@ OFFER = record([("part", np.float64), ("whole", np.float64)])
 """Of a flow: its part of what its sender can send, and all of that, as its ports have been told."""
 
 # Words.
-N_END, MARK, N_MEMBER, N_PORT, N_MOVED, N_SOLVED, N_TOUCHED, N_SENDER = range(8)
+N_END, MARK, N_MEMBER, N_PORT, N_MOVED, N_SOLVED, N_TOUCHED = range(7)
 N_WORD = 8
 # Facts.
 (
@@ -98,11 +98,10 @@ class MaxMin(NamedTuple):
     back_port: np.ndarray  # int32[]  ports by which something comes back, acknowledgements
     moved: np.ndarray  # int32[n_port]  scratch: ports with has_moved
     ended_back: np.ndarray  # float64[n_port], or none  back_rate of flows that have an end, if somebody asks for it
-    contention: np.ndarray  # CONTENTION[n_port]; none if `use` is empty, as the next five
+    contention: np.ndarray  # CONTENTION[n_port]; none if `use` is empty, as the next four
     offers: np.ndarray  # OFFER[n_flow]
     phases: np.ndarray  # int64[2 * size]  tree (`time_index`) of contended ports, by when another share is used
-    touched: np.ndarray  # int32[n_port]  scratch: ports that are offered something else than before
-    senders: np.ndarray  # int32[n_port]  scratch: ports that are to offer anew
+    touched: np.ndarray  # int32[n_port]  scratch: ports that offer, or are offered, something else than before
     due: np.ndarray  # int64[n_port]  scratch
     use: np.ndarray  # float64[n]  share of its rate that flows have of a contended port,
     reach: np.ndarray  # float64[n]  and at most so many times what senders could send together,
@@ -151,7 +150,7 @@ def make_max_min(
     return MaxMin(
         flows, ports, places, place_of, ends, member, found, heap, np.concatenate([np.zeros(0, np.int32), *back]),
         np.zeros_like(found), np.zeros(n_port if has_endless else 0), contention,
-        aligned_zeros(n_flow if n_seen else 0, OFFER), make_time_index(n_seen), np.zeros(n_seen, np.int32),
+        aligned_zeros(n_flow if n_seen else 0, OFFER), make_time_index(n_seen),
         np.zeros(n_seen, np.int32), np.zeros(n_seen, np.int64), np.array(use.use), np.array(use.reach),
         np.array(use.from_ps, np.int64), facts, np.zeros(N_WORD, np.int64),
     )  # fmt: skip
