@@ -91,7 +91,9 @@ def flow_numbers(config: Config, is_quiet: bool = False) -> FlowNumbers:
         )  # fmt: skip
         return FlowNumbers(name)
     is_other = row["parameters"] != parameters_digest(control)
-    return FlowNumbers(name, row["alone"], row["shared"], float(row["queue"]), row["contended"], row, is_other)
+    # The program's own curves are of unlimited buffers: limited ones pause senders, or drop, before controls cut rates.
+    use = row["contended"] if flow.calibration or not config.network.buffer.is_limited else WHOLE
+    return FlowNumbers(name, row["alone"], row["shared"], float(row["queue"]), use, row, is_other)
 
 
 def parameters_digest(control: Control) -> str:

@@ -182,6 +182,17 @@ def test_a_file_says_how_much_of_a_contended_port_is_used(tmp_path: Path) -> Non
     assert runs[0].summary["config"]["wormhole"]["flow"]["numbers"]["contended"]["from_ps"] == [0, 50 * 10**6]
 
 
+def test_curves_of_unlimited_buffers_are_not_used_where_these_are_limited(tmp_path: Path) -> None:
+    """Pauses then stop senders, and a control is not cut so far; one's own file is of one's own network."""
+    dcqcn, limited = "network.congestion_control=dcqcn", "network.buffer.size=8MB"
+    shipped = shipped_calibrations()["dcqcn"]["contended"]
+    assert flow_numbers(config(tmp_path, dcqcn)).use == shipped != WHOLE
+    assert flow_numbers(config(tmp_path, dcqcn, limited)).use == WHOLE
+    (tmp_path / "mine.toml").write_text(f"[dcqcn]\n{ROW}{LISTS}")
+    mine = flow_numbers(config(tmp_path, dcqcn, limited, "wormhole.flow.calibration=mine.toml")).use
+    assert mine == Use((1.0, 0.5), (1.0, 0.25), (0, 50 * 10**6))
+
+
 def test_bad_lists_are_named(tmp_path: Path) -> None:
     for wrong, text in {
         LISTS.replace("1, 0.25", "1"): "Accepted: three lists of equal lengths",
