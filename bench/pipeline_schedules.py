@@ -3,20 +3,23 @@
 Every line is a run of `pdes-sim` with [workload.compute] pass_times: what one microbatch takes on a stage, forward,
 backward for inputs and for weights. Ideal ones are (m + p - 1)(F + B + W) for 1F1B and GPipe, and (m + (p - 1) / v) of
 it interleaved; DualPipe's is that of its paper, where the three passes take as long. --rows FILE.csv has measured
-passes, messages and throughputs of the same runs, in the columns of zero_bubble_schedules.csv. Links have the rates
-that the messages took: those of runs on one server are the rate inside servers, and what is left of the mean over all
-links in larger runs is that of links between servers. A throughput is of many iterations, so the second one counts. It
-holds more than its passes: the overhead is printed by schedule, and how far rows are from it.
+passes, messages and throughputs of the same runs, in the columns of zero_bubble_schedules.csv. Links have the latency
+and the rates that explain best what messages took, inside servers and between them. A throughput is of many iterations,
+so the second one counts. It holds more than its passes: the overhead is printed by schedule, and how far rows are from
+it. Interleaved schedules run twice: messages go beside computing, or stages exchange with both neighbours at once and
+wait.
 """
 
 import argparse
 import csv
 import json
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
+from scipy.optimize import nnls
 
 from pdes.convert.toml_text import toml_text
 from runs import simulate
@@ -25,20 +28,40 @@ PASS_MS, EQUAL_MS = (10.0, 9.0, 6.0), (8.0, 8.0, 8.0)
 SCHEDULES = {"ZB-2p": "zero-bubble-2p", "ZB-1p": "zero-bubble-1p", "1F1B": "1f1b", "1F1B-I": "1f1b"}
 
 
+class Links(NamedTuple):
+    """What messages took: a latency, and rates inside servers and between them."""
+
+    latency_s: float
+    inside_bps: float
+    between_bps: float
+
+    def keys(self) -> dict[str, str]:
+        """Of [topology]. A message goes over two links, and what it takes ends when the receiver has said so."""
+        delay, between = f"{round(self.latency_s * 1e9 / 4)}ns", f"{round(self.between_bps / 1e6)}Mbps"
+        return {
+            "nvlink_rate": f"{round(self.inside_bps / 1e6)}Mbps", "nvlink_delay": delay, "nic_rate": between,
+            "spine_rate": between, "nic_delay": delay,
+        }  # fmt: skip
+
+
+FAST = Links(1e-6, 3.6e12, 2e11)
+
+
 def predict_s(
     out: Path, name: str, pp: int, m: int, schedule: str, pass_ms: tuple[float, ...], vpp: int = 1, layers: int = 0,
     hidden: int = 256, heads: int = 8, sequence: int = 256, microbatch: int = 1,
-    rates: tuple[str, str] = ("3.6Tbps", "200Gbps"), iterations: int = 1,
+    links: Links = FAST, iterations: int = 1, waits: bool = False,
 ) -> float:  # fmt: skip
-    """Time of the last iteration of a pipeline of one GPU per stage. rates: inside servers, and between them."""
-    inside, between = rates
+    """Time of the last iteration of a pipeline of one GPU per stage.
+
+    waits: stages exchange with both neighbours at once and wait (`overlap_pipeline = false`).
+    """
     tables = {
         "simulation": {"iterations": iterations},
-        "topology": {"kind": "roft", "gpus": max(8, pp), "nic_rate": between, "spine_rate": between,
-                     "nvlink": "packets", "nvlink_rate": inside},
+        "topology": {"kind": "roft", "gpus": max(8, pp), "nvlink": "packets"} | links.keys(),
         "network": {"payload": "4096B"},
         "workload": {"kind": "training", "microbatches": m, "microbatch": microbatch, "schedule": schedule,
-                     "flash_attention": False},
+                     "overlap_pipeline": not waits, "flash_attention": False},
         "workload.model": {"layers": layers or pp * vpp, "hidden": hidden, "heads": heads, "sequence": sequence,
                            "vocabulary": 8, "tied_embeddings": False},
         "workload.parallel": {"tp": 1, "dp": max(1, 8 // pp), "pp": pp, "vpp": vpp},
@@ -83,23 +106,22 @@ def boundary_bytes(row: dict[str, str]) -> int:
     return 2 * int(row["hidden"]) * int(row["seq"]) * int(row["mbs"])
 
 
-def link_rates(rows: list[dict[str, str]]) -> dict[int, tuple[str, str]]:
-    """Rates inside and between servers by the number of stages, of all rows with as many."""
-    one_server = [8 * boundary_bytes(row) / (float(row["T_comm_ms"]) / 1e3) for row in rows if row["nodes"] == "1"]
-    inside_bps = float(np.mean(one_server)) if one_server else 3.6e12
-    found = {}
-    for pp in {int(row["pp"]) for row in rows}:
-        own = [row for row in rows if int(row["pp"]) == pp]
-        n_link, n_between = pp - 1, int(own[0]["nodes"]) - 1
-        bits = [8 * boundary_bytes(row) for row in own]
-        total_s = float(np.mean([float(row["T_comm_ms"]) / 1e3 for row in own])) * n_link
-        between_bps = inside_bps
-        if n_between:
-            between_bps = (
-                float(np.mean(bits)) * n_between / (total_s - (n_link - n_between) * np.mean(bits) / inside_bps)
-            )
-        found[pp] = (f"{round(inside_bps / 1e6)}Mbps", f"{round(between_bps / 1e6)}Mbps")
-    return found
+def links_of(rows: list[dict[str, str]]) -> Links:
+    """By least squares over all rows: a message takes alpha + bytes / beta, with one beta for each kind of link.
+
+    A row's time is the mean over the links between its stages, of which one leads to each further server.
+    """
+    parts, times_s = [], []
+    for row in rows:
+        n_link, n_between, bits = int(row["pp"]) - 1, int(row["nodes"]) - 1, 8 * boundary_bytes(row)
+        parts.append([1, bits * (n_link - n_between) / n_link, bits * n_between / n_link])
+        times_s.append(float(row["T_comm_ms"]) / 1e3)
+    matrix = np.array(parts)
+    scale = matrix.max(axis=0)
+    scale[scale == 0] = 1
+    found, _ = nnls(matrix / scale, np.array(times_s))
+    alpha, inside, between = found / scale
+    return Links(float(alpha), 1 / inside, 1 / between if between else 1 / inside)
 
 
 def measured(path: Path, out: Path, quick: bool, console: Console) -> dict[str, float]:
@@ -110,21 +132,25 @@ def measured(path: Path, out: Path, quick: bool, console: Console) -> dict[str, 
     overheads: dict[str, list[float]] = {}
     with path.open() as file:
         rows = sorted(csv.DictReader(file), key=lambda row: int(row["pp"]) * int(row["microbatches"]))
-    rates = link_rates(rows)
-    for pp, (inside, between) in sorted(rates.items()):
-        console.print(f"{pp} stages: links of {inside} inside servers, {between} between them")
+    links = links_of(rows)
+    console.print(
+        f"messages take {links.latency_s * 1e6:.0f} us, and {links.inside_bps / 1e9:.0f} Gbps inside servers, "
+        f"{links.between_bps / 1e9:.0f} Gbps between them"
+    )
     for i, row in enumerate(rows[: 4 if quick else None]):
         pp, layers = int(row["pp"]), int(row["layers"])
         vpp = (layers + 2) // pp if row["schedule"] == "1F1B-I" else 1
         pass_ms = tuple(float(row[key]) for key in ("T_F_ms", "T_B_ms", "T_W_ms"))
-        found = predict_s(
-            out, f"measured-{i}", pp, int(row["microbatches"]), SCHEDULES[row["schedule"]], pass_ms, vpp, layers,
-            int(row["hidden"]), int(row["heads"]), int(row["seq"]), int(row["mbs"]), rates[pp], 2,
-        )  # fmt: skip
-        overhead = float(row["iter_s"]) / found - 1
-        overheads.setdefault(row["schedule"], []).append(overhead)
-        table.add_row(row["model"], row["schedule"], row["pp"], row["microbatches"], f"{float(row['iter_s']):.3f} s",
-                      f"{found:.3f} s", f"{100 * overhead:+.1f} %")  # fmt: skip
+        for waits in (False, True) if vpp > 1 else (False,):
+            found = predict_s(
+                out, f"measured-{i}", pp, int(row["microbatches"]), SCHEDULES[row["schedule"]], pass_ms, vpp, layers,
+                int(row["hidden"]), int(row["heads"]), int(row["seq"]), int(row["mbs"]), links, 2, waits,
+            )  # fmt: skip
+            overhead = float(row["iter_s"]) / found - 1
+            schedule = row["schedule"] + ", waits" * waits
+            overheads.setdefault(schedule, []).append(overhead)
+            table.add_row(row["model"], schedule, row["pp"], row["microbatches"], f"{float(row['iter_s']):.3f} s",
+                          f"{found:.3f} s", f"{100 * overhead:+.1f} %")  # fmt: skip
     console.print(table)
     found = {}
     for schedule, values in overheads.items():

@@ -84,6 +84,16 @@ def test_stages_begin_exchanges_together_if_they_are_told_to(tmp_path: Path) -> 
     assert (workload.align_gradients, workload.align_parameters) == (False, True)
 
 
+def test_interleaved_stages_wait_for_messages_if_they_are_told_to(tmp_path: Path) -> None:
+    def posts(more: str) -> bool:
+        text = LLAMA3.replace("--overlap-param-gather", f"--overlap-param-gather {more}")
+        return load_config(converted(tmp_path, "megatron", text, "--variable", "EXTRA=")).workload.overlap_pipeline
+
+    assert (posts(""), posts("--no-overlap-p2p-communication")) == (True, False)
+    yaml = NEMO.replace("  ub_tp_comm_overlap: true", "  ub_tp_comm_overlap: true\n  overlap_p2p_comm: false")
+    assert not load_config(converted(tmp_path, "nemo", yaml)).workload.overlap_pipeline
+
+
 def test_instances_of_the_optimizer_split_its_states_over_fewer_gpus(tmp_path: Path) -> None:
     text = LLAMA3.replace("--overlap-param-gather", "--overlap-param-gather --num-distributed-optimizer-instances 2")
     parallel = load_config(converted(tmp_path, "megatron", text, "--variable", "EXTRA=")).workload.parallel

@@ -7,14 +7,21 @@ longest counts: the others wait for it to sum their gradients. DualPipe has a fo
 
 from dataclasses import replace
 
-from models.workload.closed_form.exchanges import Exchanges
+from models.workload.closed_form.exchanges import Exchanges, Message
 from models.workload.closed_form.passes import Bucket, Passes
-from models.workload.closed_form.pipeline import run_passes
+from models.workload.closed_form.pipeline import run_exchanging, run_passes
 from models.workload.collectives import chunk_bytes
 from models.workload.compiler.choose import estimate_ps
 from models.workload.compiler.job import Job
 from models.workload.compiler.measured import update_ps
-from models.workload.compiler.tokens import NONE, Token, beside_passes, stage_tokens, summed_last
+from models.workload.compiler.tokens import (
+    NONE,
+    Token,
+    beside_passes,
+    exchanges_at_once,
+    stage_tokens,
+    summed_last,
+)
 from pdes.errors import ConfigError
 
 FOLLOWED = 2  # times pp microbatches
@@ -66,10 +73,15 @@ def _followed_ps(job: Job, exchanges: Exchanges, passes: Passes) -> int:
     stages = [_Stage(job, passes, stage) for stage in range(layout.pp)]
     whole = layout.microbatch * shape.sequence * shape.hidden * layout.activation_bytes
     size_bytes = chunk_bytes(whole, layout.cp * layout.tp)
-    run_passes(
-        stages, [stage.tokens for stage in stages], layout.n_chunk,
-        lambda stage, is_back: exchanges.message(stage, size_bytes, is_back), job.overlap_pipeline,
-    )  # fmt: skip
+    tokens = [stage.tokens for stage in stages]
+
+    def message(stage: int, is_back: bool) -> Message:
+        return exchanges.message(stage, size_bytes, is_back)
+
+    if exchanges_at_once(job):
+        run_exchanging(stages, tokens, layout.n_chunk, message)
+    else:
+        run_passes(stages, tokens, layout.n_chunk, message, job.overlap_pipeline)
     ends_ps = [stage.reduced_ps() for stage in stages]
     if shape.tied_embeddings and layout.pp > 1:
         tied_bytes = chunk_bytes(shape.vocabulary * shape.hidden, layout.tp) * layout.reduce_bytes

@@ -9,7 +9,10 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from models.workload.closed_form.exchanges import Message
-from models.workload.compiler.tokens import Token
+from models.workload.compiler.tokens import EXCHANGE, Token
+
+Key = tuple[bool, int, int]
+"""A message: is it of a forward pass, the place in the model that it goes to, and the microbatch."""
 
 
 class Clock(Protocol):
@@ -68,6 +71,65 @@ def run_passes(
                         there[is_forward, following, i] = clock.now_ps
                         clock.now_ps += busy_ps + latency_ps
                 seen[kind] = i + 1
+                at[stage] += 1
+                is_moving = True
+    assert all(k == len(own) for k, own in zip(at, tokens, strict=True))
+
+
+def run_exchanging(
+    clocks: Sequence[Clock],
+    tokens: Sequence[Sequence[Token]],
+    n_chunk: int,
+    message: Callable[[int, bool], Message],
+) -> None:
+    """The same where stages exchange with both neighbours at once and wait: `tokens` has the EXCHANGEs.
+
+    A message begins when both its ends are there; those that a stage gives by one port go one after the other.
+    """
+    pp = len(clocks)
+    messages = {(s, way): message(s, way) for s in range(pp) for way in (False, True)}
+    given: dict[Key, tuple[int, int]] = {}  # from when, and what it takes
+    taken: dict[Key, int] = {}
+    of_stage: list[list[Key]] = [[] for _ in range(pp)]  # what it is in the middle of
+    n_before: list[dict[tuple[bool, str, int], int]] = [{} for _ in range(pp)]
+
+    def keys_of(stage: int, passes: tuple[tuple[str, int], ...], gives: bool) -> list[Key]:
+        found = []
+        for which, chunk in passes:
+            is_forward, place = which == "forward", chunk * pp + stage
+            to = place + (1 if is_forward else -1) if gives else place
+            count = n_before[stage]
+            i = count[gives, which, chunk] = count.get((gives, which, chunk), -1) + 1
+            if 0 <= to < n_chunk * pp and (gives or to != (0 if is_forward else n_chunk * pp - 1)):
+                found.append((is_forward, to, i))
+        return found
+
+    def post(stage: int, token: Token, now_ps: int) -> None:
+        busy_ps: dict[int, int] = {}
+        gives, takes = keys_of(stage, token.gives, True), keys_of(stage, token.takes, False)
+        for key in gives:
+            own_ps, latency_ps, port = messages[stage, not key[0]]
+            busy_ps[port] = busy_ps.get(port, 0) + own_ps
+            given[key] = now_ps, busy_ps[port] + latency_ps
+        taken.update(dict.fromkeys(takes, now_ps))
+        of_stage[stage] = [*gives, *takes]
+
+    at, is_posted, is_moving = [0] * pp, [False] * pp, True
+    while is_moving:
+        is_moving = False
+        for stage, clock in enumerate(clocks):
+            while at[stage] < len(tokens[stage]):
+                token = tokens[stage][at[stage]]
+                if token.which == EXCHANGE:
+                    if not is_posted[stage]:
+                        post(stage, token, clock.now_ps)
+                        is_posted[stage] = is_moving = True
+                    if any(key not in given or key not in taken for key in of_stage[stage]):
+                        break
+                    ends = [max(given[key][0], taken[key]) + given[key][1] for key in of_stage[stage]]
+                    clock.now_ps, is_posted[stage] = max(ends, default=clock.now_ps), False
+                else:
+                    clock.run(token, clock.now_ps)
                 at[stage] += 1
                 is_moving = True
     assert all(k == len(own) for k, own in zip(at, tokens, strict=True))

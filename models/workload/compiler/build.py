@@ -17,6 +17,7 @@ from models.workload.compiler.kernels import measured_text
 from models.workload.compiler.measured import check_layer_times
 from models.workload.compiler.ranks import Groups, Ranks
 from models.workload.compiler.stage import StageWriter
+from models.workload.compiler.tokens import exchanges_at_once
 from models.workload.compiler.unequal import UnequalGroups, embedding_groups, pairs_of, pieces_of, stage_groups
 from models.workload.nccl.communicator import Communicator
 from models.workload.nccl.layout import make_layout
@@ -55,9 +56,12 @@ def check_job(job: Job, n_gpu: int) -> None:
         raise ConfigError("[workload] routing_skew", f"{job.routing_skew} with schedule {job.schedule}", "0")
     if layout.vpp > 1 and job.schedule != "1f1b":
         raise ConfigError(f"{where} vpp", f"{layout.vpp} with schedule {job.schedule}", 'schedule "1f1b"')
-    if not job.overlap_pipeline and (layout.vpp > 1 or job.is_split or layout.dual):
-        found = f"false with schedule {job.schedule}" + (f" and vpp {layout.vpp}" if layout.vpp > 1 else "")
-        raise ConfigError("[workload] overlap_pipeline", found, 'true, or schedule "1f1b" or "gpipe" and vpp 1')
+    if not job.overlap_pipeline and (job.is_split or layout.dual):
+        found = f"false with schedule {job.schedule}"
+        raise ConfigError("[workload] overlap_pipeline", found, 'true, or schedule "1f1b" or "gpipe"')
+    if exchanges_at_once(job) and layout.n_microbatch % layout.pp:
+        found = f"false with {layout.n_microbatch} microbatches, vpp {layout.vpp} and pp {layout.pp}"
+        raise ConfigError("[workload] overlap_pipeline", found, "true, or microbatches that are a multiple of pp")
     if job.routing_skew and layout.ep == 1:
         raise ConfigError("[workload] routing_skew", f"{job.routing_skew} with ep {layout.ep}", "0, or ep of 2 or more")
     check_layout(job.shape, layout)

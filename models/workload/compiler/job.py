@@ -8,7 +8,7 @@ from models.compute.layout import Layout
 from models.compute.memory import Schedule as MemorySchedule
 from models.compute.model_shape import ModelShape
 from models.workload.compiler.ranks import Ranks
-from models.workload.compiler.schedule import Schedule
+from models.workload.compiler.schedules.schedule import Schedule
 from models.workload.compiler.tuning import Tuning
 from models.workload.compiler.unequal import Pieces
 from models.workload.nccl.calibration import GpuType

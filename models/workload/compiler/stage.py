@@ -12,18 +12,19 @@ from dataclasses import replace
 from models.compute.devices import Device
 from models.compute.lower import Segment, segments
 from models.workload.collectives import chunk_bytes
-from models.workload.compiler.dual_pipe import BOTH
 from models.workload.compiler.emission import Emission, side_stream
 from models.workload.compiler.gates import DONE, GO, TURNS
 from models.workload.compiler.groups import StageGroups
 from models.workload.compiler.job import Job
 from models.workload.compiler.loops import find_loops
 from models.workload.compiler.measured import measured_ps, update_ps
-from models.workload.compiler.parts import buckets, chunk_parts, gathered, is_first, is_last, summed
-from models.workload.compiler.tokens import NONE, Token, beside_passes, stage_tokens, summed_last
+from models.workload.compiler.neighbours import Neighbours
+from models.workload.compiler.parts import buckets, chunk_parts, gathered, summed
+from models.workload.compiler.schedules.dual_pipe import BOTH
+from models.workload.compiler.tokens import EXCHANGE, NONE, Token, beside_passes, stage_tokens, summed_last
 from models.workload.compiler.unequal import GroupsOfGpu
 from models.workload.operations import Operation
-from models.workload.program import OP_COMPUTE, OP_OPEN, OP_PASS, OP_RECEIVE, OP_SEND
+from models.workload.program import OP_COMPUTE, OP_OPEN, OP_PASS
 from models.workload.slots import SlotNames
 
 Groups = StageGroups | GroupsOfGpu
@@ -44,6 +45,7 @@ class StageWriter:
         own, pieces = job.layout.without_layers, job.pieces  # gradients are summed piece by piece
         self._summed = own if pieces is None else replace(own, tp=pieces.gradients)
         self.beside = beside_passes(job)
+        self._neighbours = Neighbours(job, stage, self._slot)
 
     def _slot(self, stream: str, key: str, n: int = 1) -> int:
         return self.names.setdefault(stream, SlotNames())(key, n)
@@ -123,6 +125,9 @@ class StageWriter:
     def _one_pass(self, token: Token) -> Emission:
         """A pass over a chunk: receive, all parts, send."""
         emission = Emission()
+        if token.which == EXCHANGE:
+            self._neighbours.exchange(emission, token)
+            return emission
         if token.which == BOTH:
             return self._two_passes(token.chunk)
         is_forward = token.which == "forward"
@@ -130,9 +135,9 @@ class StageWriter:
             self._gate(emission, "main", OP_OPEN, "credit")
             self._gate(emission, "gather", OP_PASS, "credit")
             self._by_buckets(emission, token.starts, self._gather_bucket)
-        self._receive(emission, token)
+        self._neighbours.receive(emission, token)
         if token.late and not is_forward:
-            self._send(emission, token._replace(which="forward"))
+            self._neighbours.send(emission, token._replace(which="forward"))
         parts = chunk_parts(self.job, self.stage, token.chunk)
         for part, n in parts if is_forward else reversed(parts):
             for times, each in buckets(self.job, self._summed, part, n):
@@ -146,7 +151,7 @@ class StageWriter:
                     self._reduce(bucket, part, each)
                 emission.extend(bucket, times)
         if token.which != "backward-weight" and not (token.late and is_forward):
-            self._send(emission, token)
+            self._neighbours.send(emission, token)
         if token.sums != NONE:
             self._sum_chunk(emission, token.sums)
         return emission
@@ -157,7 +162,7 @@ class StageWriter:
         emission = Emission()
         forward, backward = Token("forward", chunk, False, False), Token("backward", 1 - chunk, False, False)
         for token in (forward, backward):
-            self._receive(emission, token)
+            self._neighbours.receive(emission, token)
         if self.job.pass_times_ps is not None:
             for token in (forward, backward):
                 for part, n in chunk_parts(self.job, self.stage, token.chunk):
@@ -165,7 +170,7 @@ class StageWriter:
         else:
             self._in_turns(emission, self._segments(forward), self._segments(backward))
         for token in (forward, backward):
-            self._send(emission, token)
+            self._neighbours.send(emission, token)
         return emission
 
     def _segments(self, token: Token) -> list[Segment]:
@@ -235,55 +240,6 @@ class StageWriter:
     def _sum_gradients(self, emission: Emission, part: str, n_layer: int, stream: str = "reduce") -> None:
         for group, kind, size_bytes in summed(self.job, self._summed, part, n_layer):
             self._exchange(emission, stream, group, kind, size_bytes, "dp")
-
-    # Neighbours in the pipeline.
-
-    def _boundary(self, is_next: bool) -> tuple[int, int]:
-        """(messages, bytes of each) of a microbatch to or from a neighbour: activations, split over cp and tp.
-
-        Where the neighbour's tp is another, a message for each piece that this GPU has, see `unequal`.
-        """
-        layout, shape, pieces = self.job.layout, self.job.shape, self.job.pieces
-        whole = layout.microbatch * shape.sequence * shape.hidden * layout.activation_bytes
-        if pieces is None:
-            return 1, chunk_bytes(whole, layout.cp * layout.tp)
-        n = pieces.following if is_next else pieces.previous
-        return n // layout.tp, chunk_bytes(whole, n)
-
-    def _neighbour(self, name: str, chunk: int, n: int) -> int:
-        """The first of n slots of messages to or from a neighbour; of a dual pipeline each chunk has its own."""
-        return self._slot("main", f"{name}-{chunk}" if self.layout.dual else name, n)
-
-    def _receive(self, emission: Emission, token: Token) -> None:
-        if token.which == "forward" and not is_first(self.job, self.stage, token.chunk):
-            key, back, is_next = "from-previous", "to-previous", False
-        elif token.which in ("backward", "backward-input") and not is_last(self.job, self.stage, token.chunk):
-            key, back, is_next = "from-next", "to-next", True
-        else:
-            return
-        n, size_bytes = self._boundary(is_next)
-        slot = self._neighbour(key, token.chunk, n)
-        for i in range(n):
-            emission.add("main", Operation(OP_RECEIVE, slot + i, task="pp-wait", task_bytes=size_bytes))
-        if not self.job.overlap_pipeline:
-            slot = self._neighbour(back, token.chunk, n)
-            emission.add("main", *(Operation(OP_SEND, slot + i, size_bytes=1, tag="pp") for i in range(n)))
-
-    def _send(self, emission: Emission, token: Token) -> None:
-        is_next = token.which == "forward"
-        if is_next:
-            is_end, key, back = is_last(self.job, self.stage, token.chunk), "to-next", "from-next"
-        else:
-            is_end, key, back = is_first(self.job, self.stage, token.chunk), "to-previous", "from-previous"
-        if is_end:
-            return
-        n, size_bytes = self._boundary(is_next)
-        slot = self._neighbour(key, token.chunk, n)
-        emission.add("main", *(Operation(OP_SEND, slot + i, size_bytes=size_bytes, tag="pp") for i in range(n)))
-        if not self.job.overlap_pipeline:  # the receiver says so
-            slot = self._neighbour(back, token.chunk, n)
-            received = (Operation(OP_RECEIVE, slot + i, task="pp-wait", task_bytes=1) for i in range(n))
-            emission.add("main", *received)
 
     # A whole iteration.
 

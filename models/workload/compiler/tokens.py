@@ -8,11 +8,12 @@ from typing import NamedTuple
 from models.compute.lower import segments
 from models.compute.memory import left_after_input_gradients
 from models.compute.stages import stage_layers
-from models.workload.compiler.dual_pipe import BOTH
 from models.workload.compiler.job import Job
-from models.workload.compiler.schedule import stage_passes
+from models.workload.compiler.schedules.dual_pipe import BOTH
+from models.workload.compiler.schedules.schedule import stage_passes
 
 NONE = -1
+EXCHANGE = "exchange"
 
 
 class Token(NamedTuple):
@@ -20,6 +21,7 @@ class Token(NamedTuple):
 
     late: a forward pass whose message leaves behind the next gradient, and the backward pass which that one is for.
     starts: a chunk whose parameters are gathered from here on; sums: one whose gradients are summed behind the pass.
+    An EXCHANGE is no pass: gives and takes are the passes (which, chunk) whose messages leave and arrive in it.
     """
 
     which: str
@@ -29,6 +31,8 @@ class Token(NamedTuple):
     late: bool = False
     starts: int = NONE
     sums: int = NONE
+    gives: tuple[tuple[str, int], ...] = ()
+    takes: tuple[tuple[str, int], ...] = ()
 
 
 class Beside(NamedTuple):
@@ -108,7 +112,43 @@ def stage_tokens(job: Job, stage: int, beside: Beside) -> list[Token]:
             reduces = beside.sums and not beside.sums_together and is_last
         late = one.microbatch >= n_ahead if one.which == "forward" else one.microbatch + n_ahead < m
         tokens.append(Token(one.which, one.chunk, gathers, reduces, late))
-    return _together(tokens, stage, beside)
+    tokens = _together(tokens, stage, beside)
+    return with_exchanges(tokens) if exchanges_at_once(job) else tokens
+
+
+def exchanges_at_once(job: Job) -> bool:
+    """Whether stages exchange with both neighbours at once and wait for all of it: interleaved, and not overlapped."""
+    return not job.overlap_pipeline and job.layout.vpp > 1
+
+
+def with_exchanges(tokens: list[Token]) -> list[Token]:
+    """An interleaved stage's passes with its exchanges between them, each of which ends when all of it has arrived.
+
+    Behind a forward pass of the warm-up its activations leave and the next ones arrive, behind the last one the first
+    gradient as well. In the steady part a stage exchanges once for a forward and a backward pass, then behind each
+    backward pass (Megatron-Core, forward_backward_pipelining_with_interleaving without overlap_p2p_comm).
+    """
+    forward = [(one.which, one.chunk) for one in tokens if one.which == "forward"]
+    backward = [(one.which, one.chunk) for one in tokens if one.which == "backward"]
+    n_ahead = next(i for i, one in enumerate(tokens) if one.which == "backward")
+    n_ahead -= n_ahead < len(forward)  # a pair's forward pass is none of the warm-up
+
+    def exchange(gives: list[tuple[str, int]], takes: list[tuple[str, int]]) -> Token:
+        return Token(EXCHANGE, 0, False, False, gives=tuple(gives), takes=tuple(takes))
+
+    found, n_forward, n_backward, gives = [exchange([], forward[:1])], 0, 0, []
+    for token in tokens:
+        found.append(token)
+        gives.append((token.which, token.chunk))
+        n_forward, n_backward = n_forward + (token.which == "forward"), n_backward + (token.which == "backward")
+        if token.which == "forward" and n_forward > n_ahead:
+            continue  # its gradient's pass comes first
+        takes = forward[n_forward : n_forward + 1] if token.which == "forward" or n_forward < len(forward) else []
+        if n_forward >= n_ahead:
+            takes = takes + backward[n_backward : n_backward + 1]
+        found.append(exchange(gives, takes))
+        gives = []
+    return found
 
 
 def _forwards_ahead(job: Job, stage: int) -> int:

@@ -295,7 +295,7 @@ class TrainingTable(Table):
         "align_gradients": "all stages of an interleaved pipeline begin to reduce a chunk's at the same moment",
         "align_parameters": "all stages of an interleaved pipeline begin to gather a chunk's at the same moment",
         "overlap_pipeline": (
-            "messages between stages go beside computing; false: a stage waits until each is received (DeepSpeed)"
+            "messages between stages go beside computing; false: a stage waits until they are received"
         ),
         "overlap_tensor": "tensor-parallel exchanges are pipelined with their matrix product (Transformer Engine)",
         "overlap_tensor_gradients": (

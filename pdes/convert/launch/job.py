@@ -198,6 +198,9 @@ def _overlap(job: Settings, is_interleaved: bool) -> dict[str, object]:
     for name, is_aligned in zip(("gradients", "parameters"), aligned, strict=True):
         if is_interleaved and found[f"overlap_{name}"] and not is_aligned:
             found[f"align_{name}"] = False
+    is_posted = job.flag("overlap_p2p_comm", True) and not job.flag("no_overlap_p2p_communication")
+    if is_interleaved and not is_posted:
+        found["overlap_pipeline"] = False
     if job.flag("tp_comm_overlap"):
         found["overlap_tensor"] = True
     if job.flag("no_async_tensor_model_parallel_allreduce"):

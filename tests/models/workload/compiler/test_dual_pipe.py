@@ -15,9 +15,9 @@ from models.topology.graph import LinkKind
 from models.topology.rail_optimised import rail_optimised
 from models.workload.compiler.build import plan_job
 from models.workload.compiler.choose import choose
-from models.workload.compiler.dual_pipe import BOTH, dual_pipe
 from models.workload.compiler.job import Job
-from models.workload.compiler.passes import Pass
+from models.workload.compiler.schedules.dual_pipe import BOTH, dual_pipe
+from models.workload.compiler.schedules.passes import Pass
 from models.workload.compiler.tuning import Tuning
 from models.workload.program import PARTS
 from pdes.errors import ConfigError

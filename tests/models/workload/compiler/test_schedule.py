@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.workload.compiler.loops import find_loops
-from models.workload.compiler.passes import Pass
-from models.workload.compiler.schedule import stage_passes
+from models.workload.compiler.schedules.passes import Pass
+from models.workload.compiler.schedules.schedule import stage_passes
 
 SCHEDULES = ("1f1b", "gpipe", "zero-bubble-1p", "zero-bubble-2p")
 

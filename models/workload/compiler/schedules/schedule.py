@@ -9,9 +9,9 @@ and for weights apart; `zero_bubble` has them. DualPipe (DeepSeek-V3): `dual_pip
 
 from typing import Literal
 
-from models.workload.compiler.dual_pipe import dual_pipe
-from models.workload.compiler.passes import Pass
-from models.workload.compiler.zero_bubble import zero_bubble
+from models.workload.compiler.schedules.dual_pipe import dual_pipe
+from models.workload.compiler.schedules.passes import Pass
+from models.workload.compiler.schedules.zero_bubble import zero_bubble
 
 Schedule = Literal["gpipe", "1f1b", "zero-bubble-1p", "zero-bubble-2p", "dualpipe"]
 

@@ -9,7 +9,7 @@ published program (steps 1 to 8); a bubble takes (pp / 2 - 1) (F&B + B - 3 W).
 
 from collections import deque
 
-from models.workload.compiler.passes import Pass
+from models.workload.compiler.schedules.passes import Pass
 
 BOTH = "both"
 """A forward pass over a chunk and a backward pass over the other one. chunk, microbatch: of the forward pass."""

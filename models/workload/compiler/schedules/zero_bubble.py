@@ -12,7 +12,7 @@ are not split; the time of a message is the pipeline's own affair.
 import heapq
 from functools import lru_cache
 
-from models.workload.compiler.passes import Pass
+from models.workload.compiler.schedules.passes import Pass
 
 WHOLE = 1000  # permille
 

@@ -1,0 +1,1 @@
+"""In which order a pipeline stage does its passes."""
