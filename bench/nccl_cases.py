@@ -44,6 +44,7 @@ class Case:
 RING = (("algorithm", '"ring"'), ("nvls", "false"))
 NVLS = (("algorithm", '"nvls"'),)
 TREE = (("algorithm", '"tree"'),)
+SHARP = (("algorithm", '"sharp"'),)
 FITTED = {"A100-8", "H100-8", "H200-8", "B200-8", "B200-4x8", "H100-2x8-GCP-A3mega", "nccl-1368-ring", "nccl-1368-tree"}
 MEASURED = {"a100", "h100", "h200", "b200"}  # any all-reduce over eight of these in one server is what was fitted
 MULTI = {  # dataset: NIC per GPU, transport; nccl-1368 has one NIC of 400 Gbps for two GPUs
@@ -56,7 +57,6 @@ MULTI = {  # dataset: NIC per GPU, transport; nccl-1368 has one NIC of 400 Gbps 
 }
 NOT_COVERED = {
     "A100-4x8-older": "the speed of its NICs is not stated",
-    "SHARP": "switches that reduce in the network",
 }
 PEAKS = {  # of NVIDIA-GTC24-S62129, by the GPU column
     "V100": Cluster("v100", 1, 8),
@@ -65,6 +65,7 @@ PEAKS = {  # of NVIDIA-GTC24-S62129, by the GPU column
     "H100 SHARP": Cluster("h100", 1, 8, options=NVLS),
     "DGX A100 8x200G": Cluster("a100", 4, 8, 200),
     "DGX H100 8x400G": Cluster("h100", 4, 8, 400),
+    "DGX H100 8x400G SHARP": Cluster("h100", 4, 8, 400, options=SHARP),
 }
 
 
@@ -73,18 +74,12 @@ def read_cases(path: Path) -> tuple[list[Case], dict[str, str]]:
     cases, left_out = [], {}
     with path.open() as file:
         for row in csv.DictReader(file):
-            reason = _reason(row)
+            reason = NOT_COVERED.get(row["dataset"], "")
             if reason:
-                left_out[f"{row['dataset']} {row['gpu']}" if "SHARP" in row["gpu"] else row["dataset"]] = reason
+                left_out[row["dataset"]] = reason
             else:
                 cases.append(_case(row))
     return cases, left_out
-
-
-def _reason(row: dict[str, str]) -> str:
-    if row["gpu"].startswith("DGX") and "SHARP" in row["gpu"]:
-        return NOT_COVERED["SHARP"]
-    return NOT_COVERED.get(row["dataset"], "")
 
 
 def _case(row: dict[str, str]) -> Case:

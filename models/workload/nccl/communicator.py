@@ -147,7 +147,18 @@ class Communicator:
             OP_RING, self._slot(f"{way}-next"), self._slot(f"{way}-previous"), choice.n_step,
             self._part(choice.message_bytes()), task=task, task_bytes=size_bytes, tag=tag,
         )  # fmt: skip
-        return self._framed(choice, [ring], task)
+        met = self._meet(task, tag) if choice.algorithm == "sharp" else []
+        return self._framed(choice, [ring, *met], task)
+
+    def _meet(self, task: str, tag: str) -> Operations:
+        """Until all members of a rail have sent: nobody has a sum before. A message of a byte to the member that is 1,
+        2, 4, ... places further, each once the one before has arrived.
+        """
+        n_round = (self.layout.n_server - 1).bit_length()
+        return [
+            Operation(OP_RING, self._slot(f"met-{i}-next"), self._slot(f"met-{i}-previous"), 1, 1, task=task, tag=tag)
+            for i in range(n_round)
+        ]
 
     def _choice(self, kind: str, size_bytes: int, is_uniform: bool) -> Choice:
         key = (kind, size_bytes, is_uniform)

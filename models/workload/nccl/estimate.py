@@ -16,6 +16,8 @@ from pdes.units import BITS_PER_BYTE, PS_PER_S, PS_PER_US
 TREE_PPM = 810_000
 """Of what a ring gets of the line, a tree's part; NCCL assumes 0.92. Fitted to nccl-1368-tree: 5 servers, 150 GB/s."""
 CHUNK_BYTES = 512 * 1024  # of a channel, NCCL's Simple protocol
+SHARP_PS = {True: 18 * PS_PER_US, False: 31 * PS_PER_US}
+"""Latency of a sum in the network's switches by whether the NVSwitch reduces, too (tuning.cc: NVLS, CollNetDirect)."""
 PASSES = {"all-reduce": 2, "reduce-scatter": 1, "all-gather": 1, "broadcast": 1}
 
 
@@ -74,7 +76,8 @@ def network_part(algorithm: str, kind: str, size_bytes: int, shape: Shape) -> tu
 
     A ring crosses each server's border once on each rail: 1 / per_server of the buffer, (n - 1) / n of it in each half,
     per_server chunks on their way at a time. Hierarchical rings have n_server members. Of a double binary tree the
-    busiest server, inner in one and leaf in the other tree, sends four halves; with two servers both send two.
+    busiest server, inner in one and leaf in the other tree, sends four halves; with two servers both send two. Where
+    the network's switches reduce (SHARP), a NIC sends its share once, and takes in the sum.
     """
     n, k, m = shape.n_gpu, shape.per_server, shape.n_server
     passes, share = PASSES[kind], -(-size_bytes // k)
@@ -82,6 +85,8 @@ def network_part(algorithm: str, kind: str, size_bytes: int, shape: Shape) -> tu
         return -(-passes * (n - 1) * size_bytes // (n * k)), -(-passes * (n - 1) // k)
     if algorithm == "tree":
         return (share if m == 2 else 2 * share), 2 * depth(m)
+    if algorithm == "sharp":
+        return share, 1
     return -(-passes * (m - 1) * share // m), passes * (m - 1)
 
 
@@ -120,7 +125,10 @@ def choice_of(algorithm: str, protocol: Protocol, kind: str, size_bytes: int, sh
     net_ps = line_ps(rail_bytes, rate_bps, part_ppm)
     stretch_ps = max(0, net_ps - line_ps(on_wire(rail_bytes, wire_ppm), rate_bps))
     exposed_ps = latency_ps + (max(0, inside_ps - latency_ps - net_ps) if rate_bps else 0)
-    fixed_ps = calibration_of(shape.gpu).launch_ps + protocol.fixed_ps + n_hop * protocol.hop_ps
+    hops_ps = n_hop * protocol.hop_ps
+    if algorithm == "sharp":
+        hops_ps = SHARP_PS[nvls is not False and calibration_of(shape.gpu).has_nvls]
+    fixed_ps = calibration_of(shape.gpu).launch_ps + protocol.fixed_ps + hops_ps
     tail_ps = latency_ps // 4 if shape.per_server > 1 else 0
     lead_ps = fixed_ps + stretch_ps + exposed_ps - tail_ps
     total_ps = fixed_ps + net_ps + exposed_ps
@@ -139,13 +147,14 @@ def choose(kind: str, size_bytes: int, shape: Shape, options: CollectiveOptions,
         algorithms = ["ring", "tree"]
     two = shape.n_server == 2
     if kind != "all-reduce":
-        algorithms = [a for a in algorithms if a != "tree"] or ["ring"]
+        algorithms = [a for a in algorithms if a not in ("tree", "sharp")] or ["ring"]
     if is_uniform and not two:
         algorithms = [a for a in algorithms if a != "tree"] or ["hierarchical" if shape.per_server > 1 else "ring"]
     found = []
     for algorithm in algorithms:
         name = "hierarchical" if two and algorithm == "tree" else algorithm
-        for protocol in protocols_for(transport_of(options.transport), size_bytes, options.protocol_of(kind)):
+        asked_protocol = "Simple" if algorithm == "sharp" else options.protocol_of(kind)  # NCCL has no other for it
+        for protocol in protocols_for(transport_of(options.transport), size_bytes, asked_protocol):
             found.append(choice_of(name, protocol, kind, size_bytes, shape, options))
     return min(found, key=lambda choice: choice.total_ps)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 REDUCING = ("all-reduce", "reduce-scatter", "all-gather")
 KINDS = (*REDUCING, "all-to-all", "broadcast", "ring")
-REDUCING_ALGORITHMS = ("ring", "tree", "nvls", "hierarchical")
+REDUCING_ALGORITHMS = ("ring", "tree", "nvls", "hierarchical", "sharp")
 EXCHANGE_ALGORITHMS = ("direct", "pairwise", "pxn")
 ALGORITHMS = ("auto", *REDUCING_ALGORITHMS, *EXCHANGE_ALGORITHMS)
 PROTOCOLS = ("auto", "LL", "LL128", "Simple")

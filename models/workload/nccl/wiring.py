@@ -4,7 +4,8 @@ Keys: "server": the members in one server, "self": a GPU alone, "ring-next" and 
 "edge-next" and "edge-previous": of these only what joins servers, "rail-next" and "rail-previous": around a rail,
 "turn-next" and "turn-previous": around the servers, from rail to rail,
 "all-out" and "all-in": to every other member, "remote-out" and "remote-in": to every member in another server,
-"rail-out" and "rail-in": those on the same rail, "tree-N-...": of the N-th double tree on a rail.
+"rail-out" and "rail-in": those on the same rail, "tree-N-...": of the N-th double tree on a rail, "met-N-next" and
+"met-N-previous": on a rail, 2^N places further on and back.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,7 +29,7 @@ def wire(builder: PlanBuilder, layout: Layout, prefix: str, keys: set[str]) -> T
         if key in keys:
             table[gpu][prefix + key] = slots
 
-    wanted = {PARTNER.get(key, "tree" if key.startswith("tree") else key) for key in keys}
+    wanted = {PARTNER.get(key, key.split("-")[0] if key.startswith(("tree", "met")) else key) for key in keys}
     for i_group in range(len(layout.groups)):
         for key in WIRES:
             if key in wanted:
@@ -51,11 +52,11 @@ def _self(builder: PlanBuilder, layout: Layout, i_group: int, put: Put) -> None:
         put(gpu, "self", [(SLOT_GROUP, builder.group())])
 
 
-def _around(builder: PlanBuilder, gpus: Sequence[int], name: str, put: Put) -> None:
-    pairs = [builder.pair(gpu, gpus[(i + 1) % len(gpus)]) for i, gpu in enumerate(gpus)]
+def _around(builder: PlanBuilder, gpus: Sequence[int], name: str, put: Put, further: int = 1) -> None:
+    pairs = [builder.pair(gpu, gpus[(i + further) % len(gpus)]) for i, gpu in enumerate(gpus)]
     for i, gpu in enumerate(gpus):
         put(gpu, f"{name}-next", [(SLOT_PAIR, pairs[i])])
-        put(gpu, f"{name}-previous", [(SLOT_PAIR, pairs[i - 1])])
+        put(gpu, f"{name}-previous", [(SLOT_PAIR, pairs[i - further])])
 
 
 def _ring(builder: PlanBuilder, layout: Layout, i_group: int, put: Put) -> None:
@@ -75,6 +76,12 @@ def _edge(builder: PlanBuilder, layout: Layout, i_group: int, put: Put) -> None:
 def _rail(builder: PlanBuilder, layout: Layout, i_group: int, put: Put) -> None:
     for gpus in layout.rails(i_group):
         _around(builder, gpus, "rail", put)
+
+
+def _met(builder: PlanBuilder, layout: Layout, i_group: int, put: Put) -> None:
+    for gpus in layout.rails(i_group):
+        for i in range((len(gpus) - 1).bit_length()):
+            _around(builder, gpus, f"met-{i}", put, 2**i)
 
 
 def _turn(builder: PlanBuilder, layout: Layout, i_group: int, put: Put) -> None:
@@ -154,4 +161,5 @@ def _one_tree(builder: PlanBuilder, gpus: list[int], tree: list[Node], name: str
 WIRES: dict[str, Callable[[PlanBuilder, Layout, int, Put], None]] = {
     "server": _server, "self": _self, "ring-next": _ring, "edge-next": _edge, "rail-next": _rail, "turn-next": _turn,
     "all-out": _all, "rail-out": _rail_peers, "remote-out": _remote, "tree": _tree,
+    "met": _met,
 }  # fmt: skip

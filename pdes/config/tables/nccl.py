@@ -34,7 +34,7 @@ class KindConfig(Table):
 class AllReduceConfig(KindConfig):
     """[workload.nccl.all-reduce]"""
 
-    algorithm: Literal["auto", "ring", "tree", "nvls", "hierarchical"] = "auto"
+    algorithm: Literal["auto", "ring", "tree", "nvls", "hierarchical", "sharp"] = "auto"
     MEANING: ClassVar[Meaning] = {
         "algorithm": "of all-reduces; auto: the one with the least estimate",
     }

@@ -21,7 +21,7 @@ from pdes.config.tables.training import TrainingTable
 from pdes.units import PS_PER_MS, exact_duration, parse_duration_ps, shown
 
 Operation = Literal["all-reduce", "reduce-scatter", "all-gather", "all-to-all", "broadcast", "point-to-point"]
-Algorithm = Literal["auto", "ring", "tree", "nvls", "hierarchical", "direct", "pairwise", "pxn"]
+Algorithm = Literal["auto", "ring", "tree", "nvls", "hierarchical", "sharp", "direct", "pairwise", "pxn"]
 Protocol = Literal["auto", "LL", "LL128", "Simple"]
 Transport = Literal["infiniband", "roce", "efa", "tcpxo"]
 Load = Annotated[float, Field(gt=0, le=1)]  # payload over the rate of the hosts' links
