@@ -16,6 +16,9 @@ TERA, GIB, GB = 10**12, 2**30, 10**9
 FITS = Path(__file__).parent / "fits.json"
 
 
+LOSS_KINDS = ("gemm", "attention", "memory")
+
+
 @dataclass(frozen=True)
 class Fit:
     """Constants of a GPU type, the same for all models and layouts. What is not fitted keeps the value given here.
@@ -24,7 +27,8 @@ class Fit:
     in fp8, which are bound by power and by what is not their multiplication. launch_ps: from the end of a kernel to the
     start of the next. dispatch_ps: what the host takes to launch a kernel; it matters where kernels are shorter.
     overlap_loss_frac: 1 - phi of HeteroSim's equation 2, how much of the shorter of a kernel and an exchange beside it
-    comes on top of the longer. rows: ids of the measurements to which the constants were fitted; none: not fitted.
+    comes on top of the longer; gemm_loss_frac, attention_loss_frac, memory_loss_frac: the same by kind of kernel, as
+    Multiverse has it (section 4.1). rows: ids of the measurements to which the constants were fitted; none: not fitted.
     """
 
     gemm_gamma: float = 1.3
@@ -35,6 +39,20 @@ class Fit:
     dispatch_ps: int = 20_000_000
     overlap_loss_frac: float = 0.2
     rows: tuple[str, ...] = field(default=(), repr=False, hash=False)
+    gemm_loss_frac: float | None = None
+    attention_loss_frac: float | None = None
+    memory_loss_frac: float | None = None
+
+    @property
+    def tells_losses_apart(self) -> bool:
+        """Whether kinds of kernels lose unequal parts of their time beside an exchange."""
+        return any(own is not None for own in (self.gemm_loss_frac, self.attention_loss_frac, self.memory_loss_frac))
+
+    def loss_frac(self, kind: str) -> float:
+        """Of a kind of kernel: one of LOSS_KINDS; all else is bound by memory."""
+        by_kind = {"gemm": self.gemm_loss_frac, "attention": self.attention_loss_frac}
+        own = by_kind.get(kind, self.memory_loss_frac)
+        return self.overlap_loss_frac if own is None else own
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,10 @@
 """Measured kernel times from a user's file, which take the place of the model's.
 
-A CSV file with the columns kind, dtype, count, m, n, k, bytes, time_us. A matrix product is found by its sizes (count
-times m x k by k x n) and number format, attention, forward or backward, by count (sequences x heads), m (queries), n
-(keys), k (values of a query) and format, anything else by the bytes that it reads and writes; columns that do not name
-a kernel are 0 or empty.
+A CSV file with the columns kind, dtype, count, m, n, k, bytes, time_us; and beside_us, what the kernel takes while the
+GPU exchanges something all along, for those of which it was measured, for `pdes-sim calibrate`. A matrix product is
+found by its sizes (count times m x k by k x n) and number format, attention, forward or backward, by count (sequences
+x heads), m (queries), n (keys), k (values of a query) and format, anything else by the bytes that it reads and writes;
+columns that do not name a kernel are 0 or empty.
 Times include the launch. Nothing is interpolated: a kernel that is not in the table keeps the model's time.
 """
 
@@ -20,6 +21,7 @@ from pdes.files import require_file
 from pdes.units import PS_PER_US, whole_number
 
 COLUMNS = ("kind", "dtype", "count", "m", "n", "k", "bytes", "time_us")
+BESIDE = "beside_us"
 SIZES = ("count", "m", "n", "k", "bytes")
 BY_SIZES = ("gemm", "attention", "attention-backward")
 KINDS = (*BY_SIZES, "elementwise", "norm", "optimizer")
@@ -41,6 +43,7 @@ class KernelTable:
 
     name: str
     times_ps: dict[Key, int] = field(hash=False, repr=False)
+    beside_ps: dict[Key, int] = field(default_factory=dict, hash=False, repr=False)
 
     def time_ps(self, kernel: Kernel) -> int | None:
         """Measured time, or None."""
@@ -54,6 +57,7 @@ def read_kernel_table(path: Path) -> KernelTable:
             rows = csv.DictReader(file, strict=True)
             _check_header(path, rows.fieldnames or ())
             times_ps: dict[Key, int] = {}
+            beside_ps: dict[Key, int] = {}
             for row in rows:
                 key, time_ps = _read_row(f"{path}: line {rows.line_num}", row)
                 if key in times_ps:
@@ -61,24 +65,36 @@ def read_kernel_table(path: Path) -> KernelTable:
                         f"{path}: line {rows.line_num}", "a kernel that is there already", "each one once"
                     )
                 times_ps[key] = time_ps
+                if row.get(BESIDE):
+                    beside_ps[key] = _beside_ps(f"{path}: line {rows.line_num}", row[BESIDE], time_ps)
     except OSError as error:
         raise ConfigError(str(path), f"cannot be read: {error.strerror}", "a CSV file of kernel times") from None
     except (UnicodeDecodeError, csv.Error) as error:
         raise ConfigError(str(path), f"is not CSV: {error}", "a CSV file of kernel times, UTF-8") from None
     if not times_ps:
         raise ConfigError(str(path), "no kernel", f"a line with {', '.join(COLUMNS)}, and one for each kernel")
-    return KernelTable(str(path), times_ps)
+    return KernelTable(str(path), times_ps, beside_ps)
 
 
 def _check_header(path: Path, columns: Iterable[str]) -> None:
     found = list(columns)
-    wrong = [name for name in found if name not in COLUMNS]
+    wrong = [name for name in found if name not in (*COLUMNS, BESIDE)]
     missing = [name for name in ("kind", "time_us") if name not in found]
     accepted = f"columns {', '.join(COLUMNS)}, each once"
     if missing:
         raise ConfigError(f"{path}: line 1", f"no column {' and no '.join(missing)}", accepted)
     if wrong or len(set(found)) < len(found):
         raise ConfigError(f"{path}: line 1", f"columns {', '.join(found)}", accepted)
+
+
+def _beside_ps(where: str, text: str, time_ps: int) -> int:
+    try:
+        beside_us = float(text)
+    except ValueError as error:
+        raise ConfigError(where, str(error), f"a number of microseconds for {BESIDE}") from None
+    if not time_ps / PS_PER_US <= beside_us <= MOST_US:  # not a number, too
+        raise ConfigError(where, f"{BESIDE} {text}", f"no less than time_us, and at most {MOST_US} us")
+    return round(beside_us * PS_PER_US)
 
 
 def _read_row(where: str, row: dict) -> tuple[Key, int]:

@@ -17,6 +17,14 @@ from pdes.units import PS_PER_S
 BY_FLOPS = ("gemm", "attention")
 
 
+LEAST_LEFT_FRAC = 0.01
+
+
+def left_frac(loss_frac: float) -> float:
+    """Of a GPU's speed, what computing has of it beside an exchange."""
+    return max(1 - loss_frac, LEAST_LEFT_FRAC)
+
+
 def kernel_ps(kernel: Kernel, device: Device) -> int:
     """Time of one kernel on a GPU, ps."""
     if device.table is not None and (measured_ps := device.table.time_ps(kernel)) is not None:

@@ -9,7 +9,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from models.compute.devices import Device
-from models.compute.kernel_time import kernel_ps
+from models.compute.kernel_time import kernel_ps, left_frac
 from models.compute.layer_graph import part_graph
 from models.compute.layout import Layout
 from models.compute.model_shape import ModelShape
@@ -20,6 +20,7 @@ from pdes.units import PS_PER_S
 
 __all__ = ["Parameters", "Segment", "optimizer_ps", "parameters_of", "segments", "steps_of"]
 
+SLOWED_1024 = 1024  # not slowed at all
 PASSES = ("forward", "backward", "backward-input", "backward-weight")
 
 
@@ -30,7 +31,8 @@ class Segment:
     kind: "compute", "all-reduce", "all-gather", "reduce-scatter", "all-to-all", or "ring": context parallelism's passes
     of keys and values, group size - 1 steps. label: what a task row says. group: "tp", "cp", "ep" or "etp".
     size_bytes: a rank's whole buffer: an all-gather's result, the input of a reduce-scatter or all-reduce, all that a
-    rank sends in an all-to-all with its own share, one step of a ring. time_ps: of a compute segment.
+    rank sends in an all-to-all with its own share, one step of a ring. time_ps: of a compute segment, which takes
+    slowed_1024 1024ths of it beside a collective.
     overlapped: an exchange that runs beside the next compute segment; whatever follows that waits for both.
     """
 
@@ -40,6 +42,7 @@ class Segment:
     size_bytes: int = 0
     time_ps: int = 0
     overlapped: bool = False
+    slowed_1024: int = SLOWED_1024
 
 
 def segments(shape: ModelShape, layout: Layout, device: Device, part: str, which: str) -> tuple[Segment, ...]:
@@ -131,4 +134,7 @@ def _compute(run: list[tuple[str, Kernel]], device: Device, stretch: Fraction) -
     for label, kernel in run:
         by_label[label] = by_label.get(label, 0) + kernel_ps(kernel, device)
     longest = max(by_label, key=lambda label: by_label[label])
-    yield Segment("compute", longest, time_ps=int(sum(by_label.values()) * stretch))
+    time_ps = sum(by_label.values())
+    beside_ps = sum(kernel_ps(kernel, device) / left_frac(device.fit.loss_frac(kernel.kind)) for _, kernel in run)
+    slowed_1024 = round(SLOWED_1024 * beside_ps / time_ps) if time_ps else SLOWED_1024
+    yield Segment("compute", longest, time_ps=int(time_ps * stretch), slowed_1024=slowed_1024)

@@ -16,6 +16,7 @@ import numpy as np
 
 from models.network.build.arrays import QueuePairs
 from models.network.state.records import PAYLOAD_BYTES, Fabric, Nic
+from models.network.streams.compute_time import slowed_1024_of
 from models.topology.graph import Topology
 from models.workload.plan import WorkloadPlan
 from models.workload.program import OP_COMPUTE, WAITING_DONE, WAITING_GATE, WAITING_GROUP, Work
@@ -101,9 +102,8 @@ def _goes_on_ps(fabric: Fabric, nic: Nic, work: Work, i_stream, next_ps):
     operation = work.operations[np.uint64(stream.operation)]
     if stream.wake_ps < NEVER:
         rest_ps = max(0, stream.wake_ps - next_ps)
-        slowed_1024 = work.jobs[np.uint64(stream.job)].slowed_1024
-        if operation.kind == OP_COMPUTE and slowed_1024 > 1024:  # it may get its own time back
-            rest_ps = rest_ps * 1024 // slowed_1024
+        if operation.kind == OP_COMPUTE and work.jobs[np.uint64(stream.job)].slowed_1024 > 1024:
+            rest_ps = rest_ps * 1024 // slowed_1024_of(work, stream)  # it may get its own time back
         return next_ps + rest_ps, np.int64(-1)
     if waiting_for == WAITING_GROUP and stream.job_begin_ps < 0:
         return next_ps, np.int64(-1)

@@ -33,6 +33,7 @@ class Operation:
     task: str = ""
     task_bytes: int = 0
     tag: str = ""
+    slowed_1024: int = 0
 
     def n_flow(self) -> int:
         """Messages that it sends."""

@@ -199,7 +199,7 @@ class PlanBuilder:
             part = PARTS.index(PART_OF_TASK[op.task]) if op.task in PART_OF_TASK else -1
             self._operations.append(
                 (op.kind, op.slot, op.slot_in, op.n_step, op.size_bytes, op.time_ps, 0, op.task_bytes, task_kind,
-                 part, self._tags(op.tag), 0)
+                 part, self._tags(op.tag), op.slowed_1024)
             )  # fmt: skip
 
     def finish(self, facts: dict | None = None) -> WorkloadPlan:

@@ -45,7 +45,7 @@ OPERATION = record(
         ("task_kind", np.int32),  # -1: no task row
         ("part", np.int32),  # of PARTS, -1: none
         ("tag", np.int32),
-        ("spare", np.int32),
+        ("slowed_1024", np.int32),  # OP_COMPUTE: as JOB has it, of this computation; 0: the job's
     ]
 )
 
@@ -103,7 +103,11 @@ JOB = record(  # what all streams of a job have in common; never changes
         ("n_main", np.int64),  # streams whose time is accounted for
         ("first_spent", np.int64),  # row of the breakdown of iteration 0, of the stream whose spent_row were 0
         ("first_iteration", np.int64),  # row of iteration 0 in `iteration_end_ps`
-        ("slowed_1024", np.int64),  # computing takes so many 1024ths of its time while another stream communicates
+        (
+            "slowed_1024",
+            np.int64,
+        ),  # computing takes so many 1024ths of its time while another stream communicates; 1024:
+        # nothing of the job is slowed
         ("jitter_ppm", np.int64),  # the time of a computation is up to this much longer or shorter
         ("first_end", np.int64),  # rows of `ends`: groups of jobs that begin after it
         ("end_end", np.int64),

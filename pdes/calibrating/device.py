@@ -10,7 +10,11 @@ from pdes.errors import ConfigError
 from pdes.scenario.devices import own_devices
 from pdes.units import exact_duration
 
-KEYS = {"launch_ps": "launch", "dispatch_ps": "dispatch", "overlap_loss_frac": "overlap_loss"}  # of constants
+KEYS = {
+    "launch_ps": "launch", "dispatch_ps": "dispatch", "overlap_loss_frac": "overlap_loss",
+    "gemm_loss_frac": "gemm_loss", "attention_loss_frac": "attention_loss", "memory_loss_frac": "memory_loss",
+}  # fmt: skip
+"""Of constants, in a config."""
 BOUNDS = {
     "gemm_gamma": (1.0, 30.0), "fp8_gamma": (1.0, 30.0), "attention_gamma": (1.0, 30.0), "memory_gamma": (1.0, 30.0),
     "launch_ps": (1e5, 1e9), "dispatch_ps": (1e5, 1e9), "overlap_loss_frac": (0.005, 0.95),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from models.compute.devices import Device
+from models.compute.devices import LOSS_KINDS, Device
 from models.compute.kernel_table import BY_SIZES, Key, key_of, read_kernel_table
 from models.compute.layout import DTYPE_BYTES
 from models.compute.operators import Kernel, gemm
@@ -46,6 +46,31 @@ def kernel_problem(config: Config, path: Path) -> Problem:
     return Problem(
         names, np.clip(start, low, high), low, high, np.full(len(names), SPREAD), measured, [""] * n,
         _model(kernels, device, names), np.ones(n),
+    )  # fmt: skip
+
+
+def beside_problem(config: Config, path: Path) -> Problem | None:
+    """What kernels lose beside an exchange, by their kind, of those whose time beside one was measured; None: of none.
+
+    A kernel takes its measured time over what is left: 1 - loss.
+    """
+    table = read_kernel_table(path)
+    if not table.beside_ps:
+        return None
+    fit, keys = device_of(config).fit, list(table.beside_ps)
+    kinds = [kernel_of(key).kind for key in keys]
+    kinds = [kind if kind in LOSS_KINDS else "memory" for kind in kinds]
+    used = [kind for kind in LOSS_KINDS if kind in kinds]
+    if len(keys) < len(used) + 2:
+        found, accepted = f"{len(keys)} times beside_us, for {len(used)} kinds", f"Accepted: {len(used) + 2} or more"
+        raise ConfigError(str(path), found, accepted)
+    column = np.array([used.index(kind) for kind in kinds])
+    own_ps = np.array([table.times_ps[key] for key in keys], float)
+    low, high = np.full(len(used), BOUNDS["overlap_loss_frac"][0]), np.full(len(used), BOUNDS["overlap_loss_frac"][1])
+    return Problem(
+        tuple(f"{kind}_loss_frac" for kind in used), np.clip([fit.loss_frac(kind) for kind in used], low, high), low,
+        high, np.full(len(used), SPREAD), np.array([table.beside_ps[key] for key in keys], float), [""] * len(keys),
+        lambda losses, rows: own_ps[rows] / (1 - losses[column[rows]]), np.ones(len(keys)),
     )  # fmt: skip
 
 

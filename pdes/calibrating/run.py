@@ -11,7 +11,7 @@ from pdes.calibrating.collectives import Shape, collective_problem, read_collect
 from pdes.calibrating.device import constants_table, device_of
 from pdes.calibrating.fit import Fitted, calibrate
 from pdes.calibrating.iterations import IterationModel, config_with, read_iterations
-from pdes.calibrating.kernels import as_constants, kernel_problem
+from pdes.calibrating.kernels import as_constants, beside_problem, kernel_problem
 from pdes.calibrating.keys import FreeKey
 from pdes.calibrating.runs import Simulated, read_flows
 from pdes.config import Config, load_config
@@ -52,6 +52,7 @@ def run(path: str | Path, asked: Asked, say: Say) -> list[Found]:
     if asked.kernels is not None:
         found.append(_kernels(config, asked.kernels, asked.lambdas, say))
         known = dict(as_constants(found[-1].fitted.problem, found[-1].fitted.constants))
+        found += _beside(config, asked.kernels, asked.lambdas, say)
     if asked.collectives:
         found.append(_collectives(config, asked.collectives, asked.lambdas, say))
     if asked.iterations is not None:
@@ -74,6 +75,16 @@ def _base(path: str | Path) -> tuple[dict[str, Any], Path]:
 def _kernels(config: Config, path: Path, lambdas: Sequence[float], say: Say) -> Found:
     fitted = calibrate(kernel_problem(config, path), lambdas, say)
     return Found("kernels", [path.name], fitted, _constants(config, as_constants(fitted.problem, fitted.constants)))
+
+
+def _beside(config: Config, path: Path, lambdas: Sequence[float], say: Say) -> list[Found]:
+    """What kernels lose beside exchanges, if the file says so."""
+    problem = beside_problem(config, path)
+    if problem is None:
+        return []
+    fitted = calibrate(problem, lambdas, say)
+    tables = _constants(config, as_constants(problem, fitted.constants))
+    return [Found("kernels beside exchanges", [path.name], fitted, tables)]
 
 
 def _constants(config: Config, constants: Any) -> dict[str, Any]:

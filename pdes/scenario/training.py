@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from models.compute.checks import check_memory
-from models.compute.devices import Device
+from models.compute.devices import LOSS_KINDS, Device
+from models.compute.kernel_time import left_frac
 from models.compute.layout import Layout
+from models.compute.lower import SLOWED_1024
 from models.compute.memory import state_bytes
 from models.compute.model_shape import ModelShape
 from models.compute.presets import PRESETS as SHAPES
@@ -25,7 +27,6 @@ from pdes.errors import ConfigError
 from pdes.scenario.devices import training_devices
 from pdes.scenario.placing import cluster_of, exchanges_on, placing_of, shared_out
 
-FACTOR_1024 = 1024
 PPM = 1_000_000
 
 
@@ -41,8 +42,9 @@ def build_training(config: Config, topology: Topology) -> WorkloadPlan:
     check_job(job, topology.n_host)
     _check_memory(w, job, Ranks(job.layout, placing.gpu_of_rank))
     plan = plan_job(job, topology.n_host, server, n_iteration, placing.gpu_of_rank)
-    loss_frac = max(device.fit.overlap_loss_frac for device in set(job.devices))
-    slowed = round(FACTOR_1024 / max(1 - loss_frac, 0.01))
+    fits = {device.fit for device in job.devices}
+    most_frac = max(max(fit.overlap_loss_frac, *map(fit.loss_frac, LOSS_KINDS)) for fit in fits)
+    slowed = round(SLOWED_1024 / left_frac(most_frac))
     facts = plan.facts | ({"placement": placing.said} if placing.said else {})
     return replace(plan, facts=facts, slowed_1024=slowed, jitter_ppm=round(w.compute.jitter_frac * PPM))
 

@@ -42,12 +42,20 @@ def _others_communicate(fabric, work, stream, i_stream):
     return found
 
 
+@inlined
+def slowed_1024_of(work, stream):
+    """How slow what a stream computes is beside a collective: its own operation's, or all of its job's."""
+    factor = np.int64(work.operations[np.uint64(stream.operation)].slowed_1024)
+    if factor == 0:
+        factor = work.jobs[np.uint64(stream.job)].slowed_1024
+    return factor
+
+
 @step_kernel
 def slow_computing(fabric: Fabric, work: Work, stream, i_stream, begins, now_ps):
     """A stream begins or ends to communicate: what the GPU computes meanwhile takes longer, or again its own time."""
     if _others_communicate(fabric, work, stream, i_stream):
         return
-    factor = work.jobs[np.uint64(stream.job)].slowed_1024
     node = fabric.nodes[np.uint64(stream.node)]
     for k in range(node.first_stream, node.end_stream):
         other = work.streams[np.uint64(k)]
@@ -55,7 +63,7 @@ def slow_computing(fabric: Fabric, work: Work, stream, i_stream, begins, now_ps)
             continue
         if work.operations[np.uint64(other.operation)].kind != OP_COMPUTE:
             continue
-        rest_ps = other.wake_ps - now_ps
+        rest_ps, factor = other.wake_ps - now_ps, slowed_1024_of(work, other)
         rest_ps = -(-rest_ps * factor // 1024) if begins else -(-rest_ps * 1024 // factor)
         set_wake(work.streams, fabric.nodes, fabric.node_time, k, now_ps + rest_ps)
 
@@ -71,5 +79,5 @@ def compute_ps(fabric: Fabric, work: Work, stream, i_stream, time_ps):
         part_ppm = np.int64(bits % np.uint64(2 * jitter_ppm + 1)) - jitter_ppm
         time_ps += time_ps * part_ppm // 1_000_000
     if job.slowed_1024 > 1024 and _others_communicate(fabric, work, stream, i_stream):
-        time_ps = -(-time_ps * job.slowed_1024 // 1024)
+        time_ps = -(-time_ps * slowed_1024_of(work, stream) // 1024)
     return time_ps

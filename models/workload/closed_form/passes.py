@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from models.compute.devices import Device
 from models.compute.layout import Layout
-from models.compute.lower import segments
+from models.compute.lower import SLOWED_1024, segments
 from models.workload.closed_form.exchanges import Exchanges
 from models.workload.compiler.job import Job
 from models.workload.compiler.measured import measured_ps
@@ -29,9 +29,21 @@ class Passes:
 
     def __init__(self, job: Job, exchanges: Exchanges, known: dict[object, int], replica: int = -1) -> None:
         self.job, self.exchanges, self._known, self.replica = job, exchanges, known, replica
-        self.loss_frac = max(device.fit.overlap_loss_frac for device in set(job.devices))
         self.layout = own_share(job.layout, max(job.expert_loads()))
+        self.loss_frac = max(self._mean_loss_frac(device) for device in set(job.devices))
         self._buckets: dict[tuple[int, int, str], list[Bucket]] = {}
+
+    def _mean_loss_frac(self, device: Device) -> float:
+        """What a layer's kernels lose on average beside an exchange of all their time."""
+        job, fit = self.job, device.fit
+        if not fit.tells_losses_apart or job.pass_times_ps is not None or device.layers is not None:
+            return fit.overlap_loss_frac
+        own_ps = beside_ps = 0
+        for which in ("forward", "backward"):
+            for segment in segments(job.shape, self.layout, device, job.shape.layer_kind(job.shape.layers - 1), which):
+                own_ps += segment.time_ps
+                beside_ps += segment.time_ps * segment.slowed_1024
+        return 1 - own_ps * SLOWED_1024 / beside_ps if beside_ps else fit.overlap_loss_frac
 
     def buckets(self, stage: int, chunk: int, which: str) -> list[Bucket]:
         """Of a pass, in its order."""
@@ -85,7 +97,8 @@ class Passes:
         for segment in segments(self.job.shape, self.layout, device, part, which):
             if segment.kind == "compute":
                 time_ps = round(segment.time_ps * slowness)
-                now_ps += time_ps + round(self.loss_frac * min(time_ps, max(0, beside_ps - now_ps)))
+                loss_frac = 1 - SLOWED_1024 / segment.slowed_1024
+                now_ps += time_ps + round(loss_frac * min(time_ps, max(0, beside_ps - now_ps)))
             now_ps, beside_ps = max(now_ps, beside_ps), 0
             if segment.kind != "compute":
                 time_ps = self.exchanges.time_ps(segment.group, segment.kind, segment.size_bytes, stage)

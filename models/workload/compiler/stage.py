@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from models.compute.devices import Device
-from models.compute.lower import Segment, segments
+from models.compute.kernel_time import left_frac
+from models.compute.lower import SLOWED_1024, Segment, segments
 from models.workload.collectives import chunk_bytes
 from models.workload.compiler.emission import Emission, side_stream
 from models.workload.compiler.gates import DONE, GO, TURNS
@@ -45,6 +46,7 @@ class StageWriter:
         own, pieces = job.layout.without_layers, job.pieces  # gradients are summed piece by piece
         self._summed = own if pieces is None else replace(own, tp=pieces.gradients)
         self.beside = beside_passes(job)
+        self.tells_losses_apart = any(one.fit.tells_losses_apart for one in job.devices)
         self._neighbours = Neighbours(job, stage, self._slot)
 
     def _slot(self, stream: str, key: str, n: int = 1) -> int:
@@ -74,10 +76,13 @@ class StageWriter:
 
     # One pass.
 
-    def _compute(self, time_ps: int, task: str) -> Operation:
-        return Operation(
-            OP_COMPUTE, time_ps=round(time_ps * self.slowness) if self.slowness != 1 else time_ps, task=task
-        )
+    def _compute(self, time_ps: int, task: str, slowed_1024: int = 0) -> Operation:
+        """slowed_1024: 0: as kernels in general. All of a job's are the same unless a type tells kinds apart."""
+        if self.tells_losses_apart and not slowed_1024:
+            slowed_1024 = round(SLOWED_1024 / left_frac(self.device.fit.overlap_loss_frac))
+        own_ps = round(time_ps * self.slowness) if self.slowness != 1 else time_ps
+        slowed_1024 = slowed_1024 if self.tells_losses_apart else 0
+        return Operation(OP_COMPUTE, time_ps=own_ps, task=task, slowed_1024=slowed_1024)
 
     def _part(self, part: str, which: str) -> Emission:
         """One pass over one part: its segments in order."""
@@ -96,7 +101,7 @@ class StageWriter:
         to_experts = False
         for segment in segments(self.job.shape, self.layout, self.device, part, which):
             if segment.kind == "compute":
-                emission.add("main", self._compute(segment.time_ps, task))
+                emission.add("main", self._compute(segment.time_ps, task, segment.slowed_1024))
             join()
             beside = ""
             if segment.overlapped and self.groups.size(segment.group) > 1:
@@ -194,7 +199,8 @@ class StageWriter:
             while left[turn] and not under_way[turn]:
                 segment = left[turn].pop()
                 if segment.kind == "compute":
-                    emission.add("main", self._compute(segment.time_ps, ("forward", "backward")[turn]))
+                    task = ("forward", "backward")[turn]
+                    emission.add("main", self._compute(segment.time_ps, task, segment.slowed_1024))
                 elif self.groups.size(segment.group) > 1:
                     under_way[turn] = segment.label
                     self._gate(emission, "main", OP_OPEN, stream)
@@ -290,6 +296,7 @@ class StageWriter:
             self._collective(emission, self.embedding, "main", "embedding", "all-reduce", size_bytes, "dp")
 
     def _optimizer(self, emission: Emission) -> None:
-        emission.add("main", self._compute(update_ps(self.job, self.stage, self.device), "optimizer"))
+        slowed_1024 = round(SLOWED_1024 / left_frac(self.device.fit.loss_frac("memory")))
+        emission.add("main", self._compute(update_ps(self.job, self.stage, self.device), "optimizer", slowed_1024))
         if self.job.iteration_overhead_ps:
             emission.add("main", self._compute(self.job.iteration_overhead_ps, "optimizer"))

@@ -98,19 +98,23 @@ def _rank(plan: WorkloadPlan, mine: list[tuple[int, list[Step]]], members: dict,
 def _node(
     plan: WorkloadPlan, number: int, kind: int, words: dict[str, int | str], step: Step, after: list[int]
 ) -> bytes:
-    attributes: dict[str, int | str] = words | {
-        "pdes_op": OPERATION_NAMES[step.kind],
-        "pdes_iteration": step.iteration,
-        "pdes_time_ps": step.time_ps,
-        "pdes_size": step.size_bytes,
-        "pdes_n_step": step.n_step,
-        "pdes_task": step.task,
-        "pdes_task_bytes": step.task_bytes,
-        "pdes_tag": step.tag,
-        "pdes_number": step.number,
-        "pdes_out": " ".join(f"{p}:{plan.pair_dst[p]}:{plan.pair_sport[p]}" for p in step.out),
-        "pdes_in": " ".join(map(str, step.into)),
-    }
+    attributes: dict[str, int | str] = (
+        words
+        | {
+            "pdes_op": OPERATION_NAMES[step.kind],
+            "pdes_iteration": step.iteration,
+            "pdes_time_ps": step.time_ps,
+            "pdes_size": step.size_bytes,
+            "pdes_n_step": step.n_step,
+            "pdes_task": step.task,
+            "pdes_task_bytes": step.task_bytes,
+            "pdes_tag": step.tag,
+            "pdes_number": step.number,
+            "pdes_out": " ".join(f"{p}:{plan.pair_dst[p]}:{plan.pair_sport[p]}" for p in step.out),
+            "pdes_in": " ".join(map(str, step.into)),
+        }
+        | ({"pdes_slowed_1024": step.slowed_1024} if step.slowed_1024 else {})
+    )
     content = wire.number_field(1, number) + wire.bytes_field(2, step.task or step.tag or OPERATION_NAMES[step.kind])
     content += wire.number_field(3, kind)
     if after:

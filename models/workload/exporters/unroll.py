@@ -36,6 +36,7 @@ class Step(NamedTuple):
     task: str
     task_bytes: int
     tag: str
+    slowed_1024: int = 0
 
 
 def check_exportable(plan: WorkloadPlan) -> None:
@@ -110,7 +111,7 @@ def _step(plan: WorkloadPlan, stream: np.void, operation: np.void) -> Step:
     task = plan.kinds[int(operation["task_kind"])] if operation["task_kind"] >= 0 else ""
     return Step(
         kind, 0, out, into, number, n_step, int(operation["size_bytes"]), int(operation["time_ps"]), task,
-        int(operation["task_bytes"]), plan.tags[int(operation["tag"])],
+        int(operation["task_bytes"]), plan.tags[int(operation["tag"])], int(operation["slowed_1024"]),
     )  # fmt: skip
 
 

@@ -161,7 +161,7 @@ def _add_stream(
             Operation(
                 kind, at, at_in, node.number("pdes_n_step", 1) or 1, node.number("pdes_size", 0) or 0,
                 node.number("pdes_time_ps", 0) or 0, task, node.number("pdes_task_bytes", 0) or 0,
-                str(a.get("pdes_tag", "")),
+                str(a.get("pdes_tag", "")), node.number("pdes_slowed_1024", 0) or 0,
             )
         )  # fmt: skip
     builder.stream(stream.gpu, stream.name, program, slots, passes=tuple(passes))

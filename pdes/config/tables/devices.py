@@ -63,6 +63,9 @@ class ConstantsConfig(Table):
     launch_ps: Duration | None = Field(default=None, alias="launch")
     dispatch_ps: Duration | None = Field(default=None, alias="dispatch")
     overlap_loss_frac: float | None = Field(default=None, ge=0, lt=1, alias="overlap_loss")
+    gemm_loss_frac: float | None = Field(default=None, ge=0, lt=1, alias="gemm_loss")
+    attention_loss_frac: float | None = Field(default=None, ge=0, lt=1, alias="attention_loss")
+    memory_loss_frac: float | None = Field(default=None, ge=0, lt=1, alias="memory_loss")
     MEANING: ClassVar[Meaning] = {
         "gemm_gamma": "how much longer than the roofline matrix products take",
         "fp8_gamma": "the same of products in fp8",
@@ -71,6 +74,9 @@ class ConstantsConfig(Table):
         "launch_ps": "of one kernel",
         "dispatch_ps": "of the CPU, for one kernel",
         "overlap_loss_frac": "share by which computing slows down beside a collective",
+        "gemm_loss_frac": "the same of matrix products alone",
+        "attention_loss_frac": "the same of attention alone",
+        "memory_loss_frac": "the same of what memory bounds",
     }
 
 

@@ -148,6 +148,30 @@ def test_timed_collectives_slow_computing_too():
     assert main[6] == 400 * US + 100 * US // 3 + 1  # 100 us at two thirds of the speed
 
 
+def test_a_computation_may_be_slowed_by_as_much_as_its_own_kernels():
+    """A computation's own factor stands before that of its job, whether the ring is there first or comes to it."""
+
+    def both(first_ps: int) -> dict[int, int]:
+        builder = PlanBuilder("test", 2)
+        forth, back = builder.pair(0, 1), builder.pair(1, 0)
+        builder.stream(0, "main", [compute(first_ps), replace(compute(1000 * US), slowed_1024=1536)], [])
+        builder.stream(0, "ring", [compute(50 * US), RING], [(SLOT_PAIR, forth), (SLOT_PAIR, back)])
+        builder.stream(1, "ring", [compute(50 * US), RING], [(SLOT_PAIR, back), (SLOT_PAIR, forth)])
+        return ends(run(replace(builder.finish(), slowed_1024=4096)))
+
+    for first_ps in (20 * US, 49 * US):  # before the ring begins
+        found = both(first_ps)
+        ring_ps = found[3] - found[2]
+        assert abs(found[1] - (first_ps + 1000 * US + ring_ps // 3)) <= 2  # two thirds of its speed
+    unslowed = replace(compute(100 * US), slowed_1024=1024)
+    builder = PlanBuilder("test", 2)
+    forth, back = builder.pair(0, 1), builder.pair(1, 0)
+    builder.stream(0, "main", [unslowed], [])
+    builder.stream(0, "ring", [RING], [(SLOT_PAIR, forth), (SLOT_PAIR, back)])
+    builder.stream(1, "ring", [RING], [(SLOT_PAIR, back), (SLOT_PAIR, forth)])
+    assert ends(run(replace(builder.finish(), slowed_1024=2048)))[0] == 100 * US
+
+
 def test_random_computing_times_are_drawn_by_task():
     plan = replace(both_ways([Repeat(20, (compute(100 * US),))]), jitter_ppm=30_000)
     rows = sorted(run(plan).tasks)
