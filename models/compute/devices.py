@@ -77,6 +77,7 @@ class Device:
     """A GPU type. reference: the fitted type whose times bound those of an unfitted one from below, or None.
 
     links: of a user's type; collectives inside a server go by the name of any other. layers: measured, not by kernels.
+    copy_engines: exchanges under way beside computing, CE of HeteroSim's equation 3; 0: as many as there are.
     """
 
     name: str
@@ -90,6 +91,7 @@ class Device:
     table: KernelTable | None = None
     links: Links | None = None
     layers: LayerTimes | None = None
+    copy_engines: int = 0
 
     def peak(self, dtype: str) -> int:
         """FLOP/s in a number format; without tensor cores for it, in the next wider one that has them."""

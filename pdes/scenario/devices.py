@@ -59,6 +59,7 @@ def _own(name: str, table: DeviceConfig, known: Mapping[str, Device]) -> Device:
         nvlink_bps=_given(table.nvlink_bps, base.nvlink_bps),
         fit=Fit(**{key: value for key, value in vars(base.fit).items() if key != "rows"} | constants),
         margin=table.margin,
+        copy_engines=_given(table.copy_engines, base.copy_engines),
         links=_links(name, like, table, base),
     )
 

@@ -12,6 +12,7 @@ from models.workload.closed_form.passes import Bucket, Passes
 from models.workload.closed_form.pipeline import run_exchanging, run_passes
 from models.workload.collectives import chunk_bytes
 from models.workload.compiler.choose import estimate_ps
+from models.workload.compiler.emission import shared_streams
 from models.workload.compiler.job import Job
 from models.workload.compiler.measured import update_ps
 from models.workload.compiler.tokens import (
@@ -100,6 +101,7 @@ class _Stage:
         self.now_ps, self.gathered_ps, self.summed_ps, self._before_ps, self._next_ps = 0, 0, 0, 0, 0
         self.began_ps: int | None = None
         self.beside = beside_passes(job)
+        self.one_by_one = any(shared_streams(device.copy_engines) for device in job.devices)  # gathered and summed
         self.tokens = stage_tokens(job, stage, self.beside)
         """Its passes in order."""
         self._in_line_ps = 0
@@ -138,7 +140,7 @@ class _Stage:
 
     def _gather(self, chunk: int) -> None:
         """A chunk's parameters, from now on."""
-        begin_ps = max(self.gathered_ps, self.now_ps)
+        begin_ps = self._free_ps(self.gathered_ps, self.now_ps)
         found = self._bucket_gathered_ps[chunk] = []
         for bucket in self.passes.buckets(self.stage, chunk, "forward"):
             for _ in range(bucket.n):
@@ -149,27 +151,42 @@ class _Stage:
     def _sum(self, chunk: int) -> None:
         """A chunk's gradients, from now on."""
         buckets = self.passes.buckets(self.stage, chunk, "backward")
-        self.summed_ps = max(self.summed_ps, self.now_ps) + sum(bucket.n * bucket.reduce_ps for bucket in buckets)
+        begin_ps = self._free_ps(self.summed_ps, self.now_ps)
+        self.summed_ps = begin_ps + sum(bucket.n * bucket.reduce_ps for bucket in buckets)
+
+    def _free_ps(self, own_ps: int, ready_ps: int) -> int:
+        """When an exchange that is ready can begin: behind its own stream, or behind all that share its engine."""
+        return max(ready_ps, self.gathered_ps, self.summed_ps) if self.one_by_one else max(ready_ps, own_ps)
 
     def _run_by_buckets(self, token: Token, buckets: list[Bucket]) -> None:
-        one_by_one = [bucket for bucket in buckets for _ in range(bucket.n)]
-        for i, bucket in enumerate(one_by_one):
+        every = [bucket for bucket in buckets for _ in range(bucket.n)]
+        waiting: list[tuple[int, int]] = []  # when a sum could begin, and what it takes
+        for i, bucket in enumerate(every):
             if token.gathers:  # one ahead of what is computed
-                begin_ps = max(self.gathered_ps, self._before_ps)
+                begin_ps = self._free_ps(self.gathered_ps, self._before_ps)
                 self.gathered_ps = begin_ps + bucket.gather_ps + self._shared_ps(bucket.gather_ps, begin_ps)
                 self.now_ps = max(self.now_ps, self.gathered_ps)
                 self._before_ps = self.now_ps
-                has_next = i + 1 < len(one_by_one) or self.job.layout.zero == 3
-                following = one_by_one[(i + 1) % len(one_by_one)]
+                has_next = i + 1 < len(every) or self.job.layout.zero == 3
+                following = every[(i + 1) % len(every)]
                 self._next_ps = self.now_ps + (following.gather_ps if has_next else 0)
+            self._sum_waiting(waiting)
             self._compute(bucket.busy_ps)
             if token.reduces:
-                self.summed_ps = max(self.summed_ps, self.now_ps) + bucket.reduce_ps
+                waiting.append((self.now_ps, bucket.reduce_ps))
+            if not (token.gathers and self.one_by_one):  # else behind what is gathered ahead
+                self._sum_waiting(waiting)
+        self._sum_waiting(waiting)
+
+    def _sum_waiting(self, waiting: list[tuple[int, int]]) -> None:
+        for ready_ps, time_ps in waiting:
+            self.summed_ps = self._free_ps(self.summed_ps, ready_ps) + time_ps
+        waiting.clear()
 
     def _shared_ps(self, time_ps: int, begin_ps: int) -> int:
         """What both of two exchanges lose that share the NICs: parameters, and gradients that are under way."""
         group = "shard" if self.job.layout.has_shard_copies else "dp"
-        if self.summed_ps <= begin_ps or not self.passes.exchanges.is_between_servers(group):
+        if self.one_by_one or self.summed_ps <= begin_ps or not self.passes.exchanges.is_between_servers(group):
             return 0
         lost_ps = min(time_ps, self.summed_ps - begin_ps)
         self.summed_ps += lost_ps

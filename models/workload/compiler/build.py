@@ -10,6 +10,7 @@ from models.compute.checks import check_layout
 from models.compute.devices import Device
 from models.compute.memory import stage_parameters
 from models.compute.model_flops import model_flops
+from models.workload.compiler.emission import ONE_BY_ONE
 from models.workload.compiler.gates import GATES, passer_of
 from models.workload.compiler.groups import StageGroups
 from models.workload.compiler.job import Job
@@ -72,7 +73,8 @@ def _gates_of(programs: Programs) -> list[tuple[str, str]]:
     """Gates of a GPU with these programs, in order, each with the stream that passes it."""
     used = {key for _, _, names in programs for key in names.keys()}
     gates = [*(gate for gate in GATES if gate in used), *sorted(key for key in used - set(GATES) if passer_of(key))]
-    return [(gate, passer_of(gate)) for gate in gates]
+    streams = {stream for stream, _, _ in programs}
+    return [(gate, passer if (passer := passer_of(gate)) in streams else ONE_BY_ONE) for gate in gates]
 
 
 class _JobBuilder:

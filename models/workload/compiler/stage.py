@@ -13,7 +13,7 @@ from models.compute.devices import Device
 from models.compute.kernel_time import left_frac
 from models.compute.lower import SLOWED_1024, Segment, segments
 from models.workload.collectives import chunk_bytes
-from models.workload.compiler.emission import Emission, side_stream
+from models.workload.compiler.emission import Emission, shared_streams, side_stream
 from models.workload.compiler.gates import DONE, GO, TURNS
 from models.workload.compiler.groups import StageGroups
 from models.workload.compiler.job import Job
@@ -46,17 +46,22 @@ class StageWriter:
         own, pieces = job.layout.without_layers, job.pieces  # gradients are summed piece by piece
         self._summed = own if pieces is None else replace(own, tp=pieces.gradients)
         self.beside = beside_passes(job)
+        self.shared = shared_streams(device.copy_engines)
         self.tells_losses_apart = any(one.fit.tells_losses_apart for one in job.devices)
         self._neighbours = Neighbours(job, stage, self._slot)
 
     def _slot(self, stream: str, key: str, n: int = 1) -> int:
         return self.names.setdefault(stream, SlotNames())(key, n)
 
+    def _on(self, stream: str) -> str:
+        """The stream that has what is meant for one, which may share a copy engine."""
+        return self.shared.get(stream, stream)
+
     def _gate(self, emission: Emission, stream: str, kind: int, gate: str, task: str = "") -> None:
-        emission.add(stream, Operation(kind, self._slot(stream, gate), task=task))
+        emission.add(self._on(stream), Operation(kind, self._slot(self._on(stream), gate), task=task))
 
     def _exchange(self, emission: Emission, stream: str, group: str, kind: str, size_bytes: int, task: str) -> None:
-        self._collective(emission, self.groups, stream, group, kind, size_bytes, task)
+        self._collective(emission, self.groups, self._on(stream), group, kind, size_bytes, task)
 
     def _collective(
         self, emission: Emission, groups: Groups, stream: str, group: str, kind: str, size_bytes: int, task: str
@@ -144,22 +149,49 @@ class StageWriter:
         if token.late and not is_forward:
             self._neighbours.send(emission, token._replace(which="forward"))
         parts = chunk_parts(self.job, self.stage, token.chunk)
+        waiting: list[tuple[str, int]] = []  # a bucket whose sum comes behind the next one's parameters
         for part, n in parts if is_forward else reversed(parts):
             for times, each in buckets(self.job, self._summed, part, n):
-                bucket = Emission()
-                if token.gathers and self.beside.gathers_together:
-                    self._gate(bucket, "main", OP_PASS, "parameters", "dp")
-                elif token.gathers:
-                    self._gather(bucket, part, each)
-                bucket.extend(self._part(part, token.which), each)
-                if token.reduces:
-                    self._reduce(bucket, part, each)
-                emission.extend(bucket, times)
+                own = [(part, each)] if token.reduces and self._sums_behind(token) else []
+                if own:
+                    emission.extend(self._bucket(token, part, each, waiting))
+                    emission.extend(self._bucket(token, part, each, own), times - 1)
+                else:
+                    emission.extend(self._bucket(token, part, each, []), times)
+                waiting = own
+        for bucket in waiting:
+            self._sum_bucket(emission, *bucket)
         if token.which != "backward-weight" and not (token.late and is_forward):
             self._neighbours.send(emission, token)
         if token.sums != NONE:
             self._sum_chunk(emission, token.sums)
         return emission
+
+    def _sums_behind(self, token: Token) -> bool:
+        """Whether a bucket's gradients wait for the next one's parameters: if both are gathered and summed one by one,
+        as FSDP does, which gathers ahead (backward_prefetch).
+        """
+        return token.gathers and self._on("gather") == self._on("reduce")
+
+    def _bucket(self, token: Token, part: str, n_layer: int, before: list[tuple[str, int]]) -> Emission:
+        """A pass over a bucket, with its exchanges. before: of which gradients are summed in it, if not its own."""
+        bucket = Emission()
+        if token.gathers and self.beside.gathers_together:
+            self._gate(bucket, "main", OP_PASS, "parameters", "dp")
+        elif token.gathers:
+            self._gather(bucket, part, n_layer)
+        for one in before:
+            self._sum_bucket(bucket, *one)
+        bucket.extend(self._part(part, token.which), n_layer)
+        if token.reduces:
+            self._gate(bucket, "main", OP_OPEN, "gradients")
+            if not self._sums_behind(token):
+                self._sum_bucket(bucket, part, n_layer)
+        return bucket
+
+    def _sum_bucket(self, emission: Emission, part: str, n_layer: int) -> None:
+        self._gate(emission, "reduce", OP_PASS, "gradients")
+        self._sum_gradients(emission, part, n_layer)
 
     def _two_passes(self, chunk: int) -> Emission:
         """A forward pass over a chunk and a backward pass over the other, in turns: while an exchange of one is under
@@ -237,11 +269,6 @@ class StageWriter:
         self._gate(emission, "main", OP_OPEN, "gradients")
         self._gate(emission, "reduce", OP_PASS, "gradients")
         self._by_buckets(emission, chunk, self._sum_gradients)
-
-    def _reduce(self, emission: Emission, part: str, n_layer: int) -> None:
-        self._gate(emission, "main", OP_OPEN, "gradients")
-        self._gate(emission, "reduce", OP_PASS, "gradients")
-        self._sum_gradients(emission, part, n_layer)
 
     def _sum_gradients(self, emission: Emission, part: str, n_layer: int, stream: str = "reduce") -> None:
         for group, kind, size_bytes in summed(self.job, self._summed, part, n_layer):

@@ -133,6 +133,7 @@ class DeviceConfig(Table):
     nccl: NcclConstantsConfig | None = None
     kernels: str | None = Field(default=None, min_length=1)
     layer_times: str | None = Field(default=None, min_length=1)
+    copy_engines: Annotated[int, Field(ge=1)] | None = None
     constants: ConstantsConfig = ConstantsConfig()
     MEANING: ClassVar[Meaning] = {
         "like": "the known type that has what is not given, and whose times bound this one's",
@@ -149,6 +150,7 @@ class DeviceConfig(Table):
         "nccl": "of collectives inside a server, as `pdes-sim calibrate` measures them",
         "kernels": "a file of measured kernel times, relative to the config",
         "layer_times": "a file of measured times of layers, relative to the config, not by kernels",
+        "copy_engines": "exchanges under way beside computing: 1, one by one; 2, tensors' beside data's; default: any",
         "constants": "of the model of kernel times",
     }
 
