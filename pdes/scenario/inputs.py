@@ -29,6 +29,7 @@ from pdes.scenario.devices import own_devices
 from pdes.scenario.jobs import build_jobs
 from pdes.scenario.traces import trace_plan
 from pdes.scenario.training import build_training
+from pdes.scenario.transports import own_transports
 from pdes.units import PS_PER_NS
 
 NEVER = 2**62
@@ -96,10 +97,11 @@ def _collectives(config: Config, w: Any, jobs: list[Collective], topology: Topol
         return plan_collectives(jobs, topology.n_host, config.simulation.iterations)
     payload, header = config.network.payload_bytes, config.network.header_bytes
     goodput_bps = int(topology.nic_rate_bps.min()) * payload // (payload + header)
+    transport = own_transports(w.transports)[w.transport]
     choices = {
         c.name: Planned(
             CollectiveOptions(
-                algorithm=c.algorithm, protocol=c.protocol, in_server=c.in_server, nvls=c.nvls, transport=w.transport,
+                algorithm=c.algorithm, protocol=c.protocol, in_server=c.in_server, nvls=c.nvls, transports=(transport,),
                 nic_goodput_bps=goodput_bps, cross_rail_rings=w.cross_rail_rings,
             ),
             c.channels or 0, config.input_path(c.msccl) if c.msccl else None,

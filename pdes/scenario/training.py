@@ -26,6 +26,7 @@ from pdes.config import Config
 from pdes.errors import ConfigError
 from pdes.scenario.devices import training_devices
 from pdes.scenario.placing import cluster_of, exchanges_on, placing_of, shared_out
+from pdes.scenario.transports import own_transports
 
 PPM = 1_000_000
 
@@ -115,11 +116,18 @@ def compiled_job(config: Config, server_of_gpu: np.ndarray, nic_goodput_bps: int
         replica_microbatches=p.replica_microbatches if isinstance(p.replica_microbatches, tuple) else (),
     )  # fmt: skip
     devices, slowness = _devices(config, server_of_gpu)
+    known = own_transports(w.transports)
+    others = {
+        gpu: known[group.transport]
+        for group in w.gpus if group.transport
+        for gpu in np.flatnonzero(np.isin(server_of_gpu, group.servers)).tolist()
+    }  # fmt: skip
     job = Job(
         model_shape(w), layout, devices, w.schedule, w.overlap_gradients, w.overlap_parameters, slowness=slowness,
         iteration_overhead_ps=w.compute.iteration_overhead_ps, memory_bytes=w.memory.size_bytes or 0,
         pass_times_ps=w.compute.pass_times_ps, routing_skew=w.routing_skew,
-        transport=w.transport, cross_rail_rings=w.cross_rail_rings, nic_goodput_bps=nic_goodput_bps,
+        transport=known[w.transport], transport_of_gpu=others, cross_rail_rings=w.cross_rail_rings,
+        nic_goodput_bps=nic_goodput_bps,
         tuning=_tuning(w.nccl), shares_layers=p.stage_layers == "auto",
         shares_batch=p.replica_microbatches == "auto", overlap_pipeline=w.overlap_pipeline,
         align_gradients=w.align_gradients, align_parameters=w.align_parameters,

@@ -113,13 +113,14 @@ class Exchanges:
         """Planners of a group, each with the stages whose groups are alike: on as many servers in the same way."""
         if group not in self._planners:
             job, found = self.job, {}
-            options = job.tuning.options(group, job.transport, job.nic_goodput_bps)
-            options = replace(options, cross_rail_rings=job.cross_rail_rings)
             for stage in range(1 if group == "embedding" else job.layout.n_program):
                 members = self._members(group, stage)
                 in_server = job.in_server(gpu for one in members for gpu in one)
+                transports = job.transports(gpu for one in members for gpu in one)
+                options = job.tuning.options(group, transports, job.nic_goodput_bps)
+                options = replace(options, cross_rail_rings=job.cross_rail_rings)
                 one = Communicator(group, members, self.server_of_gpu, in_server, options)
-                shape = in_server, one.layout.n_server, one.layout.per_server, one.layout.is_apart
+                shape = in_server, transports, one.layout.n_server, one.layout.per_server, one.layout.is_apart
                 found.setdefault(shape, (one, []))[1].append(stage)
             self._planners[group] = list(found.values())
         return self._planners[group]

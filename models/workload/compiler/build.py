@@ -91,7 +91,8 @@ class _JobBuilder:
     def _make(self, group: str, stream: str, members: Groups, kind: str) -> list[Communicator]:
         """Communicators of a group on a stream, one for each part of a collective."""
         job, name = self.job, f"{group}.{stream}"
-        options = job.tuning.options(group, job.transport, job.nic_goodput_bps)
+        transports = job.transports(gpu for one in members for gpu in one)
+        options = job.tuning.options(group, transports, job.nic_goodput_bps)
         layout = make_layout(members, self.server_of_gpu)
         n_part = layout.n_part(job.tuning.n_channel(group, kind), options.in_server)
         names = [name] if n_part == 1 else [f"{name}.{i + 1}/{n_part}" for i in range(n_part)]

@@ -13,6 +13,7 @@ from models.workload.compiler.tuning import Tuning
 from models.workload.compiler.unequal import Pieces
 from models.workload.nccl.calibration import GpuType
 from models.workload.nccl.own_type import in_server_type
+from models.workload.nccl.transports import INFINIBAND, Transport
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,8 @@ class Job:
     pass_times_ps: tuple[int, int, int] | None = None  # see above
     memory_bytes: int = 0  # of a GPU; 0: as its type says
     routing_skew: float = 0.0  # see `expert_loads`
-    transport: str = "infiniband"  # between servers, see `models.workload.nccl.transports`
+    transport: Transport = INFINIBAND  # between servers, see `models.workload.nccl.transports`
+    transport_of_gpu: dict[int, Transport] = field(default_factory=dict)  # of those whose servers have another
     cross_rail_rings: bool = False  # see `models.workload.nccl.communicator`
     tuning: Tuning = Tuning()
     nic_goodput_bps: int = 0  # payload that a NIC carries at best; 0: not known
@@ -89,6 +91,11 @@ class Job:
         """
         devices = set(self.devices) if gpus is None or len(self.devices) == 1 else {self.device(gpu) for gpu in gpus}
         return in_server_type(min(devices, key=lambda device: (device.nvlink_bps, device.name)))
+
+    def transports(self, gpus: Iterable[int]) -> tuple[Transport, ...]:
+        """Those of some GPUs' servers, each once."""
+        found = {self.transport_of_gpu.get(gpu, self.transport) for gpu in gpus} if self.transport_of_gpu else ()
+        return tuple(sorted(found, key=lambda one: one.name)) or (self.transport,)
 
     def memory_of_stages(self, ranks: Ranks, replica: int | None = None) -> list[int]:
         """Memory of the smallest GPU of each stage, of one replica or of all, or as given."""

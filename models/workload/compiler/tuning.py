@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from models.workload.nccl.options import CollectiveOptions
+from models.workload.nccl.transports import Transport
 
 FAMILY = {
     "tp": "tp", "cp": "cp", "ep": "ep", "etp": "tp", "dp": "dp", "edp": "dp", "embedding": "dp", "shard": "dp",
@@ -37,7 +38,7 @@ class Tuning:
     def _of(self, group: str) -> dict[str, KindTuning]:
         return {kind: one for kind, one in self.of_kind.items() if not one.groups or FAMILY[group] in one.groups}
 
-    def options(self, group: str, transport: str, nic_goodput_bps: int) -> CollectiveOptions:
+    def options(self, group: str, transports: tuple[Transport, ...], nic_goodput_bps: int) -> CollectiveOptions:
         """Options of the communicators of a group."""
         own = self._of(group).items()
         return CollectiveOptions(
@@ -45,7 +46,7 @@ class Tuning:
             protocol=self.protocol,
             protocol_of_kind={kind: one.protocol for kind, one in own if one.protocol != "auto"},
             nvls=self.nvls,
-            transport=transport,
+            transports=transports,
             nic_goodput_bps=nic_goodput_bps,
         )
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from models.workload.nccl.calibration import ALL_SIZES, Calibration, GpuType, Regime, calibration_of
 from models.workload.nccl.in_server import REFERENCE_STEPS, in_server_ps
 from models.workload.nccl.options import CollectiveOptions
-from models.workload.nccl.transports import PPM, WIRE_PPM, Protocol, protocols_for, transport_of
+from models.workload.nccl.transports import PPM, WIRE_PPM, Protocol, Transport, protocols_for
 from pdes.units import BITS_PER_BYTE, PS_PER_S, PS_PER_US
 
 TREE_PPM = 810_000
@@ -139,8 +139,15 @@ def choose(kind: str, size_bytes: int, shape: Shape, options: CollectiveOptions,
     """The way that takes the least time of those that NCCL has; is_uniform: among those in which all do the same.
 
     Trees reduce and spread in one, so they are for an all-reduce; over two servers a tree is an exchange of halves,
-    which all do alike, as the hierarchical rings are.
+    which all do alike, as the hierarchical rings are. Of servers on unlike networks the slowest one counts.
     """
+    found = (_choose(kind, size_bytes, shape, options, is_uniform, one) for one in options.transports)
+    return max(found, key=lambda choice: choice.total_ps)
+
+
+def _choose(
+    kind: str, size_bytes: int, shape: Shape, options: CollectiveOptions, is_uniform: bool, transport: Transport
+) -> Choice:
     asked = options.algorithm_of(kind)
     algorithms = {"auto": ["ring"], "nvls": ["tree"]}.get(asked, [asked])
     if asked == "auto" and kind == "all-reduce":
@@ -154,7 +161,7 @@ def choose(kind: str, size_bytes: int, shape: Shape, options: CollectiveOptions,
     for algorithm in algorithms:
         name = "hierarchical" if two and algorithm == "tree" else algorithm
         asked_protocol = "Simple" if algorithm == "sharp" else options.protocol_of(kind)  # NCCL has no other for it
-        for protocol in protocols_for(transport_of(options.transport), size_bytes, asked_protocol):
+        for protocol in protocols_for(transport, size_bytes, asked_protocol):
             found.append(choice_of(name, protocol, kind, size_bytes, shape, options))
     return min(found, key=lambda choice: choice.total_ps)
 
@@ -163,20 +170,28 @@ def exchange_lead_ps(
     size_bytes: int, shape: Shape, n_hop: int, options: CollectiveOptions, kind: str = "all-to-all"
 ) -> tuple[int, int]:
     """(what an exchange of a kind charges before its packets, bytes on the wire per million bytes of data)."""
+    found = (_exchange(size_bytes, shape, n_hop, options, kind, one) for one in options.transports)
+    _, lead_ps, wire_ppm = max(found)
+    return lead_ps, wire_ppm
+
+
+def _exchange(
+    size_bytes: int, shape: Shape, n_hop: int, options: CollectiveOptions, kind: str, transport: Transport
+) -> tuple[int, int, int]:
+    """(estimate, the two of `exchange_lead_ps`) in the fastest protocol."""
     n, k = shape.n_gpu, shape.per_server
     rail_bytes = -(-size_bytes // n) * (n - k)
     inside_ps = in_server_ps(shape.gpu, "all-to-all", size_bytes, k)
     launch_ps = calibration_of(shape.gpu).launch_ps
     found = []
-    for protocol in protocols_for(transport_of(options.transport), size_bytes, options.protocol_of(kind)):
+    for protocol in protocols_for(transport, size_bytes, options.protocol_of(kind)):
         wire_ppm = WIRE_PPM[protocol.name]
         net_ps = line_ps(rail_bytes, options.nic_goodput_bps, protocol.line_ppm)
         stretch_ps = max(0, net_ps - line_ps(on_wire(rail_bytes, wire_ppm), options.nic_goodput_bps))
         fixed_ps = launch_ps + protocol.fixed_ps + n_hop * protocol.hop_ps
         exposed_ps = max(0, inside_ps - launch_ps - net_ps) if options.nic_goodput_bps else 0
         found.append((fixed_ps + net_ps + exposed_ps, fixed_ps + stretch_ps + exposed_ps, wire_ppm))
-    _, lead_ps, wire_ppm = min(found)
-    return lead_ps, wire_ppm
+    return min(found)
 
 
 def message_lead_ps(gpu: GpuType, size_bytes: int, options: CollectiveOptions) -> tuple[int, int]:

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from models.workload.nccl.transports import INFINIBAND, Transport
+
 REDUCING = ("all-reduce", "reduce-scatter", "all-gather")
 KINDS = (*REDUCING, "all-to-all", "broadcast", "ring")
 REDUCING_ALGORITHMS = ("ring", "tree", "nvls", "hierarchical", "sharp")
@@ -19,8 +21,9 @@ class CollectiveOptions:
     share: the communicator carries one of so many parts of each of its collectives; that many of them beside each other
     are channels.
     in_server: "timed" by `in_server`, or "packets" on the links of the topology. nvls None: where the GPU type has it.
-    transport: of `transports`. nic_goodput_bps: payload that a GPU's NIC carries at best; 0: not known, so that nothing
-    is charged for the bandwidth that protocols leave unused. cross_rail_rings: see `Communicator`.
+    transports: of the members' servers; the one with which a collective takes longest counts.
+    nic_goodput_bps: payload that a GPU's NIC carries at best; 0: not known, so that nothing is charged for what
+    protocols leave unused of it. cross_rail_rings: see `Communicator`.
     """
 
     algorithm: str = "auto"
@@ -30,7 +33,7 @@ class CollectiveOptions:
     share: int = 1
     in_server: str = "timed"
     nvls: bool | None = None
-    transport: str = "infiniband"
+    transports: tuple[Transport, ...] = (INFINIBAND,)
     nic_goodput_bps: int = 0
     cross_rail_rings: bool = False
 

@@ -1,5 +1,8 @@
 """What carries a collective between servers: protocols, and what each leaves of the line, per kind of network.
 
+HeteroSim, equation 8: over a link of a type a message takes alpha + bytes / beta, with an alpha and a beta for each
+range of sizes. Here alpha is `fixed_ps` and `hop_ps`, beta `line_ppm` of the NIC's rate, and a range is a protocol.
+
 InfiniBand's and RoCE's latencies are those with which NCCL chooses (tuning.cc, hwLatencies, network: for trees LL 5,
 LL128 8.5, Simple 14 us); its LL sends a flag of 4 bytes with every 4, LL128 one of 8 with every 120. What cloud
 networks take was fitted to one measured all-reduce each.
@@ -8,7 +11,6 @@ networks take was fitted to one measured all-reduce each.
 from dataclasses import dataclass
 
 from models.workload.nccl.calibration import ALL_SIZES, MIB
-from pdes.errors import ConfigError
 from pdes.units import PS_PER_US
 
 PPM = 10**6
@@ -69,11 +71,7 @@ TRANSPORTS = {
 }
 
 
-def transport_of(name: str) -> Transport:
-    """A transport by name. ConfigError if there is none."""
-    if name not in TRANSPORTS:
-        raise ConfigError("workload.transport", f'"{name}"', f"Accepted: {', '.join(TRANSPORTS)}")
-    return TRANSPORTS[name]
+INFINIBAND = TRANSPORTS["infiniband"]
 
 
 def protocols_for(transport: Transport, size_bytes: int, protocol: str) -> list[Protocol]:

@@ -15,6 +15,7 @@ from pdes.config.tables.jobs import JobsConfig
 from pdes.config.tables.network import NetworkConfig
 from pdes.config.tables.sections import OutputConfig
 from pdes.config.tables.topology import TopologyFileConfig
+from pdes.config.tables.transports import transport_faults
 from pdes.config.tables.workload import (
     NAMED_SIZES,
     CollectiveConfig,
@@ -105,6 +106,7 @@ def _types_faults(workload: Table | None, topology: Table | None) -> Iterator[Fa
 
 def _collectives_faults(workload: CollectivesConfig, n_host: int | None) -> Iterator[Fault]:
     yield from device_faults(workload.devices)
+    yield from transport_faults(workload.transports, [(("workload", "transport"), workload.transport)])
     for name, device in workload.devices.items():
         for key, what in (("kernels", "kernels"), ("layer_times", "layers")):
             if getattr(device, key) is not None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pdes.config.tables.devices import device_faults, gpu_fault
 from pdes.config.tables.fields import Fault
 from pdes.config.tables.training import NOT_WITH_GPU, SIMPLE_KEYS, SIMPLE_PRESETS, SIMPLE_TABLE_KEYS
+from pdes.config.tables.transports import Path, transport_faults
 from pdes.config.tables.workload import TrainingConfig
 from pdes.units import shown
 
@@ -178,6 +179,11 @@ def _by_kernel_faults(workload: TrainingConfig) -> Iterator[Fault]:
     yield from gpu_fault(("workload", "compute", "gpu"), workload.compute.gpu, workload.devices)
     for i, group in enumerate(workload.gpus):
         yield from gpu_fault(("workload", "gpus", i, "gpu"), group.gpu, workload.devices)
+    used: list[tuple[Path, str]] = [(("workload", "transport"), workload.transport)]
+    used += [
+        (("workload", "gpus", i, "transport"), one.transport) for i, one in enumerate(workload.gpus) if one.transport
+    ]
+    yield from transport_faults(workload.transports, used)
     for table, keys in NOT_WITH_GPU.items():
         found = getattr(workload, table) if table else workload
         for name in sorted(found.model_fields_set & keys):

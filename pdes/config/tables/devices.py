@@ -20,6 +20,7 @@ from pdes.config.tables.fields import (
     Table,
     quantity,
 )
+from pdes.config.tables.transports import TransportName
 from pdes.errors import suggestion
 from pdes.units import shown
 
@@ -36,6 +37,10 @@ def _margin(value: object) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool) and (value == 0 or 1 <= value <= MOST_MARGIN):
         return float(value)
     raise FieldError(f"found {shown(value)}", f"Accepted: 0, or a number from 1 to {MOST_MARGIN}")
+
+
+Gpu = Annotated[str, Field(min_length=1)]
+"""Of GPUS, or of [workload.devices]."""
 
 
 class FlopsConfig(Table):
@@ -152,6 +157,21 @@ class DeviceConfig(Table):
         "layer_times": "a file of measured times of layers, relative to the config, not by kernels",
         "copy_engines": "exchanges under way beside computing: 1, one by one; 2, tensors' beside data's; default: any",
         "constants": "of the model of kernel times",
+    }
+
+
+class GpusConfig(Table):
+    """One [[workload.gpus]]: servers, by number, whose GPUs are of another type, or slower by a factor."""
+
+    servers: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
+    gpu: Gpu | None = None
+    transport: TransportName | None = None
+    slowness: float = Field(default=1.0, ge=1, le=1000)
+    MEANING: ClassVar[Meaning] = {
+        "servers": "numbers of the servers that are not like the others",
+        "gpu": "their GPU type; without it, as all",
+        "transport": "the network of their NICs; of a group on unlike ones, the one that takes longest counts",
+        "slowness": "they compute for so many times as long",
     }
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
-from pdes.config.tables.devices import DeviceConfig
+from pdes.config.tables.devices import DeviceConfig, Gpu, GpusConfig
 from pdes.config.tables.fields import (
     Count,
     Duration,
@@ -23,9 +23,9 @@ from pdes.config.tables.fields import (
 )
 from pdes.config.tables.nccl import NcclConfig
 from pdes.config.tables.parallel import CountOrAuto, ParallelConfig
+from pdes.config.tables.transports import TransportConfig, TransportName
 from pdes.units import parse_duration_ps, shown
 
-Gpu = Annotated[str, Field(min_length=1)]  # of `devices.GPUS`, or of [workload.devices]
 SIMPLE_PRESETS = (
     "gpt-7b", "gpt-13b", "gpt-22b", "gpt-175b", "moe-8x7b", "moe-8x13b", "moe-8x22b", "moe-32x22b",
 )  # fmt: skip
@@ -194,19 +194,6 @@ class ComputeConfig(Table):
     }
 
 
-class GpusConfig(Table):
-    """One [[workload.gpus]]: servers, by number, whose GPUs are of another type, or slower by a factor."""
-
-    servers: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
-    gpu: Gpu | None = None
-    slowness: float = Field(default=1.0, ge=1, le=1000)
-    MEANING: ClassVar[Meaning] = {
-        "servers": "numbers of the servers that are not like the others",
-        "gpu": "their GPU type; without it, as all",
-        "slowness": "they compute for so many times as long",
-    }
-
-
 class TpModelConfig(Table):
     """[workload.tp_model]: what is timed inside a server, alpha per collective plus bytes over bandwidth."""
 
@@ -267,7 +254,8 @@ class TrainingTable(Table):
     gpus: list[GpusConfig] = []
     devices: dict[str, DeviceConfig] = {}
     tp_model: TpModelConfig = TpModelConfig()
-    transport: Literal["infiniband", "roce", "efa", "tcpxo"] = "infiniband"
+    transport: TransportName = "infiniband"
+    transports: dict[str, TransportConfig] = {}
     cross_rail_rings: bool = False
     memory: MemoryConfig = MemoryConfig()
     nccl: NcclConfig = NcclConfig()
@@ -310,6 +298,7 @@ class TrainingTable(Table):
         "devices": "GPU types of your own, by name",
         "tp_model": "what is timed inside a server",
         "transport": "between servers: what NCCL's protocols leave of the line",
+        "transports": "networks of your own, by name",
         "cross_rail_rings": "rings go from rail to rail, as NCCL had them before 2.12",
         "memory": "whether the layout fits",
         "nccl": "what NCCL is told about collectives",

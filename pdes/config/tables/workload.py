@@ -18,12 +18,12 @@ from pdes.config.tables.fields import (
 )
 from pdes.config.tables.trace import TraceConfig
 from pdes.config.tables.training import TrainingTable
+from pdes.config.tables.transports import TransportConfig, TransportName
 from pdes.units import PS_PER_MS, exact_duration, parse_duration_ps, shown
 
 Operation = Literal["all-reduce", "reduce-scatter", "all-gather", "all-to-all", "broadcast", "point-to-point"]
 Algorithm = Literal["auto", "ring", "tree", "nvls", "hierarchical", "sharp", "direct", "pairwise", "pxn"]
 Protocol = Literal["auto", "LL", "LL128", "Simple"]
-Transport = Literal["infiniband", "roce", "efa", "tcpxo"]
 Load = Annotated[float, Field(gt=0, le=1)]  # payload over the rate of the hosts' links
 MAX_JITTER_PS = PS_PER_MS
 NAMED_SIZES = ("web-search", "fb-hadoop")
@@ -154,7 +154,8 @@ class CollectivesConfig(StartsLate):
     kind: Literal["collectives"]
     gpu: str | None = Field(default=None, min_length=1)
     devices: dict[str, DeviceConfig] = {}
-    transport: Transport = "infiniband"
+    transport: TransportName = "infiniband"
+    transports: dict[str, TransportConfig] = {}
     cross_rail_rings: bool = False
     collective: list[CollectiveConfig] = Field(min_length=1)
     MEANING: ClassVar[Meaning] = {
@@ -162,6 +163,7 @@ class CollectivesConfig(StartsLate):
         "gpu": "plan them as NCCL does on this GPU type; without it, rings and exchanges of packets",
         "devices": "GPU types of your own, by name",
         "transport": "between servers: what NCCL's protocols leave of the line",
+        "transports": "networks of your own, by name",
         "cross_rail_rings": "rings go from rail to rail, as NCCL had them before 2.12",
         "collective": "one of them",
     }
