@@ -73,6 +73,22 @@ def test_messages_in_no_time_cost_nothing(tmp_path: Path) -> None:
     assert waits > 1.1 * beside
 
 
+def test_no_message_overtakes_another_of_its_queue_pair(tmp_path: Path) -> None:
+    """A byte behind activations at flow level, which have waited in queues: it would be delivered before them, what is
+    expected next would go back, and the next message by packets would never be taken.
+    """
+
+    def time_in(mode: str) -> float:
+        config = tables(3, 2, 6) | {"wormhole": {"mode": mode}}
+        config["topology"] = {
+            "kind": "roft", "gpus": 3, "gpus_per_server": 1, "nic_rate": "400Gbps", "spine_rate": "400Gbps",
+        }  # fmt: skip
+        config["workload"]["model"] |= {"hidden": 2048, "sequence": 4096}
+        return time_ms(config, tmp_path)
+
+    assert time_in("auto") == pytest.approx(time_in("off"), rel=1e-3)
+
+
 def test_microbatches_have_to_fill_the_pipeline(tmp_path: Path) -> None:
     """As in Megatron-Core: there no stage would be where its neighbour waits for it."""
     with pytest.raises(ConfigError, match=r"overlap_pipeline: false with 6 microbatches, vpp 2 and pp 4"):

@@ -141,7 +141,8 @@ def _predict(t: Table, label, now_ps, limit_ps, n_predicted):
         if t.is_predicted[flow] == 0:
             sent_ps = t.sent_ps[flow]
             if sent_ps < limit_ps:
-                delivered_ps = max(sent_ps + t.late_ps[flow, 0] + t.waited_ps[flow], now_ps)
+                delivered_ps = max(sent_ps + t.late_ps[flow, 0] + t.waited_ps[flow], now_ps, t.last_ps[flow])
+                t.last_ps[flow] = delivered_ps
                 row = t.predicted[n_predicted]
                 for column in range(m.N_POSTED):
                     row[column] = t.message[flow, 0, column]

@@ -78,6 +78,7 @@ class Table(NamedTuple):
     drawn_end: np.ndarray  # int64, end of the message that has drawn its part
     queued_ps: np.ndarray  # int64, how long packets wait in queues on its way
     waited_ps: np.ndarray  # int64, the same when its message began: so much later it is delivered
+    last_ps: np.ndarray  # int64, when the last message is delivered of which that is predicted: none overtakes it
     own: np.ndarray  # float64[n_flow, 2], rate that was measured, 0: none was; without ACKs on its way, with them
     company: np.ndarray  # int64, digest of the messages beside which it was measured
     n_beside: np.ndarray  # int64, flows that shared ports with it when it went on packet by packet

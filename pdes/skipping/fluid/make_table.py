@@ -63,7 +63,7 @@ def make_table(links: Links, tolerance: float, rtt_ps: int, seed: int) -> Table:
         np.column_stack([links.behind_ps, links.ack_ps]).astype(np.int64), links.byte_per_ps, *links.all_ways,
         np.zeros(n_port, np.int32), np.zeros(n_port, np.int32), make_scratch(n_flow, n_port),
         rows(), np.zeros((n_flow, MOST_MESSAGES, m.N_POSTED), np.int64), rows(np.float64), rows(),
-        rows(np.float64), rows(np.float64), rows() - 1, rows(), rows(), np.zeros((n_flow, 2)), rows(), rows(),
+        rows(np.float64), rows(np.float64), rows() - 1, rows(), rows(), rows(), np.zeros((n_flow, 2)), rows(), rows(),
         rows(np.uint8), rows(), rows(np.uint8), rows(np.uint8), rows(), make_time_index(n_flow),
         np.full(n_flow, -1, np.int64), rows(),
         np.zeros((2 * n_flow, 2), np.int64), rows(), rows(np.float64), np.zeros(n_form, np.uint8), rows(),
