@@ -141,6 +141,19 @@ def _done_bytes(words, at, at_ps, payload):
     return min(done, size - 1) // payload * payload
 
 
+@step_kernel
+def _forget_beyond(nic: Nic, hidden: Hidden, pair, byte):
+    """A queue pair sends from a byte on again: its control waits for no acknowledgement of one beyond.
+
+    It had been told that all was sent, by acknowledgements of packets that were in flight when its messages came to
+    flow level, and would have left its rate as it was until these bytes were acknowledged.
+    """
+    control = nic.control[np.uint64(pair)]
+    for k in range(hidden.byte_word.size):
+        at = np.uint64(hidden.byte_word[k])
+        control[at] = min(control[at], byte)
+
+
 @loop_kernel
 def close_at_senders(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, pairs, at_ps, horizon_ps, out):
     """Have this rank's senders go on packet by packet as of at_ps; how many rows of out that makes.
@@ -198,6 +211,7 @@ def close_at_senders(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden,
         if row[BASE_BYTE] >= 0:
             record.sent_bytes -= record.next_byte - row[BASE_BYTE]
             record.next_byte = record.high_byte = row[BASE_BYTE]
+            _forget_beyond(nic, hidden, pair, row[BASE_BYTE])
             row[DONE_BYTES] = done
             if done > 0:
                 record.acked_byte = row[BASE_BYTE]

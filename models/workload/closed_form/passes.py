@@ -31,6 +31,7 @@ class Passes:
         self.job, self.exchanges, self._known, self.replica = job, exchanges, known, replica
         self.layout = own_share(job.layout, max(job.expert_loads()))
         self.loss_frac = max(self._mean_loss_frac(device) for device in set(job.devices))
+        self.tells_losses_apart = any(device.fit.tells_losses_apart for device in set(job.devices))
         self._buckets: dict[tuple[int, int, str], list[Bucket]] = {}
 
     def _mean_loss_frac(self, device: Device) -> float:
@@ -97,7 +98,7 @@ class Passes:
         for segment in segments(self.job.shape, self.layout, device, part, which):
             if segment.kind == "compute":
                 time_ps = round(segment.time_ps * slowness)
-                loss_frac = 1 - SLOWED_1024 / segment.slowed_1024
+                loss_frac = 1 - SLOWED_1024 / segment.slowed_1024 if self.tells_losses_apart else self.loss_frac
                 now_ps += time_ps + round(loss_frac * min(time_ps, max(0, beside_ps - now_ps)))
             now_ps, beside_ps = max(now_ps, beside_ps), 0
             if segment.kind != "compute":
