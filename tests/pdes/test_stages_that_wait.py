@@ -89,6 +89,27 @@ def test_no_message_overtakes_another_of_its_queue_pair(tmp_path: Path) -> None:
     assert time_in("auto") == pytest.approx(time_in("off"), rel=1e-3)
 
 
+def test_no_packet_overtakes_a_message_that_is_at_flow_level(tmp_path: Path) -> None:
+    """The same of a byte that goes as a packet: it leaves late enough to come behind what waits in queues."""
+
+    def time_in(mode: str) -> float:
+        config = tables(4, 2, 12) | {"wormhole": {"mode": mode}}
+        config["topology"] = {
+            "kind": "roft", "gpus": 16, "gpus_per_server": 4, "nic_rate": "50Gbps", "spine_rate": "50Gbps",
+            "servers_per_rail_switch": 4,
+        }  # fmt: skip
+        config["network"]["congestion_control"] = "dcqcn"
+        config["workload"] |= {
+            "microbatch": 2, "zero": 1, "sequence_parallel": True, "overlap_tensor": True, "compute": {"gpu": "h100"},
+            "parallel": {"tp": 4, "pp": 4, "vpp": 2, "dp": 1}, "nccl": {"all-reduce": {"algorithm": "ring"}},
+            "devices": {"h100": {"constants": {"gemm_loss": 0.1, "memory_loss": 0.7}}},
+        }  # fmt: skip
+        config["workload"]["model"] |= {"hidden": 512, "sequence": 2048, "vocabulary": 8192}
+        return time_ms(config, tmp_path)
+
+    assert time_in("auto") == pytest.approx(time_in("off"), rel=0.02)
+
+
 def test_microbatches_have_to_fill_the_pipeline(tmp_path: Path) -> None:
     """As in Megatron-Core: there no stage would be where its neighbour waits for it."""
     with pytest.raises(ConfigError, match=r"overlap_pipeline: false with 6 microbatches, vpp 2 and pp 4"):
