@@ -16,7 +16,7 @@ import numpy as np
     WHOLE,  # bytes of the message, some of which may have been simulated
     HAS_SHADOW,  # 1: it is simulated all the same, see `fluid.audit`
     BEGIN_PS,  # since when it has gone without packets, or has had a shadow
-    FREE_PS,  # when its last byte leaves, or would on an idle way: if it waits in queues, so much later
+    FREE_PS,  # when its last byte leaves
     DELIVERED_PS,  # when that comes across
     ENDED_PS,  # and when it is acknowledged
     MARKED,  # packets

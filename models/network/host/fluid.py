@@ -73,6 +73,13 @@ def count_packets(constants, fluid, size_bytes, sign):
 
 
 @step_kernel
+def free_to_follow(fluid, free_ps, delivered_ps):
+    """When what follows a message may leave: behind its last byte, and no sooner than a byte on an idle way would that
+    is delivered as late, if it waits in queues. A FLUID record, and a prediction's two instants."""
+    return max(free_ps, delivered_ps - fluid.behind_ps)
+
+
+@step_kernel
 def make_marker(fabric: Fabric, pair, bits, end_byte, row, flow_id):
     """A marker that is behind a row of path_port. The pool has one (NEED_PACKETS)."""
     packet = take_packet(fabric.packets, fabric.counters)

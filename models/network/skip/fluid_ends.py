@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from models.network.host.fluid import count_packets, forget_unseen, last_row, make_marker
+from models.network.host.fluid import count_packets, forget_unseen, free_to_follow, last_row, make_marker
 from models.network.host.nic import free_packet, next_start, set_ready
 from models.network.host.sender import find_sending_message
 from models.network.host.timers import set_timers
@@ -114,7 +114,7 @@ def place_one(fabric: Fabric, buffers: Buffers, nic: Nic, hidden: Hidden, row):
     record, facts = nic.queue_pairs[np.uint64(pair)], nic.facts[np.uint64(pair)]
     if hidden.here[np.uint64(facts.node)]:
         fluid = nic.fluid[np.uint64(pair)]
-        fluid.free_ps = row[m.FREE_PS]
+        fluid.free_ps = free_to_follow(fluid, row[m.FREE_PS], row[m.DELIVERED_PS])
         record.next_send_ps = max(record.next_send_ps, fluid.free_ps + fluid.slack_ps)
         port = np.int64(record.port)
         start_ps = next_start(fabric.ports, nic.nic_ports, nic.queue_pairs, nic.ready, port)

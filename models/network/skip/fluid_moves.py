@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.network.host.fluid import count_packets, forget_unseen, last_row
+from models.network.host.fluid import count_packets, forget_unseen, free_to_follow, last_row
 from models.network.host.nic import set_ready
 from models.network.host.sender import find_sending_message
 from models.network.link.port import comes_before, put_marker_behind
@@ -165,8 +165,8 @@ def _postpone(fabric: Fabric, nic: Nic, marker, predicted, moves: Moves):
     record, fluid = nic.queue_pairs[np.uint64(pair)], nic.fluid[np.uint64(pair)]
     fluid.spared_ps += row[m.ENDED_PS] - was_ps
     if record.next_byte == row[m.END]:  # the last one that is posted at flow level
-        fluid.free_ps = row[m.FREE_PS]
-        record.next_send_ps = min(np.int64(record.next_send_ps), row[m.FREE_PS] + fluid.slack_ps)
+        fluid.free_ps = free_to_follow(fluid, row[m.FREE_PS], row[m.DELIVERED_PS])
+        record.next_send_ps = min(np.int64(record.next_send_ps), fluid.free_ps + fluid.slack_ps)
 
 
 @step_kernel

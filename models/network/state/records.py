@@ -123,7 +123,7 @@ FLUID = record(
         ("n_withdrawn", np.int32),  # messages under way that are not sent packet by packet
         ("n_unseen", np.int32),  # posted at flow level, or with a shadow there, and seen by no tick
         ("from_byte", np.int64),  # of the stream, where what is under way as markers begins
-        ("free_ps", np.int64),  # when the last byte of those under way has left
+        ("free_ps", np.int64),  # when what follows those under way may leave (`free_to_follow`)
         ("slack_ps", np.int64),  # so much later the smallest packet overtakes none of them: it crosses switches faster
         ("behind_ps", np.int64),  # from a full packet's last byte leaving the NIC to its arrival
         ("clear_end", np.int64),  # end of the last message that found nothing of the queue pair's waiting before it

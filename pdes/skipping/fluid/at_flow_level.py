@@ -208,9 +208,9 @@ class FlowLevel:
         t = self.table
         flows = np.unique(flows[(t.n_message[flows] > 0) & (t.is_predicted[flows] == 0) & (t.rate[flows] > 0)])
         found = m.predictions(t.message[flows, 0])
-        sent_ps, behind_ps = t.sent_ps[flows] + t.waited_ps[flows], t.late_ps[flows, 0]
-        found[:, m.DELIVERED_PS] = np.maximum(sent_ps + behind_ps, t.last_ps[flows])
-        found[:, m.FREE_PS] = found[:, m.DELIVERED_PS] - behind_ps
+        found[:, m.FREE_PS] = t.sent_ps[flows]
+        delivered_ps = t.sent_ps[flows] + t.late_ps[flows, 0] + t.waited_ps[flows]
+        found[:, m.DELIVERED_PS] = np.maximum(delivered_ps, t.last_ps[flows])
         found[:, m.ENDED_PS] = found[:, m.DELIVERED_PS] + t.late_ps[flows, 1]
         return found
 

@@ -146,7 +146,7 @@ def _predict(t: Table, label, now_ps, limit_ps, n_predicted):
                 row = t.predicted[n_predicted]
                 for column in range(m.N_POSTED):
                     row[column] = t.message[flow, 0, column]
-                row[m.FREE_PS], row[m.DELIVERED_PS] = delivered_ps - t.late_ps[flow, 0], delivered_ps
+                row[m.FREE_PS], row[m.DELIVERED_PS] = sent_ps, delivered_ps
                 row[m.ENDED_PS] = delivered_ps + t.late_ps[flow, 1]
                 t.is_predicted[flow] = 1
                 t.due[t.words[N_DUE]] = flow
